@@ -1,0 +1,109 @@
+# Everything here sets itself up in .venv: Python 3.11 or newer and make are all it needs.
+# Set-up runs again only when a lock or pyproject.toml has changed.
+
+.DEFAULT_GOAL := help
+SHELL := bash
+.SHELLFLAGS := -eu -o pipefail -c
+MAKEFLAGS += --no-builtin-rules
+.DELETE_ON_ERROR:
+
+VENV := .venv
+BIN := $(VENV)/bin
+UV := $(BIN)/uv
+ENVIRONMENT := $(VENV)/.environment-is-current
+DOCS_ENVIRONMENT := $(VENV)/.docs-environment-is-current
+
+# The first interpreter that runs and is new enough; looked for only when .venv is made.
+PYTHON ?= $(shell for python in python3.11 python3.12 python3.13 python3.14 python3; do \
+	$$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$python && break; done)
+
+# Pyright is as locked: it has no business asking whether there is a newer one.
+export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
+
+# More arguments for pytest: make test ARGS="tests/unit -k plan"
+ARGS ?=
+
+.PHONY: help
+help: ## List the targets
+	@sed -nE 's/^([a-z-]+):.*## (.*)/\1\t\2/p' $(MAKEFILE_LIST) | while IFS=$$'\t' read -r name what; do \
+		printf '  make %-13s %s\n' "$$name" "$$what"; done
+
+.PHONY: demo
+demo: $(ENVIRONMENT) ## Replay a long conversation and show what is remembered of it
+	@$(BIN)/onlooker demo
+
+.PHONY: test
+test: $(ENVIRONMENT) ## Run every test, with branch coverage
+	$(BIN)/coverage erase
+	$(BIN)/coverage run -m pytest $(ARGS)
+	$(BIN)/coverage combine --quiet
+	$(BIN)/coverage report --skip-covered --skip-empty
+
+.PHONY: check
+check: $(ENVIRONMENT) ## Lint, formatting, types, import layers, requirement table
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/pyright
+	$(BIN)/lint-imports
+	$(BIN)/python tools/requirements.py --quiet
+
+.PHONY: format
+format: $(ENVIRONMENT) ## Format the code and mend what lint can mend
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+.PHONY: requirements
+requirements: $(ENVIRONMENT) ## Print which tests prove which requirement
+	@$(BIN)/python tools/requirements.py
+
+.PHONY: bench
+bench: $(ENVIRONMENT) ## Run every benchmark
+	@for bench in bench/[!_]*.py; do echo "== $$bench"; $(BIN)/python "$$bench"; done
+
+.PHONY: docs
+docs: $(DOCS_ENVIRONMENT) ## Build the documentation into docs/_build/html; a warning is an error
+	$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going -b html docs docs/_build/html
+	@echo "docs/_build/html/index.html"
+
+.PHONY: wheel
+wheel: $(ENVIRONMENT) ## Build the wheel, install it into an empty environment, and use it there
+	@tools/try-wheel
+
+.PHONY: serve
+serve: $(ENVIRONMENT) ## Run the server, where this version has one
+	@if $(BIN)/onlooker serve --help >/dev/null 2>&1; then exec $(BIN)/onlooker serve; \
+	else echo "This version of Onlooker has no server: there is no command 'onlooker serve'." >&2; exit 2; fi
+
+# The locks are requirement files with hashes rather than a uv.lock: they hold for every platform and
+# Python, and install from whatever package index the machine is set up for.
+COMPILE = $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes \
+	--no-header --no-emit-index-url --no-annotate $(UPGRADE)
+
+.PHONY: lock
+lock: $(ENVIRONMENT) ## Remake the locks; UPGRADE=--upgrade for newer versions
+	$(COMPILE) requirements/bootstrap.in --output-file requirements/bootstrap.lock
+	$(COMPILE) pyproject.toml --extra tiktoken --group dev --output-file requirements/dev.lock
+	$(COMPILE) pyproject.toml --group docs --constraint requirements/dev.lock --output-file requirements/docs.lock
+
+.PHONY: clean
+clean: ## Remove what was built; .venv stays
+	rm -rf build dist docs/_build htmlcov .bench .coverage .coverage.* .hypothesis .ruff_cache .import_linter_cache
+	find src tests bench tools docs -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# ---------------------------------------------------------------------------------- environment
+
+$(UV): requirements/bootstrap.lock
+	@test -n "$(PYTHON)" || { echo "Onlooker needs Python 3.11 or newer, and found none." >&2; exit 2; }
+	@echo "Setting up $(VENV) with $(PYTHON)"
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --requirement $<
+	@touch $@
+
+$(ENVIRONMENT): requirements/dev.lock pyproject.toml $(UV)
+	@$(UV) pip sync --quiet --python $(BIN)/python --require-hashes requirements/dev.lock
+	@$(UV) pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(DOCS_ENVIRONMENT): requirements/docs.lock $(ENVIRONMENT)
+	@$(UV) pip install --quiet --python $(BIN)/python --require-hashes --requirement requirements/docs.lock
+	@touch $@

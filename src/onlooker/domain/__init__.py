@@ -1,0 +1,1 @@
+"""The nouns: frozen, and made of the standard library alone."""

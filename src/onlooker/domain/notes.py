@@ -1,0 +1,195 @@
+"""What is remembered: notes, and where a session stands."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal
+
+from onlooker.domain.messages import EMPTY_CHAIN, Message, SessionId
+
+# buffered: written ahead, not yet shown; active: in the prompt; superseded: condensed or rewritten
+# into another note, kept for provenance; retired: its messages were taken back by the host.
+NoteStatus = Literal["buffered", "active", "superseded", "retired"]
+NoteKind = Literal["observation", "reflection"]
+LIVE: tuple[NoteStatus, ...] = ("buffered", "active")
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """An observation (generation 0) or a reflection (generation 1 and up).
+
+    It stands for the session's messages `first` to `last`, inclusive. `sources` are the ids of the
+    messages (observation) or notes (reflection) that it was made from.
+    """
+
+    id: str
+    generation: int
+    first: int
+    last: int
+    text: str
+    tokens: int
+    made_at: datetime
+    sources: tuple[str, ...]
+    status: NoteStatus = "active"
+    model: str = ""
+    degraded: bool = False  # written by the built-in model in place of one that did not answer
+
+    @property
+    def kind(self) -> NoteKind:
+        return "reflection" if self.generation else "observation"
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """Where a session stands: the row that every decision and every guard goes by.
+
+    `frontier` is the last message covered by any live note, `watermark` the last one covered by an
+    active note, `tail_start` the first message that is shown raw.
+    """
+
+    session: SessionId
+    last_seq: int = 0
+    frontier: int = 0
+    watermark: int = 0
+    tail_start: int = 1
+    unnoted_tokens: int = 0
+    branch: int = 0  # grows when messages are taken back: notes in the making are then void
+    epoch: int = 0  # grows when the prompt's memory section changes
+    budget: int = 0  # tokens for memory and messages that the host last asked for; 0: not yet
+    chain: bytes = EMPTY_CHAIN
+    due_at: datetime | None = None
+    failures: int = 0
+
+    @property
+    def sid(self) -> str:
+        return self.session.sid
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """Everything that a plan or a context is made from, read in one transaction.
+
+    `notes` are the live ones, oldest first. `messages` are the live messages from
+    min(tail_start, watermark + 1) on, oldest first. `pins` are ids of notes and messages;
+    `pinned` are the pinned messages that stand before `messages`.
+    """
+
+    progress: Progress
+    notes: tuple[Note, ...] = ()
+    messages: tuple[Message, ...] = ()
+    pins: frozenset[str] = frozenset()
+    pinned: tuple[Message, ...] = ()
+
+    @property
+    def active(self) -> tuple[Note, ...]:
+        return tuple(n for n in self.notes if n.status == "active")
+
+    @property
+    def buffered(self) -> tuple[Note, ...]:
+        return tuple(n for n in self.notes if n.status == "buffered")
+
+    @property
+    def observations(self) -> tuple[Note, ...]:
+        return tuple(n for n in self.active if n.generation == 0)
+
+    @property
+    def reflections(self) -> tuple[Note, ...]:
+        return tuple(n for n in self.active if n.generation > 0)
+
+    @property
+    def unnoted(self) -> tuple[Message, ...]:
+        """Messages that no live note covers."""
+        return tuple(m for m in self.messages if m.seq > self.progress.frontier)
+
+    @property
+    def unshown(self) -> tuple[Message, ...]:
+        """Messages that no active note covers: what must stand raw in a prompt."""
+        return tuple(m for m in self.messages if m.seq > self.progress.watermark)
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """What must still be true when a note is committed."""
+
+    frontier: int
+    branch: int
+    # The lease's fencing token; None for a note written on the spot, which waits for no lease.
+    fence: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What one model call cost."""
+
+    model: str
+    purpose: Literal["observe", "reflect"]
+    input_tokens: int
+    output_tokens: int
+    verdict: str  # "accepted", or why the reply was refused
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """One change to a session's notes: all of it happens, or none."""
+
+    guard: Guard
+    add: tuple[Note, ...] = ()
+    activate: tuple[str, ...] = ()  # buffered notes that become active
+    supersede: tuple[str, ...] = ()  # active notes that the added ones replace
+    frontier: int | None = None  # where these move to; None: stays
+    watermark: int | None = None
+    tail_start: int | None = None
+
+    @property
+    def changes_prompt(self) -> bool:
+        return bool(self.activate or self.supersede or any(n.status == "active" for n in self.add))
+
+
+@dataclass(frozen=True, slots=True)
+class Appended:
+    """What `append` did: the session after it, and the messages that were new."""
+
+    progress: Progress
+    messages: tuple[Message, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Digest:
+    """A recorded message as alignment sees it."""
+
+    seq: int
+    id: str
+    role: str
+    digest: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Realignment:
+    """How a recorded session becomes the conversation that the host now has.
+
+    Messages after `keep` that `follow` does not name by seq are retired. `follow` is what comes
+    after `keep`, in order: the seq of a recorded message, which moves to its new place, or a new
+    message. The guard is what was read: `last_seq` and `branch`.
+    """
+
+    keep: int
+    follow: tuple[int | Message, ...]
+    last_seq: int
+    branch: int
+
+
+@dataclass(frozen=True, slots=True)
+class SessionSummary:
+    """A session in a listing."""
+
+    progress: Progress
+    messages: int
+    message_tokens: int
+    observations: int
+    observation_tokens: int
+    reflections: int
+    reflection_tokens: int
+    started_at: datetime | None
+    last_at: datetime | None

@@ -1,0 +1,301 @@
+"""What Onlooker needs from outside: a store, a model that writes notes, a clock.
+
+Every store method is one transaction. It raises `StoreError` when the storage cannot do it, with
+nothing half written, and `ConflictError` where a guard no longer holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal, Protocol
+
+from onlooker.domain.messages import Message, SessionId
+from onlooker.domain.notes import (
+    Appended,
+    Commit,
+    Digest,
+    Note,
+    NoteKind,
+    NoteStatus,
+    Progress,
+    Realignment,
+    SessionSummary,
+    State,
+    Usage,
+)
+
+
+class Clock(Protocol):
+    """The time, so that tests can hold it still."""
+
+    def now(self) -> datetime:
+        """An aware datetime."""
+        ...
+
+
+# ------------------------------------------------------------------------------------ models
+
+NoteFormat = Literal["lines", "prose"]
+
+
+@dataclass(frozen=True, slots=True)
+class ObserveRequest:
+    """Write an observation of `messages`.
+
+    `notes` are the newest notes so far, within a bounded share: context, not to be repeated.
+    `target_tokens` is about how long the note should be. `correction` says what was wrong with the
+    previous reply to this same request.
+    """
+
+    session: SessionId
+    messages: tuple[Message, ...]
+    notes: tuple[Note, ...]
+    target_tokens: int
+    format: NoteFormat = "lines"
+    instruction: str = ""
+    correction: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ReflectRequest:
+    """Condense `notes`, oldest first, into one reflection of the given generation."""
+
+    session: SessionId
+    notes: tuple[Note, ...]
+    generation: int
+    target_tokens: int
+    format: NoteFormat = "lines"
+    instruction: str = ""
+    correction: str = ""
+
+
+Request = ObserveRequest | ReflectRequest
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What a model answered. `finish` is "length" when the answer was cut off."""
+
+    text: str
+    finish: Literal["stop", "length", "refused", "other"] = "stop"
+    input_tokens: int = 0
+    output_tokens: int = 0
+
+
+class Model(Protocol):
+    """Whatever writes notes: the built-in extractive model, a language model, a script in a test."""
+
+    @property
+    def name(self) -> str:
+        """As it stands beside each note it wrote, such as "anthropic:claude-haiku-4-5"."""
+        ...
+
+    @property
+    def window(self) -> int:
+        """How many tokens of messages or notes one request may hold."""
+        ...
+
+    async def write(self, request: Request) -> Reply:
+        """Answer the request.
+
+        Raises:
+            ModelError: It did not answer, for whatever reason.
+        """
+        ...
+
+
+# ------------------------------------------------------------------------------------ stores
+
+
+class Store(Protocol):
+    """Where sessions live. `onlooker.testing.StoreContract` is this protocol as tests."""
+
+    async def open(self) -> None:
+        """Make it ready: create or migrate what it needs. Opening twice is harmless."""
+        ...
+
+    async def close(self) -> None:
+        """Finish what was begun and let go of files and connections. Closing twice is harmless."""
+        ...
+
+    # -- messages
+
+    async def append(
+        self, session: SessionId, messages: Sequence[Message], *, due_tokens: int, now: datetime
+    ) -> Appended:
+        """Record messages at the end of the session, creating it at need; durable on return.
+
+        Messages come with id, at and tokens filled in, and get their seq here: 1, 2, 3, … never
+        used again. One whose id the session knows already (live, archived or retired) is passed
+        over, also within the call. The chain is extended, and `unnoted_tokens` grows. Where
+        `unnoted_tokens` then reaches `due_tokens` and the session is not due already, `due_at`
+        becomes `now`.
+        """
+        ...
+
+    async def realign(
+        self, session: SessionId, change: Realignment, *, due_tokens: int, now: datetime
+    ) -> Appended:
+        """Make the session the conversation that the host now has; see `Realignment`.
+
+        Retired messages go to the archive and leave the chain. Those named in `follow` keep id,
+        text and time and get new seqs after `last_seq`, in order with the new ones. A new message
+        that equals a retired one (by id, or by digest where its own id was given by us) revives it
+        instead. Notes are rolled back to `keep` as `policy.rollback.roll_back` decides, with the last
+        cleared message as the floor. Messages that compaction set aside and that no live note
+        covers any more (after the new frontier, up to `keep`) come back from the archive, except
+        those that a summary which still stands (up to `keep`) stands for; summaries after `keep`
+        are deleted. `tail_start` is then at most the new watermark + 1. `branch` grows; so does
+        `epoch` where an active note was retired or revived.
+
+        Raises:
+            ConflictError: `last_seq` or `branch` moved since it was read.
+        """
+        ...
+
+    async def digests(self, session: SessionId) -> Sequence[Digest]:
+        """Every message of the conversation as it stands, oldest first: live ones and ones that
+        compaction or `clear` set aside, without the summaries that compaction put in."""
+        ...
+
+    async def messages(
+        self,
+        session: SessionId,
+        *,
+        after: int = 0,
+        up_to: int | None = None,
+        limit: int | None = None,
+        archived: bool = False,
+    ) -> Sequence[Message]:
+        """Live messages by seq, `after` exclusive and `up_to` inclusive; with `archived`, those set
+        aside by compaction or `clear` as well (retired ones never)."""
+        ...
+
+    async def sources(self, session: SessionId, note_id: str) -> Sequence[Message]:
+        """The messages that a note stands for, in order, through any number of generations,
+        archived and retired ones included."""
+        ...
+
+    async def compact(
+        self, session: SessionId, *, up_to: int, summary: Message, archive: bool, now: datetime
+    ) -> Progress:
+        """Take every live message up to seq `up_to`, inclusive, out of the session and put the
+        summary before the rest, in one transaction. With `archive` the originals are kept, else
+        deleted. With nothing to take out the summary is still put in.
+
+        The summary gets the seq of the last message taken out, or one below the first live one. It
+        counts as un-noted where that is after the frontier.
+        """
+        ...
+
+    # -- notes
+
+    async def load(self, session: SessionId) -> State | None:
+        """Everything a plan or a context is made from; None when there is no such session."""
+        ...
+
+    async def commit(self, session: SessionId, change: Commit) -> Progress:
+        """Apply one change to the notes.
+
+        The session's `unnoted_tokens` is what lies after the new frontier; `epoch` grows where the
+        change shows in the prompt. The guard's fence, where given, must be the session's current.
+
+        Raises:
+            ConflictError: Frontier, branch or fence moved, or a note named in `activate` is no
+                longer buffered, or one in `supersede` no longer active.
+        """
+        ...
+
+    async def notes(
+        self,
+        session: SessionId,
+        *,
+        statuses: Sequence[NoteStatus] = ("active",),
+        kind: NoteKind | None = None,
+        recent: int | None = None,
+    ) -> Sequence[Note]:
+        """Notes oldest first (by first message, then generation); `recent` gives the newest n,
+        oldest first."""
+        ...
+
+    async def delete_notes(self, session: SessionId, kind: NoteKind | None = None) -> int:
+        """Delete the session's notes of one kind, or all, with every superseded one of that kind;
+        return how many live ones there were. The messages that those stood for are set aside in
+        the archive. Harmless where there are none; no other session is touched."""
+        ...
+
+    async def delete_session(self, session: SessionId) -> bool:
+        """Delete the session with everything in it; False when there was none."""
+        ...
+
+    async def pin(self, session: SessionId, target: str, *, on: bool) -> None:
+        """Pin or unpin a note or message by id; `epoch` grows where that changed anything.
+
+        Raises:
+            KeyError: The session has no live note, nor a message, with that id.
+        """
+        ...
+
+    async def set_budget(self, session: SessionId, budget: int) -> None:
+        """Remember the budget that the host asks for, for the planner."""
+        ...
+
+    # -- work
+
+    async def lease(
+        self, session: SessionId, *, holder: str, now: datetime, until: datetime
+    ) -> int | None:
+        """Take the session for one worker, or extend what it holds; None while another has it.
+
+        Returns the fencing token: the same when extended, a higher one each time it changes hands.
+        """
+        ...
+
+    async def release(
+        self,
+        session: SessionId,
+        *,
+        fence: int,
+        last_seq: int,
+        due_at: datetime | None,
+        failures: int,
+    ) -> None:
+        """Give the session back and say when it is due next. Nothing happens where the fence is no
+        longer current. `due_at=None` (settled) keeps a due time that an append after `last_seq`
+        has set meanwhile."""
+        ...
+
+    async def due(self, now: datetime, *, limit: int = 1000) -> Sequence[SessionId]:
+        """Sessions whose due time has come, longest due first."""
+        ...
+
+    async def record_usage(self, session: SessionId, usage: Usage) -> None:
+        """Keep what a model call cost."""
+        ...
+
+    async def usage(self, session: SessionId | None = None) -> Sequence[Usage]:
+        """What model calls cost, oldest first; of all sessions where none is named."""
+        ...
+
+    # -- the whole store
+
+    async def sessions(
+        self, *, owner: str | None = None, key: str | None = None, limit: int | None = None
+    ) -> Sequence[SessionSummary]:
+        """Sessions, most recently used first."""
+        ...
+
+    async def prune(self, *, before: datetime) -> int:
+        """Delete superseded and retired notes made before then, and retired messages said before
+        then; return how many rows went. Live notes and everything they lead back to stay."""
+        ...
+
+    async def get_value(self, name: str) -> str | None:
+        """A named value of the store itself (calibration, schema facts)."""
+        ...
+
+    async def set_value(self, name: str, value: str) -> None:
+        """Set it."""
+        ...
