@@ -44,7 +44,8 @@ NoteFormat = Literal["lines", "prose"]
 class ObserveRequest:
     """Write an observation of `messages`.
 
-    `notes` are the newest notes so far, within a bounded share: context, not to be repeated.
+    `notes` are the live notes so far, oldest first: context, not to be repeated. A language model is
+    shown the newest of them, within a bounded share.
     `target_tokens` is about how long the note should be. `correction` says what was wrong with the
     previous reply to this same request.
     """
@@ -130,8 +131,8 @@ class Store(Protocol):
         Messages come with id, at and tokens filled in, and get their seq here: 1, 2, 3, … never
         used again. One whose id the session knows already (live, archived or retired) is passed
         over, also within the call. The chain is extended, and `unnoted_tokens` grows. Where
-        `unnoted_tokens` then reaches `due_tokens` and the session is not due already, `due_at`
-        becomes `now`.
+        `unnoted_tokens` then reaches `due_tokens` or the session's own `wake_at`, and the session
+        is not due already, `due_at` becomes `now`.
         """
         ...
 
@@ -141,13 +142,13 @@ class Store(Protocol):
         """Make the session the conversation that the host now has; see `Realignment`.
 
         Retired messages go to the archive and leave the chain. Those named in `follow` keep id,
-        text and time and get new seqs after `last_seq`, in order with the new ones. A new message
-        that equals a retired one (by id, or by digest where its own id was given by us) revives it
-        instead. Notes are rolled back to `keep` as `policy.rollback.roll_back` decides, with the last
+        text and time and get new seqs after `last_seq`, in order with the new ones; one that was
+        cleared comes back raw. A new message that equals a retired one in content (and in id, where
+        its own was not given by us) revives it instead; the same id with another text is an edit. Notes are rolled back to `keep` as `policy.rollback.roll_back` decides, with the last
         cleared message as the floor. Messages that compaction set aside and that no live note
         covers any more (after the new frontier, up to `keep`) come back from the archive, except
-        those that a summary which still stands (up to `keep`) stands for; summaries after `keep`
-        are deleted. `tail_start` is then at most the new watermark + 1. `branch` grows; so does
+        those that a summary which still stands (up to `keep`) stands for. Summaries after `keep`
+        are deleted, and so are those whose notes were rolled back, where the originals are kept. `tail_start` is then at most the new watermark + 1. `branch` grows; so does
         `epoch` where an active note was retired or revived.
 
         Raises:
@@ -155,9 +156,10 @@ class Store(Protocol):
         """
         ...
 
-    async def digests(self, session: SessionId) -> Sequence[Digest]:
+    async def digests(self, session: SessionId, *, newest: int | None = None) -> Sequence[Digest]:
         """Every message of the conversation as it stands, oldest first: live ones and ones that
-        compaction or `clear` set aside, without the summaries that compaction put in."""
+        compaction or `clear` set aside, without the summaries that compaction put in. `newest`
+        gives only that many, the last ones."""
         ...
 
     async def messages(
@@ -244,9 +246,7 @@ class Store(Protocol):
 
     # -- work
 
-    async def lease(
-        self, session: SessionId, *, holder: str, now: datetime, until: datetime
-    ) -> int | None:
+    async def lease(self, session: SessionId, *, holder: str, now: datetime, until: datetime) -> int | None:
         """Take the session for one worker, or extend what it holds; None while another has it.
 
         Returns the fencing token: the same when extended, a higher one each time it changes hands.
@@ -260,11 +260,12 @@ class Store(Protocol):
         fence: int,
         last_seq: int,
         due_at: datetime | None,
+        wake_at: int,
         failures: int,
     ) -> None:
         """Give the session back and say when it is due next. Nothing happens where the fence is no
         longer current. `due_at=None` (settled) keeps a due time that an append after `last_seq`
-        has set meanwhile."""
+        has set meanwhile, and makes the session due where such an append reached `wake_at`."""
         ...
 
     async def due(self, now: datetime, *, limit: int = 1000) -> Sequence[SessionId]:

@@ -1,13 +1,13 @@
 """Errors a caller can act on. Anything else that escapes Onlooker is a bug.
 
-    OnlookerError
-    ├── SettingsError     a setting, or an argument, has a value that cannot work
-    ├── MessageError      what was handed to `record` or `prepare` is not a message
-    ├── BudgetError       the budget cannot hold even what must be in the prompt
-    ├── StoreError        the storage cannot read or write now; nothing is half written
-    │   └── ConflictError     another worker was first; what was read is stale
-    ├── ModelError        the model that writes notes did not answer
-    └── ClosedError       this memory was closed
+OnlookerError
+├── SettingsError     a setting, or an argument, has a value that cannot work
+├── MessageError      what was handed to `record` or `prepare` is not a message
+├── BudgetError       the budget cannot hold even what must be in the prompt
+├── StoreError        the storage cannot read or write now; nothing is half written
+│   └── ConflictError     another worker was first; what was read is stale
+├── ModelError        the model that writes notes did not answer
+└── ClosedError       this memory was closed
 """
 
 from __future__ import annotations

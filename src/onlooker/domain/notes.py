@@ -59,6 +59,8 @@ class Progress:
     budget: int = 0  # tokens for memory and messages that the host last asked for; 0: not yet
     chain: bytes = EMPTY_CHAIN
     due_at: datetime | None = None
+    # How many un-noted tokens make it due, as the planner said when it last settled.
+    wake_at: int = 1 << 62
     failures: int = 0
 
     @property
@@ -144,7 +146,8 @@ class Commit:
 
     @property
     def changes_prompt(self) -> bool:
-        return bool(self.activate or self.supersede or any(n.status == "active" for n in self.add))
+        shown = self.activate or self.supersede or any(n.status == "active" for n in self.add)
+        return bool(shown) or self.tail_start is not None
 
 
 @dataclass(frozen=True, slots=True)

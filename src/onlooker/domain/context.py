@@ -1,0 +1,68 @@
+"""What the agent receives."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+
+from onlooker.domain.messages import DEFAULT_OWNER, SessionId
+
+_CHANNELS = ("telegram", "discord", "slack")
+
+
+@dataclass(frozen=True, slots=True)
+class RuntimeContext:
+    """Which conversation a call belongs to, and over which channel. Made per call, never shared."""
+
+    session_key: str
+    channel: str
+
+    @classmethod
+    def of(cls, session_key: str) -> RuntimeContext:
+        """The channel is what stands before the key's first colon, where that is one we know."""
+        head = session_key.split(":", 1)[0].lower()
+        return cls(session_key, head if head in _CHANNELS else "direct")
+
+
+@dataclass(frozen=True, slots=True)
+class Stats:
+    """What a context is made of, in tokens as counted, and what did not fit."""
+
+    budget: int = 0
+    total: int = 0
+    system: int = 0
+    knowledge: int = 0
+    pinned: int = 0
+    reflections: int = 0
+    observations: int = 0
+    messages: int = 0
+    end: int = 0
+    left_out_messages: int = 0  # raw messages that no note covers and that did not fit
+    left_out_notes: int = 0
+    shortened: int = 0  # messages of the newest group shown in part
+    pending_tokens: int = 0  # said, not yet noted
+    buffered_notes: int = 0  # written, not yet shown
+    cacheable: float = 0.0  # share of the prompt that stays the same until notes change
+    epoch: int = 0
+    by_layer: dict[str, int] = field(default_factory=dict[str, int])
+
+
+_current: ContextVar[SessionId | None] = ContextVar("onlooker_session", default=None)
+
+
+@contextmanager
+def use_session(key: str, *, owner: str = DEFAULT_OWNER) -> Iterator[SessionId]:
+    """Name the session for everything called inside, as a request handler does once."""
+    session = SessionId(owner, key)
+    token = _current.set(session)
+    try:
+        yield session
+    finally:
+        _current.reset(token)
+
+
+def current_session() -> SessionId | None:
+    """The session named by the innermost `use_session`, if any."""
+    return _current.get()
