@@ -38,8 +38,8 @@ def roll_back(notes: Sequence[Note], keep: int, floor: int) -> Rollback:
     return Rollback(
         retire=tuple(sorted(retire)),
         revive=tuple(n.id for n in in_order if n.status not in LIVE),
-        frontier=max((n.last for n in in_order), default=floor),
-        watermark=max((n.last for n in in_order if n.status != "buffered"), default=floor),
+        frontier=max((floor, *(n.last for n in in_order))),
+        watermark=max((floor, *(n.last for n in in_order if n.status != "buffered"))),
     )
 
 
@@ -59,6 +59,4 @@ def _reaching_beyond(live: Iterable[Note], keep: int, by_id: dict[str, Note]) ->
         if note.last > keep:
             yield note
             if note.generation:
-                yield from _reaching_beyond(
-                    (by_id[s] for s in note.sources if s in by_id), keep, by_id
-                )
+                yield from _reaching_beyond((by_id[s] for s in note.sources if s in by_id), keep, by_id)

@@ -1,0 +1,49 @@
+"""What a message's words about time refer to, resolved against the message's own date.
+
+An expression that could mean two dates ("on Friday", "a few days ago", "next Friday" said on a
+Monday) stays as it was said.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from onlooker.policy.dates import cjk, english, european
+from onlooker.policy.dates.spans import Resolved, Rules
+from onlooker.policy.text import CJK_CHARACTER
+
+__all__ = ["Resolved", "annotate", "resolve"]
+
+_LANGUAGES: tuple[Rules, ...] = (english.RULES, european.RULES, cjk.RULES)
+
+
+def resolve(text: str, at: datetime) -> list[Resolved]:
+    """Each relative expression in order, with what it means: a day, weekend, week, month or year.
+
+    >>> resolve("I moved last week", datetime(2026, 2, 16, 14, 2))
+    [Resolved(start=8, end=17, iso='2026-W07')]
+    """
+    found = [span for rules in _LANGUAGES for span in rules.find(text, at)]
+    # Of two that overlap, the one that says more stands ("the day before yesterday").
+    found.sort(key=lambda span: (span.start, span.start - span.end))
+    kept: list[Resolved] = []
+    for span in found:
+        if not kept or span.start >= kept[-1].end:
+            kept.append(span)
+        elif span.end - span.start > kept[-1].end - kept[-1].start:
+            kept[-1] = span
+    return kept
+
+
+def annotate(text: str, at: datetime, *, but_not: str = "") -> str:
+    """The text with each date in parentheses beside its expression; `but_not` is left out.
+
+    >>> annotate("I moved yesterday", datetime(2026, 2, 16))
+    'I moved yesterday (2026-02-15)'
+    """
+    for span in reversed(resolve(text, at)):
+        already = text[span.end :].lstrip().startswith(("(" + span.iso, "（" + span.iso))
+        if span.iso != but_not and not already:
+            gap = "" if CJK_CHARACTER.match(text[span.end - 1]) else " "
+            text = f"{text[: span.end]}{gap}({span.iso}){text[span.end :]}"
+    return text

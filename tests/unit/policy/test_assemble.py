@@ -1,0 +1,364 @@
+"""What goes into a context, in which order, and within which limits."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from conversations import call, conversations, counting, message, note, numbered, result, state
+from hypothesis import given
+from hypothesis import strategies as st
+
+from onlooker.domain.context import RuntimeContext
+from onlooker.domain.errors import BudgetError
+from onlooker.domain.messages import Message
+from onlooker.domain.notes import Note, State
+from onlooker.policy.assemble import ELISION, Counting, Frame, assemble, untouched
+from onlooker.policy.context import Context
+from onlooker.policy.cut import tokens_of
+from onlooker.policy.settings import DEFAULT, LANGO, OFF, ZORA, Settings, limits
+from onlooker.policy.tokens import Calibration, estimator
+
+PLAIN = counting("lango")  # four characters are a token
+
+
+def context(
+    now: State, frame: Frame | None = None, settings: Settings = LANGO, counted: Counting = PLAIN
+) -> Context:
+    return assemble(now, frame or Frame(), settings, counted, None)
+
+
+def counted_message(seq: int, tokens: int) -> Message:
+    """A message whose text is as long as its count says."""
+    made = message(seq, text="x" * 4 * max(0, tokens - 4))
+    return replace(made, tokens=PLAIN.estimator.message(made))
+
+
+def lines(first: int, count: int, tokens: int = 100, *, generation: int = 0) -> list[Note]:
+    """Notes that say which they are and are as long as their count says."""
+    made: list[Note] = []
+    for i in range(first, first + count):
+        text = f"{'observation' if not generation else 'reflection'} {i}."
+        text += "x" * (4 * tokens - len(text))
+        made.append(note(i, i, tokens, generation=generation, text=text))
+    return made
+
+
+def which(found: Context, kind: str = "observation") -> list[int]:
+    return [i for i in range(1, 200) if f"{kind} {i}." in found.memory]
+
+
+# ------------------------------------------------------------------------------------ order
+
+
+@pytest.mark.req(44, 45, 102)
+def test_the_prompt_is_base_knowledge_reflections_observations_then_messages() -> None:
+    notes = [*lines(1, 2, generation=1), *lines(3, 2)]
+    frame = Frame("BASE", {"docs": "KNOWLEDGE"}, end="END")
+    found = context(state(numbered(0, 0, 0, 0, 5), notes), frame)
+    places = [
+        found.text().index(part)
+        for part in (
+            "BASE",
+            "KNOWLEDGE",
+            "## Conversation Memory",
+            "### Reflections",
+            "reflection 1.",
+            "reflection 2.",
+            "### Observations",
+            "observation 3.",
+            "observation 4.",
+            "message 5",
+            "END",
+        )
+    ]
+    assert places == sorted(places)
+    assert found.text().count("## Conversation Memory") == 1
+    roles = [m["role"] for m in found.openai()]
+    assert roles == ["system", "user", "system"]
+
+
+@pytest.mark.req(46)
+def test_with_nothing_stored_there_is_no_memory_section() -> None:
+    found = context(state(numbered(5, 5)), Frame("BASE"))
+    assert found.memory == ""
+    assert found.system == "BASE"
+    assert [m["content"] for m in found.openai()] == ["BASE", "message 1", "message 2"]
+
+
+@pytest.mark.req(62, 77)
+def test_switched_off_what_went_in_comes_out() -> None:
+    said = numbered(*[9000] * 20)
+    found = context(state(said, [note(1, 3)], tail_start=1), Frame("BASE", budget=1000), OFF)
+    assert found.memory == ""
+    assert found.messages == said
+    assert found.stats.total == 180_000 + 1
+
+
+def test_knowledge_stands_in_what_is_left_untouched() -> None:
+    found = untouched(Frame("BASE", {"docs": "KNOWLEDGE"}), numbered(5), PLAIN)
+    assert found.system == "BASE\n\nKNOWLEDGE"
+    assert found.stats.total == PLAIN.text("BASE\n\nKNOWLEDGE") + 5
+
+
+# ------------------------------------------------------------------------------------ notes
+
+
+@pytest.mark.req(47, 48)
+def test_the_newest_five_reflections_and_twenty_observations_are_shown_in_order() -> None:
+    found = context(state(notes=[*lines(1, 9, 10, generation=1), *lines(30, 31, 10)]))
+    assert which(found, "reflection") == [5, 6, 7, 8, 9]
+    assert which(found) == list(range(41, 61))
+    assert found.stats.left_out_notes == 4 + 11
+
+
+@pytest.mark.req(48)
+def test_zero_is_no_limit() -> None:
+    unlimited = replace(LANGO, max_reflections=0, max_observations=0)
+    found = context(state(notes=[*lines(1, 9, 10, generation=1), *lines(30, 31, 10)]), settings=unlimited)
+    assert which(found, "reflection") == list(range(1, 10))
+    assert which(found) == list(range(30, 61))
+
+
+@pytest.mark.req(47, 49)
+def test_over_budget_the_newest_observations_win() -> None:
+    found = context(state(notes=lines(1, 20, 300)))
+    assert which(found) == list(range(8, 21))  # 13 × 300 and the headings are within 4,000
+    assert found.stats.reflections + found.stats.observations <= 4000
+
+
+@pytest.mark.req(50)
+def test_reflections_come_first_and_observations_fill_what_is_left() -> None:
+    found = context(state(notes=[*lines(1, 3, 1000, generation=1), *lines(4, 8, 300)]))
+    assert which(found, "reflection") == [1, 2, 3]
+    assert which(found) == [9, 10, 11]
+    assert found.stats.left_out_notes == 5
+
+
+@pytest.mark.req(49)
+def test_many_short_notes_do_not_add_up_to_more_than_the_budget() -> None:
+    notes = [note(i, i, PLAIN.text("a short"), text="a short") for i in range(1, 400)]
+    found = context(state(notes=notes), settings=replace(LANGO, max_observations=0, memory_limit=200))
+    assert 150 < found.stats.reflections + found.stats.observations <= 200
+
+
+@pytest.mark.req(50)
+def test_where_reflections_exceed_the_budget_no_observation_is_shown() -> None:
+    found = context(state(notes=[*lines(1, 5, 1500, generation=1), *lines(6, 3, 10)]))
+    assert which(found, "reflection") == [4, 5]
+    assert which(found) == []
+
+
+@pytest.mark.req(47, 50)
+def test_choosing_stops_at_the_first_that_does_not_fit() -> None:
+    notes = [*lines(1, 1, 10), *lines(2, 1, 3900), *lines(3, 1, 300)]
+    assert which(context(state(notes=notes))) == [3]
+
+
+def test_one_note_too_large_for_the_section_is_shown_in_part() -> None:
+    text = "\n".join(f"line {i} " + "x" * 80 for i in range(400))
+    found = context(state(notes=[note(1, 1, PLAIN.text(text), text=text)]))
+    assert "line 399 " in found.memory
+    assert "line 1 " not in found.memory
+    assert 3500 < found.stats.observations + found.stats.reflections <= 4000
+
+
+def test_where_not_one_note_fits_there_is_no_heading_either() -> None:
+    tiny = replace(LANGO, memory_limit=30)
+    found = context(state(numbered(5, 5), lines(1, 1, 500), tail_start=1), settings=tiny)
+    assert found.memory == ""
+    assert found.stats.left_out_notes == 1
+
+
+def test_a_day_that_goes_on_has_one_heading() -> None:
+    notes = [
+        note(1, 1, text="## 2026-02-16\nNOTE a"),
+        note(2, 2, text="## 2026-02-16\nNOTE b\n## 2026-02-17\nNOTE c"),
+    ]
+    assert context(state(notes=notes)).memory.endswith("## 2026-02-16\nNOTE a\nNOTE b\n## 2026-02-17\nNOTE c")
+
+
+@pytest.mark.req(53)
+def test_the_memory_section_stays_the_same_byte_for_byte_while_messages_are_added() -> None:
+    notes = [*lines(1, 3, generation=1), *lines(4, 6)]
+    said = numbered(*[50] * 200)
+    shown = [context(state(said[:n], notes)) for n in range(10, 200, 7)]
+    assert len({c.memory for c in shown}) == 1
+    assert len({c.system for c in shown}) == 1
+
+
+@pytest.mark.req(53)
+def test_a_new_observation_only_appends() -> None:
+    before = context(state(notes=[*lines(1, 3, generation=1), *lines(4, 6)])).memory
+    after = context(state(notes=[*lines(1, 3, generation=1), *lines(4, 7)])).memory
+    assert after.startswith(before)
+    assert len(after) > len(before)
+
+
+# ------------------------------------------------------------------------------------ pins
+
+
+def test_pinned_messages_stand_in_the_memory_section() -> None:
+    found = context(state(numbered(5, 5, 5), [note(1, 2)], pinned=[message(1, text="never forget this")]))
+    assert "### Pinned" in found.memory
+    assert "never forget this" in found.memory
+    assert found.stats.pinned > 0
+
+
+def test_pinned_notes_come_before_newer_ones() -> None:
+    notes = lines(1, 20, 300)
+    assert 1 not in which(context(state(notes=notes)))
+    found = context(state(notes=notes, pins=[notes[0].id]))
+    assert which(found) == [1, *range(9, 21)]
+
+
+def test_a_pinned_observation_survives_any_number_of_reflections() -> None:
+    notes = [*lines(1, 5, 900, generation=1), *lines(6, 2, 300)]
+    found = context(state(notes=notes, pins=[notes[5].id]))
+    assert which(found) == [6]
+    assert which(found, "reflection") == [2, 3, 4, 5]
+
+
+def test_a_pinned_note_counts_towards_the_number_shown() -> None:
+    notes = lines(1, 30, 10)
+    assert which(context(state(notes=notes, pins=[notes[0].id]))) == [1, *range(12, 31)]
+
+
+# ------------------------------------------------------------------------------------ messages
+
+
+@pytest.mark.req(54)
+def test_recent_messages_are_the_newest_within_their_budget() -> None:
+    found = context(state(tuple(counted_message(i, 100) for i in range(1, 101))))
+    assert [m.seq for m in found.messages] == list(range(21, 101))
+    assert found.stats.messages == 8000
+    assert found.stats.left_out_messages == 20
+
+
+@pytest.mark.req(55)
+def test_there_is_no_limit_on_the_number_of_messages() -> None:
+    found = context(state(tuple(message(i, 2, text="ok") for i in range(1, 3001))))
+    assert len(found.messages) == len(found.openai()) == 3000
+
+
+def test_noted_messages_that_are_shown_again_are_not_missed_when_they_do_not_fit() -> None:
+    said = tuple(counted_message(i, 1000) for i in range(1, 11))
+    found = context(state(said, [note(1, 8)], tail_start=1))
+    assert [m.seq for m in found.messages] == list(range(3, 11))
+    assert found.stats.left_out_messages == 0
+
+
+def test_the_newest_message_is_kept_however_large_it_is() -> None:
+    found = context(state((counted_message(1, 50), counted_message(2, 20_000))))
+    assert [m.seq for m in found.messages] == [2]
+    assert found.messages[0].text == "x" * 4 * 19_996
+    assert found.stats.left_out_messages == 1
+
+
+def test_a_giant_result_keeps_its_call_in_short_form() -> None:
+    said = (replace(call(1, "a"), text="thinking " * 8000, tokens=18_000), result(2, "a", 20_000))
+    found = context(state(said))
+    assert [m.seq for m in found.messages] == [1, 2]
+    assert found.messages[1] == said[1]
+    assert ELISION.strip() in found.messages[0].text
+    assert found.stats.shortened == 1
+    assert tokens_of(found.messages[:1]) <= 8000
+
+
+def test_a_result_that_fits_is_not_pushed_over_the_budget_by_its_call() -> None:
+    said = (replace(call(1, "a"), text="thinking " * 8000, tokens=18_000), result(2, "a", 7000))
+    found = context(state(said))
+    assert [m.seq for m in found.messages] == [1, 2]
+    assert found.stats.messages <= 8000
+
+
+# ------------------------------------------------------------------------------------ budgets
+
+
+def test_a_base_prompt_beyond_the_budget_is_an_error_that_says_so() -> None:
+    with pytest.raises(BudgetError, match="a budget of 300 tokens cannot hold the base prompt") as caught:
+        context(state(), Frame("x" * 4000, budget=300), DEFAULT)
+    assert (caught.value.budget, caught.value.needed) == (300, 1000)
+
+
+def test_the_margin_and_what_usage_has_taught_are_left_free() -> None:
+    said = tuple(counted_message(i, 10) for i in range(1, 2001))
+    plain = context(state(said), Frame(budget=10_000), DEFAULT)
+    assert plain.stats.total <= 10_000 * (1 - DEFAULT.margin)
+    taught = Counting(estimator("lango"), Calibration(1.5, 10, 1.5))
+    dearer = context(state(said), Frame(budget=10_000), DEFAULT, taught)
+    assert dearer.stats.total * 1.5 <= 10_000 * (1 - DEFAULT.margin)
+
+
+def notes_of(sizes: list[int]) -> list[Note]:
+    made = [
+        note(i, i, 0, generation=1 if i < len(sizes) // 3 else 0, text="y" * n)
+        for i, n in enumerate(sizes, 1)
+    ]
+    return [replace(n, tokens=PLAIN.text(n.text)) for n in made]
+
+
+def real(messages: list[Message], after: int) -> tuple[Message, ...]:
+    """The same with texts as long as their counts say."""
+    texts = (replace(m, seq=m.seq + after, text="x" * 4 * m.tokens, tokens=0) for m in messages)
+    return tuple(replace(m, tokens=PLAIN.estimator.message(m)) for m in texts)
+
+
+@pytest.mark.req(49, 52)
+@given(
+    conversations(longest=25, most_tokens=3000),
+    st.lists(st.integers(0, 4000), max_size=30),
+    st.integers(256, 12_000),
+    st.sampled_from((DEFAULT, LANGO, ZORA)),
+    st.sampled_from(("", "x" * 300)),
+    st.data(),
+)
+def test_no_context_exceeds_its_budget_except_by_the_newest_message(
+    said: list[Message], sizes: list[int], budget: int, settings: Settings, system: str, data: st.DataObject
+) -> None:
+    notes = notes_of(sizes)
+    pins = data.draw(st.sets(st.sampled_from([n.id for n in notes]), max_size=3)) if notes else set[str]()
+    now = state(real(said, len(notes)), notes, pins=pins)
+    frame = Frame(system, budget=budget)
+    found = context(now, frame, settings)
+    bounds = limits(settings, PLAIN.room(frame, settings))
+    assert found.stats.pinned + found.stats.reflections + found.stats.observations <= bounds.memory_limit
+    newest = found.messages[-1]
+    assert newest == now.messages[-1]
+    usable = int(budget * (1 - settings.margin))
+    beside = found.stats.total - found.stats.messages
+    # Over only where the newest message does not fit by itself.
+    assert found.stats.total <= usable or beside + newest.tokens > usable
+    assert found.stats.messages <= max(bounds.message_limit, newest.tokens + bounds.message_limit // 4)
+    assert beside <= usable
+    shown = {m.seq for m in found.messages}
+    assert found.stats.left_out_messages == len([m for m in now.unshown if m.seq not in shown])
+
+
+@given(conversations(longest=25, most_tokens=600), st.integers(0, 3), st.integers(300, 4000))
+def test_statistics_add_up(said: list[Message], preface: int, budget: int) -> None:
+    notes = [*lines(1, 2, generation=1), *lines(3, 3)]
+    front = tuple(Message("user", "before") for _ in range(preface))
+    lead = (Message("system", "LEAD"),)
+    frame = Frame("BASE", {"docs": "KNOWLEDGE", "rules": "RULES"}, lead, front, "END", budget)
+    now = state(real(said, 5), notes, pinned=[message(1, text="pinned words")])
+    stats = context(now, frame, DEFAULT).stats
+    parts = (stats.system, stats.knowledge, stats.pinned, stats.reflections, stats.observations)
+    assert stats.total == sum(parts) + stats.messages + stats.end
+    assert stats.by_layer == {"docs": 2, "rules": 1}
+    assert 0 <= stats.knowledge - 3 <= 2  # and the blank lines between them
+    assert stats.pending_tokens == tokens_of(now.unnoted)
+    assert 0 <= stats.cacheable <= 1
+    assert stats.budget == budget
+
+
+def test_statistics_say_what_waits() -> None:
+    said = state(numbered(100, 100, 100), [note(1, 1, status="buffered")])
+    stats = context(said).stats
+    assert (stats.pending_tokens, stats.buffered_notes) == (200, 1)
+
+
+@pytest.mark.req(78)
+def test_a_context_says_which_conversation_it_is_of() -> None:
+    runtime = RuntimeContext.of("slack:9")
+    assert assemble(state(), Frame(), LANGO, PLAIN, runtime).runtime is runtime

@@ -1,0 +1,478 @@
+"""What to do next: each step with its exact boundaries, and what holds after any number of them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from conversations import Toy, call, conversations, message, note, numbered, result, state
+from hypothesis import given
+from hypothesis import strategies as st
+
+from onlooker.domain.messages import Message
+from onlooker.domain.notes import Note
+from onlooker.policy.cut import groups as grouped
+from onlooker.policy.cut import is_open, oldest_chunk, tokens_of
+from onlooker.policy.plan import (
+    Activate,
+    Idle,
+    Observe,
+    Reflect,
+    Rewrite,
+    due_tokens,
+    make_room,
+    must_wait,
+    plan,
+    wake_at,
+)
+from onlooker.policy.settings import DEFAULT, LANGO, OFF, ZORA, Limits, Settings, limits
+
+LANGO_LIMITS = limits(LANGO, 0)
+ZORA_LIMITS = limits(ZORA, 0)
+# observe_at 1000, keep_recent 300, chunks of 400, written ahead from 800 on; reflections at 2000.
+PLAIN = replace(
+    DEFAULT,
+    observe_at=1000,
+    keep_recent=300,
+    chunk_tokens=400,
+    precompute_at=800,
+    memory_limit=2500,
+    reflect_at=2000,
+    reflect_to=0.5,
+    message_limit=4000,
+)
+LIMITS = limits(PLAIN, 0)
+NO_AHEAD = limits(replace(PLAIN, precompute=False), 0)
+
+
+def seqs(messages: tuple[Message, ...]) -> list[int]:
+    return [m.seq for m in messages]
+
+
+# ------------------------------------------------------------------------------------ observing
+
+
+@pytest.mark.req(1)
+@pytest.mark.parametrize(("tokens", "due"), [(999, False), (1000, True), (1001, True)])
+def test_lango_observes_once_a_thousand_tokens_are_reached(tokens: int, due: bool) -> None:
+    step = plan(state(numbered(600, tokens - 600)), LANGO_LIMITS)
+    assert isinstance(step, Observe) == due
+    if isinstance(step, Observe):
+        assert seqs(step.messages) == [1, 2]
+        assert not step.buffered
+
+
+@pytest.mark.req(1)
+def test_what_is_noted_already_does_not_count() -> None:
+    said = numbered(900, 900, 100)
+    assert plan(state(said, [note(1, 2)]), LANGO_LIMITS) == Idle()
+
+
+@pytest.mark.req(81, 82)
+@pytest.mark.parametrize(("tokens", "due"), [(29_999, False), (30_001, True)])
+def test_zora_notes_the_twenty_oldest_when_the_working_tier_is_full(tokens: int, due: bool) -> None:
+    zora = limits(replace(ZORA, precompute=False), 0)
+    step = plan(state(numbered(*[1000] * 29, tokens - 29_000)), zora)
+    assert isinstance(step, Observe) == due
+    if isinstance(step, Observe):
+        assert seqs(step.messages) == list(range(1, 21))
+
+
+@pytest.mark.req(54, 83)
+def test_the_default_leaves_recent_messages_raw() -> None:
+    step = plan(state(numbered(*[100] * 10)), NO_AHEAD)
+    assert isinstance(step, Observe)
+    assert seqs(step.messages) == [1, 2, 3, 4]  # one chunk of 400
+    assert step.tail_start == 5
+
+
+@pytest.mark.req(31)
+@pytest.mark.parametrize(("tokens", "due"), [(799, False), (800, True)])
+def test_a_note_is_written_ahead_before_it_is_needed(tokens: int, due: bool) -> None:
+    step = plan(state(numbered(*[100] * 7, tokens - 700)), LIMITS)
+    assert isinstance(step, Observe) == due
+    if isinstance(step, Observe):
+        assert step.buffered
+        assert seqs(step.messages) == [1, 2, 3, 4]
+
+
+@pytest.mark.req(65)
+def test_nothing_is_written_ahead_where_that_is_off() -> None:
+    assert plan(state(numbered(*[100] * 9)), NO_AHEAD) == Idle()
+
+
+def test_writing_ahead_goes_on_from_the_last_buffered_note() -> None:
+    buffered = note(1, 4, status="buffered")
+    # 900 tokens are not noted yet, but the buffered note is shown first: the raw part is full.
+    assert isinstance(plan(state(numbered(*[100] * 13), [buffered]), LIMITS), Activate)
+    fewer = replace(PLAIN, observe_at=2000, message_limit=4000)
+    step = plan(state(numbered(*[100] * 13), [buffered]), limits(fewer, 0))
+    assert isinstance(step, Observe)
+    assert step.buffered
+    assert seqs(step.messages) == [5, 6, 7, 8]
+
+
+def test_a_giant_message_stays_raw_until_enough_follows_it() -> None:
+    assert plan(state(numbered(5000)), LIMITS) == Idle()
+    assert plan(state(numbered(5000, 299)), LIMITS) == Idle()
+    step = plan(state(numbered(5000, 300)), LIMITS)
+    assert isinstance(step, Observe)
+    assert seqs(step.messages) == [1]
+
+
+def test_a_call_is_noted_with_its_results_only() -> None:
+    waiting = (*numbered(900), call(2, "a", tokens=200))
+    step = plan(state(waiting), LANGO_LIMITS)
+    assert isinstance(step, Observe)
+    assert seqs(step.messages) == [1]
+    step = plan(state((*waiting, result(3, "a", 200))), LANGO_LIMITS)
+    assert isinstance(step, Observe)
+    assert seqs(step.messages) == [1, 2, 3]
+
+
+@pytest.mark.req(54)
+def test_lango_keeps_noted_messages_raw_as_far_as_its_window_goes() -> None:
+    said = numbered(*[500] * 30)
+    step = plan(state(said, [note(1, 28)], tail_start=1), LANGO_LIMITS)
+    assert isinstance(step, Observe)
+    # 7,000 tokens stay, so that the thousand that come before the next look fit the 8,000.
+    assert step.tail_start == 30 - 14 + 1
+
+
+def test_the_newest_group_stays_in_sight_even_when_it_is_noted() -> None:
+    said = (message(1, 10), call(2, "a", tokens=600), result(3, "a", 900))
+    step = plan(state(said), limits(replace(LANGO, overlap=0), 0))
+    assert isinstance(step, Observe)
+    assert seqs(step.messages) == [1, 2, 3]
+    assert step.tail_start == 2
+
+
+# ------------------------------------------------------------------------------------ activating
+
+
+@pytest.mark.req(31)
+@pytest.mark.parametrize(("tokens", "due"), [(999, False), (1000, True)])
+def test_buffered_notes_are_shown_when_the_raw_part_is_full(tokens: int, due: bool) -> None:
+    said = numbered(*[100] * 9, tokens - 900)
+    step = plan(state(said, [note(1, 4, status="buffered")]), LIMITS)
+    assert isinstance(step, Activate) == due
+    if isinstance(step, Activate):
+        assert (step.watermark, step.tail_start) == (4, 5)
+
+
+def test_activation_leaves_what_is_to_stay_raw() -> None:
+    said = numbered(*[100] * 10)
+    buffered = [note(1, 4, status="buffered"), note(5, 8, status="buffered")]
+    step = plan(state(said, buffered), LIMITS)
+    assert isinstance(step, Activate)
+    assert step.notes == (buffered[0],)  # with the second, 200 of the 300 would be left
+    one_less = [note(1, 4, status="buffered"), note(5, 7, status="buffered")]
+    step = plan(state(said, one_less), LIMITS)
+    assert isinstance(step, Activate)
+    assert step.notes == tuple(one_less)
+
+
+def test_buffered_notes_are_shown_in_order_and_none_is_skipped() -> None:
+    said = numbered(100, 5000, 100, 100)
+    buffered = [note(1, 2, status="buffered"), note(3, 3, status="buffered")]
+    step = plan(state(said, buffered), limits(replace(PLAIN, keep_recent=150), 0))
+    assert isinstance(step, Activate)
+    assert step.notes == (buffered[0],)
+
+
+def test_no_note_overtakes_a_buffered_one() -> None:
+    # The buffered note cannot be shown yet: what stays raw behind it would be too little.
+    said = numbered(900, 100, 100)
+    waiting = state(said, [note(1, 1, status="buffered")])
+    assert not isinstance(plan(waiting, LIMITS), Observe | Activate)
+
+
+# ------------------------------------------------------------------------------------ reflecting
+
+
+@pytest.mark.req(18, 20)
+@pytest.mark.parametrize(("tokens", "due"), [(1999, False), (2000, True)])
+def test_lango_condenses_every_observation_once_two_thousand_tokens_are_reached(
+    tokens: int, due: bool
+) -> None:
+    notes = [note(1, 2, 1000), note(3, 4, tokens - 1000)]
+    step = plan(state(notes=notes), LANGO_LIMITS)
+    assert isinstance(step, Reflect) == due
+    if isinstance(step, Reflect):
+        assert step.notes == tuple(notes)
+        assert step.generation == 1
+        assert step.target_tokens == 500
+
+
+@pytest.mark.req(18)
+def test_lango_counts_observations_not_reflections() -> None:
+    assert plan(state(notes=[note(1, 2, 1900, generation=1), note(3, 4, 1900)]), LANGO_LIMITS) == Idle()
+
+
+@pytest.mark.req(81)
+@pytest.mark.parametrize(("tokens", "due"), [(9999, False), (10_001, True)])
+def test_zora_condenses_the_oldest_when_the_session_tier_is_full(tokens: int, due: bool) -> None:
+    notes = [note(i, i, 1000) for i in range(1, 10)]
+    notes.append(note(10, 10, tokens - 9000))
+    step = plan(state(notes=notes), ZORA_LIMITS)
+    assert isinstance(step, Reflect) == due
+    if isinstance(step, Reflect):
+        assert step.notes[0] == notes[0]
+        assert step.notes == tuple(notes[: len(step.notes)])
+
+
+def test_reflection_takes_the_oldest_and_comes_down_to_its_target() -> None:
+    notes = [note(i, i, 250) for i in range(1, 10)]  # 2,250 tokens, to come down to 1,000
+    gentle = limits(replace(PLAIN, reflect_to=0.9), 0)
+    step = plan(state(notes=notes), gentle)
+    assert isinstance(step, Reflect)
+    # 450 tokens too many: twice that is condensed to a half.
+    assert step.notes == tuple(notes[:4])
+    assert 2250 - 1000 + step.target_tokens <= 1800
+
+
+def test_the_default_counts_all_of_memory() -> None:
+    notes = [note(1, 2, 1500, generation=1), note(3, 4, 300), note(5, 6, 200)]
+    step = plan(state(notes=notes), LIMITS)
+    assert isinstance(step, Reflect)
+    assert all(n.generation == 0 for n in step.notes)
+
+
+@pytest.mark.req(19, 21, 23)
+@pytest.mark.parametrize(("count", "due"), [(4, False), (5, True), (6, True)])
+def test_five_reflections_become_one_of_the_next_generation(count: int, due: bool) -> None:
+    notes = [note(i, i, 100, generation=1 + (i == 2)) for i in range(1, count + 1)]
+    step = plan(state(notes=notes), LANGO_LIMITS)
+    assert isinstance(step, Reflect) == due
+    if isinstance(step, Reflect):
+        assert step.notes == tuple(notes)
+        assert step.generation == 3
+        assert 0 < step.target_tokens <= count * 50
+
+
+def test_with_only_reflections_left_they_give_way_before_there_are_five() -> None:
+    notes = [note(1, 2, 1200, generation=1), note(3, 4, 900, generation=2)]
+    step = plan(state(notes=notes), LIMITS)
+    assert isinstance(step, Reflect)
+    assert step.generation == 3
+    assert plan(state(notes=notes[:1]), LIMITS) == Idle()
+
+
+# ------------------------------------------------------------------------------------ pins
+
+
+def test_a_pinned_note_is_never_condensed() -> None:
+    notes = [note(i, i, 1000) for i in range(1, 5)]
+    step = plan(state(notes=notes, pins=[notes[0].id]), LIMITS)
+    assert isinstance(step, Reflect)
+    assert notes[0] not in step.notes
+    assert plan(state(notes=notes, pins=[n.id for n in notes]), LIMITS) == Idle()
+
+
+def test_nothing_is_condensed_across_a_pinned_note() -> None:
+    observations = [note(i, i, 1000) for i in range(1, 5)]
+    step = plan(state(notes=observations, pins=[observations[1].id]), LANGO_LIMITS)
+    assert isinstance(step, Reflect)
+    assert step.notes == (observations[0],)
+    reflections = [note(i, i, 100, generation=1) for i in range(1, 8)]
+    step = plan(state(notes=reflections, pins=[reflections[2].id]), LANGO_LIMITS)
+    assert isinstance(step, Reflect)
+    assert step.notes == tuple(reflections[:2])
+
+
+def test_a_note_that_was_pinned_once_is_not_condensed_across_reflections() -> None:
+    before = note(1, 1, 100, generation=1)
+    let_go = note(2, 2, 1000)
+    after = note(3, 3, 100, generation=1)
+    newest = note(4, 4, 1000)
+    step = plan(state(notes=[before, let_go, after, newest]), LANGO_LIMITS)
+    assert isinstance(step, Reflect)
+    assert step.notes == (let_go,)
+
+
+# ------------------------------------------------------------------------------------ the rest
+
+
+def test_what_the_built_in_model_noted_in_place_of_another_is_written_again_last() -> None:
+    degraded = note(1, 2, degraded=True)
+    assert plan(state(numbered(10, 10, 10), [degraded]), LIMITS) == Rewrite(degraded)
+    busy = state(numbered(10, 10, *[100] * 20), [degraded])
+    assert isinstance(plan(busy, LIMITS), Observe)
+    assert plan(state(notes=[degraded], pins=[degraded.id]), LIMITS) == Idle()
+
+
+@pytest.mark.req(62, 100)
+def test_switched_off_nothing_is_ever_due() -> None:
+    full = state(numbered(*[5000] * 30), [note(1, 4, status="buffered"), note(5, 6, 90_000)])
+    assert plan(full, limits(OFF, 0)) == Idle()
+
+
+def test_an_empty_session_is_idle() -> None:
+    assert plan(state(), LIMITS) == Idle()
+
+
+@pytest.mark.req(32, 97)
+def test_the_turn_waits_only_where_block_after_says_so() -> None:
+    said = state(numbered(59_999))
+    assert not must_wait(said, ZORA_LIMITS)
+    assert must_wait(state(numbered(60_000)), ZORA_LIMITS)
+    assert not must_wait(state(numbered(10**6)), LIMITS)
+
+
+# ------------------------------------------------------------------------------------ waking
+
+
+def test_a_session_is_due_when_a_note_can_be_written() -> None:
+    assert due_tokens(LIMITS) == 800
+    assert due_tokens(NO_AHEAD) == 1000
+    assert due_tokens(LANGO_LIMITS) == 1000
+
+
+def test_a_session_with_buffered_notes_wakes_when_they_are_to_be_shown() -> None:
+    said = numbered(*[100] * 8)
+    settled = state(said, [note(1, 4, status="buffered")])
+    assert plan(settled, LIMITS) == Idle()
+    woken_at = wake_at(settled, LIMITS)
+    assert woken_at == 600  # the 400 that the note stands for, and 600 more
+    more = numbered(*[100] * 10)
+    assert isinstance(plan(state(more, [note(1, 4, status="buffered")]), LIMITS), Activate)
+    assert wake_at(state(said), LIMITS) == 800
+
+
+# ------------------------------------------------------------------------------------ making room
+
+
+def test_nothing_is_done_where_everything_fits() -> None:
+    assert make_room(state(numbered(500, 500)), LIMITS, 1000) is None
+
+
+def test_buffered_notes_make_room_first_and_no_more_of_them_than_needed() -> None:
+    buffered = [note(1, 2, status="buffered"), note(3, 4, status="buffered")]
+    said = state(numbered(*[100] * 8), buffered)
+    step = make_room(said, LIMITS, 600)
+    assert isinstance(step, Activate)
+    assert step.notes == (buffered[0],)
+    step = make_room(said, LIMITS, 599)
+    assert isinstance(step, Activate)
+    assert step.notes == tuple(buffered)
+
+
+def test_what_would_not_fit_is_noted_on_the_spot_and_the_newest_stays() -> None:
+    step = make_room(state(numbered(*[100] * 10)), LIMITS, 500)
+    assert isinstance(step, Observe)
+    assert not step.buffered
+    assert seqs(step.messages) == [1, 2, 3, 4, 5, 6, 7]  # 300 of 500 stay: what is to stay raw
+    step = make_room(state(numbered(100, 100, 9000)), LIMITS, 500)
+    assert isinstance(step, Observe)
+    assert seqs(step.messages) == [1, 2]
+    assert make_room(state(numbered(9000)), LIMITS, 500) is None
+
+
+@given(conversations(), st.integers(0, 2000))
+def test_making_room_ends_with_everything_in_sight_or_only_the_newest_left(
+    said: list[Message], room: int
+) -> None:
+    toy = Toy()
+    toy.messages = said
+    for _ in range(len(said) + 5):
+        step = make_room(toy.state, LIMITS, room)
+        if step is None:
+            break
+        toy.do(step, LIMITS)
+    unshown = toy.state.unshown
+    assert make_room(toy.state, LIMITS, room) is None
+    assert tokens_of(unshown) <= room or len(list(grouped(unshown))) == 1
+    covered_once(toy)
+
+
+# ------------------------------------------------------------------------------------ any conversation
+
+
+def covered_once(toy: Toy) -> None:
+    """Live notes follow one another without gap or overlap, and nothing falls between them and the tail."""
+    notes = sorted(toy.notes, key=lambda n: n.first)
+    after = 1
+    for one in notes:
+        assert one.first == after
+        after = one.last + 1
+    now = toy.state
+    assert now.progress.tail_start <= now.progress.watermark + 1
+    assert now.progress.tail_start <= toy.newest_group_starts
+
+
+def settled(toy: Toy, bounds: Limits) -> None:
+    for _ in range(6 * len(toy.messages) + 20):
+        step = plan(toy.state, bounds)
+        if step == Idle():
+            return
+        if isinstance(step, Reflect):
+            assert not {n.id for n in step.notes} & toy.pins
+        toy.do(step, bounds)
+        covered_once(toy)
+    raise AssertionError("planning does not come to an end")
+
+
+def thresholds_hold(toy: Toy, bounds: Limits) -> None:
+    now = toy.state
+    kept = oldest_chunk(now.unnoted, keep=bounds.keep_recent) == ()
+    if not now.buffered:
+        assert tokens_of(now.unshown) < bounds.observe_at or kept
+    if bounds.settings.precompute:
+        assert tokens_of(now.unnoted) < bounds.precompute_at or kept
+    loose: list[Note] = [n for n in now.active if n.id not in now.pins]
+    if not toy.pins:
+        assert len(now.reflections) < bounds.settings.consolidate_at
+        by_kind = now.observations if bounds.settings.reflect_counts == "observations" else now.active
+        assert sum(n.tokens for n in by_kind) < bounds.reflect_at or len(loose) <= 1
+    if kept and now.unnoted:
+        last = list(grouped(now.unnoted))[-1]
+        assert is_open(last) or tokens_of(now.unnoted) <= bounds.keep_recent + tokens_of(
+            next(grouped(now.unnoted))
+        )
+
+
+_settings = st.sampled_from((DEFAULT, PLAIN, replace(PLAIN, precompute=False), LANGO, ZORA)).flatmap(
+    lambda s: st.builds(
+        replace, st.just(s), consolidate_at=st.integers(2, 6), chunk_messages=st.sampled_from((0, 3, 20))
+    )
+)
+
+
+@given(
+    conversations(longest=60),
+    _settings,
+    st.sampled_from((256, 700, 2000, 4000)),
+    st.lists(st.integers(1, 25), min_size=1, max_size=30),
+    st.data(),
+)
+def test_planning_ends_covers_each_message_once_and_keeps_its_thresholds(
+    said: list[Message], settings: Settings, budget: int, bursts: list[int], data: st.DataObject
+) -> None:
+    bounds = limits(settings, budget)
+    toy = Toy()
+    with_pins = data.draw(st.booleans())
+    for burst in bursts:
+        toy.messages = said[: len(toy.messages) + burst]
+        settled(toy, bounds)
+        thresholds_hold(toy, bounds)
+        if with_pins and toy.state.active:
+            chosen = data.draw(st.sampled_from([n.id for n in toy.state.active]))
+            toy.pins ^= {chosen}
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 1500), st.integers(0, 2), st.booleans()), min_size=1, max_size=12),
+    _settings,
+)
+def test_condensing_any_notes_ends_and_covers_each_message_once(
+    sizes: list[tuple[int, int, bool]], settings: Settings
+) -> None:
+    bounds = limits(settings, 0)
+    toy = Toy()
+    toy.messages = list(numbered(*[10] * len(sizes)))
+    toy.notes = [note(i, i, tokens, generation=g) for i, (tokens, g, _) in enumerate(sizes, 1)]
+    toy.pins = {n.id for n, (_, _, pinned) in zip(toy.notes, sizes, strict=True) if pinned}
+    pinned = [n for n in toy.notes if n.id in toy.pins]
+    toy.tail_start = len(sizes)
+    settled(toy, bounds)
+    assert [n for n in toy.notes if n.id in toy.pins] == pinned

@@ -1,0 +1,71 @@
+"""Sentences and clauses."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from onlooker.policy.text import clauses, is_cjk, sentences
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("I left. She stayed!", ["I left.", "She stayed!"]),
+        ("Dr. Smith paid $3.50 at 5 p.m. today. Fine.", ["Dr. Smith paid $3.50 at 5 p.m. today.", "Fine."]),
+        ("See e.g. foo.py for it", ["See e.g. foo.py for it"]),
+        ("- one\n- two\n3. three", ["one", "two", "three"]),
+        ("先MVP。3月出能跑的！好吗？", ["先MVP。", "3月出能跑的！", "好吗？"]),
+        ("大阪へ行きました。楽しかった。", ["大阪へ行きました。", "楽しかった。"]),
+        ('He said "no." Then he left.', ['He said "no."', "Then he left."]),
+        ("", []),
+    ],
+)
+def test_sentences_end_where_they_end(text: str, expected: list[str]) -> None:
+    assert sentences(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("sentence", "expected"),
+    [
+        (
+            "I ran a charity race last Saturday - it was really rewarding",
+            ["I ran a charity race last Saturday", "it was really rewarding"],
+        ),
+        (
+            "We moved to Oslo in May, and I adopted a small dog there",
+            ["We moved to Oslo in May", "and I adopted a small dog there"],
+        ),
+        # A condition stays with what it is a condition of.
+        (
+            "If the tests fail again, I will revert the change",
+            ["If the tests fail again, I will revert the change"],
+        ),
+        ("I'll take the job unless they ask me to move", ["I'll take the job unless they ask me to move"]),
+        (
+            'She said "wait; not now; maybe later today" to all of us',
+            ['She said "wait; not now; maybe later today" to all of us'],
+        ),
+        ("前两周做数据清洗和索引，预计下周出个演示版本", ["前两周做数据清洗和索引", "预计下周出个演示版本"]),
+        ("short one; yes", ["short one; yes"]),
+    ],
+)
+def test_clauses_can_be_read_alone(sentence: str, expected: list[str]) -> None:
+    assert clauses(sentence) == expected
+
+
+def test_scripts_without_spaces_are_known() -> None:
+    assert is_cjk("技术建议RAG为主")
+    assert is_cjk("지난주에 이사했어요")
+    assert not is_cjk("The word 火锅 means hot pot in English")
+    assert not is_cjk("12345")
+
+
+@given(st.text(max_size=300))
+def test_no_letter_is_lost(text: str) -> None:
+    kept = "".join("".join(sentences(text)).split())
+    assert [c for c in text if c.isalpha()] == [c for c in kept if c.isalpha()]
+    for sentence in sentences(text):
+        joined = "".join(clauses(sentence))
+        assert [c for c in sentence if c.isalpha()] == [c for c in joined if c.isalpha()]
