@@ -1,0 +1,350 @@
+"""One session held in memory, and what each change does to it.
+
+Every method checks before it changes anything, so that one that raises has changed nothing.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import TypeVar
+
+from onlooker.domain.errors import ConflictError, StoreError
+from onlooker.domain.messages import EMPTY_CHAIN, Message, extend_chain
+from onlooker.domain.notes import (
+    LIVE,
+    Appended,
+    Commit,
+    Note,
+    NoteKind,
+    NoteStatus,
+    Progress,
+    Realignment,
+    State,
+)
+from onlooker.policy.rollback import roll_back
+from onlooker.stores.progress import check_commit, committed, made_due, released
+from onlooker.stores.realigning import Known, Place, Placement, Undone, floor_of, place, restored
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A message and its place."""
+
+    message: Message
+    known: Known
+
+    @property
+    def seq(self) -> int:
+        return self.known.seq
+
+    def at(self, seq: int, place: Place) -> Record:
+        return Record(replace(self.message, seq=seq), replace(self.known, seq=seq, place=place))
+
+
+def _record(message: Message, *, summary: bool = False) -> Record:
+    message = replace(message, original=None)
+    return Record(message, Known(message.seq, message.id, message.digest, "live", summary))
+
+
+@dataclass(slots=True)
+class Held:
+    """A session with everything in it."""
+
+    progress: Progress
+    used_at: datetime
+    fence: int
+    holder: str | None = None
+    until: datetime | None = None
+    live: list[Record] = field(default_factory=list[Record])  # by seq
+    aside: list[Record] = field(default_factory=list[Record])
+    ids: set[str] = field(default_factory=set[str])  # of all messages, wherever they are
+    notes: dict[str, Note] = field(default_factory=dict[str, Note])
+    pins: set[str] = field(default_factory=set[str])
+
+    # -- reading
+
+    def standing(self, *, summaries: bool) -> list[Record]:
+        """The conversation, live and set aside, in order; a summary after what it stands for."""
+        found = [r for r in (*self.aside, *self.live) if r.known.place != "retired"]
+        if not summaries:
+            found = [r for r in found if not r.known.summary]
+        return sorted(found, key=lambda r: (r.seq, r.known.summary, r.known.place == "live", r.known.id))
+
+    def after(self, seq: int) -> list[Record]:
+        return self.live[bisect_right(self.live, seq, key=lambda r: r.seq) :]
+
+    def live_notes(self, kind: NoteKind | None = None) -> list[Note]:
+        return in_order(n for n in self.notes.values() if n.status in LIVE and kind in (None, n.kind))
+
+    def state(self) -> State:
+        start = min(self.progress.tail_start, self.progress.watermark + 1)
+        # A summary put in before the first message has a seq below 1.
+        tail = self.after(start - 1) if start > 1 else self.live
+        hidden = self.pins - {r.message.id for r in tail}
+        pinned = [r for r in self.standing(summaries=True) if r.message.id in hidden] if hidden else []
+        return State(
+            progress=self.progress,
+            notes=tuple(self.live_notes()),
+            messages=tuple(r.message for r in tail),
+            pins=frozenset(self.pins),
+            pinned=tuple(r.message for r in pinned),
+        )
+
+    def sources(self, note_id: str) -> list[Message]:
+        """Live ones first where an id occurs twice, then the rest of the conversation."""
+        if note_id not in self.notes:
+            return []
+        by_id: dict[str, Message] = {}
+        for record in (*self.live, *sorted(self.aside, key=lambda r: r.known.place == "retired")):
+            by_id.setdefault(record.message.id, record.message)
+        wanted = dict.fromkeys(self._messages_of(self.notes[note_id]))  # once each, in order
+        return [by_id[i] for i in wanted if i in by_id]
+
+    def _messages_of(self, note: Note) -> Iterable[str]:
+        if note.generation == 0:
+            yield from note.sources
+        elif all(s in self.notes for s in note.sources):
+            for source in note.sources:
+                yield from self._messages_of(self.notes[source])
+        else:  # a person deleted the notes in between: its range still says what it stands for
+            inside = (r for r in self.standing(summaries=False) if note.first <= r.seq <= note.last)
+            yield from (r.message.id for r in inside)
+
+    # -- messages
+
+    def append(self, messages: Sequence[Message], due_tokens: int, now: datetime) -> Appended:
+        fresh: list[Message] = []
+        seq, chain, tokens = self.progress.last_seq, self.progress.chain, self.progress.unnoted_tokens
+        for message in messages:
+            if message.id in self.ids:
+                continue
+            seq += 1
+            record = _record(replace(message, seq=seq))
+            chain, tokens = extend_chain(chain, record.known.digest), tokens + message.tokens
+            self.ids.add(message.id)
+            self.live.append(record)
+            fresh.append(replace(message, seq=seq))
+        progress = replace(self.progress, last_seq=seq, chain=chain, unnoted_tokens=tokens)
+        self.progress, self.used_at = made_due(progress, due_tokens, now), now
+        return Appended(self.progress, tuple(fresh))
+
+    def realign(self, change: Realignment, due_tokens: int, now: datetime) -> Appended:
+        records = [*self.live, *self.aside]
+        known = [r.known for r in records]
+        standing = [n for n in self.notes.values() if n.status != "retired"]
+        decision = roll_back(standing, change.keep, floor_of(known))
+        undone = Undone(decision.frontier, self.progress.frontier)
+        placement = place(known, change, undone)
+        back = restored(known, change.keep, undone)
+        self._set_records(_placed(records, placement, back))
+        shown = any(self.notes[i].status == "active" for i in decision.retire)
+        self.notes |= {i: replace(self.notes[i], status="retired") for i in decision.retire}
+        self.notes |= {i: replace(self.notes[i], status="active") for i in decision.revive}
+        progress = replace(
+            self.progress,
+            last_seq=placement.last_seq,
+            frontier=decision.frontier,
+            watermark=decision.watermark,
+            tail_start=min(self.progress.tail_start, decision.watermark + 1),
+            unnoted_tokens=self._unnoted(decision.frontier),
+            branch=self.progress.branch + 1,
+            epoch=self.progress.epoch + (shown or bool(decision.revive)),
+            chain=self._chain(),
+        )
+        self.progress, self.used_at = made_due(progress, due_tokens, now), now
+        fresh = (r.message for r in self.after(change.last_seq) if r.seq in placement.fresh)
+        return Appended(self.progress, tuple(replace(m, original=placement.original(m)) for m in fresh))
+
+    def compact(self, up_to: int, summary: Message, archive: bool, now: datetime) -> Progress:
+        out = [r for r in self.live if r.seq <= up_to]
+        # The same summary again is a retry: the first one is not an original to keep.
+        again = [r for r in out if r.known.summary and r.message.id == summary.id]
+        if summary.id in self.ids and not again:
+            raise StoreError(f"the summary's id {summary.id!r} is that of another message; give it its own")
+        rest = self.live[len(out) :]
+        before_rest = rest[0].seq - 1 if rest else self.progress.last_seq
+        put_in = _record(replace(summary, seq=out[-1].seq if out else before_rest), summary=True)
+        kept = [r.at(r.seq, "compacted") for r in out if r not in again] if archive else []
+        # One summary per place is enough: the one that is archived now stands for the older.
+        places = {r.seq for r in kept if r.known.summary}
+        aside = [r for r in self.aside if not (r.known.summary and r.seq in places)]
+        self._set_records((*aside, *kept, put_in, *rest))
+        unpinned = not archive and self._drop_loose_pins()
+        self.progress = replace(
+            self.progress,
+            unnoted_tokens=self._unnoted(self.progress.frontier),
+            epoch=self.progress.epoch + unpinned,
+        )
+        self.used_at = now
+        return self.progress
+
+    # -- notes
+
+    def commit(self, change: Commit) -> Progress:
+        check_commit(self.progress, self.fence, change.guard)
+        notes = dict(self.notes)
+        # Superseding comes first: the note that is added may start where the old one did.
+        for ident in change.supersede:
+            _change_status(notes, ident, "active", "superseded")
+        for ident in change.activate:
+            _change_status(notes, ident, "buffered", "active")
+        for note in change.add:
+            _add(notes, note)
+        self.notes = notes
+        progress = committed(self.progress, change)
+        self.progress = replace(progress, unnoted_tokens=self._unnoted(progress.frontier))
+        return self.progress
+
+    def delete_notes(self, kind: NoteKind | None) -> int:
+        gone = self.live_notes(kind)
+        records = [r.at(r.seq, "cleared") if _stood_for(r, gone) else r for r in (*self.aside, *self.live)]
+        self._set_records(records)
+        self.notes = {i: n for i, n in self.notes.items() if kind not in (None, n.kind)}
+        self._drop_loose_pins()
+        # What is cleared counts as noted. With no note buffered, nothing stands between the two marks.
+        buffered = any(n.status == "buffered" for n in self.notes.values())
+        p = self.progress
+        self.progress = replace(
+            p,
+            watermark=p.watermark if buffered else p.frontier,
+            epoch=p.epoch + any(n.status == "active" for n in gone),
+            unnoted_tokens=self._unnoted(p.frontier),
+        )
+        return len(gone)
+
+    def pin(self, target: str, on: bool) -> None:
+        pinned = target in self.pins
+        note = self.notes.get(target)
+        known = (note is not None and note.status in LIVE) or any(
+            r.message.id == target for r in self.standing(summaries=True)
+        )
+        if not known and not (pinned and not on):
+            raise KeyError(target)
+        if pinned != on:
+            self.pins ^= {target}
+            self.progress = replace(self.progress, epoch=self.progress.epoch + 1)
+
+    def prune(self, before: datetime) -> int:
+        kept: set[str] = set()
+        for note in self.live_notes():
+            self._reach(note, kept)
+        old = [
+            i for i, n in self.notes.items() if n.status not in LIVE and n.made_at < before and i not in kept
+        ]
+        for ident in old:
+            del self.notes[ident]
+        named = {s for n in self.notes.values() if n.generation == 0 for s in n.sources}
+        records = [*self.aside, *self.live]
+        stay = [r for r in records if r.message.id in named or not _retired_before(r, before)]
+        self._set_records(stay)
+        self._drop_loose_pins()
+        return len(old) + len(records) - len(stay)
+
+    def _reach(self, note: Note, kept: set[str]) -> None:
+        kept.add(note.id)
+        if note.generation:
+            for source in note.sources:
+                if source in self.notes and source not in kept:
+                    self._reach(self.notes[source], kept)
+
+    # -- work
+
+    def set_budget(self, budget: int) -> None:
+        self.progress = replace(self.progress, budget=budget)
+
+    def lease(self, holder: str, now: datetime, until: datetime) -> int | None:
+        held = self.until is not None and self.until > now
+        if held and self.holder != holder:
+            return None
+        if self.holder != holder:
+            self.fence += 1
+        self.holder, self.until = holder, until
+        return self.fence
+
+    def release(
+        self, fence: int, last_seq: int, due_at: datetime | None, wake_at: int, failures: int
+    ) -> None:
+        if self.holder is None or fence != self.fence:
+            return
+        self.progress = released(self.progress, self.used_at, last_seq, due_at, wake_at, failures)
+        self.holder = self.until = None
+
+    # -- keeping the parts in step
+
+    def _set_records(self, records: Iterable[Record]) -> None:
+        records = sorted(records, key=lambda r: r.seq)
+        self.live = [r for r in records if r.known.place == "live"]
+        self.aside = [r for r in records if r.known.place != "live"]
+        self.ids = {r.message.id for r in records}
+
+    def _drop_loose_pins(self) -> bool:
+        """Forget pins of what is gone; whether there were any."""
+        held = {p for p in self.pins if p in self.ids or p in self.notes}
+        loose, self.pins = held != self.pins, held
+        return loose
+
+    def _unnoted(self, frontier: int) -> int:
+        return sum(r.message.tokens for r in self.after(frontier))
+
+    def _chain(self) -> bytes:
+        chain = EMPTY_CHAIN
+        for record in self.standing(summaries=False):
+            chain = extend_chain(chain, record.known.digest)
+        return chain
+
+
+def in_order(notes: Iterable[Note]) -> list[Note]:
+    return sorted(notes, key=lambda n: (n.first, n.generation, n.id))
+
+
+def newest_of(things: list[T], count: int | None) -> list[T]:
+    """The last ones; all where no count is given."""
+    return things if count is None else things[max(len(things) - max(count, 0), 0) :]
+
+
+def _placed(records: Sequence[Record], placement: Placement, back: Sequence[Known]) -> Iterable[Record]:
+    """The records as a realignment leaves them."""
+    drop, retire, restore = ({id(k) for k in group} for group in (placement.drop, placement.retire, back))
+    moves = {id(known): seq for known, seq in placement.move}
+    for record in records:
+        key = id(record.known)
+        if key in drop:
+            continue
+        if key in retire:
+            yield record.at(record.seq, "retired")
+        elif key in moves or key in restore:
+            yield record.at(moves.get(key, record.seq), "live")
+        else:
+            yield record
+    yield from map(_record, placement.add)
+
+
+def _change_status(notes: dict[str, Note], ident: str, old: NoteStatus, new: NoteStatus) -> None:
+    note = notes.get(ident)
+    if note is None or note.status != old:
+        raise ConflictError(f"note {ident!r} is no longer {old}")
+    notes[ident] = replace(note, status=new)
+
+
+def _add(notes: dict[str, Note], note: Note) -> None:
+    """Two live notes of a generation never start at the same message."""
+    taken = any(
+        n.status in LIVE and (n.generation, n.first) == (note.generation, note.first) for n in notes.values()
+    )
+    if note.id in notes or (taken and note.status in LIVE):
+        raise ConflictError(f"another worker has noted message {note.first} first")
+    notes[note.id] = note
+
+
+def _stood_for(record: Record, notes: Iterable[Note]) -> bool:
+    return record.known.place != "retired" and any(n.first <= record.seq <= n.last for n in notes)
+
+
+def _retired_before(record: Record, before: datetime) -> bool:
+    at = record.message.at
+    return record.known.place == "retired" and at is not None and at < before

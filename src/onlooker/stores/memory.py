@@ -1,0 +1,228 @@
+"""Sessions in this process's memory: for tests and trials, and the plainest form of the contract."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from onlooker.domain.errors import ClosedError, ConflictError
+from onlooker.domain.messages import Message, SessionId
+from onlooker.domain.notes import (
+    Appended,
+    Commit,
+    Digest,
+    Note,
+    NoteKind,
+    NoteStatus,
+    Progress,
+    Realignment,
+    SessionSummary,
+    State,
+    Usage,
+)
+from onlooker.stores.held import Held, in_order, newest_of
+from onlooker.stores.progress import check_realignment
+
+
+class MemoryStore:
+    """`Store` without a file. Closing keeps what it holds; that goes with the object.
+
+    For one event loop: no method waits, so each is one transaction.
+    """
+
+    def __init__(self) -> None:
+        self._is_open = False
+        self._held: dict[SessionId, Held] = {}
+        self._usage: list[tuple[SessionId, Usage]] = []
+        self._values: dict[str, str] = {}
+        # Where branch and fence of a new session start: above those of every deleted one, so that a
+        # worker still busy with that cannot write into its namesake.
+        self._beginning = 0
+
+    async def open(self) -> None:
+        self._is_open = True
+
+    async def close(self) -> None:
+        self._is_open = False
+
+    def _all(self) -> dict[SessionId, Held]:
+        if not self._is_open:
+            raise ClosedError("the store is not open")
+        return self._held
+
+    def _find(self, session: SessionId) -> Held | None:
+        return self._all().get(session)
+
+    def _find_or_create(self, session: SessionId, now: datetime) -> Held:
+        found = self._find(session)
+        if found is None:
+            progress = Progress(session, branch=self._beginning)
+            found = self._held[session] = Held(progress, now, self._beginning)
+        return found
+
+    # -- messages
+
+    async def append(
+        self, session: SessionId, messages: Sequence[Message], *, due_tokens: int, now: datetime
+    ) -> Appended:
+        return self._find_or_create(session, now).append(messages, due_tokens, now)
+
+    async def realign(
+        self, session: SessionId, change: Realignment, *, due_tokens: int, now: datetime
+    ) -> Appended:
+        found = self._find(session)
+        check_realignment(found.progress if found else Progress(session), change)
+        # A session that does not exist holds nothing that `follow` could name, and may be refused.
+        held = found or Held(Progress(session, branch=self._beginning), now, self._beginning)
+        done = held.realign(change, due_tokens, now)
+        self._held[session] = held
+        return done
+
+    async def digests(self, session: SessionId, *, newest: int | None = None) -> Sequence[Digest]:
+        held = self._find(session)
+        records = held.standing(summaries=False) if held else []
+        records = newest_of(records, newest)
+        return [Digest(r.seq, r.message.id, r.message.role, r.known.digest) for r in records]
+
+    async def messages(
+        self,
+        session: SessionId,
+        *,
+        after: int = 0,
+        up_to: int | None = None,
+        limit: int | None = None,
+        archived: bool = False,
+    ) -> Sequence[Message]:
+        held = self._find(session)
+        if held is None:
+            return []
+        found = (r.message for r in (held.standing(summaries=True) if archived else held.live))
+        # A summary put in before the first message has a seq below 1.
+        inside = [m for m in found if (after <= 0 or m.seq > after) and (up_to is None or m.seq <= up_to)]
+        return inside if limit is None else inside[: max(limit, 0)]
+
+    async def sources(self, session: SessionId, note_id: str) -> Sequence[Message]:
+        held = self._find(session)
+        return held.sources(note_id) if held else []
+
+    async def compact(
+        self, session: SessionId, *, up_to: int, summary: Message, archive: bool, now: datetime
+    ) -> Progress:
+        return self._find_or_create(session, now).compact(up_to, summary, archive, now)
+
+    # -- notes
+
+    async def load(self, session: SessionId) -> State | None:
+        held = self._find(session)
+        return held.state() if held else None
+
+    async def commit(self, session: SessionId, change: Commit) -> Progress:
+        held = self._find(session)
+        if held is None:
+            raise ConflictError(f"session {session.key!r} was deleted")
+        return held.commit(change)
+
+    async def notes(
+        self,
+        session: SessionId,
+        *,
+        statuses: Sequence[NoteStatus] = ("active",),
+        kind: NoteKind | None = None,
+        recent: int | None = None,
+    ) -> Sequence[Note]:
+        held = self._find(session)
+        notes = held.notes.values() if held else ()
+        found = in_order(n for n in notes if n.status in statuses and kind in (None, n.kind))
+        return newest_of(found, recent)
+
+    async def delete_notes(self, session: SessionId, kind: NoteKind | None = None) -> int:
+        held = self._find(session)
+        return held.delete_notes(kind) if held else 0
+
+    async def delete_session(self, session: SessionId) -> bool:
+        held = self._all().pop(session, None)
+        self._usage = [(whose, usage) for whose, usage in self._usage if whose != session]
+        if held is None:
+            return False
+        self._beginning = max(self._beginning, held.progress.branch + 1, held.fence + 1)
+        return True
+
+    async def pin(self, session: SessionId, target: str, *, on: bool) -> None:
+        held = self._find(session)
+        if held is None:
+            raise KeyError(target)
+        held.pin(target, on)
+
+    async def set_budget(self, session: SessionId, budget: int) -> None:
+        if held := self._find(session):
+            held.set_budget(budget)
+
+    # -- work
+
+    async def lease(self, session: SessionId, *, holder: str, now: datetime, until: datetime) -> int | None:
+        held = self._find(session)
+        return held.lease(holder, now, until) if held else None
+
+    async def release(
+        self,
+        session: SessionId,
+        *,
+        fence: int,
+        last_seq: int,
+        due_at: datetime | None,
+        wake_at: int,
+        failures: int,
+    ) -> None:
+        if held := self._find(session):
+            held.release(fence, last_seq, due_at, wake_at, failures)
+
+    async def due(self, now: datetime, *, limit: int = 1000) -> Sequence[SessionId]:
+        times = [(h.progress.due_at, s.sid, s) for s, h in self._all().items() if h.progress.due_at]
+        return [session for at, _, session in sorted(times) if at <= now][: max(limit, 0)]
+
+    async def record_usage(self, session: SessionId, usage: Usage) -> None:
+        self._all()
+        self._usage.append((session, usage))
+
+    async def usage(self, session: SessionId | None = None) -> Sequence[Usage]:
+        self._all()
+        return [usage for whose, usage in self._usage if session in (None, whose)]
+
+    # -- the whole store
+
+    async def sessions(
+        self, *, owner: str | None = None, key: str | None = None, limit: int | None = None
+    ) -> Sequence[SessionSummary]:
+        wanted = [h for s, h in self._all().items() if owner in (None, s.owner) and key in (None, s.key)]
+        wanted.sort(key=lambda h: h.progress.sid)
+        wanted.sort(key=lambda h: h.used_at, reverse=True)
+        return [_summary(h) for h in (wanted if limit is None else wanted[: max(limit, 0)])]
+
+    async def prune(self, *, before: datetime) -> int:
+        return sum(held.prune(before) for held in self._all().values())
+
+    async def get_value(self, name: str) -> str | None:
+        self._all()
+        return self._values.get(name)
+
+    async def set_value(self, name: str, value: str) -> None:
+        self._all()
+        self._values[name] = value
+
+
+def _summary(held: Held) -> SessionSummary:
+    messages = [r.message for r in held.standing(summaries=False)]
+    notes = [n for n in held.notes.values() if n.status == "active"]
+    observations = [n.tokens for n in notes if n.kind == "observation"]
+    reflections = [n.tokens for n in notes if n.kind == "reflection"]
+    return SessionSummary(
+        progress=held.progress,
+        messages=len(messages),
+        message_tokens=sum(m.tokens for m in messages),
+        observations=len(observations),
+        observation_tokens=sum(observations),
+        reflections=len(reflections),
+        reflection_tokens=sum(reflections),
+        started_at=messages[0].at if messages else None,
+        last_at=messages[-1].at if messages else None,
+    )

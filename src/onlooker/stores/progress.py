@@ -1,0 +1,59 @@
+"""How a session's progress changes, and when a change is refused: the same in every store."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime
+
+from onlooker.domain.errors import ConflictError
+from onlooker.domain.notes import Commit, Guard, Progress, Realignment
+
+
+def check_commit(progress: Progress, fence: int, guard: Guard) -> None:
+    """Refuse notes that were written for another state of the session."""
+    if guard.frontier != progress.frontier:
+        raise ConflictError(f"the frontier moved from {guard.frontier} to {progress.frontier}")
+    if guard.branch != progress.branch:
+        raise ConflictError(f"the branch moved from {guard.branch} to {progress.branch}")
+    if guard.fence is not None and guard.fence != fence:
+        raise ConflictError(f"the lease moved from fence {guard.fence} to {fence}")
+
+
+def check_realignment(progress: Progress, change: Realignment) -> None:
+    """Refuse a change that was decided on another state of the session."""
+    if change.last_seq != progress.last_seq:
+        raise ConflictError(f"the last message moved from {change.last_seq} to {progress.last_seq}")
+    if change.branch != progress.branch:
+        raise ConflictError(f"the branch moved from {change.branch} to {progress.branch}")
+
+
+def committed(progress: Progress, change: Commit) -> Progress:
+    """Where the session stands after a commit, but for the tokens left to note."""
+    return replace(
+        progress,
+        frontier=progress.frontier if change.frontier is None else change.frontier,
+        watermark=progress.watermark if change.watermark is None else change.watermark,
+        tail_start=progress.tail_start if change.tail_start is None else change.tail_start,
+        epoch=progress.epoch + change.changes_prompt,
+    )
+
+
+def made_due(progress: Progress, due_tokens: int, now: datetime) -> Progress:
+    """Due from now on, where there is enough to do and it was not due before."""
+    if progress.due_at is None and progress.unnoted_tokens >= min(due_tokens, progress.wake_at):
+        return replace(progress, due_at=now)
+    return progress
+
+
+def released(
+    progress: Progress, used_at: datetime, last_seq: int, due_at: datetime | None, wake_at: int, failures: int
+) -> Progress:
+    """Given back by a worker that saw the session up to `last_seq`.
+
+    What was appended meanwhile could not know the new `wake_at`. Where it reaches it, the session is
+    due since then (`used_at`), or nothing would wake it before the next message.
+    """
+    settled = replace(progress, wake_at=wake_at, failures=failures)
+    if due_at is not None or progress.last_seq <= last_seq:
+        return replace(settled, due_at=due_at)
+    return made_due(settled, wake_at, used_at)

@@ -1,0 +1,239 @@
+"""Messages: appending, reading, compacting, realigning. All inside a transaction."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime
+
+from onlooker.domain.errors import StoreError
+from onlooker.domain.messages import EMPTY_CHAIN, Message, SessionId, extend_chain
+from onlooker.domain.notes import Appended, Digest, Note, Progress, Realignment
+from onlooker.policy.rollback import Rollback, roll_back
+from onlooker.stores.progress import check_realignment, made_due
+from onlooker.stores.realigning import Known, Placement, Undone, floor_of, place, restored
+from onlooker.stores.sqlite import sessions
+from onlooker.stores.sqlite.rows import (
+    ids_json,
+    instant,
+    message_row,
+    pack,
+    sid_of,
+    to_message,
+    to_note,
+    unpack,
+)
+from onlooker.stores.sqlite.sessions import NO_LIMIT
+from onlooker.stores.sqlite.statements import sql
+
+# SQLite's integers: what stands for no bound at all.
+LOWEST, HIGHEST = -(2**63), 2**63 - 1
+
+
+def append(
+    db: sqlite3.Connection,
+    session: SessionId,
+    messages: Sequence[Message],
+    due_tokens: int,
+    now: datetime,
+) -> Appended:
+    row = sessions.find_or_create(db, session, now)
+    known = {unpack(r[0]) for r in db.execute(sql("known_ids"), (row.sid, ids_json(m.id for m in messages)))}
+    fresh: list[Message] = []
+    rows: list[tuple[object, ...]] = []
+    seq, chain = row.progress.last_seq, row.progress.chain
+    for message in messages:
+        if message.id in known:
+            continue
+        known.add(message.id)
+        seq += 1
+        placed = replace(message, seq=seq)
+        digest = placed.digest
+        chain = extend_chain(chain, digest)
+        fresh.append(placed)
+        rows.append(message_row(row.sid, placed, digest))
+    db.executemany(sql("add_message"), rows)
+    tokens = sum(m.tokens for m in fresh)
+    unnoted = row.progress.unnoted_tokens + tokens
+    progress = replace(row.progress, last_seq=seq, chain=chain, unnoted_tokens=unnoted)
+    progress = made_due(progress, due_tokens, now)
+    saved = replace(
+        row,
+        progress=progress,
+        messages=row.messages + len(fresh),
+        message_tokens=row.message_tokens + tokens,
+        used_at=instant(now),
+    )
+    sessions.save(db, saved)
+    return Appended(progress, tuple(fresh))
+
+
+def digests(db: sqlite3.Connection, session: SessionId, newest: int | None) -> Sequence[Digest]:
+    limit = NO_LIMIT if newest is None else max(newest, 0)
+    rows = db.execute(sql("digests"), (sid_of(session), limit))
+    newest_first = [Digest(seq, unpack(ident), role, digest) for seq, ident, role, digest in rows]
+    return newest_first[::-1]
+
+
+def read(
+    db: sqlite3.Connection,
+    session: SessionId,
+    after: int,
+    up_to: int | None,
+    limit: int | None,
+    archived: bool,
+) -> Sequence[Message]:
+    values = (
+        sid_of(session),
+        # A summary put in before the first message has a seq below 1.
+        after if after > 0 else LOWEST,
+        HIGHEST if up_to is None else up_to,
+        NO_LIMIT if limit is None else max(limit, 0),
+    )
+    rows = db.execute(sql("messages_and_archived" if archived else "messages"), values)
+    return [to_message(row) for row in rows]
+
+
+# ------------------------------------------------------------------------------------ compaction
+
+
+def compact(
+    db: sqlite3.Connection,
+    session: SessionId,
+    up_to: int,
+    summary: Message,
+    archive: bool,
+    now: datetime,
+) -> Progress:
+    row = sessions.find_or_create(db, session, now)
+    sid, progress = row.sid, row.progress
+    last, count, tokens = db.execute(sql("taken_out"), (sid, up_to)).fetchone()
+    # The same summary again is a retry: the first one is not an original to keep.
+    db.execute(sql("delete_summary"), (sid, pack(summary.id), up_to))
+    if db.execute(sql("known_ids"), (sid, ids_json([summary.id]))).fetchone():
+        raise StoreError(f"the summary's id {summary.id!r} is that of another message; give it its own")
+    if archive:
+        db.execute(sql("forget_older_summaries"), (sid, up_to))
+        db.execute(sql("archive_range"), ("compacted", sid, LOWEST, up_to))
+    elif db.execute(sql("unpin_range"), (sid, up_to)).rowcount:
+        progress = replace(progress, epoch=progress.epoch + 1)
+    db.execute(sql("delete_range"), (sid, LOWEST, up_to))
+    if last is None:
+        first = db.execute(sql("first_live"), (sid,)).fetchone()[0]
+        last = progress.last_seq if first is None else first - 1
+    placed = replace(summary, seq=last)
+    db.execute(sql("add_message"), message_row(sid, placed, placed.digest, summary=True))
+    unnoted = sessions.unnoted_tokens(db, sid, progress.frontier)
+    saved = replace(row, progress=replace(progress, unnoted_tokens=unnoted), used_at=instant(now))
+    if not archive:
+        saved = replace(saved, messages=row.messages - count, message_tokens=row.message_tokens - tokens)
+    sessions.save(db, saved)
+    return saved.progress
+
+
+# ------------------------------------------------------------------------------------ realignment
+
+
+def realign(
+    db: sqlite3.Connection, session: SessionId, change: Realignment, due_tokens: int, now: datetime
+) -> Appended:
+    found = sessions.find(db, session)
+    check_realignment(found.progress if found else Progress(session), change)
+    row = found or sessions.find_or_create(db, session, now)
+    sid = row.sid
+    known = [
+        Known(seq, unpack(ident), digest, where, bool(summary))
+        for seq, ident, digest, where, summary in db.execute(sql("known_messages"), (sid,))
+    ]
+    notes = _notes_not_retired(db, sid)
+    decision = roll_back(notes, change.keep, floor_of(known))
+    undone = Undone(decision.frontier, row.progress.frontier)
+    placement = place(known, change, undone)
+    _apply_placement(db, sid, placement)
+    for message in restored(known, change.keep, undone):
+        _bring_back(db, sid, message, message.seq)
+    _apply_rollback(db, sid, decision)
+    progress = _realigned(db, row, placement, decision, notes)
+    progress = made_due(progress, due_tokens, now)
+    count, tokens = sessions.totals(db, sid)
+    saved = replace(row, progress=progress, messages=count, message_tokens=tokens, used_at=instant(now))
+    sessions.save(db, saved)
+    return Appended(progress, _fresh(db, sid, change.last_seq, placement))
+
+
+def _notes_not_retired(db: sqlite3.Connection, sid: bytes) -> list[Note]:
+    values = {
+        "sid": sid,
+        "statuses": '["buffered", "active", "superseded"]',
+        "reflection": None,
+        "limit": NO_LIMIT,
+    }
+    return [to_note(row) for row in db.execute(sql("notes"), values)]
+
+
+def _apply_placement(db: sqlite3.Connection, sid: bytes, placement: Placement) -> None:
+    for message in placement.drop:
+        _delete(db, sid, message)
+    for message in placement.retire:
+        if message.place == "live":
+            db.execute(sql("archive_range"), ("retired", sid, message.seq, message.seq))
+            db.execute(sql("delete_range"), (sid, message.seq, message.seq))
+        else:
+            db.execute(sql("retire_archived"), (sid, message.seq, pack(message.id)))
+    for message, seq in placement.move:
+        if message.place == "live":
+            db.execute(sql("move_live"), (seq, sid, message.seq))
+        else:
+            _bring_back(db, sid, message, seq)
+    db.executemany(sql("add_message"), [message_row(sid, m, m.digest) for m in placement.add])
+
+
+def _delete(db: sqlite3.Connection, sid: bytes, message: Known) -> None:
+    if message.place == "live":
+        db.execute(sql("delete_range"), (sid, message.seq, message.seq))
+    else:
+        db.execute(sql("delete_archived"), (sid, message.seq, pack(message.id)))
+
+
+def _bring_back(db: sqlite3.Connection, sid: bytes, message: Known, seq: int) -> None:
+    where = (sid, message.seq, pack(message.id))
+    db.execute(sql("bring_back"), (seq, *where))
+    db.execute(sql("delete_archived"), where)
+
+
+def _apply_rollback(db: sqlite3.Connection, sid: bytes, decision: Rollback) -> None:
+    db.executemany(sql("set_status"), [("retired", sid, pack(i)) for i in decision.retire])
+    db.executemany(sql("set_status"), [("active", sid, pack(i)) for i in decision.revive])
+
+
+def _realigned(
+    db: sqlite3.Connection,
+    row: sessions.Row,
+    placement: Placement,
+    decision: Rollback,
+    notes: Sequence[Note],
+) -> Progress:
+    chain = EMPTY_CHAIN
+    for (digest,) in db.execute(sql("chain"), (row.sid,)):
+        chain = extend_chain(chain, digest)
+    shown = {n.id for n in notes if n.status == "active"}
+    changed = bool(decision.revive) or not shown.isdisjoint(decision.retire)
+    return replace(
+        row.progress,
+        last_seq=placement.last_seq,
+        frontier=decision.frontier,
+        watermark=decision.watermark,
+        tail_start=min(row.progress.tail_start, decision.watermark + 1),
+        unnoted_tokens=sessions.unnoted_tokens(db, row.sid, decision.frontier),
+        branch=row.progress.branch + 1,
+        epoch=row.progress.epoch + changed,
+        chain=chain,
+    )
+
+
+def _fresh(db: sqlite3.Connection, sid: bytes, after: int, placement: Placement) -> tuple[Message, ...]:
+    """What came as new, as it is recorded, with the host's own form."""
+    rows = db.execute(sql("messages"), (sid, after, HIGHEST, NO_LIMIT))
+    new = (m for m in map(to_message, rows) if m.seq in placement.fresh)
+    return tuple(replace(m, original=placement.original(m)) for m in new)

@@ -1,0 +1,204 @@
+"""The store itself: which work goes to the writer, and which to the readers.
+
+store.py       the surface: one method, one transaction
+writer.py      one thread, group commit          readers.py   threads that read snapshots
+messages.py  notes.py  sessions.py               what happens inside a transaction
+rows.py        rows to nouns and back            queries/, migrations/   the SQL
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+from threading import Lock
+from typing import TypeVar
+
+from onlooker.domain.errors import ClosedError, SettingsError
+from onlooker.domain.messages import Message, SessionId
+from onlooker.domain.notes import (
+    Appended,
+    Commit,
+    Digest,
+    Note,
+    NoteKind,
+    NoteStatus,
+    Progress,
+    Realignment,
+    SessionSummary,
+    State,
+    Usage,
+)
+from onlooker.stores.sqlite import messages as of_messages
+from onlooker.stores.sqlite import notes as of_notes
+from onlooker.stores.sqlite import sessions as of_sessions
+from onlooker.stores.sqlite.opening import open_for_writing
+from onlooker.stores.sqlite.readers import Readers
+from onlooker.stores.sqlite.writer import Job, Writer
+
+T = TypeVar("T")
+
+
+class SqliteStore:
+    """`Store` in the file at `path`, which is created at need, for its owner's eyes alone.
+
+    Any number of stores, in any number of processes, may have the same file open.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        if os.fspath(path) == ":memory:":
+            raise SettingsError("path", ":memory:", "must be a file; MemoryStore keeps sessions in memory")
+        self.path = Path(path)
+        self._lock = Lock()  # held in threads only, while opening and closing
+        self._work: tuple[Writer, Readers] | None = None
+        self._commits = 0
+
+    @property
+    def commits(self) -> int:
+        """How many transactions were committed: under load far fewer than there were calls."""
+        return self._commits + (self._work[0].commits if self._work else 0)
+
+    async def open(self) -> None:
+        await asyncio.to_thread(self._open)
+
+    async def close(self) -> None:
+        await asyncio.to_thread(self._close)
+
+    def _open(self) -> None:
+        with self._lock:
+            if self._work is None:
+                connection = open_for_writing(self.path)
+                self._work = Writer(connection, self.path), Readers(self.path)
+
+    def _close(self) -> None:
+        with self._lock:
+            if self._work is None:
+                return
+            writer, readers = self._work
+            # The readers go first: SQLite tidies the log away when the last connection, the
+            # writer's, is closed.
+            readers.close()
+            writer.close()
+            self._commits += writer.commits
+            self._work = None
+
+    async def _write(self, job: Job[T]) -> T:
+        return await self._opened()[0].run(job)
+
+    async def _read(self, job: Job[T]) -> T:
+        return await self._opened()[1].run(job)
+
+    def _opened(self) -> tuple[Writer, Readers]:
+        if self._work is None:
+            raise ClosedError(f"the store {self.path} is not open")
+        return self._work
+
+    # -- messages
+
+    async def append(
+        self, session: SessionId, messages: Sequence[Message], *, due_tokens: int, now: datetime
+    ) -> Appended:
+        return await self._write(lambda db: of_messages.append(db, session, messages, due_tokens, now))
+
+    async def realign(
+        self, session: SessionId, change: Realignment, *, due_tokens: int, now: datetime
+    ) -> Appended:
+        return await self._write(lambda db: of_messages.realign(db, session, change, due_tokens, now))
+
+    async def digests(self, session: SessionId, *, newest: int | None = None) -> Sequence[Digest]:
+        return await self._read(lambda db: of_messages.digests(db, session, newest))
+
+    async def messages(
+        self,
+        session: SessionId,
+        *,
+        after: int = 0,
+        up_to: int | None = None,
+        limit: int | None = None,
+        archived: bool = False,
+    ) -> Sequence[Message]:
+        return await self._read(lambda db: of_messages.read(db, session, after, up_to, limit, archived))
+
+    async def sources(self, session: SessionId, note_id: str) -> Sequence[Message]:
+        return await self._read(lambda db: of_notes.sources(db, session, note_id))
+
+    async def compact(
+        self, session: SessionId, *, up_to: int, summary: Message, archive: bool, now: datetime
+    ) -> Progress:
+        return await self._write(lambda db: of_messages.compact(db, session, up_to, summary, archive, now))
+
+    # -- notes
+
+    async def load(self, session: SessionId) -> State | None:
+        return await self._read(lambda db: of_notes.load(db, session))
+
+    async def commit(self, session: SessionId, change: Commit) -> Progress:
+        return await self._write(lambda db: of_notes.commit(db, session, change))
+
+    async def notes(
+        self,
+        session: SessionId,
+        *,
+        statuses: Sequence[NoteStatus] = ("active",),
+        kind: NoteKind | None = None,
+        recent: int | None = None,
+    ) -> Sequence[Note]:
+        return await self._read(lambda db: of_notes.read(db, session, statuses, kind, recent))
+
+    async def delete_notes(self, session: SessionId, kind: NoteKind | None = None) -> int:
+        return await self._write(lambda db: of_notes.delete(db, session, kind))
+
+    async def delete_session(self, session: SessionId) -> bool:
+        return await self._write(lambda db: of_sessions.delete(db, session))
+
+    async def pin(self, session: SessionId, target: str, *, on: bool) -> None:
+        await self._write(lambda db: of_notes.pin(db, session, target, on))
+
+    async def set_budget(self, session: SessionId, budget: int) -> None:
+        await self._write(lambda db: of_sessions.set_budget(db, session, budget))
+
+    # -- work
+
+    async def lease(self, session: SessionId, *, holder: str, now: datetime, until: datetime) -> int | None:
+        return await self._write(lambda db: of_sessions.lease(db, session, holder, now, until))
+
+    async def release(
+        self,
+        session: SessionId,
+        *,
+        fence: int,
+        last_seq: int,
+        due_at: datetime | None,
+        wake_at: int,
+        failures: int,
+    ) -> None:
+        await self._write(
+            lambda db: of_sessions.release(db, session, fence, last_seq, due_at, wake_at, failures)
+        )
+
+    async def due(self, now: datetime, *, limit: int = 1000) -> Sequence[SessionId]:
+        return await self._read(lambda db: of_sessions.due(db, now, limit))
+
+    async def record_usage(self, session: SessionId, usage: Usage) -> None:
+        await self._write(lambda db: of_sessions.record_usage(db, session, usage))
+
+    async def usage(self, session: SessionId | None = None) -> Sequence[Usage]:
+        return await self._read(lambda db: of_sessions.usage(db, session))
+
+    # -- the whole store
+
+    async def sessions(
+        self, *, owner: str | None = None, key: str | None = None, limit: int | None = None
+    ) -> Sequence[SessionSummary]:
+        return await self._read(lambda db: of_sessions.listing(db, owner, key, limit))
+
+    async def prune(self, *, before: datetime) -> int:
+        return await self._write(lambda db: of_notes.prune(db, before))
+
+    async def get_value(self, name: str) -> str | None:
+        return await self._read(lambda db: of_sessions.get_value(db, name))
+
+    async def set_value(self, name: str, value: str) -> None:
+        await self._write(lambda db: of_sessions.set_value(db, name, value))

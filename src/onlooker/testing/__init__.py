@@ -1,0 +1,22 @@
+"""Fakes for the tests of whoever uses Onlooker, and contracts for whoever extends it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from onlooker.testing.clock import FrozenClock
+from onlooker.testing.models import FAULTS, FaultyModel, ScriptedModel
+
+if TYPE_CHECKING:
+    from onlooker.testing.stores import StoreContract
+
+__all__ = ["FAULTS", "FaultyModel", "FrozenClock", "ScriptedModel", "StoreContract"]
+
+
+def __getattr__(name: str) -> Any:
+    # The contract needs pytest, which whoever only wants a fake model may not have.
+    if name == "StoreContract":
+        from onlooker.testing.stores import StoreContract
+
+        return StoreContract
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
