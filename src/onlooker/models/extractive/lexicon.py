@@ -1,0 +1,142 @@
+"""English words by how little they say. What is on no list is taken to be worth keeping.
+
+A note's weights have to be the same in every pass, and a pass sees only a few hundred words: too few
+to count what is rare. So the common words stand here.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+
+def _words(*lines: str) -> frozenset[str]:
+    return frozenset(word for line in lines for word in line.split())
+
+
+# Words that carry grammar: worth nothing by themselves.
+FUNCTION = _words(
+    "a an the and or but nor if of to in on at by for with about into from up down out off over under as",
+    "than is are was were be been being am do does did doing done have has had having will would shall",
+    "should can could may might must not no i me my mine myself you your yours he him his she her hers it",
+    "its we us our ours they them their theirs this that these those there here what which who whom whose",
+    "when where why how so too very just then also some any all both each few more most other another",
+    "such only own same because while though although through during between again once since until",
+    "unless s t d ll ve re m don didn isn wasn aren weren doesn hasn haven won wouldn couldn shouldn ain",
+    "im ive id ill youre thats theres lets cant dont didnt doesnt isnt wasnt gonna wanna gotta etc via",
+    "per either neither whether within without upon among against toward towards around across along",
+    "behind beyond near onto else yet ever really like get got getting gets go goes going gone went put",
+    "let even still back much many lot lots one thing things way ways well know knows knew think thinks",
+    "thought okay ok sure yes yeah yep nope oh hey hi hello wow lol haha thanks thank please sorry bye",
+    "hmm um uh ah aw aww ooh",
+)
+
+# What people say to be kind, and words so general that they fit any conversation.
+GENERIC = _words(
+    "awesome amazing cool fun sweet lovely wonderful beautiful incredible fantastic super glad happy",
+    "excited exciting inspire inspired inspiring support supportive special important importance",
+    "appreciate proud love loved loves enjoy enjoyed feel feeling feelings felt make makes made making",
+    "look looks looking looked sound sounds see seeing seen saw come comes coming came take takes taking",
+    "took keep keeps keeping kept hope hoping wish need needs want wants wanted try trying tried mean",
+    "means help helps helped helping helpful time times day days life lives moment moments people person",
+    "someone everyone something anything everything nothing anyone always never lately recently maybe",
+    "perhaps pretty totally definitely absolutely truly agree agreed right bit little big huge best",
+    "better worth chat talk talking talked say said says saying tell told telling hear heard hearing",
+    "share shared sharing catch guess bet wait forward stuff kind kinda sort cute neat stunning gorgeous",
+    "perfect true real journey vibe vibes bring brings brought give gives given gave giving experience",
+    "experiences positive happiness joy warm warmth encourage encouraging motivate motivated motivation",
+    "passion passionate dream dreams difference imagine remember remind reminds believe friend buddy",
+    "congrats congratulations luck lucky thankful grateful gratitude pleasure welcome soon later care",
+    "caring photo pic picture image great good nice bad interesting powerful meaningful memories memory",
+    "reward rewarding challenge challenging challenges growth strength strong resilience courage",
+    "creativity creative comfort comforting peace peaceful calm calming relax relaxing relaxed refreshing",
+    "blast wonder wonders energy vital key possible impossible easy hard tough difficult rough delicious",
+    "yummy tasty sucks crazy wild funny weird idea ideas advice tip tips question questions answer sense",
+    "reason reasons problem problems issue matter matters change changes changed part parts place places",
+    "point side end start started starting begin began lead work works working worked find finding found",
+    "use using used uses learn learning learned understand understanding understood connect connected",
+    "connection create creating created build building bond bonding explore exploring express expressing",
+    "expression grow growing grew world heart soul mind spirit beauty magic magical step steps focus",
+    "focused effort balance able ability chance opportunity opportunities choice sometimes often usually",
+    "already actually basically literally honestly probably likely certainly clearly especially",
+    "completely simply almost enough quite rather instead together apart alone overall fine whole full",
+    "different similar certain various several couple next last past first second final main please note",
+    "based following provide provided ensure include including includes allow allows consider available",
+    "further additional specific appropriate regarding assist assistance confirm detail details",
+    "information happen happened happens happening show shows showed showing turn call ask asked asking",
+    "guys folks dude man bro sis girl everybody somebody nobody keen stay staying stayed leave left",
+)
+
+# The rest of the everyday words: worth something, and less than a word that is on no list.
+COMMON = _words(
+    "morning afternoon evening night today tonight tomorrow yesterday week weeks weekend month months",
+    "year years hour hours minute minutes ago long short new old young early late high low small large",
+    "open close family families friends kids kid child children mom dad mother father parent parents",
+    "brother sister son daughter wife husband home house room school class job office city town country",
+    "car food water book books movie movies music song songs game games team group story stories news",
+    "money name names word words hand hands eye eyes head face body health plan plans planning planned",
+    "event events party trip visit visited visiting meet meeting met walk walking walked run running ran",
+    "drive driving drove read reading write writing wrote written play playing played watch watching",
+    "watched listen listening buy buying bought sell eat eating ate drink cook cooking cooked sleep spend",
+    "spending spent pay paid live living lived move moved moving join joined joining win won lose lost",
+    "pick picked picking choose chose chosen send sent set setting add added adding check checked",
+    "checking finish finished finishing stop stopped follow hold held stand sit bring carry wear wearing",
+    "cut break broke fix fixed grow hit reach reached pass passed wonder decide decided realize realized",
+    "recommend recommended suggest suggestion suggestions expect expected prepare prepared improve",
+    "improved develop developed offer offered gain gained manage managed handle deal serve support color",
+    "colors light dark black white red blue green number numbers line lines list area areas level levels",
+    "kinds type types size form order case cases fact facts result results effect example examples",
+    "program project projects system process service services business company companies community",
+    "society public local social personal professional online video videos phone computer internet site",
+    "page post posts blog nature natural outdoor outdoors sun sky park tree trees flower flowers garden",
+    "sea beach mountain mountains dog cat pet pets animal animals art artist artistic paint painting",
+    "skill skills practice lesson lessons course study studying research goal goals success successful",
+    "career future history culture tradition relationship relationships conversation conversations topic",
+    "message letter note report view views situation issue action actions activity activities hobby",
+    "hobbies interest interested interests favorite favourite piece pieces bunch half top bottom front",
+    "middle left inside outside nearby busy free ready happy sad angry afraid scared worried stress",
+    "stressed tired sick anxious nervous lonely alone hopeful confident curious serious honest kindness",
+    "trust respect understanding attention value values benefit benefits environment atmosphere spot",
+    "scene style taste sign sort mix variety range quality standard amount total average rest period",
+    "stage season summer winter spring fall autumn holiday vacation birthday wedding gift present",
+    "presents surprise surprised dinner lunch breakfast coffee tea cake bread meal meals recipe recipes",
+    "ice cream fresh hot cold wet dry clean clear heavy fast slow quick quickly slowly loud quiet safe",
+    "dangerous cheap expensive rich poor simple complex basic general particular common popular famous",
+    "unique perfect original current recent previous modern daily weekly monthly yearly regular normal",
+    "usual woman women men boy boys girls student students teacher teachers member members leader doctor",
+    "neighbor neighbors colleague colleagues boss customer customers client clients user users guest",
+    "guests crowd two three four five six seven eight nine ten hundred thousand million dollar dollars",
+    "percent",
+)
+
+
+_SUFFIXES = (
+    ("iveness", "ive"), ("fulness", "ful"), ("ization", "ize"), ("ational", "ate"), ("ies", "y"),
+    ("ied", "y"), ("ingly", ""),
+    ("edly", ""), ("ings", ""), ("ing", ""), ("ed", ""), ("ely", "e"), ("ly", ""),
+    ("ers", "er"), ("es", ""), ("s", ""),
+)  # fmt: skip
+_SHORTEST_STEM = 3
+
+
+@lru_cache(maxsize=50_000)
+def stem(word: str) -> str:
+    """One form for a word's inflections. Not a linguist's: only the same in every pass."""
+    if len(word) <= _SHORTEST_STEM:
+        return word
+    for suffix, instead in _SUFFIXES:
+        if (
+            word.endswith(suffix)
+            and len(word) - len(suffix) >= _SHORTEST_STEM
+            and not word.endswith(("ss", "us"))
+        ):
+            word = word[: len(word) - len(suffix)] + instead
+            if word[-1] == word[-2] and word[-1] not in "lse":
+                word = word[:-1]
+            break
+    if len(word) > _SHORTEST_STEM + 1 and word[-1] in "ei":
+        word = word[:-1] + ("y" if word[-1] == "i" else "")
+    return word
+
+
+GENERIC_STEMS = frozenset(stem(word) for word in GENERIC)
+COMMON_STEMS = frozenset(stem(word) for word in COMMON) - GENERIC_STEMS

@@ -1,0 +1,175 @@
+"""The written form of a note: date headings, lines, the ledger of values; out of clauses and back."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+
+from onlooker.models.extractive.clause import Clause
+from onlooker.policy.reading import Line, NoteFormat, read
+from onlooker.policy.text import sentences
+from onlooker.policy.tokens import estimate
+
+# A longer line is read with difficulty, a shorter one pays for its speaker more often.
+LONGEST_LINE = 80  # tokens
+_LONG_CLAUSE = 160  # characters
+
+_SPEAKER = re.compile(r"^(?P<speaker>[\w.-]+\([^\n]*?\)|[^\s:;.,(\[\"][^:;,.\n(]{0,40}?): (?=\S)")
+_BETWEEN_CLAUSES = re.compile(r"; |(?<=[?？。！!…\]]) ")
+_ENDS = "?？。！!…]"
+_PAIRS = (("(", ")"), ("“", "”"), ("[", "]"))
+_DATED_SENTENCE = re.compile(r"^On (\d{4}-\d\d-\d\d), ")
+
+
+@dataclass(slots=True)
+class Page:
+    """Notes taken apart."""
+
+    clauses: list[Clause] = field(default_factory=list[Clause])
+    values: list[str] = field(default_factory=list[str])
+
+
+def read_notes(texts: Iterable[str], format: NoteFormat = "lines") -> Page:
+    """What these notes say, in order; places count on from one note to the next."""
+    page = Page()
+    number = 0
+    for text in texts:
+        note = read(text, format=format)
+        lines = (
+            note.lines
+            if format == "lines"
+            else [line for whole in note.lines for line in _sentences(whole.text)]
+        )
+        for line in lines:
+            page.clauses.extend(_clauses(line, number))
+            number += 1
+        page.values.extend(note.values)
+    return page
+
+
+def _sentences(text: str) -> Iterable[Line]:
+    day = ""
+    for sentence in sentences(text):
+        dated = _DATED_SENTENCE.match(sentence)
+        day = dated[1] if dated else day
+        yield Line(_DATED_SENTENCE.sub("", sentence).rstrip("."))
+
+
+def _clauses(line: Line, number: int) -> Iterable[Clause]:
+    found = _SPEAKER.match(line.text)
+    text = line.text[found.end() :] if found else line.text
+    # A critical line is kept or lost whole.
+    parts = [text] if line.priority == "CRITICAL" else split(text)
+    for k, part in enumerate(parts):
+        yield Clause(
+            text=part,
+            speaker=found["speaker"] if found else "",
+            day=line.day.isoformat() if line.day else "",
+            place=(number, k),
+            time=f"{line.time:%H:%M}" if line.time else "",
+            priority=line.priority,
+        )
+
+
+def split(text: str) -> list[str]:
+    """The clauses of a line; a separator inside quotes or brackets is none."""
+    parts: list[str] = []
+    start = 0
+    for found in _BETWEEN_CLAUSES.finditer(text):
+        piece = text[start : found.start()]
+        if (
+            piece.count('"') % 2 == 0
+            and piece.count("`") % 2 == 0
+            and all(piece.count(left) <= piece.count(right) for left, right in _PAIRS)
+        ):
+            parts.append(piece)
+            start = found.end()
+    parts.append(text[start:])
+    return [short for part in parts if part.strip() for short in _shorter(part)]
+
+
+def _shorter(part: str) -> list[str]:
+    """A language model writes whole paragraphs in one line."""
+    return sentences(part) if len(part) > _LONG_CLAUSE else [part]
+
+
+def render(clauses: Sequence[Clause], values_line: str = "") -> str:
+    """The note as text: one heading per day, one line per speaker's run of clauses."""
+    lines: list[str] = []
+    for day, of_day in groupby(clauses, key=lambda clause: clause.day):
+        if day:
+            lines.append(f"## {day}")
+        lines.extend(_line(run) for run in runs(of_day))
+    if values_line:
+        lines.append(values_line)
+    return "\n".join(lines)
+
+
+def runs(clauses: Iterable[Clause]) -> Iterable[list[Clause]]:
+    """Clauses that stand in one line: of one speaker and priority, up to a length."""
+    run: list[Clause] = []
+    for clause in clauses:
+        if run and not _goes_on(run, clause):
+            yield run
+            run = []
+        run.append(clause)
+    if run:
+        yield run
+
+
+def _goes_on(run: Sequence[Clause], clause: Clause) -> bool:
+    return (
+        run[-1].speaker == clause.speaker
+        and run[-1].priority == clause.priority != "CRITICAL"
+        and run[0].time == clause.time
+        and sum(c.cost for c in run) + clause.cost <= LONGEST_LINE
+    )
+
+
+def _line(run: Sequence[Clause]) -> str:
+    first = run[0]
+    head = f"[{first.time}] " if first.time else ""
+    head += f"{first.priority} " if first.priority != "NOTE" else ""
+    return head + subject(first.speaker) + joined(clause.text for clause in run)
+
+
+def subject(speaker: str) -> str:
+    return f"{speaker}: " if speaker else ""
+
+
+def joined(texts: Iterable[str]) -> str:
+    """Clauses in one line, so that they can be told apart again."""
+    out = ""
+    for text in texts:
+        out += ((" " if out[-1] in _ENDS else "; ") if out else "") + text
+    return out
+
+
+def prefix_cost(speaker: str) -> int:
+    return estimate(subject(speaker)) + 1
+
+
+def render_prose(clauses: Sequence[Clause], most: int) -> str:
+    """At most so many sentences, one per speaker's run; the day stands where it changes."""
+    text = ""
+    day = ""
+    for run in _few_runs(clauses, most):
+        dated = f"On {run[0].day}, " if run[0].day and run[0].day != day else ""
+        day = run[0].day or day
+        sentence = dated + subject(run[0].speaker) + joined(clause.text for clause in run)
+        text += (" " if text else "") + sentence + ("" if sentence[-1] in _ENDS else ".")
+    return text
+
+
+def _few_runs(clauses: Sequence[Clause], most: int) -> list[list[Clause]]:
+    """Runs of one speaker; the ones that say least go until there are few enough."""
+    grouped = [list(run) for _, run in groupby(clauses, key=lambda clause: (clause.day, clause.speaker))]
+    while len(grouped) > most:
+        grouped.remove(min(grouped, key=_said))
+    return grouped
+
+
+def _said(run: Sequence[Clause]) -> float:
+    return sum(clause.quality * sum(clause.units.values()) for clause in run)

@@ -1,0 +1,75 @@
+"""How much a clause is worth for the kind of thing that it says, judged by its wording alone.
+
+It goes by the tightened text, so that a reflection comes to the same opinion as the observation did.
+"""
+
+from __future__ import annotations
+
+import re
+
+_TIME = re.compile(
+    r"\b(?:yesterday|last night|today|tonight|tomorrow|this (?:morning|afternoon|evening)"
+    r"|(?:last|past|previous|this|next|coming) (?:few )?(?:weeks?|weekend|months?|years?|summer|winter"
+    r"|spring|fall"
+    r"|autumn|(?:mon|tues|wednes|thurs|fri|satur|sun)day)"
+    r"|(?:\d+|an?|one|two|three|four|five|six|seven|eight|nine|ten|couple of|few) (?:day|week|month|year)s?"
+    r" (?:ago|later|from now)|(?:since|for|in) (?:\d+|an?|one|two|three|four|five|six|seven|ten|few)"
+    r" (?:day|week|month|year)s?|(?:january|february|march|april|may|june|july|august|september|october"
+    r"|november"
+    r"|december) \d{1,2}|\d{1,2}(?:st|nd|rd|th)? (?:of )?(?:january|february|march|april|may|june|july|august"
+    r"|september|october|november|december)|in (?:january|february|march|april|may|june|july|august|september"
+    r"|october|november|december)|(?:19|20)\d\d)\b|昨天|明天|今天|前天|后天|上周|下周|上个月|下个月|去年|明年"
+    r"|昨日|明日|今日|先週|来週|先月|来月|昨年|来年|어제|내일|오늘|지난주|다음 ?주|지난달|다음 ?달|작년|내년",
+    re.I,
+)
+_YOU = re.compile(r"\b(?:you|your|you're|you've|you'll|you'd|yours|ya)\b|[你您]", re.I)
+_SELF = re.compile(r"\b(?:i|i'm|i've|i'd|i'll|my|me|we|we're|we've|our|us|mine|myself)\b|我", re.I)
+_THIRD = re.compile(r"^(?:it|that|this|these|those|they|he|she|there)\b", re.I)
+_FACT = re.compile(
+    r"\b(?:love|like|prefer|hate|favou?rite|live|study|own|plan|planning|want|need|hope|going to"
+    r"|thinking|use|play"
+    r"|allergic|name|named|birthday|married|job|always|never|don't|can't|must|should|decided|agreed)\b",
+    re.I,
+)
+_QUESTION_END = re.compile(r"[?？]\s*$|[吗呢嗎か][?？。]?$")
+_QUESTION_START = re.compile(
+    r"^\W*(?:(?:and|but|so|oh|wow|hey),? )?(?:what|how|which|who|when|where|why|do|does|did|have you"
+    r"|has|is|are|was"
+    r"|were|can|could|would|will|should|any|anything|got any)\b|什么|怎么|为什么|哪|谁|何|どう|なぜ|誰"
+    r"|무엇|왜|어떻게",
+    re.I,
+)
+# A date that was resolved in parentheses.
+RESOLVED = re.compile(r" ?\((?:19|20)\d\d(?:-(?:\d\d|W\d\d))?(?:-\d\d)?(?:/(?:\d\d-)?\d\d)?\)")
+LEANING = re.compile(r"^(?:it|they|them|he|she|that|this|these|those|its|their|his|her|one of them)\b", re.I)
+
+
+def is_question(text: str) -> bool:
+    return bool(_QUESTION_END.search(text))
+
+
+def opens_question(text: str) -> bool:
+    """Whether a clause begins as questions do. Of a question's clauses, only such and the last one ask."""
+    return bool(_QUESTION_START.match(text))
+
+
+def quality(text: str, *, role: str = "", answers: bool = False) -> float:
+    """A factor around 1. `role` is the role of a speaker who has no name; `answers`: to a question."""
+    worth = 1.0
+    speaks_of_you = bool(_YOU.search(text)) and not _SELF.search(text)
+    if is_question(text):
+        worth *= 0.9 if role == "user" else 0.35
+        worth *= 0.7 if speaks_of_you else 1.0
+    elif speaks_of_you:
+        worth *= 0.5
+    elif not _THIRD.match(text):
+        worth *= 1.2
+    if RESOLVED.search(text) or _TIME.search(text):
+        worth *= 1.5
+    if _FACT.search(text):
+        worth *= 1.1
+    if answers:
+        worth *= 1.15
+    if role == "assistant":
+        worth *= 0.35
+    return worth

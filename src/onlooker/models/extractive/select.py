@@ -1,0 +1,132 @@
+"""Which clauses stay: the most said, counted once, for the fewest tokens."""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+
+from onlooker.models.extractive.clause import Clause
+from onlooker.models.extractive.units import overlap, units
+
+# What a unit is still worth where it was said before: the same day, and on another.
+AGAIN_TODAY, AGAIN_LATER = 0.5, 0.9
+VALUE_AGAIN = 0.03
+_MOST_REPEATS = 4
+HEADING_COST = 8
+_LEANING_ALONE = 0.5
+_SMALLEST_ROOM = 8
+_SAME = 0.85
+
+
+class Coverage:
+    """What has been said so far, by day and in all."""
+
+    def __init__(self, told: Iterable[Mapping[str, float]] = ()) -> None:
+        self._today: Counter[tuple[str, str]] = Counter()
+        self._ever: Counter[str] = Counter()
+        for said in told:
+            self._ever.update(said.keys())
+
+    def copy(self) -> Coverage:
+        twin = Coverage()
+        twin._today = self._today.copy()
+        twin._ever = self._ever.copy()
+        return twin
+
+    def add(self, clause: Clause) -> None:
+        for unit in clause.units:
+            self._today[clause.day, unit] += 1
+            self._ever[unit] += 1
+
+    def gain(self, clause: Clause) -> float:
+        total = 0.0
+        for unit, weight in clause.units.items():
+            today = self._today[clause.day, unit]
+            elsewhere = self._ever[unit] - today
+            if unit[0] == "#":  # an exact value is held or it is not
+                total += weight * (VALUE_AGAIN if self._ever[unit] else 1.0)
+                continue
+            total += weight * AGAIN_TODAY**today * AGAIN_LATER ** min(elsewhere, _MOST_REPEATS)
+        return total
+
+
+def new_to(told: Sequence[Clause], clauses: Sequence[Clause]) -> list[Clause]:
+    """Those clauses that say something which the same speaker's told ones do not."""
+    by_unit: dict[tuple[str, str], list[dict[str, float]]] = {}
+    for clause in told:
+        said = units(clause.text)
+        for unit in said:
+            by_unit.setdefault((clause.speaker, unit), []).append(said)
+    return [clause for clause in clauses if not _is_told(clause, by_unit)]
+
+
+def _is_told(clause: Clause, by_unit: Mapping[tuple[str, str], Sequence[Mapping[str, float]]]) -> bool:
+    words = {unit: weight for unit, weight in clause.units.items() if unit[0] != "#"}
+    if not words:
+        return False
+    heaviest = max(words, key=lambda unit: (words[unit], unit))
+    return any(overlap(words, said) > _SAME for said in by_unit.get((clause.speaker, heaviest), ()))
+
+
+class Selection:
+    """Greedy choice: the best clause per token goes in, and what it said is then worth less."""
+
+    def __init__(self, clauses: Sequence[Clause], prefix_cost: Mapping[str, int], told: Coverage) -> None:
+        self.clauses = clauses
+        self.chosen: list[Clause] = []
+        self._coverage = told
+        self._prefix_cost = prefix_cost
+        self._lines: set[int] = set()
+        self._days: set[str] = set()
+        self._places: set[tuple[int, int]] = set()
+        self._by_line: dict[int, list[int]] = {}
+        for i, clause in enumerate(clauses):
+            self._by_line.setdefault(clause.place[0], []).append(i)
+
+    def run(self, budget: int) -> list[Clause]:
+        heap = [(-self._worth(clause), i) for i, clause in enumerate(self.clauses)]
+        heapq.heapify(heap)
+        taken: set[int] = set()
+        room = budget
+        while heap and room >= _SMALLEST_ROOM:
+            _, i = heapq.heappop(heap)
+            if i in taken:
+                continue
+            worth = self._worth(self.clauses[i])
+            if heap and worth < -heap[0][0] - 1e-9:
+                heapq.heappush(heap, (-worth, i))
+                continue
+            price = self._price(self.clauses[i])
+            if price > room or worth <= 0:
+                continue
+            taken.add(i)
+            room -= price
+            # Its line is paid for, so its neighbours have become cheaper.
+            for k in self._take(i):
+                if k not in taken:
+                    heapq.heappush(heap, (-self._worth(self.clauses[k]), k))
+        return sorted(self.chosen, key=lambda clause: clause.place)
+
+    def _take(self, i: int) -> list[int]:
+        clause = self.clauses[i]
+        self.chosen.append(clause)
+        self._coverage.add(clause)
+        self._lines.add(clause.place[0])
+        self._days.add(clause.day)
+        self._places.add(clause.place)
+        return self._by_line[clause.place[0]]
+
+    def _worth(self, clause: Clause) -> float:
+        gain = self._coverage.gain(clause) * clause.quality
+        if clause.leans and (clause.place[0], clause.place[1] - 1) not in self._places:
+            gain *= _LEANING_ALONE
+        return gain / max(1, self._line_price(clause) - clause.date_cost)
+
+    def _line_price(self, clause: Clause) -> int:
+        if clause.place[0] in self._lines:
+            return clause.cost
+        return clause.cost + self._prefix_cost.get(clause.speaker, 3)
+
+    def _price(self, clause: Clause) -> int:
+        return self._line_price(clause) + (0 if clause.day in self._days else HEADING_COST)

@@ -1,0 +1,191 @@
+"""Tighter wording: greetings, fillers, articles and the speaker's own "I" go; what is said stays.
+
+Quotations, code and anything with a digit or a slash in it are never touched, nor are negations.
+"""
+
+from __future__ import annotations
+
+import re
+
+_PROTECTED = re.compile(r"`[^`]+`|[\"“][^\"”\n]+[\"”]|\S*(?:\d|[/\\@_])\S*")
+
+_OPENING = re.compile(
+    r"""^(?:(?:wow|whoa|hey|hi|hello|oh|ooh|aww?|ah|haha|hah|yeah|yep|yup|yes|sure(?:\ thing)?|no\ problem
+    |no\ worries|thanks(?:\ so\ much|\ a\ lot|\ a\ bunch|\ again)?|thank\ you(?:\ so\ much|\ very\ much)?
+    |cool|nice|awesome|great|amazing|sweet|okay|ok|well|so|anyway|also|plus|and|but|btw|by\ the\ way|for\ sure
+    |absolutely|definitely|totally|exactly|congrats|congratulations|good\ morning
+    |good\ to\ (?:see|hear\ from)\ you
+    |great\ to\ hear\ from\ you|of\ course|i\ know|you\ know|actually|honestly|to\ be\ honest|lol|man|dude
+    |gosh|omg|right|true
+    |i\ (?:totally\ )?agree|totally\ agree|same\ here|certainly)\b(?![-'’])[\s,!.:;—–-]*)+""",
+    re.I | re.X,
+)
+_FILLER = re.compile(
+    r"""\b(?:i\ mean|i\ guess|i\ think|i\ feel\ like|kind\ of|kinda|sort\ of|to\ be\ honest|honestly|basically
+    |literally|actually|of\ course|by\ the\ way|btw|for\ sure|a\ lot\ of|lots\ of|a\ bit\ of|a\ ton\ of
+    |a\ bunch\ of|at\ the\ moment|in\ order\ (?=to\b))\b,?\s*""",
+    re.I | re.X,
+)
+# Before these, "I have" owns something instead of telling a past.
+_OWNING = r"(?!to\b|a\b|an\b|the\b|no\b|\ue000|two\b|three\b|four\b|some\b|my\b|any\b|many\b)"
+_SELF = tuple(
+    (re.compile(pattern, re.I), instead)
+    for pattern, instead in (
+        (
+            rf"^(?:i've|i have) {_OWNING}(?=been\b|\w{{3,}}ed\b|\w+n\b|had\b|made\b|got\b|always\b"
+            rf"|never\b|also\b|just\b)",
+            "",
+        ),
+        (r"^(?:i'm|i am) (?!to\b)", ""),
+        (r"^(?:i've|i have) ", "have "),
+        (r"^(?:i'll|i will) ", "will "),
+        (r"^i'd (?=been\b|\w{3,}ed\b|had\b)", "had "),
+        (r"^(?:i'd|i would) ", "would "),
+        (r"^i (?=\w)", ""),
+        (r"\b(and|but|so) (?:i'm|i am) ", r"\1 "),
+        (r"\b(and|but|so) i (?=\w)", r"\1 "),
+        (
+            r"^(?:it's|it is|that's|that is|this is|there's|there is|there are|here's|here is) (?!not\b"
+            r"|no\b)",
+            "",
+        ),
+        (r"\bmy own\b", "own"),
+        (r"\bmy (?=\w)", ""),
+    )
+)
+_PLAINER = tuple(
+    (re.compile(pattern, re.I), instead)
+    for pattern, instead in (
+        (r"\b(?:would|'d) love to\b", "want to"),
+        (r"\bwould like to\b", "want to"),
+        (r"\bwanna\b", "want to"),
+        (r"\bgonna\b", "going to"),
+        (r"\b(?:have|has) (?=been\b)", ""),
+        (r"^(?:that|which|because|since|while|though|although) ", ""),
+    )
+)
+_DANGLING = re.compile(r"(?:[\s,;:]+(?:and|or|but|the|an|of|because|than|so|to|with)?)+$", re.I)
+_ARTICLES = frozenset({"a", "an", "the"})
+_INTENSIFIERS = frozenset(
+    [
+        "really",
+        "very",
+        "so",
+        "just",
+        "quite",
+        "super",
+        "totally",
+        "absolutely",
+        "definitely",
+        "truly",
+        "simply",
+        "extremely",
+        "incredibly",
+        "particularly",
+    ]
+)
+_COPULAS = frozenset({"is", "are"})
+_KEEP_COPULA_AFTER = frozenset(
+    [
+        "i",
+        "he",
+        "she",
+        "they",
+        "we",
+        "you",
+        "who",
+        "it",
+        "that",
+        "this",
+        "there",
+        "to",
+        "will",
+        "would",
+        "can",
+        "could",
+        "should",
+        "might",
+        "must",
+        "not",
+        "how",
+        "what",
+        "where",
+        "when",
+        "why",
+        "if",
+        "as",
+        "here",
+        "n't",
+    ]
+)
+# After these a bare article or intensifier carries the meaning ("not just", "such a").
+_HOLD = frozenset(["not", "n't", "such", "what", "quite", "many", "half"])
+
+
+def tighten(clause: str, vocatives: re.Pattern[str] | None = None) -> str:
+    """The clause in fewer words, meaning the same."""
+    text, kept = _protect(clause.replace("’", "'").strip())
+    for _ in range(2):
+        text = _OPENING.sub("", text)
+        text = vocatives.sub("", text) if vocatives else text
+    text = _FILLER.sub("", text)
+    for pattern, instead in (*_SELF, *_PLAINER):
+        text = pattern.sub(instead, text)
+    text = " ".join(_without_small_words(text.split()))
+    text = re.sub(r"\s+([,;.!?])", r"\1", text).strip(" ,;:-—–")
+    text = _restore(re.sub(r"[!.]+$", "", text).rstrip(" ,;"), kept)
+    return _DANGLING.sub("", text)
+
+
+def vocatives(names: frozenset[str]) -> re.Pattern[str] | None:
+    """Matches a speaker's name where it only addresses somebody: at the start, or between commas."""
+    short = {
+        part for name in names for part in (name, name.split()[0], name.split()[0][:3], name.split()[0][:4])
+    }
+    words = sorted(
+        (re.escape(word) for word in short if len(word) > 2 and word.isalpha()), key=lambda w: (-len(w), w)
+    )
+    if not words:
+        return None
+    any_name = "|".join(words)
+    return re.compile(rf"^(?:{any_name})\s*[,!.]+\s*|,\s*(?:{any_name})(?=\s*[,.!?]|\s*$)", re.I)
+
+
+def _protect(text: str) -> tuple[str, list[str]]:
+    """Put a mark in place of everything that must stand word for word."""
+    kept: list[str] = []
+
+    def mark(found: re.Match[str]) -> str:
+        kept.append(found[0])
+        return f"\ue000{len(kept) - 1}\ue001"
+
+    return _PROTECTED.sub(mark, text), kept
+
+
+def _restore(text: str, kept: list[str]) -> str:
+    return re.sub("\ue000(\\d+)\ue001", lambda found: kept[int(found[1])], text)
+
+
+def _without_small_words(words: list[str]) -> list[str]:
+    out: list[str] = []
+    for i, word in enumerate(words):
+        bare = word.lower().strip(",.;:!?")
+        before = words[i - 1].lower() if i else ""
+        if bare == word.lower() and _is_droppable(bare, before, words[i + 1] if i + 1 < len(words) else ""):
+            continue
+        out.append(word)
+    return out
+
+
+def _is_droppable(word: str, before: str, after: str) -> bool:
+    if word in _ARTICLES:
+        return before not in _HOLD and bool(after)
+    if word in _INTENSIFIERS:
+        return (
+            before not in _HOLD and bool(after) and after.lower() not in ("far", "that", "much", "many", "as")
+        )
+    if word in _COPULAS:
+        return (
+            bool(before and after) and before not in _KEEP_COPULA_AFTER and after.lower() not in ("not", "no")
+        )
+    return False

@@ -1,0 +1,417 @@
+"""The built-in observer, through the requests that the engine makes."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from datetime import UTC, date, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from onlooker.domain.messages import Message, Role, SessionId, ToolCall
+from onlooker.domain.notes import Note
+from onlooker.models.extractive import ExtractiveModel
+from onlooker.policy.reading import Accepted, judge, read
+from onlooker.policy.tokens import estimate, estimator
+from onlooker.ports import NoteFormat, ObserveRequest, ReflectRequest
+
+SESSION = SessionId("ana", "telegram:42")
+START = datetime(2026, 2, 16, 14, 2, tzinfo=UTC)  # a Monday
+MODEL = ExtractiveModel()
+
+
+def say(name: str, text: str, minute: int = 0) -> Message:
+    return Message("user", text, name=name, at=START + timedelta(minutes=minute))
+
+
+def role(role: Role, text: str, minute: int = 0) -> Message:
+    return Message(role, text, at=START + timedelta(minutes=minute))
+
+
+def observe(
+    *messages: Message, tokens: int = 200, format: NoteFormat = "lines", notes: tuple[Note, ...] = ()
+) -> str:
+    return MODEL.compose(ObserveRequest(SESSION, messages, notes, tokens, format))
+
+
+def note(text: str, number: int = 1) -> Note:
+    return Note(f"n{number}", 0, number, number, text, estimate(text), START, ())
+
+
+def reflect(*texts: str, tokens: int, format: NoteFormat = "lines") -> str:
+    notes = tuple(note(text, n) for n, text in enumerate(texts, 1))
+    return MODEL.compose(ReflectRequest(SESSION, notes, 1, tokens, format))
+
+
+TALK = (
+    say("Ana", "Hey Ben! Good to see you! How have you been?"),
+    say("Ben", "Hi Ana! I'm swamped with work. What's up with you?", 1),
+    say("Ana", "I moved to Oslo last week, and I adopted a dog called Rex yesterday.", 2),
+    say("Ben", "Wow, that's so cool, Ana! What kind of dog is he?", 3),
+    say("Ana", "A border collie. He doesn't like cats unless they are asleep.", 4),
+    say(
+        "Ben",
+        "That's awesome! You're amazing. I'm starting a pottery class next month with my sister Carla.",
+        5,
+    ),
+    say("Ana", "I paid 1,240.50 euros for the flat and the vet told me Rex must not eat grapes.", 6),
+    say("Ben", "Thanks for sharing! Take care, talk soon!", 7),
+)
+
+
+# ------------------------------------------------------------------------------------ observing
+
+
+@pytest.mark.req(3, 10)
+def test_what_people_say_of_themselves_is_kept_under_its_day() -> None:
+    text = observe(*TALK, tokens=100)
+    assert text.startswith("## 2026-02-16\n")
+    for fact in ("Oslo", "Rex", "border collie", "pottery", "Carla"):
+        assert fact in text
+
+
+@pytest.mark.req(6)
+def test_greetings_and_praise_are_left_out() -> None:
+    text = observe(*TALK, tokens=90)
+    for filler in ("Good to see you", "awesome", "amazing", "talk soon", "Hey"):
+        assert filler not in text
+
+
+@pytest.mark.req(14)
+def test_relative_dates_are_resolved_beside_the_phrase() -> None:
+    text = observe(*TALK, tokens=90)
+    assert "last week (2026-W07)" in text
+    assert "yesterday (2026-02-15)" in text
+    assert "next month (2026-03)" in text
+
+
+def test_every_line_names_who_said_it() -> None:
+    lines = observe(*TALK, tokens=120).splitlines()[1:]
+    assert lines
+    assert all(line.removeprefix("IMPORTANT ").startswith(("Ana: ", "Ben: ")) for line in lines)
+
+
+def test_negations_and_conditions_survive() -> None:
+    text = observe(*TALK, tokens=120)
+    assert "doesn't like cats unless they" in text
+    assert "must not eat grapes" in text
+
+
+@pytest.mark.req(12)
+def test_numbers_stand_to_the_letter() -> None:
+    assert "1,240.50 euros" in observe(*TALK, tokens=120)
+
+
+@pytest.mark.req(11)
+@pytest.mark.parametrize("tokens", [20, 40, 60, 80, 120])
+def test_the_target_is_an_upper_limit(tokens: int) -> None:
+    assert 0 < estimate(observe(*TALK, tokens=tokens)) <= tokens
+
+
+@pytest.mark.req(13)
+def test_what_the_notes_say_already_gives_way_to_what_is_new() -> None:
+    told = note(
+        "## 2026-02-16\nAna: moved to Oslo last week (2026-W07); "
+        "adopted dog called Rex yesterday (2026-02-15)"
+    )
+    text = observe(*TALK, tokens=40, notes=(told,))
+    assert "moved to Oslo" not in text
+    assert "pottery class" in text
+
+
+@pytest.mark.req(5, 12, 16)
+def test_a_tool_result_becomes_a_record_of_its_values() -> None:
+    call = ToolCall("c1", "get_reservation", '{"reservation_id":"M05KNL"}')
+    result = {
+        "reservation_id": "M05KNL",
+        "user_id": "aarav_garcia_1177",
+        "flights": [{"flight_number": "HAT227", "date": "2024-05-23", "price": 1936}],
+        "insurance": None,
+    }
+    text = observe(
+        role("user", "Please change my reservation M05KNL."),
+        Message("assistant", "", at=START, calls=(call,)),
+        Message("tool", json.dumps(result), at=START, answers="c1", name="get_reservation"),
+        tokens=70,
+    )
+    assert "get_reservation(M05KNL): " in text
+    for value in ("aarav_garcia_1177", "HAT227", "2024-05-23", "1936"):
+        assert value in text
+    assert "{" not in text
+
+
+@pytest.mark.req(16)
+def test_an_error_in_tool_output_comes_before_its_noise() -> None:
+    noise = "\n".join(f"collecting item {n} of the long list" for n in range(200))
+    call = ToolCall("c1", "bash", '{"command":"make test"}')
+    text = observe(
+        Message("assistant", "I'll run the tests.", at=START, calls=(call,)),
+        Message(
+            "tool",
+            f"{noise}\nE  KeyError: 'DATABASE_URL' in src/app/config.py\n1 failed",
+            at=START,
+            answers="c1",
+        ),
+        tokens=60,
+    )
+    assert "bash(command make test): " in text
+    assert "KeyError: 'DATABASE_URL' in src/app/config.py" in text
+
+
+def test_values_that_found_no_room_in_a_line_stand_in_the_ledger() -> None:
+    paths = " ".join(f"src/app/module_{n}.py" for n in range(60))
+    text = observe(
+        role("user", f"Rename all of these, please: {paths}. The report is in /srv/out/report.pdf"),
+        tokens=120,
+    )
+    assert "Values: " in text
+
+
+def test_a_long_system_prompt_takes_little_room() -> None:
+    prompt = (
+        "You are an airline agent. " + "Always confirm each change with the user before you book it. " * 40
+    )
+    text = observe(role("system", prompt), role("user", "I want to fly to Oslo on 2026-03-01."), tokens=300)
+    assert estimate(text) < 70
+    assert "Oslo" in text
+
+
+def test_secrets_are_not_copied() -> None:
+    key = "sk-proj-" + "a1B2" * 8
+    call = ToolCall("c", "login", json.dumps({"api_key": key}))
+    text = observe(
+        role(
+            "user",
+            f"My key is {key}, the card 4111 1111 1111 1111 and password: hunter22x for the Oslo server",
+        ),
+        Message("assistant", "", at=START, calls=(call,)),
+        Message("tool", json.dumps({"token": key, "user": "ana_42"}), at=START, answers="c"),
+    )
+    for secret in (key, "4111", "hunter22x"):
+        assert secret not in text
+    assert "[secret]" in text
+
+
+@pytest.mark.req(105)
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        ("下周我会去北京旅游。我是四川人，最喜欢火锅，但是我对花生过敏。谢谢你！", "火锅"),
+        ("先週の金曜日に大阪へ引っ越しました。犬の名前はポチです。よろしくお願いします。", "大阪"),
+        ("지난주에 부산으로 이사했어요. 강아지 이름은 초코예요. 고마워요!", "부산"),
+        (
+            "Letzte Woche bin ich nach Hamburg gezogen. Mein Hund heißt Waldi und frisst keine Trauben.",
+            "Hamburg",
+        ),
+        ("На прошлой неделе я переехал в Казань. Мою собаку зовут Шарик.", "Шарик"),
+    ],
+)
+def test_it_writes_in_the_language_of_the_conversation(text: str, kept: str) -> None:
+    written = observe(role("user", text), role("user", "好的" if kept == "火锅" else "ok"), tokens=60)
+    assert kept in written
+
+
+@pytest.mark.req(7)
+def test_prose_is_a_few_sentences_without_headings() -> None:
+    text = observe(*TALK, tokens=120, format="prose")
+    assert "##" not in text
+    assert "\n" not in text
+    assert text.endswith(".")
+    assert "Oslo" in text
+
+
+# ------------------------------------------------------------------------------------ anything goes
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        role("user", "hi"),
+        role("user", "ok."),
+        role("user", "😀😀"),
+        role("user", "  "),
+        role("user", "???"),
+        role("assistant", "…"),
+        Message("user", attachments=("[image 3f2a91: image/png]",), at=START),
+        Message("tool", "", answers="c1", name="ping", at=START),
+        Message("tool", "null", answers="c1", name="ping", at=START),
+        Message("assistant", "", calls=(ToolCall("c1", "ping"),), at=START),
+        Message("user", "I live in Oslo"),
+        role("user", "\x00\ud800 NUL and a lone surrogate in Oslo"),
+    ],
+)
+@pytest.mark.parametrize("format", ["lines", "prose"])
+def test_the_smallest_source_gives_a_note(message: Message, format: NoteFormat) -> None:
+    text = observe(message, tokens=50, format=format)
+    assert text.strip()
+    assert estimate(text) <= max(50, estimator("default").message(message))
+    text.encode()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "x" * 5_000_000,
+        "word " * 1_000_000,
+        "a b c\n" * 1_000_000,
+        " " * 5_000_000 + "Oslo",
+        "[" * 1_000_000,
+        '"a ' * 1_000_000,
+        "and I " * 1_000_000,
+        "a/" * 2_000_000,
+        "1, 2; " * 1_000_000,
+        '{"a": [' + "1," * 2_000_000 + "1]}",
+    ],
+    ids=lambda text: text[:8],
+)
+def test_a_giant_message_is_noted_in_bounded_time(text: str) -> None:
+    for message in (role("user", text), Message("tool", text, answers="c1", at=START)):
+        start = time.perf_counter()
+        assert observe(message)
+        assert time.perf_counter() - start < 5
+
+
+def test_the_same_request_gives_the_same_text_in_every_process() -> None:
+    program = (
+        "from tests.unit.models.test_extractive import TALK, observe; import sys; "
+        "sys.stdout.buffer.write(observe(*TALK, tokens=60).encode())"
+    )
+    outputs = {
+        subprocess.run(
+            [sys.executable, "-c", program],
+            capture_output=True,
+            check=True,
+            env={"PYTHONHASHSEED": seed, "PYTHONPATH": ":".join(p for p in sys.path if p)},
+        ).stdout
+        for seed in ("1", "2", "3")
+    }
+    assert outputs == {observe(*TALK, tokens=60).encode()}
+
+
+WORDS = st.text(
+    alphabet=st.sampled_from("abcdefg ABC.,;:!?'\"()[]{}\n0123456789-_/@#$%`我你上周的。，のはか한글·→😀"),
+    max_size=120,
+)
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(["user", "assistant", "tool", "system"]), WORDS), min_size=1, max_size=6
+    ),
+    st.integers(8, 120),
+)
+def test_whatever_was_said_the_note_is_one_that_its_judge_accepts(
+    said: list[tuple[Role, str]], tokens: int
+) -> None:
+    messages = [Message(role, text, at=START, answers="c1" if role == "tool" else "") for role, text in said]
+    source = "\n".join(message.text for message in messages)
+    text = observe(*messages, tokens=tokens)
+    verdict = judge(
+        text,
+        source_text=source,
+        source_tokens=sum(estimator("default").message(message) for message in messages),
+        format="lines",
+        day=START.date(),
+        count=estimate,
+    )
+    assert isinstance(verdict, Accepted), (verdict, text)
+
+
+# ------------------------------------------------------------------------------------ reflecting
+
+FIRST = (
+    "## 2026-02-16\nAna: moved to Oslo last week (2026-W07); adopted dog called Rex\n"
+    "CRITICAL Ana: allergic to peanuts\n"
+    "Ben: had a nice day; starting pottery class next month (2026-03)\nValues: 88-1431 · /srv/app/fly.toml"
+)
+SECOND = (
+    "## 2026-02-17\nIMPORTANT Ben: decided to sell the boat\n"
+    "Ana: feels good about everything; Rex chewed sofa\n"
+    "CRITICAL deploy failed: missing env DATABASE_URL; fixed by setting it in fly.toml\nValues: v2.3.1"
+)
+
+
+@pytest.mark.req(26, 98)
+@pytest.mark.parametrize("tokens", [10, 60, 90])
+def test_critical_lines_are_kept_word_for_word(tokens: int) -> None:
+    text = reflect(FIRST, SECOND, tokens=tokens)
+    assert "CRITICAL Ana: allergic to peanuts" in text
+    assert "CRITICAL deploy failed: missing env DATABASE_URL; fixed by setting it in fly.toml" in text
+
+
+@pytest.mark.req(22, 26)
+def test_a_reflection_keeps_facts_before_feelings() -> None:
+    text = reflect(FIRST, SECOND, tokens=90)
+    assert estimate(text) <= 90
+    assert "Oslo" in text
+    assert "sell the boat" in text
+    assert "feels good about everything" not in text
+
+
+def test_days_stay_with_their_lines() -> None:
+    lines = {line.text: line.day for line in read(reflect(FIRST, SECOND, tokens=120), format="lines").lines}
+    assert lines["Ana: allergic to peanuts"] == date(2026, 2, 16)
+    assert lines["Ben: decided to sell the boat"] == date(2026, 2, 17)
+
+
+@pytest.mark.req(98)
+def test_the_ledger_is_carried_on() -> None:
+    text = reflect(FIRST, SECOND, tokens=130)
+    assert text.splitlines()[-1].startswith("Values: ")
+    for value in ("88-1431", "/srv/app/fly.toml", "v2.3.1"):
+        assert value in text
+
+
+@pytest.mark.req(26)
+def test_a_note_that_fits_is_left_as_it_is() -> None:
+    text = "## 2026-02-16\nAna: moved to Oslo; adopted dog called Rex\nBen: starting pottery class"
+    assert reflect(text, tokens=200) == text
+
+
+@pytest.mark.req(22)
+def test_prose_is_condensed_to_prose() -> None:
+    prose = "Ana moved to Oslo last week (2026-W07). She adopted a dog called Rex. Ben feels good. " * 3
+    text = reflect(prose, tokens=40, format="prose")
+    assert "##" not in text
+    assert "Oslo" in text
+    assert estimate(text) <= 40
+
+
+def test_lines_of_a_language_model_are_condensed_too() -> None:
+    written = (
+        "## 2026-02-16\n[14:02] IMPORTANT Ana moved to Oslo (2026-02-09)\n"
+        "[14:05] The weather was discussed at length.\n"
+        "[14:09] NOTE Ana's order 88-1431 for €1,240.50 was shipped to Storgata 5, Oslo."
+    )
+    text = reflect(written, tokens=55)
+    assert "[14:02] IMPORTANT Ana moved to Oslo (2026-02-09)" in text
+    assert "88-1431" in text
+
+
+def test_reflecting_nothing_is_empty() -> None:
+    assert reflect("", tokens=50) == ""
+
+
+# ------------------------------------------------------------------------------------ as a model
+
+
+@pytest.mark.anyio
+async def test_it_answers_as_any_model_does() -> None:
+    request = ObserveRequest(SESSION, TALK, (), 80)
+    reply = await MODEL.write(request)
+    assert reply.text == MODEL.compose(request)
+    assert reply.finish == "stop"
+    assert MODEL.name == "extractive"
+    assert MODEL.window >= 1_000_000
+
+
+def test_a_message_takes_less_than_two_milliseconds() -> None:
+    observe(*TALK)  # warm
+    start = time.process_time()
+    for _ in range(20):
+        observe(*TALK, tokens=60)
+    assert (time.process_time() - start) / (20 * len(TALK)) < 0.002
