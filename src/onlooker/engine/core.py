@@ -1,0 +1,130 @@
+"""The parts that a memory and its sessions share, and their life cycle."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from datetime import tzinfo
+
+from onlooker.domain.errors import ClosedError
+from onlooker.domain.events import Event
+from onlooker.domain.messages import SessionId
+from onlooker.domain.notes import Appended
+from onlooker.engine.buffer import Buffer
+from onlooker.engine.histories import Histories
+from onlooker.engine.worker import Composer, Worker
+from onlooker.engine.writing import Writer
+from onlooker.policy.assemble import Counting
+from onlooker.policy.settings import Settings, check
+from onlooker.policy.tokens import Calibration, estimator
+from onlooker.ports import Clock, Model, Store
+
+log = logging.getLogger("onlooker")
+
+_CALIBRATION = "calibration"
+
+
+class Core:
+    """Store, worker and buffer of one memory."""
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        settings: Settings,
+        observer: Model,
+        reflector: Model,
+        builtin: Composer,
+        clock: Clock,
+        tz: tzinfo,
+    ) -> None:
+        self.settings = check(settings)
+        self.store = store
+        self.clock = clock
+        self.tz = tz
+        self.histories = Histories()
+        self.listeners: list[Callable[[Event], None]] = []
+        self.estimator = estimator(settings.estimator)
+        self._calibration = Calibration()
+        self.worker = Worker(
+            store,
+            settings,
+            self._writer(observer),
+            self._writer(reflector),
+            builtin,
+            self.estimator,
+            clock,
+            self.emit,
+        )
+        self.buffer = Buffer(
+            store,
+            clock,
+            self.worker.advance,
+            concurrency=settings.concurrency,
+            sweep_seconds=settings.sweep_seconds,
+        )
+        self._life = asyncio.Lock()
+        self._open = False
+        self._closed = False
+
+    def _writer(self, model: Model) -> Writer:
+        return Writer(model, self.settings, self.estimator, self.clock, self.emit, self.store.record_usage)
+
+    # -- life
+
+    async def ready(self) -> None:
+        """Open at first use.
+
+        Raises:
+            ClosedError: It was closed.
+        """
+        if self._open:
+            return
+        if self._closed:
+            raise ClosedError("this memory was closed; open it again or make a new one")
+        await self.open()
+
+    async def open(self) -> None:
+        async with self._life:
+            if self._open:
+                return
+            await self.store.open()
+            self._calibration = Calibration.from_json(await self.store.get_value(_CALIBRATION) or "{}")
+            if self.settings.enabled:
+                await self.buffer.start()
+            self._open, self._closed = True, False
+
+    async def close(self) -> None:
+        async with self._life:
+            was_open, self._open, self._closed = self._open, False, True
+            if was_open:
+                await self.buffer.stop(self.settings.stop_deadline)
+                await self.store.close()
+
+    # -- shared
+
+    @property
+    def counting(self) -> Counting:
+        return Counting(self.estimator, self._calibration)
+
+    async def calibrate(self, counted: int, reported: int) -> None:
+        """Learn from what a provider reported for a prompt that we counted."""
+        learned = self._calibration.learn(counted, reported)
+        if learned != self._calibration:
+            self._calibration = learned
+            await self.store.set_value(_CALIBRATION, learned.to_json())
+
+    def wake(self, session: SessionId, appended: Appended) -> None:
+        """Tell the buffer, where what was recorded has made the session due."""
+        due = appended.progress.due_at
+        if self.settings.enabled and due is not None and due <= self.clock.now():
+            self.buffer.wake(session)
+
+    def emit(self, event: Event) -> None:
+        for listener in self.listeners:
+            try:
+                listener(event)
+            except Exception:
+                # A subscriber is the host's code, and its failure must not break the turn.
+                log.exception("a subscriber failed")

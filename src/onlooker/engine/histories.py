@@ -1,0 +1,128 @@
+"""What hosts handed over last, so that the next history is read from where it goes on."""
+
+from __future__ import annotations
+
+import copy
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, tzinfo
+from typing import Any
+
+from onlooker.domain.messages import EMPTY_CHAIN, Message, extend_chain
+from onlooker.domain.notes import Progress
+from onlooker.policy.intake import intake
+
+Item = Message | Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A history as it was: its items, how many of them stand before the record, and the chain of
+    the conversation that it was then."""
+
+    items: list[Item]
+    lead: tuple[Message, ...]
+    preface: tuple[Message, ...]
+    chain: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """The part of a history that has to be looked at, and the chain of what lies before it."""
+
+    lead: tuple[Message, ...]
+    preface: tuple[Message, ...]
+    messages: tuple[Message, ...]
+    chain: bytes
+
+    def after(self, progress: Progress | None) -> tuple[Message, ...] | None:
+        """What follows the recorded conversation, where the history simply goes on from it; else None."""
+        recorded = progress.chain if progress else EMPTY_CHAIN
+        chain = self.chain
+        for i, message in enumerate(self.messages):
+            if chain == recorded:
+                return self.messages[i:]
+            chain = extend_chain(chain, message.digest)
+        return () if chain == recorded else None
+
+
+class Histories:
+    """The latest history of each session, kept as copies so that a change in place is noticed.
+
+    Comparing a history with the one before costs some 50 ns a message; reading, hashing and storing
+    is done for what is new. Sessions used longest ago are dropped beyond `most` messages in all: the
+    next history of such a session is read whole, once.
+    """
+
+    def __init__(self, most: int = 200_000) -> None:
+        self._seen: OrderedDict[str, Seen] = OrderedDict()
+        self._count = 0
+        self._most = most
+
+    def unread(self, sid: str, items: Sequence[Item], *, at: datetime, tz: tzinfo) -> Unread:
+        """The history's messages that the last one did not have."""
+        seen = self._seen.get(sid)
+        if seen and list(items[: len(seen.items)]) == seen.items:
+            new = read(items[len(seen.items) :], at=at, tz=tz)
+            return Unread(seen.lead, seen.preface, new, seen.chain)
+        self.drop(sid)
+        messages = read(items, at=at, tz=tz)
+        lead = 0
+        while lead < len(messages) and messages[lead].role == "system":
+            lead += 1
+        return Unread(messages[:lead], (), messages[lead:], EMPTY_CHAIN)
+
+    def keep(
+        self,
+        sid: str,
+        items: Sequence[Item],
+        lead: tuple[Message, ...],
+        preface: tuple[Message, ...],
+        chain: bytes,
+    ) -> None:
+        """Remember the history that now is the recorded conversation."""
+        old = self._seen.pop(sid, None)
+        copies = old.items if old else []
+        self._count += len(items) - len(copies)
+        copies.extend(_copied(i) for i in items[len(copies) :])
+        self._seen[sid] = Seen(copies, lead, preface, chain)
+        while self._count > self._most and len(self._seen) > 1:
+            self.drop(next(iter(self._seen)))
+
+    def drop(self, sid: str) -> None:
+        """Forget what was seen of a session."""
+        seen = self._seen.pop(sid, None)
+        if seen:
+            self._count -= len(seen.items)
+
+
+def read(items: Iterable[Item], *, at: datetime, tz: tzinfo) -> tuple[Message, ...]:
+    """A host's items as messages."""
+    return tuple(m for item in items for m in intake(item, at=at, tz=tz))
+
+
+def with_originals(
+    tail: Sequence[Message], items: Sequence[Item], *, at: datetime, tz: tzinfo
+) -> tuple[Message, ...]:
+    """The tail as the host gave it, images and provider fields included, matched from its end."""
+    given: list[Message] = []
+    for item in reversed(items):
+        given[:0] = intake(item, at=at, tz=tz)
+        if len(given) >= len(tail):
+            break
+    out = list(tail)
+    for back in range(1, min(len(tail), len(given)) + 1):
+        if tail[-back].digest != given[-back].digest:
+            break
+        out[-back] = replace(tail[-back], original=given[-back].original)
+    return tuple(out)
+
+
+def _copied(item: Item) -> Item:
+    """A copy that does not change when the host changes its own, as cheap as its content allows."""
+    if isinstance(item, Message):
+        return item
+    if all(isinstance(v, str | int | float | None) for v in item.values()):
+        return dict(item)
+    return copy.deepcopy(dict(item))

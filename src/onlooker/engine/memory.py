@@ -1,0 +1,185 @@
+"""Memory: the file to read first.
+
+A message comes in and is stored (`session.py`, `recording.py`); the buffer is woken (`buffer.py`),
+and in the background the planner decides, a model writes, the store commits (`worker.py`); the
+assembler reads what is there (`session.py` again). Nothing on that way waits for a model, with one
+exception that has a deadline (`block_after`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import UTC, timedelta, tzinfo
+from types import TracebackType
+from typing import Self
+
+from onlooker.domain.context import current_session
+from onlooker.domain.errors import SettingsError
+from onlooker.domain.events import Event
+from onlooker.domain.messages import DEFAULT_OWNER, Message, SessionId
+from onlooker.domain.notes import SessionSummary, Usage
+from onlooker.engine.core import Core
+from onlooker.engine.histories import Item, read
+from onlooker.engine.recording import Recorder
+from onlooker.engine.session import Session
+from onlooker.engine.worker import Composer
+from onlooker.policy.assemble import Frame, untouched
+from onlooker.policy.context import Context
+from onlooker.policy.settings import Settings
+from onlooker.ports import Clock, Model, Store
+
+# (session key, last message to take out, summary of what is taken out)
+Compactor = Callable[[str, int, str], Awaitable[None]]
+
+
+class Memory:
+    """All sessions of one store. Made by `open_memory`; use it with `async with`."""
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        settings: Settings,
+        observer: Model,
+        reflector: Model,
+        builtin: Composer,
+        clock: Clock,
+        tz: tzinfo = UTC,
+    ) -> None:
+        self._core = Core(
+            store,
+            settings=settings,
+            observer=observer,
+            reflector=reflector,
+            builtin=builtin,
+            clock=clock,
+            tz=tz,
+        )
+        if settings.compact:
+            self._core.worker.compact = self._compact_noted
+
+    @property
+    def settings(self) -> Settings:
+        return self._core.settings
+
+    @property
+    def store(self) -> Store:
+        return self._core.store
+
+    # -- life
+
+    async def __aenter__(self) -> Self:
+        await self.open()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def open(self) -> None:
+        """Open the store and go on with what an earlier process left due. Opening twice is harmless."""
+        await self._core.open()
+
+    async def close(self) -> None:
+        """Take nothing new, let work in progress complete within `stop_deadline`, close the store."""
+        await self._core.close()
+
+    # -- sessions
+
+    def session(self, key: str, *, owner: str = DEFAULT_OWNER, tz: tzinfo | None = None) -> Session:
+        """One conversation. `tz` is the time zone of messages that come without one."""
+        for name, value in (("key", key), ("owner", owner)):
+            if not isinstance(value, str) or not value:  # pyright: ignore[reportUnnecessaryIsInstance]
+                raise SettingsError(f"session {name}", value, "must be text that is not empty")
+        return Session(self._core, SessionId(owner, key), tz or self._core.tz)
+
+    def current(self) -> Session | None:
+        """The session named by `use_session`, if any."""
+        named = current_session()
+        return Session(self._core, named, self._core.tz) if named else None
+
+    async def sessions(
+        self, *, owner: str | None = None, key: str | None = None, limit: int | None = None
+    ) -> Sequence[SessionSummary]:
+        """What is stored, most recently used first."""
+        await self._core.ready()
+        return await self.store.sessions(owner=owner, key=key, limit=limit)
+
+    async def record(self, *messages: Item) -> Sequence[Message]:
+        """Record into the session named by `use_session`; with none named, do nothing."""
+        session = self.current()
+        return await session.record(*messages) if session else ()
+
+    async def prepare(
+        self, history: Sequence[Item], *, system: str = "", budget: int | None = None
+    ) -> Context:
+        """`Session.prepare` for the session named by `use_session`; with none named, memory is
+        skipped and the history comes back as it is."""
+        session = self.current()
+        if session is None:
+            messages = read(history, at=self._core.clock.now(), tz=self._core.tz)
+            return untouched(Frame(system=system), messages, self._core.counting)
+        return await session.prepare(history, system=system, budget=budget)
+
+    # -- work
+
+    async def tick(self) -> int:
+        """Start on every session that is due, in the background; return how many."""
+        await self._core.ready()
+        return await self._core.buffer.tick()
+
+    async def flush(self) -> None:
+        """Wait until everything under way is done or put off."""
+        await self._core.ready()
+        await self._core.buffer.flush()
+
+    async def settle(self) -> None:
+        """Take every note that is due, in every session, before returning."""
+        await self._core.ready()
+        while await self._core.buffer.tick():
+            await self._core.buffer.flush()
+
+    @property
+    def pending(self) -> int:
+        """Sessions whose notes are being taken now."""
+        return self._core.buffer.pending
+
+    async def prune(self, *, older_than: timedelta | None = None) -> int:
+        """Purge what retention no longer keeps: superseded notes, and what hosts took back."""
+        await self._core.ready()
+        days = self.settings.retention_days
+        age = older_than if older_than is not None else timedelta(days=days) if days else None
+        return await self.store.prune(before=self._core.clock.now() - age) if age is not None else 0
+
+    async def usage(self) -> Sequence[Usage]:
+        """What model calls cost so far."""
+        await self._core.ready()
+        return await self.store.usage()
+
+    async def calibrate(self, context: Context, *, input_tokens: int) -> None:
+        """Learn from the input tokens that a provider reported for a context."""
+        await self._core.ready()
+        await self._core.calibrate(context.stats.total, input_tokens)
+
+    def subscribe(self, listener: Callable[[Event], None]) -> Callable[[], None]:
+        """Call `listener` with every event; calling what is returned takes it off again."""
+        self._core.listeners.append(listener)
+        return lambda: self._core.listeners.remove(listener)
+
+    # -- compaction
+
+    def set_compactor(self, compactor: Compactor | None) -> None:
+        """Replace what takes noted messages out of a session (`compact` wires the store's own);
+        None: every message stays."""
+        if compactor is None:
+            self._core.worker.compact = None
+            return
+
+        async def compact(session: SessionId, up_to: int, summary: str) -> None:
+            await compactor(session.key, up_to, summary)
+
+        self._core.worker.compact = compact
+
+    async def _compact_noted(self, session: SessionId, up_to: int, summary: str) -> None:
+        await Recorder(self._core, session, self._core.tz).compact(up_to, summary)

@@ -1,0 +1,78 @@
+"""Messages become an observation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from onlooker.domain.messages import Message, SessionId
+from onlooker.domain.notes import Note
+from onlooker.engine.writing import Source, Writer
+from onlooker.policy.cut import groups, tokens_of
+from onlooker.policy.render import text_lines
+from onlooker.ports import ObserveRequest
+
+# A note of a short chunk still needs room for its heading and one line.
+LEAST_TARGET = 40
+
+
+def observe_request(
+    session: SessionId, messages: Sequence[Message], notes: Sequence[Note], writer: Writer
+) -> ObserveRequest:
+    """What the model is asked."""
+    target = max(LEAST_TARGET, round(tokens_of(messages) * writer.settings.note_ratio))
+    return ObserveRequest(session, tuple(messages), tuple(notes), target, writer.settings.format)
+
+
+async def observe(
+    session: SessionId, messages: Sequence[Message], notes: Sequence[Note], writer: Writer
+) -> str:
+    """The text of an observation of these messages.
+
+    More than the model's window holds is noted in parts, one after the other, a single message
+    included.
+
+    Raises:
+        ModelError: A part was not answered; nothing was consumed.
+    """
+    texts = [
+        await writer.write(observe_request(session, part, notes, writer), _source(part))
+        for part in _parts(messages, writer)
+    ]
+    return "\n".join(texts)
+
+
+def _source(messages: Sequence[Message]) -> Source:
+    at = messages[0].at
+    assert at is not None  # recorded messages have their time
+    return Source(text_lines(messages), tokens_of(messages), at.date())
+
+
+def _parts(messages: Sequence[Message], writer: Writer) -> Iterator[tuple[Message, ...]]:
+    """The messages in runs that fit the model's window."""
+    window = writer.model.window
+    run: list[Message] = []
+    for group in groups(messages):
+        if run and tokens_of(run) + tokens_of(group) > window:
+            yield tuple(run)
+            run = []
+        if tokens_of(group) <= window:
+            run.extend(group)
+            continue
+        for message in group:
+            yield from ((piece,) for piece in _pieces(message, writer))
+    if run:
+        yield tuple(run)
+
+
+def _pieces(message: Message, writer: Writer) -> Iterator[Message]:
+    """One message in pieces that each fit the window."""
+    if message.tokens <= writer.model.window:
+        yield message
+        return
+    count = -(-message.tokens // max(1, writer.model.window * 9 // 10))
+    size = max(1, -(-len(message.text) // count))
+    for start in range(0, max(1, len(message.text)), size):
+        calls = message.calls if start == 0 else ()
+        piece = replace(message, text=message.text[start : start + size], calls=calls)
+        yield replace(piece, tokens=min(writer.estimator.message(piece), writer.model.window))

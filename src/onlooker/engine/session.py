@@ -1,0 +1,245 @@
+"""One conversation: what is said goes in, the context for the next turn comes out."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import tzinfo
+
+from onlooker.domain.context import RuntimeContext
+from onlooker.domain.errors import ConflictError, OnlookerError, SettingsError, StoreError
+from onlooker.domain.events import ContextBuilt
+from onlooker.domain.messages import Message, SessionId
+from onlooker.domain.notes import Note, NoteKind, NoteStatus, Progress, State
+from onlooker.engine.core import Core
+from onlooker.engine.histories import Item, read, with_originals
+from onlooker.engine.recording import Recorder
+from onlooker.policy.assemble import (
+    Frame,
+    assemble,
+    memory_section,
+    room_for_messages,
+    untouched,
+)
+from onlooker.policy.context import Context
+from onlooker.policy.plan import Idle, make_room, must_wait, plan
+from onlooker.policy.settings import limits
+from onlooker.policy.when import relative_days
+
+log = logging.getLogger("onlooker")
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """One conversation in a memory. Cheap to make; it holds nothing itself."""
+
+    core: Core
+    id: SessionId
+    tz: tzinfo
+
+    @property
+    def key(self) -> str:
+        return self.id.key
+
+    @property
+    def owner(self) -> str:
+        return self.id.owner
+
+    # -- what was said
+
+    async def record(self, *messages: Item | Sequence[Item]) -> Sequence[Message]:
+        """Record messages, ours or in OpenAI or Anthropic form; durable when this returns.
+
+        Returns those that were new: one whose id is recorded already is passed over. However many,
+        it is one transaction.
+
+        Raises:
+            MessageError: Something is not a message; nothing was recorded.
+            StoreError: The storage cannot write now; nothing was recorded.
+        """
+        await self.core.ready()
+        items = [i for m in messages for i in ([m] if isinstance(m, Message | Mapping) else m)]
+        return await self._recorder.record(items)
+
+    async def prepare(
+        self,
+        history: Sequence[Item],
+        *,
+        system: str = "",
+        budget: int | None = None,
+        knowledge: Mapping[str, str] | None = None,
+        end: str = "",
+        relative_time: bool = False,
+    ) -> Context:
+        """Record what is new in a host's whole history, and return the context to send instead.
+
+        The history is aligned with what is recorded, by id or else by content and position. Where it
+        went another way (an answer regenerated, a message edited, a branch), recorded messages that
+        it no longer has are retired, and the notes that stand for them rolled back. A host that
+        trimmed its own past takes nothing back. System messages at its head belong to the base
+        prompt; anything else before what is recorded (a summary of the host's own) is passed on.
+        """
+        if not self.core.settings.enabled:
+            messages = read(history, at=self.core.clock.now(), tz=self.tz)
+            return untouched(Frame(system=system, end=end), messages, self.core.counting)
+        await self.core.ready()
+        opening = await self._recorder.follow(history)
+        frame = Frame(system, knowledge or {}, opening.lead, opening.preface, end, self._budget(budget))
+        context = await self._context(frame, relative_time)
+        tail = with_originals(context.messages, history, at=self.core.clock.now(), tz=self.tz)
+        return replace(context, messages=tail)
+
+    @property
+    def _recorder(self) -> Recorder:
+        return Recorder(self.core, self.id, self.tz)
+
+    # -- what the agent receives
+
+    async def context(
+        self,
+        *,
+        system: str = "",
+        budget: int | None = None,
+        knowledge: Mapping[str, str] | None = None,
+        end: str = "",
+        relative_time: bool = False,
+    ) -> Context:
+        """The prompt for the next turn: base prompt, knowledge, memory, recent messages.
+
+        `budget` is the most it may cost, in tokens, and is remembered for the notes to come.
+        `knowledge` are texts by layer name, put after the base prompt. `end` is text for the end of
+        the prompt, where what changes each turn belongs; `relative_time` adds today's date and how
+        long ago the days in the notes are.
+
+        Raises:
+            BudgetError: The base prompt alone is larger than the budget.
+            StoreError: The storage cannot be read now.
+        """
+        await self.core.ready()
+        frame = Frame(system, knowledge or {}, end=end, budget=self._budget(budget))
+        return await self._context(frame, relative_time)
+
+    def _budget(self, asked: int | None) -> int:
+        budget = self.core.settings.budget if asked is None else asked
+        if not isinstance(budget, int) or budget < 0:  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise SettingsError("budget", budget, "must be a whole number of tokens, or 0 for none")
+        return budget
+
+    async def _context(self, frame: Frame, relative_time: bool) -> Context:
+        core = self.core
+        runtime = RuntimeContext.of(self.key)
+        if not core.settings.enabled:
+            return untouched(frame, await core.store.messages(self.id), core.counting, runtime)
+        state = await core.store.load(self.id) or State(Progress(self.id))
+        if relative_time:
+            today = relative_days(state.active, core.clock.now().astimezone(self.tz))
+            frame = replace(frame, end="\n".join(t for t in (today, frame.end) if t))
+        room = core.counting.room(frame, core.settings)
+        core.worker.budgets[self.id.sid] = room
+        state = await self._wait_if_far_behind(state)
+        state = await self._make_room(state, room)
+        context = assemble(state, frame, core.settings, core.counting, runtime)
+        core.emit(ContextBuilt(self.id, context.stats))
+        return context
+
+    async def _make_room(self, state: State, room: int) -> State:
+        """Note on the spot what would otherwise be cut off unseen.
+
+        Should even that fail, the turn goes on with what fits; what does not is counted, stays
+        stored, and is noted later.
+        """
+        core = self.core
+        bounds = limits(core.settings, room)
+        try:
+            while True:
+                shown = memory_section(state, bounds, core.counting).tokens
+                step = make_room(state, bounds, room_for_messages(bounds, shown))
+                if step is None:
+                    break
+                try:
+                    await core.worker.do(state, step, fence=None, on_the_spot=True)
+                except ConflictError:
+                    log.debug("%s: noted elsewhere meanwhile", self.key)
+                state = await core.store.load(self.id) or state
+        except OnlookerError as error:
+            log.warning("%s: could not make room: %s", self.key, error)
+        if not isinstance(plan(state, bounds), Idle):
+            core.buffer.wake(self.id)
+        return state
+
+    async def _wait_if_far_behind(self, state: State) -> State:
+        """The one wait, for those who ask for it (`block_after`), and with a deadline."""
+        core = self.core
+        if not must_wait(state, core.worker.bounds(state)):
+            return state
+        try:
+            async with asyncio.timeout(core.settings.block_deadline):
+                await core.worker.advance(self.id)
+        except (TimeoutError, StoreError) as error:
+            log.warning("%s: notes are behind and did not catch up: %r", self.key, error)
+        return await core.store.load(self.id) or state
+
+    # -- notes
+
+    async def settle(self) -> bool:
+        """Take every note that is due before returning; False when a model failed."""
+        await self.core.ready()
+        return await self.core.worker.advance(self.id)
+
+    async def end(self) -> None:
+        """The conversation is over: take the notes that are due."""
+        await self.settle()
+
+    async def notes(
+        self,
+        *,
+        kind: NoteKind | None = None,
+        recent: int | None = None,
+        statuses: Sequence[NoteStatus] = ("active",),
+    ) -> Sequence[Note]:
+        """Notes, oldest first; with `recent`, the newest n."""
+        await self.core.ready()
+        return await self.core.store.notes(self.id, statuses=statuses, kind=kind, recent=recent)
+
+    async def messages(self, *, archived: bool = False) -> Sequence[Message]:
+        """What was said, oldest first; with `archived`, what compaction set aside as well."""
+        await self.core.ready()
+        return await self.core.store.messages(self.id, archived=archived)
+
+    async def recall(self, note: str) -> Sequence[Message]:
+        """The messages that a note, named by its id, stands for, word for word."""
+        await self.core.ready()
+        return await self.core.store.sources(self.id, note)
+
+    async def state(self) -> State | None:
+        """Where the session stands; None when nothing was recorded."""
+        await self.core.ready()
+        return await self.core.store.load(self.id)
+
+    async def pin(self, target: str, *, on: bool = True) -> None:
+        """Keep a note or message in every context of this session; `on=False` lets it go again."""
+        await self.core.ready()
+        await self.core.store.pin(self.id, target, on=on)
+
+    async def compact_messages(self, up_to: int, summary: str) -> None:
+        """Replace every message up to and including seq `up_to` by a summary, in one transaction.
+
+        The originals are kept for recall unless `archive` is off. With nothing to replace the
+        summary is still put in.
+        """
+        await self.core.ready()
+        await self._recorder.compact(up_to, summary)
+
+    async def clear(self, kind: NoteKind | None = None) -> int:
+        """Delete the notes, or those of one kind; what they stood for is set aside. The recent
+        messages stay. Returns how many notes there were."""
+        await self.core.ready()
+        return await self.core.store.delete_notes(self.id, kind)
+
+    async def delete(self) -> bool:
+        """Delete the session with everything in it; False when there was none."""
+        await self.core.ready()
+        self.core.histories.drop(self.id.sid)
+        return await self.core.store.delete_session(self.id)

@@ -1,0 +1,319 @@
+"""Take one session forward: load, plan, write, commit, until nothing is due."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import secrets
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from typing import Protocol
+
+from onlooker.domain.errors import ConflictError, ModelError
+from onlooker.domain.events import Activated, Event, Failed, Noted, Reflected
+from onlooker.domain.messages import Message, SessionId
+from onlooker.domain.notes import Commit, Guard, Note, Progress, State
+from onlooker.engine.observer import observe, observe_request
+from onlooker.engine.reflector import reflect, reflect_request
+from onlooker.engine.writing import Writer
+from onlooker.policy.plan import Activate, Idle, Observe, Reflect, Rewrite, Step, plan, wake_at
+from onlooker.policy.settings import Limits, Settings, limits
+from onlooker.policy.tokens import Estimator
+from onlooker.ports import Clock, Request, Store
+
+log = logging.getLogger("onlooker")
+
+
+class Composer(Protocol):
+    """The built-in model: it writes at once and cannot fail, so it stands in for one that did."""
+
+    @property
+    def name(self) -> str: ...
+
+    def compose(self, request: Request) -> str: ...
+
+
+def note_id(kind: str, at: datetime) -> str:
+    """Readable, and in order of time."""
+    return f"{kind}_{at:%Y%m%dT%H%M%S%f}_{secrets.token_hex(6)}"
+
+
+@dataclass(slots=True)
+class Worker:
+    """Writes a session's notes. Any number may run: leases keep them from paying for the same call,
+    and the commit's guard keeps the notes right even where a lease fails to."""
+
+    store: Store
+    settings: Settings
+    observer: Writer
+    reflector: Writer
+    builtin: Composer
+    estimator: Estimator
+    clock: Clock
+    emit: Callable[[Event], None]
+    compact: Callable[[SessionId, int, str], Awaitable[None]] | None = None
+    holder: str = field(default_factory=lambda: secrets.token_hex(8))
+    # What hosts last asked for in this process, by sid; written down with the next notes.
+    budgets: dict[str, int] = field(default_factory=dict[str, int])
+
+    def bounds(self, state: State) -> Limits:
+        """The settings in tokens for the budget that the session's host asks for."""
+        known = self.budgets.get(state.progress.sid) or state.progress.budget
+        usable = int(self.settings.budget * (1 - self.settings.margin))
+        return limits(self.settings, known or usable)
+
+    async def advance(self, session: SessionId) -> bool:
+        """Take every note that is due; False when another worker has the session, or a model failed.
+
+        A failure is logged and gives the session a later due time. Nothing is raised but StoreError.
+        """
+        async with self._leased(session) as fence:
+            if fence is None:
+                return False
+            return await self._settle(session, fence)
+
+    async def _settle(self, session: SessionId, fence: int) -> bool:
+        while True:
+            state = await self.store.load(session)
+            if state is None:
+                return True
+            await self._keep_budget(state)
+            bounds = self.bounds(state)
+            step = plan(state, bounds)
+            if isinstance(step, Idle) or (isinstance(step, Rewrite) and self._is_builtin):
+                await self._release(state, fence, None, wake_at(state, bounds), 0)
+                return True
+            try:
+                await self.do(state, step, fence=fence)
+            except ConflictError:
+                # Someone noted on the spot, or took messages back. Go on only while it is ours.
+                if await self._lease(session) != fence:
+                    return False
+            except ModelError as error:
+                await self._back_off(state, step, fence, error)
+                return False
+
+    @property
+    def _is_builtin(self) -> bool:
+        return self.observer.model.name == self.builtin.name
+
+    # -- steps
+
+    async def do(self, state: State, step: Step, *, fence: int | None, on_the_spot: bool = False) -> None:
+        """Carry out one step and commit it.
+
+        On the spot, and where the model is the built-in one, nothing is waited for.
+
+        Raises:
+            ModelError: The model gave no usable answer; nothing changed.
+            ConflictError: The session moved on meanwhile; nothing changed.
+        """
+        match step:
+            case Activate():
+                await self._activate(state, step, fence)
+            case Observe():
+                await self._observe(state, step, fence, on_the_spot)
+            case Reflect():
+                await self._reflect(state, step, fence)
+            case Rewrite():
+                await self._rewrite(state, step.note, fence)
+            case Idle():
+                pass
+
+    async def _activate(self, state: State, step: Activate, fence: int | None) -> None:
+        change = Commit(
+            _guard(state, fence),
+            activate=tuple(n.id for n in step.notes),
+            watermark=step.watermark,
+            tail_start=step.tail_start,
+        )
+        after = await self.store.commit(state.progress.session, change)
+        self.emit(Activated(state.progress.session, step.notes))
+        if step.notes:
+            await self._compact(after, step.notes[-1])
+
+    async def _observe(self, state: State, step: Observe, fence: int | None, on_the_spot: bool) -> None:
+        session = state.progress.session
+        if on_the_spot or self._is_builtin:
+            text = await self._compose(observe_request(session, step.messages, state.notes, self.observer))
+        else:
+            text = await observe(session, step.messages, state.notes, self.observer)
+        degraded = on_the_spot and not self._is_builtin
+        note = self._observation(step.messages, text, buffered=step.buffered, degraded=degraded)
+        shown = not step.buffered
+        change = Commit(
+            _guard(state, fence),
+            add=(note,),
+            frontier=note.last,
+            watermark=note.last if shown else None,
+            tail_start=step.tail_start if shown else None,
+        )
+        after = await self.store.commit(session, change)
+        self.emit(Noted(session, note))
+        if shown:
+            await self._compact(after, note)
+
+    async def _reflect(self, state: State, step: Reflect, fence: int | None) -> None:
+        session = state.progress.session
+        if self.reflector.model.name == self.builtin.name:
+            text = await self._compose_reflection(session, step)
+        else:
+            text = await reflect(session, step.notes, step.generation, step.target_tokens, self.reflector)
+        await self._commit_reflection(state, step, text, fence, degraded=False)
+
+    async def _commit_reflection(
+        self, state: State, step: Reflect, text: str, fence: int | None, *, degraded: bool
+    ) -> None:
+        session = state.progress.session
+        note = Note(
+            id=note_id("ref", self.clock.now()),
+            generation=step.generation,
+            first=min(n.first for n in step.notes),
+            last=max(n.last for n in step.notes),
+            text=text,
+            tokens=self.estimator.text(text),
+            made_at=self.clock.now(),
+            sources=tuple(n.id for n in step.notes),
+            model=self.builtin.name if degraded else self.reflector.model.name,
+            degraded=degraded,
+        )
+        await self.store.commit(session, Commit(_guard(state, fence), add=(note,), supersede=note.sources))
+        self.emit(Reflected(session, note, step.notes))
+
+    async def _rewrite(self, state: State, note: Note, fence: int | None) -> None:
+        """The model is back: have it write what the built-in one noted in its place."""
+        session = state.progress.session
+        if note.generation:
+            known = {n.id: n for n in await self.store.notes(session, statuses=("superseded",))}
+            sources = [known[s] for s in note.sources if s in known]
+            text = await reflect(session, sources, note.generation, note.tokens, self.reflector)
+            model = self.reflector.model.name
+        else:
+            messages = await self.store.sources(session, note.id)
+            earlier = [n for n in state.active if n.last < note.first]
+            text = await observe(session, messages, earlier, self.observer)
+            model = self.observer.model.name
+        now = self.clock.now()
+        better = replace(
+            note,
+            id=note_id("ref" if note.generation else "obs", now),
+            text=text,
+            tokens=self.estimator.text(text),
+            made_at=now,
+            model=model,
+            degraded=False,
+        )
+        await self.store.commit(session, Commit(_guard(state, fence), add=(better,), supersede=(note.id,)))
+        self.emit(Noted(session, better))
+
+    async def _compose(self, request: Request) -> str:
+        # It takes its sentences from the source and cannot fail, so there is nothing to judge.
+        return await asyncio.to_thread(self.builtin.compose, request)
+
+    async def _compose_reflection(self, session: SessionId, step: Reflect) -> str:
+        request = reflect_request(session, step.notes, step.generation, step.target_tokens, self.reflector)
+        return await self._compose(request)
+
+    def _observation(self, messages: Sequence[Message], text: str, *, buffered: bool, degraded: bool) -> Note:
+        now = self.clock.now()
+        return Note(
+            id=note_id("obs", now),
+            generation=0,
+            first=messages[0].seq,
+            last=messages[-1].seq,
+            text=text,
+            tokens=self.estimator.text(text),
+            made_at=now,
+            sources=tuple(m.id for m in messages),
+            status="buffered" if buffered else "active",
+            model=self.builtin.name if degraded else self.observer.model.name,
+            degraded=degraded,
+        )
+
+    async def _compact(self, progress: Progress, note: Note) -> None:
+        """Let the compactor take noted messages out of the session, where there is one."""
+        # What still stands raw is never taken out, noted or not.
+        up_to = min(note.last, progress.tail_start - 1)
+        if self.compact is None or up_to < 1:
+            return
+        try:
+            await self.compact(progress.session, up_to, note.text)
+        except Exception:
+            # The note is committed and the messages are still there: nothing is lost.
+            log.exception("%s: messages were not compacted", progress.session.key)
+
+    # -- when a model fails
+
+    async def _back_off(self, state: State, step: Step, fence: int, error: ModelError) -> None:
+        """Leave everything as it is and try again later, unless room has run out already."""
+        session = state.progress.session
+        if isinstance(step, Reflect) and state.progress.failures >= 2:
+            await self._reflect_without_model(state, step, fence)
+        failures = state.progress.failures + 1
+        limit = self.settings.retry_limit_seconds
+        wait = min(limit, self.settings.retry_seconds * 2.0 ** min(failures - 1, 30))
+        # Spread out, so that many sessions do not come back to a recovering model at once.
+        wait *= random.uniform(0.5, 1.0)
+        log.warning("%s: notes wait %.1f s: %s", session.key, wait, error)
+        self.emit(Failed(session, type(step).__name__.lower(), str(error), wait))
+        due = self.clock.now() + timedelta(seconds=wait)
+        await self._release(state, fence, due, state.progress.wake_at, failures)
+
+    async def _reflect_without_model(self, state: State, step: Reflect, fence: int) -> None:
+        """Memory must not outgrow its room because a model is down: the built-in one condenses it."""
+        session = state.progress.session
+        text = await self._compose_reflection(session, step)
+        try:
+            await self._commit_reflection(state, step, text, fence, degraded=True)
+        except ConflictError:
+            log.debug("%s: reflected elsewhere meanwhile", session.key)
+
+    # -- leases
+
+    async def _lease(self, session: SessionId) -> int | None:
+        now = self.clock.now()
+        until = now + timedelta(seconds=self.settings.lease_seconds)
+        return await self.store.lease(session, holder=self.holder, now=now, until=until)
+
+    @asynccontextmanager
+    async def _leased(self, session: SessionId) -> AsyncIterator[int | None]:
+        """Hold the session while its notes are written, however long the model takes."""
+        fence = await self._lease(session)
+        if fence is None:
+            yield None
+            return
+        beat = asyncio.create_task(self._keep_lease(session))
+        try:
+            yield fence
+        finally:
+            beat.cancel()
+
+    async def _keep_lease(self, session: SessionId) -> None:
+        while True:
+            await asyncio.sleep(self.settings.lease_seconds / 3)
+            await self._lease(session)
+
+    async def _release(
+        self, state: State, fence: int, due_at: datetime | None, wake: int, failures: int
+    ) -> None:
+        await self.store.release(
+            state.progress.session,
+            fence=fence,
+            last_seq=state.progress.last_seq,
+            due_at=due_at,
+            wake_at=wake,
+            failures=failures,
+        )
+
+    async def _keep_budget(self, state: State) -> None:
+        """Write down what the host asks for, where it differs enough to matter."""
+        asked = self.budgets.get(state.progress.sid, 0)
+        if asked and abs(asked - state.progress.budget) * 20 > asked:
+            await self.store.set_budget(state.progress.session, asked)
+
+
+def _guard(state: State, fence: int | None) -> Guard:
+    return Guard(state.progress.frontier, state.progress.branch, fence)

@@ -1,0 +1,218 @@
+"""What is read of a history that mostly was there before."""
+
+from __future__ import annotations
+
+import copy
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from functools import reduce
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from onlooker.domain.errors import MessageError
+from onlooker.domain.messages import EMPTY_CHAIN, Message, SessionId, extend_chain
+from onlooker.domain.notes import Progress
+from onlooker.engine.histories import Histories, Item, Unread, read, with_originals
+
+NOW = datetime(2026, 2, 16, tzinfo=UTC)
+SID = "one"
+
+
+def said(*texts: str) -> list[Item]:
+    roles = ("user", "assistant")
+    return [{"role": roles[i % 2], "content": t} for i, t in enumerate(texts)]
+
+
+def look(histories: Histories, items: Sequence[Item], sid: str = SID) -> Unread:
+    return histories.unread(sid, items, at=NOW, tz=UTC)
+
+
+def texts(unread: Unread) -> list[str]:
+    return [m.text for m in unread.messages]
+
+
+def chain(messages: Sequence[Message]) -> bytes:
+    return reduce(extend_chain, (m.digest for m in messages), EMPTY_CHAIN)
+
+
+def recorded(messages: Sequence[Message]) -> Progress:
+    return Progress(SessionId("default", "s"), chain=chain(messages))
+
+
+def keep(histories: Histories, items: Sequence[Item], sid: str = SID) -> None:
+    histories.keep(sid, items, (), (), chain(read(items, at=NOW, tz=UTC)))
+
+
+# ------------------------------------------------------------------------------------ what is new
+
+
+def test_the_first_history_is_read_whole() -> None:
+    unread = look(Histories(), said("a", "b", "c"))
+    assert texts(unread) == ["a", "b", "c"]
+    assert unread.chain == EMPTY_CHAIN
+
+
+def test_of_the_next_one_only_what_is_new_is_read() -> None:
+    histories = Histories()
+    keep(histories, said("a", "b"))
+    unread = look(histories, said("a", "b", "c"))
+    assert texts(unread) == ["c"]
+    assert unread.after(recorded(read(said("a", "b"), at=NOW, tz=UTC))) == unread.messages
+
+
+def test_only_what_is_new_has_to_be_a_message() -> None:
+    histories = Histories()
+    keep(histories, said("a", "b"))
+    with pytest.raises(MessageError):
+        look(histories, [*said("a", "b"), {"role": "nobody"}])
+
+
+@pytest.mark.parametrize("changed", [said("a"), said("a", "x"), said("x", "b", "c"), []])
+def test_a_history_that_went_another_way_is_read_whole(changed: list[Item]) -> None:
+    histories = Histories()
+    keep(histories, said("a", "b"))
+    unread = look(histories, changed)
+    assert len(unread.messages) == len(changed)
+    assert unread.chain == EMPTY_CHAIN
+
+
+def test_a_change_in_place_is_noticed() -> None:
+    histories = Histories()
+    history: list[dict[str, Any]] = [{"role": "user", "content": [{"type": "text", "text": "a"}]}]
+    keep(histories, history)
+    assert look(histories, history).messages == ()
+    history[0]["content"][0]["text"] = "b"
+    assert texts(look(histories, history)) == ["b"]
+
+
+def test_system_messages_at_the_head_are_told_apart() -> None:
+    history: list[Item] = [
+        {"role": "system", "content": "be kind"},
+        {"role": "developer", "content": "be brief"},
+    ]
+    history += [*said("a"), {"role": "system", "content": "later"}]
+    unread = look(Histories(), history)
+    assert [m.text for m in unread.lead] == ["be kind", "be brief"]
+    assert texts(unread) == ["a", "later"]
+
+
+def test_what_stands_before_the_record_is_remembered() -> None:
+    histories = Histories()
+    lead, preface = (Message("system", "be kind"),), (Message("user", "summary"),)
+    histories.keep(SID, said("a", "b"), lead, preface, b"chain")
+    unread = look(histories, said("a", "b", "c"))
+    assert (unread.lead, unread.preface, unread.chain) == (lead, preface, b"chain")
+
+
+# ------------------------------------------------------------------------------------ where it goes on
+
+
+def test_a_history_that_goes_on_is_recognised_by_its_chain() -> None:
+    messages = read(said("a", "b", "c"), at=NOW, tz=UTC)
+    unread = Unread((), (), messages, EMPTY_CHAIN)
+    assert unread.after(None) == messages
+    assert unread.after(recorded(messages[:2])) == messages[2:]
+    assert unread.after(recorded(messages)) == ()
+
+
+def test_a_history_that_does_not_go_on_is_not() -> None:
+    messages = read(said("a", "b", "c"), at=NOW, tz=UTC)
+    unread = Unread((), (), messages, EMPTY_CHAIN)
+    assert unread.after(recorded(read(said("a", "x"), at=NOW, tz=UTC))) is None
+    assert unread.after(recorded(read(said("a", "b", "c", "d"), at=NOW, tz=UTC))) is None
+
+
+# ------------------------------------------------------------------------------------ what is kept
+
+
+def test_sessions_do_not_mix() -> None:
+    histories = Histories()
+    keep(histories, said("a"), "one")
+    keep(histories, said("x", "y"), "other")
+    assert texts(look(histories, said("a", "b"), "one")) == ["b"]
+    assert texts(look(histories, said("x", "y", "z"), "other")) == ["z"]
+
+
+def test_the_sessions_used_longest_ago_are_dropped() -> None:
+    histories = Histories(most=5)
+    for sid in ("first", "second", "first", "third"):
+        keep(histories, said("a", "b"), sid)
+    assert texts(look(histories, said("a", "b"), "second")) == ["a", "b"]
+    assert texts(look(histories, said("a", "b"), "first")) == []
+    assert texts(look(histories, said("a", "b"), "third")) == []
+
+
+def test_one_session_larger_than_all_is_kept_all_the_same() -> None:
+    histories = Histories(most=5)
+    many = said(*"abcdefghij")
+    keep(histories, many)
+    assert look(histories, many).messages == ()
+
+
+def test_a_dropped_session_is_read_whole() -> None:
+    histories = Histories()
+    keep(histories, said("a", "b"))
+    histories.drop(SID)
+    histories.drop(SID)
+    assert texts(look(histories, said("a", "b"))) == ["a", "b"]
+
+
+_item = st.sampled_from(said("a", "b", "c"))
+
+
+@given(st.lists(st.tuples(st.sampled_from(("one", "other")), st.lists(_item, max_size=6)), max_size=12))
+def test_reading_what_is_new_is_the_same_as_reading_everything(turns: list[tuple[str, list[Item]]]) -> None:
+    histories = Histories(most=8)
+    before: dict[str, list[Item]] = {}
+    for sid, items in turns:
+        goes_on = [*before.get(sid, []), *items] if len(items) % 2 else items
+        unread = look(histories, goes_on, sid)
+        whole = read(goes_on, at=NOW, tz=UTC)
+        assert reduce(extend_chain, (m.digest for m in unread.messages), unread.chain) == chain(whole)
+        keep(histories, goes_on, sid)
+        before[sid] = copy.deepcopy(goes_on)
+
+
+def test_a_long_history_that_goes_on_costs_little() -> None:
+    histories = Histories()
+    many = said(*map(str, range(20_000)))
+    keep(histories, many)
+    began = time.perf_counter()
+    unread = look(histories, [*many, *said("new")])
+    assert time.perf_counter() - began < 0.2
+    assert texts(unread) == ["new"]
+
+
+# ------------------------------------------------------------------------------------ as the host gave it
+
+
+def test_the_tail_goes_out_in_the_hosts_own_form() -> None:
+    history: list[Item] = [*said("a", "b"), {"role": "user", "content": "c", "extra": [1]}]
+    stored = tuple(replace(m, original=None, seq=i) for i, m in enumerate(read(history, at=NOW, tz=UTC), 1))
+    tail = with_originals(stored[1:], history, at=NOW, tz=UTC)
+    assert [m.original for m in tail] == history[1:]
+    assert [m.seq for m in tail] == [2, 3]
+
+
+def test_a_message_that_the_history_does_not_have_keeps_our_form() -> None:
+    history = said("a", "b")
+    stored = tuple(Message("user", t, seq=i) for i, t in enumerate(("x", "y", "other"), 1))
+    assert with_originals(stored, history, at=NOW, tz=UTC) == stored
+    assert all(m.original is None for m in with_originals(stored, history, at=NOW, tz=UTC))
+
+
+def test_an_item_that_holds_several_messages_is_given_to_each_of_them() -> None:
+    results: Item = {
+        "role": "user",
+        "content": [
+            {"type": "tool_result", "tool_use_id": "a", "content": "1"},
+            {"type": "tool_result", "tool_use_id": "b", "content": "2"},
+        ],
+    }
+    stored = tuple(replace(m, original=None) for m in read([results], at=NOW, tz=UTC))
+    assert [m.original for m in with_originals(stored, [results], at=NOW, tz=UTC)] == [results, results]

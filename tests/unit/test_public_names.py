@@ -1,0 +1,60 @@
+"""What `import onlooker` gives, and what it costs."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import onlooker
+
+PUBLIC = [
+    "BudgetError",
+    "ClosedError",
+    "ConflictError",
+    "Context",
+    "Memory",
+    "Message",
+    "MessageError",
+    "ModelError",
+    "Note",
+    "OnlookerError",
+    "RuntimeContext",
+    "Session",
+    "SessionId",
+    "Settings",
+    "SettingsError",
+    "Stats",
+    "StoreError",
+    "ToolCall",
+    "assistant",
+    "from_mapping",
+    "open_memory",
+    "preset",
+    "system",
+    "tool",
+    "use_session",
+    "user",
+]
+
+# What only the command line, a test or an extra needs, or is slow to import.
+HEAVY = ("typer", "rich", "tomlkit", "tiktoken", "click", "pytest", "hypothesis", "onlooker.cli", "numpy")
+
+
+def test_the_public_names_are_these_and_no_others() -> None:
+    assert onlooker.__all__ == PUBLIC
+
+
+def test_each_of_them_is_there() -> None:
+    assert all(hasattr(onlooker, name) for name in PUBLIC)
+
+
+def test_importing_brings_in_nothing_that_only_the_command_line_needs() -> None:
+    script = f"import sys, onlooker; print([m for m in {HEAVY!r} if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_the_blocking_facade_brings_in_no_more() -> None:
+    script = f"import sys, onlooker.blocking; print([m for m in {HEAVY!r} if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
