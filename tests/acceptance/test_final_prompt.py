@@ -1,0 +1,147 @@
+"""What goes to the provider in the end, word for word, for each preset, and again after a restart."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+import onlooker
+from onlooker.policy.settings import LANGO, ZORA, Settings
+from onlooker.ports import ObserveRequest, Request
+from onlooker.testing import FrozenClock, ScriptedModel
+
+pytestmark = pytest.mark.anyio
+
+SYSTEM = "You are helpful."
+
+
+@dataclass(frozen=True)
+class Case:
+    """A preset, how much is said and noted, and which notes and messages must be in the prompt."""
+
+    settings: Settings
+    messages: int
+    message_words: int
+    note_words: int
+    reflections: tuple[tuple[int, int, int], ...]  # first message, last message, generation
+    observations: tuple[tuple[int, int], ...]  # first message, last message
+    first_raw: int
+
+    @property
+    def dated(self) -> bool:
+        return self.settings.format == "lines"
+
+    @property
+    def system(self) -> str:
+        """The whole system prompt that the provider must get."""
+        day = ["## 2026-02-16"] if self.dated else []
+        reflections = [reflection_line(*r, dated=self.dated) for r in self.reflections]
+        observations = [note_line(*o, self.note_words, dated=self.dated) for o in self.observations]
+        return "\n".join(
+            [
+                "You are helpful.",
+                "",
+                "## Conversation Memory",
+                "Notes on what was said before the messages that follow, oldest first.",
+                "",
+                "### Reflections",
+                *day,
+                *reflections,
+                "",
+                "### Observations",
+                *day,
+                *observations,
+            ]
+        )
+
+    def write(self, request: Request) -> str:
+        """The script: a note that says which messages it stands for."""
+        heading = "## 2026-02-16\n" if self.dated else ""
+        if isinstance(request, ObserveRequest):
+            first, last = request.messages[0].seq, request.messages[-1].seq
+            return heading + note_line(first, last, self.note_words, dated=self.dated)
+        first, last = request.notes[0].first, request.notes[-1].last
+        return heading + reflection_line(first, last, request.generation, dated=self.dated)
+
+    def message(self, i: int) -> dict[str, str]:
+        role = "user" if i % 2 else "assistant"
+        return {"role": role, "content": f"Number {i}: {words(f'm{i}x', self.message_words)}"}
+
+
+def words(about: str, count: int) -> str:
+    """So many words that stand nowhere else."""
+    return " ".join(f"{about}{i}" for i in range(count))
+
+
+def note_line(first: int, last: int, count: int, *, dated: bool) -> str:
+    said = f"Ana counted from {first} to {last} and named {words(f'n{first}x', count)}"
+    time = f"{9 + (first - 1) // 60:02}:{(first - 1) % 60:02}"
+    return f"[{time}] IMPORTANT {said}" if dated else f"{said}."
+
+
+def reflection_line(first: int, last: int, generation: int, *, dated: bool) -> str:
+    said = f"In all Ana counted from {first} to {last}, generation {generation}"
+    return f"{said}" if dated else f"{said}."
+
+
+CASES = {
+    "default": Case(
+        Settings(budget=2000),
+        messages=160,
+        message_words=12,
+        note_words=12,
+        reflections=((1, 80, 2), (81, 92, 1), (93, 107, 1), (108, 125, 1)),
+        observations=tuple((first, first + 2) for first in range(126, 154, 3)),
+        first_raw=156,
+    ),
+    "lango": Case(
+        LANGO,
+        messages=240,
+        message_words=40,
+        note_words=110,
+        reflections=((1, 135, 1),),
+        observations=tuple((first, first + 11) for first in range(136, 221, 12)),
+        first_raw=149,
+    ),
+    "zora": Case(
+        ZORA,
+        messages=160,
+        message_words=280,
+        note_words=1000,
+        reflections=((1, 100, 1),),
+        observations=((101, 120),),
+        first_raw=121,
+    ),
+}
+
+
+@pytest.mark.req(2, 19, 20, 21, 42, 44, 45, 83, 92, 94)
+@pytest.mark.parametrize("name", CASES)
+async def test_the_provider_gets_exactly_this(name: str, tmp_path: Path) -> None:
+    case = CASES[name]
+    clock = FrozenClock(datetime(2026, 2, 16, 9, 0, tzinfo=UTC))
+
+    def opened() -> onlooker.Memory:
+        model = ScriptedModel(case.write)
+        return onlooker.open_memory(tmp_path / "a.db", settings=case.settings, model=model, clock=clock)
+
+    async with opened() as memory:
+        session = memory.session("telegram:42")
+        for i in range(1, case.messages + 1):
+            await session.record(case.message(i))
+            await session.settle()
+            clock.advance(60)
+        context = await session.context(system=SYSTEM)
+        before = context.openai()
+    assert before[0] == {"role": "system", "content": case.system}
+    assert before[1:] == [case.message(i) for i in range(case.first_raw, case.messages + 1)]
+    anthropic = context.anthropic()
+    assert "\n\n".join(block["text"] for block in anthropic["system"]) == case.system
+    assert anthropic["messages"][-1]["content"][0]["text"] == case.message(case.messages)["content"]
+
+    async with opened() as memory:
+        after = await memory.session("telegram:42").context(system=SYSTEM)
+    assert after.openai() == before

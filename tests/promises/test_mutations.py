@@ -1,0 +1,91 @@
+"""The properties can fail: in a copy with one guard broken, they go red."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+@dataclass(frozen=True)
+class Mutation:
+    """One line of the code, and what it becomes."""
+
+    file: str
+    line: str
+    becomes: str
+
+
+MUTATIONS = {
+    "a refused reply is taken": Mutation(
+        "engine/writing.py",
+        "        if isinstance(verdict, reading.Refused):\n            raise",
+        '        if isinstance(verdict, reading.Refused):\n            return ""\n            raise',
+    ),
+    "the tail starts one message late": Mutation(
+        "policy/plan.py",
+        "    return min(overlap[0].seq if overlap else watermark + 1, newest)",
+        "    return (overlap[0].seq if overlap else watermark + 1) + 1",
+    ),
+    "a call is parted from its result": Mutation(
+        "policy/cut.py",
+        "        while end < len(messages) and messages[end].role",
+        "        while False and end < len(messages) and messages[end].role",
+    ),
+    "messages may take all the room": Mutation(
+        "policy/assemble.py",
+        "    return max(0, min(bounds.message_limit, bounds.budget - memory_tokens))",
+        "    return 10**9",
+    ),
+    "the memory section changes with what is said": Mutation(
+        "policy/assemble.py",
+        '    head = f"{MEMORY_HEADING}\\n{MEMORY_INTRO}"',
+        '    head = f"{MEMORY_HEADING}\\n{MEMORY_INTRO} {state.progress.last_seq}"',
+    ),
+    "a message that moved is recorded again": Mutation(
+        "policy/align.py",
+        "                follow.append(found.seq)",
+        "                follow.append(self.history[i])",
+    ),
+    "notes of retired messages stay": Mutation(
+        "policy/rollback.py",
+        "    if note.last <= keep:\n        yield note",
+        "    if note.last <= keep + 1:\n        yield note",
+    ),
+    "the newest group may be noted away": Mutation(
+        "policy/plan.py",
+        "    for group in list(groups(state.unnoted))[:-1]:",
+        "    for group in list(groups(state.unnoted)):",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MUTATIONS)
+def test_the_properties_go_red_when(name: str, tmp_path: Path) -> None:
+    mutation = MUTATIONS[name]
+    shutil.copytree(ROOT / "src", tmp_path / "src")
+    shutil.copytree(ROOT / "tests" / "promises", tmp_path / "tests" / "promises")
+    shutil.copy(ROOT / "tests" / "conftest.py", tmp_path / "tests" / "conftest.py")
+    (tmp_path / "tests" / "__init__.py").touch()
+    broken = tmp_path / "src" / "onlooker" / mutation.file
+    text = broken.read_text()
+    assert text.count(mutation.line) == 1, f"{mutation.file} no longer has that line: mend this test"
+    broken.write_text(text.replace(mutation.line, mutation.becomes))
+    run = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "--strict-markers",
+         "-o", "markers=req", "tests/promises/test_promises.py"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": f"{tmp_path / 'src'}:{tmp_path}", "ONLOOKER_HYPOTHESIS": "mutation"},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )  # fmt: skip
+    assert run.returncode == 1, f"nothing noticed that {name}:\n{run.stdout[-2000:]}{run.stderr[-500:]}"
+    assert "AssertionError" in run.stdout, run.stdout[-2000:]

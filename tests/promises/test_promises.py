@@ -1,0 +1,28 @@
+"""Promises 1 to 5, over random conversations, settings, faults and interleavings."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+
+from onlooker.stores.memory import MemoryStore
+from onlooker.stores.sqlite import SqliteStore
+from tests.promises.host import run
+from tests.promises.programs import Program, programs
+
+pytestmark = pytest.mark.req(9, 42, 43, 52, 53)
+
+
+@given(programs())
+def test_promises_hold_on_the_store_in_memory(program: Program) -> None:
+    store = MemoryStore()
+    run(program, lambda: store)
+
+
+@given(programs(most=14))
+def test_promises_hold_on_sqlite(program: Program) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        run(program, lambda: SqliteStore(Path(folder) / "memory.db"))
