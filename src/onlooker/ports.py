@@ -141,15 +141,16 @@ class Store(Protocol):
     ) -> Appended:
         """Make the session the conversation that the host now has; see `Realignment`.
 
-        Retired messages go to the archive and leave the chain. Those named in `follow` keep id,
-        text and time and get new seqs after `last_seq`, in order with the new ones; one that was
-        cleared comes back raw. A new message that equals a retired one in content (and in id, where
-        its own was not given by us) revives it instead; the same id with another text is an edit. Notes are rolled back to `keep` as `policy.rollback.roll_back` decides, with the last
-        cleared message as the floor. Messages that compaction set aside and that no live note
-        covers any more (after the new frontier, up to `keep`) come back from the archive, except
-        those that a summary which still stands (up to `keep`) stands for. Summaries after `keep`
-        are deleted, and so are those whose notes were rolled back, where the originals are kept. `tail_start` is then at most the new watermark + 1. `branch` grows; so does
-        `epoch` where an active note was retired or revived.
+        Retired messages go to the archive and leave the chain. Those named in `follow` keep id, text
+        and time and get new seqs after `last_seq`, in order with the new ones; one that was cleared
+        comes back raw. A new message that equals a retired one in content (and in id, where its own was
+        not given by us) revives it instead; the same id with another text is an edit. Notes are rolled
+        back to `keep` as `policy.rollback.roll_back` decides, with the last cleared message as the
+        floor. Messages that compaction set aside and that no live note covers any more (after the new
+        frontier, up to `keep`) come back from the archive, except those that a summary which still
+        stands (up to `keep`) stands for. Summaries after `keep` are deleted, and so are those whose
+        notes were rolled back, where the originals are kept. `tail_start` is then at most the new
+        watermark + 1. `branch` grows; so does `epoch` where an active note was retired or revived.
 
         Raises:
             ConflictError: `last_seq` or `branch` moved since it was read.

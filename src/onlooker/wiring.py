@@ -11,8 +11,6 @@ from onlooker.domain.errors import SettingsError
 from onlooker.engine.memory import Memory
 from onlooker.policy.settings import Settings, preset
 from onlooker.ports import Clock, Model, Reply, Request, Store
-from onlooker.stores.memory import MemoryStore
-from onlooker.stores.sqlite import SqliteStore
 
 
 class SystemClock:
@@ -79,14 +77,17 @@ def open_memory(
 def _store(url: str | Path | Store) -> Store:
     if not isinstance(url, str | Path):
         return url
+    # A store is imported when it is chosen, so that the others cost nothing.
     text = str(url)
     if text == ":memory:":
+        from onlooker.stores.memory import MemoryStore
+
         return MemoryStore()
-    if text.startswith("sqlite:///"):
-        return SqliteStore(Path(text.removeprefix("sqlite:///")))
-    if "://" in text:
+    if "://" in text.removeprefix("sqlite:///"):
         raise SettingsError("url", text, 'must be a file, "sqlite:///FILE" or ":memory:"')
-    return SqliteStore(Path(text))
+    from onlooker.stores.sqlite import SqliteStore
+
+    return SqliteStore(Path(text.removeprefix("sqlite:///")))
 
 
 def _model(model: str | Model, builtin: Builtin) -> Model:

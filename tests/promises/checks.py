@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import onlooker
 from onlooker.domain.notes import LIVE, State
@@ -112,7 +112,8 @@ def check_anthropic_pairs(messages: list[dict[str, Any]]) -> None:
     open_calls: set[str] = set()
     for i, message in enumerate(messages):
         assert message["role"] == ("user" if i % 2 == 0 else "assistant"), "roles do not alternate"
-        blocks = message["content"] if isinstance(message["content"], list) else []
+        content = message["content"]
+        blocks = cast("list[dict[str, Any]]", content) if isinstance(content, list) else []
         answered = {b["tool_use_id"] for b in blocks if b["type"] == "tool_result"}
         assert answered == open_calls, f"calls {open_calls} were answered by {answered}"
         open_calls = {b["id"] for b in blocks if b["type"] == "tool_use"}

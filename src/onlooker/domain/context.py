@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -53,7 +53,7 @@ _current: ContextVar[SessionId | None] = ContextVar("onlooker_session", default=
 
 
 @contextmanager
-def use_session(key: str, *, owner: str = DEFAULT_OWNER) -> Iterator[SessionId]:
+def use_session(key: str, *, owner: str = DEFAULT_OWNER) -> Generator[SessionId]:
     """Name the session for everything called inside, as a request handler does once."""
     session = SessionId(owner, key)
     token = _current.set(session)

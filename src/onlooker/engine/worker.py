@@ -6,7 +6,7 @@ import asyncio
 import logging
 import random
 import secrets
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -279,7 +279,7 @@ class Worker:
         return await self.store.lease(session, holder=self.holder, now=now, until=until)
 
     @asynccontextmanager
-    async def _leased(self, session: SessionId) -> AsyncIterator[int | None]:
+    async def _leased(self, session: SessionId) -> AsyncGenerator[int | None]:
         """Hold the session while its notes are written, however long the model takes."""
         fence = await self._lease(session)
         if fence is None:

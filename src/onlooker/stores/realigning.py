@@ -68,7 +68,8 @@ class Undone:
         is all there is, and stays."""
         if not self.frontier < summary.seq <= min(keep, self.before):
             return False
-        return any(k.place == "compacted" and k.stands and self.frontier < k.seq <= summary.seq for k in known)
+        kept = (k.seq for k in known if k.place == "compacted" and k.stands)
+        return any(self.frontier < seq <= summary.seq for seq in kept)
 
 
 def place(known: Sequence[Known], change: Realignment, undone: Undone) -> Placement:
