@@ -1,0 +1,168 @@
+"""What the doctor looks at. Each check says what it found, and what to do where something is wrong."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+import sys
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from importlib.util import find_spec
+from pathlib import Path
+from urllib.parse import quote
+
+from onlooker.cli.settings_file import load_settings, settings_path
+from onlooker.cli.surface import Stop
+from onlooker.domain.errors import SettingsError
+from onlooker.stores.sqlite.opening import APPLICATION_ID, OLDEST_SQLITE
+from onlooker.stores.sqlite.statements import migrations
+
+LEAST_SPACE = 100 * 1024 * 1024
+# No machine's clock should say that it is before this was written.
+EARLIEST = datetime(2026, 1, 1, tzinfo=UTC)
+SLACK = timedelta(days=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing looked at."""
+
+    name: str
+    ok: bool
+    found: str
+    advice: str = ""
+
+
+def examine(db: Path, config: Path | None) -> Iterator[Finding]:
+    """Everything there is to look at, in order."""
+    yield _python()
+    yield _sqlite()
+    yield _full_text()
+    yield _tiktoken()
+    yield _settings(config)
+    yield from _place(db)
+    yield _clock()
+    if db.is_file():
+        yield from _database(db)
+    else:
+        yield Finding("database", True, f"{db} is not there yet; it is made at first use")
+
+
+# ------------------------------------------------------------------------------------ the machine
+
+
+def _python() -> Finding:
+    version = ".".join(map(str, sys.version_info[:3]))
+    return Finding("python", sys.version_info >= (3, 11), version, "install Python 3.11 or newer")
+
+
+def _sqlite() -> Finding:
+    oldest = ".".join(map(str, OLDEST_SQLITE))
+    new_enough = sqlite3.sqlite_version_info >= OLDEST_SQLITE
+    return Finding(
+        "sqlite", new_enough, sqlite3.sqlite_version, f"use a Python with SQLite {oldest} or newer"
+    )
+
+
+def _full_text() -> Finding:
+    with closing(sqlite3.connect(":memory:")) as connection:
+        options = {row[0] for row in connection.execute("PRAGMA compile_options")}
+    # Nothing here needs it, so that its absence is a fact and no fault.
+    return Finding("full text", True, "FTS5" if "ENABLE_FTS5" in options else "no FTS5 in this SQLite")
+
+
+def _tiktoken() -> Finding:
+    there = find_spec("tiktoken") is not None
+    return Finding("tiktoken", True, "installed" if there else "not installed; tokens are estimated")
+
+
+def _settings(config: Path | None) -> Finding:
+    path = settings_path(config)
+    try:
+        settings = load_settings(config)
+    except (SettingsError, Stop) as error:
+        return Finding("settings", False, str(error), "correct that line, or `onlooker settings set`")
+    if path is None:
+        return Finding("settings", True, "no file; the default preset")
+    state = f"preset {settings.preset}" if settings.enabled else "memory is off"
+    return Finding("settings", True, f"{path}: {state}")
+
+
+def _place(db: Path) -> Iterator[Finding]:
+    folder = db.resolve().parent
+    while not folder.exists():
+        folder = folder.parent
+    target = db if db.exists() else folder
+    writable = os.access(target, os.W_OK) and os.access(folder, os.W_OK)
+    yield Finding(
+        "writable", writable, str(target), "give this user write permission to the file and its folder"
+    )
+    free = shutil.disk_usage(folder).free
+    advice = f"free some space, or move the database: below {_size(LEAST_SPACE)} is too little"
+    yield Finding("disk space", free >= LEAST_SPACE, f"{_size(free)} free", advice)
+
+
+def _clock() -> Finding:
+    now = datetime.now(UTC)
+    return Finding("clock", now > EARLIEST, f"{now:%Y-%m-%d %H:%M} UTC", "set the machine's clock")
+
+
+def _size(count: int) -> str:
+    size = float(count)
+    for unit in ("B", "kB", "MB", "GB"):
+        if size < 1024 or unit == "GB":
+            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
+        size /= 1024
+    return ""
+
+
+# ------------------------------------------------------------------------------------ the database
+
+
+def _database(db: Path) -> Iterator[Finding]:
+    restore = "restore it from a backup, or move the file away"
+    try:
+        with closing(sqlite3.connect(f"file:{quote(str(db.resolve()))}?mode=ro", uri=True)) as connection:
+            yield Finding("database", True, f"{db}, {_size(db.stat().st_size)}")
+            verdict: str = connection.execute("PRAGMA integrity_check(1)").fetchone()[0]
+            yield Finding("integrity", verdict == "ok", verdict, restore)
+            schema = _schema(connection)
+            yield schema
+            if schema.ok:
+                yield from _sessions(connection)
+    except sqlite3.Error as error:
+        yield Finding("database", False, f"{db}: {error}", restore)
+
+
+def _schema(connection: sqlite3.Connection) -> Finding:
+    application: int = connection.execute("PRAGMA application_id").fetchone()[0]
+    version: int = connection.execute("PRAGMA user_version").fetchone()[0]
+    journal: str = connection.execute("PRAGMA journal_mode").fetchone()[0]
+    newest = migrations()[-1][0]
+    if application != APPLICATION_ID:
+        return Finding("schema", False, "a database of another application", "name another file with --db")
+    if version > newest:
+        return Finding("schema", False, f"version {version}, newer than {newest}", "upgrade onlooker")
+    later = "" if version == newest else f"; version {newest} comes with the next opening"
+    found = f"version {version}, journal {journal}{later}"
+    return Finding("schema", journal == "wal", found, "open it once with `onlooker sessions`")
+
+
+def _sessions(connection: sqlite3.Connection) -> Iterator[Finding]:
+    now = int(datetime.now(UTC).timestamp() * 1_000_000)
+    total, due, failing, held = connection.execute(
+        "SELECT count(*), coalesce(sum(due_at <= ?1), 0), coalesce(sum(failures > 0), 0),"
+        " coalesce(sum(lease_until > ?1), 0) FROM sessions",
+        (now,),
+    ).fetchone()
+    yield Finding("sessions", True, f"{total}, of which {due} due and {held} being noted now")
+    advice = "run with -v and see why the model does not answer; nothing is lost meanwhile"
+    yield Finding("failures", not failing, f"{failing} sessions whose last notes failed", advice)
+    latest: str | None = connection.execute("SELECT max(at) FROM messages").fetchone()[0]
+    if latest:
+        ahead = datetime.fromisoformat(latest) - datetime.now(UTC)
+        advice = "set the clock of this machine, or of the one that recorded it"
+        yield Finding("last message", ahead < SLACK, latest[:16].replace("T", " "), advice)
