@@ -17,6 +17,7 @@ from onlooker.domain.notes import (
     Commit,
     Digest,
     Note,
+    NoteFormat,
     NoteKind,
     NoteStatus,
     Progress,
@@ -36,8 +37,6 @@ class Clock(Protocol):
 
 
 # ------------------------------------------------------------------------------------ models
-
-NoteFormat = Literal["lines", "prose"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,14 +181,25 @@ class Store(Protocol):
         ...
 
     async def compact(
-        self, session: SessionId, *, up_to: int, summary: Message, archive: bool, now: datetime
+        self,
+        session: SessionId,
+        *,
+        up_to: int,
+        summary: Message,
+        archive: bool,
+        now: datetime,
+        branch: int | None = None,
     ) -> Progress:
         """Take every live message up to seq `up_to`, inclusive, out of the session and put the
         summary before the rest, in one transaction. With `archive` the originals are kept, else
         deleted. With nothing to take out the summary is still put in.
 
         The summary gets the seq of the last message taken out, or one below the first live one. It
-        counts as un-noted where that is after the frontier.
+        counts as un-noted where that is after the frontier; `branch` then grows, since a note in the
+        making may stand for what was taken out.
+
+        Raises:
+            ConflictError: `branch` was given, and the session's is another: what was noted is not.
         """
         ...
 

@@ -208,7 +208,6 @@ RAISED: dict[str, type[BaseException]] = {
 SAID = [fault for fault in FAULTS if fault not in RAISED and fault != "hang"]
 
 
-@pytest.mark.req(9, 96)
 @pytest.mark.parametrize("format", ["lines", "prose"])
 @pytest.mark.parametrize("fault", SAID)
 async def test_every_bad_answer_is_refused(fault: Any, format: Any) -> None:

@@ -12,6 +12,8 @@ from onlooker.domain.messages import EMPTY_CHAIN, Message, SessionId
 # into another note, kept for provenance; retired: its messages were taken back by the host.
 NoteStatus = Literal["buffered", "active", "superseded", "retired"]
 NoteKind = Literal["observation", "reflection"]
+# lines: dated, prioritised lines with exact values; prose: a few sentences.
+NoteFormat = Literal["lines", "prose"]
 LIVE: tuple[NoteStatus, ...] = ("buffered", "active")
 
 

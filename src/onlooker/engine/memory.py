@@ -17,7 +17,7 @@ from onlooker.domain.context import current_session
 from onlooker.domain.errors import SettingsError
 from onlooker.domain.events import Event
 from onlooker.domain.messages import DEFAULT_OWNER, Message, SessionId
-from onlooker.domain.notes import SessionSummary, Usage
+from onlooker.domain.notes import Progress, SessionSummary, Usage
 from onlooker.engine.core import Core
 from onlooker.engine.histories import Item, read
 from onlooker.engine.recording import Recorder
@@ -176,10 +176,11 @@ class Memory:
             self._core.worker.compact = None
             return
 
-        async def compact(session: SessionId, up_to: int, summary: str) -> None:
-            await compactor(session.key, up_to, summary)
+        async def compact(progress: Progress, up_to: int, summary: str) -> None:
+            await compactor(progress.session.key, up_to, summary)
 
         self._core.worker.compact = compact
 
-    async def _compact_noted(self, session: SessionId, up_to: int, summary: str) -> None:
-        await Recorder(self._core, session, self._core.tz).compact(up_to, summary)
+    async def _compact_noted(self, progress: Progress, up_to: int, summary: str) -> None:
+        recorder = Recorder(self._core, progress.session, self._core.tz)
+        await recorder.compact(up_to, summary, branch=progress.branch)

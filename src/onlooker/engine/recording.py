@@ -47,12 +47,15 @@ class Recorder:
         _, messages = await self._append(said)
         return messages
 
-    async def compact(self, up_to: int, summary: str) -> None:
-        """Replace every message up to and including seq `up_to` by a summary, in one transaction."""
+    async def compact(self, up_to: int, summary: str, *, branch: int | None = None) -> None:
+        """Replace every message up to and including seq `up_to` by a summary, in one transaction;
+        with `branch`, only while no message was taken back."""
         now = self.core.clock.now()
         said = self._counted(Message("system", summary, note_id("sum", now), now, "summary"))
         archive = self.core.settings.archive
-        await self.core.store.compact(self.session, up_to=up_to, summary=said, archive=archive, now=now)
+        await self.core.store.compact(
+            self.session, up_to=up_to, summary=said, archive=archive, now=now, branch=branch
+        )
 
     async def follow(self, history: Sequence[Item]) -> Opening:
         """Make the record the conversation that the host now has.

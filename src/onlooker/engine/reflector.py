@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from onlooker.domain.messages import SessionId
 from onlooker.domain.notes import Note
 from onlooker.engine.writing import Source, Writer
-from onlooker.policy.reading import critical_lines
+from onlooker.policy.reading import critical_lines, read
 from onlooker.ports import ReflectRequest
 
 
@@ -32,4 +32,8 @@ async def reflect(
 
 def _source(notes: Sequence[Note]) -> Source:
     text = "\n".join(n.text for n in notes)
-    return Source(text, sum(n.tokens for n in notes), notes[0].made_at.date(), critical_lines(text))
+    dated = read(text, format="lines").lines
+    day = next((line.day for line in dated if line.day), notes[0].made_at.date())
+    # Prose has no priorities: a sentence that begins with the word is only a sentence.
+    critical = critical_lines(text) if any(line.startswith("## ") for line in text.splitlines()) else ()
+    return Source(text, sum(n.tokens for n in notes), day, critical)

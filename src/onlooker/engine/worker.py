@@ -11,6 +11,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Protocol
+from weakref import WeakValueDictionary
 
 from onlooker.domain.errors import ConflictError, ModelError
 from onlooker.domain.events import Activated, Event, Failed, Noted, Reflected
@@ -54,8 +55,12 @@ class Worker:
     estimator: Estimator
     clock: Clock
     emit: Callable[[Event], None]
-    compact: Callable[[SessionId, int, str], Awaitable[None]] | None = None
+    compact: Callable[[Progress, int, str], Awaitable[None]] | None = None
     holder: str = field(default_factory=lambda: secrets.token_hex(8))
+    # One at a time within a session: a lease tells processes apart, not tasks of this one.
+    _turns: WeakValueDictionary[SessionId, asyncio.Lock] = field(
+        default_factory=WeakValueDictionary[SessionId, asyncio.Lock]
+    )
     # What hosts last asked for in this process, by sid; written down with the next notes.
     budgets: dict[str, int] = field(default_factory=dict[str, int])
 
@@ -70,7 +75,8 @@ class Worker:
 
         A failure is logged and gives the session a later due time. Nothing is raised but StoreError.
         """
-        async with self._leased(session) as fence:
+        turn = self._turns.setdefault(session, asyncio.Lock())
+        async with turn, self._leased(session) as fence:
             if fence is None:
                 return False
             return await self._settle(session, fence)
@@ -240,7 +246,9 @@ class Worker:
         if self.compact is None or up_to < 1:
             return
         try:
-            await self.compact(progress.session, up_to, note.text)
+            await self.compact(progress, up_to, note.text)
+        except ConflictError:
+            log.debug("%s: messages were taken back before they were compacted", progress.session.key)
         except Exception:
             # The note is committed and the messages are still there: nothing is lost.
             log.exception("%s: messages were not compacted", progress.session.key)

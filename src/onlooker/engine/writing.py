@@ -65,6 +65,7 @@ class Writer:
             format=request.format,
             day=source.day,
             must_keep=source.must_keep,
+            target_tokens=request.target_tokens,
             count=self.estimator.text,
         )
         refused = verdict.reason if isinstance(verdict, reading.Refused) else ""

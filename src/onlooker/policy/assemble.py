@@ -103,7 +103,9 @@ def memory_section(state: State, bounds: Limits, counting: Counting) -> MemorySe
         return MemorySection(Sections(), 0, 0, 0, 0, 0)
     settings = bounds.settings
     head = f"{MEMORY_HEADING}\n{MEMORY_INTRO}"
-    choice = _Choice(bounds.memory_limit - counting.text(head), state.pins, counting)
+    # Both headings are paid for first, since pins may be of either kind.
+    room = bounds.memory_limit - counting.text(head) - 2 * _Choice.HEADING_TOKENS
+    choice = _Choice(room, state.pins, counting)
     pinned = choice.pinned_text(state.pinned)
     choice.take_pins(state.active)
     reflections = choice.take(state.reflections, settings.max_reflections)
@@ -131,8 +133,9 @@ class _Choice:
     counting: Counting
     chosen: dict[str, Note] = field(default_factory=dict[str, Note])
 
-    # What a heading and the blank line around it cost.
-    HEADING_TOKENS: ClassVar[int] = 6
+    # What a heading and the blank line around it cost, and what joining one more note does.
+    HEADING_TOKENS: ClassVar[int] = 8
+    JOINING_TOKENS: ClassVar[int] = 1
     # Less than this is not worth showing a note in part.
     LEAST_PART: ClassVar[int] = 40
 
@@ -155,7 +158,6 @@ class _Choice:
                 self._add_part(note)
 
     def take(self, notes: Sequence[Note], most: int) -> list[Note]:
-        self.left -= self.HEADING_TOKENS
         shown = sum(n.id in self.chosen for n in notes)
         for note in reversed([n for n in notes if n.id not in self.pins]):
             if most and shown >= most:
@@ -219,29 +221,32 @@ class Tail:
     shortened: int
 
 
-def select_tail(state: State, room: int, counting: Counting) -> Tail:
-    """The raw messages: from `tail_start` on, the newest that fit, and the newest one always."""
+def select_tail(state: State, room: int, counting: Counting, most: int = 0) -> Tail:
+    """The raw messages: from `tail_start` on, the newest that fit, and the newest one always.
+
+    `most` is what the whole budget leaves them, where that is more than their own limit.
+    """
     raw = tuple(m for m in state.messages if m.seq >= state.progress.tail_start)
     if not raw or tokens_of(raw) <= room:
         return Tail(raw, 0, 0)
     chosen = newest_within(raw, room)
     shortened = 0
     if not chosen:
-        chosen, shortened = _newest_group(list(groups(raw))[-1], room, counting)
+        chosen, shortened = _newest_group(list(groups(raw))[-1], (room, most), counting)
     shown = {m.seq for m in chosen}
     missing = [m for m in state.unshown if m.seq not in shown]
     return Tail(chosen, len(missing), shortened)
 
 
 def _newest_group(
-    group: tuple[Message, ...], room: int, counting: Counting
+    group: tuple[Message, ...], rooms: tuple[int, int], counting: Counting
 ) -> tuple[tuple[Message, ...], int]:
     """The newest message whole, and what it belongs with shortened; alone where that cannot fit."""
     *others, newest = group
     if not others:
         return group, 0
     # It may be too large by itself, but what it belongs with may not be why the budget is exceeded.
-    share = room - newest.tokens if newest.tokens <= room else room // 4
+    share = next((r - newest.tokens for r in rooms if newest.tokens <= r), rooms[0] // 4)
     short = [_shortened(m, share // len(others), counting) for m in others]
     if tokens_of(short) > share:
         return (newest,), 0
@@ -277,7 +282,8 @@ def assemble(
         return untouched(frame, state.messages, counting, runtime)
     bounds = limits(settings, counting.room(frame, settings))
     memory = memory_section(state, bounds, counting)
-    tail = select_tail(state, room_for_messages(bounds, memory.tokens), counting)
+    room = room_for_messages(bounds, memory.tokens)
+    tail = select_tail(state, room, counting, bounds.budget - memory.tokens)
     sections = replace(memory.sections, base=frame.base)
     stable = counting.text(frame.base) + memory.tokens
     total = counting.frame(frame) + memory.tokens + tokens_of(tail.messages)

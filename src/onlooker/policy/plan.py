@@ -52,6 +52,9 @@ class Rewrite:
     note: Note
 
 
+# Reflections may take this share of the memory before they are condensed themselves.
+MOST_REFLECTED = 0.6
+
 Step = Idle | Observe | Activate | Reflect | Rewrite
 
 
@@ -210,26 +213,31 @@ def _memory_tokens(state: State, limits: Limits) -> int:
 def _consolidate(state: State, limits: Limits) -> Reflect | None:
     loose = [n for n in state.reflections if n.id not in state.pins]
     many = len(loose) >= limits.settings.consolidate_at
-    # With nothing but reflections left to condense, they give way before their number is reached.
-    crowded = _memory_tokens(state, limits) >= limits.reflect_at and not _condensable(state)
     notes = next((run for run in _runs(state) if run[0].generation and len(run) >= 2), ())
-    if not notes or not (many or crowded):
+    if not notes or not (many or _reflections_crowd(state, limits)):
         return None
     total = sum(n.tokens for n in notes)
-    target = max(1, min(total // 2, limits.reflect_at * 3 // 10))
-    return Reflect(notes, 1 + max(n.generation for n in notes), target)
+    target = total - _excess(state, limits) if limits.settings.reflect_to else total // 2
+    return Reflect(notes, 1 + max(n.generation for n in notes), max(1, target, total // 2))
+
+
+def _reflections_crowd(state: State, limits: Limits) -> bool:
+    """Whether what is old takes so much room that what is newer would have to give way to it."""
+    if _memory_tokens(state, limits) < limits.reflect_at:
+        return False
+    share = sum(n.tokens for n in state.reflections) / max(1, sum(n.tokens for n in state.active))
+    return share > MOST_REFLECTED or not _condensable(state)
 
 
 def _reflect(state: State, limits: Limits) -> Reflect | None:
-    total = _memory_tokens(state, limits)
     notes = _condensable(state)
-    if total < limits.reflect_at or not notes:
+    if _memory_tokens(state, limits) < limits.reflect_at or not notes:
         return None
     if not limits.settings.reflect_to:
         tokens = sum(n.tokens for n in notes)
         return Reflect(notes, 1, max(1, round(tokens * limits.settings.note_ratio)))
     # Condensing to a half is gentle: take twice what must go, oldest first.
-    excess = total - round(limits.reflect_at * limits.settings.reflect_to)
+    excess = _excess(state, limits)
     chosen: list[Note] = []
     tokens = 0
     for note in notes:
@@ -237,7 +245,13 @@ def _reflect(state: State, limits: Limits) -> Reflect | None:
             break
         chosen.append(note)
         tokens += note.tokens
-    return Reflect(tuple(chosen), 1, max(1, tokens - excess if tokens > 2 * excess else tokens // 2))
+    return Reflect(tuple(chosen), 1, max(1, tokens - excess, tokens // 2))
+
+
+def _excess(state: State, limits: Limits) -> int:
+    """What must go for memory to come down to `reflect_to`."""
+    goal = round(limits.reflect_at * limits.settings.reflect_to)
+    return max(0, _memory_tokens(state, limits) - goal)
 
 
 def _condensable(state: State) -> tuple[Note, ...]:

@@ -15,8 +15,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from onlooker.domain.messages import Message, ToolCall
-from onlooker.domain.notes import Note
-from onlooker.policy.reading import NoteFormat
+from onlooker.domain.notes import Note, NoteFormat
 from onlooker.policy.reading.wrapping import clean
 
 # Characters of a tool result and of a call's arguments that a model is shown. The middle goes: a

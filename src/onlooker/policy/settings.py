@@ -11,6 +11,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Literal
 
 from onlooker.domain.errors import SettingsError
+from onlooker.domain.notes import NoteFormat
 
 Size = int | float
 
@@ -24,23 +25,23 @@ class Settings:
     # Tokens for a whole context where the call names none. 0: only the section limits hold.
     budget: int = 16_000
     estimator: str = "default"
-    format: Literal["lines", "prose"] = "lines"
+    format: NoteFormat = "lines"
     model: str = ""  # "" is the agent's own where one is given, else the built-in extractive model
     reflector_model: str = ""  # "" is the observer's
 
     # When messages become notes. `observe_at` is how much may stand raw before notes replace it;
     # `keep_recent` stays raw after that. Notes are written ahead (`precompute`) as soon as one
     # chunk lies before `keep_recent`, so that crossing `observe_at` waits for no model.
-    observe_at: Size = 0.25
-    keep_recent: Size = 0.08
-    chunk_tokens: Size = 0.13
+    observe_at: Size = 0.24
+    keep_recent: Size = 0.07
+    chunk_tokens: Size = 0.15
     chunk_messages: int = 0  # 0: any number
     precompute: bool = True
-    precompute_at: Size = 0.21
+    precompute_at: Size = 0.22
     overlap: Size = 0  # noted messages that still stand raw
 
     # What the prompt may hold. 0 is no limit for the counts.
-    memory_limit: Size = 0.70
+    memory_limit: Size = 0.74
     message_limit: Size = 0.90
     cross_session_limit: Size = 0.10
     max_reflections: int = 0
@@ -48,11 +49,11 @@ class Settings:
 
     # When notes are condensed: late, shallow and rarely, since unused room is lost memory and each
     # rewrite of the prefix costs the provider's cache.
-    reflect_at: Size = 0.66
+    reflect_at: Size = 0.72
     reflect_counts: Literal["memory", "observations"] = "memory"
-    reflect_to: float = 0.88  # of reflect_at; 0: condense every observation
+    reflect_to: float = 0.92  # of reflect_at; 0: condense every observation
     consolidate_at: int = 5
-    note_ratio: float = 0.25  # what a note should be of its source
+    note_ratio: float = 0.33  # what a note should be of its source
 
     # The last resort when the model is behind: wait for it, at most this long. 0: never wait.
     block_after: Size = 0
@@ -94,6 +95,7 @@ LANGO = Settings(
     reflect_at=2000,
     reflect_counts="observations",
     reflect_to=0.0,
+    note_ratio=0.25,
     margin=0.0,
 )
 ZORA = Settings(
@@ -111,6 +113,7 @@ ZORA = Settings(
     reflect_at=10_000,
     reflect_counts="observations",
     reflect_to=0.5,
+    note_ratio=0.25,
     block_after=60_000,
     margin=0.0,
 )

@@ -25,7 +25,7 @@ from onlooker.domain.notes import (
     State,
 )
 from onlooker.policy.rollback import roll_back
-from onlooker.stores.progress import check_commit, committed, made_due, released
+from onlooker.stores.progress import check_branch, check_commit, committed, made_due, released
 from onlooker.stores.realigning import Known, Place, Placement, Undone, floor_of, place, restored
 
 T = TypeVar("T")
@@ -160,7 +160,10 @@ class Held:
         fresh = (r.message for r in self.after(change.last_seq) if r.seq in placement.fresh)
         return Appended(self.progress, tuple(replace(m, original=placement.original(m)) for m in fresh))
 
-    def compact(self, up_to: int, summary: Message, archive: bool, now: datetime) -> Progress:
+    def compact(
+        self, up_to: int, summary: Message, archive: bool, now: datetime, branch: int | None
+    ) -> Progress:
+        check_branch(self.progress, branch)
         out = [r for r in self.live if r.seq <= up_to]
         # The same summary again is a retry: the first one is not an original to keep.
         again = [r for r in out if r.known.summary and r.message.id == summary.id]
@@ -179,6 +182,7 @@ class Held:
             self.progress,
             unnoted_tokens=self._unnoted(self.progress.frontier),
             epoch=self.progress.epoch + unpinned,
+            branch=self.progress.branch + any(r.seq > self.progress.frontier for r in out if r not in again),
         )
         self.used_at = now
         return self.progress

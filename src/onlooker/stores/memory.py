@@ -106,9 +106,16 @@ class MemoryStore:
         return held.sources(note_id) if held else []
 
     async def compact(
-        self, session: SessionId, *, up_to: int, summary: Message, archive: bool, now: datetime
+        self,
+        session: SessionId,
+        *,
+        up_to: int,
+        summary: Message,
+        archive: bool,
+        now: datetime,
+        branch: int | None = None,
     ) -> Progress:
-        return self._find_or_create(session, now).compact(up_to, summary, archive, now)
+        return self._find_or_create(session, now).compact(up_to, summary, archive, now, branch)
 
     # -- notes
 

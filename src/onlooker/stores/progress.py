@@ -23,8 +23,13 @@ def check_realignment(progress: Progress, change: Realignment) -> None:
     """Refuse a change that was decided on another state of the session."""
     if change.last_seq != progress.last_seq:
         raise ConflictError(f"the last message moved from {change.last_seq} to {progress.last_seq}")
-    if change.branch != progress.branch:
-        raise ConflictError(f"the branch moved from {change.branch} to {progress.branch}")
+    check_branch(progress, change.branch)
+
+
+def check_branch(progress: Progress, branch: int | None) -> None:
+    """Refuse what was decided before messages were taken back; None asks for no such check."""
+    if branch is not None and branch != progress.branch:
+        raise ConflictError(f"the branch moved from {branch} to {progress.branch}")
 
 
 def committed(progress: Progress, change: Commit) -> Progress:

@@ -11,10 +11,11 @@ from collections.abc import Iterator, Sequence
 from datetime import date
 
 from onlooker.domain.messages import Message
-from onlooker.domain.notes import Note
+from onlooker.domain.notes import Note, NoteFormat
 from onlooker.policy.languages import wrong_language
-from onlooker.policy.reading import SMALL_NOTE, Line, NoteFormat, NoteText, read
+from onlooker.policy.reading import SMALL_NOTE, Line, NoteText, read
 from onlooker.policy.tokens import estimate
+from onlooker.policy.values import find_values
 from onlooker.ports import ObserveRequest, ReflectRequest, Request
 
 _SHARE = 0.5  # of its source that the note may be long
@@ -68,12 +69,16 @@ def _note(lines: Sequence[tuple[date | None, str]], request: Request) -> str:
 def _prose(parts: Sequence[str], day: date | None) -> str:
     """One paragraph of two sentences, however many parts there are."""
     said = "; ".join(part.rstrip(".…") for part in parts)
-    return f"Noted{f' on {day.isoformat()}' if day else ''}: {said}."
+    return f"Noted{f' ({day.isoformat()})' if day else ''}: {said}."
 
 
 def _label(message: Message) -> str:
-    """The message's id where that reads well, else its number."""
-    return message.id if _PLAIN_ID.fullmatch(message.id) else f"#{message.seq}"
+    """The message's id where that is short and plain, else its number.
+
+    An id that looks like an exact value would be taken for one that nobody said.
+    """
+    plain = _PLAIN_ID.fullmatch(message.id) and not find_values(message.id)
+    return message.id if plain else f"m{message.seq}"
 
 
 def _day(message: Message) -> date | None:
@@ -89,9 +94,17 @@ def _excerpt(text: str, words: int) -> str:
     """The first words, closed so that they cannot pass for something that was cut off."""
     # Enough for any number of words asked for, without splitting a message of many megabytes.
     head = text[:400].split()
-    plain = [w[:14] for w in head[:words] if 2 * sum(c.isalnum() for c in w[:14]) > len(w[:14])]
-    cut = len(head) > words or any(len(w) > 14 for w in head[:words])
-    return " ".join(plain).rstrip(".,;:([{-–—") + ("…" if cut or not plain else ".")
+    shown = [word for w in head[:words] if (word := _shown(w))]
+    cut = len(head) > words or shown != head[:words]
+    return " ".join(shown).rstrip(".,;:([{-–—") + ("…" if cut or not shown else ".")
+
+
+def _shown(word: str) -> str:
+    """The word, if it is one; a long one is left out rather than altered, unless it is a sentence."""
+    if 2 * sum(c.isalnum() for c in word[:14]) <= len(word[:14]):
+        return ""
+    # Cut before the first number or name inside it, since half of one is another.
+    return word if len(word) <= 14 else re.split("[!-~]", word[:14])[0]
 
 
 # ------------------------------------------------------------------------------------ reflections
@@ -105,7 +118,7 @@ def _reflections(request: ReflectRequest) -> Iterator[str]:
     for words in _FEWER_WORDS:
         yield _reflection(kept, _joined(others, words), request.format)
     if others:
-        yield _reflection(kept, [Line(f"{len(others)} lines condensed.", others[0].day)], request.format)
+        yield _reflection(kept, [Line("Earlier lines condensed.", others[0].day)], request.format)
     yield _reflection(kept, [], request.format)
 
 

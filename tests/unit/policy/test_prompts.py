@@ -94,7 +94,6 @@ def test_what_the_user_wrote_is_never_abbreviated() -> None:
     assert text in observer_prompt([said(text)], target_tokens=100).user
 
 
-@pytest.mark.req(13)
 def test_notes_so_far_are_shown_apart_and_not_to_be_repeated() -> None:
     with_notes = observer_prompt(
         [said("hi")], [note("## 2026-02-15\nAna lives in Bergen")], target_tokens=100
@@ -104,7 +103,6 @@ def test_notes_so_far_are_shown_apart_and_not_to_be_repeated() -> None:
     assert "NOTES SO FAR" not in observer_prompt([said("hi")], target_tokens=100).user
 
 
-@pytest.mark.req(3, 5, 6, 11, 12, 14, 15, 16, 26, 105)
 @pytest.mark.parametrize(
     ("rule", "where"),
     [
@@ -141,7 +139,6 @@ def test_a_note_is_asked_to_be_several_times_shorter_within_its_target() -> None
     assert "3 to 6 times shorter" in user
 
 
-@pytest.mark.req(7, 22)
 def test_prose_is_asked_for_in_sentences() -> None:
     assert "2 to 5 plain sentences" in observer_prompt([said("x")], target_tokens=9, format="prose").system
     reflection = reflector_prompt([note("x")], target_tokens=9, format="prose").system
@@ -149,13 +146,11 @@ def test_prose_is_asked_for_in_sentences() -> None:
     assert "## YYYY-MM-DD" not in reflection
 
 
-@pytest.mark.req(23)
 def test_a_reflection_of_reflections_is_asked_for_differently() -> None:
     first = reflector_prompt([note("x")], generation=1, target_tokens=9).system
     assert reflector_prompt([note("x")], generation=2, target_tokens=9).system != first
 
 
-@pytest.mark.req(95)
 @pytest.mark.parametrize("format", ["lines", "prose"])
 def test_the_fixed_text_of_a_call_is_small(format: Any) -> None:
     for prompt in (

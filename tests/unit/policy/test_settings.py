@@ -91,8 +91,9 @@ def in_order(found: Limits) -> None:
 def test_a_small_a_usual_and_a_large_budget_come_to_sane_limits(budget: int) -> None:
     found = limits(DEFAULT, budget)
     in_order(found)
-    assert found.observe_at == budget // 4
-    assert found.memory_limit == budget * 7 // 10
+    assert found.observe_at == round(DEFAULT.observe_at * budget)
+    # Most of the context is memory, and what is said fits beside it.
+    assert budget // 2 < found.memory_limit < budget * 4 // 5
     # A chunk lies before what stays raw, and becomes worth writing before the raw part is full.
     assert found.keep_recent + found.chunk_tokens <= found.precompute_at
     # Notes are condensed before the section that holds them overflows.
@@ -147,8 +148,9 @@ def test_large_numbers_shrink_to_a_small_budget() -> None:
 
 
 def test_without_a_budget_shares_are_of_the_settings_own() -> None:
-    assert limits(replace(DEFAULT, budget=40_000), 0).observe_at == 10_000
-    assert limits(replace(DEFAULT, budget=0), 0).observe_at == DEFAULT.budget // 4
+    quarter = replace(DEFAULT, observe_at=0.25)
+    assert limits(replace(quarter, budget=40_000), 0).observe_at == 10_000
+    assert limits(replace(quarter, budget=0), 0).observe_at == DEFAULT.budget // 4
 
 
 # ------------------------------------------------------------------------------------ refusals
@@ -201,11 +203,11 @@ def test_an_impossible_value_is_named_with_its_key_and_what_is_allowed(
 @pytest.mark.parametrize(
     ("changed", "key", "words"),
     [
-        ({"keep_recent": 0.25}, "keep_recent", "below observe_at"),
+        ({"keep_recent": 0.2, "observe_at": 0.2, "precompute_at": 0.2}, "keep_recent", "below observe_at"),
         ({"observe_at": 0.95, "memory_limit": 0.05}, "observe_at", "below message_limit"),
         ({"precompute_at": 0.3}, "precompute_at", "below observe_at"),
         ({"memory_limit": 0.8}, "memory_limit", "leave room for observe_at"),
-        ({"block_after": 0.25}, "block_after", "above observe_at"),
+        ({"observe_at": 0.2, "precompute_at": 0.2, "block_after": 0.2}, "block_after", "above observe_at"),
     ],
 )
 def test_settings_that_contradict_each_other_are_refused(

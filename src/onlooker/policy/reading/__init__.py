@@ -1,14 +1,13 @@
 """Reading what a model answered, and judging whether it may become a note."""
 
 from onlooker.policy.reading.judging import SMALL_NOTE, Accepted, Reason, Refused, Verdict, judge
-from onlooker.policy.reading.notetext import Line, NoteFormat, NoteText, critical_lines, read
+from onlooker.policy.reading.notetext import Line, NoteText, critical_lines, read
 from onlooker.policy.reading.stamps import Priority
 
 __all__ = [
     "SMALL_NOTE",
     "Accepted",
     "Line",
-    "NoteFormat",
     "NoteText",
     "Priority",
     "Reason",

@@ -12,9 +12,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from onlooker.domain.notes import NoteFormat
 from onlooker.policy.languages import wrong_language
 from onlooker.policy.reading.endings import stops_short
-from onlooker.policy.reading.notetext import Line, NoteFormat, NoteText, read
+from onlooker.policy.reading.notetext import Line, NoteText, read
 from onlooker.policy.reading.refusals import refuses, says_nothing, speaks_to_the_user
 from onlooker.policy.reading.repetition import copies, degenerate, repeats_prompt
 from onlooker.policy.reading.stamps import take_head

@@ -6,12 +6,10 @@ import datetime as dt
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
 
+from onlooker.domain.notes import NoteFormat
 from onlooker.policy.reading.stamps import Head, Priority, heading_date, take_head
 from onlooker.policy.reading.wrapping import unwrap
-
-NoteFormat = Literal["lines", "prose"]
 
 # "#12 is fixed" is about an issue; two hashes are a heading with or without the space.
 _HEADING = re.compile(r"(?:#{2,6}\s*|#\s+)(?=[^\s#])")

@@ -11,7 +11,7 @@ from onlooker.domain.errors import StoreError
 from onlooker.domain.messages import EMPTY_CHAIN, Message, SessionId, extend_chain
 from onlooker.domain.notes import Appended, Digest, Note, Progress, Realignment
 from onlooker.policy.rollback import Rollback, roll_back
-from onlooker.stores.progress import check_realignment, made_due
+from onlooker.stores.progress import check_branch, check_realignment, made_due
 from onlooker.stores.realigning import Known, Placement, Undone, floor_of, place, restored
 from onlooker.stores.sqlite import sessions
 from onlooker.stores.sqlite.rows import (
@@ -105,14 +105,17 @@ def compact(
     summary: Message,
     archive: bool,
     now: datetime,
+    branch: int | None,
 ) -> Progress:
     row = sessions.find_or_create(db, session, now)
     sid, progress = row.sid, row.progress
+    check_branch(progress, branch)
     last, count, tokens = db.execute(sql("taken_out"), (sid, up_to)).fetchone()
     # The same summary again is a retry: the first one is not an original to keep.
     db.execute(sql("delete_summary"), (sid, pack(summary.id), up_to))
     if db.execute(sql("known_ids"), (sid, ids_json([summary.id]))).fetchone():
         raise StoreError(f"the summary's id {summary.id!r} is that of another message; give it its own")
+    (unnoted,) = db.execute(sql("any_between"), (sid, progress.frontier, up_to)).fetchone()
     if archive:
         db.execute(sql("forget_older_summaries"), (sid, up_to))
         db.execute(sql("archive_range"), ("compacted", sid, LOWEST, up_to))
@@ -124,8 +127,12 @@ def compact(
         last = progress.last_seq if first is None else first - 1
     placed = replace(summary, seq=last)
     db.execute(sql("add_message"), message_row(sid, placed, placed.digest, summary=True))
-    unnoted = sessions.unnoted_tokens(db, sid, progress.frontier)
-    saved = replace(row, progress=replace(progress, unnoted_tokens=unnoted), used_at=instant(now))
+    progress = replace(
+        progress,
+        unnoted_tokens=sessions.unnoted_tokens(db, sid, progress.frontier),
+        branch=progress.branch + unnoted,
+    )
+    saved = replace(row, progress=progress, used_at=instant(now))
     if not archive:
         saved = replace(saved, messages=row.messages - count, message_tokens=row.message_tokens - tokens)
     sessions.save(db, saved)

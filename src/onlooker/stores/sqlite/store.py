@@ -125,9 +125,18 @@ class SqliteStore:
         return await self._read(lambda db: of_notes.sources(db, session, note_id))
 
     async def compact(
-        self, session: SessionId, *, up_to: int, summary: Message, archive: bool, now: datetime
+        self,
+        session: SessionId,
+        *,
+        up_to: int,
+        summary: Message,
+        archive: bool,
+        now: datetime,
+        branch: int | None = None,
     ) -> Progress:
-        return await self._write(lambda db: of_messages.compact(db, session, up_to, summary, archive, now))
+        return await self._write(
+            lambda db: of_messages.compact(db, session, up_to, summary, archive, now, branch)
+        )
 
     # -- notes
 

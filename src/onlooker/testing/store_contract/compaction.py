@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from onlooker.domain.errors import StoreError
+from onlooker.domain.errors import ConflictError, StoreError
 from onlooker.ports import Store
 from onlooker.testing.store_contract.case import ANA, NEVER, NOW, StoreCase, ids, note, said, seqs, talk
 
@@ -15,8 +15,26 @@ class CompactionContract(StoreCase):
         before = (await self.state(store)).progress
         after = await self.compact(store, 3)
         assert [(m.id, m.seq) for m in await store.messages(ANA)] == [("sum", 3), ("m4", 4), ("m5", 5)]
-        assert (after.last_seq, after.chain, after.branch) == (5, before.chain, before.branch)
+        assert (after.last_seq, after.chain) == (5, before.chain)
         assert after == (await self.state(store)).progress
+
+    async def test_taking_out_what_is_not_noted_makes_notes_in_the_making_void(self, store: Store) -> None:
+        await self.record(store, *talk(1, 5))
+        await self.commit(store, note("n1", 1, 3))
+        before = (await self.state(store)).progress
+        assert (await self.compact(store, 3)).branch == before.branch
+        summary = said("sum2", "They went on")
+        after = await store.compact(ANA, up_to=4, summary=summary, archive=True, now=NOW)
+        assert after.branch > before.branch
+
+    async def test_compacting_is_refused_once_messages_were_taken_back(self, store: Store) -> None:
+        await self.record(store, *talk(1, 5))
+        branch = (await self.state(store)).progress.branch
+        summary = said("sum", "They talked")
+        with pytest.raises(ConflictError):
+            await store.compact(ANA, up_to=3, summary=summary, archive=True, now=NOW, branch=branch + 1)
+        assert ids(await store.messages(ANA)) == ["m1", "m2", "m3", "m4", "m5"]
+        await store.compact(ANA, up_to=3, summary=summary, archive=True, now=NOW, branch=branch)
 
     async def test_positions_stay_right_afterwards(self, store: Store) -> None:
         await self.record(store, *talk(1, 5))

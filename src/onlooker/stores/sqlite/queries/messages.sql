@@ -91,6 +91,10 @@ DELETE FROM archive WHERE sid = ? AND seq = ? AND id = ?;
 SELECT MAX(seq), COALESCE(SUM(NOT summary), 0), COALESCE(SUM(tokens * NOT summary), 0)
 FROM messages WHERE sid = ? AND seq <= ?;
 
+-- name: any_between
+-- Whether a live message stands after the one seq, up to the other.
+SELECT EXISTS (SELECT 1 FROM messages WHERE sid = ? AND seq > ? AND seq <= ?);
+
 -- name: first_live
 SELECT MIN(seq) FROM messages WHERE sid = ?;
 

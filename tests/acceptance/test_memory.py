@@ -1,0 +1,443 @@
+"""A memory as its user sees it: what happens to a conversation, and what stands in the prompt."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import onlooker
+from onlooker.domain.events import Activated, ContextBuilt, Event, Failed, Noted, Recorded, Reflected, Refused
+from onlooker.policy.settings import LANGO, OFF, ZORA, Settings
+from onlooker.ports import ObserveRequest
+from onlooker.testing import FaultyModel, FrozenClock, ScriptedModel
+
+pytestmark = pytest.mark.anyio
+
+SMALL = Settings(budget=1000, retry_seconds=1.0, model_deadline=0.2, stop_deadline=0.3)
+
+
+@asynccontextmanager
+async def opened(
+    path: Path | str = ":memory:",
+    model: Any = None,
+    settings: Settings = SMALL,
+    clock: FrozenClock | None = None,
+) -> AsyncGenerator[onlooker.Memory]:
+    clock = clock or FrozenClock(datetime(2026, 2, 16, 9, 0, tzinfo=UTC))
+    async with onlooker.open_memory(path, model=model, settings=settings, clock=clock) as memory:
+        yield memory
+
+
+async def talk(session: onlooker.Session, turns: int, first: int = 1) -> None:
+    for i in range(first, first + turns):
+        await session.record(
+            onlooker.user(f"Fact {i}: the parcel {i} weighs {i + 100} grams and goes to Oslo.")
+        )
+        await session.record(onlooker.assistant(f"Noted, parcel {i}."))
+
+
+async def talk_long(memory: onlooker.Memory, session: onlooker.Session) -> None:
+    """Long enough that observations are condensed, with time for notes between the turns."""
+    for turn in range(1, 500):
+        await talk(session, 1, first=turn)
+        await memory.flush()
+
+
+# ------------------------------------------------------------------------------------ the turn never waits
+
+
+@pytest.mark.req(28, 52)
+async def test_a_model_that_hangs_holds_up_neither_recording_nor_the_context() -> None:
+    settings = replace(SMALL, model_deadline=60.0)
+    async with opened(model=FaultyModel("hang"), settings=settings) as memory:
+        session = memory.session("a")
+        async with asyncio.timeout(20):
+            await talk(session, 60)
+            context = await session.context(system="Help.")
+    assert context.stats.total <= 1000
+    assert context.stats.left_out_messages == 0
+    # What no longer fits was noted on the spot by the built-in model.
+    assert "parcel 1 " in context.memory
+
+
+@pytest.mark.req(9, 96)
+async def test_a_model_that_is_down_is_logged_and_tried_again(caplog: pytest.LogCaptureFixture) -> None:
+    clock = FrozenClock(datetime(2026, 2, 16, 9, 0, tzinfo=UTC))
+    model = FaultyModel("error", first=1)
+    async with opened(model=model, clock=clock) as memory:
+        session = memory.session("a")
+        with caplog.at_level(logging.WARNING, "onlooker"):
+            await talk(session, 12)
+            await memory.flush()
+        assert "notes wait" in caplog.text
+        state = await session.state()
+        assert state is not None
+        assert not state.notes
+        assert len(state.unshown) == 24
+        clock.advance(600)
+        await memory.settle()
+        assert await session.notes(statuses=("active", "buffered"))
+
+
+async def test_what_was_noted_in_a_models_place_is_written_again_by_it() -> None:
+    clock = FrozenClock(datetime(2026, 2, 16, 9, 0, tzinfo=UTC))
+    model = FaultyModel("error", first=3)
+    async with opened(model=model, clock=clock) as memory:
+        session = memory.session("a")
+        await talk(session, 60)
+        context = await session.context(system="Help.")
+        assert any(n.degraded and n.model == "extractive" for n in await session.notes())
+        for _ in range(6):
+            clock.advance(600)
+            await memory.settle()
+        notes = await session.notes()
+        assert notes
+        assert not any(n.degraded for n in notes)
+        assert {n.model for n in notes} == {model.name}
+        after = await session.context(system="Help.")
+    assert context.memory != after.memory
+    assert after.memory.count("m1 ") == 1  # the scripted note names each message once
+
+
+@pytest.mark.req(24)
+async def test_a_reflection_that_fails_is_logged_and_never_fatal(caplog: pytest.LogCaptureFixture) -> None:
+    clock = FrozenClock(datetime(2026, 2, 16, 9, 0, tzinfo=UTC))
+    failed: list[Event] = []
+
+    def observe_only(request: Any) -> str | None:
+        if isinstance(request, ObserveRequest):
+            return None
+        raise RuntimeError("the reflector is out")
+
+    async with opened(model=ScriptedModel(observe_only), clock=clock) as memory:
+        memory.subscribe(lambda e: failed.append(e) if isinstance(e, Failed) else None)
+        session = memory.session("a")
+        with caplog.at_level(logging.WARNING, "onlooker"):
+            for round_ in range(12):
+                await talk(session, 30, first=1 + 30 * round_)
+                clock.advance(600)
+                await memory.settle()
+        context = await session.context(system="Help.")
+    assert any(e.what == "reflect" for e in failed if isinstance(e, Failed))
+    assert "the reflector is out" in caplog.text
+    assert context.stats.total <= 1000
+    assert context.stats.left_out_notes == 0
+
+
+@pytest.mark.req(32, 97)
+async def test_zora_waits_at_twice_the_working_tier_and_only_until_the_deadline() -> None:
+    settings = replace(
+        ZORA, observe_at=200, precompute_at=160, block_after=400, message_limit=5000, memory_limit=4000,
+        reflect_at=2000, block_deadline=0.3, model_deadline=60.0, stop_deadline=0.1,
+    )  # fmt: skip
+    async with opened(model=FaultyModel("hang"), settings=settings) as memory:
+        session = memory.session("a")
+        await talk(session, 30)
+        loop = asyncio.get_running_loop()
+        before = loop.time()
+        context = await session.context(system="Help.")
+        assert loop.time() - before >= 0.25
+    assert len(context.messages) == 60
+
+
+# ------------------------------------------------------------------------------------ life
+
+
+@pytest.mark.req(29, 30)
+async def test_closing_lets_work_in_progress_complete_and_takes_nothing_new(tmp_path: Path) -> None:
+    began, finish = asyncio.Event(), asyncio.Event()
+
+    async def slowly(request: Any) -> None:
+        began.set()
+        await finish.wait()
+
+    settings = replace(SMALL, stop_deadline=5.0, model_deadline=10.0)
+    async with opened(tmp_path / "a.db", ScriptedModel(slowly), settings) as memory:
+        session = memory.session("a")
+        await talk(session, 12)
+        await began.wait()
+        closing = asyncio.create_task(memory.close())
+        await asyncio.sleep(0.05)
+        assert not closing.done()
+        with pytest.raises(onlooker.ClosedError):
+            await session.record(onlooker.user("too late"))
+        finish.set()
+        await closing
+    async with opened(tmp_path / "a.db", ScriptedModel(), SMALL) as memory:
+        assert await memory.session("a").notes(statuses=("active", "buffered"))
+
+
+@pytest.mark.req(30)
+async def test_work_that_outlasts_the_deadline_is_left_for_the_next_process(tmp_path: Path) -> None:
+    async with opened(tmp_path / "a.db", FaultyModel("hang"), replace(SMALL, model_deadline=60.0)) as memory:
+        await talk(memory.session("a"), 12)
+    async with opened(tmp_path / "a.db", ScriptedModel(), replace(SMALL, lease_seconds=1.0)) as memory:
+        session = memory.session("a")
+        assert len(await session.messages()) == 24
+        state = await session.state()
+        assert state is not None
+        assert state.progress.due_at is not None
+
+
+@pytest.mark.req(33, 65, 31)
+async def test_tick_starts_what_is_due_and_flush_waits_for_it(tmp_path: Path) -> None:
+    async with opened(tmp_path / "a.db", FaultyModel("error"), SMALL) as memory:
+        await talk(memory.session("a"), 12)
+    clock = FrozenClock(datetime(2026, 2, 17, 9, 0, tzinfo=UTC))
+    async with opened(tmp_path / "a.db", ScriptedModel(), SMALL, clock) as memory:
+        await memory.tick()
+        await memory.flush()
+        assert memory.pending == 0
+        assert await memory.session("a").notes(statuses=("active", "buffered"))
+
+
+@pytest.mark.req(62, 100)
+async def test_off_means_that_what_goes_in_comes_out() -> None:
+    history = [{"role": "user", "content": f"number {i}"} for i in range(50)]
+    async with opened(settings=OFF) as memory:
+        session = memory.session("a")
+        prepared = await session.prepare(history)
+        assert prepared.openai() == history
+        assert await memory.sessions() == []
+        await session.record(*history)
+        assert (await session.context()).openai() == history
+
+
+# ------------------------------------------------------------------------------------ events
+
+
+@pytest.mark.req(84, 101)
+async def test_everything_that_happens_is_an_event_and_nothing_happens_while_the_agent_answers() -> None:
+    events: list[Event] = []
+    async with opened(model=ScriptedModel()) as memory:
+        stop = memory.subscribe(events.append)
+        session = memory.session("a")
+        await talk_long(memory, session)
+        context = await session.context(system="Help.")
+        kinds = {type(e) for e in events}
+        assert {Recorded, Noted, Activated, Reflected, ContextBuilt} <= kinds
+        # The agent now generates: a context is a value, and no later note reaches into it.
+        sent = context.openai()
+        await talk(session, 50, first=501)
+        await memory.settle()
+        assert context.openai() == sent
+        stop()
+        events.clear()
+        await talk(session, 1, first=600)
+        assert events == []
+
+
+async def test_a_subscriber_that_fails_breaks_nothing() -> None:
+    def fails(event: Event) -> None:
+        raise RuntimeError("not my day")
+
+    async with opened() as memory:
+        memory.subscribe(fails)
+        session = memory.session("a")
+        await talk(session, 2)
+        assert len(await session.messages()) == 4
+
+
+async def test_a_refused_reply_is_an_event_with_its_reason() -> None:
+    refused: list[Refused] = []
+    async with opened(model=FaultyModel("empty")) as memory:
+        memory.subscribe(lambda e: refused.append(e) if isinstance(e, Refused) else None)
+        await talk(memory.session("a"), 12)
+        await memory.flush()
+    assert {r.reason for r in refused} == {"empty"}
+
+
+# ------------------------------------------------------------------------------------ compaction
+
+
+COMPACTING = replace(
+    LANGO,
+    observe_at=100,
+    precompute_at=100,
+    reflect_at=4000,
+    overlap=100,
+    message_limit=200,
+    memory_limit=4000,
+)
+
+
+@pytest.mark.req(70, 72, 73)
+async def test_noted_messages_are_compacted_but_never_the_newest_and_recall_finds_the_originals() -> None:
+    async with opened(model=ScriptedModel(), settings=replace(COMPACTING, compact=True)) as memory:
+        session = memory.session("a")
+        await talk(session, 40)
+        await memory.settle()
+        live, everything = await session.messages(), await session.messages(archived=True)
+        said = [m for m in everything if m.name != "summary"]
+        assert len(said) == 80
+        assert len(live) < 40
+        assert live[0].name == "summary"
+        context = await session.context()
+        assert context.messages[-1].text == "Noted, parcel 40."
+        first = (await session.notes())[0]
+        assert (await session.recall(first.id))[0].text.startswith("Fact 1:")
+
+
+@pytest.mark.req(71)
+async def test_without_a_compactor_every_message_is_retained() -> None:
+    async with opened(model=ScriptedModel(), settings=COMPACTING) as memory:
+        session = memory.session("a")
+        await talk(session, 40)
+        await memory.settle()
+        assert len(await session.messages()) == 80
+
+
+@pytest.mark.req(70, 73)
+async def test_a_compactor_can_be_set_at_run_time() -> None:
+    called: list[tuple[str, int, str]] = []
+
+    async def compactor(key: str, up_to: int, summary: str) -> None:
+        called.append((key, up_to, summary))
+
+    async with opened(model=ScriptedModel(), settings=COMPACTING) as memory:
+        memory.set_compactor(compactor)
+        session = memory.session("a")
+        await talk(session, 20)
+        await memory.settle()
+        assert called
+        assert {key for key, _, _ in called} == {"a"}
+        assert all(summary for _, _, summary in called)
+        count = len(called)
+        memory.set_compactor(None)
+        await talk(session, 20, first=21)
+        await memory.settle()
+        assert len(called) == count
+
+
+@pytest.mark.req(74, 75)
+async def test_compacting_by_hand_puts_the_summary_before_the_rest() -> None:
+    async with opened() as memory:
+        session = memory.session("a")
+        await talk(session, 3)
+        await session.compact_messages(4, "They talked about two parcels.")
+        context = await session.context()
+        assert [m.text for m in context.messages] == [
+            "They talked about two parcels.",
+            "Fact 3: the parcel 3 weighs 103 grams and goes to Oslo.",
+            "Noted, parcel 3.",
+        ]
+        await session.compact_messages(0, "It began well.")
+        assert (await session.messages())[0].text == "It began well."
+
+
+# ------------------------------------------------------------------------------------ what the prompt holds
+
+
+async def test_pins_stay_in_the_prompt_whatever_happens_to_the_rest() -> None:
+    async with opened(model=ScriptedModel()) as memory:
+        session = memory.session("a")
+        pinned = (await session.record(onlooker.user("My allergy: hazelnuts. Never forget it.")))[0]
+        await session.pin(pinned.id)
+        await talk(session, 200)
+        await memory.settle()
+        context = await session.context(system="Help.")
+        assert "My allergy: hazelnuts. Never forget it." in context.memory
+        await session.pin(pinned.id, on=False)
+        assert "### Pinned" not in (await session.context(system="Help.")).memory
+        with pytest.raises(KeyError):
+            await session.pin("nothing")
+
+
+async def test_a_history_keeps_its_images_and_provider_fields_while_they_are_recent() -> None:
+    picture = {
+        "role": "user",
+        "content": [
+            {"type": "text", "text": "What is this?"},
+            {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}},
+        ],
+    }
+    async with opened(settings=replace(SMALL, budget=8000)) as memory:
+        session = memory.session("a")
+        context = await session.prepare([{"role": "system", "content": "Help."}, picture])
+        assert context.openai() == [{"role": "system", "content": "Help."}, picture]
+        (stored,) = await session.messages()
+        assert stored.body.startswith("What is this?\n[image ")
+
+
+async def test_what_changes_each_turn_stands_at_the_end() -> None:
+    clock = FrozenClock(datetime(2026, 2, 16, 9, 0, tzinfo=UTC))
+    async with opened(clock=clock) as memory:
+        session = memory.session("a")
+        await talk(session, 60)
+        await memory.settle()
+        monday = await session.context(system="Help.", relative_time=True)
+        clock.advance(timedelta(days=2).total_seconds())
+        wednesday = await session.context(system="Help.", relative_time=True)
+    assert monday.system == wednesday.system
+    assert "2026-02-16 2 days ago" in wednesday.openai()[-1]["content"]
+    assert wednesday.openai()[:-1] == monday.openai()[:-1]
+
+
+async def test_the_count_learns_from_what_providers_report() -> None:
+    async with opened() as memory:
+        session = memory.session("a")
+        await talk(session, 30)
+        before = await session.context(system="Help.")
+        for _ in range(50):
+            await memory.calibrate(before, input_tokens=int(before.stats.total * 1.5))
+        await talk(session, 60, first=31)
+        await memory.settle()
+        after = await session.context(system="Help.")
+    # The provider counts half as much again, so by our count there is a third less room.
+    assert after.stats.total <= 1000 / 1.4
+
+
+async def test_a_budget_too_small_for_the_base_prompt_says_what_to_do() -> None:
+    async with opened() as memory:
+        session = memory.session("a")
+        await talk(session, 1)
+        with pytest.raises(onlooker.BudgetError, match="raise the budget or shorten the prompt"):
+            await session.context(system="word " * 600, budget=500)
+
+
+@pytest.mark.req(76, 77, 78)
+async def test_the_session_comes_from_the_requests_context_and_none_means_no_memory() -> None:
+    history = [{"role": "user", "content": "hello"}]
+    async with opened() as memory:
+        untouched = await memory.prepare(history)
+        assert untouched.openai() == history
+        assert untouched.runtime is None
+        assert await memory.record(onlooker.user("to nobody")) == ()
+        assert await memory.sessions() == []
+        with onlooker.use_session("telegram:42", owner="ana"):
+            context = await memory.prepare(history)
+        assert context.runtime == onlooker.RuntimeContext("telegram:42", "telegram")
+        assert [s.progress.session for s in await memory.sessions()] == [("ana", "telegram:42")]
+
+
+@pytest.mark.req(13, 82)
+async def test_the_observer_is_shown_the_notes_so_far_and_the_oldest_messages() -> None:
+    model = ScriptedModel()
+    settings = replace(ZORA, observe_at=300, precompute_at=300, block_after=4000, message_limit=5000)
+    async with opened(model=model, settings=settings) as memory:
+        await talk(memory.session("a"), 40)
+        await memory.settle()
+    requests = [r for r in model.requests if isinstance(r, ObserveRequest)]
+    assert [m.seq for m in requests[0].messages] == list(range(1, 21))
+    assert [m.seq for m in requests[1].messages] == list(range(21, 41))
+    assert not requests[0].notes
+    assert [n.first for n in requests[1].notes] == [1]
+
+
+@pytest.mark.req(8)
+async def test_observer_and_reflector_may_be_two_models() -> None:
+    observer, reflector = ScriptedModel(name="small"), ScriptedModel(name="large")
+    memory = onlooker.open_memory(":memory:", model=observer, reflector=reflector, settings=SMALL)
+    async with memory:
+        session = memory.session("a")
+        await talk_long(memory, session)
+        kinds = {(n.kind, n.model) for n in await session.notes()}
+    assert kinds == {("observation", "small"), ("reflection", "large")}
