@@ -441,3 +441,17 @@ async def test_observer_and_reflector_may_be_two_models() -> None:
         await talk_long(memory, session)
         kinds = {(n.kind, n.model) for n in await session.notes()}
     assert kinds == {("observation", "small"), ("reflection", "large")}
+
+
+async def test_ids_and_times_that_a_history_has_for_us_do_not_go_to_the_provider() -> None:
+    history = [
+        {"role": "user", "content": "hello", "id": "m1", "created_at": "2026-02-16T09:00:00+01:00"},
+        {"role": "assistant", "content": "hi", "id": "m2"},
+    ]
+    async with opened() as memory:
+        session = memory.session("a")
+        context = await session.prepare(history)
+        assert context.openai() == [{"role": m["role"], "content": m["content"]} for m in history]
+        said = await session.messages()
+    assert [m.id for m in said] == ["m1", "m2"]
+    assert said[0].at == datetime.fromisoformat("2026-02-16T09:00:00+01:00")

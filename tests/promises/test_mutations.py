@@ -41,11 +41,11 @@ MUTATIONS = {
     ),
     "messages may take all the room": Mutation(
         "policy/assemble.py",
-        "    return max(0, min(bounds.message_limit, bounds.budget - memory_tokens))",
-        "    return 10**9",
+        "    return Layout(bounds, memory, preface, min(bounds.message_limit, left), left)",
+        "    return Layout(bounds, memory, preface, 10**9, 10**9)",
     ),
     "the memory section changes with what is said": Mutation(
-        "policy/assemble.py",
+        "policy/section.py",
         '    head = f"{MEMORY_HEADING}\\n{MEMORY_INTRO}"',
         '    head = f"{MEMORY_HEADING}\\n{MEMORY_INTRO} {state.progress.last_seq}"',
     ),

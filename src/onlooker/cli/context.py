@@ -25,8 +25,8 @@ from onlooker.cli.options import (
 from onlooker.cli.screen import Column, Screen
 from onlooker.cli.surface import NOT_THERE, Stop
 from onlooker.domain.context import Stats
-from onlooker.policy.assemble import Counting, Frame
 from onlooker.policy.context import Context
+from onlooker.policy.frame import Counting, Frame
 from onlooker.policy.settings import Settings
 
 

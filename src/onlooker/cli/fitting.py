@@ -13,8 +13,9 @@ from dataclasses import dataclass, replace
 from onlooker.domain.context import RuntimeContext
 from onlooker.domain.errors import BudgetError
 from onlooker.domain.notes import State
-from onlooker.policy.assemble import ELISION, Counting, Frame, assemble
+from onlooker.policy.assemble import ELISION, assemble
 from onlooker.policy.context import Context
+from onlooker.policy.frame import Counting, Frame
 from onlooker.policy.settings import Settings
 
 

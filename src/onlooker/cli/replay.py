@@ -30,8 +30,8 @@ from onlooker.cli.surface import NOT_THERE, WRONG_USE, Stop
 from onlooker.cli.transcript import read_transcript
 from onlooker.domain.messages import DEFAULT_OWNER, Message
 from onlooker.engine.memory import Memory
-from onlooker.policy.assemble import Frame
 from onlooker.policy.context import Context
+from onlooker.policy.frame import Frame
 from onlooker.policy.settings import Settings, check
 from onlooker.wiring import open_memory
 

@@ -41,6 +41,7 @@ class Stats:
     end: int = 0
     left_out_messages: int = 0  # raw messages that no note covers and that did not fit
     left_out_notes: int = 0
+    left_out_preface: int = 0  # what the host put in front of the conversation itself
     shortened: int = 0  # messages of the newest group shown in part
     pending_tokens: int = 0  # said, not yet noted
     buffered_notes: int = 0  # written, not yet shown

@@ -70,7 +70,8 @@ class Buffer:
     async def flush(self) -> None:
         """Wait until everything woken so far is settled or has been put off."""
         while self._running:
-            await asyncio.gather(*self._running.values(), return_exceptions=True)
+            # Not `gather`: a caller who stops waiting must not stop the work.
+            await asyncio.wait(list(self._running.values()))
 
     async def stop(self, deadline: float) -> bool:
         """Take nothing new and let work in progress complete; False when the deadline cut it off.

@@ -15,7 +15,7 @@ from onlooker.engine.buffer import Buffer
 from onlooker.engine.histories import Histories
 from onlooker.engine.worker import Composer, Worker
 from onlooker.engine.writing import Writer
-from onlooker.policy.assemble import Counting
+from onlooker.policy.frame import Counting
 from onlooker.policy.settings import Settings, check
 from onlooker.policy.tokens import Calibration, estimator
 from onlooker.ports import Clock, Model, Store

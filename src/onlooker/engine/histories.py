@@ -83,8 +83,9 @@ class Histories:
     ) -> None:
         """Remember the history that now is the recorded conversation."""
         old = self._seen.pop(sid, None)
-        copies = old.items if old else []
-        self._count += len(items) - len(copies)
+        # Another call for the same session may have kept another history meanwhile.
+        copies = old.items if old and list(items[: len(old.items)]) == old.items else []
+        self._count += len(items) - (len(old.items) if old else 0)
         copies.extend(_copied(i) for i in items[len(copies) :])
         self._seen[sid] = Seen(copies, lead, preface, chain)
         while self._count > self._most and len(self._seen) > 1:
@@ -102,13 +103,17 @@ def read(items: Iterable[Item], *, at: datetime, tz: tzinfo) -> tuple[Message, .
     return tuple(m for item in items for m in intake(item, at=at, tz=tz))
 
 
+# What a host may tell us of a message and a provider's API does not know.
+OURS = ("id", "created_at", "timestamp")
+
+
 def with_originals(
     tail: Sequence[Message], items: Sequence[Item], *, at: datetime, tz: tzinfo
 ) -> tuple[Message, ...]:
     """The tail as the host gave it, images and provider fields included, matched from its end."""
     given: list[Message] = []
     for item in reversed(items):
-        given[:0] = intake(item, at=at, tz=tz)
+        given[:0] = intake(_for_provider(item), at=at, tz=tz)
         if len(given) >= len(tail):
             break
     out = list(tail)
@@ -117,6 +122,12 @@ def with_originals(
             break
         out[-back] = replace(tail[-back], original=given[-back].original)
     return tuple(out)
+
+
+def _for_provider(item: Item) -> Item:
+    if isinstance(item, Message):
+        return item
+    return {k: v for k, v in item.items() if k not in OURS}
 
 
 def _copied(item: Item) -> Item:

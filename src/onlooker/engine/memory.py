@@ -23,8 +23,9 @@ from onlooker.engine.histories import Item, read
 from onlooker.engine.recording import Recorder
 from onlooker.engine.session import Session
 from onlooker.engine.worker import Composer
-from onlooker.policy.assemble import Frame, untouched
+from onlooker.policy.assemble import untouched
 from onlooker.policy.context import Context
+from onlooker.policy.frame import Frame
 from onlooker.policy.settings import Settings
 from onlooker.ports import Clock, Model, Store
 

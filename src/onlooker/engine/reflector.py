@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from onlooker.domain.messages import SessionId
 from onlooker.domain.notes import Note
 from onlooker.engine.writing import Source, Writer
-from onlooker.policy.reading import critical_lines, read
 from onlooker.ports import ReflectRequest
 
 
@@ -31,6 +30,9 @@ async def reflect(
 
 
 def _source(notes: Sequence[Note]) -> Source:
+    # Loaded with the first reflection, as in `writing`.
+    from onlooker.policy.reading import critical_lines, read
+
     text = "\n".join(n.text for n in notes)
     dated = read(text, format="lines").lines
     day = next((line.day for line in dated if line.day), notes[0].made_at.date())

@@ -16,16 +16,10 @@ from onlooker.domain.notes import Note, NoteKind, NoteStatus, Progress, State
 from onlooker.engine.core import Core
 from onlooker.engine.histories import Item, read, with_originals
 from onlooker.engine.recording import Recorder
-from onlooker.policy.assemble import (
-    Frame,
-    assemble,
-    memory_section,
-    room_for_messages,
-    untouched,
-)
+from onlooker.policy.assemble import assemble, lay_out, untouched
 from onlooker.policy.context import Context
+from onlooker.policy.frame import Frame
 from onlooker.policy.plan import Idle, make_room, must_wait, plan
-from onlooker.policy.settings import limits
 from onlooker.policy.when import relative_days
 
 log = logging.getLogger("onlooker")
@@ -83,7 +77,8 @@ class Session:
         """
         if not self.core.settings.enabled:
             messages = read(history, at=self.core.clock.now(), tz=self.tz)
-            return untouched(Frame(system=system, end=end), messages, self.core.counting)
+            frame = Frame(system, knowledge or {}, end=end)
+            return untouched(frame, messages, self.core.counting)
         await self.core.ready()
         opening = await self._recorder.follow(history)
         frame = Frame(system, knowledge or {}, opening.lead, opening.preface, end, self._budget(budget))
@@ -136,26 +131,24 @@ class Session:
         if relative_time:
             today = relative_days(state.active, core.clock.now().astimezone(self.tz))
             frame = replace(frame, end="\n".join(t for t in (today, frame.end) if t))
-        room = core.counting.room(frame, core.settings)
-        core.worker.budgets[self.id.sid] = room
+        core.worker.budgets[self.id.sid] = core.counting.room(frame, core.settings)
         state = await self._wait_if_far_behind(state)
-        state = await self._make_room(state, room)
+        state = await self._make_room(state, frame)
         context = assemble(state, frame, core.settings, core.counting, runtime)
         core.emit(ContextBuilt(self.id, context.stats))
         return context
 
-    async def _make_room(self, state: State, room: int) -> State:
+    async def _make_room(self, state: State, frame: Frame) -> State:
         """Note on the spot what would otherwise be cut off unseen.
 
         Should even that fail, the turn goes on with what fits; what does not is counted, stays
         stored, and is noted later.
         """
         core = self.core
-        bounds = limits(core.settings, room)
         try:
             while True:
-                shown = memory_section(state, bounds, core.counting).tokens
-                step = make_room(state, bounds, room_for_messages(bounds, shown))
+                layout = lay_out(state, frame, core.settings, core.counting)
+                step = make_room(state, layout.bounds, layout.room)
                 if step is None:
                     break
                 try:
@@ -165,7 +158,7 @@ class Session:
                 state = await core.store.load(self.id) or state
         except OnlookerError as error:
             log.warning("%s: could not make room: %s", self.key, error)
-        if not isinstance(plan(state, bounds), Idle):
+        if not isinstance(plan(state, core.worker.bounds(state)), Idle):
             core.buffer.wake(self.id)
         return state
 

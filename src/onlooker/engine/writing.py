@@ -7,15 +7,20 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
+from typing import TYPE_CHECKING
 
 from onlooker.domain.errors import ModelError
 from onlooker.domain.events import Event, Refused
 from onlooker.domain.messages import SessionId
 from onlooker.domain.notes import Usage
-from onlooker.policy import reading
 from onlooker.policy.settings import Settings
 from onlooker.policy.tokens import Estimator
 from onlooker.ports import Clock, Model, ObserveRequest, Reply, Request
+
+# Judging compiles many patterns, and is loaded with the first reply: the built-in model needs no
+# judge, and `import onlooker` should cost next to nothing.
+if TYPE_CHECKING:
+    from onlooker.policy import reading
 
 log = logging.getLogger("onlooker")
 
@@ -47,6 +52,8 @@ class Writer:
         Raises:
             ModelError: No acceptable answer; nothing was consumed.
         """
+        from onlooker.policy import reading
+
         verdict = await self._ask(request, source)
         if isinstance(verdict, reading.Refused):
             again = replace(request, correction=verdict.correction)
@@ -56,6 +63,8 @@ class Writer:
         return verdict.text
 
     async def _ask(self, request: Request, source: Source) -> reading.Accepted | reading.Refused:
+        from onlooker.policy import reading
+
         reply = await self._call(request)
         verdict = reading.judge(
             reply.text,

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from onlooker.policy.dates import annotate, resolve
+from onlooker.policy.dates import annotate, obvious, resolve
 
 
 def on(year: int, month: int, day: int) -> datetime:
@@ -323,9 +323,9 @@ def test_annotating_twice_changes_nothing() -> None:
     assert annotate(once, AT) == once
 
 
-def test_the_day_of_the_heading_can_be_left_out() -> None:
-    text = "We ship today, not tomorrow"
-    assert annotate(text, AT, but_not="2026-02-18") == "We ship today, not tomorrow (2026-02-19)"
+def test_what_is_read_off_the_heading_can_be_left_out() -> None:
+    text = "We ship today, not tomorrow; last week was too early, this month is fine"
+    assert annotate(text, AT, but_not=obvious(AT)) == text.replace("tomorrow", "tomorrow (2026-02-19)")
 
 
 def test_it_goes_by_the_day_of_the_message_in_its_own_zone() -> None:

@@ -13,7 +13,7 @@ from onlooker.models.extractive.quality import LEANING, is_question, opens_quest
 from onlooker.models.extractive.traffic import OUTCOME, TROUBLE, label, records_of, rest_of_call
 from onlooker.models.extractive.units import names_of, units, value_units
 from onlooker.models.extractive.wording import tighten, vocatives
-from onlooker.policy.dates import annotate
+from onlooker.policy.dates import annotate, obvious
 from onlooker.policy.text import clauses as split_clauses
 from onlooker.policy.text import sentences
 from onlooker.policy.tokens import estimate
@@ -114,7 +114,7 @@ class Reader:
 
     def _clause(self, message: Message, place: tuple[int, int], text: str) -> Clause:
         day = message.at.date().isoformat() if message.at else ""
-        dated = annotate(text, message.at, but_not=day) if message.at else text
+        dated = annotate(text, message.at, but_not=obvious(message.at)) if message.at else text
         return Clause(
             text=dated,
             speaker=message.speaker,

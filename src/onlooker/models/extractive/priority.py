@@ -22,12 +22,9 @@ _REMEDY = re.compile(
     re.I,
 )
 _IMPORTANT = re.compile(
-    r"\b(?:decided|we agreed|agreed (?:on|to|that)|approved|confirmed|deadline|due (?:on|by|date)"
-    r"|from now on|must(?:n't)?"
-    r"|make sure|remember (?:that|to)|prefers?|always use|never use|please (?:always|never|don't)"
-    r"|moved to|cancelled"
-    r"|canceled|got married|engaged|quit (?:my|the) job|got the job|signed (?:up|the)|got promoted"
-    r"|diagnosed|pregnant)\b"
+    r"\b(?:decided (?:to|on|that|not)|agreed (?:on|to|that)|approved|confirmed|deadline|due (?:on|by|date)"
+    r"|from now on|remember that|always use|never use|please (?:always|never|don't)|cancell?ed|diagnosed"
+    r"|got (?:married|engaged|promoted|fired|hired|the job)|moved to|quit (?:my|the) job)\b"
     r"|决定|確定|确定|确认|截止|必须|务必|记住|決定|締め切り|必ず|결정|마감|반드시",
     re.I,
 )

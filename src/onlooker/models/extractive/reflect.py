@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from onlooker.domain.notes import Note, NoteFormat
+from onlooker.domain.notes import Note
 from onlooker.models.extractive.clause import Clause
 from onlooker.models.extractive.page import Page, read_notes
 from onlooker.models.extractive.quality import LEANING, RESOLVED, quality
 from onlooker.models.extractive.traffic import OUTCOME, TROUBLE
 from onlooker.models.extractive.units import names_of, units, value_units
+from onlooker.policy.reading import NoteFormat
 from onlooker.policy.tokens import estimate
 
 _ROLES = ("user", "assistant", "system")

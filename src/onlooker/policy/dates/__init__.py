@@ -6,13 +6,15 @@ Monday) stays as it was said.
 
 from __future__ import annotations
 
+from collections.abc import Container
 from datetime import datetime
 
 from onlooker.policy.dates import cjk, english, european
+from onlooker.policy.dates.calendar import day, month, week, year
 from onlooker.policy.dates.spans import Resolved, Rules
 from onlooker.policy.text import CJK_CHARACTER
 
-__all__ = ["Resolved", "annotate", "resolve"]
+__all__ = ["Resolved", "annotate", "obvious", "resolve"]
 
 _LANGUAGES: tuple[Rules, ...] = (english.RULES, european.RULES, cjk.RULES)
 
@@ -35,15 +37,20 @@ def resolve(text: str, at: datetime) -> list[Resolved]:
     return kept
 
 
-def annotate(text: str, at: datetime, *, but_not: str = "") -> str:
-    """The text with each date in parentheses beside its expression; `but_not` is left out.
+def obvious(at: datetime) -> frozenset[str]:
+    """Dates that anyone reads off the day itself: that day, the weeks around it, its month and year."""
+    return frozenset({day(at), week(at, -1), week(at), week(at, 1), month(at), year(at)})
+
+
+def annotate(text: str, at: datetime, *, but_not: Container[str] = ()) -> str:
+    """The text with each date in parentheses beside its expression, except those in `but_not`.
 
     >>> annotate("I moved yesterday", datetime(2026, 2, 16))
     'I moved yesterday (2026-02-15)'
     """
     for span in reversed(resolve(text, at)):
         already = text[span.end :].lstrip().startswith(("(" + span.iso, "（" + span.iso))
-        if span.iso != but_not and not already:
+        if span.iso not in but_not and not already:
             gap = "" if CJK_CHARACTER.match(text[span.end - 1]) else " "
             text = f"{text[: span.end]}{gap}({span.iso}){text[span.end :]}"
     return text

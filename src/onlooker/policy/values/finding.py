@@ -63,6 +63,8 @@ _KINDS = (
 )
 # ASCII: a Chinese character beside an identifier ends it, as a space would.
 _ANY = re.compile("|".join(f"(?P<{kind}>{pattern})" for kind, pattern in _KINDS), re.A)
+# Every value has one of these; most clauses of a chat have none.
+_MAYBE = re.compile(r"[\d/\\_@`\"“「『《]|[a-z][A-Z]|\w[.:]\w|--|[A-Z][a-z]+[A-Z]")
 _JSON = re.compile(r'"\s?:')
 _EDGES = ".,:;!?，。；：、"
 _ABBREVIATIONS = frozenset({"e.g", "i.e", "a.m", "p.m", "u.s", "u.k"})
@@ -78,6 +80,8 @@ class Value(NamedTuple):
 
 def find_values(text: str) -> list[Value]:
     """The exact values of a text in order, each as often as it stands there."""
+    if not _MAYBE.search(text):
+        return []
     if _JSON.search(text):  # its quotes mark strings, not names that somebody quoted
         text = text.replace('"', " ")
     found: list[Value] = []

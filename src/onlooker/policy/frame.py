@@ -1,0 +1,65 @@
+"""What a call asks for, and how tokens are counted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from onlooker.domain.errors import BudgetError
+from onlooker.domain.messages import Message
+from onlooker.policy.settings import Settings
+from onlooker.policy.tokens import Calibration, Estimator
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """What a call asks for: everything in a context that is not memory or messages."""
+
+    system: str = ""
+    knowledge: Mapping[str, str] = field(default_factory=dict[str, str])
+    lead: tuple[Message, ...] = ()  # system messages at the head of a history: part of the base prompt
+    preface: tuple[Message, ...] = ()
+    end: str = ""
+    budget: int = 0
+
+    @property
+    def prompt(self) -> str:
+        """The base prompt without the knowledge."""
+        return "\n\n".join(t for t in (self.system, *(m.text for m in self.lead)) if t)
+
+    @property
+    def base(self) -> str:
+        return "\n\n".join(t for t in (self.prompt, *self.knowledge.values()) if t)
+
+
+@dataclass(frozen=True, slots=True)
+class Counting:
+    """How tokens are counted: the estimator, and what providers' usage has taught about its error."""
+
+    estimator: Estimator
+    calibration: Calibration
+
+    def text(self, text: str) -> int:
+        return self.estimator.text(text) if text else 0
+
+    def messages(self, messages: Sequence[Message]) -> int:
+        return sum(m.tokens or self.estimator.message(m) for m in messages)
+
+    def frame(self, frame: Frame) -> int:
+        return self.text(frame.base) + self.messages(frame.preface) + self.text(frame.end)
+
+    def room(self, frame: Frame, settings: Settings) -> int:
+        """Tokens for all but the base prompt, by our count; 0: no budget.
+
+        What changes from turn to turn takes no part in it, so that the limits of memory stay put.
+
+        Raises:
+            BudgetError: The base prompt alone is larger, or leaves nothing beside the end.
+        """
+        if not frame.budget:
+            return 0
+        usable = int(frame.budget * (1 - settings.margin) / self.calibration.ratio)
+        base, end = self.text(frame.base), self.text(frame.end)
+        if base + end >= usable:
+            raise BudgetError(frame.budget, base + end, "the base prompt")
+        return usable - base
