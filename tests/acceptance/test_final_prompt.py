@@ -93,9 +93,9 @@ CASES = {
         messages=160,
         message_words=12,
         note_words=12,
-        reflections=((1, 80, 2), (81, 92, 1), (93, 107, 1), (108, 125, 1)),
-        observations=tuple((first, first + 2) for first in range(126, 154, 3)),
-        first_raw=156,
+        reflections=((1, 72, 2), (73, 92, 1), (93, 108, 1)),
+        observations=tuple((first, first + 3) for first in range(109, 154, 4)),
+        first_raw=157,
     ),
     "lango": Case(
         LANGO,

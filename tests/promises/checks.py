@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
 import onlooker
 from onlooker.domain.notes import LIVE, State
-from onlooker.policy.cut import groups
 from onlooker.policy.tokens import Estimator, estimator
 
 
@@ -51,19 +51,24 @@ async def _check_coverage(session: onlooker.Session, state: State) -> None:
     assert state.progress.unnoted_tokens == unnoted, "the count of what is un-noted drifted"
 
 
-def check_context(context: onlooker.Context, state: State, settings: onlooker.Settings) -> None:
+def check_context(
+    context: onlooker.Context,
+    state: State,
+    said: Sequence[onlooker.Message],
+    settings: onlooker.Settings,
+) -> None:
     """The prompt fits, has its pairs, and hides nothing that no note covers."""
     count = estimator(settings.estimator)
     _check_budget(context, settings, count)
     check_openai_pairs(context.openai())
     check_anthropic_pairs(context.anthropic()["messages"])
-    _check_groups_stay_together(context, state)
+    _check_groups_stay_together(context, said)
     shown = {m.seq for m in context.messages}
     hidden = [m.seq for m in state.unshown if m.seq not in shown]
     assert len(hidden) == context.stats.left_out_messages, f"{hidden} are neither shown nor counted"
     if hidden:
-        newest = list(groups(state.messages))[-1]
-        assert shown <= {m.seq for m in newest}, f"{hidden} were cut off though notes could stand for them"
+        newest = _exchanges(state.messages)[-1]
+        assert shown <= newest, f"{hidden} were cut off though notes could stand for them"
     if state.messages:
         newest_message = state.messages[-1]
         assert context.messages, "the newest message is missing"
@@ -85,13 +90,26 @@ def _check_budget(context: onlooker.Context, settings: onlooker.Settings, count:
     )
 
 
-def _check_groups_stay_together(context: onlooker.Context, state: State) -> None:
+def _check_groups_stay_together(context: onlooker.Context, said: Sequence[onlooker.Message]) -> None:
     """A result is not shown without the call that it followed, nor the call without it."""
     shown = {m.seq for m in context.messages}
-    for group in groups(state.messages):
-        seqs = {m.seq for m in group}
-        alone = shown == {group[-1].seq}  # a newest message too large for company
+    for seqs in _exchanges(said):
+        alone = shown == {max(seqs)}  # a newest message too large for company
         assert seqs <= shown or not seqs & shown or alone, f"{sorted(seqs)} was torn apart"
+
+
+def _exchanges(messages: Sequence[onlooker.Message]) -> list[set[int]]:
+    """Calls with the results that directly follow them, told here anew and not by the code itself."""
+    found: list[set[int]] = []
+    waiting: set[str] = set()
+    for message in messages:
+        if message.role == "tool" and message.answers in waiting:
+            found[-1].add(message.seq)
+            waiting.remove(message.answers)
+        else:
+            found.append({message.seq})
+            waiting = {c.id for c in message.calls}
+    return found
 
 
 def check_openai_pairs(messages: list[dict[str, Any]]) -> None:

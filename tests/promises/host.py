@@ -161,7 +161,8 @@ class _Host:
             return
         # Notes taken in the background between the two looks make them differ.
         if state.progress.epoch == context.stats.epoch:
-            check_context(context, state, self.program.settings)
+            said = [m for m in await self.session.messages(archived=True) if m.name != "summary"]
+            check_context(context, state, said, self.program.settings)
         shown = Shown.of(context, state)
         if self.shown:
             check_stable(self.shown, shown)

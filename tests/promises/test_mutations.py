@@ -49,20 +49,20 @@ MUTATIONS = {
         '    head = f"{MEMORY_HEADING}\\n{MEMORY_INTRO}"',
         '    head = f"{MEMORY_HEADING}\\n{MEMORY_INTRO} {state.progress.last_seq}"',
     ),
-    "a message that moved is recorded again": Mutation(
+    "a message that the host took back stays": Mutation(
         "policy/align.py",
-        "                follow.append(found.seq)",
-        "                follow.append(self.history[i])",
+        "    keep = recorded[run.end - 1].seq",
+        "    keep = recorded[-1].seq",
     ),
     "notes of retired messages stay": Mutation(
         "policy/rollback.py",
         "    if note.last <= keep:\n        yield note",
         "    if note.last <= keep + 1:\n        yield note",
     ),
-    "the newest group may be noted away": Mutation(
-        "policy/plan.py",
-        "    for group in list(groups(state.unnoted))[:-1]:",
-        "    for group in list(groups(state.unnoted)):",
+    "a note is committed though the frontier moved": Mutation(
+        "stores/progress.py",
+        "    if guard.frontier != progress.frontier:",
+        "    if False:",
     ),
 }
 

@@ -8,8 +8,9 @@ import re
 CJK = "\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\uff66-\uff9f"
 CJK_CHARACTER = re.compile(f"[{CJK}]")
 
-_ABBREVIATION = re.compile(
-    r"\b(?:Dr|Mr|Mrs|Ms|Prof|St|Jr|Sr|vs|approx|No|Nr|Fig|e\.g|i\.e|a\.m|p\.m|z\.B|ca|bzw|Sra?|Mme|M)\.$"
+# An abbreviation, or the number of a list item.
+_NO_END = re.compile(
+    r"\b(?:Dr|Mr|Mrs|Ms|Prof|St|Jr|Sr|vs|approx|No|Nr|Fig|e\.g|i\.e|a\.m|p\.m|z\.B|ca|bzw|Sra?|Mme|M)\.$|(?:^|[.;:!?)]\s)\(?\d{1,2}\.$"
 )
 # A full stop ends a sentence only before something that can begin one.
 _SENTENCE_END = re.compile(
@@ -47,9 +48,7 @@ def sentences(text: str) -> list[str]:
     found: list[str] = []
     start = 0
     for end in _SENTENCE_END.finditer(text):
-        if end[0].startswith(".") and _ABBREVIATION.search(
-            text, max(start, end.start() - 8), end.start() + 1
-        ):
+        if end[0].startswith(".") and _NO_END.search(text, max(start, end.start() - 8), end.start() + 1):
             continue
         found.append(text[start : end.end()])
         start = end.end()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Callable, Sequence
 
 from onlooker.domain.messages import Message
@@ -10,7 +11,7 @@ from onlooker.models.extractive.clause import Clause
 from onlooker.models.extractive.observe import Reader, bounded, plain
 from onlooker.models.extractive.page import prefix_cost, read_notes, render, render_prose
 from onlooker.models.extractive.reflect import weighed
-from onlooker.models.extractive.select import Coverage, Selection, new_to
+from onlooker.models.extractive.select import Coverage, Selection, new_to, without_repeats
 from onlooker.models.extractive.units import units
 from onlooker.policy.tokens import estimate, estimator
 from onlooker.policy.values import NAMING, audit, holds, values_line
@@ -20,6 +21,8 @@ _LEDGER_SHARE = 0.1
 _CRITICAL_SHARE = 0.25
 _CLOSE_ENOUGH = 8  # tokens that may stay unused
 _TRIES = 4
+_LONGEST_SOURCE = 24_000  # characters of one message
+_JSON_KEY = re.compile(r'"\w{1,60}"\s?:')
 _SENTENCES = {"observation": 5, "reflection": 8}  # at most, in the prose format
 # A source shorter than this is counted with what a provider puts around each message.
 _TINY_SOURCE = 24
@@ -55,7 +58,8 @@ class ExtractiveModel:
 
 def _observe(request: ObserveRequest) -> str:
     told = read_notes((note.text for note in request.notes), request.format)
-    clauses = Reader(request.messages, "\n".join(note.text for note in request.notes)).clauses()
+    read = Reader(request.messages, "\n".join(note.text for note in request.notes))
+    clauses = without_repeats(read.clauses())
     limit = max(1, min(request.target_tokens, _source_tokens(request.messages) - 1))
     _ration_critical(clauses, limit)
     clauses = new_to(told.clauses, clauses) or clauses
@@ -88,8 +92,10 @@ def _ration_critical(clauses: Sequence[Clause], limit: int) -> None:
 
 def _with_ledger(clauses: Sequence[Clause], limit: int, said: Coverage, messages: Sequence[Message]) -> str:
     """Lines, and beneath them the values that the lines have no room for."""
-    source = "\n".join(bounded(text, 24_000) for message in messages for text in _texts(message))
-    missing = audit("", source, NAMING)
+    source = "\n".join(bounded(text, _LONGEST_SOURCE) for message in messages for text in _texts(message))
+    values = audit("", _JSON_KEY.sub(" ", source), NAMING)
+    # The names of fields come last: whoever made the call knows them.
+    missing = [*values, *audit(" ".join(values), source, NAMING)]
     text = _fitted(clauses, limit - int(limit * _LEDGER_SHARE) if missing else limit, said, render)
     left = [value for value in missing if not holds(text, value)]
     ledger = values_line(left, limit - estimate(text) - 1) if left and text else ""
@@ -103,12 +109,12 @@ def _texts(message: Message) -> list[str]:
 def _last_resort(messages: Sequence[Message], clauses: Sequence[Clause], limit: int) -> str:
     """What is left to say of a source too short, too plain or too strange to choose from."""
     for clause in sorted(clauses, key=lambda c: -c.quality * sum(c.units.values()) / max(1, c.cost)):
-        for text in (render([clause]), f"{clause.speaker}: {clause.text}", clause.text):
+        for text in (render([clause]), f"{clause.speaker}: {clause.text}"):
             if estimate(text) <= limit:
                 return text
     words = [" ".join(plain(message.body).split()) for message in messages]
     first = next((i for i, text in enumerate(words) if text), 0)
-    text = bounded(words[first], 120).strip(_OPEN) if words else ""
+    text = bounded(words[first], min(120, max(12, 3 * limit))).strip(_OPEN) if words else ""
     named = f"{messages[first].speaker}: {text or '…'}" if messages else ""
     return named if estimate(named) <= limit or not text else text
 
@@ -118,6 +124,7 @@ def _last_resort(messages: Sequence[Message], clauses: Sequence[Clause], limit: 
 
 def _reflect(request: ReflectRequest) -> str:
     page = weighed(request.notes, request.format)
+    page.clauses = without_repeats(page.clauses)
     if request.format == "prose":
         write: Write = lambda chosen: render_prose(chosen, _SENTENCES["reflection"])  # noqa: E731
         return _fitted(page.clauses, request.target_tokens, Coverage(), write) or write(page.clauses[:1])

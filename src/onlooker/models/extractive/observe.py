@@ -9,14 +9,14 @@ from dataclasses import replace
 from onlooker.domain.messages import Message, ToolCall
 from onlooker.models.extractive.clause import Clause
 from onlooker.models.extractive.priority import priority
-from onlooker.models.extractive.quality import LEANING, is_question, opens_question, quality
-from onlooker.models.extractive.traffic import OUTCOME, TROUBLE, label, records_of, rest_of_call
-from onlooker.models.extractive.units import names_of, units, value_units
+from onlooker.models.extractive.quality import is_question, opens_question
+from onlooker.models.extractive.traffic import label, records_of, rest_of_call
+from onlooker.models.extractive.units import names_of, value_units
+from onlooker.models.extractive.weighing import weigh_record, weigh_said
 from onlooker.models.extractive.wording import tighten, vocatives
 from onlooker.policy.dates import annotate, obvious
 from onlooker.policy.text import clauses as split_clauses
 from onlooker.policy.text import sentences
-from onlooker.policy.tokens import estimate
 from onlooker.policy.values import mask
 
 _LONGEST_TEXT = 24_000  # characters of one message that are looked through
@@ -28,18 +28,22 @@ _CAPTION_OPENING = re.compile(
 )
 _CODE_BLOCK = re.compile(r"```[^\n]*\n(.*?)(?:```|\Z)", re.S)
 _MARKUP = re.compile(
-    r"\*\*|__(?=\S)|(?<=\S)__|^#{1,6}\s+|^\s*[|>]\s*|\[([^\]\n\[]{1,200})\]\(https?[^)\s]{1,500}\)"
-    r"|</?[a-z_]+>",
+    r"\*\*|(?<!\w)__(?=\S)|(?<=\S)__(?!\w)|^#{1,6}\s+|^\s*[|>]\s*|^\s*</?[A-Za-z_]+>\s*$"
+    r"|\[([^\]\n\[]{1,200})\]\(https?[^)\s]{1,500}\)|</?[a-z_]+>",
     re.M,
 )
+# A clause without a letter, or a number that is more than a bullet, says nothing.
+_SAYS = re.compile(r"[^\W\d_]|\d{2}")
 _SPACES = re.compile(r"[^\S\n]+")
 _UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]")
 # "xxxxxxxx…", "word word word …": said once is said.
 _STUTTER = re.compile(r"(\S{1,8}?|\b\S{1,20}\s)\1{9,}")
 _LONG_PROMPT = 400  # characters
 _PROMPT_CLAUSES = 2
+_LONGEST_WORD = 100
 _SYSTEM_WORTH = 0.15
-_CAPTION_WORTH = 0.6
+_SHORTEST = 2  # characters of a clause
+_MOST_ARGUMENTS = 20
 
 
 class Reader:
@@ -72,58 +76,48 @@ class Reader:
     def _of_message(self, message: Message, i: int) -> list[Clause]:
         if message.role == "tool":
             return self._results(message, i)
-        said = [*self._said(message, i), *self._pictured(message, i)]
+        text = plain(message.text)
+        said = [*self._said(message, i, text), *self._pictured(message, i, text)]
         if message.role == "system" and len(message.text) > _LONG_PROMPT:
             said = said[:_PROMPT_CLAUSES]  # the host sends it again with every call
-        for clause in said:
-            clause.units |= dict.fromkeys(value_units(clause.text), 1.5)
         self._asked_by = message.speaker if said and is_question(said[-1].text) else ""
         return [*said, *self._called(message, i)]
 
     # -- what people say
 
-    def _said(self, message: Message, i: int) -> Iterable[Clause]:
+    def _said(self, message: Message, i: int, text: str) -> Iterable[Clause]:
         role = "" if message.name else message.role
         answers = bool(self._asked_by) and self._asked_by != message.speaker
-        text = _CAPTION.sub("", plain(message.text))
         k = 0
-        for sentence in sentences(text):
+        for sentence in sentences(_CAPTION.sub("", text)):
             parts = split_clauses(sentence)
             for n, part in enumerate(parts, 1):
                 asks = is_question(sentence) and (n == len(parts) or opens_question(part))
                 tight = tighten(bounded(part), self._vocatives)
-                if len(tight) < 2:
+                if len(tight) < _SHORTEST or not _SAYS.search(tight):
                     continue
-                tight += "?" if asks and not is_question(tight) else ""
-                clause = self._clause(message, (i, k), tight)
-                clause.quality = quality(clause.text, role=role, answers=answers and not asks)
+                clause = self._clause(
+                    message, (i, k), tight + ("?" if asks and not is_question(tight) else "")
+                )
+                weigh_said(clause, self._names, role=role, answers=answers and not asks)
                 clause.quality *= _SYSTEM_WORTH if role == "system" else 1.0
-                clause.priority = priority(tight, asks=asks, by_assistant=role in ("assistant", "system"))
-                clause.leans = k > 0 and bool(LEANING.match(tight))
+                clause.priority = priority(tight, asks=asks, by_host=role in ("assistant", "system"))
                 yield clause
                 k += 1
 
-    def _pictured(self, message: Message, i: int) -> Iterable[Clause]:
-        caption = _CAPTION.search(plain(message.text))
-        shown = [tighten(_CAPTION_OPENING.sub("", caption[1]))] if caption else []
-        texts = [f"[pic: {text}]" for text in shown] + list(message.attachments)
-        for k, text in enumerate(texts, 1000):
-            clause = self._clause(message, (i, k), text)
-            clause.quality = _CAPTION_WORTH
+    def _pictured(self, message: Message, i: int, text: str) -> Iterable[Clause]:
+        caption = _CAPTION.search(text)
+        shown = [f"[pic: {tighten(_CAPTION_OPENING.sub('', caption[1]))}]"] if caption else []
+        for k, shown_text in enumerate([*shown, *message.attachments], 1000):
+            clause = self._clause(message, (i, k), shown_text)
+            weigh_said(clause, self._names, role="")
             yield clause
 
     def _clause(self, message: Message, place: tuple[int, int], text: str) -> Clause:
-        day = message.at.date().isoformat() if message.at else ""
-        dated = annotate(text, message.at, but_not=obvious(message.at)) if message.at else text
-        return Clause(
-            text=dated,
-            speaker=message.speaker,
-            day=day,
-            place=place,
-            units=units(text, self._names),
-            cost=estimate(dated) + 1,
-            date_cost=estimate(dated) - estimate(text) if dated != text else 0,
-        )
+        if message.at is None:
+            return Clause(text, message.speaker, "", place)
+        dated = annotate(text, message.at, but_not=obvious(message.at))
+        return Clause(dated, message.speaker, message.at.date().isoformat(), place)
 
     # -- what tools are asked and answer
 
@@ -131,45 +125,26 @@ class Reader:
         """Calls whose arguments say more than the label of their result can."""
         answered = {m.answers for m in self._messages if m.role == "tool"}
         for k, call in enumerate(_masked(message)):
-            records = rest_of_call(call)
+            records = rest_of_call(call)[:_MOST_ARGUMENTS]
             if call.id not in answered and not records:
                 records = ["called"]
-            for n, record in enumerate(records[:20]):
-                yield self._record(message, (i, 2000 + 100 * k + n), label(call), record, worth=1.2)
+            for n, record in enumerate(records):
+                yield self._record(message, (i, 2000 + 100 * k + n), label(call), record)
 
     def _results(self, message: Message, i: int) -> list[Clause]:
         call = self._calls.get(message.answers)
         speaker = label(call) if call else f"{message.name or 'tool'}()"
-        records = records_of(self._result_text(message), self._shown_keys)
-        found: list[Clause] = []
-        for k, record in enumerate(records):
-            worth = 1.4 if TROUBLE.search(record) else 1.1 if OUTCOME.search(record) else 1.0
-            found.append(self._record(message, (i, k), speaker, record, worth=worth))
-        return found or [self._record(message, (i, 0), speaker, "done", worth=0.5)]
-
-    def _result_text(self, message: Message) -> str:
-        """Whole where it is JSON of a bearable size, since half an object cannot be read."""
+        # Whole where it is JSON of a bearable size, since half an object cannot be read.
         most = _LONGEST_JSON if message.text.lstrip()[:1] in ("{", "[") else _LONGEST_TEXT
-        return mask(_UNPRINTABLE.sub("", bounded(message.text, most)))
+        text = mask(_UNPRINTABLE.sub("", bounded(message.text, most)))
+        records = records_of(text, self._shown_keys) or ["done"]
+        return [self._record(message, (i, k), speaker, record) for k, record in enumerate(records)]
 
-    def _record(
-        self, message: Message, place: tuple[int, int], speaker: str, text: str, *, worth: float
-    ) -> Clause:
+    def _record(self, message: Message, place: tuple[int, int], speaker: str, text: str) -> Clause:
         day = message.at.date().isoformat() if message.at else ""
-        weights = {unit: 2.2 if unit in self._wanted else 1.0 for unit in value_units(text)}
-        for unit in value_units(speaker):
-            weights.setdefault(unit, 1.0)
-        if not weights or TROUBLE.search(text):
-            weights |= {unit: weight * 0.4 for unit, weight in units(text).items()}
-        return Clause(
-            text=text,
-            speaker=speaker,
-            day=day,
-            place=place,
-            quality=worth,
-            units=weights,
-            cost=estimate(text) + 1,
-        )
+        clause = Clause(text, speaker, day, place)
+        weigh_record(clause, self._wanted)
+        return clause
 
 
 def _masked(message: Message) -> list[ToolCall]:
@@ -182,7 +157,9 @@ def _masked(message: Message) -> list[ToolCall]:
 def plain(text: str) -> str:
     """A message as running text: secrets masked, markup gone, code reduced to its first lines."""
     text = _SPACES.sub(" ", mask(_UNPRINTABLE.sub("", bounded(text, _LONGEST_TEXT))))
-    text = _STUTTER.sub(r"\1…", text)
+    words = text.split()
+    if 3 * len(set(words)) < len(words) or any(len(word) > _LONGEST_WORD for word in words):
+        text = _STUTTER.sub(r"\1…", text)
     text = _CODE_BLOCK.sub(lambda block: "\n".join(block[1].splitlines()[:3]) + "\n", text)
     return _MARKUP.sub(lambda found: found[1] or "", text)
 

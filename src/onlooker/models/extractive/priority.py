@@ -30,10 +30,10 @@ _IMPORTANT = re.compile(
 )
 
 
-def priority(text: str, *, by_tool: bool = False, asks: bool = False, by_assistant: bool = False) -> str:
+def priority(text: str, *, asks: bool = False, by_host: bool = False) -> str:
     """CRITICAL, IMPORTANT or NOTE."""
-    if asks or by_assistant:
+    if asks or by_host:
         return "NOTE"
-    if not by_tool and (_CRITICAL.search(text) or (_FAILURE.search(text) and _REMEDY.search(text))):
+    if _CRITICAL.search(text) or (_FAILURE.search(text) and _REMEDY.search(text)):
         return "CRITICAL"
-    return "IMPORTANT" if not by_tool and _IMPORTANT.search(text) else "NOTE"
+    return "IMPORTANT" if _IMPORTANT.search(text) else "NOTE"

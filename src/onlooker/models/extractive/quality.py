@@ -41,7 +41,13 @@ _QUESTION_START = re.compile(
 )
 # A date that was resolved in parentheses.
 RESOLVED = re.compile(r" ?\((?:19|20)\d\d(?:-(?:\d\d|W\d\d))?(?:-\d\d)?(?:/(?:\d\d-)?\d\d)?\)")
-LEANING = re.compile(r"^(?:it|they|them|he|she|that|this|these|those|its|their|his|her|one of them)\b", re.I)
+# Opens with a word that only what stands before it explains.
+LEANING = re.compile(
+    r"^(?:it|it's|they|they're|them|he|he's|she|she's|that|this|these|those|its|their|his|her"
+    r"|one of them|when|where"
+    r"|which|who|because|after|before|while|so|then|else)\b",
+    re.I,
+)
 
 
 def is_question(text: str) -> bool:

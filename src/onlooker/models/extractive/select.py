@@ -51,6 +51,16 @@ class Coverage:
         return total
 
 
+def without_repeats(clauses: Sequence[Clause]) -> list[Clause]:
+    """Of clauses that say the same in the same words, the last; a critical line stays wherever it is."""
+    last = {(clause.speaker, clause.text.lower()): clause.place for clause in clauses}
+    return [
+        clause
+        for clause in clauses
+        if clause.priority == "CRITICAL" or last[clause.speaker, clause.text.lower()] == clause.place
+    ]
+
+
 def new_to(told: Sequence[Clause], clauses: Sequence[Clause]) -> list[Clause]:
     """Those clauses that say something which the same speaker's told ones do not."""
     by_unit: dict[tuple[str, str], list[dict[str, float]]] = {}

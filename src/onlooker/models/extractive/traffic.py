@@ -11,12 +11,15 @@ from onlooker.domain.messages import ToolCall
 
 _LONGEST_RECORD = 240  # characters
 _LONGEST_LABEL = 48
-_LONGEST_NAMED = 200  # a string argument longer than this is content, not a parameter
+_FEW_LINES = 12
+_RECORD = 60  # about
 _MOST_LINES = 300
 _LISTING = re.compile(
     r"^[bcdlps-][rwxsStT-]{9}[.+@]?\s+\d+\s+\S+\s+\S+\s+[\d,.]+[KMG]?\s+\w+\s+\d+\s+[\d:]+\s+"
 )
 _NUMBERED = re.compile(r"^\s*\d+(?:\t|[:|]\s)")
+# A word of three letters or a number: brackets and rules say nothing.
+_SPOKEN = re.compile(r"[^\W\d_]{3}|\d{2}")
 _ESCAPE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 # A value that says what it is without its key: an id, an address, a date, an airport.
 _SPEAKS = re.compile(r"_|\d.*[A-Za-z]|[A-Za-z].*\d|@|^[A-Z]{3}$|^\d{4}-|://")
@@ -40,13 +43,15 @@ OUTCOME = re.compile(
 def label(call: ToolCall) -> str:
     """The call in short, as the subject of its result's line: `get_order(88-1431)`."""
     shown: list[str] = []
-    length = 0
+    room = _LONGEST_LABEL
     for key, value in _scalars(call.arguments):
-        text = value if _speaks(value) else f"{key} {value}"
-        length += len(text) + 2
-        if length > _LONGEST_LABEL:
+        text = re.sub(r"[:;()]+", " ", value if _speaks(value) else f"{key} {value}").strip()
+        if len(text) > room:
+            if not shown:
+                shown.append(text[:room].rpartition(" ")[0].rstrip(" ,") + "…")
             break
-        shown.append(re.sub(r"[:;\n()]+", " ", text).strip())
+        shown.append(text)
+        room -= len(text) + 2
     return f"{call.name}({', '.join(shown)})"
 
 
@@ -127,11 +132,19 @@ def _flatten_object(node: dict[str, object], key: str, seen: set[str]) -> list[s
     fields = list(dict.fromkeys(fields))
     if fields and key and key not in fields[0]:
         fields[0] = f"{key} {fields[0]}"
-    return [", ".join(_bounded_groups(fields)), *nested] if fields else nested
+    return [*_grouped(fields), *nested]
 
 
-def _bounded_groups(fields: Sequence[str]) -> Iterable[str]:
-    return (field for field in fields if len(field) <= _LONGEST_NAMED)
+def _grouped(fields: Sequence[str]) -> Iterable[str]:
+    """Fields together in records that are short enough to choose among."""
+    record = ""
+    for field in fields:
+        if record and len(record) + len(field) > _RECORD:
+            yield record
+            record = ""
+        record += (", " if record else "") + _shorten(field)
+    if record:
+        yield record
 
 
 def _flat_collection(value: object) -> str | None:
@@ -156,8 +169,27 @@ def _field(name: str, value: str, seen: set[str]) -> str:
 
 
 def _lines(text: str) -> list[str]:
+    """The lines of plain output that say how it went, and its ends; what else it names is the ledger's."""
     raw = _ESCAPE.sub("", text).splitlines()
     if len(raw) > _MOST_LINES:
         raw = raw[: _MOST_LINES // 2] + raw[-_MOST_LINES // 2 :]
-    lines = (_shorten(_NUMBERED.sub("", _LISTING.sub("", line))) for line in raw)
-    return list(dict.fromkeys(line for line in lines if line))
+    lines = _joined_headings(_shorten(_NUMBERED.sub("", _LISTING.sub("", line))) for line in raw)
+    spoken = [line for line in dict.fromkeys(lines) if _SPOKEN.search(line)]
+    if len(spoken) <= _FEW_LINES:
+        return spoken
+    telling = [line for line in spoken if TROUBLE.search(line) or OUTCOME.search(line)][-_FEW_LINES // 2 :]
+    ends = {*spoken[: _FEW_LINES // 3], *spoken[-_FEW_LINES // 6 :], *telling}
+    return [line for line in spoken if line in ends]
+
+
+def _joined_headings(lines: Iterable[str]) -> Iterable[str]:
+    """A short line that ends with a colon says what the next one is: "ERROR:"."""
+    heading = ""
+    for line in lines:
+        if line.endswith(":") and len(line) <= _LONGEST_LABEL and not heading:
+            heading = line
+        elif line:
+            yield f"{heading} {line}".strip()
+            heading = ""
+    if heading:
+        yield heading

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-_PROTECTED = re.compile(r"`[^`]+`|[\"“][^\"”\n]+[\"”]|\S*(?:\d|[/\\@_])\S*")
+_PROTECTED = re.compile(r"`[^`]+`|[\"“][^\"”\n]+[\"”]|\S*(?:\d|[/\\@_])(?:\S*[^\s.,;:!?])?")
 
 _OPENING = re.compile(
     r"""^(?:(?:wow|whoa|hey|hi|hello|oh|ooh|aww?|ah|haha|hah|yeah|yep|yup|yes|sure(?:\ thing)?|no\ problem
@@ -42,6 +42,11 @@ _SELF = tuple(
         (r"^i'd (?=been\b|\w{3,}ed\b|had\b)", "had "),
         (r"^(?:i'd|i would) ", "would "),
         (r"^i (?=\w)", ""),
+        (
+            r"^((?:last|this|next) \w+|yesterday|today|recently|lately|so far|now),? i(?:'m|'ve"
+            r"| have)? (?=\w)",
+            r"\1 ",
+        ),
         (r"\b(and|but|so) (?:i'm|i am) ", r"\1 "),
         (r"\b(and|but|so) i (?=\w)", r"\1 "),
         (
@@ -64,6 +69,7 @@ _PLAINER = tuple(
         (r"^(?:that|which|because|since|while|though|although) ", ""),
     )
 )
+_NUMBERING = re.compile(r"^(?:\(?\d{1,2}[.)]|[-*•])\s+")
 _DANGLING = re.compile(r"(?:[\s,;:]+(?:and|or|but|the|an|of|because|than|so|to|with)?)+$", re.I)
 _ARTICLES = frozenset({"a", "an", "the"})
 _INTENSIFIERS = frozenset(
@@ -124,7 +130,7 @@ _HOLD = frozenset(["not", "n't", "such", "what", "quite", "many", "half"])
 
 def tighten(clause: str, vocatives: re.Pattern[str] | None = None) -> str:
     """The clause in fewer words, meaning the same."""
-    text, kept = _protect(clause.replace("’", "'").strip())
+    text, kept = _protect(_NUMBERING.sub("", clause.replace("’", "'").strip()))
     for _ in range(2):
         text = _OPENING.sub("", text)
         text = vocatives.sub("", text) if vocatives else text

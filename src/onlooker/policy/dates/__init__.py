@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Container
 from datetime import datetime
+from functools import lru_cache
 
 from onlooker.policy.dates import cjk, english, european
 from onlooker.policy.dates.calendar import day, month, week, year
@@ -37,6 +38,7 @@ def resolve(text: str, at: datetime) -> list[Resolved]:
     return kept
 
 
+@lru_cache(maxsize=256)
 def obvious(at: datetime) -> frozenset[str]:
     """Dates that anyone reads off the day itself: that day, the weeks around it, its month and year."""
     return frozenset({day(at), week(at, -1), week(at), week(at, 1), month(at), year(at)})

@@ -38,6 +38,8 @@ _STAMP = re.compile(
     re.M,
 )
 _CHECKED = frozenset({"number", "path", "id", "hash", "version", "money", "url", "email", "date", "time"})
+# A part of one of these that a longer one holds is no invention: where it ends is a matter of dots.
+_WHOLE = frozenset({"path", "id", "url", "email"})
 _REPEATED = re.compile(r"(?<=\s)[×x]\s?\d+\b|\b\d+\s?[×x](?!\w)")
 
 
@@ -133,7 +135,7 @@ def invented(note_text: str, source_text: str) -> list[str]:
 
 
 def _is_said(value: Value, source: str) -> bool:
-    if holds(source, value.text):
+    if holds(source, value.text) or (value.kind in _WHOLE and value.text in source):
         return True
     # The same written otherwise: 1,240 and 1240, "seven" and 7; or glued to a word, as in "P95".
     bare = value.text.replace(",", "")
