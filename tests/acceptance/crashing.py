@@ -74,10 +74,15 @@ def lines_of(path: Path, kind: str) -> list[list[str]]:
     return [words for line in text.split("\n")[:-1] if (words := line.split(" "))[0] == kind]
 
 
-def last_line(path: Path, *kinds: str) -> str:
-    """Of which kind the last line among these is."""
-    words = (line.split(" ")[0] for line in reversed(log_of(path).read_text().split("\n")))
-    return next((word for word in words if word in kinds), "")
+def left_open(path: Path, since: int, begun: str, done: str) -> bool:
+    """Whether, of the lines after so many bytes, the last of these two kinds says that it was begun."""
+    lines = log_of(path).read_bytes()[since:].decode().split("\n")
+    kinds = [line.split(" ")[0] for line in lines[:-1]]
+    return next((kind for kind in reversed(kinds) if kind in (begun, done)), "") == begun
+
+
+def size_of_log(path: Path) -> int:
+    return log_of(path).stat().st_size if log_of(path).exists() else 0
 
 
 def wait_for_call(path: Path) -> None:

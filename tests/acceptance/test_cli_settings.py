@@ -82,8 +82,8 @@ def test_setting_a_value_keeps_comments_and_everything_else(tmp_path: Path) -> N
 
 def test_a_settings_file_is_made_where_there_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    assert call("settings", "set", "observe_at", "0.3").code == 0
-    assert (tmp_path / "onlooker.toml").read_text() == "[onlooker]\nobserve_at = 0.3\n"
+    assert call("settings", "set", "observe_at", "0.23").code == 0
+    assert (tmp_path / "onlooker.toml").read_text() == "[onlooker]\nobserve_at = 0.23\n"
 
 
 def test_a_json_file_stays_json(tmp_path: Path) -> None:
@@ -98,7 +98,7 @@ def test_a_json_file_stays_json(tmp_path: Path) -> None:
     [
         ("budget", "3", "budget = 3: must be at least 256"),
         ("observe_at", "1.5", "observe_at = 1.5: must be a share of the budget"),
-        ("keep_recent", "0.9", "keep_recent = 0.9: must be below observe_at (0.25)"),
+        ("keep_recent", "0.9", "keep_recent = 0.9: must be below observe_at (0.24)"),
         ("precompute", "perhaps", "precompute = 'perhaps': must be true or false"),
         ("budgett", "3", "onlooker.budgett = 3: is no setting"),
     ],

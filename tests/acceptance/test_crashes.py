@@ -18,10 +18,11 @@ from crashing import (
     Forker,
     forking,
     going_on,
-    last_line,
+    left_open,
     lines_of,
     reading,
     settle,
+    size_of_log,
     wait_for_call,
 )
 from tests.promises.checks import check_context, check_conversation, check_coverage
@@ -65,9 +66,10 @@ def test_three_hundred_kills_lose_nothing(forker: Forker, tmp_path: Path) -> Non
     for file in range(FILES):
         path = tmp_path / f"{file}.db"
         for life in range(LIVES):
+            before = size_of_log(path)
             _live(forker, path, life, chance)
-            unheard += bool(Calls.of(path).unheard)
-            in_call += last_line(path, "call", "noted") == "call"
+            unheard += left_open(path, before, "try", "ok")
+            in_call += left_open(path, before, "call", "noted")
             asyncio.run(_check_after_kill(path))
         noted += asyncio.run(_goes_on_and_settles(path))
     print(f"{unheard} kills during record, {in_call} while a note was written; {noted} notes")
@@ -113,7 +115,7 @@ async def _goes_on_and_settles(path: Path) -> int:
         state = await session.state()
         assert state
         assert state.progress.due_at is None
-        check_context(context, state, SETTINGS)
+        check_context(context, state, await session.messages(archived=True), SETTINGS)
         return len(await session.notes(statuses=EVERY))
 
 
@@ -127,8 +129,9 @@ def test_a_thousand_messages_are_recorded_whole_or_not_at_all(forker: Forker, tm
     for file in range(5):
         path = tmp_path / f"{file}.db"
         for life in range(5):
+            before = size_of_log(path)
             _live(forker, path, life, chance, longest=0.120, size=1000)
-            cut_off += bool(Calls.of(path).unheard)
+            cut_off += left_open(path, before, "try", "ok")
             recorded = asyncio.run(_check_after_kill(path))
             assert recorded % 1000 == 0
     assert cut_off > 2, f"only {cut_off} kills in the middle of a call"

@@ -186,11 +186,14 @@ def _drop_overlap(state: State, room: int) -> Activate | None:
 
 
 def _observe_excess(state: State, limits: Limits, room: int) -> Observe | None:
-    """An observation of all but what the planner would keep raw, and at least the newest group."""
+    """An observation of the oldest messages, as large as the planner's own would be, until no more is
+    left than it would keep raw; the newest group is never taken."""
     left = tokens_of(state.unnoted)
+    most = limits.chunk_tokens or limits.message_limit
     chunk: list[Message] = []
     for group in list(groups(state.unnoted))[:-1]:
-        if left <= min(room, max(limits.keep_recent, room // 2)):
+        enough = left <= min(room, max(limits.keep_recent, room // 2))
+        if enough or (chunk and tokens_of(chunk) + tokens_of(group) > most):
             break
         chunk.extend(group)
         left -= tokens_of(group)

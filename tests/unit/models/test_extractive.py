@@ -392,6 +392,41 @@ def test_lines_of_a_language_model_are_condensed_too() -> None:
     assert "88-1431" in text
 
 
+@pytest.mark.req(22)
+@pytest.mark.parametrize(
+    ("before", "after", "merged"),
+    [
+        ("Ana: budget is 42k", "Ana: budget is 45k", "Ana: budget is 45k (was 42k)"),
+        ("Ana: budget is 45k (was 42k)", "Ana: budget is 50k", "Ana: budget is 50k (was 45k)"),
+        ("Alex: P95=1.1s", "Alex: P95=1.3s", "Alex: P95=1.3s (was 1.1s)"),
+        (
+            "get_order(88-1431): total 120",
+            "get_order(88-1431): total 140",
+            "get_order(88-1431): total 140 (was 120)",
+        ),
+    ],
+)
+def test_a_later_statement_wins_and_says_what_it_was(before: str, after: str, merged: str) -> None:
+    assert (
+        reflect(f"## 2026-02-16\n{before}", f"## 2026-02-18\n{after}", tokens=100)
+        == f"## 2026-02-18\n{merged}"
+    )
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("Ana: ran 5 km along river", "Ana: ran 8 km along river"),  # two runs
+        ("Ana: budget is 42k", "Ben: budget is 45k"),  # two people
+        ("Ana: paid rent of flat 42", "Ana: budget is 45k"),
+    ],
+)
+def test_two_things_are_not_taken_for_one(before: str, after: str) -> None:
+    text = reflect(f"## 2026-02-16\n{before}", f"## 2026-02-18\n{after}", tokens=100)
+    assert before in text
+    assert after in text
+
+
 def test_reflecting_nothing_is_empty() -> None:
     assert reflect("", tokens=50) == ""
 

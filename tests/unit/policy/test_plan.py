@@ -356,7 +356,10 @@ def test_what_would_not_fit_is_noted_on_the_spot_and_the_newest_stays() -> None:
     step = make_room(state(numbered(*[100] * 10)), LIMITS, 500)
     assert isinstance(step, Observe)
     assert not step.buffered
-    assert seqs(step.messages) == [1, 2, 3, 4, 5, 6, 7]  # 300 of 500 stay: what is to stay raw
+    assert seqs(step.messages) == [1, 2, 3, 4]  # one chunk of 400
+    step = make_room(state(numbered(*[100] * 6)), LIMITS, 500)
+    assert isinstance(step, Observe)
+    assert seqs(step.messages) == [1, 2, 3]  # 300 of 500 stay: what is to stay raw
     step = make_room(state(numbered(100, 100, 9000)), LIMITS, 500)
     assert isinstance(step, Observe)
     assert seqs(step.messages) == [1, 2]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 from datetime import datetime
+from functools import cached_property
 from typing import NamedTuple
 
 # The date that a match means; None where it could mean two.
@@ -27,7 +28,12 @@ class Rules:
 
     def __init__(self, hint: str, *rules: tuple[str, Meaning]) -> None:
         self._hint = re.compile(hint, re.I)
-        self._rules = [(re.compile(pattern, re.I), meaning) for pattern, meaning in rules]
+        self._patterns = rules
+
+    @cached_property
+    def _rules(self) -> list[tuple[re.Pattern[str], Meaning]]:
+        # On first use: compiling them all would be felt when the package is imported.
+        return [(re.compile(pattern, re.I), meaning) for pattern, meaning in self._patterns]
 
     def find(self, text: str, at: datetime) -> Iterable[Resolved]:
         if not self._hint.search(text):

@@ -19,7 +19,7 @@ _KEYS = re.compile(
 )
 # The value after a name that says what it is. The name stays, so that the note can still speak of it.
 _NAMED = re.compile(
-    r"""(?P<name>\b[\w.-]{0,40}(?:password|passwd|passphrase|secret|api[_-]?key|access[_-]?key|auth[_-]?token
+    r"""(?P<name>(?:password|passwd|passphrase|secret|api[_-]?key|access[_-]?key|auth[_-]?token
         |access[_-]?token|refresh[_-]?token|private[_-]?key|client[_-]?secret)["']?
         \s*(?:=|:|\bis\b)\s*["']?)(?P<value>(?!\[secret\])[^\s"',;]{6,})
     | (?P<bearer>\b(?:bearer|basic)\s+)(?P<token>[A-Za-z0-9._~+/-]{16,}=*)
