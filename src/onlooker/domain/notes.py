@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Literal
 
@@ -71,6 +71,46 @@ class Progress:
 
 
 @dataclass(frozen=True, slots=True)
+class Guard:
+    """What must still be true when a note is committed."""
+
+    frontier: int
+    branch: int
+    # The lease's fencing token; None for a note written on the spot, which waits for no lease.
+    fence: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What one model call cost."""
+
+    model: str
+    purpose: Literal["observe", "reflect"]
+    input_tokens: int
+    output_tokens: int
+    verdict: str  # "accepted", or why the reply was refused
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """One change to a session's notes: all of it happens, or none."""
+
+    guard: Guard
+    add: tuple[Note, ...] = ()
+    activate: tuple[str, ...] = ()  # buffered notes that become active
+    supersede: tuple[str, ...] = ()  # active notes that the added ones replace
+    frontier: int | None = None  # where these move to; None: stays
+    watermark: int | None = None
+    tail_start: int | None = None
+
+    @property
+    def changes_prompt(self) -> bool:
+        shown = self.activate or self.supersede or any(n.status == "active" for n in self.add)
+        return bool(shown) or self.tail_start is not None
+
+
+@dataclass(frozen=True, slots=True)
 class State:
     """Everything that a plan or a context is made from, read in one transaction.
 
@@ -111,45 +151,19 @@ class State:
         """Messages that no active note covers: what must stand raw in a prompt."""
         return tuple(m for m in self.messages if m.seq > self.progress.watermark)
 
-
-@dataclass(frozen=True, slots=True)
-class Guard:
-    """What must still be true when a note is committed."""
-
-    frontier: int
-    branch: int
-    # The lease's fencing token; None for a note written on the spot, which waits for no lease.
-    fence: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Usage:
-    """What one model call cost."""
-
-    model: str
-    purpose: Literal["observe", "reflect"]
-    input_tokens: int
-    output_tokens: int
-    verdict: str  # "accepted", or why the reply was refused
-    at: datetime
-
-
-@dataclass(frozen=True, slots=True)
-class Commit:
-    """One change to a session's notes: all of it happens, or none."""
-
-    guard: Guard
-    add: tuple[Note, ...] = ()
-    activate: tuple[str, ...] = ()  # buffered notes that become active
-    supersede: tuple[str, ...] = ()  # active notes that the added ones replace
-    frontier: int | None = None  # where these move to; None: stays
-    watermark: int | None = None
-    tail_start: int | None = None
-
-    @property
-    def changes_prompt(self) -> bool:
-        shown = self.activate or self.supersede or any(n.status == "active" for n in self.add)
-        return bool(shown) or self.tail_start is not None
+    def after(self, change: Commit, progress: Progress) -> State:
+        """The state once a change is committed, without what was said meanwhile."""
+        kept = [replace(n, status="active") if n.id in change.activate else n for n in self.notes]
+        notes = (*(n for n in kept if n.id not in change.supersede), *change.add)
+        start = min(progress.tail_start, progress.watermark + 1)
+        left = (m for m in self.messages if m.seq < start and m.id in self.pins)
+        return State(
+            progress,
+            tuple(sorted(notes, key=lambda n: (n.first, n.generation))),
+            tuple(m for m in self.messages if m.seq >= start),
+            self.pins,
+            (*self.pinned, *left),
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,19 +10,22 @@ from datetime import tzinfo
 from onlooker.domain.errors import ClosedError
 from onlooker.domain.events import Event
 from onlooker.domain.messages import SessionId
-from onlooker.domain.notes import Appended
+from onlooker.domain.notes import Appended, State
 from onlooker.engine.buffer import Buffer
 from onlooker.engine.histories import Histories
 from onlooker.engine.worker import Composer, Worker
 from onlooker.engine.writing import Writer
 from onlooker.policy.frame import Counting
-from onlooker.policy.settings import Settings, check
-from onlooker.policy.tokens import Calibration, estimator
+from onlooker.policy.section import MemorySection, memory_section
+from onlooker.policy.settings import Limits, Settings, check
+from onlooker.policy.tokens import Calibration, Remembering, estimator
 from onlooker.ports import Clock, Model, Store
 
 log = logging.getLogger("onlooker")
 
 _CALIBRATION = "calibration"
+# Memory sections that are kept, of the sessions used last.
+MOST_SECTIONS = 256
 
 
 class Core:
@@ -44,8 +47,9 @@ class Core:
         self.clock = clock
         self.tz = tz
         self.histories = Histories()
+        self._sections: dict[str, tuple[tuple[int, int, Limits], MemorySection]] = {}
         self.listeners: list[Callable[[Event], None]] = []
-        self.estimator = estimator(settings.estimator)
+        self.estimator = Remembering(estimator(settings.estimator))
         self._calibration = Calibration()
         self.worker = Worker(
             store,
@@ -114,6 +118,22 @@ class Core:
         if learned != self._calibration:
             self._calibration = learned
             await self.store.set_value(_CALIBRATION, learned.to_json())
+
+    def section(self, state: State, bounds: Limits, counting: Counting) -> MemorySection:
+        """The memory section, made anew only where notes or limits changed."""
+        progress = state.progress
+        key = (progress.branch, progress.epoch, bounds)
+        known = self._sections.pop(progress.sid, None)
+        section = known[1] if known and known[0] == key else memory_section(state, bounds, counting)
+        self._sections[progress.sid] = key, section
+        if len(self._sections) > MOST_SECTIONS:
+            del self._sections[next(iter(self._sections))]
+        return section
+
+    def forget(self, session: SessionId) -> None:
+        """Let go of everything kept in mind about a session."""
+        self.histories.drop(session.sid)
+        self._sections.pop(session.sid, None)
 
     def wake(self, session: SessionId, appended: Appended) -> None:
         """Tell the buffer, where what was recorded has made the session due."""

@@ -118,10 +118,15 @@ def with_originals(
             break
     out = list(tail)
     for back in range(1, min(len(tail), len(given)) + 1):
-        if tail[-back].digest != given[-back].digest:
+        if _content(tail[-back]) != _content(given[-back]):
             break
         out[-back] = replace(tail[-back], original=given[-back].original)
     return tuple(out)
+
+
+def _content(message: Message) -> tuple[object, ...]:
+    """What the digest of a message is made of."""
+    return (message.role, message.text, message.calls, message.answers, message.attachments)
 
 
 def _for_provider(item: Item) -> Item:

@@ -8,6 +8,7 @@ exception that has a deadline (`block_after`).
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, timedelta, tzinfo
 from types import TracebackType
@@ -28,6 +29,8 @@ from onlooker.policy.context import Context
 from onlooker.policy.frame import Frame
 from onlooker.policy.settings import Settings
 from onlooker.ports import Clock, Model, Store
+
+SETTLE_PAUSE = 0.02
 
 # (session key, last message to take out, summary of what is taken out)
 Compactor = Callable[[str, int, str], Awaitable[None]]
@@ -140,6 +143,8 @@ class Memory:
         await self._core.ready()
         while await self._core.buffer.tick():
             await self._core.buffer.flush()
+            # Where another process has a session, it is that one which takes its notes.
+            await asyncio.sleep(SETTLE_PAUSE)
 
     @property
     def pending(self) -> int:

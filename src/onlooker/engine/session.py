@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import tzinfo
@@ -23,6 +24,9 @@ from onlooker.policy.plan import Idle, make_room, must_wait, plan
 from onlooker.policy.when import relative_days
 
 log = logging.getLogger("onlooker")
+
+# The longest that a turn may spend on notes written on the spot.
+ON_THE_SPOT_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,31 +135,32 @@ class Session:
         if relative_time:
             today = relative_days(state.active, core.clock.now().astimezone(self.tz))
             frame = replace(frame, end="\n".join(t for t in (today, frame.end) if t))
-        core.worker.budgets[self.id.sid] = core.counting.room(frame, core.settings)
+        core.worker.asked(self.id, core.counting.room(frame, core.settings))
         state = await self._wait_if_far_behind(state)
         state = await self._make_room(state, frame)
-        context = assemble(state, frame, core.settings, core.counting, runtime)
+        context = assemble(state, frame, core.settings, core.counting, runtime, core.section)
         core.emit(ContextBuilt(self.id, context.stats))
         return context
 
     async def _make_room(self, state: State, frame: Frame) -> State:
         """Note on the spot what would otherwise be cut off unseen.
 
-        Should even that fail, the turn goes on with what fits; what does not is counted, stays
-        stored, and is noted later.
+        Should even that fail, or take too long because a host hands over a long past at once, the
+        turn goes on with what fits; what does not is counted, stays stored, and is noted later.
         """
         core = self.core
+        enough = time.monotonic() + ON_THE_SPOT_SECONDS
         try:
-            while True:
-                layout = lay_out(state, frame, core.settings, core.counting)
+            while time.monotonic() < enough:
+                layout = lay_out(state, frame, core.settings, core.counting, core.section)
                 step = make_room(state, layout.bounds, layout.room)
                 if step is None:
                     break
                 try:
-                    await core.worker.do(state, step, fence=None, on_the_spot=True)
+                    state = await core.worker.do(state, step, fence=None, on_the_spot=True)
                 except ConflictError:
                     log.debug("%s: noted elsewhere meanwhile", self.key)
-                state = await core.store.load(self.id) or state
+                    state = await core.store.load(self.id) or state
         except OnlookerError as error:
             log.warning("%s: could not make room: %s", self.key, error)
         if not isinstance(plan(state, core.worker.bounds(state)), Idle):
@@ -234,5 +239,5 @@ class Session:
     async def delete(self) -> bool:
         """Delete the session with everything in it; False when there was none."""
         await self.core.ready()
-        self.core.histories.drop(self.id.sid)
+        self.core.forget(self.id)
         return await self.core.store.delete_session(self.id)

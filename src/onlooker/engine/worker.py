@@ -27,6 +27,9 @@ from onlooker.ports import Clock, Request, Store
 
 log = logging.getLogger("onlooker")
 
+# Hosts' budgets that are kept in mind; older ones are read from the store again.
+MOST_BUDGETS = 10_000
+
 
 class Composer(Protocol):
     """The built-in model: it writes at once and cannot fail, so it stands in for one that did."""
@@ -70,6 +73,13 @@ class Worker:
         usable = int(self.settings.budget * (1 - self.settings.margin))
         return limits(self.settings, known or usable)
 
+    def asked(self, session: SessionId, budget: int) -> None:
+        """Remember the budget that a host asks for."""
+        self.budgets.pop(session.sid, None)
+        self.budgets[session.sid] = budget
+        if len(self.budgets) > MOST_BUDGETS:
+            del self.budgets[next(iter(self.budgets))]
+
     async def advance(self, session: SessionId) -> bool:
         """Take every note that is due; False when another worker has the session, or a model failed.
 
@@ -82,25 +92,29 @@ class Worker:
             return await self._settle(session, fence)
 
     async def _settle(self, session: SessionId, fence: int) -> bool:
-        while True:
-            state = await self.store.load(session)
-            if state is None:
-                return True
+        state, fresh = await self.store.load(session), True
+        while state is not None:
             await self._keep_budget(state)
             bounds = self.bounds(state)
             step = plan(state, bounds)
             if isinstance(step, Idle) or (isinstance(step, Rewrite) and self._is_builtin):
-                await self._release(state, fence, None, wake_at(state, bounds), 0)
-                return True
+                if fresh:
+                    await self._release(state, fence, None, wake_at(state, bounds), 0)
+                    return True
+                state, fresh = await self.store.load(session), True
+                continue
             try:
-                await self.do(state, step, fence=fence)
+                # Going on from here saves loading a long backlog for each of its chunks.
+                state, fresh = await self.do(state, step, fence=fence), False
             except ConflictError:
                 # Someone noted on the spot, or took messages back. Go on only while it is ours.
                 if await self._lease(session) != fence:
                     return False
+                state, fresh = await self.store.load(session), True
             except ModelError as error:
                 await self._back_off(state, step, fence, error)
                 return False
+        return True
 
     @property
     def _is_builtin(self) -> bool:
@@ -108,8 +122,8 @@ class Worker:
 
     # -- steps
 
-    async def do(self, state: State, step: Step, *, fence: int | None, on_the_spot: bool = False) -> None:
-        """Carry out one step and commit it.
+    async def do(self, state: State, step: Step, *, fence: int | None, on_the_spot: bool = False) -> State:
+        """Carry out one step and commit it; return the state after it.
 
         On the spot, and where the model is the built-in one, nothing is waited for.
 
@@ -119,17 +133,17 @@ class Worker:
         """
         match step:
             case Activate():
-                await self._activate(state, step, fence)
+                return await self._activate(state, step, fence)
             case Observe():
-                await self._observe(state, step, fence, on_the_spot)
+                return await self._observe(state, step, fence, on_the_spot)
             case Reflect():
-                await self._reflect(state, step, fence)
+                return await self._reflect(state, step, fence)
             case Rewrite():
-                await self._rewrite(state, step.note, fence)
+                return await self._rewrite(state, step.note, fence)
             case Idle():
-                pass
+                return state
 
-    async def _activate(self, state: State, step: Activate, fence: int | None) -> None:
+    async def _activate(self, state: State, step: Activate, fence: int | None) -> State:
         change = Commit(
             _guard(state, fence),
             activate=tuple(n.id for n in step.notes),
@@ -140,8 +154,9 @@ class Worker:
         self.emit(Activated(state.progress.session, step.notes))
         if step.notes:
             await self._compact(after, step.notes[-1])
+        return state.after(change, after)
 
-    async def _observe(self, state: State, step: Observe, fence: int | None, on_the_spot: bool) -> None:
+    async def _observe(self, state: State, step: Observe, fence: int | None, on_the_spot: bool) -> State:
         session = state.progress.session
         if on_the_spot or self._is_builtin:
             text = await self._compose(observe_request(session, step.messages, state.notes, self.observer))
@@ -161,18 +176,19 @@ class Worker:
         self.emit(Noted(session, note))
         if shown:
             await self._compact(after, note)
+        return state.after(change, after)
 
-    async def _reflect(self, state: State, step: Reflect, fence: int | None) -> None:
+    async def _reflect(self, state: State, step: Reflect, fence: int | None) -> State:
         session = state.progress.session
         if self.reflector.model.name == self.builtin.name:
             text = await self._compose_reflection(session, step)
         else:
             text = await reflect(session, step.notes, step.generation, step.target_tokens, self.reflector)
-        await self._commit_reflection(state, step, text, fence, degraded=False)
+        return await self._commit_reflection(state, step, text, fence, degraded=False)
 
     async def _commit_reflection(
         self, state: State, step: Reflect, text: str, fence: int | None, *, degraded: bool
-    ) -> None:
+    ) -> State:
         session = state.progress.session
         note = Note(
             id=note_id("ref", self.clock.now()),
@@ -186,10 +202,12 @@ class Worker:
             model=self.builtin.name if degraded else self.reflector.model.name,
             degraded=degraded,
         )
-        await self.store.commit(session, Commit(_guard(state, fence), add=(note,), supersede=note.sources))
+        change = Commit(_guard(state, fence), add=(note,), supersede=note.sources)
+        after = await self.store.commit(session, change)
         self.emit(Reflected(session, note, step.notes))
+        return state.after(change, after)
 
-    async def _rewrite(self, state: State, note: Note, fence: int | None) -> None:
+    async def _rewrite(self, state: State, note: Note, fence: int | None) -> State:
         """The model is back: have it write what the built-in one noted in its place."""
         session = state.progress.session
         if note.generation:
@@ -212,8 +230,10 @@ class Worker:
             model=model,
             degraded=False,
         )
-        await self.store.commit(session, Commit(_guard(state, fence), add=(better,), supersede=(note.id,)))
+        change = Commit(_guard(state, fence), add=(better,), supersede=(note.id,))
+        after = await self.store.commit(session, change)
         self.emit(Noted(session, better))
+        return state.after(change, after)
 
     async def _compose(self, request: Request) -> str:
         # It takes its sentences from the source and cannot fail, so there is nothing to judge.

@@ -5,7 +5,7 @@ Selection takes the newest first; rendering runs from the oldest to the newest.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from onlooker.domain.context import RuntimeContext, Stats
@@ -18,6 +18,8 @@ from onlooker.policy.section import MemorySection, memory_section
 from onlooker.policy.settings import Limits, Settings, limits
 
 ELISION = " […] "
+
+Section = Callable[[State, Limits, Counting], MemorySection]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,11 +83,17 @@ class Layout:
     most: int  # for them, where their own limit would not hold; 0: no budget
 
 
-def lay_out(state: State, frame: Frame, settings: Settings, counting: Counting) -> Layout:
+def lay_out(
+    state: State,
+    frame: Frame,
+    settings: Settings,
+    counting: Counting,
+    section: Section = memory_section,
+) -> Layout:
     """Memory within its own limit, what the host put in front as far as it fits, and for the raw
-    messages the rest."""
+    messages the rest. `section` makes the memory section, or knows it already."""
     bounds = limits(settings, counting.room(frame, settings))
-    memory = memory_section(state, bounds, counting)
+    memory = section(state, bounds, counting)
     if not bounds.budget:
         return Layout(bounds, memory, frame.preface, bounds.message_limit, 0)
     left = max(0, bounds.budget - memory.tokens - counting.text(frame.end))
@@ -103,12 +111,17 @@ def _fitting(messages: tuple[Message, ...], tokens: int, counting: Counting) -> 
 
 
 def assemble(
-    state: State, frame: Frame, settings: Settings, counting: Counting, runtime: RuntimeContext | None
+    state: State,
+    frame: Frame,
+    settings: Settings,
+    counting: Counting,
+    runtime: RuntimeContext | None,
+    section: Section = memory_section,
 ) -> Context:
     """The context for this state. Calls nothing and waits for nothing."""
     if not settings.enabled:
         return untouched(frame, state.messages, counting, runtime)
-    layout = lay_out(state, frame, settings, counting)
+    layout = lay_out(state, frame, settings, counting, section)
     memory = layout.memory
     left_out_preface = len(frame.preface) - len(layout.preface)
     frame = replace(frame, preface=layout.preface)

@@ -110,8 +110,8 @@ class _Choice:
         return [self.chosen[n.id] for n in notes if n.id in self.chosen]
 
     def _add(self, note: Note) -> bool:
-        # One more for the line break, and for what the counts of many short notes round off.
-        cost = note.tokens + 1
+        # Joining: the line break, and what the counts of many short notes round off.
+        cost = note.tokens + self.JOINING_TOKENS
         if cost > self.left:
             return False
         self.chosen[note.id] = note
@@ -125,10 +125,12 @@ class _Choice:
     def _newest_lines(self, note: Note) -> Note:
         lines = note.text.splitlines()
         start = len(lines)
-        text = ""
-        while start and self.counting.text(longer := "\n".join(lines[start - 1 :])) < self.left:
-            text = longer
+        used = 0
+        while (
+            start and (used := used + self.counting.text(lines[start - 1]) + self.JOINING_TOKENS) < self.left
+        ):
             start -= 1
+        text = "\n".join(lines[start:])
         return replace(note, text=text, tokens=self.counting.text(text))
 
 

@@ -42,6 +42,34 @@ class Estimator(Protocol):
         ...
 
 
+class Remembering:
+    """An estimator that knows the texts it counted last: base prompts and sections come back each turn."""
+
+    MOST = 64
+
+    def __init__(self, estimator: Estimator) -> None:
+        self._estimator = estimator
+        self._known: dict[str, int] = {}
+
+    @property
+    def name(self) -> str:
+        return self._estimator.name
+
+    def text(self, text: str, *, structured: bool = False) -> int:
+        if structured or len(text) < 200:
+            return self._estimator.text(text, structured=structured)
+        tokens = self._known.pop(text, None)
+        if tokens is None:
+            tokens = self._estimator.text(text)
+        self._known[text] = tokens
+        if len(self._known) > self.MOST:
+            del self._known[next(iter(self._known))]
+        return tokens
+
+    def message(self, message: Message) -> int:
+        return self._estimator.message(message)
+
+
 @dataclass(frozen=True, slots=True)
 class _Counted:
     """Messages counted part by part with one function for texts."""

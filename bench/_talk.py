@@ -1,0 +1,86 @@
+"""What is said in the benchmarks, and how long things take."""
+
+from __future__ import annotations
+
+import random
+import re
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import quantiles
+
+import onlooker
+from onlooker.ports import Reply, Request
+
+_WORDS = tuple(
+    re.findall(
+        r"\w+",
+        "the order parcel harbour station invoice moved to Oslo last week deploy failed because of a missing "
+        "variable in the file we set it and then it worked again customer asked about price and delivery "
+        "date next Friday she prefers the blue one please send a copy to Ana before noon and tell Ben that",
+    )
+)
+
+
+class Talk:
+    """A conversation of user and assistant in turns, the same each time."""
+
+    def __init__(self, seed: int = 1) -> None:
+        self._chance = random.Random(seed)
+        self._count = 0
+
+    def next(self) -> onlooker.Message:
+        """Some 25 words and a value to remember."""
+        self._count += 1
+        words = " ".join(self._chance.choices(_WORDS, k=self._chance.randint(10, 40)))
+        say = onlooker.user if self._count % 2 else onlooker.assistant
+        return say(f"{words}, order 88-{self._count}.")
+
+    def many(self, count: int) -> list[onlooker.Message]:
+        return [self.next() for _ in range(count)]
+
+
+class QuickModel:
+    """Answers at once with a note of the usual size, to build long sessions with."""
+
+    name = "quick"
+    window = 100_000
+
+    async def write(self, request: Request) -> Reply:
+        lines = max(1, request.target_tokens // 30)
+        talk = Talk(len(request.session.key) + lines)
+        text = "\n".join(f"[12:00] NOTE {talk.next().text[:90].rstrip()}." for _ in range(lines))
+        return Reply(f"## 2026-02-16\n{text}")
+
+
+@dataclass(frozen=True)
+class Timed:
+    """The middle and the slow end of some durations, in milliseconds."""
+
+    p50: float
+    p99: float
+
+    @classmethod
+    def of(cls, seconds: Sequence[float]) -> Timed:
+        cuts = quantiles(seconds, n=100)
+        return cls(cuts[49] * 1000, cuts[98] * 1000)
+
+
+class Stopwatch:
+    """Durations of what runs inside `with`."""
+
+    def __init__(self) -> None:
+        self.seconds: list[float] = []
+        self.cpu = 0.0
+
+    def __enter__(self) -> None:
+        self._cpu = time.process_time()
+        self._start = time.perf_counter()
+
+    def __exit__(self, *_: object) -> None:
+        self.seconds.append(time.perf_counter() - self._start)
+        self.cpu += time.process_time() - self._cpu
+
+    @property
+    def timed(self) -> Timed:
+        return Timed.of(self.seconds)
