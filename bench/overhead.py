@@ -255,9 +255,11 @@ def importing(sizes: Sizes) -> list[Figure]:
     python = _best_start("pass", sizes.imports)
     loop = _best_start("import asyncio", sizes.imports)
     whole = _best_start("import onlooker", sizes.imports)
+    used = _best_start("from onlooker import open_memory", sizes.imports)
     return [
         Figure("Python's own start", python, "ms"),
         Figure("import onlooker, without it", whole - python, "ms", 100.0),
+        Figure("import onlooker and use it, without it", used - python, "ms", 100.0),
         Figure("  of which asyncio, which every async host has", loop - python, "ms"),
     ]
 

@@ -1,26 +1,29 @@
 """Observational memory for LLM agents: dated notes taken in the background, a context that always
 fits, nothing lost."""
 
-from onlooker.domain.context import RuntimeContext, Stats, use_session
-from onlooker.domain.errors import (
-    BudgetError,
-    ClosedError,
-    ConflictError,
-    MessageError,
-    ModelError,
-    OnlookerError,
-    SettingsError,
-    StoreError,
-)
-from onlooker.domain.messages import Message, SessionId, ToolCall
-from onlooker.domain.notes import Note
-from onlooker.engine.memory import Memory
-from onlooker.engine.session import Session
-from onlooker.policy.config import from_mapping
-from onlooker.policy.context import Context
-from onlooker.policy.intake import assistant, system, tool, user
-from onlooker.policy.settings import Settings, preset
-from onlooker.wiring import open_memory
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from onlooker.domain.context import RuntimeContext, Stats, use_session
+    from onlooker.domain.errors import (
+        BudgetError,
+        ClosedError,
+        ConflictError,
+        MessageError,
+        ModelError,
+        OnlookerError,
+        SettingsError,
+        StoreError,
+    )
+    from onlooker.domain.messages import Message, SessionId, ToolCall
+    from onlooker.domain.notes import Note
+    from onlooker.engine.memory import Memory
+    from onlooker.engine.session import Session
+    from onlooker.policy.config import from_mapping
+    from onlooker.policy.context import Context
+    from onlooker.policy.intake import assistant, system, tool, user
+    from onlooker.policy.settings import Settings, preset
+    from onlooker.wiring import open_memory
 
 __version__ = "0.1.0"
 
@@ -52,3 +55,37 @@ __all__ = [
     "use_session",
     "user",
 ]
+
+# Where each name lives. It is loaded when it is first used, so that a program which only might need
+# a memory starts as fast as without.
+_HOMES = {
+    "onlooker.domain.context": ("RuntimeContext", "Stats", "use_session"),
+    "onlooker.domain.errors": tuple(name for name in __all__ if name.endswith("Error")),
+    "onlooker.domain.messages": ("Message", "SessionId", "ToolCall"),
+    "onlooker.domain.notes": ("Note",),
+    "onlooker.engine.memory": ("Memory",),
+    "onlooker.engine.session": ("Session",),
+    "onlooker.policy.config": ("from_mapping",),
+    "onlooker.policy.context": ("Context",),
+    "onlooker.policy.intake": ("assistant", "system", "tool", "user"),
+    "onlooker.policy.settings": ("Settings", "preset"),
+    "onlooker.wiring": ("open_memory",),
+}
+_HOME = {name: home for home, names in _HOMES.items() for name in names}
+_MODULES = ("blocking", "testing")
+
+
+def __getattr__(name: str) -> Any:
+    import importlib
+
+    if name in _MODULES:
+        return importlib.import_module(f"onlooker.{name}")
+    if name not in _HOME:
+        raise AttributeError(f"module 'onlooker' has no attribute {name!r}")
+    value = getattr(importlib.import_module(_HOME[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__, *_MODULES})
