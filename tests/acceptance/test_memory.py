@@ -455,3 +455,36 @@ async def test_ids_and_times_that_a_history_has_for_us_do_not_go_to_the_provider
         said = await session.messages()
     assert [m.id for m in said] == ["m1", "m2"]
     assert said[0].at == datetime.fromisoformat("2026-02-16T09:00:00+01:00")
+
+
+@pytest.mark.req(95)
+async def test_a_model_is_asked_once_for_a_chunk_and_never_for_a_message() -> None:
+    model = ScriptedModel()
+    async with opened(model=model, settings=replace(SMALL, budget=16_000)) as memory:
+        session = memory.session("a")
+        for turn in range(1, 400):
+            await talk(session, 1, first=turn)
+            await memory.flush()
+        said = await session.messages()
+    asked = [r for r in model.requests if isinstance(r, ObserveRequest)]
+    chunk = 0.15 * 16_000 * 0.94
+    assert len(asked) <= sum(m.tokens for m in said) / chunk
+    assert sum(len(r.messages) for r in asked) <= len(said)
+
+
+@pytest.mark.req(4, 3)
+async def test_next_steps_and_decisions_stand_in_the_prompt_long_after() -> None:
+    async with opened() as memory:
+        session = memory.session("a")
+        await session.record(
+            onlooker.user("We decided to use PostgreSQL 16 for the ledger."),
+            onlooker.user("Next step: I have to call the notary on 3 March about the deed."),
+            onlooker.assistant("Understood. I will remind you of the notary."),
+        )
+        for i in range(60):
+            await session.record(onlooker.user(f"What is the weather like today? {i}"))
+            await session.record(onlooker.assistant("It is cloudy, as it often is."))
+        await memory.settle()
+        context = await session.context(system="Help.")
+    assert "PostgreSQL 16" in context.memory
+    assert "notary on 3 March" in context.memory

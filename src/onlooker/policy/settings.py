@@ -172,6 +172,8 @@ _WHOLE = {f.name for f in fields(Settings) if f.type == "int"}
 _SWITCHES = {f.name for f in fields(Settings) if f.type == "bool"}
 KEYS = tuple(f.name for f in fields(Settings))
 SMALLEST_BUDGET = 256
+# An estimator that counts with tiktoken, such as "tiktoken:cl100k_base".
+TIKTOKEN = "tiktoken:"
 
 
 def allowed(key: str) -> str:
@@ -179,7 +181,8 @@ def allowed(key: str) -> str:
     if key in _SWITCHES:
         return "must be true or false"
     if key in _CHOICES:
-        return f"must be one of {', '.join(_CHOICES[key])}"
+        others = f" or {TIKTOKEN}ENCODING" if key == "estimator" else ""
+        return f"must be one of {', '.join(_CHOICES[key])}{others}"
     if key in _RANGES:
         low, high = _RANGES[key]
         if key in SIZES:
@@ -232,6 +235,8 @@ def possible(key: str, value: object) -> bool:
     """Whether a setting can have this value, whatever the others are."""
     if key in _SWITCHES:
         return isinstance(value, bool)
+    if key == "estimator" and isinstance(value, str) and value.startswith(TIKTOKEN):
+        return len(value) > len(TIKTOKEN)
     if key in _CHOICES:
         return value in _CHOICES[key]
     if key not in _RANGES:
