@@ -76,12 +76,18 @@ Request = ObserveRequest | ReflectRequest
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What a model answered. `finish` is "length" when the answer was cut off."""
+    """What a model answered. `finish` is "length" when the answer was cut off.
+
+    `model` says who wrote it where the model that was asked chose among others. `cost` is what the call
+    cost in dollars, None where no price is known.
+    """
 
     text: str
     finish: Literal["stop", "length", "refused", "other"] = "stop"
     input_tokens: int = 0
     output_tokens: int = 0
+    model: str = ""
+    cost: float | None = None
 
 
 class Model(Protocol):
@@ -289,6 +295,13 @@ class Store(Protocol):
 
     async def usage(self, session: SessionId | None = None) -> Sequence[Usage]:
         """What model calls cost, oldest first; of all sessions where none is named."""
+        ...
+
+    async def spent(
+        self, *, session: SessionId | None = None, owner: str | None = None, since: datetime | None = None
+    ) -> float:
+        """What recorded calls cost together, in dollars: of one session, of all sessions of an owner, or
+        of all; from `since` on. Calls without a known cost count as nothing."""
         ...
 
     # -- the whole store

@@ -6,11 +6,15 @@ import asyncio
 from dataclasses import replace
 from datetime import UTC, datetime, tzinfo
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from onlooker.domain.errors import SettingsError
 from onlooker.engine.memory import Memory
 from onlooker.policy.settings import Settings, preset
 from onlooker.ports import Clock, Model, Reply, Request, Store
+
+if TYPE_CHECKING:
+    from onlooker.models.calling import Spend
 
 
 class SystemClock:
@@ -43,6 +47,7 @@ def open_memory(
     reflector: str | Model | None = None,
     settings: Settings | str | None = None,
     budget: int | None = None,
+    spend: Spend | None = None,
     clock: Clock | None = None,
     tz: tzinfo = UTC,
 ) -> Memory:
@@ -50,10 +55,12 @@ def open_memory(
 
     Args:
         url: A file for SQLite (created at need), ":memory:" for nothing that lasts, or a store.
-        model: What writes observations; the built-in extractive model where none is named.
+        model: What writes observations: a model, or the name of one, such as "anthropic:claude-haiku-4-5";
+            the built-in extractive model where none is named.
         reflector: What condenses them; the observer where none is named.
         settings: Settings, or the name of a preset: "default", "lango", "zora".
         budget: Tokens for a whole context, where a call names none.
+        spend: What note-taking may cost per session, owner and day; then model calls stop, not memory.
         clock: Where the time comes from; for tests.
         tz: The time zone of messages that come without one.
     """
@@ -61,15 +68,20 @@ def open_memory(
     if budget is not None:
         chosen = replace(chosen, budget=budget)
     builtin = Builtin()
-    observer = _model(model if model is not None else chosen.model, builtin)
-    named = reflector if reflector is not None else chosen.reflector_model
+    store = _store(url)
+    clock = clock or SystemClock()
+    first = model if model is not None else chosen.model
+    second = (reflector if reflector is not None else chosen.reflector_model) or first
+    observer = _model(first, builtin, clock)
+    # One object where it is one model: it has one breaker.
+    condenser = observer if second == first else _model(second, builtin, clock)
     return Memory(
-        _store(url),
+        store,
         settings=chosen,
-        observer=observer,
-        reflector=_model(named, builtin) if named else observer,
+        observer=_limited(observer, builtin, spend, store, clock),
+        reflector=_limited(condenser, builtin, spend, store, clock),
         builtin=builtin,
-        clock=clock or SystemClock(),
+        clock=clock,
         tz=tz,
     )
 
@@ -90,11 +102,23 @@ def _store(url: str | Path | Store) -> Store:
     return SqliteStore(Path(text.removeprefix("sqlite:///")))
 
 
-def _model(model: str | Model, builtin: Builtin) -> Model:
+def _model(model: str | Model, builtin: Builtin, clock: Clock) -> Model:
     if not isinstance(model, str):
         return model
     if model in ("", builtin.name):
         return builtin
-    raise SettingsError(
-        "model", model, f'must be "{builtin.name}" or an object with `name`, `window` and `write`'
-    )
+    if ":" not in model:
+        what = f'"{builtin.name}" or "PROVIDER:NAME", or an object with `name`, `window` and `write`'
+        raise SettingsError("model", model, f"must be {what}")
+    from onlooker.models.calling import guarded
+    from onlooker.models.llm import LanguageModel
+
+    return guarded(LanguageModel(model), clock=clock)
+
+
+def _limited(model: Model, builtin: Builtin, spend: Spend | None, store: Store, clock: Clock) -> Model:
+    if spend is None or model is builtin:
+        return model
+    from onlooker.models.calling import SpendLimit
+
+    return SpendLimit(model, spend, store, clock=clock)

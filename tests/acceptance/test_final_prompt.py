@@ -93,8 +93,8 @@ CASES = {
         messages=160,
         message_words=12,
         note_words=12,
-        reflections=((1, 72, 2), (73, 92, 1), (93, 108, 1)),
-        observations=tuple((first, first + 3) for first in range(109, 154, 4)),
+        reflections=((1, 88, 2), (89, 100, 1)),
+        observations=tuple((first, first + 3) for first in range(101, 154, 4)),
         first_raw=157,
     ),
     "lango": Case(

@@ -90,6 +90,7 @@ class Usage:
     output_tokens: int
     verdict: str  # "accepted", or why the reply was refused
     at: datetime
+    cost: float | None = None  # dollars; None where no price is known
 
 
 @dataclass(frozen=True, slots=True)

@@ -86,12 +86,13 @@ class Writer:
             await self.spend(
                 request.session,
                 Usage(
-                    self.model.name,
+                    reply.model or self.model.name,
                     purpose,
                     reply.input_tokens,
                     reply.output_tokens,
                     refused or "accepted",
                     self.clock.now(),
+                    reply.cost,
                 ),
             )
         return verdict

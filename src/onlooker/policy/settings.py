@@ -172,6 +172,9 @@ _WHOLE = {f.name for f in fields(Settings) if f.type == "int"}
 _SWITCHES = {f.name for f in fields(Settings) if f.type == "bool"}
 KEYS = tuple(f.name for f in fields(Settings))
 SMALLEST_BUDGET = 256
+# What the headings of the memory section cost: notes must be condensed before they no longer fit
+# beside them.
+SECTION_TOKENS = 60
 # An estimator that counts with tiktoken, such as "tiktoken:cl100k_base".
 TIKTOKEN = "tiktoken:"
 
@@ -303,6 +306,6 @@ def limits(settings: Settings, budget: int) -> Limits:
         overlap=min(tokens(settings.overlap), max(0, message_limit - observe_at)),
         memory_limit=memory_limit,
         message_limit=message_limit,
-        reflect_at=max(1, min(tokens(settings.reflect_at), memory_limit)),
+        reflect_at=max(1, min(tokens(settings.reflect_at), memory_limit - SECTION_TOKENS)),
         block_after=tokens(settings.block_after),
     )

@@ -195,6 +195,18 @@ class MemoryStore:
         self._all()
         return [usage for whose, usage in self._usage if session in (None, whose)]
 
+    async def spent(
+        self, *, session: SessionId | None = None, owner: str | None = None, since: datetime | None = None
+    ) -> float:
+        self._all()
+        return sum(
+            usage.cost or 0.0
+            for whose, usage in self._usage
+            if session in (None, whose)
+            and (owner is None or whose.owner == owner)
+            and (since is None or usage.at >= since)
+        )
+
     # -- the whole store
 
     async def sessions(

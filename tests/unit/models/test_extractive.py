@@ -75,8 +75,9 @@ def test_what_people_say_of_themselves_is_kept_under_its_day() -> None:
 
 
 @pytest.mark.req(6)
-def test_greetings_and_praise_are_left_out() -> None:
-    text = observe(*TALK, tokens=90)
+@pytest.mark.parametrize("tokens", [90, 1000])
+def test_greetings_and_praise_are_left_out(tokens: int) -> None:
+    text = observe(*TALK, tokens=tokens)
     for filler in ("Good to see you", "awesome", "amazing", "talk soon", "Hey"):
         assert filler not in text
 
@@ -104,6 +105,10 @@ def test_negations_and_conditions_survive() -> None:
 @pytest.mark.req(12)
 def test_numbers_stand_to_the_letter() -> None:
     assert "1,240.50 euros" in observe(*TALK, tokens=120)
+
+
+def test_a_short_answer_keeps_what_it_answers() -> None:
+    assert "Ana: kind of dog: border collie" in observe(*TALK, tokens=120)
 
 
 @pytest.mark.req(11)

@@ -19,6 +19,7 @@ from onlooker.policy.settings import (
     OFF,
     PRESETS,
     SIZES,
+    SECTION_TOKENS,
     SMALLEST_BUDGET,
     Limits,
     Settings,
@@ -108,9 +109,12 @@ def test_limits_are_in_order_whatever_the_budget(budget: int, name: str) -> None
 @given(st.integers(SMALLEST_BUDGET, 1_000_000), st.integers(2, 20))
 def test_limits_grow_with_the_budget(budget: int, times: int) -> None:
     small, large = limits(DEFAULT, budget), limits(DEFAULT, budget * times)
-    for key in ("observe_at", "keep_recent", "chunk_tokens", "precompute_at", "memory_limit", "reflect_at"):
+    for key in ("observe_at", "keep_recent", "chunk_tokens", "precompute_at", "memory_limit"):
         ratio = getattr(large, key) / getattr(small, key)
         assert ratio == pytest.approx(times, rel=0.05)
+    # Headings cost the same whatever the budget, so where it is small they take their share of this.
+    assert small.reflect_at * times <= large.reflect_at * 1.05
+    assert small.reflect_at <= small.memory_limit - SECTION_TOKENS
 
 
 _sizes = st.one_of(st.integers(0, 300_000), st.floats(0, 1).map(lambda x: round(x, 3)))

@@ -1,36 +1,10 @@
-"""The model itself: what it is given, and the note that comes of it."""
+"""The model as the engine sees it."""
 
 from __future__ import annotations
 
 import asyncio
-import re
-from collections.abc import Callable, Sequence
 
-from onlooker.domain.messages import Message
-from onlooker.models.extractive.clause import Clause
-from onlooker.models.extractive.observe import Reader, bounded, plain
-from onlooker.models.extractive.page import prefix_cost, read_notes, render, render_prose
-from onlooker.models.extractive.reflect import weighed
-from onlooker.models.extractive.select import Coverage, Selection, new_to, without_repeats
-from onlooker.models.extractive.units import units
-from onlooker.policy.tokens import estimate, estimator
-from onlooker.policy.values import NAMING, audit, holds, values_line
-from onlooker.ports import ObserveRequest, ReflectRequest, Reply, Request
-
-_LEDGER_SHARE = 0.1
-_CRITICAL_SHARE = 0.25
-_CLOSE_ENOUGH = 8  # tokens that may stay unused
-_TRIES = 4
-_LONGEST_SOURCE = 24_000  # characters of one message
-_JSON_KEY = re.compile(r'"\w{1,60}"\s?:')
-_SENTENCES = {"observation": 5, "reflection": 8}  # at most, in the prose format
-# A source shorter than this is counted with what a provider puts around each message.
-_TINY_SOURCE = 24
-
-# Signs that nothing ends with.
-_OPEN = " ,，、;；:({[（「『“+=→-–—&"
-
-Write = Callable[[Sequence[Clause]], str]
+from onlooker.ports import Reply, Request
 
 
 class ExtractiveModel:
@@ -48,117 +22,7 @@ class ExtractiveModel:
 
     def compose(self, request: Request) -> str:
         """The note, on the spot."""
-        text = _observe(request) if isinstance(request, ObserveRequest) else _reflect(request)
-        # A note that ends so would be taken for one that was cut off.
-        return text + "." if text and text[-1] in _OPEN else text
+        # With the first note, and not when the package is imported: its patterns take a while to compile.
+        from onlooker.models.extractive.composing import compose
 
-
-# ------------------------------------------------------------------------------------ observing
-
-
-def _observe(request: ObserveRequest) -> str:
-    told = read_notes((note.text for note in request.notes), request.format)
-    read = Reader(request.messages, "\n".join(note.text for note in request.notes))
-    clauses = without_repeats(read.clauses())
-    limit = max(1, min(request.target_tokens, _source_tokens(request.messages) - 1))
-    _ration_critical(clauses, limit)
-    clauses = new_to(told.clauses, clauses) or clauses
-    said = Coverage(units(clause.text) for clause in told.clauses)
-    if request.format == "prose":
-        text = _fitted(clauses, limit, said, lambda chosen: render_prose(chosen, _SENTENCES["observation"]))
-    else:
-        text = _with_ledger(clauses, limit, said, request.messages)
-    return text or _last_resort(request.messages, clauses, limit)
-
-
-def _source_tokens(messages: Sequence[Message]) -> int:
-    words = sum(
-        estimate(m.body) + sum(estimate(c.name) + estimate(c.arguments) for c in m.calls) for m in messages
-    )
-    if words >= _TINY_SOURCE:
-        return words
-    return sum(estimator("default").message(message) for message in messages)
-
-
-def _ration_critical(clauses: Sequence[Clause], limit: int) -> None:
-    """A critical line stays for ever: what goes beyond a share of the note is only important."""
-    room = limit * _CRITICAL_SHARE
-    for clause in clauses:
-        if clause.priority == "CRITICAL":
-            room -= clause.cost
-            if room < 0:
-                clause.priority = "IMPORTANT"
-
-
-def _with_ledger(clauses: Sequence[Clause], limit: int, said: Coverage, messages: Sequence[Message]) -> str:
-    """Lines, and beneath them the values that the lines have no room for."""
-    source = "\n".join(bounded(text, _LONGEST_SOURCE) for message in messages for text in _texts(message))
-    values = audit("", _JSON_KEY.sub(" ", source), NAMING)
-    # The names of fields come last: whoever made the call knows them.
-    missing = [*values, *audit(" ".join(values), source, NAMING)]
-    text = _fitted(clauses, limit - int(limit * _LEDGER_SHARE) if missing else limit, said, render)
-    left = [value for value in missing if not holds(text, value)]
-    ledger = values_line(left, limit - estimate(text) - 1) if left and text else ""
-    return f"{text}\n{ledger}" if ledger else text
-
-
-def _texts(message: Message) -> list[str]:
-    return [message.text, *(call.arguments for call in message.calls)]
-
-
-def _last_resort(messages: Sequence[Message], clauses: Sequence[Clause], limit: int) -> str:
-    """What is left to say of a source too short, too plain or too strange to choose from."""
-    for clause in sorted(clauses, key=lambda c: -c.quality * sum(c.units.values()) / max(1, c.cost)):
-        for text in (render([clause]), f"{clause.speaker}: {clause.text}"):
-            if estimate(text) <= limit:
-                return text
-    words = [" ".join(plain(message.body).split()) for message in messages]
-    first = next((i for i, text in enumerate(words) if text), 0)
-    text = bounded(words[first], min(120, max(12, 3 * limit))).strip(_OPEN) if words else ""
-    named = f"{messages[first].speaker}: {text or '…'}" if messages else ""
-    return named if estimate(named) <= limit or not text else text
-
-
-# ------------------------------------------------------------------------------------ reflecting
-
-
-def _reflect(request: ReflectRequest) -> str:
-    page = weighed(request.notes, request.format)
-    page.clauses = without_repeats(page.clauses)
-    if request.format == "prose":
-        write: Write = lambda chosen: render_prose(chosen, _SENTENCES["reflection"])  # noqa: E731
-        return _fitted(page.clauses, request.target_tokens, Coverage(), write) or write(page.clauses[:1])
-    critical = [clause for clause in page.clauses if clause.priority == "CRITICAL"]
-    others = [clause for clause in page.clauses if clause.priority != "CRITICAL"]
-    said = Coverage()
-    for clause in critical:
-        said.add(clause)
-
-    def lines(chosen: Sequence[Clause]) -> str:
-        return render(sorted([*critical, *chosen], key=lambda clause: clause.place))
-
-    share = int(request.target_tokens * _LEDGER_SHARE) if page.values else 0
-    text = _fitted(others, request.target_tokens - share, said, lines) or lines(others[:1])
-    left = [value for value in reversed(page.values) if not holds(text, value)]
-    ledger = values_line(dict.fromkeys(left), request.target_tokens - estimate(text) - 1)
-    return f"{text}\n{ledger}" if ledger else text
-
-
-# ------------------------------------------------------------------------------------ fitting
-
-
-def _fitted(clauses: Sequence[Clause], limit: int, said: Coverage, write: Write) -> str:
-    """Choose, write and count; choose again with what was left over or lacking. Empty: nothing fits."""
-    costs = {clause.speaker: prefix_cost(clause.speaker) for clause in clauses}
-    room = limit
-    best = ""
-    for _ in range(_TRIES):
-        chosen = Selection(clauses, costs, said.copy()).run(room)
-        text = write(chosen)
-        over = estimate(text) - limit
-        if over <= 0 and len(text) > len(best) and chosen:
-            best = text
-        if -_CLOSE_ENOUGH < over <= 0 or (over <= 0 and len(chosen) == len(clauses)):
-            break
-        room -= over
-    return best
+        return compose(request)

@@ -7,11 +7,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from onlooker.domain.messages import Message, ToolCall
+from onlooker.models.extractive.answers import is_elliptic, topic
 from onlooker.models.extractive.clause import Clause
 from onlooker.models.extractive.priority import priority
 from onlooker.models.extractive.quality import is_question, opens_question
 from onlooker.models.extractive.traffic import label, records_of, rest_of_call
-from onlooker.models.extractive.units import names_of, value_units
+from onlooker.models.extractive.units import GENERAL, names_of, value_units
 from onlooker.models.extractive.weighing import weigh_record, weigh_said
 from onlooker.models.extractive.wording import tighten, vocatives
 from onlooker.policy.dates import annotate, obvious
@@ -57,6 +58,7 @@ class Reader:
         self._calls = {call.id: call for message in messages for call in _masked(message)}
         self._shown_keys: set[str] = set(re.findall(r"\b[a-z]+_\w+\b", told))
         self._asked_by = ""
+        self._topic = ""
         # What people and arguments name will be wanted again.
         self._wanted = frozenset(
             unit
@@ -71,7 +73,8 @@ class Reader:
         found: list[Clause] = []
         for i, message in enumerate(self._messages):
             found.extend(clause for clause in self._of_message(message, i) if clause.units)
-        return found
+        # Praise and politeness are left out even where there is room for them.
+        return [clause for clause in found if max(clause.units.values()) > GENERAL] or found
 
     def _of_message(self, message: Message, i: int) -> list[Clause]:
         if message.role == "tool":
@@ -81,6 +84,7 @@ class Reader:
         if message.role == "system" and len(message.text) > _LONG_PROMPT:
             said = said[:_PROMPT_CLAUSES]  # the host sends it again with every call
         self._asked_by = message.speaker if said and is_question(said[-1].text) else ""
+        self._topic = topic(said[-1].text) if self._asked_by else ""
         return [*said, *self._called(message, i)]
 
     # -- what people say
@@ -96,6 +100,8 @@ class Reader:
                 tight = tighten(bounded(part), self._vocatives)
                 if len(tight) < _SHORTEST or not _SAYS.search(tight):
                     continue
+                if answers and not asks and k == 0 and self._topic and is_elliptic(tight):
+                    tight = f"{self._topic}: {tight}"
                 clause = self._clause(
                     message, (i, k), tight + ("?" if asks and not is_question(tight) else "")
                 )

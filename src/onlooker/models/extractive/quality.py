@@ -50,6 +50,20 @@ LEANING = re.compile(
 )
 
 
+_COURTESY = re.compile(
+    r"^(?:(?:thanks?|thank you|thx)\b|for (?:sharing|asking|the (?:help|advice|support|tip|info)"
+    r"|your)\b|take care\b"
+    r"|(?:talk|see|catch|speak)(?: to| with)? (?:you|ya|soon|later)\b|talk soon|good luck\b|keep (?:it"
+    r"|going) ?up?\b"
+    r"|have a (?:great|good|nice)|you're welcome|no problem|any time|anytime|cheers\b|bye\b|let me know\b"
+    r"|feel free\b|glad (?:to|you)\b|happy to (?:help|hear)\b|great (?:job|work)\b|good (?:job"
+    r"|for you)\b|well done\b"
+    r"|谢谢|不客气|再见|好的[，。]?$|よろしく|ありがとう|감사|고마)",
+    re.I,
+)
+_COURTESY_WORTH = 0.15
+
+
 def is_question(text: str) -> bool:
     return bool(_QUESTION_END.search(text))
 
@@ -61,7 +75,7 @@ def opens_question(text: str) -> bool:
 
 def quality(text: str, *, role: str = "", answers: bool = False) -> float:
     """A factor around 1. `role` is the role of a speaker who has no name; `answers`: to a question."""
-    worth = 1.0
+    worth = _COURTESY_WORTH if _COURTESY.match(text) else 1.0
     speaks_of_you = bool(_YOU.search(text)) and not _SELF.search(text)
     if is_question(text):
         worth *= 0.9 if role == "user" else 0.35

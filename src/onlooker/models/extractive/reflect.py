@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from onlooker.domain.notes import Note
 from onlooker.models.extractive.page import Page, read_notes
+from onlooker.models.extractive.supersede import supersede
 from onlooker.models.extractive.units import names_of, value_units
 from onlooker.models.extractive.weighing import weigh_record, weigh_said
 from onlooker.policy.reading import NoteFormat
@@ -17,6 +18,7 @@ _IMPORTANT_WORTH = 2.0
 def weighed(notes: Sequence[Note], format: NoteFormat) -> Page:
     """What the notes say, with the weight of each clause."""
     page = read_notes((note.text for note in notes), format)
+    page.clauses = supersede(page.clauses)
     names = names_of({clause.speaker for clause in page.clauses if not is_tool(clause.speaker)})
     wanted = frozenset(
         unit

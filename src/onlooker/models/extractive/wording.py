@@ -21,7 +21,9 @@ _OPENING = re.compile(
     re.I | re.X,
 )
 _FILLER = re.compile(
-    r"""\b(?:i\ mean|i\ guess|i\ think|i\ feel\ like|kind\ of|kinda|sort\ of|to\ be\ honest|honestly|basically
+    r"""(?<!what\ )(?<!which\ )(?<!this\ )(?<!that\ )(?<!some\ )(?<!any\ )(?<!the\ )(?<!a\ )\b(?:kind"
+    r"|sort)\ of\s+
+    |\b(?:i\ mean|i\ guess|i\ think|i\ feel\ like|kinda|to\ be\ honest|honestly|basically
     |literally|actually|of\ course|by\ the\ way|btw|for\ sure|a\ lot\ of|lots\ of|a\ bit\ of|a\ ton\ of
     |a\ bunch\ of|at\ the\ moment|in\ order\ (?=to\b))\b,?\s*""",
     re.I | re.X,
@@ -137,7 +139,7 @@ def tighten(clause: str, vocatives: re.Pattern[str] | None = None) -> str:
     text = _FILLER.sub("", text)
     for pattern, instead in (*_SELF, *_PLAINER):
         text = pattern.sub(instead, text)
-    text = " ".join(_without_small_words(text.split()))
+    text = " ".join(_without_small_words(text.split(), asks=text.endswith(("?", "？"))))
     text = re.sub(r"\s+([,;.!?])", r"\1", text).strip(" ,;:-—–")
     text = _restore(re.sub(r"[!.]+$", "", text).rstrip(" ,;"), kept)
     return _DANGLING.sub("", text)
@@ -172,10 +174,13 @@ def _restore(text: str, kept: list[str]) -> str:
     return re.sub("\ue000(\\d+)\ue001", lambda found: kept[int(found[1])], text)
 
 
-def _without_small_words(words: list[str]) -> list[str]:
+def _without_small_words(words: list[str], *, asks: bool) -> list[str]:
     out: list[str] = []
     for i, word in enumerate(words):
         bare = word.lower().strip(",.;:!?")
+        if asks and bare in _COPULAS:  # the verb is what makes it a question
+            out.append(word)
+            continue
         before = words[i - 1].lower() if i else ""
         if bare == word.lower() and _is_droppable(bare, before, words[i + 1] if i + 1 < len(words) else ""):
             continue

@@ -201,9 +201,11 @@ def usage_row(sid: bytes, usage: Usage) -> tuple[Any, ...]:
         usage.output_tokens,
         pack(usage.verdict),
         usage.at.isoformat(),
+        instant(usage.at),
+        usage.cost,
     )
 
 
 def to_usage(row: sqlite3.Row) -> Usage:
-    model, purpose, read, written, verdict, at = row
-    return Usage(unpack(model), purpose, read, written, unpack(verdict), datetime.fromisoformat(at))
+    model, purpose, read, written, verdict, at, cost = row
+    return Usage(unpack(model), purpose, read, written, unpack(verdict), datetime.fromisoformat(at), cost)

@@ -149,6 +149,19 @@ def usage(db: sqlite3.Connection, session: SessionId | None) -> Sequence[Usage]:
     return [to_usage(row) for row in db.execute(sql("usage"), (session and sid_of(session),))]
 
 
+def spent(
+    db: sqlite3.Connection, session: SessionId | None, owner: str | None, since: datetime | None
+) -> float:
+    start = -NO_LIMIT if since is None else instant(since)
+    if session is not None:
+        row = db.execute(sql("spent_by_session"), (sid_of(session), start))
+    elif owner is not None:
+        row = db.execute(sql("spent_by_owner"), (pack(owner), start))
+    else:
+        row = db.execute(sql("spent"), (start,))
+    return row.fetchone()[0]
+
+
 # ------------------------------------------------------------------------------------ the store
 
 

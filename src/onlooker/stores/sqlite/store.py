@@ -196,6 +196,11 @@ class SqliteStore:
     async def usage(self, session: SessionId | None = None) -> Sequence[Usage]:
         return await self._read(lambda db: of_sessions.usage(db, session))
 
+    async def spent(
+        self, *, session: SessionId | None = None, owner: str | None = None, since: datetime | None = None
+    ) -> float:
+        return await self._read(lambda db: of_sessions.spent(db, session, owner, since))
+
     # -- the whole store
 
     async def sessions(

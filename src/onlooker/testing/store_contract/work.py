@@ -170,3 +170,19 @@ class WorkContract(StoreCase):
         assert list(await store.usage()) == calls
         assert list(await store.usage(ANA)) == calls[::2]
         assert list(await store.usage(ANA._replace(key="none"))) == []
+
+    async def test_what_calls_cost_is_summed_by_session_owner_and_time(self, store: Store) -> None:
+        other = ANA._replace(key="another")
+        for session in (ANA, other, BEN):
+            await store.append(session, [said("m1")], due_tokens=NEVER, now=NOW)
+        for n, session in enumerate((ANA, other, BEN, ANA)):
+            usage = Usage("m:x", "observe", 1, 1, "accepted", later(n), None if n == 3 else 0.25 * (n + 1))
+            await store.record_usage(session, usage)
+        store = await self.reopen(store)
+        assert [usage.cost for usage in await store.usage()] == [0.25, 0.5, 0.75, None]
+        assert await store.spent() == 1.5
+        assert await store.spent(session=ANA) == 0.25
+        assert await store.spent(owner=ANA.owner) == 0.75
+        assert await store.spent(since=later(1)) == 1.25
+        assert await store.spent(owner=ANA.owner, since=later(1)) == 0.5
+        assert await store.spent(owner="nobody") == 0

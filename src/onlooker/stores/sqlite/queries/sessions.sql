@@ -83,11 +83,21 @@ SELECT at FROM (
 UPDATE beginnings SET number = max(number, (SELECT max(branch, fence) + 1 FROM sessions WHERE sid = ?));
 
 -- name: record_usage
-INSERT INTO usage (sid, model, purpose, input_tokens, output_tokens, verdict, at) VALUES (?, ?, ?, ?, ?, ?, ?);
+INSERT INTO usage (sid, model, purpose, input_tokens, output_tokens, verdict, at, spent_at, cost)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?);
 
 -- name: usage
-SELECT model, purpose, input_tokens, output_tokens, verdict, at FROM usage
+SELECT model, purpose, input_tokens, output_tokens, verdict, at, cost FROM usage
 WHERE ?1 IS NULL OR sid = ?1 ORDER BY number;
+
+-- name: spent
+SELECT total(cost) FROM usage WHERE spent_at >= ?;
+
+-- name: spent_by_session
+SELECT total(cost) FROM usage WHERE sid = ? AND spent_at >= ?;
+
+-- name: spent_by_owner
+SELECT total(cost) FROM usage WHERE sid IN (SELECT sid FROM sessions WHERE owner = ?) AND spent_at >= ?;
 
 -- name: get_value
 SELECT value FROM facts WHERE name = ?;

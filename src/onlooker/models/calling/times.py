@@ -1,0 +1,10 @@
+"""The machine's clock, where no other is given."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+
+class SystemClock:
+    def now(self) -> datetime:
+        return datetime.now(UTC)

@@ -1,0 +1,230 @@
+"""The server: it listens, answers as it is told, and keeps what it was sent."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import socket
+import struct
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import TracebackType
+from typing import Any, Literal, Self, cast
+
+from onlooker.policy.tokens import estimate
+from onlooker.testing.provider.protocols import Protocol, body_of, error_of, protocol_of
+from onlooker.testing.provider.writing import note_for
+
+# hang: take the request and never answer; reset: cut the connection in the middle of the answer;
+# garbage: an answer that is no JSON; shapeless: JSON that is no answer.
+Fault = Literal["hang", "reset", "garbage", "shapeless"]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What to answer: a text, an error status, or a fault. Without any, a correct note."""
+
+    text: str | None = None
+    finish: Literal["stop", "length", "refused"] = "stop"
+    status: int = 200
+    retry_after: str | None = None
+    fault: Fault | None = None
+    seconds: float = 0.0  # to wait before answering
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """A request as it reached the server."""
+
+    path: str
+    headers: dict[str, str] = field(repr=False)  # in lower case
+    body: dict[str, Any]
+
+    @property
+    def protocol(self) -> Protocol:
+        return protocol_of(self.path)
+
+    @property
+    def system(self) -> str:
+        """The system prompt."""
+        match self.protocol:
+            case "anthropic":
+                return _text(self.body.get("system", ""))
+            case "responses":
+                return _text(self.body.get("instructions", ""))
+            case _:
+                return "\n".join(_text(m["content"]) for m in self.body["messages"] if m["role"] == "system")
+
+    @property
+    def user(self) -> str:
+        """What the user says."""
+        said = self.body["input" if self.protocol == "responses" else "messages"]
+        return "\n".join(_text(m["content"]) for m in said if m["role"] == "user")
+
+
+Script = Callable[[Received], Answer]
+
+
+class LocalProvider:
+    """The server. It gives the answers in order, and then, or for a None, correct notes.
+
+    A function that is the only answer is asked for each one. `received` is every request so far. It can
+    be stopped and started again, at the same address.
+    """
+
+    def __init__(self, *answers: Answer | Script | None, port: int = 0) -> None:
+        self.received: list[Received] = []
+        self._always = answers[0] if len(answers) == 1 and callable(answers[0]) else None
+        self._answers = [] if self._always else list(answers)
+        self._port = port
+        self._lock = threading.Lock()
+        self._stopping = threading.Event()
+        self._server: _Server | None = None
+        self._thread: threading.Thread | None = None
+
+    @property
+    def url(self) -> str:
+        """Where it is, without a path: Anthropic's `base_url`; OpenAI's has `/v1` after it."""
+        return f"http://127.0.0.1:{self._port}"
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def start(self) -> None:
+        """Listen; the first time on a free port, afterwards on the same one."""
+        self._stopping = threading.Event()
+        self._server = _Server(("127.0.0.1", self._port), _Conversation, self)
+        self._port = self._server.server_address[1]
+        self._thread = threading.Thread(
+            target=self._server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True
+        )
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Cut every connection and let go of the port. Stopping twice is harmless."""
+        server, self._server = self._server, None
+        if server is None or self._thread is None:
+            return
+        self._stopping.set()
+        server.shutdown()
+        server.cut_connections()
+        server.server_close()
+        self._thread.join()
+
+    def next_answer(self, received: Received) -> Answer:
+        """What to answer this request with."""
+        with self._lock:
+            self.received.append(received)
+            chosen = self._always or (self._answers.pop(0) if self._answers else None)
+        if callable(chosen):
+            chosen = chosen(received)
+        return chosen or Answer()
+
+    def wait(self, seconds: float | None) -> bool:
+        """Wait, or for ever; True when the server stops meanwhile."""
+        return self._stopping.wait(seconds)
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    block_on_close = False
+    allow_reuse_address = True
+
+    def __init__(
+        self, address: tuple[str, int], speaks: type[BaseHTTPRequestHandler], provider: LocalProvider
+    ) -> None:
+        self.provider = provider
+        self._open: set[socket.socket] = set()
+        super().__init__(address, speaks)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        self._open.add(request)
+        super().process_request(request, client_address)
+
+    def shutdown_request(self, request: Any) -> None:
+        self._open.discard(request)
+        super().shutdown_request(request)
+
+    def cut_connections(self) -> None:
+        for connection in list(self._open):
+            cut(connection)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A client that hangs up is part of the test."""
+
+
+class _Conversation(BaseHTTPRequestHandler):
+    """One connection."""
+
+    protocol_version = "HTTP/1.1"
+
+    @property
+    def _provider(self) -> LocalProvider:
+        return cast("_Server", self.server).provider
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Say nothing."""
+
+    def do_POST(self) -> None:
+        length = int(self.headers.get("content-length", 0))
+        sent = cast("dict[str, Any]", json.loads(self.rfile.read(length) or b"{}"))
+        headers = {key.lower(): value for key, value in self.headers.items()}
+        received = Received(self.path, headers, sent)
+        answer = self._provider.next_answer(received)
+        if answer.fault == "hang":
+            self._provider.wait(None)
+        elif not (answer.seconds and self._provider.wait(answer.seconds)):
+            self._answer(received, answer)
+
+    def _answer(self, received: Received, answer: Answer) -> None:
+        if answer.status != 200:
+            self._send(json.dumps(error_of(received.protocol, answer.status)).encode(), answer)
+            return
+        text = note_for(received.user) if answer.text is None else answer.text
+        used = (estimate(received.system) + estimate(received.user), estimate(text[:100_000]))
+        body = body_of(received.protocol, str(received.body.get("model", "")), text, answer.finish, used)
+        match answer.fault:
+            case "garbage":
+                self._send(b'{"id": "x", "choices": [{"mess', answer)
+            case "shapeless":
+                self._send(b'{"greeting": "hello"}', answer)
+            case _:
+                self._send(json.dumps(body).encode(), answer)
+
+    def _send(self, body: bytes, answer: Answer) -> None:
+        self.send_response(answer.status)
+        self.send_header("content-type", "application/json")
+        self.send_header("content-length", str(len(body)))
+        if answer.retry_after is not None:
+            self.send_header("retry-after", answer.retry_after)
+        self.end_headers()
+        if answer.fault == "reset":
+            self.wfile.write(body[: len(body) // 2])
+            self.wfile.flush()
+            cut(self.connection)
+            self.close_connection = True
+        else:
+            self.wfile.write(body)
+
+
+def cut(connection: socket.socket) -> None:
+    """End a connection as a machine does that goes down: with a reset."""
+    with contextlib.suppress(OSError):
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        connection.shutdown(socket.SHUT_RD)
+        # Files made of the socket would keep it open.
+        socket.close(connection.detach())
+
+
+def _text(content: Any) -> str:
+    if isinstance(content, str):
+        return content
+    return "\n".join(str(part.get("text", "")) for part in content)
