@@ -68,52 +68,57 @@ class Case:
 
     def message(self, i: int) -> dict[str, str]:
         role = "user" if i % 2 else "assistant"
-        return {"role": role, "content": f"Number {i}: {words(f'm{i}x', self.message_words)}"}
+        return {"role": role, "content": f"Number {name(i)}: {words('m', i, self.message_words)}"}
 
 
-def words(about: str, count: int) -> str:
+def name(i: int) -> str:
+    """A number as a made-up word: an exact value would be brought back into a note that drops it."""
+    return "".join("bcdfghklmn"[int(digit)] + "aeiouaeiou"[int(digit)] for digit in str(i))
+
+
+def words(about: str, i: int, count: int) -> str:
     """So many words that stand nowhere else."""
-    return " ".join(f"{about}{i}" for i in range(count))
+    return " ".join(f"{about}{name(i)}x{name(k)}" for k in range(count))
 
 
 def note_line(first: int, last: int, count: int, *, dated: bool) -> str:
-    said = f"Ana counted from {first} to {last} and named {words(f'n{first}x', count)}"
+    said = f"Ana counted from {name(first)} to {name(last)} and named {words('n', first, count)}"
     time = f"{9 + (first - 1) // 60:02}:{(first - 1) % 60:02}"
     return f"[{time}] IMPORTANT {said}" if dated else f"{said}."
 
 
 def reflection_line(first: int, last: int, generation: int, *, dated: bool) -> str:
-    said = f"In all Ana counted from {first} to {last}, generation {generation}"
+    said = f"In all Ana counted from {name(first)} to {name(last)}, generation {name(generation)}"
     return f"{said}" if dated else f"{said}."
 
 
 CASES = {
     "default": Case(
         Settings(budget=2000),
-        messages=160,
-        message_words=12,
-        note_words=12,
-        reflections=((1, 88, 2), (89, 100, 1)),
-        observations=tuple((first, first + 3) for first in range(101, 154, 4)),
-        first_raw=157,
+        messages=300,
+        message_words=20,
+        note_words=20,
+        reflections=((1, 165, 2),),
+        observations=tuple((first, first + 5) for first in range(166, 287, 6)),
+        first_raw=292,
     ),
     "lango": Case(
         LANGO,
         messages=240,
         message_words=40,
         note_words=110,
-        reflections=((1, 135, 1),),
-        observations=tuple((first, first + 11) for first in range(136, 221, 12)),
-        first_raw=149,
+        reflections=((1, 65, 1), (66, 125, 1), (126, 173, 1), (174, 221, 1)),
+        observations=tuple((first, first + 7) for first in range(222, 231, 8)),
+        first_raw=185,
     ),
     "zora": Case(
         ZORA,
         messages=160,
         message_words=280,
         note_words=1000,
-        reflections=((1, 100, 1),),
-        observations=((101, 120),),
-        first_raw=121,
+        reflections=((1, 60, 1), (61, 120, 1)),
+        observations=((121, 140),),
+        first_raw=141,
     ),
 }
 

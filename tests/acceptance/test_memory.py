@@ -488,3 +488,53 @@ async def test_next_steps_and_decisions_stand_in_the_prompt_long_after() -> None
         context = await session.context(system="Help.")
     assert "PostgreSQL 16" in context.memory
     assert "notary on 3 March" in context.memory
+
+
+# ------------------------------------------------------------------------------------ exact values
+
+
+async def _noted_by(reply: str, *said: str) -> tuple[str, list[str]]:
+    """The memory section after a model answered so, and why it was refused, if it was."""
+    refused: list[str] = []
+    async with opened(model=ScriptedModel(lambda request: reply)) as memory:
+        memory.subscribe(lambda e: refused.append(e.reason) if isinstance(e, Refused) else None)
+        session = memory.session("a")
+        await session.record(*(onlooker.user(text) for text in said))
+        for i in range(8):
+            await session.record(onlooker.assistant(f"I see, and I shall keep it in mind, point {'i' * i}."))
+            await session.record(onlooker.user("Good. Tell me more about the harbour and the weather there."))
+        await memory.flush()
+        await memory.settle()
+        notes = await session.notes(statuses=("active", "buffered"))
+    return "\n".join(n.text for n in notes), refused
+
+
+@pytest.mark.req(12, 98)
+async def test_exact_values_that_a_model_drops_are_brought_back() -> None:
+    text, refused = await _noted_by(
+        "## 2026-02-16\nIMPORTANT Ana placed an order and found the file",
+        "My order is 88-1431, it cost €1,240.50 and the file is /srv/app/fly.toml, version v2.3.1.",
+    )
+    assert not refused
+    for value in ("88-1431", "€1,240.50", "/srv/app/fly.toml", "v2.3.1"):
+        assert value in text
+
+
+async def test_a_value_that_nobody_said_is_refused() -> None:
+    text, refused = await _noted_by(
+        "## 2026-02-16\nIMPORTANT Ana placed order 99-7777 for €12,000.00",
+        "My order is 88-1431 and it cost €1,240.50, which I find rather a lot for a lamp.",
+    )
+    assert set(refused) == {"invented values"}
+    assert "99-7777" not in text
+
+
+async def test_secrets_do_not_get_into_notes() -> None:
+    key = "sk-proj-9fQ2mXv7Lw0sRt4Yb8Nc3Kd6Hj1Pz5Ae"
+    text, refused = await _noted_by(
+        f"## 2026-02-16\nIMPORTANT Ana's key is {key} and she likes sailing",
+        f"Here is my key: {key}. I like sailing, and I want to go out every week in summer.",
+    )
+    assert not refused
+    assert "likes sailing" in text
+    assert key not in text

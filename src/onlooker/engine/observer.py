@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from onlooker.domain.messages import Message, SessionId
 from onlooker.domain.notes import Note
-from onlooker.engine.writing import Source, Writer
+from onlooker.engine.writing import Writer
 from onlooker.policy.cut import groups, tokens_of
 from onlooker.policy.render import text_lines
 from onlooker.ports import ObserveRequest
+
+if TYPE_CHECKING:
+    from onlooker.engine.judging import Source
 
 # A note of a short chunk still needs room for its heading and one line.
 LEAST_TARGET = 40
@@ -43,9 +47,12 @@ async def observe(
 
 
 def _source(messages: Sequence[Message]) -> Source:
+    from onlooker.engine.judging import Source
+
     at = messages[0].at
     assert at is not None  # recorded messages have their time
-    return Source(text_lines(messages), tokens_of(messages), at.date())
+    said = "\n".join(t for m in messages for t in (m.body, *(c.arguments for c in m.calls)) if t)
+    return Source(text_lines(messages), said, tokens_of(messages), at.date())
 
 
 def _parts(messages: Sequence[Message], writer: Writer) -> Iterator[tuple[Message, ...]]:

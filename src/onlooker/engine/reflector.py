@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from onlooker.domain.messages import SessionId
 from onlooker.domain.notes import Note
-from onlooker.engine.writing import Source, Writer
+from onlooker.engine.writing import Writer
 from onlooker.ports import ReflectRequest
+
+if TYPE_CHECKING:
+    from onlooker.engine.judging import Source
 
 
 def reflect_request(
@@ -30,12 +34,14 @@ async def reflect(
 
 
 def _source(notes: Sequence[Note]) -> Source:
-    # Loaded with the first reflection, as in `writing`.
+    from onlooker.engine.judging import Source
     from onlooker.policy.reading import critical_lines, read
 
     text = "\n".join(n.text for n in notes)
-    dated = read(text, format="lines").lines
-    day = next((line.day for line in dated if line.day), notes[0].made_at.date())
+    note = read(text, format="lines")
+    said = "\n".join((*(line.text for line in note.lines), *note.values))
+    day = next((line.day for line in note.lines if line.day), notes[0].made_at.date())
     # Prose has no priorities: a sentence that begins with the word is only a sentence.
-    critical = critical_lines(text) if any(line.startswith("## ") for line in text.splitlines()) else ()
-    return Source(text, sum(n.tokens for n in notes), day, critical)
+    dated = any(line.startswith("## ") for line in text.splitlines())
+    critical = critical_lines(text) if dated else ()
+    return Source(text, said, sum(n.tokens for n in notes), day, critical)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
-from datetime import date
 from typing import TYPE_CHECKING
 
 from onlooker.domain.errors import ModelError
@@ -17,22 +16,11 @@ from onlooker.policy.settings import Settings
 from onlooker.policy.tokens import Estimator
 from onlooker.ports import Clock, Model, ObserveRequest, Reply, Request
 
-# Judging compiles many patterns, and is loaded with the first reply: the built-in model needs no
-# judge, and `import onlooker` should cost next to nothing.
 if TYPE_CHECKING:
-    from onlooker.policy import reading
+    from onlooker.engine.judging import Source
+    from onlooker.policy.reading import Verdict
 
 log = logging.getLogger("onlooker")
-
-
-@dataclass(frozen=True, slots=True)
-class Source:
-    """What a note is made from, as its judge sees it."""
-
-    text: str
-    tokens: int
-    day: date
-    must_keep: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,33 +40,23 @@ class Writer:
         Raises:
             ModelError: No acceptable answer; nothing was consumed.
         """
-        from onlooker.policy import reading
+        from onlooker.engine import judging
 
         verdict = await self._ask(request, source)
-        if isinstance(verdict, reading.Refused):
+        if isinstance(verdict, judging.Refused):
             again = replace(request, correction=verdict.correction)
             verdict = await self._ask(again, source)
-        if isinstance(verdict, reading.Refused):
+        if isinstance(verdict, judging.Refused):
             raise ModelError(f"{self.model.name} gave no usable note ({verdict.reason}: {verdict.detail})")
         return verdict.text
 
-    async def _ask(self, request: Request, source: Source) -> reading.Accepted | reading.Refused:
-        from onlooker.policy import reading
+    async def _ask(self, request: Request, source: Source) -> Verdict:
+        from onlooker.engine import judging
 
         reply = await self._call(request)
-        verdict = reading.judge(
-            reply.text,
-            finish=reply.finish,
-            source_text=source.text,
-            source_tokens=source.tokens,
-            format=request.format,
-            day=source.day,
-            must_keep=source.must_keep,
-            target_tokens=request.target_tokens,
-            count=self.estimator.text,
-        )
-        refused = verdict.reason if isinstance(verdict, reading.Refused) else ""
-        if isinstance(verdict, reading.Refused):
+        verdict = judging.verdict_on(reply, request, source, self.estimator.text)
+        refused = verdict.reason if isinstance(verdict, judging.Refused) else ""
+        if isinstance(verdict, judging.Refused):
             log.warning("%s: reply refused (%s: %s)", self.model.name, verdict.reason, verdict.detail)
             self.emit(Refused(request.session, self.model.name, verdict.reason, verdict.detail))
         if reply.input_tokens or reply.output_tokens:
