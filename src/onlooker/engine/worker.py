@@ -27,6 +27,8 @@ from onlooker.ports import Clock, Request, Store
 
 log = logging.getLogger("onlooker")
 
+# After so many failures in a row the built-in model condenses notes in the reflector's place.
+PATIENCE = 2
 # Hosts' budgets that are kept in mind; older ones are read from the store again.
 MOST_BUDGETS = 10_000
 
@@ -93,11 +95,15 @@ class Worker:
 
     async def _settle(self, session: SessionId, fence: int) -> bool:
         state, fresh = await self.store.load(session), True
+        down: ModelError | None = None  # the reflector, where it failed so often that we go on without
         while state is not None:
             await self._keep_budget(state)
             bounds = self.bounds(state)
             step = plan(state, bounds)
-            if isinstance(step, Idle) or (isinstance(step, Rewrite) and self._is_builtin):
+            if isinstance(step, Idle) or (isinstance(step, Rewrite) and (down or self._is_builtin)):
+                if fresh and down:
+                    await self._back_off(state, step, fence, down)
+                    return False
                 if fresh:
                     await self._release(state, fence, None, wake_at(state, bounds), 0)
                     return True
@@ -105,15 +111,19 @@ class Worker:
                 continue
             try:
                 # Going on from here saves loading a long backlog for each of its chunks.
-                state, fresh = await self.do(state, step, fence=fence), False
+                without = down is not None and isinstance(step, Reflect)
+                state, fresh = await self.do(state, step, fence=fence, on_the_spot=without), False
             except ConflictError:
                 # Someone noted on the spot, or took messages back. Go on only while it is ours.
                 if await self._lease(session) != fence:
                     return False
                 state, fresh = await self.store.load(session), True
             except ModelError as error:
-                await self._back_off(state, step, fence, error)
-                return False
+                if not isinstance(step, Reflect) or state.progress.failures < PATIENCE:
+                    await self._back_off(state, step, fence, error)
+                    return False
+                # Memory must not outgrow its room because a model is down.
+                down = error
         return True
 
     @property
@@ -125,7 +135,7 @@ class Worker:
     async def do(self, state: State, step: Step, *, fence: int | None, on_the_spot: bool = False) -> State:
         """Carry out one step and commit it; return the state after it.
 
-        On the spot, and where the model is the built-in one, nothing is waited for.
+        On the spot the built-in model writes, and nothing is waited for.
 
         Raises:
             ModelError: The model gave no usable answer; nothing changed.
@@ -137,7 +147,7 @@ class Worker:
             case Observe():
                 return await self._observe(state, step, fence, on_the_spot)
             case Reflect():
-                return await self._reflect(state, step, fence)
+                return await self._reflect(state, step, fence, on_the_spot)
             case Rewrite():
                 return await self._rewrite(state, step.note, fence)
             case Idle():
@@ -178,13 +188,16 @@ class Worker:
             await self._compact(after, note)
         return state.after(change, after)
 
-    async def _reflect(self, state: State, step: Reflect, fence: int | None) -> State:
+    async def _reflect(self, state: State, step: Reflect, fence: int | None, on_the_spot: bool) -> State:
         session = state.progress.session
-        if self.reflector.model.name == self.builtin.name:
-            text = await self._compose_reflection(session, step)
+        builtin = self.reflector.model.name == self.builtin.name
+        if on_the_spot or builtin:
+            text = await self._compose(
+                reflect_request(session, step.notes, step.generation, step.target_tokens, self.reflector)
+            )
         else:
             text = await reflect(session, step.notes, step.generation, step.target_tokens, self.reflector)
-        return await self._commit_reflection(state, step, text, fence, degraded=False)
+        return await self._commit_reflection(state, step, text, fence, degraded=on_the_spot and not builtin)
 
     async def _commit_reflection(
         self, state: State, step: Reflect, text: str, fence: int | None, *, degraded: bool
@@ -239,10 +252,6 @@ class Worker:
         # It takes its sentences from the source and cannot fail, so there is nothing to judge.
         return await asyncio.to_thread(self.builtin.compose, request)
 
-    async def _compose_reflection(self, session: SessionId, step: Reflect) -> str:
-        request = reflect_request(session, step.notes, step.generation, step.target_tokens, self.reflector)
-        return await self._compose(request)
-
     def _observation(self, messages: Sequence[Message], text: str, *, buffered: bool, degraded: bool) -> Note:
         now = self.clock.now()
         return Note(
@@ -276,10 +285,8 @@ class Worker:
     # -- when a model fails
 
     async def _back_off(self, state: State, step: Step, fence: int, error: ModelError) -> None:
-        """Leave everything as it is and try again later, unless room has run out already."""
+        """Leave everything as it is and try again later."""
         session = state.progress.session
-        if isinstance(step, Reflect) and state.progress.failures >= 2:
-            await self._reflect_without_model(state, step, fence)
         failures = state.progress.failures + 1
         limit = self.settings.retry_limit_seconds
         wait = min(limit, self.settings.retry_seconds * 2.0 ** min(failures - 1, 30))
@@ -289,15 +296,6 @@ class Worker:
         self.emit(Failed(session, type(step).__name__.lower(), str(error), wait))
         due = self.clock.now() + timedelta(seconds=wait)
         await self._release(state, fence, due, state.progress.wake_at, failures)
-
-    async def _reflect_without_model(self, state: State, step: Reflect, fence: int) -> None:
-        """Memory must not outgrow its room because a model is down: the built-in one condenses it."""
-        session = state.progress.session
-        text = await self._compose_reflection(session, step)
-        try:
-            await self._commit_reflection(state, step, text, fence, degraded=True)
-        except ConflictError:
-            log.debug("%s: reflected elsewhere meanwhile", session.key)
 
     # -- leases
 
