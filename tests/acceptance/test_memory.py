@@ -538,3 +538,18 @@ async def test_secrets_do_not_get_into_notes() -> None:
     assert not refused
     assert "likes sailing" in text
     assert key not in text
+
+
+async def test_memory_that_a_host_hands_back_is_not_taken_for_its_own_prompt() -> None:
+    async with opened(model=ScriptedModel()) as memory:
+        session = memory.session("a")
+        await talk(session, 40)
+        await memory.settle()
+        first = await session.context(system="Help.")
+        again = await session.prepare(first.openai()[:1] + [{"role": "user", "content": "And now?"}])
+        third = await session.context(system=first.system)
+        said = await session.messages()
+    assert first.memory
+    assert again.system == first.system
+    assert third.system == first.system
+    assert not any("Conversation Memory" in m.text for m in said)

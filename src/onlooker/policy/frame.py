@@ -10,6 +10,15 @@ from onlooker.domain.messages import Message
 from onlooker.policy.settings import Settings
 from onlooker.policy.tokens import Calibration, Estimator
 
+MEMORY_HEADING = "## Conversation Memory"
+MEMORY_INTRO = "Notes on what was said before the messages that follow, oldest first."
+
+
+def without_memory(prompt: str) -> str:
+    """A prompt without the memory section at its end: a host may hand back what it got from us."""
+    mine = f"{MEMORY_HEADING}\n{MEMORY_INTRO}"
+    return prompt.split(mine, 1)[0].rstrip() if mine in prompt else prompt
+
 
 @dataclass(frozen=True, slots=True)
 class Frame:
@@ -24,8 +33,9 @@ class Frame:
 
     @property
     def prompt(self) -> str:
-        """The base prompt without the knowledge."""
-        return "\n\n".join(t for t in (self.system, *(m.text for m in self.lead)) if t)
+        """The base prompt without the knowledge, and without any memory of ours in it."""
+        texts = (self.system, *(m.text for m in self.lead))
+        return "\n\n".join(t for t in map(without_memory, texts) if t)
 
     @property
     def base(self) -> str:

@@ -13,12 +13,9 @@ from typing import ClassVar
 from onlooker.domain.messages import Message
 from onlooker.domain.notes import Note, State
 from onlooker.policy.context import Sections
-from onlooker.policy.frame import Counting
+from onlooker.policy.frame import MEMORY_HEADING, MEMORY_INTRO, Counting
 from onlooker.policy.render import text_lines
 from onlooker.policy.settings import Limits
-
-MEMORY_HEADING = "## Conversation Memory"
-MEMORY_INTRO = "Notes on what was said before the messages that follow, oldest first."
 
 
 @dataclass(frozen=True, slots=True)
