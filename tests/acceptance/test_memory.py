@@ -546,7 +546,7 @@ async def test_memory_that_a_host_hands_back_is_not_taken_for_its_own_prompt() -
         await talk(session, 40)
         await memory.settle()
         first = await session.context(system="Help.")
-        again = await session.prepare(first.openai()[:1] + [{"role": "user", "content": "And now?"}])
+        again = await session.prepare([*first.openai()[:1], {"role": "user", "content": "And now?"}])
         third = await session.context(system=first.system)
         said = await session.messages()
     assert first.memory

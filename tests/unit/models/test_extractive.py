@@ -6,62 +6,16 @@ import json
 import subprocess
 import sys
 import time
-from datetime import UTC, date, datetime, timedelta
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.unit.models.asking import MODEL, SESSION, START, TALK, note, observe, role
 
-from onlooker.domain.messages import Message, Role, SessionId, ToolCall
-from onlooker.domain.notes import Note
-from onlooker.models.extractive import ExtractiveModel
-from onlooker.policy.reading import Accepted, judge, read
+from onlooker.domain.messages import Message, Role, ToolCall
+from onlooker.policy.reading import Accepted, judge
 from onlooker.policy.tokens import estimate, estimator
-from onlooker.ports import NoteFormat, ObserveRequest, ReflectRequest
-
-SESSION = SessionId("ana", "telegram:42")
-START = datetime(2026, 2, 16, 14, 2, tzinfo=UTC)  # a Monday
-MODEL = ExtractiveModel()
-
-
-def say(name: str, text: str, minute: int = 0) -> Message:
-    return Message("user", text, name=name, at=START + timedelta(minutes=minute))
-
-
-def role(role: Role, text: str, minute: int = 0) -> Message:
-    return Message(role, text, at=START + timedelta(minutes=minute))
-
-
-def observe(
-    *messages: Message, tokens: int = 200, format: NoteFormat = "lines", notes: tuple[Note, ...] = ()
-) -> str:
-    return MODEL.compose(ObserveRequest(SESSION, messages, notes, tokens, format))
-
-
-def note(text: str, number: int = 1) -> Note:
-    return Note(f"n{number}", 0, number, number, text, estimate(text), START, ())
-
-
-def reflect(*texts: str, tokens: int, format: NoteFormat = "lines") -> str:
-    notes = tuple(note(text, n) for n, text in enumerate(texts, 1))
-    return MODEL.compose(ReflectRequest(SESSION, notes, 1, tokens, format))
-
-
-TALK = (
-    say("Ana", "Hey Ben! Good to see you! How have you been?"),
-    say("Ben", "Hi Ana! I'm swamped with work. What's up with you?", 1),
-    say("Ana", "I moved to Oslo last week, and I adopted a dog called Rex yesterday.", 2),
-    say("Ben", "Wow, that's so cool, Ana! What kind of dog is he?", 3),
-    say("Ana", "A border collie. He doesn't like cats unless they are asleep.", 4),
-    say(
-        "Ben",
-        "That's awesome! You're amazing. I'm starting a pottery class next month with my sister Carla.",
-        5,
-    ),
-    say("Ana", "I paid 1,240.50 euros for the flat and the vet told me Rex must not eat grapes.", 6),
-    say("Ben", "Thanks for sharing! Take care, talk soon!", 7),
-)
-
+from onlooker.ports import NoteFormat, ObserveRequest
 
 # ------------------------------------------------------------------------------------ observing
 
@@ -108,7 +62,7 @@ def test_numbers_stand_to_the_letter() -> None:
 
 
 def test_a_short_answer_keeps_what_it_answers() -> None:
-    assert "Ana: kind of dog: border collie" in observe(*TALK, tokens=120)
+    assert "; kind of dog: border collie; " in observe(*TALK, tokens=120)
 
 
 @pytest.mark.req(11)
@@ -282,7 +236,7 @@ def test_a_giant_message_is_noted_in_bounded_time(text: str) -> None:
 
 def test_the_same_request_gives_the_same_text_in_every_process() -> None:
     program = (
-        "from tests.unit.models.test_extractive import TALK, observe; import sys; "
+        "from tests.unit.models.asking import TALK, observe; import sys; "
         "sys.stdout.buffer.write(observe(*TALK, tokens=60).encode())"
     )
     outputs = {
@@ -324,116 +278,6 @@ def test_whatever_was_said_the_note_is_one_that_its_judge_accepts(
         count=estimate,
     )
     assert isinstance(verdict, Accepted), (verdict, text)
-
-
-# ------------------------------------------------------------------------------------ reflecting
-
-FIRST = (
-    "## 2026-02-16\nAna: moved to Oslo last week (2026-W07); adopted dog called Rex\n"
-    "CRITICAL Ana: allergic to peanuts\n"
-    "Ben: had a nice day; starting pottery class next month (2026-03)\nValues: 88-1431 · /srv/app/fly.toml"
-)
-SECOND = (
-    "## 2026-02-17\nIMPORTANT Ben: decided to sell the boat\n"
-    "Ana: feels good about everything; Rex chewed sofa\n"
-    "CRITICAL deploy failed: missing env DATABASE_URL; fixed by setting it in fly.toml\nValues: v2.3.1"
-)
-
-
-@pytest.mark.req(26, 98)
-@pytest.mark.parametrize("tokens", [10, 60, 90])
-def test_critical_lines_are_kept_word_for_word(tokens: int) -> None:
-    text = reflect(FIRST, SECOND, tokens=tokens)
-    assert "CRITICAL Ana: allergic to peanuts" in text
-    assert "CRITICAL deploy failed: missing env DATABASE_URL; fixed by setting it in fly.toml" in text
-
-
-@pytest.mark.req(22, 26)
-def test_a_reflection_keeps_facts_before_feelings() -> None:
-    text = reflect(FIRST, SECOND, tokens=90)
-    assert estimate(text) <= 90
-    assert "Oslo" in text
-    assert "sell the boat" in text
-    assert "feels good about everything" not in text
-
-
-def test_days_stay_with_their_lines() -> None:
-    lines = {line.text: line.day for line in read(reflect(FIRST, SECOND, tokens=120), format="lines").lines}
-    assert lines["Ana: allergic to peanuts"] == date(2026, 2, 16)
-    assert lines["Ben: decided to sell the boat"] == date(2026, 2, 17)
-
-
-@pytest.mark.req(98)
-def test_the_ledger_is_carried_on() -> None:
-    text = reflect(FIRST, SECOND, tokens=130)
-    assert text.splitlines()[-1].startswith("Values: ")
-    for value in ("88-1431", "/srv/app/fly.toml", "v2.3.1"):
-        assert value in text
-
-
-@pytest.mark.req(26)
-def test_a_note_that_fits_is_left_as_it_is() -> None:
-    text = "## 2026-02-16\nAna: moved to Oslo; adopted dog called Rex\nBen: starting pottery class"
-    assert reflect(text, tokens=200) == text
-
-
-@pytest.mark.req(22)
-def test_prose_is_condensed_to_prose() -> None:
-    prose = "Ana moved to Oslo last week (2026-W07). She adopted a dog called Rex. Ben feels good. " * 3
-    text = reflect(prose, tokens=40, format="prose")
-    assert "##" not in text
-    assert "Oslo" in text
-    assert estimate(text) <= 40
-
-
-def test_lines_of_a_language_model_are_condensed_too() -> None:
-    written = (
-        "## 2026-02-16\n[14:02] IMPORTANT Ana moved to Oslo (2026-02-09)\n"
-        "[14:05] The weather was discussed at length.\n"
-        "[14:09] NOTE Ana's order 88-1431 for €1,240.50 was shipped to Storgata 5, Oslo."
-    )
-    text = reflect(written, tokens=55)
-    assert "[14:02] IMPORTANT Ana moved to Oslo (2026-02-09)" in text
-    assert "88-1431" in text
-
-
-@pytest.mark.req(22)
-@pytest.mark.parametrize(
-    ("before", "after", "merged"),
-    [
-        ("Ana: budget is 42k", "Ana: budget is 45k", "Ana: budget is 45k (was 42k)"),
-        ("Ana: budget is 45k (was 42k)", "Ana: budget is 50k", "Ana: budget is 50k (was 45k)"),
-        ("Alex: P95=1.1s", "Alex: P95=1.3s", "Alex: P95=1.3s (was 1.1s)"),
-        (
-            "get_order(88-1431): total 120",
-            "get_order(88-1431): total 140",
-            "get_order(88-1431): total 140 (was 120)",
-        ),
-    ],
-)
-def test_a_later_statement_wins_and_says_what_it_was(before: str, after: str, merged: str) -> None:
-    assert (
-        reflect(f"## 2026-02-16\n{before}", f"## 2026-02-18\n{after}", tokens=100)
-        == f"## 2026-02-18\n{merged}"
-    )
-
-
-@pytest.mark.parametrize(
-    ("before", "after"),
-    [
-        ("Ana: ran 5 km along river", "Ana: ran 8 km along river"),  # two runs
-        ("Ana: budget is 42k", "Ben: budget is 45k"),  # two people
-        ("Ana: paid rent of flat 42", "Ana: budget is 45k"),
-    ],
-)
-def test_two_things_are_not_taken_for_one(before: str, after: str) -> None:
-    text = reflect(f"## 2026-02-16\n{before}", f"## 2026-02-18\n{after}", tokens=100)
-    assert before in text
-    assert after in text
-
-
-def test_reflecting_nothing_is_empty() -> None:
-    assert reflect("", tokens=50) == ""
 
 
 # ------------------------------------------------------------------------------------ as a model

@@ -23,5 +23,5 @@ class Clause:
     cost: int = 0
     # What a date in parentheses adds to the cost: it is paid for, and never held against the clause.
     date_cost: int = 0
-    # Opens with a pronoun that only the clause before it explains.
-    leans: bool = False
+    # What is left of its worth where the clause before it, which explains it, is not there.
+    alone: float = 1.0

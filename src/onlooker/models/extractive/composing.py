@@ -21,7 +21,7 @@ _CRITICAL_SHARE = 0.25
 _CLOSE_ENOUGH = 8  # tokens that may stay unused
 _TRIES = 4
 _LONGEST_SOURCE = 24_000  # characters of one message
-_JSON_KEY = re.compile(r'"\w{1,60}"\s?:')
+_JSON_KEY = re.compile(r'"(\w{1,60})"\s?:')
 _SENTENCES = {"observation": 5, "reflection": 8}  # at most, in the prose format
 # A source shorter than this is counted with what a provider puts around each message.
 _TINY_SOURCE = 24
@@ -81,9 +81,9 @@ def _ration_critical(clauses: Sequence[Clause], limit: int) -> None:
 def _with_ledger(clauses: Sequence[Clause], limit: int, said: Coverage, messages: Sequence[Message]) -> str:
     """Lines, and beneath them the values that the lines have no room for."""
     source = "\n".join(bounded(text, _LONGEST_SOURCE) for message in messages for text in _texts(message))
-    values = audit("", _JSON_KEY.sub(" ", source), NAMING)
     # The names of fields come last: whoever made the call knows them.
-    missing = [*values, *audit(" ".join(values), source, NAMING)]
+    keys = frozenset(_JSON_KEY.findall(source))
+    missing = sorted(audit("", source, NAMING), key=lambda value: value in keys)
     text = _fitted(clauses, limit - int(limit * _LEDGER_SHARE) if missing else limit, said, render)
     left = [value for value in missing if not holds(text, value)]
     ledger = values_line(left, limit - estimate(text) - 1) if left and text else ""

@@ -59,6 +59,7 @@ class Reader:
         self._shown_keys: set[str] = set(re.findall(r"\b[a-z]+_\w+\b", told))
         self._asked_by = ""
         self._topic = ""
+        self._question = Clause("", "", "", (0, 0))
         # What people and arguments name will be wanted again.
         self._wanted = frozenset(
             unit
@@ -72,7 +73,8 @@ class Reader:
         """Everything that could stand in the note, in order."""
         found: list[Clause] = []
         for i, message in enumerate(self._messages):
-            found.extend(clause for clause in self._of_message(message, i) if clause.units)
+            found.extend(self._of_message(message, i))
+        found = [clause for clause in found if clause.units]
         # Praise and politeness are left out even where there is room for them.
         return [clause for clause in found if max(clause.units.values()) > GENERAL] or found
 
@@ -85,6 +87,7 @@ class Reader:
             said = said[:_PROMPT_CLAUSES]  # the host sends it again with every call
         self._asked_by = message.speaker if said and is_question(said[-1].text) else ""
         self._topic = topic(said[-1].text) if self._asked_by else ""
+        self._question = said[-1] if self._topic else self._question
         return [*said, *self._called(message, i)]
 
     # -- what people say
@@ -102,6 +105,7 @@ class Reader:
                     continue
                 if answers and not asks and k == 0 and self._topic and is_elliptic(tight):
                     tight = f"{self._topic}: {tight}"
+                    self._question.units = {}  # answered
                 clause = self._clause(
                     message, (i, k), tight + ("?" if asks and not is_question(tight) else "")
                 )

@@ -41,13 +41,13 @@ _QUESTION_START = re.compile(
 )
 # A date that was resolved in parentheses.
 RESOLVED = re.compile(r" ?\((?:19|20)\d\d(?:-(?:\d\d|W\d\d))?(?:-\d\d)?(?:/(?:\d\d-)?\d\d)?\)")
-# Opens with a word that only what stands before it explains.
-LEANING = re.compile(
+# A pronoun that only what stands before it explains; a clause that hangs on the one before.
+_PRONOUN = re.compile(
     r"^(?:it|it's|they|they're|them|he|he's|she|she's|that|this|these|those|its|their|his|her"
-    r"|one of them|when|where"
-    r"|which|who|because|after|before|while|so|then|else)\b",
+    r"|one of them)\b",
     re.I,
 )
+_HANGING = re.compile(r"^(?:when|where|which|who|because|after|before|while|so|then|else)\b", re.I)
 
 
 _COURTESY = re.compile(
@@ -56,7 +56,8 @@ _COURTESY = re.compile(
     r"|(?:talk|see|catch|speak)(?: to| with)? (?:you|ya|soon|later)\b|talk soon|good luck\b|keep (?:it"
     r"|going) ?up?\b"
     r"|have a (?:great|good|nice)|you're welcome|no problem|any time|anytime|cheers\b|bye\b|let me know\b"
-    r"|feel free\b|glad (?:to|you)\b|happy to (?:help|hear)\b|great (?:job|work)\b|good (?:job"
+    r"|feel free\b|sorry (?:to hear|about that)\b|glad (?:to|you)\b|happy to (?:help|hear)\b"
+    r"|great (?:job|work)\b|good (?:job"
     r"|for you)\b|well done\b"
     r"|谢谢|不客气|再见|好的[，。]?$|よろしく|ありがとう|감사|고마)",
     re.I,
@@ -71,6 +72,11 @@ def is_question(text: str) -> bool:
 def opens_question(text: str) -> bool:
     """Whether a clause begins as questions do. Of a question's clauses, only such and the last one ask."""
     return bool(_QUESTION_START.match(text))
+
+
+def alone(text: str) -> float:
+    """What is left of a clause's worth without the one before it."""
+    return 0.5 if _PRONOUN.match(text) else 0.8 if _HANGING.match(text) else 1.0
 
 
 def quality(text: str, *, role: str = "", answers: bool = False) -> float:

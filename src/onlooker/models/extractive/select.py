@@ -14,7 +14,6 @@ AGAIN_TODAY, AGAIN_LATER = 0.5, 0.9
 VALUE_AGAIN = 0.03
 _MOST_REPEATS = 4
 HEADING_COST = 8
-_LEANING_ALONE = 0.5
 _SMALLEST_ROOM = 8
 _SAME = 0.85
 
@@ -129,8 +128,8 @@ class Selection:
 
     def _worth(self, clause: Clause) -> float:
         gain = self._coverage.gain(clause) * clause.quality
-        if clause.leans and (clause.place[0], clause.place[1] - 1) not in self._places:
-            gain *= _LEANING_ALONE
+        if clause.alone < 1 and (clause.place[0], clause.place[1] - 1) not in self._places:
+            gain *= clause.alone
         return gain / max(1, self._line_price(clause) - clause.date_cost)
 
     def _line_price(self, clause: Clause) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from onlooker.models.extractive.clause import Clause
-from onlooker.models.extractive.quality import LEANING, RESOLVED, quality
+from onlooker.models.extractive.quality import RESOLVED, alone, quality
 from onlooker.models.extractive.traffic import OUTCOME, TROUBLE
 from onlooker.models.extractive.units import units, value_units
 from onlooker.policy.tokens import estimate
@@ -14,6 +14,7 @@ _WANTED, _UNASKED = 2.2, 1.0  # of one in a tool's answer that people or calls n
 _WORD_OF_RECORD = 0.4
 _CAPTION_WORTH = 0.4
 _CAPTION = "[pic: "
+_MEASURE_ALONE = 0.5
 _MEASURES = frozenset({"number", "time", "date", "money"})
 
 
@@ -24,7 +25,7 @@ def weigh_said(clause: Clause, names: frozenset[str], *, role: str, answers: boo
     clause.date_cost = clause.cost - estimate(said) - 1
     clause.units = units(said, names) | dict.fromkeys(value_units(said), _VALUE)
     clause.quality = quality(clause.text, role=role, answers=answers)
-    clause.leans = clause.place[1] > 0 and bool(LEANING.match(said))
+    clause.alone = alone(said) if clause.place[1] > 0 else 1.0
     if clause.text.startswith(_CAPTION):
         clause.quality = _CAPTION_WORTH
 
@@ -40,4 +41,5 @@ def weigh_record(clause: Clause, wanted: frozenset[str]) -> None:
         clause.units |= {unit: weight * _WORD_OF_RECORD for unit, weight in units(clause.text).items()}
     clause.quality = 1.4 if trouble else 1.1 if OUTCOME.search(clause.text) else 1.0
     # A price or a time says nothing without what stands before it.
-    clause.leans = clause.place[1] > 0 and all(v.kind in _MEASURES for v in find_values(clause.text))
+    if clause.place[1] > 0 and all(value.kind in _MEASURES for value in find_values(clause.text)):
+        clause.alone = _MEASURE_ALONE

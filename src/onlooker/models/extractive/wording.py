@@ -10,7 +10,8 @@ import re
 _PROTECTED = re.compile(r"`[^`]+`|[\"“][^\"”\n]+[\"”]|\S*(?:\d|[/\\@_])(?:\S*[^\s.,;:!?])?")
 
 _OPENING = re.compile(
-    r"""^(?:(?:wow|whoa|hey|hi|hello|oh|ooh|aww?|ah|haha|hah|yeah|yep|yup|yes|sure(?:\ thing)?|no\ problem
+    r"""^(?:(?:wow|whoa|woo(?:hoo)?|phew|oof|yay|yikes|ugh|whew|geez|guess\ what|hey|hi|hello|oh|ooh"
+    r"|aww?|ah|haha|hah|yeah|yep|yup|yes|sure(?:\ thing)?|no\ problem
     |no\ worries|thanks(?:\ so\ much|\ a\ lot|\ a\ bunch|\ again)?|thank\ you(?:\ so\ much|\ very\ much)?
     |cool|nice|awesome|great|amazing|sweet|okay|ok|well|so|anyway|also|plus|and|but|btw|by\ the\ way|for\ sure
     |absolutely|definitely|totally|exactly|congrats|congratulations|good\ morning
@@ -68,7 +69,7 @@ _PLAINER = tuple(
         (r"\bwanna\b", "want to"),
         (r"\bgonna\b", "going to"),
         (r"\b(?:have|has) (?=been\b)", ""),
-        (r"^(?:that|which|because|since|while|though|although) ", ""),
+        (r"^(?:that (?=(?:i|we|he|she|they|my)\b)|which |since |while )", ""),
     )
 )
 _NUMBERING = re.compile(r"^(?:\(?\d{1,2}[.)]|[-*•])\s+")
@@ -127,6 +128,8 @@ _KEEP_COPULA_AFTER = frozenset(
     ]
 )
 # After these a bare article or intensifier carries the meaning ("not just", "such a").
+# "a few" are some, "few" are hardly any.
+_AMOUNTS = frozenset({"few", "lot", "bit", "little", "while", "couple", "ton"})
 _HOLD = frozenset(["not", "n't", "such", "what", "quite", "many", "half"])
 
 
@@ -181,22 +184,29 @@ def _without_small_words(words: list[str], *, asks: bool) -> list[str]:
         if asks and bare in _COPULAS:  # the verb is what makes it a question
             out.append(word)
             continue
-        before = words[i - 1].lower() if i else ""
-        if bare == word.lower() and _is_droppable(bare, before, words[i + 1] if i + 1 < len(words) else ""):
+        before = words[i - 1] if i else ""
+        if bare == word.lower() and _is_droppable(word, before, words[i + 1] if i + 1 < len(words) else ""):
             continue
         out.append(word)
     return out
 
 
-def _is_droppable(word: str, before: str, after: str) -> bool:
+def _is_droppable(said: str, before: str, after: str) -> bool:
+    word = said.lower()
     if word in _ARTICLES:
-        return before not in _HOLD and bool(after)
+        named = before[:1].isupper() or before == "of" or (bool(before) and said[0].isupper())
+        in_title = named and after[:1].isupper()
+        return bool(after) and before.lower() not in _HOLD and after.lower() not in _AMOUNTS and not in_title
     if word in _INTENSIFIERS:
         return (
-            before not in _HOLD and bool(after) and after.lower() not in ("far", "that", "much", "many", "as")
+            before.lower() not in _HOLD
+            and bool(after)
+            and after.lower() not in ("far", "that", "much", "many", "as")
         )
     if word in _COPULAS:
         return (
-            bool(before and after) and before not in _KEEP_COPULA_AFTER and after.lower() not in ("not", "no")
+            bool(before and after)
+            and before.lower() not in _KEEP_COPULA_AFTER
+            and after.lower() not in ("not", "no")
         )
     return False
