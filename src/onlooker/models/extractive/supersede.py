@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from onlooker.models.extractive.clause import Clause
 
-_VALUE = re.compile(r"(?<![A-Za-z])(?:[$€£¥]?\d[\d.,:/]*\d[\w%]*|[$€£¥]?\d[\w%]*)")
+_VALUE = re.compile(r"(?<![A-Za-z0-9_])(?:[$€£¥]?\d[\d.,:/]*\d[\w%]*|[$€£¥]?\d[\w%]*)")
 _WAS = re.compile(r" \(was [^()]*\)")
 _DATE = re.compile(r" ?\(\d{4}[^()]*\)|\b\d{4}-\d\d-\d\d\b")
 # What something is, rather than what somebody did: two runs of 5 and 8 km are two runs.
@@ -18,6 +18,8 @@ _STATE = re.compile(
     r"|目标|阈值|予算|価格|예산|가격",
     re.I,
 )
+# A tool lists many things of one kind under one call; only these say how the one thing asked about stands.
+_STATE_OF_RECORD = re.compile(r"\b(?:status|state|total|balance)\b", re.I)
 _SHORTEST_TEMPLATE = 5
 
 
@@ -27,11 +29,7 @@ def supersede(clauses: Sequence[Clause]) -> list[Clause]:
     gone: set[tuple[int, int]] = set()
     for clause in clauses:
         key = (clause.speaker, _template(clause.text))
-        if (
-            clause.priority == "CRITICAL"
-            or len(key[1]) < _SHORTEST_TEMPLATE
-            or not _STATE.search(clause.text)
-        ):
+        if clause.priority == "CRITICAL" or len(key[1]) < _SHORTEST_TEMPLATE or not _is_state(clause):
             continue
         before = newest.get(key)
         if before is not None and (was := _changed(before.text, clause.text)):
@@ -39,6 +37,12 @@ def supersede(clauses: Sequence[Clause]) -> list[Clause]:
             clause.text = f"{_WAS.sub('', clause.text)} (was {was})"
         newest[key] = clause
     return [clause for clause in clauses if clause.place not in gone]
+
+
+def _is_state(clause: Clause) -> bool:
+    if clause.speaker.endswith(")"):  # a call and what it was about
+        return not clause.speaker.endswith("()") and bool(_STATE_OF_RECORD.search(clause.text))
+    return bool(_STATE.search(clause.text))
 
 
 def _template(text: str) -> str:

@@ -1,0 +1,120 @@
+"""The built-in model condensing notes."""
+
+from __future__ import annotations
+
+from datetime import date
+
+import pytest
+from tests.unit.models.asking import reflect
+
+from onlooker.policy.reading import read
+from onlooker.policy.tokens import estimate
+
+FIRST = (
+    "## 2026-02-16\nAna: moved to Oslo last week (2026-W07); adopted dog called Rex\n"
+    "CRITICAL Ana: allergic to peanuts\n"
+    "Ben: had a nice day; starting pottery class next month (2026-03)\nValues: 88-1431 · /srv/app/fly.toml"
+)
+SECOND = (
+    "## 2026-02-17\nIMPORTANT Ben: decided to sell the boat\n"
+    "Ana: feels good about everything; Rex chewed sofa\n"
+    "CRITICAL deploy failed: missing env DATABASE_URL; fixed by setting it in fly.toml\nValues: v2.3.1"
+)
+
+
+@pytest.mark.req(26, 98)
+@pytest.mark.parametrize("tokens", [10, 60, 90])
+def test_critical_lines_are_kept_word_for_word(tokens: int) -> None:
+    text = reflect(FIRST, SECOND, tokens=tokens)
+    assert "CRITICAL Ana: allergic to peanuts" in text
+    assert "CRITICAL deploy failed: missing env DATABASE_URL; fixed by setting it in fly.toml" in text
+
+
+@pytest.mark.req(22, 26)
+def test_a_reflection_keeps_facts_before_feelings() -> None:
+    text = reflect(FIRST, SECOND, tokens=90)
+    assert estimate(text) <= 90
+    assert "Oslo" in text
+    assert "sell the boat" in text
+    assert "feels good about everything" not in text
+
+
+def test_days_stay_with_their_lines() -> None:
+    lines = {line.text: line.day for line in read(reflect(FIRST, SECOND, tokens=120), format="lines").lines}
+    assert lines["Ana: allergic to peanuts"] == date(2026, 2, 16)
+    assert lines["Ben: decided to sell the boat"] == date(2026, 2, 17)
+
+
+@pytest.mark.req(98)
+def test_the_ledger_is_carried_on() -> None:
+    text = reflect(FIRST, SECOND, tokens=130)
+    assert text.splitlines()[-1].startswith("Values: ")
+    for value in ("88-1431", "/srv/app/fly.toml", "v2.3.1"):
+        assert value in text
+
+
+@pytest.mark.req(26)
+def test_a_note_that_fits_is_left_as_it_is() -> None:
+    text = "## 2026-02-16\nAna: moved to Oslo; adopted dog called Rex\nBen: starting pottery class"
+    assert reflect(text, tokens=200) == text
+
+
+@pytest.mark.req(22)
+def test_prose_is_condensed_to_prose() -> None:
+    prose = "Ana moved to Oslo last week (2026-W07). She adopted a dog called Rex. Ben feels good. " * 3
+    text = reflect(prose, tokens=40, format="prose")
+    assert "##" not in text
+    assert "Oslo" in text
+    assert estimate(text) <= 40
+
+
+def test_lines_of_a_language_model_are_condensed_too() -> None:
+    written = (
+        "## 2026-02-16\n[14:02] IMPORTANT Ana moved to Oslo (2026-02-09)\n"
+        "[14:05] The weather was discussed at length.\n"
+        "[14:09] NOTE Ana's order 88-1431 for €1,240.50 was shipped to Storgata 5, Oslo."
+    )
+    text = reflect(written, tokens=55)
+    assert "[14:02] IMPORTANT Ana moved to Oslo (2026-02-09)" in text
+    assert "88-1431" in text
+
+
+@pytest.mark.req(22)
+@pytest.mark.parametrize(
+    ("before", "after", "merged"),
+    [
+        ("Ana: budget is 42k", "Ana: budget is 45k", "Ana: budget is 45k (was 42k)"),
+        ("Ana: budget is 45k (was 42k)", "Ana: budget is 50k", "Ana: budget is 50k (was 45k)"),
+        ("Alex: P95=1.1s", "Alex: P95=1.3s", "Alex: P95=1.3s (was 1.1s)"),
+        (
+            "get_order(88-1431): total 120",
+            "get_order(88-1431): total 140",
+            "get_order(88-1431): total 140 (was 120)",
+        ),
+    ],
+)
+def test_a_later_statement_wins_and_says_what_it_was(before: str, after: str, merged: str) -> None:
+    assert (
+        reflect(f"## 2026-02-16\n{before}", f"## 2026-02-18\n{after}", tokens=100)
+        == f"## 2026-02-18\n{merged}"
+    )
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("Ana: ran 5 km along river", "Ana: ran 8 km along river"),  # two runs
+        ("Ana: budget is 42k", "Ben: budget is 45k"),  # two people
+        ("Ana: paid rent of flat 42", "Ana: budget is 45k"),
+        ("search(JFK): HAT134, leaves 05:00", "search(JFK): HAT144, leaves 07:00"),
+        ("search(JFK): prices economy 78", "search(JFK): prices economy 66"),  # of two flights
+    ],
+)
+def test_two_things_are_not_taken_for_one(before: str, after: str) -> None:
+    text = reflect(f"## 2026-02-16\n{before}", f"## 2026-02-18\n{after}", tokens=100)
+    assert before in text
+    assert after in text
+
+
+def test_reflecting_nothing_is_empty() -> None:
+    assert reflect("", tokens=50) == ""
