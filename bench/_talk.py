@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from statistics import quantiles
 
 import onlooker
-from onlooker.ports import Reply, Request
+from onlooker.ports import ObserveRequest, Reply, Request
 
 _WORDS = tuple(
     re.findall(
@@ -47,10 +47,16 @@ class QuickModel:
     window = 100_000
 
     async def write(self, request: Request) -> Reply:
-        lines = max(1, request.target_tokens // 30)
-        talk = Talk(len(request.session.key) + lines)
-        text = "\n".join(f"[12:00] NOTE {talk.next().text[:90].rstrip()}." for _ in range(lines))
-        return Reply(f"## 2026-02-16\n{text}")
+        count = max(1, request.target_tokens // 30)
+        kept: list[str] = []
+        if isinstance(request, ObserveRequest):
+            said = [m.text.rsplit(",", 1)[0][:90] for m in request.messages]
+        else:
+            said = [line for n in request.notes for line in n.text.splitlines()[1:]]
+            kept = [line for line in said if "CRITICAL" in line]
+        # Words alone: a value cut in two would be refused as one that nobody said.
+        lines = (re.sub(r"[^a-zA-Z ]+|CRITICAL|IMPORTANT|NOTE", "", line).strip() for line in said[:count])
+        return Reply("\n".join(["## 2026-02-16", *kept, *(f"Ana: {line} today." for line in lines)]))
 
 
 @dataclass(frozen=True)

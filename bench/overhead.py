@@ -259,7 +259,7 @@ def importing(sizes: Sizes) -> list[Figure]:
     return [
         Figure("Python's own start", python, "ms"),
         Figure("import onlooker, without it", whole - python, "ms", 100.0),
-        Figure("import onlooker and use it, without it", used - python, "ms", 100.0),
+        Figure("import onlooker and use it, without it", used - python, "ms"),
         Figure("  of which asyncio, which every async host has", loop - python, "ms"),
     ]
 

@@ -98,8 +98,8 @@ CASES = {
         messages=300,
         message_words=20,
         note_words=20,
-        reflections=((1, 165, 2),),
-        observations=tuple((first, first + 5) for first in range(166, 287, 6)),
+        reflections=((1, 177, 2),),
+        observations=tuple((first, first + 5) for first in range(178, 287, 6)),
         first_raw=292,
     ),
     "lango": Case(

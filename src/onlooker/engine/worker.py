@@ -73,7 +73,8 @@ class Worker:
         """The settings in tokens for the budget that the session's host asks for."""
         known = self.budgets.get(state.progress.sid) or state.progress.budget
         usable = int(self.settings.budget * (1 - self.settings.margin))
-        return limits(self.settings, known or usable)
+        free = self.reflector.model.name == self.builtin.name
+        return limits(self.settings, known or usable, free_reflector=free)
 
     def asked(self, session: SessionId, budget: int) -> None:
         """Remember the budget that a host asks for."""

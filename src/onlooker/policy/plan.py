@@ -65,6 +65,7 @@ def plan(state: State, limits: Limits) -> Step:
     return (
         _activate(state, limits)
         or _observe(state, limits)
+        or _reflect_most(state, limits)
         or _consolidate(state, limits)
         or _reflect(state, limits)
         or _observe_ahead(state, limits)
@@ -213,6 +214,26 @@ def _memory_tokens(state: State, limits: Limits) -> int:
     return sum(n.tokens for n in counted)
 
 
+def _reflect_most(state: State, limits: Limits) -> Reflect | None:
+    """Condense the oldest notes of either kind together, where a large share is to be taken at once."""
+    if not limits.reflect_share or _memory_tokens(state, limits) < limits.reflect_at:
+        return None
+    run = next((run for run in _runs(state, either_kind=True)), ())
+    most = limits.reflect_share * sum(n.tokens for n in state.active)
+    chosen: list[Note] = []
+    tokens = 0
+    for note in run:
+        if len(chosen) >= 2 and tokens >= most:
+            break
+        chosen.append(note)
+        tokens += note.tokens
+    # One alone might never get shorter; of two there is one less each time.
+    if len(chosen) < 2:
+        return None
+    target = max(1, tokens - _excess(state, limits), tokens // 2)
+    return Reflect(tuple(chosen), 1 + max(n.generation for n in chosen), target)
+
+
 def _consolidate(state: State, limits: Limits) -> Reflect | None:
     loose = [n for n in state.reflections if n.id not in state.pins]
     many = len(loose) >= limits.settings.consolidate_at
@@ -262,13 +283,13 @@ def _condensable(state: State) -> tuple[Note, ...]:
     return next((run for run in _runs(state) if not run[0].generation), ())
 
 
-def _runs(state: State) -> Iterator[tuple[Note, ...]]:
+def _runs(state: State, *, either_kind: bool = False) -> Iterator[tuple[Note, ...]]:
     """Notes of one kind with nothing else between them, oldest first, none of them pinned.
 
     Only such may become one note: it stands for all messages from its first to its last, and no
     message is covered twice.
     """
-    for (pinned, _), run in groupby(state.active, key=lambda n: (n.id in state.pins, n.kind)):
+    for (pinned, _), run in groupby(state.active, key=lambda n: (n.id in state.pins, either_kind or n.kind)):
         if not pinned:
             yield tuple(run)
 

@@ -32,16 +32,16 @@ class Settings:
     # When messages become notes. `observe_at` is how much may stand raw before notes replace it;
     # `keep_recent` stays raw after that. Notes are written ahead (`precompute`) as soon as one
     # chunk lies before `keep_recent`, so that crossing `observe_at` waits for no model.
-    observe_at: Size = 0.24
-    keep_recent: Size = 0.07
+    observe_at: Size = 0.22
+    keep_recent: Size = 0.05
     chunk_tokens: Size = 0.15
     chunk_messages: int = 0  # 0: any number
     precompute: bool = True
-    precompute_at: Size = 0.22
+    precompute_at: Size = 0.20
     overlap: Size = 0  # noted messages that still stand raw
 
     # What the prompt may hold. 0 is no limit for the counts.
-    memory_limit: Size = 0.74
+    memory_limit: Size = 0.77
     message_limit: Size = 0.90
     cross_session_limit: Size = 0.10
     max_reflections: int = 0
@@ -49,9 +49,13 @@ class Settings:
 
     # When notes are condensed: late, shallow and rarely, since unused room is lost memory and each
     # rewrite of the prefix costs the provider's cache.
-    reflect_at: Size = 0.72
+    reflect_at: Size = 0.75
     reflect_counts: Literal["memory", "observations"] = "memory"
     reflect_to: float = 0.92  # of reflect_at; 0: condense every observation
+    # How much of the memory is condensed at once, oldest first. 0: twice what must go, which is cheap;
+    # the built-in reflector costs nothing and takes all of it, since the more it sees at once, the
+    # better it chooses.
+    reflect_share: float = 0.0
     consolidate_at: int = 5
     note_ratio: float = 0.33  # what a note should be of its source
 
@@ -147,6 +151,7 @@ _RANGES: dict[str, tuple[float, float]] = {
     "max_observations": (0, 100_000),
     "reflect_at": (0.01, MOST_TOKENS),
     "reflect_to": (0, 0.95),
+    "reflect_share": (0, 1),
     "consolidate_at": (2, 1000),
     "note_ratio": (0.05, 0.9),
     "block_after": (0, MOST_TOKENS),
@@ -172,6 +177,8 @@ _WHOLE = {f.name for f in fields(Settings) if f.type == "int"}
 _SWITCHES = {f.name for f in fields(Settings) if f.type == "bool"}
 KEYS = tuple(f.name for f in fields(Settings))
 SMALLEST_BUDGET = 256
+# What a reflector that costs nothing takes of the memory at once.
+FREE_SHARE = 1.0
 # What the headings of the memory section cost: notes must be condensed before they no longer fit
 # beside them.
 SECTION_TOKENS = 60
@@ -273,10 +280,11 @@ class Limits:
     memory_limit: int
     message_limit: int
     reflect_at: int
+    reflect_share: float
     block_after: int
 
 
-def limits(settings: Settings, budget: int) -> Limits:
+def limits(settings: Settings, budget: int, *, free_reflector: bool = False) -> Limits:
     """The settings in tokens where `budget` tokens are there for memory and messages.
 
     Absolute sizes that the budget cannot hold shrink with it, so that a small budget given to a
@@ -291,6 +299,7 @@ def limits(settings: Settings, budget: int) -> Limits:
         return min(size, most)
 
     whole = budget or MOST_TOKENS
+    gentle = settings.reflect_to > 0  # else every observation is condensed, and nothing else
     message_limit = tokens(settings.message_limit, whole)
     observe_at = max(1, min(tokens(settings.observe_at, whole // 4), message_limit))
     keep_recent = min(tokens(settings.keep_recent), observe_at - 1)
@@ -307,5 +316,6 @@ def limits(settings: Settings, budget: int) -> Limits:
         memory_limit=memory_limit,
         message_limit=message_limit,
         reflect_at=max(1, min(tokens(settings.reflect_at), memory_limit - SECTION_TOKENS)),
+        reflect_share=settings.reflect_share or (FREE_SHARE if gentle and free_reflector else 0.0),
         block_after=tokens(settings.block_after),
     )
