@@ -141,6 +141,12 @@ class Core:
         if self.settings.enabled and due is not None and due <= self.clock.now():
             self.buffer.wake(session)
 
+    def wake_unless_put_off(self, state: State) -> None:
+        """Tell the buffer that something may be due, but for a model that is given time to recover."""
+        due = state.progress.due_at
+        if due is None or due <= self.clock.now():
+            self.buffer.wake(state.progress.session)
+
     def emit(self, event: Event) -> None:
         for listener in self.listeners:
             try:

@@ -135,9 +135,12 @@ class Session:
         if relative_time:
             today = relative_days(state.active, core.clock.now().astimezone(self.tz))
             frame = replace(frame, end="\n".join(t for t in (today, frame.end) if t))
-        core.worker.asked(self.id, core.counting.room(frame, core.settings))
+        new_budget = core.worker.asked(self.id, core.counting.room(frame, core.settings))
         state = await self._wait_if_far_behind(state)
         state = await self._make_room(state, frame)
+        if new_budget and not isinstance(plan(state, core.worker.bounds(state)), Idle):
+            # Recording wakes the buffer when something is due; a new budget may make it due as well.
+            core.wake_unless_put_off(state)
         context = assemble(state, frame, core.settings, core.counting, runtime, core.section)
         core.emit(ContextBuilt(self.id, context.stats))
         return context
@@ -156,6 +159,8 @@ class Session:
                 step = make_room(state, layout.bounds, layout.room)
                 if step is None:
                     break
+                # The rest of what is due, such as condensing, is for the background.
+                core.wake_unless_put_off(state)
                 try:
                     state = await core.worker.do(state, step, fence=None, on_the_spot=True)
                 except ConflictError:
@@ -163,8 +168,6 @@ class Session:
                     state = await core.store.load(self.id) or state
         except OnlookerError as error:
             log.warning("%s: could not make room: %s", self.key, error)
-        if not isinstance(plan(state, core.worker.bounds(state)), Idle):
-            core.buffer.wake(self.id)
         return state
 
     async def _wait_if_far_behind(self, state: State) -> State:

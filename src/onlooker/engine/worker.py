@@ -76,12 +76,13 @@ class Worker:
         free = self.reflector.model.name == self.builtin.name
         return limits(self.settings, known or usable, free_reflector=free)
 
-    def asked(self, session: SessionId, budget: int) -> None:
-        """Remember the budget that a host asks for."""
-        self.budgets.pop(session.sid, None)
+    def asked(self, session: SessionId, budget: int) -> bool:
+        """Remember the budget that a host asks for; True where it is another than before."""
+        before = self.budgets.pop(session.sid, None)
         self.budgets[session.sid] = budget
         if len(self.budgets) > MOST_BUDGETS:
             del self.budgets[next(iter(self.budgets))]
+        return before != budget
 
     async def advance(self, session: SessionId) -> bool:
         """Take every note that is due; False when another worker has the session, or a model failed.

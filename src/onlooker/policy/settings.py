@@ -8,6 +8,7 @@ a share when it is a fraction (0.25) and a number of tokens when it is whole (80
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
+from functools import lru_cache
 from typing import Literal
 
 from onlooker.domain.errors import SettingsError
@@ -284,6 +285,7 @@ class Limits:
     block_after: int
 
 
+@lru_cache(maxsize=256)
 def limits(settings: Settings, budget: int, *, free_reflector: bool = False) -> Limits:
     """The settings in tokens where `budget` tokens are there for memory and messages.
 

@@ -11,6 +11,7 @@ import json
 import sqlite3
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import Any
 
 from onlooker.domain.messages import Message, SessionId, ToolCall
@@ -104,8 +105,25 @@ def _extra(message: Message) -> str | None:
     return pack(json.dumps([calls, message.answers, message.attachments], ensure_ascii=False))
 
 
-def to_message(row: sqlite3.Row | tuple[Any, ...]) -> Message:
+# Most messages of a tail were read the turn before. Long ones are read anew, for the space they take.
+KEPT_MESSAGES = 1024
+KEPT_LENGTH = 2_000
+
+
+def to_message(row: tuple[Any, ...]) -> Message:
     """From (seq, id, role, tokens, at, name, extra, text, …)."""
+    extra, text = row[6], row[7]
+    if len(text) > KEPT_LENGTH or (extra is not None and len(extra) > KEPT_LENGTH):
+        return _to_message(row)
+    return _kept_message(row)
+
+
+@lru_cache(maxsize=KEPT_MESSAGES)
+def _kept_message(row: tuple[Any, ...]) -> Message:
+    return _to_message(row)
+
+
+def _to_message(row: tuple[Any, ...]) -> Message:
     seq, ident, role, tokens, at, name, extra, text, *_ = row
     calls: tuple[ToolCall, ...] = ()
     answers, attachments = "", ()
