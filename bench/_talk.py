@@ -47,16 +47,15 @@ class QuickModel:
     window = 100_000
 
     async def write(self, request: Request) -> Reply:
-        count = max(1, request.target_tokens // 30)
-        kept: list[str] = []
+        count = max(1, request.target_tokens // 20)
         if isinstance(request, ObserveRequest):
-            said = [m.text.rsplit(",", 1)[0][:90] for m in request.messages]
+            # Words alone: a value cut in two would be refused as one that nobody said.
+            words = (re.findall(r"[a-zA-Z]+", m.text) for m in request.messages)
+            lines = [f"Ana: {' '.join(w[:6])}, and {' '.join(w[-4:])}." for w in words]
         else:
-            said = [line for n in request.notes for line in n.text.splitlines()[1:]]
-            kept = [line for line in said if "CRITICAL" in line]
-        # Words alone: a value cut in two would be refused as one that nobody said.
-        lines = (re.sub(r"[^a-zA-Z ]+|CRITICAL|IMPORTANT|NOTE", "", line).strip() for line in said[:count])
-        return Reply("\n".join(["## 2026-02-16", *kept, *(f"Ana: {line} today." for line in lines)]))
+            lines = [line for n in request.notes for line in n.text.splitlines() if line.startswith("Ana:")]
+            lines = lines[::2]
+        return Reply("\n".join(["## 2026-02-16", *lines[:count]]))
 
 
 @dataclass(frozen=True)
