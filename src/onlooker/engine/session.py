@@ -17,7 +17,7 @@ from onlooker.domain.notes import Note, NoteKind, NoteStatus, Progress, State
 from onlooker.engine.core import Core
 from onlooker.engine.histories import Item, read, with_originals
 from onlooker.engine.recording import Recorder
-from onlooker.policy.assemble import assemble, lay_out, untouched
+from onlooker.policy.assemble import Layout, assemble, lay_out, untouched
 from onlooker.policy.context import Context
 from onlooker.policy.frame import Frame
 from onlooker.policy.plan import Idle, make_room, must_wait, plan
@@ -137,15 +137,15 @@ class Session:
             frame = replace(frame, end="\n".join(t for t in (today, frame.end) if t))
         new_budget = core.worker.asked(self.id, core.counting.room(frame, core.settings))
         state = await self._wait_if_far_behind(state)
-        state = await self._make_room(state, frame)
+        state, layout = await self._make_room(state, frame)
         if new_budget and not isinstance(plan(state, core.worker.bounds(state)), Idle):
             # Recording wakes the buffer when something is due; a new budget may make it due as well.
             core.wake_unless_put_off(state)
-        context = assemble(state, frame, core.settings, core.counting, runtime, core.section)
+        context = assemble(state, frame, core.settings, core.counting, runtime, layout)
         core.emit(ContextBuilt(self.id, context.stats))
         return context
 
-    async def _make_room(self, state: State, frame: Frame) -> State:
+    async def _make_room(self, state: State, frame: Frame) -> tuple[State, Layout]:
         """Note on the spot what would otherwise be cut off unseen.
 
         Should even that fail, or take too long because a host hands over a long past at once, the
@@ -153,9 +153,9 @@ class Session:
         """
         core = self.core
         enough = time.monotonic() + ON_THE_SPOT_SECONDS
+        layout = lay_out(state, frame, core.settings, core.counting, core.section)
         try:
             while time.monotonic() < enough:
-                layout = lay_out(state, frame, core.settings, core.counting, core.section)
                 step = make_room(state, layout.bounds, layout.room)
                 if step is None:
                     break
@@ -166,9 +166,10 @@ class Session:
                 except ConflictError:
                     log.debug("%s: noted elsewhere meanwhile", self.key)
                     state = await core.store.load(self.id) or state
+                layout = lay_out(state, frame, core.settings, core.counting, core.section)
         except OnlookerError as error:
             log.warning("%s: could not make room: %s", self.key, error)
-        return state
+        return state, layout
 
     async def _wait_if_far_behind(self, state: State) -> State:
         """The one wait, for those who ask for it (`block_after`), and with a deadline."""

@@ -116,12 +116,12 @@ def assemble(
     settings: Settings,
     counting: Counting,
     runtime: RuntimeContext | None,
-    section: Section = memory_section,
+    layout: Layout | None = None,
 ) -> Context:
-    """The context for this state. Calls nothing and waits for nothing."""
+    """The context for this state, laid out already or not. Calls nothing and waits for nothing."""
     if not settings.enabled:
         return untouched(frame, state.messages, counting, runtime)
-    layout = lay_out(state, frame, settings, counting, section)
+    layout = layout or lay_out(state, frame, settings, counting)
     memory = layout.memory
     left_out_preface = len(frame.preface) - len(layout.preface)
     frame = replace(frame, preface=layout.preface)

@@ -7,8 +7,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 
+from onlooker.domain.notes import NoteFormat
 from onlooker.models.extractive.clause import Clause
-from onlooker.policy.reading import Line, NoteFormat, read
+from onlooker.policy.reading import Line, read
 from onlooker.policy.text import sentences
 from onlooker.policy.tokens import estimate
 

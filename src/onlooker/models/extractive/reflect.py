@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from onlooker.domain.notes import Note
+from onlooker.domain.notes import Note, NoteFormat
 from onlooker.models.extractive.page import Page, read_notes
 from onlooker.models.extractive.supersede import supersede
 from onlooker.models.extractive.units import names_of, value_units
 from onlooker.models.extractive.weighing import weigh_record, weigh_said
-from onlooker.policy.reading import NoteFormat
 
 _ROLES = ("user", "assistant", "system")
 _IMPORTANT_WORTH = 2.0

@@ -1,6 +1,5 @@
 """Reading what a model answered, and judging whether it may become a note."""
 
-from onlooker.domain.notes import NoteFormat
 from onlooker.policy.reading.judging import SMALL_NOTE, Accepted, Reason, Refused, Verdict, judge
 from onlooker.policy.reading.notetext import Line, NoteText, critical_lines, read
 from onlooker.policy.reading.stamps import Priority
@@ -9,7 +8,6 @@ __all__ = [
     "SMALL_NOTE",
     "Accepted",
     "Line",
-    "NoteFormat",
     "NoteText",
     "Priority",
     "Reason",
