@@ -553,3 +553,36 @@ async def test_memory_that_a_host_hands_back_is_not_taken_for_its_own_prompt() -
     assert again.system == first.system
     assert third.system == first.system
     assert not any("Conversation Memory" in m.text for m in said)
+
+
+@pytest.mark.req(41, 99)
+async def test_superseded_notes_are_kept_for_provenance_until_retention_purges_them(tmp_path: Path) -> None:
+    clock = FrozenClock(datetime(2026, 2, 16, 9, 0, tzinfo=UTC))
+    async with opened(tmp_path / "a.db", ScriptedModel(), clock=clock) as memory:
+        session = memory.session("a")
+        await talk_long(memory, session)
+        # Live reflections lead back through what they superseded, so that stays in any case.
+        assert await session.notes(statuses=("superseded",))
+        history = [{"role": m.role, "content": m.text} for m in await session.messages()]
+        await session.prepare([*history[:200], {"role": "user", "content": "Back to an earlier point."}])
+        retired = await session.notes(statuses=("retired",))
+        assert retired
+    clock.advance(timedelta(days=10).total_seconds())
+    settings = replace(SMALL, retention_days=5)
+    async with opened(tmp_path / "a.db", ScriptedModel(), settings, clock) as memory:
+        session = memory.session("a")
+        assert await session.notes(statuses=("retired",)) == []
+        for note in await session.notes():
+            assert await session.recall(note.id)
+
+
+async def test_a_host_that_goes_back_to_an_early_point_of_a_long_conversation_is_recognised() -> None:
+    history = [{"role": "user", "content": f"message number {i} of many"} for i in range(600)]
+    early = [*history[:20], {"role": "user", "content": "Let us take another way from here."}]
+    async with opened() as memory:
+        session = memory.session("a")
+        await session.prepare(history)
+        context = await session.prepare(early)
+        said = [m.text for m in await session.messages()]
+    assert said == [m["content"] for m in early]
+    assert "number 300 " not in context.text()

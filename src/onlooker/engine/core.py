@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from datetime import tzinfo
+from datetime import timedelta, tzinfo
 
 from onlooker.domain.errors import ClosedError
 from onlooker.domain.events import Event
@@ -95,6 +95,8 @@ class Core:
                 return
             await self.store.open()
             self._calibration = Calibration.from_json(await self.store.get_value(_CALIBRATION) or "{}")
+            if self.settings.retention_days:
+                await self.prune(timedelta(days=self.settings.retention_days))
             if self.settings.enabled:
                 await self.buffer.start()
             self._open, self._closed = True, False
@@ -105,6 +107,10 @@ class Core:
             if was_open:
                 await self.buffer.stop(self.settings.stop_deadline)
                 await self.store.close()
+
+    async def prune(self, age: timedelta) -> int:
+        """Purge superseded notes, and what hosts took back, of at least that age."""
+        return await self.store.prune(before=self.clock.now() - age)
 
     # -- shared
 

@@ -152,11 +152,14 @@ class Memory:
         return self._core.buffer.pending
 
     async def prune(self, *, older_than: timedelta | None = None) -> int:
-        """Purge what retention no longer keeps: superseded notes, and what hosts took back."""
+        """Purge what retention no longer keeps: superseded notes, and what hosts took back.
+
+        With `retention_days` set this happens at each opening as well; return how many rows went.
+        """
         await self._core.ready()
         days = self.settings.retention_days
         age = older_than if older_than is not None else timedelta(days=days) if days else None
-        return await self.store.prune(before=self._core.clock.now() - age) if age is not None else 0
+        return await self._core.prune(age) if age is not None else 0
 
     async def usage(self) -> Sequence[Usage]:
         """What model calls cost so far."""

@@ -13,7 +13,7 @@ from onlooker.domain.notes import Progress, Realignment
 from onlooker.engine.core import Core
 from onlooker.engine.histories import Item, Unread, read
 from onlooker.engine.worker import note_id
-from onlooker.policy.align import align
+from onlooker.policy.align import CERTAIN_RUN, Alignment, align
 from onlooker.policy.plan import due_tokens
 from onlooker.policy.settings import limits
 
@@ -95,9 +95,7 @@ class Recorder:
         if state is None:
             raise ConflictError("the session was deleted meanwhile")
         progress = state.progress
-        newest = len(unread.messages) + ALIGN_SLACK
-        recorded = await self.core.store.digests(self.session, newest=newest)
-        found = align(unread.messages, recorded, whole=len(recorded) < newest)
+        found = await self._aligned(unread)
         opening = Opening(unread.lead, unread.messages[: found.preface])
         if not found.follow and not found.retires:
             return opening, progress.chain
@@ -112,6 +110,17 @@ class Recorder:
             self.core.emit(Recorded(self.session, done.messages))
         self.core.wake(self.session, done)
         return opening, done.progress.chain
+
+    async def _aligned(self, unread: Unread) -> Alignment:
+        """Compare with the end of the record first, where a host that trims its past goes on; with
+        all of it where that tells nothing, as when a host went back to an early point."""
+        newest = len(unread.messages) + ALIGN_SLACK
+        recorded = await self.core.store.digests(self.session, newest=newest)
+        whole = len(recorded) < newest
+        found = align(unread.messages, recorded, whole=whole)
+        if whole or found.matched - found.preface >= CERTAIN_RUN:
+            return found
+        return align(unread.messages, await self.core.store.digests(self.session))
 
     async def _append(self, messages: Sequence[Message]) -> tuple[Progress, tuple[Message, ...]]:
         appended = await self.core.store.append(

@@ -77,7 +77,7 @@ class Settings:
     retry_seconds: float = 2.0
     retry_limit_seconds: float = 300.0
     stop_deadline: float = 10.0
-    retention_days: int = 0  # superseded notes older than this are purged; 0: never
+    retention_days: int = 0  # superseded notes older than this are purged at opening; 0: never
 
 
 DEFAULT = Settings()
