@@ -26,8 +26,8 @@ class Mutation:
 MUTATIONS = {
     "a refused reply is taken": Mutation(
         "engine/writing.py",
-        "        if isinstance(verdict, reading.Refused):\n            raise",
-        '        if isinstance(verdict, reading.Refused):\n            return ""\n            raise',
+        "        if isinstance(verdict, judging.Refused):\n            raise",
+        '        if isinstance(verdict, judging.Refused):\n            return ""\n            raise',
     ),
     "the tail starts one message late": Mutation(
         "policy/plan.py",
