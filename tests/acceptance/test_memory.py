@@ -586,3 +586,13 @@ async def test_a_host_that_goes_back_to_an_early_point_of_a_long_conversation_is
         said = [m.text for m in await session.messages()]
     assert said == [m["content"] for m in early]
     assert "number 300 " not in context.text()
+
+
+async def test_what_is_not_a_message_is_named_by_its_place_and_nothing_is_recorded() -> None:
+    history: list[Any] = [{"role": "user", "content": "hello"}]
+    async with opened() as memory:
+        session = memory.session("a")
+        await session.prepare(history)
+        with pytest.raises(onlooker.MessageError, match=r"messages\[1\]"):
+            await session.prepare([*history, {"content": "nobody said this"}])
+        assert [m.text for m in await session.messages()] == ["hello"]

@@ -24,10 +24,10 @@ from onlooker.cli.screen import Screen
 from onlooker.cli.surface import WRONG_USE, Stop
 from onlooker.domain.events import Event, Noted, Reflected
 from onlooker.domain.notes import Progress, State
-from onlooker.engine.histories import read
 from onlooker.engine.memory import Memory
 from onlooker.engine.session import Session
 from onlooker.policy.context import Context
+from onlooker.policy.intake import intake_all
 from onlooker.wiring import SystemClock, open_memory
 
 SESSION = "demo"
@@ -85,7 +85,7 @@ def _database(keep: Path | None) -> Generator[Path]:
 
 async def _run(screen: Screen, path: Path, budget: int) -> Result:
     started = time.perf_counter()
-    messages = read(bundled.conversation(), at=SystemClock().now(), tz=UTC)
+    messages = intake_all(bundled.conversation(), at=SystemClock().now(), tz=UTC)
     clock = ReplayClock(messages)
     async with open_memory(path, budget=budget, clock=clock) as memory:
         session = memory.session(SESSION, owner=OWNER)

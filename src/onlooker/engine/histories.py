@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import copy
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, tzinfo
 from typing import Any
 
 from onlooker.domain.messages import EMPTY_CHAIN, Message, extend_chain
 from onlooker.domain.notes import Progress
-from onlooker.policy.intake import intake
+from onlooker.policy.intake import intake, intake_all
 
 Item = Message | Mapping[str, Any]
 
@@ -64,10 +64,11 @@ class Histories:
         """The history's messages that the last one did not have."""
         seen = self._seen.get(sid)
         if seen and list(items[: len(seen.items)]) == seen.items:
-            new = read(items[len(seen.items) :], at=at, tz=tz)
+            known = len(seen.items)
+            new = intake_all(list(items[known:]), at=at, tz=tz, first=known)
             return Unread(seen.lead, seen.preface, new, seen.chain)
         self.drop(sid)
-        messages = read(items, at=at, tz=tz)
+        messages = intake_all(list(items), at=at, tz=tz)
         lead = 0
         while lead < len(messages) and messages[lead].role == "system":
             lead += 1
@@ -96,11 +97,6 @@ class Histories:
         seen = self._seen.pop(sid, None)
         if seen:
             self._count -= len(seen.items)
-
-
-def read(items: Iterable[Item], *, at: datetime, tz: tzinfo) -> tuple[Message, ...]:
-    """A host's items as messages."""
-    return tuple(m for item in items for m in intake(item, at=at, tz=tz))
 
 
 # What a host may tell us of a message and a provider's API does not know.

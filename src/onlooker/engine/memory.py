@@ -20,13 +20,14 @@ from onlooker.domain.events import Event
 from onlooker.domain.messages import DEFAULT_OWNER, Message, SessionId
 from onlooker.domain.notes import Progress, SessionSummary, Usage
 from onlooker.engine.core import Core
-from onlooker.engine.histories import Item, read
+from onlooker.engine.histories import Item
 from onlooker.engine.recording import Recorder
 from onlooker.engine.session import Session
 from onlooker.engine.worker import Composer
 from onlooker.policy.assemble import untouched
 from onlooker.policy.context import Context
 from onlooker.policy.frame import Frame
+from onlooker.policy.intake import intake_all
 from onlooker.policy.settings import Settings
 from onlooker.ports import Clock, Model, Store
 
@@ -122,7 +123,7 @@ class Memory:
         skipped and the history comes back as it is."""
         session = self.current()
         if session is None:
-            messages = read(history, at=self._core.clock.now(), tz=self._core.tz)
+            messages = intake_all(list(history), at=self._core.clock.now(), tz=self._core.tz)
             return untouched(Frame(system=system), messages, self._core.counting)
         return await session.prepare(history, system=system, budget=budget)
 

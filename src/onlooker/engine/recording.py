@@ -11,9 +11,10 @@ from onlooker.domain.events import Realigned, Recorded
 from onlooker.domain.messages import EMPTY_CHAIN, GIVEN_ID_PREFIX, Message, SessionId
 from onlooker.domain.notes import Progress, Realignment
 from onlooker.engine.core import Core
-from onlooker.engine.histories import Item, Unread, read
+from onlooker.engine.histories import Item, Unread
 from onlooker.engine.worker import note_id
 from onlooker.policy.align import CERTAIN_RUN, Alignment, align
+from onlooker.policy.intake import intake_all
 from onlooker.policy.plan import due_tokens
 from onlooker.policy.settings import limits
 
@@ -43,7 +44,7 @@ class Recorder:
 
     async def record(self, items: Sequence[Item]) -> tuple[Message, ...]:
         """Record these; return the ones that were new."""
-        said = read(items, at=self.core.clock.now(), tz=self.tz)
+        said = intake_all(items, at=self.core.clock.now(), tz=self.tz)
         _, messages = await self._append(said)
         return messages
 

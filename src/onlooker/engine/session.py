@@ -15,11 +15,12 @@ from onlooker.domain.events import ContextBuilt
 from onlooker.domain.messages import Message, SessionId
 from onlooker.domain.notes import Note, NoteKind, NoteStatus, Progress, State
 from onlooker.engine.core import Core
-from onlooker.engine.histories import Item, read, with_originals
+from onlooker.engine.histories import Item, with_originals
 from onlooker.engine.recording import Recorder
 from onlooker.policy.assemble import Layout, assemble, lay_out, untouched
 from onlooker.policy.context import Context
 from onlooker.policy.frame import Frame
+from onlooker.policy.intake import intake_all
 from onlooker.policy.plan import Idle, make_room, must_wait, plan
 from onlooker.policy.when import relative_days
 
@@ -80,7 +81,7 @@ class Session:
         prompt; anything else before what is recorded (a summary of the host's own) is passed on.
         """
         if not self.core.settings.enabled:
-            messages = read(history, at=self.core.clock.now(), tz=self.tz)
+            messages = intake_all(list(history), at=self.core.clock.now(), tz=self.tz)
             frame = Frame(system, knowledge or {}, end=end)
             return untouched(frame, messages, self.core.counting)
         await self.core.ready()

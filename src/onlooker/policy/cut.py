@@ -33,16 +33,6 @@ def tokens_of(messages: Sequence[Message]) -> int:
     return sum(m.tokens for m in messages)
 
 
-def safe_cut(messages: Sequence[Message], at: int) -> int:
-    """Move the cut back until no tool result is parted from its call."""
-    start = 0
-    for group in groups(messages):
-        if start + len(group) > at:
-            return start
-        start += len(group)
-    return start
-
-
 def oldest_chunk(
     messages: Sequence[Message], *, keep: int, most_tokens: int = 0, most_messages: int = 0
 ) -> tuple[Message, ...]:

@@ -94,12 +94,12 @@ def intake(item: object, *, at: datetime, tz: tzinfo) -> tuple[Message, ...]:
     return _user(first, source) if role == "user" else (_READERS[role](first, source),)
 
 
-def intake_all(items: object, *, at: datetime, tz: tzinfo) -> tuple[Message, ...]:
-    """The messages of a history; an error says at which position it is."""
+def intake_all(items: object, *, at: datetime, tz: tzinfo, first: int = 0) -> tuple[Message, ...]:
+    """The messages of a history, or of its part from `first` on; an error says at which position it is."""
     if not isinstance(items, list | tuple):
         raise wrong("messages", items, f"a list, each {_ALLOWED}")
     messages: list[Message] = []
-    for i, item in enumerate(cast("Sequence[object]", items)):
+    for i, item in enumerate(cast("Sequence[object]", items), first):
         try:
             messages.extend(intake(item, at=at, tz=tz))
         except MessageError as error:

@@ -248,10 +248,6 @@ class Calibration:
         moved = abs(average / self.ratio - 1) > self.STEP
         return Calibration(average if moved else self.ratio, self.samples + 1, average)
 
-    def scale(self, tokens: int) -> int:
-        """A count of ours as the provider would count it, rounded up."""
-        return math.ceil(tokens * self.ratio)
-
     def to_json(self) -> str:
         return json.dumps({"ratio": self.ratio, "samples": self.samples, "average": self.average})
 

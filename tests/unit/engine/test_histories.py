@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 from onlooker.domain.errors import MessageError
 from onlooker.domain.messages import EMPTY_CHAIN, Message, SessionId, extend_chain
 from onlooker.domain.notes import Progress
-from onlooker.engine.histories import Histories, Item, Unread, read, with_originals
+from onlooker.engine.histories import Histories, Item, Unread, with_originals
+from onlooker.policy.intake import intake_all
 
 NOW = datetime(2026, 2, 16, tzinfo=UTC)
 SID = "one"
@@ -45,7 +46,7 @@ def recorded(messages: Sequence[Message]) -> Progress:
 
 
 def keep(histories: Histories, items: Sequence[Item], sid: str = SID) -> None:
-    histories.keep(sid, items, (), (), chain(read(items, at=NOW, tz=UTC)))
+    histories.keep(sid, items, (), (), chain(intake_all(items, at=NOW, tz=UTC)))
 
 
 # ------------------------------------------------------------------------------------ what is new
@@ -62,7 +63,7 @@ def test_of_the_next_one_only_what_is_new_is_read() -> None:
     keep(histories, said("a", "b"))
     unread = look(histories, said("a", "b", "c"))
     assert texts(unread) == ["c"]
-    assert unread.after(recorded(read(said("a", "b"), at=NOW, tz=UTC))) == unread.messages
+    assert unread.after(recorded(intake_all(said("a", "b"), at=NOW, tz=UTC))) == unread.messages
 
 
 def test_only_what_is_new_has_to_be_a_message() -> None:
@@ -113,7 +114,7 @@ def test_what_stands_before_the_record_is_remembered() -> None:
 
 
 def test_a_history_that_goes_on_is_recognised_by_its_chain() -> None:
-    messages = read(said("a", "b", "c"), at=NOW, tz=UTC)
+    messages = intake_all(said("a", "b", "c"), at=NOW, tz=UTC)
     unread = Unread((), (), messages, EMPTY_CHAIN)
     assert unread.after(None) == messages
     assert unread.after(recorded(messages[:2])) == messages[2:]
@@ -121,10 +122,10 @@ def test_a_history_that_goes_on_is_recognised_by_its_chain() -> None:
 
 
 def test_a_history_that_does_not_go_on_is_not() -> None:
-    messages = read(said("a", "b", "c"), at=NOW, tz=UTC)
+    messages = intake_all(said("a", "b", "c"), at=NOW, tz=UTC)
     unread = Unread((), (), messages, EMPTY_CHAIN)
-    assert unread.after(recorded(read(said("a", "x"), at=NOW, tz=UTC))) is None
-    assert unread.after(recorded(read(said("a", "b", "c", "d"), at=NOW, tz=UTC))) is None
+    assert unread.after(recorded(intake_all(said("a", "x"), at=NOW, tz=UTC))) is None
+    assert unread.after(recorded(intake_all(said("a", "b", "c", "d"), at=NOW, tz=UTC))) is None
 
 
 # ------------------------------------------------------------------------------------ what is kept
@@ -172,7 +173,7 @@ def test_reading_what_is_new_is_the_same_as_reading_everything(turns: list[tuple
     for sid, items in turns:
         goes_on = [*before.get(sid, []), *items] if len(items) % 2 else items
         unread = look(histories, goes_on, sid)
-        whole = read(goes_on, at=NOW, tz=UTC)
+        whole = intake_all(goes_on, at=NOW, tz=UTC)
         assert reduce(extend_chain, (m.digest for m in unread.messages), unread.chain) == chain(whole)
         keep(histories, goes_on, sid)
         before[sid] = copy.deepcopy(goes_on)
@@ -193,7 +194,9 @@ def test_a_long_history_that_goes_on_costs_little() -> None:
 
 def test_the_tail_goes_out_in_the_hosts_own_form() -> None:
     history: list[Item] = [*said("a", "b"), {"role": "user", "content": "c", "extra": [1]}]
-    stored = tuple(replace(m, original=None, seq=i) for i, m in enumerate(read(history, at=NOW, tz=UTC), 1))
+    stored = tuple(
+        replace(m, original=None, seq=i) for i, m in enumerate(intake_all(history, at=NOW, tz=UTC), 1)
+    )
     tail = with_originals(stored[1:], history, at=NOW, tz=UTC)
     assert [m.original for m in tail] == history[1:]
     assert [m.seq for m in tail] == [2, 3]
@@ -214,5 +217,5 @@ def test_an_item_that_holds_several_messages_is_given_to_each_of_them() -> None:
             {"type": "tool_result", "tool_use_id": "b", "content": "2"},
         ],
     }
-    stored = tuple(replace(m, original=None) for m in read([results], at=NOW, tz=UTC))
+    stored = tuple(replace(m, original=None) for m in intake_all([results], at=NOW, tz=UTC))
     assert [m.original for m in with_originals(stored, [results], at=NOW, tz=UTC)] == [results, results]

