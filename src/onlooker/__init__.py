@@ -15,6 +15,7 @@ if TYPE_CHECKING:
         SettingsError,
         StoreError,
     )
+    from onlooker.domain.extractions import Extraction
     from onlooker.domain.messages import Message, SessionId, ToolCall
     from onlooker.domain.notes import Note
     from onlooker.engine.memory import Memory
@@ -32,6 +33,7 @@ __all__ = [
     "ClosedError",
     "ConflictError",
     "Context",
+    "Extraction",
     "Memory",
     "Message",
     "MessageError",
@@ -61,6 +63,7 @@ __all__ = [
 _HOMES = {
     "onlooker.domain.context": ("RuntimeContext", "Stats", "use_session"),
     "onlooker.domain.errors": tuple(name for name in __all__ if name.endswith("Error")),
+    "onlooker.domain.extractions": ("Extraction",),
     "onlooker.domain.messages": ("Message", "SessionId", "ToolCall"),
     "onlooker.domain.notes": ("Note",),
     "onlooker.engine.memory": ("Memory",),

@@ -16,6 +16,7 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from onlooker.domain.events import Event
+from onlooker.domain.extractions import Extraction, Extractor
 from onlooker.domain.messages import DEFAULT_OWNER, Message, SessionId
 from onlooker.domain.notes import Note, NoteKind, NoteStatus, SessionSummary, State, Usage
 from onlooker.engine import memory as engine
@@ -27,6 +28,7 @@ from onlooker.ports import Store
 from onlooker.wiring import open_memory as open_async_memory
 
 T = TypeVar("T")
+E = TypeVar("E", bound=Extractor)
 
 
 class Portal:
@@ -233,6 +235,12 @@ class Session:
         statuses: Sequence[NoteStatus] = ("active",),
     ) -> Sequence[Note]:
         return self._portal.call(self._session.notes(kind=kind, recent=recent, statuses=statuses))
+
+    def extracted(self, type: type[E]) -> list[E]:
+        return self._portal.call(self._session.extracted(type))
+
+    def extractions(self, type: str | None = None) -> Sequence[Extraction]:
+        return self._portal.call(self._session.extractions(type))
 
     def messages(self, *, archived: bool = False) -> Sequence[Message]:
         return self._portal.call(self._session.messages(archived=archived))

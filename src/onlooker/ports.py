@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, Protocol
 
+from onlooker.domain.extractions import Extraction, Schema
 from onlooker.domain.messages import Message, SessionId
 from onlooker.domain.notes import (
     Appended,
@@ -45,8 +46,10 @@ class ObserveRequest:
 
     `notes` are the live notes so far, oldest first: context, not to be repeated. A language model is
     shown the newest of them, within a bounded share.
-    `target_tokens` is about how long the note should be. `correction` says what was wrong with the
-    previous reply to this same request.
+    `target_tokens` is about how long the note should be. `instruction` is the user's own words on what to
+    note; a model that understands none ignores it. `schemas` are types whose values are to be filled in
+    from the same messages, in one block of JSON after the note. `correction` says what was wrong with
+    the previous reply to this same request.
     """
 
     session: SessionId
@@ -56,6 +59,7 @@ class ObserveRequest:
     format: NoteFormat = "lines"
     instruction: str = ""
     correction: str = ""
+    schemas: tuple[Schema, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,7 +220,7 @@ class Store(Protocol):
         ...
 
     async def commit(self, session: SessionId, change: Commit) -> Progress:
-        """Apply one change to the notes.
+        """Apply one change to the notes, and keep what was extracted with them.
 
         The session's `unnoted_tokens` is what lies after the new frontier; `epoch` grows where the
         change shows in the prompt. The guard's fence, where given, must be the session's current.
@@ -242,11 +246,18 @@ class Store(Protocol):
     async def delete_notes(self, session: SessionId, kind: NoteKind | None = None) -> int:
         """Delete the session's notes of one kind, or all, with every superseded one of that kind;
         return how many live ones there were. The messages that those stood for are set aside in
-        the archive. Harmless where there are none; no other session is touched."""
+        the archive, and what was extracted from them goes. Harmless where there are none; no other
+        session is touched."""
+        ...
+
+    async def extractions(self, session: SessionId, *, type: str | None = None) -> Sequence[Extraction]:
+        """What was filled in along with notes, but for notes that are retired or gone; oldest first (by
+        the note's first message, then as they were given)."""
         ...
 
     async def delete_session(self, session: SessionId) -> bool:
-        """Delete the session with everything in it; False when there was none."""
+        """Delete the session with everything in it; False when there was none. What its calls cost
+        stays counted for its owner and the day, without saying for which session."""
         ...
 
     async def pin(self, session: SessionId, target: str, *, on: bool) -> None:
@@ -294,14 +305,15 @@ class Store(Protocol):
         ...
 
     async def usage(self, session: SessionId | None = None) -> Sequence[Usage]:
-        """What model calls cost, oldest first; of all sessions where none is named."""
+        """What model calls cost, oldest first; of all sessions, deleted ones too, where none is named."""
         ...
 
     async def spent(
         self, *, session: SessionId | None = None, owner: str | None = None, since: datetime | None = None
     ) -> float:
         """What recorded calls cost together, in dollars: of one session, of all sessions of an owner, or
-        of all; from `since` on. Calls without a known cost count as nothing."""
+        of all (deleted ones included in the latter two); from `since` on. Calls without a known cost
+        count as nothing."""
         ...
 
     # -- the whole store

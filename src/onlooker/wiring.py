@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, tzinfo
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from onlooker.domain.errors import SettingsError
+from onlooker.domain.extractions import Extractor
 from onlooker.engine.memory import Memory
 from onlooker.policy.settings import Settings, preset
 from onlooker.ports import Clock, Model, Reply, Request, Store
 
 if TYPE_CHECKING:
     from onlooker.models.calling import Spend
+
+
+NEED_A_MODEL = (
+    "need a language model, since the built-in one copies sentences and understands none: "
+    'give model="PROVIDER:NAME" (pip install "onlooker[llm]")'
+)
 
 
 class SystemClock:
@@ -48,6 +56,8 @@ def open_memory(
     settings: Settings | str | None = None,
     budget: int | None = None,
     spend: Spend | None = None,
+    instruction: str | None = None,
+    extractors: Sequence[type[Extractor]] = (),
     clock: Clock | None = None,
     tz: tzinfo = UTC,
 ) -> Memory:
@@ -61,18 +71,28 @@ def open_memory(
         settings: Settings, or the name of a preset: "default", "lango", "zora".
         budget: Tokens for a whole context, where a call names none.
         spend: What note-taking may cost per session, owner and day; then model calls stop, not memory.
+            The settings' own limits where none is given.
+        instruction: Your own words on what to note, for language models; the built-in one ignores them.
+        extractors: Pydantic models whose values are filled in from the messages as they are noted, for
+            `Session.extracted`. They need a language model.
         clock: Where the time comes from; for tests.
         tz: The time zone of messages that come without one.
     """
     chosen = settings if isinstance(settings, Settings) else preset(settings or "default")
     if budget is not None:
         chosen = replace(chosen, budget=budget)
+    if instruction is not None:
+        chosen = replace(chosen, instruction=instruction)
     builtin = Builtin()
     store = _store(url)
     clock = clock or SystemClock()
     first = model if model is not None else chosen.model
     second = (reflector if reflector is not None else chosen.reflector_model) or first
     observer = _model(first, builtin, clock)
+    if extractors and observer is builtin:
+        names = [getattr(extractor, "__name__", extractor) for extractor in extractors]
+        raise SettingsError("extractors", names, NEED_A_MODEL)
+    spend = spend or _spend_of(chosen, tz)
     # One object where it is one model: it has one breaker.
     condenser = observer if second == first else _model(second, builtin, clock)
     return Memory(
@@ -83,7 +103,18 @@ def open_memory(
         builtin=builtin,
         clock=clock,
         tz=tz,
+        extractors=extractors,
     )
+
+
+def _spend_of(settings: Settings, tz: tzinfo) -> Spend | None:
+    """The limits of the settings, where 0 is none."""
+    limits = (settings.spend_per_session, settings.spend_per_owner, settings.spend_per_day)
+    if not any(limits):
+        return None
+    from onlooker.models.calling import Spend
+
+    return Spend(*(limit or None for limit in limits), tz=tz)
 
 
 def _store(url: str | Path | Store) -> Store:

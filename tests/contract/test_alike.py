@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from onlooker.domain.errors import StoreError
+from onlooker.domain.extractions import Extraction
 from onlooker.domain.messages import EMPTY_CHAIN, GIVEN_ID_PREFIX, Message, extend_chain
 from onlooker.domain.notes import Commit, Guard, Note, NoteStatus, Progress, Realignment, State
 from onlooker.ports import Store
@@ -77,7 +78,10 @@ class Script:
         first, last = chunk[0].seq, chunk[-1].seq
         made = note(f"o{self.count}", first, last, status=status, sources=sources, made_at=self.now)
         marks: dict[str, Any] = {"watermark": last, "tail_start": last + 1} if status == "active" else {}
-        change = Commit(self.guard(state), add=(made,), frontier=last, **marks)
+        found = [Extraction("Order", "{}", made.id, ANA, (first,), self.now, self.now)] * self.random.randint(
+            0, 2
+        )
+        change = Commit(self.guard(state), add=(made,), frontier=last, extractions=tuple(found), **marks)
         return lambda s: s.commit(ANA, change)
 
     def guard(self, state: State) -> Guard:
@@ -170,6 +174,7 @@ async def _everything(store: Store) -> dict[str, object]:
         "with the archive": [_plain(m) for m in await store.messages(ANA, archived=True)],
         "digests": list(await store.digests(ANA)),
         "notes": list(notes),
+        "extractions": list(await store.extractions(ANA)),
         "sources": {n.id: list(await store.sources(ANA, n.id)) for n in notes},
         "sessions": list(await store.sessions()),
         "due": list(await store.due(later(9999))),

@@ -27,7 +27,8 @@ MUTATIONS = {
     "a refused reply is taken": Mutation(
         "engine/writing.py",
         "        if isinstance(verdict, judging.Refused):\n            raise",
-        '        if isinstance(verdict, judging.Refused):\n            return ""\n            raise',
+        '        if isinstance(verdict, judging.Refused):\n            return Written("", "")\n'
+        "            raise",
     ),
     "the tail starts one message late": Mutation(
         "policy/plan.py",

@@ -12,6 +12,7 @@ PUBLIC = [
     "ClosedError",
     "ConflictError",
     "Context",
+    "Extraction",
     "Memory",
     "Message",
     "MessageError",

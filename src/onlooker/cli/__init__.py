@@ -13,6 +13,7 @@ from onlooker.cli.clear import clear
 from onlooker.cli.context import context
 from onlooker.cli.demo import demo
 from onlooker.cli.doctor import doctor
+from onlooker.cli.extracted import extracted
 from onlooker.cli.listing import list_notes, list_sessions, status
 from onlooker.cli.replay import replay
 from onlooker.cli.settings import settings
@@ -33,6 +34,7 @@ for name, function in {
     "sessions": list_sessions,
     "list": list_notes,
     "status": status,
+    "extracted": extracted,
     "context": context,
     "clear": clear,
     "settings": settings,

@@ -25,6 +25,13 @@ LEAST_SPACE = 100 * 1024 * 1024
 EARLIEST = datetime(2026, 1, 1, tzinfo=UTC)
 SLACK = timedelta(days=1)
 
+SPEND_SINCE = 3  # the schema that says whose calls they were
+_SPENT_TODAY = "SELECT total(cost) FROM usage WHERE spent_at >= ?"
+_MOST_BY_OWNER = "SELECT coalesce(max(s), 0.0) FROM (SELECT total(cost) AS s FROM usage GROUP BY owner)"
+_MOST_IN_SESSION = (
+    "SELECT coalesce(max(s), 0.0) FROM (SELECT total(cost) AS s FROM usage WHERE sid <> x'' GROUP BY sid)"
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Finding:
@@ -46,7 +53,7 @@ def examine(db: Path, config: Path | None) -> Iterator[Finding]:
     yield from _place(db)
     yield _clock()
     if db.is_file():
-        yield from _database(db)
+        yield from _database(db, config)
     else:
         yield Finding("database", True, f"{db} is not there yet; it is made at first use")
 
@@ -122,7 +129,7 @@ def _size(count: int) -> str:
 # ------------------------------------------------------------------------------------ the database
 
 
-def _database(db: Path) -> Iterator[Finding]:
+def _database(db: Path, config: Path | None) -> Iterator[Finding]:
     restore = "restore it from a backup, or move the file away"
     try:
         with closing(sqlite3.connect(f"file:{quote(str(db.resolve()))}?mode=ro", uri=True)) as connection:
@@ -133,6 +140,7 @@ def _database(db: Path) -> Iterator[Finding]:
             yield schema
             if schema.ok:
                 yield from _sessions(connection)
+                yield from _spend(connection, config)
     except sqlite3.Error as error:
         yield Finding("database", False, f"{db}: {error}", restore)
 
@@ -166,3 +174,27 @@ def _sessions(connection: sqlite3.Connection) -> Iterator[Finding]:
         ahead = datetime.fromisoformat(latest) - datetime.now(UTC)
         advice = "set the clock of this machine, or of the one that recorded it"
         yield Finding("last message", ahead < SLACK, latest[:16].replace("T", " "), advice)
+
+
+def _spend(connection: sqlite3.Connection, config: Path | None) -> Iterator[Finding]:
+    version: int = connection.execute("PRAGMA user_version").fetchone()[0]
+    try:
+        settings = load_settings(config)
+    except (SettingsError, Stop):
+        return  # said above
+    if version < SPEND_SINCE:
+        return
+    midnight = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+    since = int(midnight.timestamp() * 1_000_000)
+    sums: list[tuple[str, float, float]] = [
+        ("today", connection.execute(_SPENT_TODAY, (since,)).fetchone()[0], settings.spend_per_day),
+        ("by one owner", connection.execute(_MOST_BY_OWNER).fetchone()[0], settings.spend_per_owner),
+        ("in one session", connection.execute(_MOST_IN_SESSION).fetchone()[0], settings.spend_per_session),
+    ]
+    shown = [f"${spent:.4f} {what}" + (f" of ${limit:g}" if limit else "") for what, spent, limit in sums]
+    unknown: int = connection.execute("SELECT count(*) FROM usage WHERE cost IS NULL").fetchone()[0]
+    if unknown:
+        shown.append(f"{unknown} calls of unknown price")
+    reached = any(limit and spent >= limit for _, spent, limit in sums)
+    advice = "raise the limit (spend_per_…); until then the built-in model notes what no longer fits"
+    yield Finding("spend", not reached, ", ".join(shown), advice)

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 
 from onlooker.domain.context import RuntimeContext
 from onlooker.domain.errors import BudgetError
 from onlooker.domain.notes import State
 from onlooker.policy.assemble import ELISION, assemble
-from onlooker.policy.context import Context
+from onlooker.policy.context import Context, Sections
 from onlooker.policy.frame import Counting, Frame
 from onlooker.policy.settings import Settings
 
@@ -61,19 +62,25 @@ class Fitting:
         return self.counting.text(context.text())
 
     def _cut(self, context: Context, most: int) -> Context:
-        """The newest message alone, begin and end of it, where even that is larger than the budget."""
+        """The notes, and begin and end of the newest message, where that alone is larger than the budget.
+
+        Without the notes where they leave it nothing.
+        """
         bare = replace(context, sections=replace(context.sections, reflections="", observations=""))
         if not context.messages:
             return bare
         newest = replace(context.messages[-1], calls=(), attachments=())
 
-        def keeping(characters: int) -> Context | None:
+        def keeping(characters: int, sections: Sections) -> Context | None:
             start, end = characters * 2 // 3, characters // 3
             text = newest.text[:start] + ELISION + newest.text[len(newest.text) - end :]
-            tried = replace(bare, messages=(replace(newest, text=text.strip()),))
+            tried = replace(context, sections=sections, messages=(replace(newest, text=text.strip()),))
             return tried if self._tokens(tried) <= most else None
 
-        return _largest(keeping, 0, len(newest.text)) or replace(bare, messages=())
+        for sections in (context.sections, bare.sections):
+            if found := _largest(partial(keeping, sections=sections), 0, len(newest.text)):
+                return found
+        return replace(bare, messages=())
 
 
 def _largest(attempt: Callable[[int], Context | None], low: int, high: int) -> Context | None:

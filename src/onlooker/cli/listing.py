@@ -187,20 +187,23 @@ def status(
     elif not found:
         screen.say("No sessions.")
     else:
-        screen.table(_STATUS_COLUMNS, [_status_row(s) for s in found])
+        # Where nothing was paid for, and nothing limits it, the column says nothing.
+        paid = any(s["spent"] or s["spend_limit"] for s in found)
+        columns = (*_STATUS_COLUMNS, Column("spent", right=True)) if paid else _STATUS_COLUMNS
+        screen.table(columns, [[*_status_row(s), *([_spent(s)] if paid else [])] for s in found])
 
 
 async def _status(db: str, config: Path | None, key: str | None, owner: str | None) -> list[dict[str, Any]]:
-    async with existing(db, chosen_settings(config)) as memory:
-        if key is not None:
-            session, summary = await find(memory, key, owner)
-            state = await session.state()
-            return [status_view(summary, state)] if state else []
+    settings = chosen_settings(config)
+    async with existing(db, settings) as memory:
+        named = key is not None
+        summaries = [(await find(memory, key, owner))[1]] if named else await memory.sessions(owner=owner)
         views: list[dict[str, Any]] = []
-        for summary in await memory.sessions(owner=owner):
-            state = await memory.store.load(summary.progress.session)
-            if state:
-                views.append(status_view(summary, state))
+        for summary in summaries:
+            session = summary.progress.session
+            spent = await memory.store.spent(session=session)
+            if state := await memory.store.load(session):
+                views.append(status_view(summary, state, spent, settings.spend_per_session))
         return views
 
 
@@ -231,3 +234,8 @@ def _status_row(view: dict[str, Any]) -> list[str]:
         f"{view['budget']:,} t" if view["budget"] else "-",
         f"{view['compression']:.1f}x",
     ]
+
+
+def _spent(view: dict[str, Any]) -> str:
+    limit = view["spend_limit"]
+    return f"${view['spent']:.4f}" + (f" of ${limit:g}" if limit else "")

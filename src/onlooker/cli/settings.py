@@ -25,11 +25,15 @@ from onlooker.cli.surface import NOT_THERE, WRONG_USE, Stop
 from onlooker.domain.errors import SettingsError
 from onlooker.policy.settings import DEFAULT, KEYS, Settings, allowed, check, possible, preset
 
+MOST_SHOWN = 60  # characters of a value in the table
+
 # The ones worth asking for, and what each is about.
 FORM = {
     "preset": "where the other settings start from",
     "budget": "tokens for a whole context",
     "model": "what writes the notes; empty for the built-in one",
+    "instruction": "your own words on what to note, for a language model",
+    "spend_per_day": "dollars that a language model may cost a day; 0 for any amount",
     "observe_at": "how much may stand raw before notes replace it",
     "keep_recent": "how much stays raw after that",
     "memory_limit": "how much the notes may take",
@@ -100,7 +104,9 @@ def _show(screen: Screen, config: Path | None, as_json: bool) -> None:
 def _shown(value: object) -> str:
     if isinstance(value, bool):
         return str(value).lower()
-    return '""' if value == "" else str(value)
+    # A long text would push the other columns off the screen; --json has all of it.
+    text = " ".join(str(value).split())
+    return '""' if value == "" else text if len(text) <= MOST_SHOWN else text[: MOST_SHOWN - 1] + "…"
 
 
 # ------------------------------------------------------------------------------------ set

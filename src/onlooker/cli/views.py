@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from onlooker.domain.extractions import Extraction
 from onlooker.domain.notes import Note, SessionSummary, State
 from onlooker.engine.session import Session
 from onlooker.policy.cut import tokens_of
@@ -59,6 +60,19 @@ def note_view(note: Note, session: Session, places: Positions) -> dict[str, Any]
     }
 
 
+def extraction_view(extraction: Extraction) -> dict[str, Any]:
+    return {
+        "session_key": extraction.session.key,
+        "owner": extraction.session.owner,
+        "type": extraction.type,
+        "value": extraction.value,
+        "note_id": extraction.note,
+        "source_seqs": list(extraction.seqs),
+        "said_at": extraction.said_at.isoformat(),
+        "created_at": extraction.made_at.isoformat(),
+    }
+
+
 def session_view(summary: SessionSummary) -> dict[str, Any]:
     return {
         "session_key": summary.progress.session.key,
@@ -74,8 +88,9 @@ def session_view(summary: SessionSummary) -> dict[str, Any]:
     }
 
 
-def status_view(summary: SessionSummary, state: State) -> dict[str, Any]:
-    """A session with where it stands: what is raw, what is due, and how much smaller it got."""
+def status_view(summary: SessionSummary, state: State, spent: float, limit: float) -> dict[str, Any]:
+    """A session with where it stands: what is raw, what is due, how much smaller it got, and what its notes
+    cost."""
     tail = [m for m in state.messages if m.seq >= state.progress.tail_start]
     standing = sum(n.tokens for n in state.active) + tokens_of(tail)
     return session_view(summary) | {
@@ -88,6 +103,8 @@ def status_view(summary: SessionSummary, state: State) -> dict[str, Any]:
         "compression": round(summary.message_tokens / standing, 2) if standing else 1.0,
         "due_at": iso(state.progress.due_at),
         "failures": state.progress.failures,
+        "spent": round(spent, 6),
+        "spend_limit": limit or None,
     }
 
 

@@ -7,10 +7,16 @@ OnlookerError
 ├── StoreError        the storage cannot read or write now; nothing is half written
 │   └── ConflictError     another worker was first; what was read is stale
 ├── ModelError        the model that writes notes did not answer
+│   └── SpendError        it was not asked: a spend limit is reached
 └── ClosedError       this memory was closed
 """
 
 from __future__ import annotations
+
+from typing import Literal
+
+# Whose spending a limit is on.
+SpendLimitOf = Literal["session", "owner", "day"]
 
 
 class OnlookerError(Exception):
@@ -53,6 +59,17 @@ class ConflictError(StoreError):
 
 class ModelError(OnlookerError):
     """The model did not answer. Nothing was consumed; the work stays due."""
+
+
+class SpendError(ModelError):
+    """A spend limit is reached: the model is not called, and memory goes on without it."""
+
+    def __init__(self, model: str, what: SpendLimitOf, spent: float, limit: float) -> None:
+        self.what: SpendLimitOf = what
+        self.spent = spent
+        self.limit = limit
+        whose = "today" if what == "day" else f"this {what}"
+        super().__init__(f"{model} is not called: ${spent:.4f} spent for {whose}, the limit is ${limit:g}")
 
 
 class ClosedError(OnlookerError):

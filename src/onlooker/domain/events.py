@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from onlooker.domain.context import Stats
+from onlooker.domain.errors import SpendLimitOf
+from onlooker.domain.extractions import Extraction
 from onlooker.domain.messages import Message, SessionId
 from onlooker.domain.notes import Note
 
@@ -66,9 +68,49 @@ class Failed:
 
 
 @dataclass(frozen=True, slots=True)
+class SpendReached:
+    """A model was not asked, since this session, its owner or the day has cost what it may."""
+
+    session: SessionId
+    what: SpendLimitOf
+    spent: float
+    limit: float
+
+
+@dataclass(frozen=True, slots=True)
+class Extracted:
+    """Values of your own types were kept, together with the note they were written with."""
+
+    session: SessionId
+    extractions: tuple[Extraction, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ExtractionRefused:
+    """A value was not kept, for this reason; its note was judged by itself. No type: all of a reply's."""
+
+    session: SessionId
+    type: str
+    reason: str
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
 class ContextBuilt:
     session: SessionId
     stats: Stats
 
 
-Event = Recorded | Realigned | Noted | Activated | Reflected | Refused | Failed | ContextBuilt
+Event = (
+    Recorded
+    | Realigned
+    | Noted
+    | Activated
+    | Reflected
+    | Refused
+    | Failed
+    | SpendReached
+    | Extracted
+    | ExtractionRefused
+    | ContextBuilt
+)

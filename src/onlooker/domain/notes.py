@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Literal
 
+from onlooker.domain.extractions import Extraction
 from onlooker.domain.messages import EMPTY_CHAIN, Message, SessionId
 
 # buffered: written ahead, not yet shown; active: in the prompt; superseded: condensed or rewritten
@@ -104,6 +105,7 @@ class Commit:
     frontier: int | None = None  # where these move to; None: stays
     watermark: int | None = None
     tail_start: int | None = None
+    extractions: tuple[Extraction, ...] = ()  # what was filled in along with the added notes
 
     @property
     def changes_prompt(self) -> bool:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta, tzinfo
+from typing import TYPE_CHECKING
 
 from onlooker.domain.errors import ClosedError
 from onlooker.domain.events import Event
@@ -20,6 +22,9 @@ from onlooker.policy.section import MemorySection, memory_section
 from onlooker.policy.settings import Limits, Settings, check
 from onlooker.policy.tokens import Calibration, Remembering, estimator
 from onlooker.ports import Clock, Model, Store
+
+if TYPE_CHECKING:
+    from onlooker.engine.extracting import Types
 
 log = logging.getLogger("onlooker")
 
@@ -41,6 +46,7 @@ class Core:
         builtin: Composer,
         clock: Clock,
         tz: tzinfo,
+        types: Types | None = None,
     ) -> None:
         self.settings = check(settings)
         self.store = store
@@ -54,7 +60,7 @@ class Core:
         self.worker = Worker(
             store,
             settings,
-            self._writer(observer),
+            replace(self._writer(observer), types=types),
             self._writer(reflector),
             builtin,
             self.estimator,

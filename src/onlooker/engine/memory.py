@@ -12,11 +12,12 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, timedelta, tzinfo
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from onlooker.domain.context import current_session
 from onlooker.domain.errors import SettingsError
 from onlooker.domain.events import Event
+from onlooker.domain.extractions import Extractor
 from onlooker.domain.messages import DEFAULT_OWNER, Message, SessionId
 from onlooker.domain.notes import Progress, SessionSummary, Usage
 from onlooker.engine.core import Core
@@ -30,6 +31,9 @@ from onlooker.policy.frame import Frame
 from onlooker.policy.intake import intake_all
 from onlooker.policy.settings import Settings
 from onlooker.ports import Clock, Model, Store
+
+if TYPE_CHECKING:
+    from onlooker.engine.extracting import Types
 
 SETTLE_PAUSE = 0.02
 
@@ -50,6 +54,7 @@ class Memory:
         builtin: Composer,
         clock: Clock,
         tz: tzinfo = UTC,
+        extractors: Sequence[type[Extractor]] = (),
     ) -> None:
         self._core = Core(
             store,
@@ -59,6 +64,7 @@ class Memory:
             builtin=builtin,
             clock=clock,
             tz=tz,
+            types=_types(extractors),
         )
         if settings.compact:
             self._core.worker.compact = self._compact_noted
@@ -163,7 +169,7 @@ class Memory:
         return await self._core.prune(age) if age is not None else 0
 
     async def usage(self) -> Sequence[Usage]:
-        """What model calls cost so far."""
+        """What model calls cost so far, those of deleted sessions included."""
         await self._core.ready()
         return await self.store.usage()
 
@@ -194,3 +200,11 @@ class Memory:
     async def _compact_noted(self, progress: Progress, up_to: int, summary: str) -> None:
         recorder = Recorder(self._core, progress.session, self._core.tz)
         await recorder.compact(up_to, summary, branch=progress.branch)
+
+
+def _types(extractors: Sequence[type[Extractor]]) -> Types | None:
+    if not extractors:
+        return None
+    from onlooker.engine.extracting import Types
+
+    return Types.of(extractors)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from onlooker.domain.messages import Message, SessionId
 from onlooker.domain.notes import Note
-from onlooker.engine.writing import Writer
+from onlooker.engine.writing import Writer, Written
 from onlooker.policy.cut import groups, tokens_of
 from onlooker.policy.render import text_lines
 from onlooker.ports import ObserveRequest
@@ -21,17 +21,17 @@ LEAST_TARGET = 40
 
 
 def observe_request(
-    session: SessionId, messages: Sequence[Message], notes: Sequence[Note], writer: Writer
+    session: SessionId, messages: Sequence[Message], notes: Sequence[Note], ratio: float, writer: Writer
 ) -> ObserveRequest:
-    """What the model is asked."""
-    target = max(LEAST_TARGET, round(tokens_of(messages) * writer.settings.note_ratio))
+    """What the model is asked: a note of about `ratio` of its source."""
+    target = max(LEAST_TARGET, round(tokens_of(messages) * ratio))
     return ObserveRequest(session, tuple(messages), tuple(notes), target, writer.settings.format)
 
 
 async def observe(
-    session: SessionId, messages: Sequence[Message], notes: Sequence[Note], writer: Writer
-) -> str:
-    """The text of an observation of these messages.
+    session: SessionId, messages: Sequence[Message], notes: Sequence[Note], ratio: float, writer: Writer
+) -> Written:
+    """An observation of these messages.
 
     More than the model's window holds is noted in parts, one after the other, a single message
     included.
@@ -39,11 +39,11 @@ async def observe(
     Raises:
         ModelError: A part was not answered; nothing was consumed.
     """
-    texts = [
-        await writer.write(observe_request(session, part, notes, writer), _source(part))
+    parts = [
+        await writer.write(observe_request(session, part, notes, ratio, writer), _source(part))
         for part in _parts(messages, writer)
     ]
-    return "\n".join(texts)
+    return Written.in_parts(parts)
 
 
 def _source(messages: Sequence[Message]) -> Source:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from onlooker.domain.messages import SessionId
 from onlooker.domain.notes import Note
-from onlooker.engine.writing import Writer
+from onlooker.engine.writing import Writer, Written
 from onlooker.ports import ReflectRequest
 
 if TYPE_CHECKING:
@@ -26,8 +26,8 @@ def reflect_request(
 
 async def reflect(
     session: SessionId, notes: Sequence[Note], generation: int, target_tokens: int, writer: Writer
-) -> str:
-    """The text of a reflection on these notes.
+) -> Written:
+    """A reflection on these notes.
 
     Raises:
         ModelError: No acceptable answer; the notes stay as they are.

@@ -8,10 +8,12 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import tzinfo
+from typing import TypeVar
 
 from onlooker.domain.context import RuntimeContext
 from onlooker.domain.errors import ConflictError, OnlookerError, SettingsError, StoreError
 from onlooker.domain.events import ContextBuilt
+from onlooker.domain.extractions import Extraction, Extractor
 from onlooker.domain.messages import Message, SessionId
 from onlooker.domain.notes import Note, NoteKind, NoteStatus, Progress, State
 from onlooker.engine.core import Core
@@ -25,6 +27,8 @@ from onlooker.policy.plan import Idle, make_room, must_wait, plan
 from onlooker.policy.when import relative_days
 
 log = logging.getLogger("onlooker")
+
+E = TypeVar("E", bound=Extractor)
 
 # The longest that a turn may spend on notes written on the spot.
 ON_THE_SPOT_SECONDS = 1.0
@@ -206,6 +210,26 @@ class Session:
         await self.core.ready()
         return await self.core.store.notes(self.id, statuses=statuses, kind=kind, recent=recent)
 
+    async def extracted(self, type: type[E]) -> list[E]:
+        """Values of one of your own types, filled in from what was said (`extractors`), oldest first.
+
+        One that the class no longer takes, since it has changed, is left out with a warning;
+        `extractions` has it still.
+        """
+        found: list[E] = []
+        for extraction in await self.extractions(type.__name__):
+            try:
+                found.append(type.model_validate(extraction.value))
+            except Exception as error:  # noqa: BLE001  a user's own class may raise anything
+                log.warning("%s: a %s no longer fits its class: %s", self.key, extraction.type, error)
+        return found
+
+    async def extractions(self, type: str | None = None) -> Sequence[Extraction]:
+        """What was filled in, of one type by name or of all, as it was given and with where it came
+        from."""
+        await self.core.ready()
+        return await self.core.store.extractions(self.id, type=type)
+
     async def messages(self, *, archived: bool = False) -> Sequence[Message]:
         """What was said, oldest first; with `archived`, what compaction set aside as well."""
         await self.core.ready()
@@ -242,7 +266,8 @@ class Session:
         return await self.core.store.delete_notes(self.id, kind)
 
     async def delete(self) -> bool:
-        """Delete the session with everything in it; False when there was none."""
+        """Delete the session with everything in it; False when there was none. What its notes cost stays
+        counted for its owner and the day."""
         await self.core.ready()
         self.core.forget(self.id)
         return await self.core.store.delete_session(self.id)

@@ -13,13 +13,13 @@ from datetime import datetime, timedelta
 from typing import Protocol
 from weakref import WeakValueDictionary
 
-from onlooker.domain.errors import ConflictError, ModelError
-from onlooker.domain.events import Activated, Event, Failed, Noted, Reflected
+from onlooker.domain.errors import ConflictError, ModelError, SpendError
+from onlooker.domain.events import Activated, Event, Extracted, Failed, Noted, Reflected, SpendReached
 from onlooker.domain.messages import Message, SessionId
 from onlooker.domain.notes import Commit, Guard, Note, Progress, State
 from onlooker.engine.observer import observe, observe_request
 from onlooker.engine.reflector import reflect, reflect_request
-from onlooker.engine.writing import Writer
+from onlooker.engine.writing import Writer, Written
 from onlooker.policy.plan import Activate, Idle, Observe, Reflect, Rewrite, Step, plan, wake_at
 from onlooker.policy.settings import Limits, Settings, limits
 from onlooker.policy.tokens import Estimator
@@ -74,7 +74,7 @@ class Worker:
         known = self.budgets.get(state.progress.sid) or state.progress.budget
         usable = int(self.settings.budget * (1 - self.settings.margin))
         free = self.reflector.model.name == self.builtin.name
-        return limits(self.settings, known or usable, free_reflector=free)
+        return limits(self.settings, known or usable, free_reflector=free, free_observer=self._is_builtin)
 
     def asked(self, session: SessionId, budget: int) -> bool:
         """Remember the budget that a host asks for; True where it is another than before."""
@@ -171,11 +171,12 @@ class Worker:
     async def _observe(self, state: State, step: Observe, fence: int | None, on_the_spot: bool) -> State:
         session = state.progress.session
         if on_the_spot or self._is_builtin:
-            text = await self._compose(observe_request(session, step.messages, state.notes, self.observer))
+            request = observe_request(session, step.messages, state.notes, step.ratio, self.observer)
+            written = await self._compose(request)
         else:
-            text = await observe(session, step.messages, state.notes, self.observer)
+            written = await observe(session, step.messages, state.notes, step.ratio, self.observer)
         degraded = on_the_spot and not self._is_builtin
-        note = self._observation(step.messages, text, buffered=step.buffered, degraded=degraded)
+        note = self._observation(step.messages, written, buffered=step.buffered, degraded=degraded)
         shown = not step.buffered
         change = Commit(
             _guard(state, fence),
@@ -183,9 +184,10 @@ class Worker:
             frontier=note.last,
             watermark=note.last if shown else None,
             tail_start=step.tail_start if shown else None,
+            extractions=written.extracted(note),
         )
         after = await self.store.commit(session, change)
-        self.emit(Noted(session, note))
+        self._noted(session, note, change)
         if shown:
             await self._compact(after, note)
         return state.after(change, after)
@@ -194,15 +196,17 @@ class Worker:
         session = state.progress.session
         builtin = self.reflector.model.name == self.builtin.name
         if on_the_spot or builtin:
-            text = await self._compose(
+            written = await self._compose(
                 reflect_request(session, step.notes, step.generation, step.target_tokens, self.reflector)
             )
         else:
-            text = await reflect(session, step.notes, step.generation, step.target_tokens, self.reflector)
-        return await self._commit_reflection(state, step, text, fence, degraded=on_the_spot and not builtin)
+            written = await reflect(session, step.notes, step.generation, step.target_tokens, self.reflector)
+        return await self._commit_reflection(
+            state, step, written, fence, degraded=on_the_spot and not builtin
+        )
 
     async def _commit_reflection(
-        self, state: State, step: Reflect, text: str, fence: int | None, *, degraded: bool
+        self, state: State, step: Reflect, written: Written, fence: int | None, *, degraded: bool
     ) -> State:
         session = state.progress.session
         note = Note(
@@ -210,11 +214,11 @@ class Worker:
             generation=step.generation,
             first=min(n.first for n in step.notes),
             last=max(n.last for n in step.notes),
-            text=text,
-            tokens=self.estimator.text(text),
+            text=written.text,
+            tokens=self.estimator.text(written.text),
             made_at=self.clock.now(),
             sources=tuple(n.id for n in step.notes),
-            model=self.builtin.name if degraded else self.reflector.model.name,
+            model=written.model,
             degraded=degraded,
         )
         change = Commit(_guard(state, fence), add=(note,), supersede=note.sources)
@@ -228,45 +232,51 @@ class Worker:
         if note.generation:
             known = {n.id: n for n in await self.store.notes(session, statuses=("superseded",))}
             sources = [known[s] for s in note.sources if s in known]
-            text = await reflect(session, sources, note.generation, note.tokens, self.reflector)
-            model = self.reflector.model.name
+            written = await reflect(session, sources, note.generation, note.tokens, self.reflector)
         else:
             messages = await self.store.sources(session, note.id)
             earlier = [n for n in state.active if n.last < note.first]
-            text = await observe(session, messages, earlier, self.observer)
-            model = self.observer.model.name
+            written = await observe(session, messages, earlier, self.settings.note_ratio, self.observer)
         now = self.clock.now()
         better = replace(
             note,
             id=note_id("ref" if note.generation else "obs", now),
-            text=text,
-            tokens=self.estimator.text(text),
+            text=written.text,
+            tokens=self.estimator.text(written.text),
             made_at=now,
-            model=model,
+            model=written.model,
             degraded=False,
         )
-        change = Commit(_guard(state, fence), add=(better,), supersede=(note.id,))
+        found = written.extracted(better)
+        change = Commit(_guard(state, fence), add=(better,), supersede=(note.id,), extractions=found)
         after = await self.store.commit(session, change)
-        self.emit(Noted(session, better))
+        self._noted(session, better, change)
         return state.after(change, after)
 
-    async def _compose(self, request: Request) -> str:
-        # It takes its sentences from the source and cannot fail, so there is nothing to judge.
-        return await asyncio.to_thread(self.builtin.compose, request)
+    def _noted(self, session: SessionId, note: Note, change: Commit) -> None:
+        self.emit(Noted(session, note))
+        if change.extractions:
+            self.emit(Extracted(session, change.extractions))
 
-    def _observation(self, messages: Sequence[Message], text: str, *, buffered: bool, degraded: bool) -> Note:
+    async def _compose(self, request: Request) -> Written:
+        # It takes its sentences from the source and cannot fail, so there is nothing to judge.
+        return Written(await asyncio.to_thread(self.builtin.compose, request), self.builtin.name)
+
+    def _observation(
+        self, messages: Sequence[Message], written: Written, *, buffered: bool, degraded: bool
+    ) -> Note:
         now = self.clock.now()
         return Note(
             id=note_id("obs", now),
             generation=0,
             first=messages[0].seq,
             last=messages[-1].seq,
-            text=text,
-            tokens=self.estimator.text(text),
+            text=written.text,
+            tokens=self.estimator.text(written.text),
             made_at=now,
             sources=tuple(m.id for m in messages),
             status="buffered" if buffered else "active",
-            model=self.builtin.name if degraded else self.observer.model.name,
+            model=written.model,
             degraded=degraded,
         )
 
@@ -295,6 +305,8 @@ class Worker:
         # Spread out, so that many sessions do not come back to a recovering model at once.
         wait *= random.uniform(0.5, 1.0)
         log.warning("%s: notes wait %.1f s: %s", session.key, wait, error)
+        if isinstance(error, SpendError):
+            self.emit(SpendReached(session, error.what, error.spent, error.limit))
         self.emit(Failed(session, type(step).__name__.lower(), str(error), wait))
         due = self.clock.now() + timedelta(seconds=wait)
         await self._release(state, fence, due, state.progress.wake_at, failures)

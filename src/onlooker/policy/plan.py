@@ -24,6 +24,7 @@ class Observe:
     messages: tuple[Message, ...]
     buffered: bool
     tail_start: int
+    ratio: float  # what the note should be of its source
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +134,19 @@ def _observation(state: State, limits: Limits, *, buffered: bool) -> Observe | N
     )
     if not chunk:
         return None
-    return Observe(chunk, buffered, tail_start(state, chunk[-1].seq, limits))
+    return _noting(state, chunk, limits, buffered=buffered)
+
+
+def _noting(state: State, chunk: Sequence[Message], limits: Limits, *, buffered: bool) -> Observe:
+    start = tail_start(state, chunk[-1].seq, limits)
+    return Observe(tuple(chunk), buffered, start, _note_ratio(state, limits))
+
+
+def _note_ratio(state: State, limits: Limits) -> float:
+    """From `first_ratio` while memory is empty down to `note_ratio` once it is full."""
+    full = min(1.0, sum(n.tokens for n in state.notes) / limits.reflect_at)
+    first, last = limits.first_ratio, limits.settings.note_ratio
+    return first - (first - last) * full
 
 
 def _activation(state: State, notes: Sequence[Note], limits: Limits) -> Activate:
@@ -198,7 +211,7 @@ def _observe_excess(state: State, limits: Limits, room: int) -> Observe | None:
             break
         chunk.extend(group)
         left -= tokens_of(group)
-    return Observe(tuple(chunk), False, tail_start(state, chunk[-1].seq, limits)) if chunk else None
+    return _noting(state, chunk, limits, buffered=False) if chunk else None
 
 
 def must_wait(state: State, limits: Limits) -> bool:

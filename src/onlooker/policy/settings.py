@@ -29,6 +29,11 @@ class Settings:
     format: NoteFormat = "lines"
     model: str = ""  # "" is the agent's own where one is given, else the built-in extractive model
     reflector_model: str = ""  # "" is the observer's
+    instruction: str = ""  # your own words on what to note, for language models
+    # Dollars that language models may cost, 0 for any amount. At a limit their calls stop, not memory.
+    spend_per_session: float = 0.0
+    spend_per_owner: float = 0.0
+    spend_per_day: float = 0.0
 
     # When messages become notes. `observe_at` is how much may stand raw before notes replace it;
     # `keep_recent` stays raw after that. Notes are written ahead (`precompute`) as soon as one
@@ -58,7 +63,9 @@ class Settings:
     # better it chooses.
     reflect_share: float = 0.0
     consolidate_at: int = 5
-    note_ratio: float = 0.33  # what a note should be of its source
+    # What a note should be of its source. The built-in model's are longer while memory has room that
+    # would stay empty, since condensing them later costs nothing.
+    note_ratio: float = 0.33
 
     # The last resort when the model is behind: wait for it, at most this long. 0: never wait.
     block_after: Size = 0
@@ -137,8 +144,14 @@ def preset(name: str) -> Settings:
 
 # The smallest and largest value that makes sense, by key. Sizes are tokens, or shares up to 1.
 MOST_TOKENS = 10_000_000
+MOST_DOLLARS = 1_000_000
+# Characters of an instruction: it is sent with every call, and should leave the rules the larger part.
+MOST_INSTRUCTION = 2_000
 _RANGES: dict[str, tuple[float, float]] = {
     "budget": (0, MOST_TOKENS),
+    "spend_per_session": (0, MOST_DOLLARS),
+    "spend_per_owner": (0, MOST_DOLLARS),
+    "spend_per_day": (0, MOST_DOLLARS),
     "observe_at": (0.01, MOST_TOKENS),
     "keep_recent": (0, MOST_TOKENS),
     "chunk_tokens": (0, MOST_TOKENS),
@@ -180,6 +193,8 @@ KEYS = tuple(f.name for f in fields(Settings))
 SMALLEST_BUDGET = 256
 # What a reflector that costs nothing takes of the memory at once.
 FREE_SHARE = 1.0
+# What the first note should be of its source where notes cost nothing to write and to condense.
+FREE_RATIO = 0.6
 # What the headings of the memory section cost: notes must be condensed before they no longer fit
 # beside them.
 SECTION_TOKENS = 60
@@ -200,7 +215,8 @@ def allowed(key: str) -> str:
             return f"must be a share of the budget (above 0, up to 1) or whole tokens (up to {MOST_TOKENS})"
         kind = "a whole number" if key in _WHOLE else "a number"
         return f"must be {kind} from {low:g} to {high:g}"
-    return "must be text"
+    most = f" of at most {MOST_INSTRUCTION} characters" if key == "instruction" else ""
+    return f"must be text{most}"
 
 
 def check(settings: Settings) -> Settings:
@@ -251,7 +267,7 @@ def possible(key: str, value: object) -> bool:
     if key in _CHOICES:
         return value in _CHOICES[key]
     if key not in _RANGES:
-        return isinstance(value, str)
+        return isinstance(value, str) and (key != "instruction" or len(value) <= MOST_INSTRUCTION)
     if isinstance(value, bool) or not isinstance(value, int | float):
         return False
     low, high = _RANGES[key]
@@ -282,11 +298,14 @@ class Limits:
     message_limit: int
     reflect_at: int
     reflect_share: float
+    first_ratio: float  # what a note should be of its source while memory is empty
     block_after: int
 
 
 @lru_cache(maxsize=256)
-def limits(settings: Settings, budget: int, *, free_reflector: bool = False) -> Limits:
+def limits(
+    settings: Settings, budget: int, *, free_reflector: bool = False, free_observer: bool = False
+) -> Limits:
     """The settings in tokens where `budget` tokens are there for memory and messages.
 
     Absolute sizes that the budget cannot hold shrink with it, so that a small budget given to a
@@ -302,6 +321,8 @@ def limits(settings: Settings, budget: int, *, free_reflector: bool = False) -> 
 
     whole = budget or MOST_TOKENS
     gentle = settings.reflect_to > 0  # else every observation is condensed, and nothing else
+    # Where only observations are counted, their size was decided by whoever set the number.
+    free = gentle and free_reflector and free_observer and settings.reflect_counts == "memory"
     message_limit = tokens(settings.message_limit, whole)
     observe_at = max(1, min(tokens(settings.observe_at, whole // 4), message_limit))
     keep_recent = min(tokens(settings.keep_recent), observe_at - 1)
@@ -319,5 +340,6 @@ def limits(settings: Settings, budget: int, *, free_reflector: bool = False) -> 
         message_limit=message_limit,
         reflect_at=max(1, min(tokens(settings.reflect_at), memory_limit - SECTION_TOKENS)),
         reflect_share=settings.reflect_share or (FREE_SHARE if gentle and free_reflector else 0.0),
+        first_ratio=max(FREE_RATIO if free else 0.0, settings.note_ratio),
         block_after=tokens(settings.block_after),
     )

@@ -12,6 +12,7 @@ from datetime import datetime
 from typing import TypeVar
 
 from onlooker.domain.errors import ConflictError, StoreError
+from onlooker.domain.extractions import Extraction
 from onlooker.domain.messages import EMPTY_CHAIN, Message, extend_chain
 from onlooker.domain.notes import (
     LIVE,
@@ -65,6 +66,7 @@ class Held:
     ids: set[str] = field(default_factory=set[str])  # of all messages, wherever they are
     notes: dict[str, Note] = field(default_factory=dict[str, Note])
     pins: set[str] = field(default_factory=set[str])
+    extractions: list[Extraction] = field(default_factory=list[Extraction])
 
     # -- reading
 
@@ -94,6 +96,12 @@ class Held:
             pins=frozenset(self.pins),
             pinned=tuple(r.message for r in pinned),
         )
+
+    def extracted(self) -> list[Extraction]:
+        """What notes that stand were written with, in the order of those."""
+        standing = in_order(n for n in self.notes.values() if n.status != "retired")
+        places = {n.id: place for place, n in enumerate(standing)}
+        return sorted((e for e in self.extractions if e.note in places), key=lambda e: places[e.note])
 
     def sources(self, note_id: str) -> list[Message]:
         """Live ones first where an id occurs twice, then the rest of the conversation."""
@@ -200,6 +208,7 @@ class Held:
         for note in change.add:
             _add(notes, note)
         self.notes = notes
+        self.extractions.extend(change.extractions)
         progress = committed(self.progress, change)
         self.progress = replace(progress, unnoted_tokens=self._unnoted(progress.frontier))
         return self.progress
@@ -208,7 +217,10 @@ class Held:
         gone = self.live_notes(kind)
         records = [r.at(r.seq, "cleared") if _stood_for(r, gone) else r for r in (*self.aside, *self.live)]
         self._set_records(records)
+        # Notes that a deleted one stood for may stay for provenance; what they were written with goes.
         self.notes = {i: n for i, n in self.notes.items() if kind not in (None, n.kind)}
+        stay = {i for i, n in self.notes.items() if not any(_inside(n, g) for g in gone)}
+        self.extractions = [e for e in self.extractions if e.note in stay]
         self._drop_loose_pins()
         # What is cleared counts as noted. With no note buffered, nothing stands between the two marks.
         buffered = any(n.status == "buffered" for n in self.notes.values())
@@ -242,6 +254,7 @@ class Held:
         ]
         for ident in old:
             del self.notes[ident]
+        self.extractions = [e for e in self.extractions if e.note in self.notes]
         named = {s for n in self.notes.values() if n.generation == 0 for s in n.sources}
         records = [*self.aside, *self.live]
         stay = [r for r in records if r.message.id in named or not _retired_before(r, before)]
@@ -347,6 +360,10 @@ def _add(notes: dict[str, Note], note: Note) -> None:
 
 def _stood_for(record: Record, notes: Iterable[Note]) -> bool:
     return record.known.place != "retired" and any(n.first <= record.seq <= n.last for n in notes)
+
+
+def _inside(note: Note, other: Note) -> bool:
+    return other.first <= note.first and note.last <= other.last
 
 
 def _retired_before(record: Record, before: datetime) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from onlooker.domain.errors import ClosedError, ConflictError
+from onlooker.domain.extractions import Extraction
 from onlooker.domain.messages import Message, SessionId
 from onlooker.domain.notes import (
     Appended,
@@ -33,7 +34,8 @@ class MemoryStore:
     def __init__(self) -> None:
         self._is_open = False
         self._held: dict[SessionId, Held] = {}
-        self._usage: list[tuple[SessionId, Usage]] = []
+        # By owner, and by session unless that was deleted.
+        self._usage: list[tuple[str, SessionId | None, Usage]] = []
         self._values: dict[str, str] = {}
         # Where branch and fence of a new session start: above those of every deleted one, so that a
         # worker still busy with that cannot write into its namesake.
@@ -146,9 +148,13 @@ class MemoryStore:
         held = self._find(session)
         return held.delete_notes(kind) if held else 0
 
+    async def extractions(self, session: SessionId, *, type: str | None = None) -> Sequence[Extraction]:
+        held = self._find(session)
+        return [e for e in (held.extracted() if held else ()) if type in (None, e.type)]
+
     async def delete_session(self, session: SessionId) -> bool:
         held = self._all().pop(session, None)
-        self._usage = [(whose, usage) for whose, usage in self._usage if whose != session]
+        self._usage = [(owner, None if s == session else s, usage) for owner, s, usage in self._usage]
         if held is None:
             return False
         self._beginning = max(self._beginning, held.progress.branch + 1, held.fence + 1)
@@ -189,11 +195,11 @@ class MemoryStore:
 
     async def record_usage(self, session: SessionId, usage: Usage) -> None:
         self._all()
-        self._usage.append((session, usage))
+        self._usage.append((session.owner, session, usage))
 
     async def usage(self, session: SessionId | None = None) -> Sequence[Usage]:
         self._all()
-        return [usage for whose, usage in self._usage if session in (None, whose)]
+        return [usage for _, whose, usage in self._usage if session in (None, whose)]
 
     async def spent(
         self, *, session: SessionId | None = None, owner: str | None = None, since: datetime | None = None
@@ -201,10 +207,8 @@ class MemoryStore:
         self._all()
         return sum(
             usage.cost or 0.0
-            for whose, usage in self._usage
-            if session in (None, whose)
-            and (owner is None or whose.owner == owner)
-            and (since is None or usage.at >= since)
+            for payer, whose, usage in self._usage
+            if session in (None, whose) and owner in (None, payer) and (since is None or usage.at >= since)
         )
 
     # -- the whole store

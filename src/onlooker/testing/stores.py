@@ -10,6 +10,7 @@ The tests are coroutines and run with anyio's pytest plugin.
 from __future__ import annotations
 
 from onlooker.testing.store_contract.compaction import CompactionContract
+from onlooker.testing.store_contract.extractions import ExtractionContract
 from onlooker.testing.store_contract.messages import MessageContract
 from onlooker.testing.store_contract.notes import NoteContract
 from onlooker.testing.store_contract.realignment import RealignmentContract
@@ -20,6 +21,12 @@ __all__ = ["StoreContract"]
 
 
 class StoreContract(
-    MessageContract, CompactionContract, RealignmentContract, NoteContract, WorkContract, SessionContract
+    MessageContract,
+    CompactionContract,
+    RealignmentContract,
+    NoteContract,
+    ExtractionContract,
+    WorkContract,
+    SessionContract,
 ):
     """Every sentence of the protocol. Override `make_store`, and `reopen` where it persists."""

@@ -7,10 +7,10 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
-from onlooker.domain.errors import SettingsError
+from onlooker.domain.errors import SettingsError, SpendError
 from onlooker.domain.messages import SessionId
 from onlooker.domain.notes import Usage
-from onlooker.models.calling import CallError, Price, Priced, Spend, SpendLimit, cost
+from onlooker.models.calling import Breaker, Price, Priced, Spend, SpendLimit, cost
 from onlooker.policy.intake import user
 from onlooker.ports import ObserveRequest, Reply
 from onlooker.stores.memory import MemoryStore
@@ -52,10 +52,10 @@ class Till:
         self.store = MemoryStore()
         self._each = each
         self.model = ScriptedModel(lambda _: Reply("## 2026-02-16\nNoted.", cost=each))
-        self._limited = SpendLimit(self.model, limits, self.store, clock=self.clock)
+        self.limited = SpendLimit(self.model, limits, self.store, clock=self.clock)
 
     async def call(self, session: SessionId = ANA) -> None:
-        reply = await self._limited.write(ask(session))
+        reply = await self.limited.write(ask(session))
         usage = Usage("m", "observe", 1, 1, "accepted", self.clock.now(), reply.cost)
         await self.store.record_usage(session, usage)
 
@@ -70,9 +70,9 @@ async def test_a_limit_per_session_stops_calls_for_that_session_alone() -> None:
     till = await opened(Spend(per_session=2.0))
     await till.call()
     await till.call()
-    with pytest.raises(CallError, match=r"\$2\.0000 spent for this session, the limit is \$2") as caught:
+    with pytest.raises(SpendError, match=r"\$2\.0000 spent for this session, the limit is \$2") as caught:
         await till.call()
-    assert caught.value.kind == "spent"
+    assert (caught.value.what, caught.value.spent, caught.value.limit) == ("session", 2.0, 2.0)
     await till.call(ANA._replace(key="another"))
     assert till.model.calls == 3
 
@@ -81,7 +81,7 @@ async def test_a_limit_per_owner_holds_over_all_their_sessions() -> None:
     till = await opened(Spend(per_owner=2.0))
     await till.call()
     await till.call(ANA._replace(key="another"))
-    with pytest.raises(CallError, match="for this owner"):
+    with pytest.raises(SpendError, match="for this owner"):
         await till.call(ANA._replace(key="a third"))
     await till.call(SessionId("ben", "telegram:42"))
 
@@ -89,7 +89,7 @@ async def test_a_limit_per_owner_holds_over_all_their_sessions() -> None:
 async def test_a_limit_per_day_begins_anew_at_midnight() -> None:
     till = await opened(Spend(per_day=1.0))
     await till.call()
-    with pytest.raises(CallError, match="for today"):
+    with pytest.raises(SpendError, match="for today"):
         await till.call()
     till.clock.advance(2 * 3600)
     await till.call()
@@ -104,9 +104,18 @@ async def test_a_day_is_one_of_the_time_zone_that_was_asked_for() -> None:
 
 async def test_a_limit_of_nothing_allows_nothing() -> None:
     till = await opened(Spend(per_day=0.0))
-    with pytest.raises(CallError):
+    with pytest.raises(SpendError):
         await till.call()
     assert till.model.calls == 0
+
+
+async def test_a_limit_says_nothing_about_the_model_behind_it() -> None:
+    till = await opened(Spend(per_day=0.0))
+    breaker = Breaker(till.limited, failures=1)
+    for _ in range(3):
+        with pytest.raises(SpendError):
+            await breaker.write(ask())
+    assert not breaker.is_open
 
 
 async def test_calls_of_unknown_cost_are_not_counted_and_said_so_once(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from onlooker.domain.errors import ModelError
+from onlooker.domain.errors import ModelError, SpendError
 
 # rate: too many requests; server: the provider's own fault; connection, timeout: no whole answer came;
 # unreadable: an answer came and is none; rejected: this request will never be taken; denied: the key;
@@ -38,6 +38,8 @@ def kind_of(error: Exception) -> Kind:
     """The kind of any failure of a model, one of somebody else's making included."""
     if isinstance(error, CallError):
         return error.kind
+    if isinstance(error, SpendError):
+        return "spent"
     if isinstance(error, TimeoutError):
         return "timeout"
     if isinstance(error, OSError):

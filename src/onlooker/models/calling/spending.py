@@ -8,9 +8,8 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, tzinfo
 from typing import Protocol
 
-from onlooker.domain.errors import SettingsError
+from onlooker.domain.errors import SettingsError, SpendError, SpendLimitOf
 from onlooker.domain.messages import SessionId
-from onlooker.models.calling.errors import CallError
 from onlooker.models.calling.times import SystemClock
 from onlooker.ports import Clock, Model, Reply, Request
 
@@ -119,18 +118,16 @@ class SpendLimit:
     async def _check(self, session: SessionId) -> None:
         limits, spent = self._limits, self._ledger.spent
         if limits.per_session is not None:
-            self._refuse(await spent(session=session), limits.per_session, "this session")
+            self._refuse(await spent(session=session), limits.per_session, "session")
         if limits.per_owner is not None:
-            self._refuse(await spent(owner=session.owner), limits.per_owner, "this owner")
+            self._refuse(await spent(owner=session.owner), limits.per_owner, "owner")
         if limits.per_day is not None:
-            self._refuse(await spent(since=self._midnight()), limits.per_day, "today")
+            self._refuse(await spent(since=self._midnight()), limits.per_day, "day")
 
     def _midnight(self) -> datetime:
         here = self._clock.now().astimezone(self._limits.tz)
         return here.replace(hour=0, minute=0, second=0, microsecond=0)
 
-    def _refuse(self, spent: float, limit: float, what: str) -> None:
+    def _refuse(self, spent: float, limit: float, what: SpendLimitOf) -> None:
         if spent >= limit:
-            raise CallError(
-                f"{self.name} is not called: ${spent:.4f} spent for {what}, the limit is ${limit:g}", "spent"
-            )
+            raise SpendError(self.name, what, spent, limit)

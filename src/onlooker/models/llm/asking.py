@@ -21,6 +21,7 @@ _FENCE = 40  # what the notes come with: their fence, and a sentence on them
 # Beyond twice what was asked for a note is too long anyway. The rest is for models that think before
 # they write, which counts as output too, and of local ones nobody knows whether they do.
 _ROOM = 4_500
+_EXTRACTED = 2_000  # for the values of users' own types
 
 
 def prompt_of(request: Request, most_read: float = MOST_READ) -> Prompt:
@@ -49,12 +50,14 @@ def _observer_prompt(request: ObserveRequest, notes: Sequence[Note]) -> Prompt:
         format=request.format,
         instruction=request.instruction,
         correction=request.correction,
+        schemas=request.schemas,
     )
 
 
 def most_output(request: Request) -> int:
     """How many tokens an answer may have before it is cut off."""
-    return 2 * request.target_tokens + _ROOM
+    extracts = isinstance(request, ObserveRequest) and request.schemas
+    return 2 * request.target_tokens + _ROOM + (_EXTRACTED if extracts else 0)
 
 
 # ------------------------------------------------------------------------------------ notes so far

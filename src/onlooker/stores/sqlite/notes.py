@@ -13,7 +13,7 @@ from onlooker.domain.errors import ConflictError
 from onlooker.domain.messages import Message, SessionId
 from onlooker.domain.notes import Commit, Note, NoteKind, NoteStatus, Progress, State
 from onlooker.stores.progress import check_commit, committed
-from onlooker.stores.sqlite import sessions
+from onlooker.stores.sqlite import extractions, sessions
 from onlooker.stores.sqlite.messages import HIGHEST, LOWEST
 from onlooker.stores.sqlite.rows import ids_json, instant, note_row, pack, sid_of, to_message, to_note, unpack
 from onlooker.stores.sqlite.sessions import NO_LIMIT
@@ -51,6 +51,7 @@ def commit(db: sqlite3.Connection, session: SessionId, change: Commit) -> Progre
     for ident in change.activate:
         _change_status(db, row.sid, ident, "buffered", "active")
     db.executemany(sql("add_note"), [note_row(row.sid, n) for n in change.add])
+    extractions.add(db, row.sid, change.extractions)
     progress = committed(row.progress, change)
     unnoted = sessions.unnoted_tokens(db, row.sid, progress.frontier)
     saved = replace(row, progress=replace(progress, unnoted_tokens=unnoted))
@@ -93,7 +94,9 @@ def delete(db: sqlite3.Connection, session: SessionId, kind: NoteKind | None) ->
         db.execute(sql("archive_range"), ("cleared", row.sid, first, last))
         db.execute(sql("delete_range"), (row.sid, first, last))
         db.execute(sql("clear_compacted"), (row.sid, first, last))
+        db.execute(sql("clear_extractions"), (row.sid, first, last))
     db.execute(sql("delete_notes"), values)
+    db.execute(sql("drop_loose_extractions"), (row.sid,))
     db.execute(sql("drop_loose_pins"), (row.sid,))
     progress = row.progress
     # What is cleared counts as noted. With no note buffered, nothing stands between the two marks.
@@ -161,5 +164,6 @@ def prune(db: sqlite3.Connection, before: datetime) -> int:
         messages = db.execute(sql("prune_messages"), (sid, instant(before))).rowcount
         if notes or messages:
             db.execute(sql("drop_loose_pins"), (sid,))
+            db.execute(sql("drop_loose_extractions"), (sid,))
         gone += notes + messages
     return gone

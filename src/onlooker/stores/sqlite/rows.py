@@ -209,10 +209,11 @@ def to_progress(row: sqlite3.Row, session: SessionId | None = None) -> Progress:
     )
 
 
-def usage_row(sid: bytes, usage: Usage) -> tuple[Any, ...]:
+def usage_row(session: SessionId, usage: Usage) -> tuple[Any, ...]:
     """The parameters of `record_usage`."""
     return (
-        sid,
+        sid_of(session),
+        pack(session.owner),
         pack(usage.model),
         usage.purpose,
         usage.input_tokens,

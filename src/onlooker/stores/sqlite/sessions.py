@@ -96,7 +96,8 @@ def delete(db: sqlite3.Connection, session: SessionId) -> bool:
     sid = sid_of(session)
     if row is not None:
         db.execute(sql("raise_beginnings"), (sid,))
-    for table in ("messages", "archive", "notes", "pins", "usage", "sessions"):
+    db.execute(sql("detach_usage"), (sid,))
+    for table in ("messages", "archive", "notes", "extractions", "pins", "sessions"):
         db.execute(f"DELETE FROM {table} WHERE sid = ?", (sid,))
     return row is not None
 
@@ -142,7 +143,7 @@ def due(db: sqlite3.Connection, now: datetime, limit: int) -> Sequence[SessionId
 
 
 def record_usage(db: sqlite3.Connection, session: SessionId, usage: Usage) -> None:
-    db.execute(sql("record_usage"), usage_row(sid_of(session), usage))
+    db.execute(sql("record_usage"), usage_row(session, usage))
 
 
 def usage(db: sqlite3.Connection, session: SessionId | None) -> Sequence[Usage]:

@@ -2,7 +2,7 @@
 
 store.py       the surface: one method, one transaction
 writer.py      one thread, group commit          readers.py   threads that read snapshots
-messages.py  notes.py  sessions.py               what happens inside a transaction
+messages.py  notes.py  extractions.py  sessions.py    what happens inside a transaction
 rows.py        rows to nouns and back            queries/, migrations/   the SQL
 """
 
@@ -17,6 +17,7 @@ from threading import Lock
 from typing import TypeVar
 
 from onlooker.domain.errors import ClosedError, SettingsError
+from onlooker.domain.extractions import Extraction
 from onlooker.domain.messages import Message, SessionId
 from onlooker.domain.notes import (
     Appended,
@@ -31,6 +32,7 @@ from onlooker.domain.notes import (
     State,
     Usage,
 )
+from onlooker.stores.sqlite import extractions as of_extractions
 from onlooker.stores.sqlite import messages as of_messages
 from onlooker.stores.sqlite import notes as of_notes
 from onlooker.stores.sqlite import sessions as of_sessions
@@ -158,6 +160,9 @@ class SqliteStore:
 
     async def delete_notes(self, session: SessionId, kind: NoteKind | None = None) -> int:
         return await self._write(lambda db: of_notes.delete(db, session, kind))
+
+    async def extractions(self, session: SessionId, *, type: str | None = None) -> Sequence[Extraction]:
+        return await self._read(lambda db: of_extractions.read(db, session, type))
 
     async def delete_session(self, session: SessionId) -> bool:
         return await self._write(lambda db: of_sessions.delete(db, session))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from onlooker.domain.messages import SessionId
-from onlooker.domain.notes import Usage
 from onlooker.ports import Store
 from onlooker.testing.store_contract.case import ANA, BEN, NEVER, NOW, StoreCase, ids, later, note, said, talk
 
@@ -69,14 +68,12 @@ class SessionContract(StoreCase):
         await self.commit(store, note("n1", 1, 3))
         await self.compact(store, 2)
         await store.pin(ANA, "n1", on=True)
-        await store.record_usage(ANA, Usage("m", "observe", 1, 1, "accepted", NOW))
         other = await self.state(store, BEN)
         assert await store.delete_session(ANA)
         assert not await store.delete_session(ANA)
         assert await store.load(ANA) is None
         assert list(await store.messages(ANA, archived=True)) == []
         assert list(await store.notes(ANA, statuses=("active", "buffered", "superseded", "retired"))) == []
-        assert list(await store.usage()) == []
         assert list(await store.due(later(99))) == []
         assert [s.progress.session for s in await store.sessions()] == [BEN]
         assert await self.state(store, BEN) == other

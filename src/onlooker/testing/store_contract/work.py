@@ -186,3 +186,19 @@ class WorkContract(StoreCase):
         assert await store.spent(since=later(1)) == 1.25
         assert await store.spent(owner=ANA.owner, since=later(1)) == 0.5
         assert await store.spent(owner="nobody") == 0
+
+    async def test_what_a_deleted_session_cost_stays_counted_for_its_owner_and_the_day(
+        self, store: Store
+    ) -> None:
+        for session in (ANA, BEN):
+            await store.append(session, [said("m1")], due_tokens=NEVER, now=NOW)
+            await store.record_usage(session, Usage("m:x", "observe", 1, 1, "accepted", NOW, 0.5))
+        await store.delete_session(ANA)
+        store = await self.reopen(store)
+        assert await store.spent() == 1.0
+        assert await store.spent(owner=ANA.owner, since=NOW) == 0.5
+        assert len(await store.usage()) == 2
+        # Nothing says any more which session it was; one of the same name begins at nothing.
+        await store.append(ANA, [said("m1")], due_tokens=NEVER, now=NOW)
+        assert await store.spent(session=ANA) == 0
+        assert list(await store.usage(ANA)) == []

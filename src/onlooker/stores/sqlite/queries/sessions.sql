@@ -83,8 +83,12 @@ SELECT at FROM (
 UPDATE beginnings SET number = max(number, (SELECT max(branch, fence) + 1 FROM sessions WHERE sid = ?));
 
 -- name: record_usage
-INSERT INTO usage (sid, model, purpose, input_tokens, output_tokens, verdict, at, spent_at, cost)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?);
+INSERT INTO usage (sid, owner, model, purpose, input_tokens, output_tokens, verdict, at, spent_at, cost)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+
+-- name: detach_usage
+-- What a deleted session cost stays counted, without saying which session it was.
+UPDATE usage SET sid = x'' WHERE sid = ?;
 
 -- name: usage
 SELECT model, purpose, input_tokens, output_tokens, verdict, at, cost FROM usage
@@ -97,7 +101,7 @@ SELECT total(cost) FROM usage WHERE spent_at >= ?;
 SELECT total(cost) FROM usage WHERE sid = ? AND spent_at >= ?;
 
 -- name: spent_by_owner
-SELECT total(cost) FROM usage WHERE sid IN (SELECT sid FROM sessions WHERE owner = ?) AND spent_at >= ?;
+SELECT total(cost) FROM usage WHERE owner = ? AND spent_at >= ?;
 
 -- name: get_value
 SELECT value FROM facts WHERE name = ?;

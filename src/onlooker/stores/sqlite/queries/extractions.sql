@@ -1,0 +1,17 @@
+-- name: add_extraction
+INSERT INTO extractions (sid, note, number, type, seqs, said_at, made_at, value)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?);
+
+-- name: extractions
+SELECT type, value, note, seqs, said_at, extractions.made_at
+FROM extractions JOIN notes ON notes.sid = extractions.sid AND notes.id = note
+WHERE extractions.sid = :sid AND status <> 'retired' AND (:type IS NULL OR type = :type)
+ORDER BY first_seq, generation, note, number;
+
+-- name: clear_extractions
+-- Of the notes that a deleted one stood for, which may stay for provenance.
+DELETE FROM extractions WHERE sid = ?1
+    AND note IN (SELECT id FROM notes WHERE sid = ?1 AND first_seq >= ?2 AND last_seq <= ?3);
+
+-- name: drop_loose_extractions
+DELETE FROM extractions WHERE sid = ?1 AND note NOT IN (SELECT id FROM notes WHERE sid = ?1);
