@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -87,6 +89,22 @@ def test_plain_talk_holds_no_values() -> None:
 def test_what_is_reused_comes_first() -> None:
     text = "Looked at a1b2c3d4 once. M05KNL was booked. Then M05KNL was changed, and M05KNL paid. See x/y.py"
     assert rank(text)[0] == "M05KNL"
+
+
+def test_a_program_full_of_constants_comes_after_its_path() -> None:
+    assert rank("TK_TRUE TK_FALSE DATABASE_URL in src/lexer.c")[0] == "src/lexer.c"
+
+
+def test_line_breaks_that_json_escapes_are_no_part_of_a_value() -> None:
+    text = json.dumps({"body": 'see notes\nReadMe first\n\tgetUser"ok"', "path": "C:\\new\\table.csv"})
+    found = [value.text for value in find_values(text)]
+    assert found[:2] == ["ReadMe", "getUser"]
+    assert "nReadMe" not in found
+    assert "C:\\\\new\\\\table.csv" in found
+
+
+def test_single_letters_are_not_listed() -> None:
+    assert audit("", "tests/test_cart.py ..F.F and f.x") == ["tests/test_cart.py"]
 
 
 def test_what_stands_near_an_error_comes_before_what_does_not() -> None:

@@ -1,35 +1,105 @@
-"""A short answer keeps what it answers: "kind of dog: border collie"."""
+"""An answer keeps what it answers: "style of dance: contemporary", "pets: Oscar, guinea pig".
+
+What people look for later is as often the question's word as the answer's, and the question itself is not
+worth a line.
+"""
 
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 
+from onlooker.models.extractive.clause import Clause
+from onlooker.models.extractive.lexicon import GENERIC_STEMS, stem
+from onlooker.models.extractive.quality import is_courtesy
 from onlooker.models.extractive.units import units, word_unit
+from onlooker.policy.text import is_cjk
 
-_OPEN_QUESTION = re.compile(r"^(?:and |so |but )?(?:what|which|who)\b(?:'s|'re)?", re.I)
-_ASKING = re.compile(
-    r"\b(?:is|are|was|were|do|does|did|have|has|had|will|would|can|could|should|you|your|you're|yours"
-    r"|he|she|it|they"
-    r"|his|her|their|this|that|these|those|been|going|gonna|thinking|like|else|about|any|there|got"
-    r"|kinda|it's|to)\b",
-    re.I,
+_WORD = re.compile(r"[\w'’-]+")
+_JOINING = frozenset({"of", "for", "in", "at", "to", "and"})
+# "What's new today?" is about nothing.
+_NO_TOPIC = frozenset(
+    map(
+        stem,
+        [
+            "new",
+            "old",
+            "young",
+            "long",
+            "short",
+            "early",
+            "late",
+            "busy",
+            "free",
+            "ready",
+            "sign",
+            "today",
+            "tonight",
+            "tomorrow",
+            "yesterday",
+            "week",
+            "weekend",
+            "month",
+            "year",
+            "morning",
+            "afternoon",
+            "evening",
+            "night",
+            "hour",
+            "minute",
+        ],
+    )
 )
-_MOST_TOPIC_WORDS = 3
-_FEW_UNITS = 2
+_MOST_WORDS = 4
 _TELLING = 0.5  # weight from which a unit says something
+_FIRST_CLAUSES = 3  # an answer comes early in a reply, or not at all
 
 
 def topic(question: str) -> str:
-    """What an open question asks for, in a few words; empty where it has none to give."""
-    opening = _OPEN_QUESTION.match(question)
-    if opening is None:
+    """What a question is about: its longest run of words that say something, the last of equals."""
+    if is_cjk(question):  # whose words cannot be told apart
         return ""
-    words = _ASKING.sub(" ", question[opening.end() :].rstrip("?？ ")).split()
-    # A word of grammar among them means that a sentence is left, not the name of a thing.
-    named = all(word.isalpha() and (word_unit(word) or word == "of") for word in words)
-    return " ".join(words) if named and 0 < len(words) <= _MOST_TOPIC_WORDS else ""
+    best: list[str] = []
+    run: list[str] = []
+    for word in (*_WORD.findall(question), ""):
+        if _says(word) or (run and word.lower() in _JOINING):
+            run.append(word)
+            continue
+        run = _without_joining(run)
+        best = max(run, best, key=lambda words: sum(map(_says, words)))
+        run = []
+    return " ".join(_without_joining(best[-_MOST_WORDS:]))
 
 
-def is_elliptic(answer: str) -> bool:
-    """Whether an answer says too little to be understood without its question."""
-    return 0 < sum(weight >= _TELLING for weight in units(answer).values()) <= _FEW_UNITS
+def _says(word: str) -> bool:
+    unit = word_unit(word) if word else ""
+    return bool(unit) and unit not in GENERIC_STEMS and unit not in _NO_TOPIC
+
+
+def _without_joining(words: list[str]) -> list[str]:
+    while words and words[-1].lower() in _JOINING:
+        words = words[:-1]
+    while words and words[0].lower() in _JOINING:
+        words = words[1:]
+    return words
+
+
+@dataclass(slots=True)
+class Asked:
+    """A question that waits for its answer, and what it is about."""
+
+    question: Clause | None = None
+    about: str = ""
+
+    def topic_for(self, clause: str, place: int) -> str:
+        """The question's topic, if the clause is the answer and does not name it."""
+        said = units(clause)
+        if not self.about or place >= _FIRST_CLAUSES or set(units(self.about)) & said.keys():
+            self.about = ""
+            return ""
+        if is_courtesy(clause) or not any(weight >= _TELLING for weight in said.values()):
+            return ""
+        if self.question is not None:
+            self.question.units = {}  # it says nothing any more that its answer does not
+        about, self.about = self.about, ""
+        return f"{about}: "

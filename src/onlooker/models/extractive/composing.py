@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 
 from onlooker.domain.messages import Message
+from onlooker.domain.notes import NoteFormat
 from onlooker.models.extractive.clause import Clause
+from onlooker.models.extractive.lists import is_list, listed
 from onlooker.models.extractive.observe import Reader, bounded, plain
 from onlooker.models.extractive.page import prefix_cost, read_notes, render, render_prose
 from onlooker.models.extractive.reflect import weighed
-from onlooker.models.extractive.select import Coverage, Selection, new_to, without_repeats
+from onlooker.models.extractive.select import Coverage, Selection, Told, new_to, without_repeats
 from onlooker.models.extractive.units import units
 from onlooker.policy.tokens import estimate, estimator
 from onlooker.policy.values import NAMING, audit, holds, values_line
@@ -45,18 +48,24 @@ def compose(request: Request) -> str:
 
 
 def _observe(request: ObserveRequest) -> str:
-    told = read_notes((note.text for note in request.notes), request.format)
+    told = [clause for note in request.notes for clause in _told(note.text, request.format)]
     read = Reader(request.messages, "\n".join(note.text for note in request.notes))
     clauses = without_repeats(read.clauses())
     limit = max(1, min(request.target_tokens, _source_tokens(request.messages) - 1))
     _ration_critical(clauses, limit)
-    clauses = new_to(told.clauses, clauses) or clauses
-    said = Coverage(units(clause.text) for clause in told.clauses)
+    clauses = new_to(told, clauses) or clauses
+    said = Coverage(units for _, units in told)
     if request.format == "prose":
         text = _fitted(clauses, limit, said, lambda chosen: render_prose(chosen, _SENTENCES["observation"]))
     else:
-        text = _with_ledger(clauses, limit, said, request.messages)
+        text = _with_values(clauses, limit, said, request.messages)
     return text or _last_resort(request.messages, clauses, limit)
+
+
+@lru_cache(maxsize=64)
+def _told(text: str, format: NoteFormat) -> Sequence[Told]:
+    """What a note says. Remembered, since every observation of a session is told the same notes."""
+    return [(clause.speaker, units(clause.text)) for clause in read_notes((text,), format).clauses]
 
 
 def _source_tokens(messages: Sequence[Message]) -> int:
@@ -78,15 +87,24 @@ def _ration_critical(clauses: Sequence[Clause], limit: int) -> None:
                 clause.priority = "IMPORTANT"
 
 
-def _with_ledger(clauses: Sequence[Clause], limit: int, said: Coverage, messages: Sequence[Message]) -> str:
+def _with_values(clauses: Sequence[Clause], limit: int, said: Coverage, messages: Sequence[Message]) -> str:
     """Lines, and beneath them the values that the lines have no room for."""
     source = "\n".join(bounded(text, _LONGEST_SOURCE) for message in messages for text in _texts(message))
     # The names of fields come last: whoever made the call knows them.
     keys = frozenset(_JSON_KEY.findall(source))
-    missing = sorted(audit("", source, NAMING), key=lambda value: value in keys)
-    text = _fitted(clauses, limit - int(limit * _LEDGER_SHARE) if missing else limit, said, render)
-    left = [value for value in missing if not holds(text, value)]
-    ledger = values_line(left, limit - estimate(text) - 1) if left and text else ""
+    wanted = sorted(audit("", source, NAMING), key=lambda value: value in keys)
+    return _with_ledger(wanted, limit, lambda room: _fitted(clauses, room, said, render))
+
+
+def _with_ledger(values: Sequence[str], limit: int, lines: Callable[[int], str]) -> str:
+    """The lines, shortened by as much as the ledger of what they do not hold takes, within its share."""
+    text = lines(limit)
+    lacking = [value for value in values if not holds(text, value)]
+    if not lacking or not text:
+        return text
+    wanted = min(int(limit * _LEDGER_SHARE), estimate(values_line(lacking, limit)) + 1)
+    text = lines(limit - wanted) or text
+    ledger = values_line([v for v in values if not holds(text, v)], limit - estimate(text) - 1)
     return f"{text}\n{ledger}" if ledger else text
 
 
@@ -116,20 +134,21 @@ def _reflect(request: ReflectRequest) -> str:
     if request.format == "prose":
         write: Write = lambda chosen: render_prose(chosen, _SENTENCES["reflection"])  # noqa: E731
         return _fitted(page.clauses, request.target_tokens, Coverage(), write) or write(page.clauses[:1])
-    critical = [clause for clause in page.clauses if clause.priority == "CRITICAL"]
-    others = [clause for clause in page.clauses if clause.priority != "CRITICAL"]
+    lists = listed(page.clauses, request.target_tokens)
+    told = [clause for clause in page.clauses if not is_list(clause)]
+    critical = [clause for clause in told if clause.priority == "CRITICAL"]
+    others = [clause for clause in told if clause.priority != "CRITICAL"]
     said = Coverage()
     for clause in critical:
         said.add(clause)
 
     def lines(chosen: Sequence[Clause]) -> str:
-        return render(sorted([*critical, *chosen], key=lambda clause: clause.place))
+        return render([*lists, *sorted([*critical, *chosen], key=lambda clause: clause.place)])
 
-    share = int(request.target_tokens * _LEDGER_SHARE) if page.values else 0
-    text = _fitted(others, request.target_tokens - share, said, lines) or lines(others[:1])
-    left = [value for value in reversed(page.values) if not holds(text, value)]
-    ledger = values_line(dict.fromkeys(left), request.target_tokens - estimate(text) - 1)
-    return f"{text}\n{ledger}" if ledger else text
+    def fitted(room: int) -> str:
+        return _fitted(others, room, said, lines) or lines(others[:1])
+
+    return _with_ledger(list(dict.fromkeys(reversed(page.values))), request.target_tokens, fitted)
 
 
 # ------------------------------------------------------------------------------------ fitting
@@ -141,12 +160,14 @@ def _fitted(clauses: Sequence[Clause], limit: int, said: Coverage, write: Write)
     room = limit
     best = ""
     for _ in range(_TRIES):
-        chosen = Selection(clauses, costs, said.copy()).run(room)
+        selection = Selection(clauses, costs, said.copy())
+        chosen = selection.run(room)
         text = write(chosen)
         over = estimate(text) - limit
         if over <= 0 and len(text) > len(best) and chosen:
             best = text
         if -_CLOSE_ENOUGH < over <= 0 or (over <= 0 and len(chosen) == len(clauses)):
             break
-        room -= over
+        # What was spent and not what was offered, so that at least one clause gives way.
+        room = (selection.spent if over > 0 else room) - over
     return best

@@ -27,7 +27,12 @@ FUNCTION = _words(
     "behind beyond near onto else yet ever really like get got getting gets go goes going gone went put",
     "let even still back much many lot lots one thing things way ways well know knows knew think thinks",
     "thought okay ok sure yes yeah yep nope oh hey hi hello wow lol haha thanks thank please sorry bye",
-    "hmm um uh ah aw aww ooh",
+    "hmm um uh ah aw aww ooh now after before every away yourself ourselves themselves himself herself",
+    "itself others far whenever wherever whatever however anyway anyhow alright huh woah whoa yum yay ya em",
+    "til till th havent hadnt wont wouldnt couldnt shouldnt mustnt arent werent hasnt aint cause cuz there",
+    "seem seems seemed become becomes became rather ie eg vs thus hence therefore moreover meanwhile besides",
+    "except despite throughout above below beside ahead aside apart anymore somehow somewhere anywhere",
+    "everywhere nowhere able let lets known knowing thinking putting puts",
 )
 
 # What people say to be kind, and words so general that they fit any conversation.
@@ -64,6 +69,47 @@ GENERIC = _words(
     "further additional specific appropriate regarding assist assistance confirm detail details",
     "information happen happened happens happening show shows showed showing turn call ask asked asking",
     "guys folks dude man bro sis girl everybody somebody nobody keen stay staying stayed leave left",
+    # effort, feeling and worth: true of everybody, so they tell nobody apart
+    "impact push pushing progress reminder encouragement determination determined dedication dedicated",
+    "commitment committed positivity acceptance accept accepted compassion",
+    "empathy kindness hopeful hopefully",
+    "optimistic struggle struggles struggled cherish cherished thrill thrilled thrilling fulfill fulfilled",
+    "fulfilling satisfy satisfying satisfied satisfaction achieve achieved achieving achievement power path",
+    "doubt doubts potential freedom crucial essential setback setbacks stoked pumped hyped psyched blessed",
+    "blessing blessings bless empower empowered empowering empowerment",
+    "heartwarming uplift uplifting uplifted",
+    "priceless relief overwhelmed overwhelming pursue pursuing pursuit spark sparked brighten belief beliefs",
+    "discover discovering discovered touched touching deserve deserved",
+    "impress impressed impressive enthusiasm",
+    "enthusiastic humble humbled humbling captivating captivated admire admiration admirable frustrating",
+    "frustrated frustration epic trust embrace embracing belong belonging mood promise promising purpose",
+    "strive striving overcome overcoming obstacle obstacles contribute contribution improvement improvements",
+    "perspective perspectives awareness imagination inspiration inspirations motivating confidence confident",
+    "emotion emotions emotional physical physically mental mentally deep deeply huge massive tremendous",
+    "immense wholesome vibrant cozy comfy adorable lively fascinating intriguing remarkable extraordinary",
+    "outstanding brilliant superb terrific marvelous splendid delightful charming graceful elegant fabulous",
+    "breathtaking mesmerizing majestic serene serenity tranquil tranquility bliss",
+    "blissful hectic tricky scary",
+    "terrifying nerve nervous wracking bummer bummed devastated devastating heartbreaking hurt hurts worry",
+    "worries worried stress stressful pressure escape rush chill hang hanging fulfillment meaning",
+    "significance significant impossible guidance guide guided resilient perseverance persistence patience",
+    "patient discipline growth grown improve improving boost boosted energized energizing rejuvenating",
+    "recharge recharged refreshed vibe lean rely relied counting forget forgotten forgot notice noticed",
+    "realize realizing realization reflect reflecting reflection treasure treasured capture captured",
+    "celebrate celebrating witness witnessing surround surrounded surrounding connect connecting unity bonds",
+    "friendship friendships relationship love loving lovable beloved dear sincerely wishing wishes fingers",
+    "crossed update updates posted mention mentioned speak spoke spoken discuss discussed chatting shout",
+    "reality true truth honest honestly authentic authenticity genuine genuinely unique role roles model",
+    "force forces source shine shining bright brightens glow sunshine rainbow",
+    "miracle grand simple small tiny",
+    "extra bigger greater easier harder closer younger older stronger happier best worst least ultimate",
+    "ultimately eventually finally constantly continuously continue continued continuing consistently",
+    "immediately suddenly obviously apparently unfortunately fortunately luckily thankfully seriously",
+    "otherwise afterwards alive lose losing loss lost risk risks fear fears brave bravery bold boldly",
+    "figure figured figuring handle handling tackle tackling deal dealing manage managing track stick",
+    "sticking stuck chase chasing reach reaching fight fighting stand standing matter involve involved",
+    "involvement affect affected cause causes result results effect effects level levels aspect aspects",
+    "factor factors element elements manner term terms sense type types sort sorts",
 )
 
 # The rest of the everyday words: worth something, and less than a word that is on no list.
@@ -138,5 +184,6 @@ def stem(word: str) -> str:
     return word
 
 
+FUNCTION_STEMS = frozenset(stem(word) for word in FUNCTION)
 GENERIC_STEMS = frozenset(stem(word) for word in GENERIC)
 COMMON_STEMS = frozenset(stem(word) for word in COMMON) - GENERIC_STEMS

@@ -4,24 +4,24 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from itertools import chain, islice
 
-from onlooker.domain.messages import Message, ToolCall
-from onlooker.models.extractive.answers import is_elliptic, topic
+from onlooker.domain.messages import Message
+from onlooker.models.extractive.answers import Asked, topic
 from onlooker.models.extractive.clause import Clause
+from onlooker.models.extractive.exchanges import Exchanges, Said
+from onlooker.models.extractive.output import bounded
 from onlooker.models.extractive.priority import priority
-from onlooker.models.extractive.quality import is_question, opens_question
-from onlooker.models.extractive.traffic import label, records_of, rest_of_call
+from onlooker.models.extractive.quality import RESOLVED, is_own, is_question, opens_question
 from onlooker.models.extractive.units import GENERAL, names_of, value_units
 from onlooker.models.extractive.weighing import weigh_record, weigh_said
-from onlooker.models.extractive.wording import tighten, vocatives
+from onlooker.models.extractive.wording import begun, tighten, vocatives
 from onlooker.policy.dates import annotate, obvious
 from onlooker.policy.text import clauses as split_clauses
 from onlooker.policy.text import sentences
 from onlooker.policy.values import mask
 
 _LONGEST_TEXT = 24_000  # characters of one message that are looked through
-_LONGEST_JSON = 200_000
 _LONGEST_CLAUSE = 400
 _CAPTION = re.compile(r"\s?\[(?:shares|shared|image|photo|picture)[: ]\s*([^\]]+)\]\s*$", re.I)
 _CAPTION_OPENING = re.compile(
@@ -44,7 +44,6 @@ _PROMPT_CLAUSES = 2
 _LONGEST_WORD = 100
 _SYSTEM_WORTH = 0.15
 _SHORTEST = 2  # characters of a clause
-_MOST_ARGUMENTS = 20
 
 
 class Reader:
@@ -55,11 +54,8 @@ class Reader:
         people = frozenset(m.name for m in messages if m.name and m.role != "tool")
         self._vocatives = vocatives(people)
         self._names = names_of(people)
-        self._calls = {call.id: call for message in messages for call in _masked(message)}
-        self._shown_keys: set[str] = set(re.findall(r"\b[a-z]+_\w+\b", told))
-        self._asked_by = ""
-        self._topic = ""
-        self._question = Clause("", "", "", (0, 0))
+        self._exchanges = Exchanges(messages, told)
+        self._asked = Asked()
         # What people and arguments name will be wanted again.
         self._wanted = frozenset(
             unit
@@ -82,34 +78,34 @@ class Reader:
         if message.role == "tool":
             return self._results(message, i)
         text = plain(message.text)
-        said = [*self._said(message, i, text), *self._pictured(message, i, text)]
-        if message.role == "system" and len(message.text) > _LONG_PROMPT:
-            said = said[:_PROMPT_CLAUSES]  # the host sends it again with every call
-        self._asked_by = message.speaker if said and is_question(said[-1].text) else ""
-        self._topic = topic(said[-1].text) if self._asked_by else ""
-        self._question = said[-1] if self._topic else self._question
+        found = chain(self._said(message, i, text), self._pictured(message, i, text))
+        # A long prompt the host sends again with every call.
+        long = message.role == "system" and len(message.text) > _LONG_PROMPT
+        said = list(islice(found, _PROMPT_CLAUSES) if long else found)
+        asks = bool(said) and is_question(said[-1].text)
+        self._asked = Asked(said[-1], topic(RESOLVED.sub("", said[-1].text))) if asks else Asked()
         return [*said, *self._called(message, i)]
 
     # -- what people say
 
     def _said(self, message: Message, i: int, text: str) -> Iterable[Clause]:
         role = "" if message.name else message.role
-        answers = bool(self._asked_by) and self._asked_by != message.speaker
+        asked = self._asked.question
+        answers = asked is not None and asked.speaker != message.speaker
         k = 0
         for sentence in sentences(_CAPTION.sub("", text)):
             parts = split_clauses(sentence)
             for n, part in enumerate(parts, 1):
                 asks = is_question(sentence) and (n == len(parts) or opens_question(part))
-                tight = tighten(bounded(part), self._vocatives)
+                tight = tighten(bounded(part, _LONGEST_CLAUSE), self._vocatives)
                 if len(tight) < _SHORTEST or not _SAYS.search(tight):
                     continue
-                if answers and not asks and k == 0 and self._topic and is_elliptic(tight):
-                    tight = f"{self._topic}: {tight}"
-                    self._question.units = {}  # answered
+                about = self._asked.topic_for(tight, k) if answers and not asks else ""
+                tight = about + tight if about else begun(tight, part)
                 clause = self._clause(
                     message, (i, k), tight + ("?" if asks and not is_question(tight) else "")
                 )
-                weigh_said(clause, self._names, role=role, answers=answers and not asks)
+                weigh_said(clause, self._names, own=is_own(part), role=role, answers=answers and not asks)
                 clause.quality *= _SYSTEM_WORTH if role == "system" else 1.0
                 clause.priority = priority(tight, asks=asks, by_host=role in ("assistant", "system"))
                 yield clause
@@ -120,7 +116,7 @@ class Reader:
         shown = [f"[pic: {tighten(_CAPTION_OPENING.sub('', caption[1]))}]"] if caption else []
         for k, shown_text in enumerate([*shown, *message.attachments], 1000):
             clause = self._clause(message, (i, k), shown_text)
-            weigh_said(clause, self._names, role="")
+            weigh_said(clause, self._names, own=False, role="")
             yield clause
 
     def _clause(self, message: Message, place: tuple[int, int], text: str) -> Clause:
@@ -132,36 +128,18 @@ class Reader:
     # -- what tools are asked and answer
 
     def _called(self, message: Message, i: int) -> Iterable[Clause]:
-        """Calls whose arguments say more than the label of their result can."""
-        answered = {m.answers for m in self._messages if m.role == "tool"}
-        for k, call in enumerate(_masked(message)):
-            records = rest_of_call(call)[:_MOST_ARGUMENTS]
-            if call.id not in answered and not records:
-                records = ["called"]
-            for n, record in enumerate(records):
-                yield self._record(message, (i, 2000 + 100 * k + n), label(call), record)
+        for k, said in enumerate(self._exchanges.of_calls(message), 2000):
+            yield self._record(message, (i, k), said)
 
     def _results(self, message: Message, i: int) -> list[Clause]:
-        call = self._calls.get(message.answers)
-        speaker = label(call) if call else f"{message.name or 'tool'}()"
-        # Whole where it is JSON of a bearable size, since half an object cannot be read.
-        most = _LONGEST_JSON if message.text.lstrip()[:1] in ("{", "[") else _LONGEST_TEXT
-        text = mask(_UNPRINTABLE.sub("", bounded(message.text, most)))
-        records = records_of(text, self._shown_keys) or ["done"]
-        return [self._record(message, (i, k), speaker, record) for k, record in enumerate(records)]
+        records = self._exchanges.of_result(message)
+        return [self._record(message, (i, k), said) for k, said in enumerate(records)]
 
-    def _record(self, message: Message, place: tuple[int, int], speaker: str, text: str) -> Clause:
+    def _record(self, message: Message, place: tuple[int, int], said: Said) -> Clause:
         day = message.at.date().isoformat() if message.at else ""
-        clause = Clause(text, speaker, day, place)
+        clause = Clause(said.text, said.speaker, day, place)
         weigh_record(clause, self._wanted)
         return clause
-
-
-def _masked(message: Message) -> list[ToolCall]:
-    return [
-        replace(call, arguments=_UNPRINTABLE.sub("", mask(bounded(call.arguments, _LONGEST_JSON))))
-        for call in message.calls
-    ]
 
 
 def plain(text: str) -> str:
@@ -172,15 +150,3 @@ def plain(text: str) -> str:
         text = _STUTTER.sub(r"\1…", text)
     text = _CODE_BLOCK.sub(lambda block: "\n".join(block[1].splitlines()[:3]) + "\n", text)
     return _MARKUP.sub(lambda found: found[1] or "", text)
-
-
-def bounded(text: str, most: int = _LONGEST_CLAUSE) -> str:
-    """Both ends of a text that is too long, cut between words where there are any."""
-    if len(text) <= most:
-        return text
-    head, tail = text[: most * 3 // 4], text[-most // 4 :]
-    if " " in head[-80:]:
-        head = head[: head.rfind(" ")]
-    if " " in tail[:80]:
-        tail = tail[tail.find(" ") :]
-    return f"{head} … {tail.strip()}"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-_TIME = re.compile(
+TIME = re.compile(
     r"\b(?:yesterday|last night|today|tonight|tomorrow|this (?:morning|afternoon|evening)"
     r"|(?:last|past|previous|this|next|coming) (?:few )?(?:weeks?|weekend|months?|years?|summer|winter"
     r"|spring|fall"
@@ -24,7 +24,6 @@ _TIME = re.compile(
 )
 _YOU = re.compile(r"\b(?:you|your|you're|you've|you'll|you'd|yours|ya)\b|[你您]", re.I)
 _SELF = re.compile(r"\b(?:i|i'm|i've|i'd|i'll|my|me|we|we're|we've|our|us|mine|myself)\b|我", re.I)
-_THIRD = re.compile(r"^(?:it|that|this|these|those|they|he|she|there)\b", re.I)
 _FACT = re.compile(
     r"\b(?:love|like|prefer|hate|favou?rite|live|study|own|plan|planning|want|need|hope|going to"
     r"|thinking|use|play"
@@ -47,7 +46,6 @@ _PRONOUN = re.compile(
     r"|one of them)\b",
     re.I,
 )
-_HANGING = re.compile(r"^(?:when|where|which|who|because|after|before|while|so|then|else)\b", re.I)
 
 
 _COURTESY = re.compile(
@@ -63,6 +61,24 @@ _COURTESY = re.compile(
     re.I,
 )
 _COURTESY_WORTH = 0.15
+_OWN_WORTH = 1.25
+# "Just started yoga": nobody but the speaker.
+_WITHOUT_SUBJECT = re.compile(
+    r"(?:just |finally |already |recently |even )*(?:been|got|had|went|took|saw|met|made|came|ran|bought"
+    r"|found|won|lost|gave|wrote|read|did|can't wait|looking forward|[a-z]{3,}ed)\b",
+    re.I,
+)
+# "Seeing them smile is the best", "Keep going", "It was great": true of anybody, or of nothing.
+_GENERAL = re.compile(
+    r"(?:\w{3,}ing|it|it's|that|that's|this|keep|let's|let|enjoy|take|remember|stay|go|everyone|everybody"
+    r"|anyone|people)\b",
+    re.I,
+)
+_GENERAL_WORTH = 0.75
+
+
+def is_courtesy(text: str) -> bool:
+    return bool(_COURTESY.match(text))
 
 
 def is_question(text: str) -> bool:
@@ -76,21 +92,33 @@ def opens_question(text: str) -> bool:
 
 def alone(text: str) -> float:
     """What is left of a clause's worth without the one before it."""
-    return 0.5 if _PRONOUN.match(text) else 0.8 if _HANGING.match(text) else 1.0
+    return 0.8 if _PRONOUN.match(text) else 1.0
 
 
-def quality(text: str, *, role: str = "", answers: bool = False) -> float:
+def is_own(said: str) -> bool:
+    """Whether somebody says this of themselves: by the words as they were said."""
+    return bool(_SELF.search(said) or _WITHOUT_SUBJECT.match(said))
+
+
+def was_own(noted: str) -> bool:
+    """The same, by a note's wording: where its "I" was left out, a clause begins with a small letter."""
+    return is_own(noted) or noted[:1].islower()
+
+
+def quality(text: str, *, own: bool, role: str = "", answers: bool = False) -> float:
     """A factor around 1. `role` is the role of a speaker who has no name; `answers`: to a question."""
-    worth = _COURTESY_WORTH if _COURTESY.match(text) else 1.0
+    worth = _COURTESY_WORTH if is_courtesy(text) else 1.0
     speaks_of_you = bool(_YOU.search(text)) and not _SELF.search(text)
     if is_question(text):
         worth *= 0.9 if role == "user" else 0.35
         worth *= 0.7 if speaks_of_you else 1.0
     elif speaks_of_you:
         worth *= 0.5
-    elif not _THIRD.match(text):
-        worth *= 1.2
-    if RESOLVED.search(text) or _TIME.search(text):
+    elif own:
+        worth *= _OWN_WORTH
+    elif _GENERAL.match(text):
+        worth *= _GENERAL_WORTH
+    if RESOLVED.search(text) or TIME.search(text):
         worth *= 1.5
     if _FACT.search(text):
         worth *= 1.1

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from onlooker.models.extractive.clause import Clause
-from onlooker.models.extractive.units import overlap, units
+from onlooker.models.extractive.units import overlap
 
 # What a unit is still worth where it was said before: the same day, and on another.
 AGAIN_TODAY, AGAIN_LATER = 0.5, 0.9
@@ -15,7 +15,15 @@ VALUE_AGAIN = 0.03
 _MOST_REPEATS = 4
 HEADING_COST = 8
 _SMALLEST_ROOM = 8
+# What any clause costs its reader, however short: of two that say as much per token, the longer one.
+_ANY_CLAUSE = 3
+# What is said in one breath explains itself.
+_TOGETHER = 1.15
 _SAME = 0.85
+
+
+# A clause of an earlier note: its speaker, and what it says.
+Told = tuple[str, Mapping[str, float]]
 
 
 class Coverage:
@@ -41,11 +49,15 @@ class Coverage:
     def gain(self, clause: Clause) -> float:
         total = 0.0
         for unit, weight in clause.units.items():
-            today = self._today[clause.day, unit]
-            elsewhere = self._ever[unit] - today
-            if unit[0] == "#":  # an exact value is held or it is not
-                total += weight * (VALUE_AGAIN if self._ever[unit] else 1.0)
+            ever = self._ever.get(unit)
+            if not ever:
+                total += weight
                 continue
+            if unit[0] == "#":  # an exact value is held or it is not
+                total += weight * VALUE_AGAIN
+                continue
+            today = self._today.get((clause.day, unit), 0)
+            elsewhere = ever - today
             total += weight * AGAIN_TODAY**today * AGAIN_LATER ** min(elsewhere, _MOST_REPEATS)
         return total
 
@@ -60,18 +72,17 @@ def without_repeats(clauses: Sequence[Clause]) -> list[Clause]:
     ]
 
 
-def new_to(told: Sequence[Clause], clauses: Sequence[Clause]) -> list[Clause]:
+def new_to(told: Sequence[Told], clauses: Sequence[Clause]) -> list[Clause]:
     """Those clauses that say something which the same speaker's told ones do not."""
-    by_unit: dict[tuple[str, str], list[dict[str, float]]] = {}
-    for clause in told:
-        said = units(clause.text)
+    by_unit: dict[tuple[str, str], list[Mapping[str, float]]] = {}
+    for speaker, said in told:
         for unit in said:
-            by_unit.setdefault((clause.speaker, unit), []).append(said)
+            by_unit.setdefault((speaker, unit), []).append(said)
     return [clause for clause in clauses if not _is_told(clause, by_unit)]
 
 
 def _is_told(clause: Clause, by_unit: Mapping[tuple[str, str], Sequence[Mapping[str, float]]]) -> bool:
-    words = {unit: weight for unit, weight in clause.units.items() if unit[0] != "#"}
+    words = {unit: weight for unit, weight in clause.units.items() if unit[0] not in "#@"}
     if not words:
         return False
     heaviest = max(words, key=lambda unit: (words[unit], unit))
@@ -84,6 +95,7 @@ class Selection:
     def __init__(self, clauses: Sequence[Clause], prefix_cost: Mapping[str, int], told: Coverage) -> None:
         self.clauses = clauses
         self.chosen: list[Clause] = []
+        self.spent = 0
         self._coverage = told
         self._prefix_cost = prefix_cost
         self._lines: set[int] = set()
@@ -111,26 +123,33 @@ class Selection:
                 continue
             taken.add(i)
             room -= price
-            # Its line is paid for, so its neighbours have become cheaper.
+            self.spent += price
+            # What was worth more by this is looked at again.
             for k in self._take(i):
                 if k not in taken:
                     heapq.heappush(heap, (-self._worth(self.clauses[k]), k))
         return sorted(self.chosen, key=lambda clause: clause.place)
 
     def _take(self, i: int) -> list[int]:
+        """Choose a clause; return those that it makes cheaper, or explains."""
         clause = self.clauses[i]
+        line, k = clause.place
+        is_new = line not in self._lines
         self.chosen.append(clause)
         self._coverage.add(clause)
-        self._lines.add(clause.place[0])
+        self._lines.add(line)
         self._days.add(clause.day)
         self._places.add(clause.place)
-        return self._by_line[clause.place[0]]
+        neighbours = self._by_line[line]
+        return neighbours if is_new else [n for n in neighbours if self.clauses[n].place[1] == k + 1]
 
     def _worth(self, clause: Clause) -> float:
         gain = self._coverage.gain(clause) * clause.quality
         if clause.alone < 1 and (clause.place[0], clause.place[1] - 1) not in self._places:
             gain *= clause.alone
-        return gain / max(1, self._line_price(clause) - clause.date_cost)
+        if clause.place[0] in self._lines:
+            gain *= _TOGETHER
+        return gain / (_ANY_CLAUSE + self._line_price(clause) - clause.date_cost)
 
     def _line_price(self, clause: Clause) -> int:
         if clause.place[0] in self._lines:

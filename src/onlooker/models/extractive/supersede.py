@@ -32,11 +32,18 @@ def supersede(clauses: Sequence[Clause]) -> list[Clause]:
         if clause.priority == "CRITICAL" or len(key[1]) < _SHORTEST_TEMPLATE or not _is_state(clause):
             continue
         before = newest.get(key)
-        if before is not None and (was := _changed(before.text, clause.text)):
+        if before is None or _is_list(before, clause):
+            pass
+        elif was := _changed(before.text, clause.text):
             gone.add(before.place)
             clause.text = f"{_WAS.sub('', clause.text)} (was {was})"
         newest[key] = clause
     return [clause for clause in clauses if clause.place not in gone]
+
+
+def _is_list(before: Clause, clause: Clause) -> bool:
+    """An assistant that says two values in one breath offers two things."""
+    return clause.speaker == "assistant" and clause.place[0] - before.place[0] <= 1
 
 
 def _is_state(clause: Clause) -> bool:

@@ -2,194 +2,123 @@
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping
 from typing import cast
 
 from onlooker.domain.messages import ToolCall
+from onlooker.models.extractive.output import OUTCOME, TROUBLE, lines_of
+from onlooker.models.extractive.structured import parse, plain_value, records, shorten, speaks
 
-_LONGEST_RECORD = 240  # characters
-_LONGEST_LABEL = 48
-_FEW_LINES = 12
-_RECORD = 60  # about
-_MOST_LINES = 300
-_LISTING = re.compile(
-    r"^[bcdlps-][rwxsStT-]{9}[.+@]?\s+\d+\s+\S+\s+\S+\s+[\d,.]+[KMG]?\s+\w+\s+\d+\s+[\d:]+\s+"
-)
-_NUMBERED = re.compile(r"^\s*\d+(?:\t|[:|]\s)")
-# A word of three letters or a number: brackets and rules say nothing.
-_SPOKEN = re.compile(r"[^\W\d_]{3}|\d{2}")
-_ESCAPE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
-# A value that says what it is without its key: an id, an address, a date, an airport.
-_SPEAKS = re.compile(r"_|\d.*[A-Za-z]|[A-Za-z].*\d|@|^[A-Z]{3}$|^\d{4}-|://")
-_MIN_SPEAKING = 13
+__all__ = ["OUTCOME", "TROUBLE", "changes_something", "is_act", "label", "records_of", "rest_of_call"]
 
-TROUBLE = re.compile(
-    r"\b(?:error|exception|traceback|fail(?:ed|ure|ures|s)?|fatal|panic|abort(?:ed)?|denied|refused"
-    r"|not found|no such"
-    r"|cannot|can't|unable|invalid|undefined|segmentation fault|segfaults?|timed? ?out|warning)\b|错误"
-    r"|失败|エラー|失敗|오류|실패",
+_LONGEST_LABEL = 64
+_LONGEST_TAIL = 36
+# An argument that is what the tool is asked to do: its key says nothing more.
+_ACT = re.compile(
+    r"^(?:command|cmd|action|operation|path|file|filename|file_?path|url|uri|query|q|question|pattern|sql"
+    r"|script|input|text|expression)$",
     re.I,
 )
-OUTCOME = re.compile(
-    r"\b(?:passed|succeeded|success(?:ful(?:ly)?)?|completed?|created|updated|saved|deleted|installed"
-    r"|built|finished"
-    r"|exit code|total|result|ok)\b|成功|完成|완료",
+# A code, a date: short, and clear enough beside the name of what is called.
+_CODE = re.compile(r"^[A-Z]{2,6}$|^\d{4}-\d\d")
+_CHANGES = re.compile(
+    r"(?:^|[^a-z])(?:create|write|edit|update|insert|replace|patch|apply|delete|remove|move|rename|save|send"
+    r"|book|cancel|pay|refund|transfer|submit|approve|modify|change|exchange|upload|commit|push|deploy|install"
+    r"|migrate|merge|rm|mv|mkdir)(?![a-z])",
     re.I,
 )
+_LOOKS = re.compile(
+    r"^(?:get|list|search|find|read|view|show)|\((?:view|read|get|list|show|open|cat|ls|grep)\b", re.I
+)
+_GO_THERE = re.compile(r"^cd \S+ && ")
+_ENDS_LABEL = re.compile(r"\)(?=: )")
+
+
+def changes_something(label: str) -> bool:
+    """Whether a call, by its label, does something that stays done, rather than look."""
+    return bool(_CHANGES.search(label)) and not _LOOKS.search(label)
+
+
+def is_act(key: str) -> bool:
+    return bool(_ACT.match(key))
 
 
 def label(call: ToolCall) -> str:
     """The call in short, as the subject of its result's line: `get_order(88-1431)`."""
+    # What is done to what comes first; text of many lines is what is written there.
+    arguments = sorted(_scalars(call.arguments), key=lambda argument: not is_act(argument[0]))
     shown: list[str] = []
     room = _LONGEST_LABEL
-    for key, value in _scalars(call.arguments):
-        text = re.sub(r"[:;()]+", " ", value if _speaks(value) else f"{key} {value}").strip()
-        if len(text) > room:
-            if not shown:
-                shown.append(text[:room].rpartition(" ")[0].rstrip(" ,") + "…")
-            break
-        shown.append(text)
-        room -= len(text) + 2
-    return f"{call.name}({', '.join(shown)})"
+    for key, value in arguments:
+        text = _cut(_argument(key, value, alone=len(arguments) == 1), room, first=not shown)
+        if text:
+            shown.append(text)
+            room -= len(text) + 2
+    return _ENDS_LABEL.sub("", f"{call.name}({', '.join(shown)})")
+
+
+def _argument(key: str, value: str, *, alone: bool) -> str:
+    clear = alone or speaks(value) or is_act(key) or _CODE.match(value)
+    return value if clear else f"{key} {value}"
+
+
+def _cut(text: str, room: int, *, first: bool) -> str:
+    """A path by its end, anything else by its beginning; empty where there is no room beside the first."""
+    if len(text) > room:
+        text = _GO_THERE.sub("", text)
+    if len(text) <= room:
+        return text
+    if " " not in text and "/" in text and room >= _LONGEST_TAIL:
+        tail = text[-_LONGEST_TAIL:]
+        return "…" + (tail[tail.find("/") :] if "/" in tail[:-1] else tail)
+    return text[:room].rpartition(" ")[0].rstrip(" ,") + "…" if first else ""
 
 
 def rest_of_call(call: ToolCall) -> list[str]:
     """The arguments that its label has no room for, as records."""
     said = label(call)
-    records = [record for record in records_of(call.arguments, set()) if not _is_in(record, said)]
-    return [_shorten(record) for record in records]
-
-
-def _is_in(record: str, said: str) -> bool:
-    return all(part.strip() in said for part in record.split(", "))
+    parsed = parse(call.arguments)
+    if not isinstance(parsed, dict):
+        return (
+            [shorten(call.arguments)]
+            if parsed is None and len(call.arguments) > 2
+            else records(parsed, set())
+        )
+    left = {
+        key: value
+        for key, value in cast("dict[str, object]", parsed).items()
+        if not (_is_plain(value) and _GO_THERE.sub("", _one_line(value)) in said)
+    }
+    return records(left, set())
 
 
 def _scalars(arguments: str) -> Iterable[tuple[str, str]]:
-    parsed = _parse(arguments)
-    if not isinstance(parsed, dict):
-        return
-    for key, value in cast("dict[str, object]", parsed).items():
-        if isinstance(value, str | int | float) and value != "":
-            yield key, re.sub(r"\s+", " ", str(value))
+    parsed = parse(arguments)
+    if isinstance(parsed, dict):
+        for key, value in cast("Mapping[str, object]", parsed).items():
+            if _is_plain(value) and value != "" and not _is_long(value):
+                yield key, _one_line(value)
 
 
-def _speaks(value: str) -> bool:
-    return len(value) >= _MIN_SPEAKING or bool(_SPEAKS.search(value))
+def _is_plain(value: object) -> bool:
+    return isinstance(value, str | int | float)
 
 
-def _parse(text: str) -> object:
-    stripped = text.strip()
-    if not stripped.startswith(("{", "[")):
-        return None
-    try:
-        return json.loads(stripped)
-    except (ValueError, RecursionError):
-        return None
+def _is_long(value: object) -> bool:
+    return isinstance(value, str) and value.count("\n") > 1
 
 
-def records_of(text: str, seen: set[str]) -> list[str]:
+def _one_line(value: object) -> str:
+    return re.sub(r"\s+", " ", plain_value(value))
+
+
+def records_of(text: str, seen: set[str], said: str = "") -> list[str]:
     """A result as short records: one per object where it is JSON, else its lines.
 
-    A key is written where the value does not speak for itself, and the first time in any case;
-    `seen` holds the keys that have been written.
+    `seen` holds the keys that have been written, `said` is the call in short.
     """
-    parsed = _parse(text)
-    if isinstance(parsed, dict | list):
-        return [_shorten(record) for record in _flatten(cast("object", parsed), "", seen)]
-    return _lines(text)
-
-
-def _shorten(record: str) -> str:
-    record = re.sub(r"\s+", " ", record).strip()
-    if len(record) <= _LONGEST_RECORD:
-        return record
-    cut = record.rfind(" ", 0, _LONGEST_RECORD)
-    return record[: cut if cut > 0 else _LONGEST_RECORD].rstrip(" ,;:")
-
-
-def _flatten(node: object, key: str, seen: set[str]) -> list[str]:
-    if isinstance(node, dict):
-        return _flatten_object(cast("dict[str, object]", node), key, seen)
-    if isinstance(node, list):
-        items = cast("list[object]", node)
-        return [record for item in items for record in _flatten(item, key, seen)]
-    return [] if node in (None, "") else [f"{key} {node}".strip()]
-
-
-def _flatten_object(node: dict[str, object], key: str, seen: set[str]) -> list[str]:
-    fields: list[str] = []
-    nested: list[str] = []
-    for name, value in node.items():
-        if (flat := _flat_collection(value)) is not None:
-            if flat:
-                fields.append(f"{name} {flat}")
-        elif isinstance(value, dict | list):
-            nested.extend(_flatten(cast("object", value), name, seen))
-        elif value not in (None, ""):
-            fields.append(_field(name, str(value), seen))
-    fields = list(dict.fromkeys(fields))
-    if fields and key and key not in fields[0]:
-        fields[0] = f"{key} {fields[0]}"
-    return [*_grouped(fields), *nested]
-
-
-def _grouped(fields: Sequence[str]) -> Iterable[str]:
-    """Fields together in records that are short enough to choose among."""
-    record = ""
-    for field in fields:
-        if record and len(record) + len(field) > _RECORD:
-            yield record
-            record = ""
-        record += (", " if record else "") + _shorten(field)
-    if record:
-        yield record
-
-
-def _flat_collection(value: object) -> str | None:
-    """A short collection of plain values in one field; None where it is no such thing."""
-    if isinstance(value, list):
-        items = cast("list[object]", value)
-        if any(isinstance(item, dict | list) for item in items):
-            return None
-        return " ".join(str(item) for item in items)
-    if isinstance(value, dict):
-        pairs = cast("dict[str, object]", value)
-        if 0 < len(pairs) <= 4 and all(isinstance(item, int | float) for item in pairs.values()):
-            return " ".join(f"{name} {item}" for name, item in pairs.items())
-    return None
-
-
-def _field(name: str, value: str, seen: set[str]) -> str:
-    if _speaks(value) and name in seen:
-        return value
-    seen.add(name)
-    return f"{name} {value}"
-
-
-def _lines(text: str) -> list[str]:
-    """The lines of plain output that say how it went, and its ends; what else it names is the ledger's."""
-    raw = _ESCAPE.sub("", text).splitlines()
-    if len(raw) > _MOST_LINES:
-        raw = raw[: _MOST_LINES // 2] + raw[-_MOST_LINES // 2 :]
-    lines = _joined_headings(_shorten(_NUMBERED.sub("", _LISTING.sub("", line))) for line in raw)
-    spoken = [line for line in dict.fromkeys(lines) if _SPOKEN.search(line)]
-    if len(spoken) <= _FEW_LINES:
-        return spoken
-    telling = [line for line in spoken if TROUBLE.search(line) or OUTCOME.search(line)][-_FEW_LINES // 2 :]
-    ends = {*spoken[: _FEW_LINES // 3], *spoken[-_FEW_LINES // 6 :], *telling}
-    return [line for line in spoken if line in ends]
-
-
-def _joined_headings(lines: Iterable[str]) -> Iterable[str]:
-    """A short line that ends with a colon says what the next one is: "ERROR:"."""
-    heading = ""
-    for line in lines:
-        if line.endswith(":") and len(line) <= _LONGEST_LABEL and not heading:
-            heading = line
-        elif line:
-            yield f"{heading} {line}".strip()
-            heading = ""
-    if heading:
-        yield heading
+    parsed = parse(text)
+    if isinstance(parsed, dict | list | tuple):
+        return records(cast("object", parsed), seen, said)
+    return lines_of(text)

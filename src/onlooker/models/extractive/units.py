@@ -16,6 +16,7 @@ ABSTRACT = 0.7
 _SHORTEST_NUMBER = 3
 
 _WORD = re.compile(rf"[{CJK}]+|\d[\d,]*(?:\.\d+)?|[^\W\d_{CJK}]+(?:['’][^\W\d_{CJK}]+)?")
+_CONTRACTED = re.compile(r"(?:'(?:s|ve|re|ll|d|m)|n't)$")
 _CJK_RUN = re.compile(rf"[{CJK}]")
 _KATAKANA = re.compile("[\u30a0-\u30ff]{2,}")
 # A word with a capital that no sentence begins with, or one in capitals.
@@ -49,7 +50,7 @@ def word_unit(word: str) -> str:
     word = word.lower().replace("’", "'")
     if word[0].isdigit():
         return word.replace(",", "")
-    word = word.removesuffix("'s").replace("'", "")
+    word = _CONTRACTED.sub("", word).replace("'", "")
     if word in _NUMBER_WORDS and word != "one":
         return _NUMBER_WORDS[word]
     if len(word) < 2 or word in FUNCTION:

@@ -7,6 +7,9 @@ from __future__ import annotations
 
 import re
 
+from onlooker.models.extractive.lexicon import COMMON_STEMS, FUNCTION, GENERIC_STEMS, stem
+from onlooker.models.extractive.quality import is_own
+
 _PROTECTED = re.compile(r"`[^`]+`|[\"“][^\"”\n]+[\"”]|\S*(?:\d|[/\\@_])(?:\S*[^\s.,;:!?])?")
 
 _OPENING = re.compile(
@@ -29,6 +32,22 @@ _FILLER = re.compile(
     |a\ bunch\ of|at\ the\ moment|in\ order\ (?=to\b))\b,?\s*""",
     re.I | re.X,
 )
+# What only announces what comes.
+_LEAD_IN = re.compile(
+    r"""^(?:i(?:'ve|'ll)?\s+)?(?:just\s+)?(?:(?:want(?:ed)?|have|had|got|gotta|need)(?:\s+to)?
+    \s+(?:let\s+(?:you|ya)\s+know|tell\s+(?:you|ya)|share\s+with\s+you|(?:say|admit|mention)(?=\s+that\b|,))
+    |(?:i'm\s+|i\s+am\s+)?(?:so\s+|really\s+|very\s+)?(?:happy|glad|excited|proud|pleased|thrilled|sorry)
+    \s+to\s+(?:say|tell\s+you|announce|report|share)
+    |(?:it\s+)?turns\s+out|the\s+(?:best|good|great|cool)\s+(?:part|thing|news)\s+is)(?:\s+that)?[,:]?\s+(?=\S)""",
+    re.I | re.X,
+)
+# The last words of a clause, where they begin as a remark on the rest does.
+_REMARK = re.compile(
+    r"(?:(?:,| -| –| —|\.\.\.?|…) (?:(?:and|but|so) )?| (?:and|but|so) )"
+    r"(?:it|that|this|which|they)(?:'s|'re)? [^,;:]+$|, so [a-z]+$",
+    re.I,
+)
+_NEGATION = re.compile(r"\b(?:not|no|never|nor|none|without|hardly|barely|only)\b|n't\b", re.I)
 # Before these, "I have" owns something instead of telling a past.
 _OWNING = r"(?!to\b|a\b|an\b|the\b|no\b|\ue000|two\b|three\b|four\b|some\b|my\b|any\b|many\b)"
 _SELF = tuple(
@@ -139,13 +158,55 @@ def tighten(clause: str, vocatives: re.Pattern[str] | None = None) -> str:
     for _ in range(2):
         text = _OPENING.sub("", text)
         text = vocatives.sub("", text) if vocatives else text
-    text = _FILLER.sub("", text)
+    text = _without_remark(_LEAD_IN.sub("", _FILLER.sub("", text)))
     for pattern, instead in (*_SELF, *_PLAINER):
         text = pattern.sub(instead, text)
     text = " ".join(_without_small_words(text.split(), asks=text.endswith(("?", "？"))))
     text = re.sub(r"\s+([,;.!?])", r"\1", text).strip(" ,;:-—–")
     text = _restore(re.sub(r"[!.]+$", "", text).rstrip(" ,;"), kept)
     return _DANGLING.sub("", text)
+
+
+def begun(text: str, clause: str) -> str:
+    """A tightened clause with its first letter as it shall be: a small one begins what the speaker says
+    of themselves, a capital what is about something else.
+
+    It reads well after "Ana: ", and it is how a later pass tells the two apart.
+    """
+    word = text.split(" ", 1)[0].removesuffix(",")
+    if is_own(clause):
+        small = word.lower()
+        return small + text[len(word) :] if _is_everyday(small) else text
+    if clause.startswith(word) or not word.isalpha() or not word.islower() or not word.isascii():
+        return text
+    return word[0].upper() + text[1:]
+
+
+def _is_everyday(word: str) -> bool:
+    """Whether a word is surely no name."""
+    bare = word.replace("'", "")
+    return word.endswith(("ed", "ing")) or bare in FUNCTION or stem(bare) in GENERIC_STEMS | COMMON_STEMS
+
+
+def _without_remark(text: str) -> str:
+    """A clause without the words at its end that only praise or complain: ", and it was so much fun"."""
+    remark = _REMARK.search(text)
+    if remark is None or not remark.start() or "\ue000" in remark[0] or _NEGATION.search(remark[0]):
+        return text
+    before = text[: remark.start()]
+    if (
+        text.endswith(("?", "？"))
+        or any(map(_tells, remark[0].split()))
+        or not any(map(_tells, before.split()))
+    ):
+        return text
+    return before
+
+
+def _tells(word: str) -> bool:
+    """Whether a word says something that would not be true of almost anything."""
+    bare = word.strip(",.;:!?-–—…()").lower().removesuffix("'s").removesuffix("'re").replace("'", "")
+    return bool(bare) and bare not in FUNCTION and stem(bare) not in GENERIC_STEMS
 
 
 def vocatives(names: frozenset[str]) -> re.Pattern[str] | None:

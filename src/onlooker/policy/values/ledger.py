@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Container, Iterable, Sequence
+from functools import lru_cache
 
 from onlooker.policy.tokens import estimate
 from onlooker.policy.values.finding import Value, find_values, holds
@@ -31,6 +33,8 @@ _TURNING_POINT = re.compile(
 # What would be read as the end of the value, or the line as cut off.
 _UNFIT = re.compile(r"[·;|\n]|[,，、({\[（「『“+=→&-]$")
 _NEAR = 160
+_LETTERS = re.compile(r"[A-Za-z](?:\.[A-Za-z])+")
+_CONSTANT = re.compile(r"[A-Z_]+")
 _STAMP = re.compile(
     r"^## \d{4}-\d\d-\d\d[ \t]*$|^\[(?:\d{4}-\d\d-\d\d )?\d\d:\d\d\]|[(（](?:19|20)\d\d(?:-(?:\d\d"
     r"|W\d\d))?(?:-\d\d)?"
@@ -54,17 +58,23 @@ def rank(text: str, kinds: Container[str] = _WORTH) -> list[str]:
         key = value.text.lower()
         if key not in first:
             first[key] = value
-            worth[key] = _WORTH[value.kind]
+            worth[key] = _worth(value)
         else:
-            worth[key] += _WORTH[value.kind] * 0.5
+            worth[key] += _worth(value) * 0.5
         if _is_near(value.at, turns):
             worth[key] += 0.4
         worth[key] += 0.2 * value.at / len(text)
     return [first[key].text for key in sorted(worth, key=lambda k: (-worth[k], first[k].at, k))]
 
 
+def _worth(value: Value) -> float:
+    # One constant of a program is seldom the one that is asked for: they come by the dozen.
+    return _WORTH["code" if _CONSTANT.fullmatch(value.text) else value.kind]
+
+
 def _is_near(at: int, turns: Sequence[int]) -> bool:
-    return any(abs(at - turn) < _NEAR for turn in turns[:200])
+    following = bisect_left(turns, at - _NEAR + 1)
+    return following < len(turns) and turns[following] < at + _NEAR
 
 
 def audit(note_text: str, source_text: str, kinds: Container[str] = _WORTH) -> list[str]:
@@ -86,8 +96,13 @@ def _bounded(text: str) -> str:
 
 
 def _is_worth_listing(value: str) -> bool:
-    """A bare small number says nothing without its sentence."""
-    return not (value.lstrip("-−").isdigit() and len(value) < 3)
+    """A bare small number says nothing without its sentence, nor do single letters."""
+    return not (value.lstrip("-−").isdigit() and len(value) < 3) and not _LETTERS.fullmatch(value)
+
+
+@lru_cache(maxsize=4096)
+def _price(value: str) -> int:
+    return estimate(BETWEEN + value)
 
 
 def values_line(values: Iterable[str], budget: int) -> str:
@@ -95,7 +110,7 @@ def values_line(values: Iterable[str], budget: int) -> str:
     kept: list[str] = []
     used = estimate(HEAD)
     for value in values:
-        price = estimate(BETWEEN + value)
+        price = _price(value)
         if used + price <= budget and not _UNFIT.search(value):
             kept.append(value)
             used += price
