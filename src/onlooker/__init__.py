@@ -4,6 +4,7 @@ fits, nothing lost."""
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from onlooker.domain import events as events
     from onlooker.domain.context import RuntimeContext, Stats, use_session
     from onlooker.domain.errors import (
         BudgetError,
@@ -16,14 +17,24 @@ if TYPE_CHECKING:
         StoreError,
     )
     from onlooker.domain.extractions import Extraction
+    from onlooker.domain.files import Consolidated
+    from onlooker.domain.graph import Edge, Node
+    from onlooker.domain.history import Forgot, NoteHistory, Version
+    from onlooker.domain.items import Item
+    from onlooker.domain.knowledge import Knowledge, Layer, LayerRequest
     from onlooker.domain.messages import Message, SessionId, ToolCall
     from onlooker.domain.notes import Note
+    from onlooker.domain.search import Hit
+    from onlooker.engine.hand import Moment
     from onlooker.engine.memory import Memory
     from onlooker.engine.session import Session
+    from onlooker.engine.tools import Tool, Tools
     from onlooker.policy.config import from_mapping
     from onlooker.policy.context import Context
+    from onlooker.policy.diff import Diff
     from onlooker.policy.intake import assistant, system, tool, user
     from onlooker.policy.settings import Settings, preset
+    from onlooker.stores.sqlite.key import Key
     from onlooker.wiring import open_memory
 
 __version__ = "0.1.0"
@@ -32,13 +43,26 @@ __all__ = [
     "BudgetError",
     "ClosedError",
     "ConflictError",
+    "Consolidated",
     "Context",
+    "Diff",
+    "Edge",
     "Extraction",
+    "Forgot",
+    "Hit",
+    "Item",
+    "Key",
+    "Knowledge",
+    "Layer",
+    "LayerRequest",
     "Memory",
     "Message",
     "MessageError",
     "ModelError",
+    "Moment",
+    "Node",
     "Note",
+    "NoteHistory",
     "OnlookerError",
     "RuntimeContext",
     "Session",
@@ -47,7 +71,10 @@ __all__ = [
     "SettingsError",
     "Stats",
     "StoreError",
+    "Tool",
     "ToolCall",
+    "Tools",
+    "Version",
     "assistant",
     "from_mapping",
     "open_memory",
@@ -64,23 +91,35 @@ _HOMES = {
     "onlooker.domain.context": ("RuntimeContext", "Stats", "use_session"),
     "onlooker.domain.errors": tuple(name for name in __all__ if name.endswith("Error")),
     "onlooker.domain.extractions": ("Extraction",),
+    "onlooker.domain.files": ("Consolidated",),
+    "onlooker.domain.knowledge": ("Knowledge", "Layer", "LayerRequest"),
+    "onlooker.domain.history": ("Forgot", "NoteHistory", "Version"),
+    "onlooker.domain.graph": ("Edge", "Node"),
+    "onlooker.domain.items": ("Item",),
     "onlooker.domain.messages": ("Message", "SessionId", "ToolCall"),
     "onlooker.domain.notes": ("Note",),
+    "onlooker.domain.search": ("Hit",),
+    "onlooker.engine.hand": ("Moment",),
     "onlooker.engine.memory": ("Memory",),
     "onlooker.engine.session": ("Session",),
+    "onlooker.engine.tools": ("Tool", "Tools"),
     "onlooker.policy.config": ("from_mapping",),
     "onlooker.policy.context": ("Context",),
+    "onlooker.policy.diff": ("Diff",),
     "onlooker.policy.intake": ("assistant", "system", "tool", "user"),
     "onlooker.policy.settings": ("Settings", "preset"),
+    "onlooker.stores.sqlite.key": ("Key",),
     "onlooker.wiring": ("open_memory",),
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
-_MODULES = ("blocking", "testing")
+_MODULES = ("blocking", "events", "telemetry", "testing")
 
 
 def __getattr__(name: str) -> Any:
     import importlib
 
+    if name == "events":
+        return importlib.import_module("onlooker.domain.events")
     if name in _MODULES:
         return importlib.import_module(f"onlooker.{name}")
     if name not in _HOME:

@@ -6,12 +6,18 @@ nothing half written, and `ConflictError` where a guard no longer holds.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from pathlib import Path
 from typing import Literal, Protocol
 
 from onlooker.domain.extractions import Extraction, Schema
+from onlooker.domain.graph import EDGE_KINDS, Edge, EdgeKind, Node
+from onlooker.domain.history import Forgetting
+from onlooker.domain.history_rows import EVERYTHING, Row, Scope
+from onlooker.domain.indexing import Coverage, Document, Near
+from onlooker.domain.items import Item, ItemChange, ItemStatus
 from onlooker.domain.messages import Message, SessionId
 from onlooker.domain.notes import (
     Appended,
@@ -27,6 +33,8 @@ from onlooker.domain.notes import (
     State,
     Usage,
 )
+from onlooker.domain.retention import Retained, Retention
+from onlooker.domain.search import Found, Match, Query
 
 
 class Clock(Protocol):
@@ -75,6 +83,19 @@ class ReflectRequest:
     correction: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class ItemsRequest(ReflectRequest):
+    """Say what other conversations of the same owner should know of a session that has ended.
+
+    `notes` are its notes since it ended before, `messages` what was said after them, `known` summaries of
+    items that the owner has. A model that knows nothing of items may take it for a reflection: its answer
+    is then no answer, and the built-in choice stands in.
+    """
+
+    messages: tuple[Message, ...] = ()
+    known: tuple[str, ...] = ()
+
+
 Request = ObserveRequest | ReflectRequest
 
 
@@ -112,6 +133,29 @@ class Model(Protocol):
 
         Raises:
             ModelError: It did not answer, for whatever reason.
+        """
+        ...
+
+
+class Embedder(Protocol):
+    """Whatever makes vectors of texts, so that what means the same lies close together."""
+
+    @property
+    def name(self) -> str:
+        """As it stands beside each vector, such as "openai:text-embedding-3-small". Vectors of two names are
+        never compared: whatever changes them belongs into it."""
+        ...
+
+    @property
+    def dimensions(self) -> int:
+        """How many numbers a vector has; 0 while that is not known."""
+        ...
+
+    async def embed(self, texts: Sequence[str]) -> list[list[float]]:
+        """A vector for each text, in order. None of the texts is empty.
+
+        Raises:
+            ModelError: There are none now, for whatever reason.
         """
         ...
 
@@ -256,8 +300,9 @@ class Store(Protocol):
         ...
 
     async def delete_session(self, session: SessionId) -> bool:
-        """Delete the session with everything in it; False when there was none. What its calls cost
-        stays counted for its owner and the day, without saying for which session."""
+        """Delete the session with everything in it, and the items that were made in it; False when there
+        was none. What its calls cost stays counted for its owner and the day, without saying for which
+        session."""
         ...
 
     async def pin(self, session: SessionId, target: str, *, on: bool) -> None:
@@ -270,6 +315,217 @@ class Store(Protocol):
 
     async def set_budget(self, session: SessionId, budget: int) -> None:
         """Remember the budget that the host asks for, for the planner."""
+        ...
+
+    # -- items
+
+    async def items(
+        self,
+        owner: str,
+        *,
+        statuses: Sequence[ItemStatus] = ("live",),
+        ids: Sequence[str] | None = None,
+        limit: int | None = None,
+    ) -> Sequence[Item]:
+        """Items of the owner, pinned ones first, then the ones used (or made) last; `ids` names them."""
+        ...
+
+    async def change_items(self, change: ItemChange) -> None:
+        """Apply one change to an owner's items; see `ItemChange`.
+
+        An item that ends gets its time and what took its place. A use counts one up and sets the time. With
+        a mark, the session has ended: its `ended` moves. Ended items stay where sessions show them.
+
+        Raises:
+            ConflictError: An item to end is no longer live, one to add is there already, or the session's
+                mark is no longer the expected one.
+        """
+        ...
+
+    async def archive_items(self, owner: str, ids: Sequence[str], *, now: datetime) -> Sequence[Item]:
+        """Put items out of sight, whatever their status: no prompt shows them any more, and the `epoch` of
+        sessions that did grows. Returns those that were not archived before."""
+        ...
+
+    async def delete_items(self, owner: str, ids: Sequence[str] | None = None) -> int:
+        """Delete items for good, or all of the owner's; no prompt shows them any more. Items that name one
+        as replaced, derived from or superseding lose that name. Returns how many there were."""
+        ...
+
+    async def pin_item(self, owner: str, item: str, *, on: bool) -> None:
+        """Pin or unpin a live item. What sessions show stays as it is.
+
+        Raises:
+            KeyError: The owner has no live item with that id.
+        """
+        ...
+
+    async def show_items(
+        self, session: SessionId, ids: Sequence[str], *, now: datetime, anew: bool = False
+    ) -> None:
+        """Keep which items of its owner the session shows, in order, creating the session at need. What was
+        chosen before stays, unless `anew`; `epoch` grows where the prompt changes. Items that are archived
+        or not there are passed over."""
+        ...
+
+    async def idle(self, before: datetime, *, limit: int = 100) -> Sequence[SessionId]:
+        """Sessions that were last used up to then and have messages after their `ended`, oldest first."""
+        ...
+
+    # -- search
+
+    async def search(self, query: Query) -> Found:
+        """The texts that are worth reading for a query: the conversation as it stands (`message`), without
+        the summaries that compaction put in, or active notes (`note`). Only what is indexed is found.
+
+        They are chosen by `policy.searching.ranking.shortlist`, and so the same in every store.
+        """
+        ...
+
+    async def around(self, session: SessionId, seqs: Sequence[int], reach: int) -> Sequence[Message]:
+        """The messages of the conversation at these seqs and up to `reach` from one, in order, each once;
+        summaries that compaction put in are left out."""
+        ...
+
+    async def unindexed(
+        self, owner: str, *, session: SessionId | None = None, limit: int = 100
+    ) -> Sequence[SessionId]:
+        """Sessions of the owner, or the one, that hold something which `search` cannot find yet."""
+        ...
+
+    async def index(self, session: SessionId, *, limit: int = 500) -> int:
+        """Let `search` find what it cannot find yet, the oldest first; how many texts those were. As many
+        as `limit`: there may be more. What is deleted or taken back leaves the index by itself."""
+        ...
+
+    # -- vectors and the graph
+
+    async def behind(self, *, limit: int = 100) -> Sequence[SessionId]:
+        """Sessions of any owner that hold something which `search` cannot find yet: no vector is looked for
+        where nothing is found."""
+        ...
+
+    async def lacking(self, space: str, *, limit: int = 100) -> Sequence[Document]:
+        """Texts that `search` finds, of any owner, and that have no vector of this embedder."""
+        ...
+
+    async def add_vectors(self, space: str, vectors: Sequence[tuple[Document, Sequence[float]]]) -> int:
+        """Keep the vectors of texts that still say the same; how many those were. A vector leaves with its
+        text. Where vectors of the embedder have another size by now, all of before are dropped."""
+        ...
+
+    async def near(self, query: Near) -> Sequence[tuple[Match, float]]:
+        """The texts whose vectors are closest, best first, each with the cosine, which is above 0.
+
+        They are chosen by `policy.searching.vectors`, and so the same in every store.
+        """
+        ...
+
+    async def unlinked(self, *, limit: int = 100) -> Sequence[Document]:
+        """Notes, of any owner and status, whose mentions are not known yet."""
+        ...
+
+    async def link(self, found: Sequence[tuple[Document, Sequence[str]]]) -> int:
+        """Keep what notes mention, of those that still say the same; how many those were. Mentions leave
+        with their note, and an entity with the last note that mentions it."""
+        ...
+
+    async def edges(
+        self,
+        owner: str,
+        *,
+        of: Sequence[Node] = (),
+        session: SessionId | None = None,
+        kinds: Sequence[EdgeKind] = EDGE_KINDS,
+        limit: int = 10_000,
+    ) -> Sequence[Edge]:
+        """Edges between an owner's notes, active and superseded, and their sessions and entities; those of
+        one session, or those that begin or end at one of the nodes, where such are named. Spelling and case
+        of an entity do not matter."""
+        ...
+
+    async def noted(self, wanted: Sequence[tuple[SessionId, str]]) -> Sequence[Match]:
+        """Active notes by their ids, in that order, as what was found."""
+        ...
+
+    async def coverage(self, space: str) -> Coverage:
+        """How much is indexed, of all owners."""
+        ...
+
+    # -- a person's hand
+
+    async def edit(
+        self,
+        session: SessionId,
+        note_id: str,
+        text: str,
+        *,
+        tokens: int,
+        by: str,
+        now: datetime,
+        was: str | None = None,
+    ) -> Note:
+        """Give a live note another text, and keep the one before as a version. Notes in the making are
+        void: `branch` grows.
+
+        Raises:
+            KeyError: The session has no live note with that id.
+            ConflictError: `was` is given, and the note's text is another by now.
+        """
+        ...
+
+    async def undo(self, session: SessionId, note_id: str, *, epoch: int, now: datetime) -> Progress:
+        """Retire an active reflection; the notes that it was made from are active again.
+
+        Raises:
+            KeyError: The session has no active reflection with that id.
+            ConflictError: `epoch` moved since it was read, or notes that it was made from are gone.
+        """
+        ...
+
+    async def forget(self, session: SessionId, change: Forgetting, *, now: datetime) -> Progress:
+        """Delete messages, wherever they are kept, with every version, extraction, pin, summary and index
+        entry that comes from them, and put notes that were made without them in the place of those that
+        mixed them with others. What a dropped summary stood for comes back from the archive.
+
+        Raises:
+            ConflictError: Notes changed since that was decided.
+        """
+        ...
+
+    async def forget_owner(self, owner: str) -> int:
+        """Delete every session and item of an owner; how many sessions there were. What calls cost stays
+        counted for the day, without saying for whom."""
+        ...
+
+    async def erase(self) -> bool:
+        """Make sure that nothing deleted can be read from the store's files any more; False where that
+        waits for others who read them now."""
+        ...
+
+    # -- moving
+
+    def dump(self, scope: Scope = EVERYTHING) -> AsyncIterator[Row]:
+        """What the store holds, as rows, all of one moment and in an order that every store keeps: each
+        session with what belongs to it, then items, what calls cost, and values of the store."""
+        ...
+
+    async def restore(self, rows: AsyncIterator[Row], *, replace: bool = False) -> dict[str, int]:
+        """Take rows in, those of one session after the other and each session in one transaction; how
+        many of each kind. A row that says the same thing as one before counts instead of it.
+
+        Raises:
+            ConflictError: A session is there already, and was not to be replaced.
+            StoreError: The rows of a session do not say where it stands.
+        """
+        ...
+
+    async def back_up(self, target: Path) -> None:
+        """Copy the store to a new file while it is in use.
+
+        Raises:
+            StoreError: It is no file, or the target exists or cannot be written.
+        """
         ...
 
     # -- work
@@ -324,9 +580,18 @@ class Store(Protocol):
         """Sessions, most recently used first."""
         ...
 
-    async def prune(self, *, before: datetime) -> int:
+    async def prune(self, *, before: datetime, dry_run: bool = False) -> int:
         """Delete superseded and retired notes made before then, and retired messages said before
-        then; return how many rows went. Live notes and everything they lead back to stay."""
+        then; return how many rows went, or would go. Live notes and everything they lead back to stay."""
+        ...
+
+    async def retain(self, session: SessionId, limits: Retention, *, dry_run: bool = False) -> Retained:
+        """Put messages that have outlived the limits into the archive, and delete others for good, with their
+        index entries; how many, or how many it would be.
+
+        Notes stay, and so does whatever `stores.retaining.outlived` spares: above all what no active note
+        stands for. What is archived is as compaction with `archive` leaves it, without a summary.
+        """
         ...
 
     async def get_value(self, name: str) -> str | None:
@@ -335,4 +600,40 @@ class Store(Protocol):
 
     async def set_value(self, name: str, value: str) -> None:
         """Set it."""
+        ...
+
+
+# ------------------------------------------------------------------------------------ workers
+
+
+class Workers(Protocol):
+    """Who takes the notes of sessions that are due: tasks of this process, or others elsewhere.
+
+    What is due is in the store. Whoever is told of a session loads it, decides and commits; that it is told
+    twice, late or in vain does no harm.
+    """
+
+    @property
+    def pending(self) -> int:
+        """Sessions that this process was told of and has not settled."""
+        ...
+
+    async def start(self) -> None:
+        """Begin: what was due before, and what comes."""
+        ...
+
+    def wake(self, session: SessionId) -> None:
+        """Say that the session may have something due. Returns at once, and raises nothing."""
+        ...
+
+    async def tick(self) -> int:
+        """Take up every session that the store says is due; how many those were."""
+        ...
+
+    async def flush(self) -> None:
+        """Wait until everything taken up so far is settled or has been put off."""
+        ...
+
+    async def stop(self, deadline: float) -> bool:
+        """Take nothing new, and let work in progress complete; False where the deadline cut it off."""
         ...

@@ -7,22 +7,31 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, tzinfo
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal
 
 from onlooker.domain.errors import SettingsError
 from onlooker.domain.extractions import Extractor
+from onlooker.domain.knowledge import Layers
 from onlooker.engine.memory import Memory
 from onlooker.policy.settings import Settings, preset
-from onlooker.ports import Clock, Model, Reply, Request, Store
+from onlooker.ports import Clock, Embedder, Model, Reply, Request, Store
 
 if TYPE_CHECKING:
     from onlooker.models.calling import Spend
+    from onlooker.stores.sqlite.key import Key
 
 
 NEED_A_MODEL = (
     "need a language model, since the built-in one copies sentences and understands none: "
     'give model="PROVIDER:NAME" (pip install "onlooker[llm]")'
 )
+
+
+# Who takes notes: tasks of this process; others, so that this process only records; or this process by way
+# of the queue that many share on PostgreSQL, as `onlooker worker` does.
+Staff = Literal["embedded", "external", "queue"]
+
+POSTGRES = ("postgresql://", "postgres://")
 
 
 class SystemClock:
@@ -51,6 +60,7 @@ class Builtin:
 def open_memory(
     url: str | Path | Store = "onlooker.db",
     *,
+    key: Key | str | bytes | None = None,
     model: str | Model | None = None,
     reflector: str | Model | None = None,
     settings: Settings | str | None = None,
@@ -58,13 +68,20 @@ def open_memory(
     spend: Spend | None = None,
     instruction: str | None = None,
     extractors: Sequence[type[Extractor]] = (),
+    knowledge: Layers | None = None,
+    embedder: str | Embedder | None = None,
+    notes_folder: str | Path | None = None,
+    workers: Staff = "embedded",
     clock: Clock | None = None,
     tz: tzinfo = UTC,
 ) -> Memory:
     """A memory, to be used with `async with`.
 
     Args:
-        url: A file for SQLite (created at need), ":memory:" for nothing that lasts, or a store.
+        url: A file for SQLite (created at need), "postgresql://USER@HOST/DATABASE" for PostgreSQL (it needs
+            `onlooker[postgres]`), ":memory:" for nothing that lasts, or a store.
+        key: Keeps an SQLite file encrypted: a `Key`, or what one is made of: 32 bytes, 64 hexadecimal digits,
+            or a passphrase. It needs `onlooker[encrypted]`.
         model: What writes observations: a model, or the name of one, such as "anthropic:claude-haiku-4-5";
             the built-in extractive model where none is named.
         reflector: What condenses them; the observer where none is named.
@@ -75,6 +92,14 @@ def open_memory(
         instruction: Your own words on what to note, for language models; the built-in one ignores them.
         extractors: Pydantic models whose values are filled in from the messages as they are noted, for
             `Session.extracted`. They need a language model.
+        knowledge: What every context holds besides the conversation, in layers by name: texts, functions
+            that are asked, or a `Layer` of either.
+        embedder: What makes vectors, so that search and recall find by meaning as well: an embedder, or the
+            name of one, such as "openai:text-embedding-3-small" or "local:BAAI/bge-small-en-v1.5".
+        notes_folder: Where MEMORY.md and daily notes are kept for people to read and edit; none where it is
+            not named.
+        workers: Who takes notes: "embedded" is tasks of this process, "external" leaves it to others, so that
+            this process only records; "queue" makes it one of those others on PostgreSQL.
         clock: Where the time comes from; for tests.
         tz: The time zone of messages that come without one.
     """
@@ -83,8 +108,12 @@ def open_memory(
         chosen = replace(chosen, budget=budget)
     if instruction is not None:
         chosen = replace(chosen, instruction=instruction)
+    if notes_folder is not None:
+        chosen = replace(chosen, notes_folder=str(notes_folder))
+    if workers == "external":
+        chosen = replace(chosen, idle_minutes=0)  # sessions are ended elsewhere as well
     builtin = Builtin()
-    store = _store(url)
+    store = _store(url, key)
     clock = clock or SystemClock()
     first = model if model is not None else chosen.model
     second = (reflector if reflector is not None else chosen.reflector_model) or first
@@ -95,7 +124,7 @@ def open_memory(
     spend = spend or _spend_of(chosen, tz)
     # One object where it is one model: it has one breaker.
     condenser = observer if second == first else _model(second, builtin, clock)
-    return Memory(
+    memory = Memory(
         store,
         settings=chosen,
         observer=_limited(observer, builtin, spend, store, clock),
@@ -104,7 +133,15 @@ def open_memory(
         clock=clock,
         tz=tz,
         extractors=extractors,
+        knowledge=knowledge,
+        embedder=_embedder(chosen.embedder if embedder is None else embedder),
     )
+    if chosen.telemetry:
+        from onlooker.telemetry import WhenUsed
+
+        memory.subscribe(WhenUsed())
+    _staff(memory, workers)
+    return memory
 
 
 def _spend_of(settings: Settings, tz: tzinfo) -> Spend | None:
@@ -117,7 +154,9 @@ def _spend_of(settings: Settings, tz: tzinfo) -> Spend | None:
     return Spend(*(limit or None for limit in limits), tz=tz)
 
 
-def _store(url: str | Path | Store) -> Store:
+def _store(url: str | Path | Store, key: Key | str | bytes | None) -> Store:
+    if key is not None and not _is_file(url):
+        raise SettingsError("key", "…", "encrypts an SQLite file: name one, or leave the key out")
     if not isinstance(url, str | Path):
         return url
     # A store is imported when it is chosen, so that the others cost nothing.
@@ -126,11 +165,55 @@ def _store(url: str | Path | Store) -> Store:
         from onlooker.stores.memory import MemoryStore
 
         return MemoryStore()
+    if text.startswith(POSTGRES):
+        return _postgres(text)
     if "://" in text.removeprefix("sqlite:///"):
-        raise SettingsError("url", text, 'must be a file, "sqlite:///FILE" or ":memory:"')
+        what = 'a file, "sqlite:///FILE", "postgresql://USER@HOST/DATABASE" or ":memory:"'
+        raise SettingsError("url", text, f"must be {what}")
     from onlooker.stores.sqlite import SqliteStore
+    from onlooker.stores.sqlite.key import key_of
 
-    return SqliteStore(Path(text.removeprefix("sqlite:///")))
+    return SqliteStore(Path(text.removeprefix("sqlite:///")), key=key_of(key))
+
+
+def _postgres(url: str) -> Store:
+    try:
+        from onlooker.stores.postgres import PostgresStore
+    except ModuleNotFoundError as error:
+        need = 'needs an extra: pip install "onlooker[postgres]"'
+        raise SettingsError("url", url.split("@")[-1], f"{need} ({error.name} is missing)") from None
+    return PostgresStore(url)
+
+
+def _staff(memory: Memory, workers: Staff) -> None:
+    """Have notes taken by others than tasks of this process."""
+    if workers == "embedded":
+        return
+    core = memory._core  # pyright: ignore[reportPrivateUsage] - put together here, and nowhere else
+    limits: dict[str, Any] = {
+        "concurrency": core.settings.concurrency,
+        "sweep_seconds": core.settings.sweep_seconds,
+    }
+    if workers == "external":
+        from onlooker.engine.elsewhere import Elsewhere
+
+        core.buffer = Elsewhere(core.store, core.clock, core.worker.advance, **limits)
+        return
+    from onlooker.stores.postgres import PostgresStore
+    from onlooker.stores.postgres.workers import QueueWorkers
+
+    if not isinstance(core.store, PostgresStore):
+        raise SettingsError("workers", workers, "needs a PostgreSQL store")
+    queue = QueueWorkers(core.store, core.clock, core.worker.advance, **limits)
+    core.buffer = queue  # pyright: ignore[reportAttributeAccessIssue] - `Workers`, as a `Buffer` is
+
+
+def _is_file(url: str | Path | Store) -> bool:
+    return (
+        isinstance(url, str | Path)
+        and str(url) != ":memory:"
+        and "://" not in str(url).removeprefix("sqlite:///")
+    )
 
 
 def _model(model: str | Model, builtin: Builtin, clock: Clock) -> Model:
@@ -145,6 +228,16 @@ def _model(model: str | Model, builtin: Builtin, clock: Clock) -> Model:
     from onlooker.models.llm import LanguageModel
 
     return guarded(LanguageModel(model), clock=clock)
+
+
+def _embedder(embedder: str | Embedder) -> Embedder | None:
+    if not isinstance(embedder, str):
+        return embedder
+    if not embedder:
+        return None
+    from onlooker.models.embedding import embedder_named
+
+    return embedder_named(embedder)
 
 
 def _limited(model: Model, builtin: Builtin, spend: Spend | None, store: Store, clock: Clock) -> Model:

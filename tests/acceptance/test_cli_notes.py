@@ -94,7 +94,7 @@ async def edited_conversation(db: Path) -> list[dict[str, str]]:
     said = [f"Parcel {i} went to warehouse {i * 7} on day {i} for {i * 13} kroner." for i in range(80)]
     history = [{"role": "user" if i % 2 == 0 else "assistant", "content": t} for i, t in enumerate(said)]
     changed = [*history[:40], {"role": "user", "content": "No: parcel 40 went to Bergen."}, *history[41:70]]
-    async with onlooker.open_memory(db, budget=800) as memory:
+    async with onlooker.open_memory(db, budget=2500) as memory:
         for version in (history, changed):
             await memory.session("s").prepare(version)
             await memory.session("s").settle()

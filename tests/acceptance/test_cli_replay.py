@@ -42,6 +42,18 @@ def test_a_last_message_larger_than_the_budget_is_shown_in_part(tmp_path: Path, 
     assert f"word{length - 1}" in done.out
 
 
+def test_a_last_message_larger_than_the_budget_leaves_the_notes_in_place(tmp_path: Path) -> None:
+    said = [
+        {"id": f"{i}", "role": "user", "content": f"The code of door {i} is K-{7000 + i}."} for i in range(60)
+    ]
+    huge = {"id": "huge", "role": "user", "content": " ".join(f"word{i}" for i in range(5_000))}
+    transcript = write_transcript(tmp_path / "t.jsonl", [*said, huge])
+    done = call("replay", transcript, "--db", tmp_path / "x.db", "--budget", 1000)
+    assert tokens(done.out) <= 1000
+    assert done.out.count("K-70") > 20
+    assert "word0 " in done.out
+
+
 def test_the_dates_in_the_text_count_too(tmp_path: Path) -> None:
     start = datetime(2024, 5, 15, 9, tzinfo=UTC)
     said = [
@@ -74,12 +86,13 @@ def test_messages_without_an_id_are_recorded_once_as_well(tmp_path: Path) -> Non
 
 
 def test_the_notes_are_those_of_a_live_session(tmp_path: Path) -> None:
-    messages = conversation()[:150]
+    messages = conversation()[:250]
     transcript = write_transcript(tmp_path / "t.jsonl", messages)
-    call("replay", transcript, "--db", tmp_path / "x.db", "--session", "s", "--budget", 2000, "--json")
+    # Large enough that nothing has to be noted while a context is made, beside the background.
+    call("replay", transcript, "--db", tmp_path / "x.db", "--session", "s", "--budget", 6000, "--json")
     replayed = call("list", "--db", tmp_path / "x.db", "--all", "--json").json
     assert len(replayed) > 10
-    assert sorted(n["content"] for n in replayed) == sorted(asyncio.run(live_notes(messages, budget=2000)))
+    assert sorted(n["content"] for n in replayed) == sorted(asyncio.run(live_notes(messages, budget=6000)))
 
 
 async def live_notes(messages: list[dict[str, Any]], budget: int) -> list[str]:

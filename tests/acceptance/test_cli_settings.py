@@ -98,7 +98,7 @@ def test_a_json_file_stays_json(tmp_path: Path) -> None:
     [
         ("budget", "3", "budget = 3: must be at least 256"),
         ("observe_at", "1.5", "observe_at = 1.5: must be a share of the budget"),
-        ("keep_recent", "0.9", "keep_recent = 0.9: must be below observe_at (0.22)"),
+        ("keep_recent", "0.9", "keep_recent = 0.9: must be below observe_at (0.185)"),
         ("precompute", "perhaps", "precompute = 'perhaps': must be true or false"),
         ("budgett", "3", "onlooker.budgett = 3: is no setting"),
     ],

@@ -98,9 +98,9 @@ CASES = {
         messages=300,
         message_words=20,
         note_words=20,
-        reflections=((1, 177, 2),),
-        observations=tuple((first, first + 5) for first in range(178, 287, 6)),
-        first_raw=292,
+        reflections=((1, 60, 1), (61, 116, 1), (117, 161, 1), (162, 201, 1)),
+        observations=tuple((first, first + 4) for first in range(202, 293, 5)),
+        first_raw=297,
     ),
     "lango": Case(
         LANGO,

@@ -80,7 +80,7 @@ async def test_a_conversation_is_noted_reflected_and_in_the_final_prompt(
             notes = await session.notes()
             usage = await memory.usage()
             await check_nothing_lost(session, 120)
-        asked = list(provider.received)
+            asked = list(provider.received)
 
     assert not [event for event in events if isinstance(event, Failed)]
     assert {type(event) for event in events} >= {Noted, Reflected}

@@ -198,13 +198,13 @@ async def test_a_request_that_is_not_taken_says_why(protocol: str, status: int, 
 
 @every_protocol
 async def test_a_provider_that_hangs_is_given_up_on(protocol: str) -> None:
-    error = await failure(Answer(fault="hang"), protocol, timeout=0.05)
+    error = await failure(Answer(fault="hang"), protocol, timeout=0.5)
     assert error.kind == "timeout"
 
 
 @every_protocol
 async def test_a_slow_provider_is_given_up_on(protocol: str) -> None:
-    error = await failure(Answer(NOTE, seconds=5), protocol, timeout=0.05)
+    error = await failure(Answer(NOTE, seconds=5), protocol, timeout=0.5)
     assert error.kind == "timeout"
 
 

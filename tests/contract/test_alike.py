@@ -18,6 +18,7 @@ from onlooker.domain.errors import StoreError
 from onlooker.domain.extractions import Extraction
 from onlooker.domain.messages import EMPTY_CHAIN, GIVEN_ID_PREFIX, Message, extend_chain
 from onlooker.domain.notes import Commit, Guard, Note, NoteStatus, Progress, Realignment, State
+from onlooker.domain.retention import Retention
 from onlooker.ports import Store
 from onlooker.stores.memory import MemoryStore
 from onlooker.stores.sqlite import SqliteStore
@@ -48,7 +49,7 @@ class Script:
             + [self.observe] * 3
             + [self.reflect, self.activate, self.compact, self.clear, self.pin]
         )
-        choices += [self.realign] * 3 + [self.lease, self.prune]
+        choices += [self.realign] * 3 + [self.lease, self.prune, self.retain]
         return await self.random.choice(choices)(store, state)
 
     @property
@@ -157,6 +158,16 @@ class Script:
         before = later(self.minute - self.random.randint(0, 20))
         return lambda s: s.prune(before=before)
 
+    async def retain(self, store: Store, state: State) -> Step:
+        beyond = self.random.choice([None, 0, 3, 10])
+        limits = Retention(
+            archive_beyond=self.random.choice([None, 2, 5]),
+            delete_before=self.random.choice([None, later(self.minute - self.random.randint(0, 20))]),
+            delete_beyond=beyond,
+        )
+        self.deleted |= limits.delete_before is not None or beyond is not None
+        return lambda s: s.retain(ANA, limits)
+
 
 async def _outcome(step: Step, store: Store) -> object:
     try:
@@ -178,6 +189,7 @@ async def _everything(store: Store) -> dict[str, object]:
         "sources": {n.id: list(await store.sources(ANA, n.id)) for n in notes},
         "sessions": list(await store.sessions()),
         "due": list(await store.due(later(9999))),
+        "as rows": [row async for row in store.dump()],
     }
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import multiprocessing
 import os
+import subprocess
+import sys
 from multiprocessing.synchronize import Barrier
 from pathlib import Path
 
@@ -110,3 +112,24 @@ def test_what_was_acknowledged_survives_kill_9(path: Path, tmp_path: Path) -> No
             assert len(found) == len(set(found))
 
     asyncio.run(check())
+
+
+_LEAVE_WAL = (
+    "import sqlite3, sys; db = sqlite3.connect(sys.argv[1], timeout=0)\n"
+    "try: print(db.execute('PRAGMA journal_mode = DELETE').fetchone()[0])\n"
+    "except sqlite3.OperationalError as error: print(error)"
+)
+
+
+@pytest.mark.req(43)
+def test_a_second_store_in_a_process_does_not_take_the_locks_of_the_first(path: Path) -> None:
+    async def run() -> list[str]:
+        async with opened(path) as store, opened(path):
+            await record(store, said("m1"))
+            command = [sys.executable, "-c", _LEAVE_WAL, path]
+            told = await asyncio.to_thread(subprocess.check_output, command, text=True)
+            assert told.strip() == "database is locked"
+            await record(store, said("m2"))
+            return ids(await store.messages(ANA))
+
+    assert asyncio.run(run()) == ["m1", "m2"]

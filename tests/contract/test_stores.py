@@ -22,11 +22,16 @@ PROVES = {
     "test_deleting_one_kind_leaves_the_other": (37,),
     "test_deleting_notes_touches_no_other_session_or_owner": (37,),
     "test_pruning_deletes_what_is_old_and_leads_nowhere": (41,),
+    "test_a_message_goes_through_the_archive_and_then_for_good": (41, 99),
+    "test_what_no_note_stands_for_stays_however_old_it_is": (41,),
     "test_everything_survives_a_restart": (42,),
     "test_messages_of_concurrent_calls_are_all_there_and_each_call_in_one_piece": (43,),
     "test_positions_stay_right_afterwards": (72,),
     "test_a_summary_takes_the_place_of_what_it_stands_for": (74,),
     "test_with_nothing_to_take_out_the_summary_is_still_put_in": (75,),
+    "test_what_is_close_is_found_best_first": (80,),
+    "test_nothing_of_another_owner_or_session_is_close": (79,),
+    "test_no_edge_leads_to_another_owner_or_out_of_the_session": (79,),
 }
 for _name, _numbers in PROVES.items():
     _test: Any = getattr(StoreContract, _name)

@@ -10,6 +10,7 @@ from hypothesis import given
 
 from onlooker.stores.memory import MemoryStore
 from onlooker.stores.sqlite import SqliteStore
+from onlooker.stores.sqlite.key import Key
 from tests.promises.host import run
 from tests.promises.programs import Program, programs
 
@@ -26,3 +27,11 @@ def test_promises_hold_on_the_store_in_memory(program: Program) -> None:
 def test_promises_hold_on_sqlite(program: Program) -> None:
     with tempfile.TemporaryDirectory() as folder:
         run(program, lambda: SqliteStore(Path(folder) / "memory.db"))
+
+
+@pytest.mark.req(103)
+@given(programs(most=14))
+def test_promises_hold_on_an_encrypted_file(program: Program) -> None:
+    key = Key("5d" * 32)
+    with tempfile.TemporaryDirectory() as folder:
+        run(program, lambda: SqliteStore(Path(folder) / "memory.db", key=key))

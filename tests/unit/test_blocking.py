@@ -137,6 +137,28 @@ def test_the_rest_of_the_surface_works_too(memory: blocking.Memory) -> None:
     assert not session.delete()
 
 
+def test_a_persons_hand_works_without_await(memory: blocking.Memory, tmp_path: Path) -> None:
+    session = memory.session("chat", owner="ana")
+    talk(session, 20)
+    assert session.settle()
+    note = session.notes()[0]
+    session.edit(note.id, "by hand", by="ana")
+    assert [v.by for v in session.history(note.id).versions] == ["scripted", "ana"]
+    assert session.diff(note.id).added == ("by hand",)
+    assert session.as_of(1).messages[-1].id == "u0"
+    assert session.forget("u0").messages == 1
+    rows = memory.export(tmp_path / "all.jsonl")
+    with blocking.open_memory(":memory:") as other:
+        assert sum(other.import_file(tmp_path / "all.jsonl").values()) == rows
+        with pytest.raises(KeyError):
+            other.session("chat", owner="ana").undo()
+        with pytest.raises(onlooker.StoreError):
+            other.import_journal(tmp_path / "nowhere")
+        with pytest.raises(onlooker.StoreError):
+            other.back_up(tmp_path / "copy.db")
+    assert memory.forget(owner="ana").sessions == 1
+
+
 @pytest.mark.req(76, 77)
 def test_the_session_comes_from_the_context_of_the_call(memory: blocking.Memory) -> None:
     history = [{"role": "user", "content": "hello"}]

@@ -9,15 +9,28 @@ from typing import Annotated
 import typer
 
 from onlooker import __version__
+from onlooker.cli.backup import backup, restore
 from onlooker.cli.clear import clear
+from onlooker.cli.consolidate import consolidate
 from onlooker.cli.context import context
 from onlooker.cli.demo import demo
 from onlooker.cli.doctor import doctor
+from onlooker.cli.edit import edit
+from onlooker.cli.encrypt import decrypt, encrypt, rekey
+from onlooker.cli.export import export, import_
 from onlooker.cli.extracted import extracted
-from onlooker.cli.listing import list_notes, list_sessions, status
+from onlooker.cli.forget import forget
+from onlooker.cli.history import diff, history
+from onlooker.cli.items import items
+from onlooker.cli.listing import list_notes, list_sessions
+from onlooker.cli.prune import prune
+from onlooker.cli.recall import recall
 from onlooker.cli.replay import replay
+from onlooker.cli.search import search
 from onlooker.cli.settings import settings
 from onlooker.cli.surface import as_command
+from onlooker.cli.undo import undo
+from onlooker.cli.worker import status, worker
 
 app = typer.Typer(
     name="onlooker",
@@ -35,10 +48,28 @@ for name, function in {
     "list": list_notes,
     "status": status,
     "extracted": extracted,
+    "items": items,
+    "consolidate": consolidate,
     "context": context,
+    "search": search,
+    "recall": recall,
+    "edit": edit,
+    "history": history,
+    "diff": diff,
+    "undo": undo,
+    "forget": forget,
     "clear": clear,
+    "prune": prune,
+    "export": export,
+    "import": import_,
+    "backup": backup,
+    "restore": restore,
+    "encrypt": encrypt,
+    "decrypt": decrypt,
+    "rekey": rekey,
     "settings": settings,
     "doctor": doctor,
+    "worker": worker,
 }.items():
     app.command(name)(as_command(function))
 

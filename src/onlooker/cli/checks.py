@@ -12,14 +12,18 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from importlib.util import find_spec
 from pathlib import Path
-from urllib.parse import quote
 
+from onlooker.cli.folder_check import notes_folder
+from onlooker.cli.index_check import indexes
+from onlooker.cli.keys import key_for
 from onlooker.cli.settings_file import load_settings, settings_path
 from onlooker.cli.surface import Stop
-from onlooker.domain.errors import SettingsError
+from onlooker.domain.errors import SettingsError, StoreError
+from onlooker.stores.sqlite import driver
 from onlooker.stores.sqlite.opening import APPLICATION_ID, OLDEST_SQLITE
 from onlooker.stores.sqlite.statements import migrations
 
+DOCTOR_WAITS = 5.0
 LEAST_SPACE = 100 * 1024 * 1024
 # No machine's clock should say that it is before this was written.
 EARLIEST = datetime(2026, 1, 1, tzinfo=UTC)
@@ -50,6 +54,7 @@ def examine(db: Path, config: Path | None) -> Iterator[Finding]:
     yield _full_text()
     yield _tiktoken()
     yield _settings(config)
+    yield from _notes_folder(config)
     yield from _place(db)
     yield _clock()
     if db.is_file():
@@ -98,6 +103,11 @@ def _settings(config: Path | None) -> Finding:
     return Finding("settings", True, f"{path}: {state}")
 
 
+def _notes_folder(config: Path | None) -> Iterator[Finding]:
+    if (found := notes_folder(config)) is not None:
+        yield Finding("notes folder", not found[1], *found)
+
+
 def _place(db: Path) -> Iterator[Finding]:
     folder = db.resolve().parent
     while not folder.exists():
@@ -132,8 +142,10 @@ def _size(count: int) -> str:
 def _database(db: Path, config: Path | None) -> Iterator[Finding]:
     restore = "restore it from a backup, or move the file away"
     try:
-        with closing(sqlite3.connect(f"file:{quote(str(db.resolve()))}?mode=ro", uri=True)) as connection:
-            yield Finding("database", True, f"{db}, {_size(db.stat().st_size)}")
+        key = key_for(db)
+        with closing(driver.connect(db.resolve(), key, timeout=DOCTOR_WAITS, read_only=True)) as connection:
+            kind = "" if key is None else ", encrypted"
+            yield Finding("database", True, f"{db}, {_size(db.stat().st_size)}{kind}")
             verdict: str = connection.execute("PRAGMA integrity_check(1)").fetchone()[0]
             yield Finding("integrity", verdict == "ok", verdict, restore)
             schema = _schema(connection)
@@ -141,8 +153,22 @@ def _database(db: Path, config: Path | None) -> Iterator[Finding]:
             if schema.ok:
                 yield from _sessions(connection)
                 yield from _spend(connection, config)
-    except sqlite3.Error as error:
-        yield Finding("database", False, f"{db}: {error}", restore)
+                yield from (Finding(name, True, found) for name, found in indexes(connection, config))
+    except driver.errors() as error:
+        locked = driver.code_of(error) == sqlite3.SQLITE_NOTADB
+        yield Finding(
+            "database",
+            False,
+            f"{db}: {error}",
+            f"{restore}, or give its key (--key-file)" if locked else restore,
+        )
+    except (StoreError, SettingsError) as error:  # of the key
+        yield Finding(
+            "database",
+            False,
+            str(error),
+            "give the key of this database with --key-file, or none where it has none",
+        )
 
 
 def _schema(connection: sqlite3.Connection) -> Finding:

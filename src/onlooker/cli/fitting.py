@@ -7,17 +7,19 @@ Nothing stored changes by it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from functools import partial
 
 from onlooker.domain.context import RuntimeContext
 from onlooker.domain.errors import BudgetError
 from onlooker.domain.notes import State
-from onlooker.policy.assemble import ELISION, assemble
+from onlooker.policy.assemble import ELISION, Layout, assemble, lay_out
 from onlooker.policy.context import Context, Sections
 from onlooker.policy.frame import Counting, Frame
-from onlooker.policy.settings import Settings
+from onlooker.policy.settings import SMALLEST_BUDGET, Settings
+
+Remind = Callable[[State, Frame, Layout], Awaitable[tuple[Frame, Layout]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +34,19 @@ class Fitting:
         """What an agent would receive, counted as a provider's prompt."""
         runtime = RuntimeContext.of(self.state.progress.session.key)
         return assemble(self.state, frame, self.settings, self.counting, runtime)
+
+    async def answering(self, frame: Frame, remind: Remind, *, as_text: bool) -> Context:
+        """What an agent would receive to answer the frame's question with."""
+        most = self._most(frame)
+        runtime = RuntimeContext.of(self.state.progress.session.key)
+        while True:
+            layout = lay_out(self.state, frame, self.settings, self.counting)
+            reminded, layout = await remind(self.state, frame, layout)
+            context = assemble(self.state, reminded, self.settings, self.counting, runtime, layout)
+            over = self._tokens(context) - most if as_text and frame.budget else 0
+            if over <= 0 or frame.budget - over < SMALLEST_BUDGET:
+                return context
+            frame = replace(frame, budget=frame.budget - over)
 
     def text_context(self, frame: Frame) -> Context:
         """The same, as much of it as has a text within the budget.

@@ -8,13 +8,14 @@ from dataclasses import replace
 from pathlib import Path
 from shlex import quote
 
+from onlooker.cli.keys import key_for
 from onlooker.cli.settings_file import load_settings
 from onlooker.cli.surface import NOT_THERE, WRONG_USE, Stop
 from onlooker.domain.notes import SessionSummary
 from onlooker.engine.memory import Memory
 from onlooker.engine.session import Session
 from onlooker.policy.settings import Settings, preset
-from onlooker.wiring import open_memory
+from onlooker.wiring import POSTGRES, open_memory
 
 # How many sessions are named where one has to be chosen.
 MOST_NAMED = 20
@@ -29,20 +30,28 @@ def database_path(db: str) -> Path:
     """The file that `--db` names."""
     if db == ":memory:":
         raise Stop("--db :memory: keeps nothing to look at: name a file", WRONG_USE)
+    if db.startswith(POSTGRES):
+        raise Stop("this command works on files: --db must not name a server", WRONG_USE)
     return Path(db.removeprefix("sqlite:///"))
 
 
 @asynccontextmanager
-async def existing(db: str, settings: Settings) -> AsyncGenerator[Memory]:
+async def existing(db: str, settings: Settings, *, by_meaning: bool = False) -> AsyncGenerator[Memory]:
     """The memory of a database that is there already, to be looked at.
 
-    Looking creates no file, takes no notes and asks no model, whatever is due.
+    Looking creates no file, takes no notes and asks no model, whatever is due; only an embedder, for what is
+    looked for `by_meaning`.
     """
+    embedder = settings.embedder if by_meaning else ""
+    still = replace(settings, enabled=False, model="", reflector_model="", embedder=embedder)
+    if db.startswith(POSTGRES):
+        async with open_memory(db, settings=still) as memory:
+            yield memory
+        return
     path = database_path(db)
     if not path.is_file():
         raise Stop(f"{path}: no such database (--db PATH or ONLOOKER_DB names another)", NOT_THERE)
-    still = replace(settings, enabled=False, model="", reflector_model="")
-    async with open_memory(path, settings=still) as memory:
+    async with open_memory(path, settings=still, key=key_for(path)) as memory:
         yield memory
 
 

@@ -14,6 +14,7 @@ import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from onlooker.cli.fitting import Fitting
+from onlooker.cli.keys import key_for
 from onlooker.cli.opening import chosen_settings
 from onlooker.cli.options import (
     DEFAULT_DATABASE,
@@ -99,7 +100,10 @@ def replay(
 async def _replay(screen: Screen, wanted: Wanted, messages: list[Message]) -> tuple[Context, dict[str, Any]]:
     started = time.perf_counter()
     clock = ReplayClock(messages)
-    async with open_memory(wanted.db, settings=wanted.settings, model=wanted.model, clock=clock) as memory:
+    key = key_for(wanted.db)
+    async with open_memory(
+        wanted.db, settings=wanted.settings, model=wanted.model, clock=clock, key=key
+    ) as memory:
         session = memory.session(wanted.key, owner=wanted.owner)
         before = await session.state()
         run = Replay(memory, session, clock, wanted.system)

@@ -7,10 +7,12 @@ import inspect
 import logging
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from onlooker.cli.keys import KEY_FILE, key_file
 from onlooker.cli.screen import Screen
 from onlooker.domain.errors import BudgetError, OnlookerError, SettingsError
 
@@ -32,6 +34,16 @@ def _last(name: str, kind: object, default: object) -> inspect.Parameter:
 
 
 _LAST_OPTIONS = (
+    _last(
+        "keys",
+        Annotated[
+            Path | None,
+            typer.Option(
+                "--key-file", envvar=KEY_FILE, metavar="FILE", help="The key of an encrypted database."
+            ),
+        ],
+        None,
+    ),
     _last("quiet", Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no remarks.")], False),
     _last("no_color", Annotated[bool, typer.Option("--no-color", help="No colour (also NO_COLOR).")], False),
     _last(
@@ -62,10 +74,10 @@ def as_command(function: Callable[..., None]) -> Callable[..., None]:
     own = list(signature.parameters.values())[1:]
 
     @functools.wraps(function)
-    def run(*, quiet: bool, no_color: bool, verbose: int, **given: Any) -> None:
+    def run(*, keys: Path | None, quiet: bool, no_color: bool, verbose: int, **given: Any) -> None:
         screen = Screen.of_process(quiet=quiet, no_color=no_color)
         try:
-            with _logging(verbose):
+            with _logging(verbose), key_file(keys):
                 function(screen, **given)
         except Stop as stop:
             screen.error(str(stop))

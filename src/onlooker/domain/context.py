@@ -34,11 +34,13 @@ class Stats:
     total: int = 0
     system: int = 0
     knowledge: int = 0
+    items: int = 0  # of other sessions of the same owner
     pinned: int = 0
     reflections: int = 0
     observations: int = 0
     messages: int = 0
     end: int = 0
+    recall: int = 0  # of the end: what was recalled for this turn
     left_out_messages: int = 0  # raw messages that no note covers and that did not fit
     left_out_notes: int = 0
     left_out_preface: int = 0  # what the host put in front of the conversation itself
@@ -48,6 +50,8 @@ class Stats:
     cacheable: float = 0.0  # share of the prompt that stays the same until notes change
     epoch: int = 0
     by_layer: dict[str, int] = field(default_factory=dict[str, int])
+    cut_by_layer: dict[str, int] = field(default_factory=dict[str, int])  # beyond their share
+    missing_layers: tuple[str, ...] = ()  # failed, or took too long
 
 
 _current: ContextVar[SessionId | None] = ContextVar("onlooker_session", default=None)

@@ -1,116 +1,404 @@
-"""What happens to a memory, as it happens. Subscribe with `memory.subscribe`."""
+"""What happens to a memory, as it happens. Subscribe with `memory.subscribe` or `memory.events`.
+
+docs/events.md has them all in a table; a test compares the two.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Literal
 
 from onlooker.domain.context import Stats
 from onlooker.domain.errors import SpendLimitOf
 from onlooker.domain.extractions import Extraction
+from onlooker.domain.files import Consolidated
+from onlooker.domain.history import Forgot
+from onlooker.domain.indexing import IndexName
+from onlooker.domain.items import Item
 from onlooker.domain.messages import Message, SessionId
-from onlooker.domain.notes import Note
+from onlooker.domain.notes import Note, NoteKind, Usage
+
+# An event that was not emitted yet.
+UNSTAMPED = datetime.min.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
-class Recorded:
+class Happened:
+    """What every event has: when it happened, filled in as it is emitted, and how long it took."""
+
+    at: datetime = field(default=UNSTAMPED, kw_only=True, compare=False)
+    seconds: float = field(default=0.0, kw_only=True, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class InSession(Happened):
+    """An event of one session."""
+
     session: SessionId
+
+    @property
+    def owner(self) -> str:
+        return self.session.owner
+
+
+# ------------------------------------------------------------------------------------ messages
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded(InSession):
+    """Messages were recorded, and are durable."""
+
     messages: tuple[Message, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Realigned:
+class Realigned(InSession):
     """A host's history went another way: messages after `keep` were taken back."""
 
-    session: SessionId
     keep: int
     added: int
 
 
 @dataclass(frozen=True, slots=True)
-class Noted:
-    """An observation was written; buffered ones are not shown yet."""
+class Compacted(InSession):
+    """Messages up to seq `up_to`, inclusive, made way for a summary."""
 
-    session: SessionId
-    note: Note
+    up_to: int
+
+
+# ------------------------------------------------------------------------------------ notes
+
+StepName = Literal["observe", "activate", "reflect", "rewrite"]
 
 
 @dataclass(frozen=True, slots=True)
-class Activated:
-    session: SessionId
+class Planned(InSession):
+    """A step is due and begins now; `tokens` is how much it takes in."""
+
+    step: StepName
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class Noted(InSession):
+    """An observation was written, or a note rewritten; buffered ones are not shown yet.
+
+    `calls` are the model calls that it took, of which at most the last was accepted; none where the
+    built-in model wrote it.
+    """
+
+    note: Note
+    calls: tuple[Usage, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Activated(InSession):
+    """Notes written ahead now stand in the prompt, in place of their messages."""
+
     notes: tuple[Note, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Reflected:
-    session: SessionId
+class Reflected(InSession):
+    """Notes were condensed into one."""
+
     note: Note
     sources: tuple[Note, ...]
+    calls: tuple[Usage, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class Answered(InSession):
+    """A model replied, well or not; `usage` says what it cost and what became of the reply."""
+
+    usage: Usage
+
+
+@dataclass(frozen=True, slots=True)
+class Refused(InSession):
     """A model's reply was not good enough; nothing was consumed."""
 
-    session: SessionId
     model: str
     reason: str
     detail: str
 
 
 @dataclass(frozen=True, slots=True)
-class Failed:
+class Failed(InSession):
     """A step could not be done now; it is tried again after `retry_in` seconds."""
 
-    session: SessionId
     what: str
     error: str
     retry_in: float
 
 
 @dataclass(frozen=True, slots=True)
-class SpendReached:
+class SpendReached(InSession):
     """A model was not asked, since this session, its owner or the day has cost what it may."""
 
-    session: SessionId
     what: SpendLimitOf
     spent: float
     limit: float
 
 
 @dataclass(frozen=True, slots=True)
-class Extracted:
+class Extracted(InSession):
     """Values of your own types were kept, together with the note they were written with."""
 
-    session: SessionId
     extractions: tuple[Extraction, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class ExtractionRefused:
+class ExtractionRefused(InSession):
     """A value was not kept, for this reason; its note was judged by itself. No type: all of a reply's."""
 
-    session: SessionId
     type: str
     reason: str
     detail: str
 
 
 @dataclass(frozen=True, slots=True)
-class ContextBuilt:
-    session: SessionId
+class Cleared(InSession):
+    """Notes were deleted, of one kind or of both; the messages they stood for are set aside."""
+
+    kind: NoteKind | None
+    notes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Pinned(InSession):
+    """A note or message was pinned, or let go again."""
+
+    target: str
+    on: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Deleted(InSession):
+    """The session was deleted with everything in it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Edited(InSession):
+    """A person gave a note another text."""
+
+    note: Note
+    by: str
+
+
+@dataclass(frozen=True, slots=True)
+class Undone(InSession):
+    """A reflection gave way to the notes that it was made from."""
+
+    note: Note
+
+
+@dataclass(frozen=True, slots=True)
+class Forgotten(InSession):
+    """Messages were forgotten, with everything derived from them; `done` says how much that was."""
+
+    done: Forgot
+
+
+@dataclass(frozen=True, slots=True)
+class OwnerForgotten(Happened):
+    """Everything of an owner was forgotten."""
+
+    owner: str
+    done: Forgot
+
+
+@dataclass(frozen=True, slots=True)
+class JournalFailed(Happened):
+    """A journal could not be written now; nothing is lost, and it is tried again."""
+
+    file: str
+    error: str
+    retry_in: float
+
+
+@dataclass(frozen=True, slots=True)
+class Pruned(Happened):
+    """Retention purged rows, over all sessions."""
+
+    rows: int
+
+
+# ------------------------------------------------------------------------------------ items
+
+
+@dataclass(frozen=True, slots=True)
+class ItemsMade(Happened):
+    """Facts were kept for other sessions of the owner; `session` is the key of the one they come from,
+    empty where a person saved them."""
+
+    owner: str
+    items: tuple[Item, ...]
+    session: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ItemsForgotten(Happened):
+    """Items were archived: one that was named, and what went with it."""
+
+    owner: str
+    items: tuple[Item, ...]
+
+
+# ------------------------------------------------------------------------------------ indexing
+
+
+@dataclass(frozen=True, slots=True)
+class IndexDropped(InSession):
+    """A text was not queued for an index, since too many wait already: the message or note `target`. The
+    sweep finds it; `dropped` is how many there were so far."""
+
+    index: IndexName
+    target: str
+    dropped: int
+
+
+@dataclass(frozen=True, slots=True)
+class IndexFailed(Happened):
+    """So many texts could not be indexed now; the sweep tries them again after so many seconds."""
+
+    index: IndexName
+    texts: int
+    error: str
+    retry_in: float
+
+
+# ------------------------------------------------------------------------------------ files
+
+
+@dataclass(frozen=True, slots=True)
+class FileEdited(Happened):
+    """A person's changes to MEMORY.md were taken in; lines in `refused` are too long, and stay."""
+
+    owner: str
+    file: str
+    added: int
+    changed: int
+    deleted: int
+    refused: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class FileKept(Happened):
+    """A file was not what it should be, and was copied before it was written anew."""
+
+    owner: str
+    file: str
+    copy: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class FileFailed(Happened):
+    """An owner's files could not be written now; nothing is lost, and it is tried again."""
+
+    owner: str
+    file: str
+    error: str
+    retry_in: float
+
+
+@dataclass(frozen=True, slots=True)
+class FileConsolidated(Happened):
+    """The notes of a day became items, and their file was archived."""
+
+    owner: str
+    done: Consolidated
+
+
+# ------------------------------------------------------------------------------------ contexts
+
+
+@dataclass(frozen=True, slots=True)
+class ContextBuilt(InSession):
+    """A context was handed out; `stats` has its tokens by section and layer, and what did not fit."""
+
     stats: Stats
+
+
+@dataclass(frozen=True, slots=True)
+class Searched(Happened):
+    """Somebody looked for something in an owner's sessions, or in the one with the key `session`."""
+
+    owner: str
+    query: str
+    hits: int
+    session: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Waited(InSession):
+    """A context waited for notes that were far behind (`block_after`), in vain or not."""
+
+    caught_up: bool
+
+
+@dataclass(frozen=True, slots=True)
+class LayerLeftOut(InSession):
+    """A knowledge layer gave nothing for this context, since it failed or took too long."""
+
+    layer: str
+    reason: Literal["failed", "late"]
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class LayerCut(InSession):
+    """A knowledge layer gave more than its share; so many of its tokens stayed, and so many went."""
+
+    layer: str
+    tokens: int
+    left_out: int
+
+
+@dataclass(frozen=True, slots=True)
+class Calibrated(Happened):
+    """Counts are corrected by another factor, learned from what providers reported."""
+
+    ratio: float
 
 
 Event = (
     Recorded
     | Realigned
+    | Compacted
+    | Planned
     | Noted
     | Activated
     | Reflected
+    | Answered
     | Refused
     | Failed
     | SpendReached
     | Extracted
     | ExtractionRefused
+    | Cleared
+    | Pinned
+    | Deleted
+    | Edited
+    | Undone
+    | Forgotten
+    | OwnerForgotten
+    | JournalFailed
+    | Pruned
+    | ItemsMade
+    | ItemsForgotten
+    | IndexDropped
+    | IndexFailed
+    | FileEdited
+    | FileKept
+    | FileFailed
+    | FileConsolidated
     | ContextBuilt
+    | Searched
+    | Waited
+    | LayerLeftOut
+    | LayerCut
+    | Calibrated
 )

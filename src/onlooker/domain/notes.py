@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Literal
 
 from onlooker.domain.extractions import Extraction
+from onlooker.domain.items import Item
 from onlooker.domain.messages import EMPTY_CHAIN, Message, SessionId
 
 # buffered: written ahead, not yet shown; active: in the prompt; superseded: condensed or rewritten
@@ -65,6 +66,7 @@ class Progress:
     # How many un-noted tokens make it due, as the planner said when it last settled.
     wake_at: int = 1 << 62
     failures: int = 0
+    ended: int = 0  # the last message that items were made of, as the session ended; below last_seq: open
 
     @property
     def sid(self) -> str:
@@ -86,7 +88,7 @@ class Usage:
     """What one model call cost."""
 
     model: str
-    purpose: Literal["observe", "reflect"]
+    purpose: Literal["observe", "reflect", "items"]
     input_tokens: int
     output_tokens: int
     verdict: str  # "accepted", or why the reply was refused
@@ -106,6 +108,7 @@ class Commit:
     watermark: int | None = None
     tail_start: int | None = None
     extractions: tuple[Extraction, ...] = ()  # what was filled in along with the added notes
+    at: datetime | None = None  # for the session's history; None: when the added notes were made
 
     @property
     def changes_prompt(self) -> bool:
@@ -119,7 +122,8 @@ class State:
 
     `notes` are the live ones, oldest first. `messages` are the live messages from
     min(tail_start, watermark + 1) on, oldest first. `pins` are ids of notes and messages;
-    `pinned` are the pinned messages that stand before `messages`.
+    `pinned` are the pinned messages that stand before `messages`. `items` are those of the owner that
+    this session shows, in order; None while they were not chosen.
     """
 
     progress: Progress
@@ -127,6 +131,7 @@ class State:
     messages: tuple[Message, ...] = ()
     pins: frozenset[str] = frozenset()
     pinned: tuple[Message, ...] = ()
+    items: tuple[Item, ...] | None = None
 
     @property
     def active(self) -> tuple[Note, ...]:
@@ -166,6 +171,7 @@ class State:
             tuple(m for m in self.messages if m.seq >= start),
             self.pins,
             (*self.pinned, *left),
+            self.items,
         )
 
 

@@ -4,27 +4,42 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import timedelta, tzinfo
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
 
 from onlooker.domain.errors import ClosedError
-from onlooker.domain.events import Event
+from onlooker.domain.events import UNSTAMPED, Calibrated, Event, Pruned, Searched
+from onlooker.domain.knowledge import Layers
 from onlooker.domain.messages import SessionId
 from onlooker.domain.notes import Appended, State
 from onlooker.engine.buffer import Buffer
+from onlooker.engine.ending import Ending
 from onlooker.engine.histories import Histories
+from onlooker.engine.indexing import Indexing
+from onlooker.engine.items import Items
+from onlooker.engine.meaning import GraphIndex, Meaning, VectorIndex
+from onlooker.engine.retaining import Retaining
 from onlooker.engine.worker import Composer, Worker
 from onlooker.engine.writing import Writer
 from onlooker.policy.frame import Counting
+from onlooker.policy.layers import in_order
 from onlooker.policy.section import MemorySection, memory_section
-from onlooker.policy.settings import Limits, Settings, check
+from onlooker.policy.settings import Limits, Settings, check, suited
 from onlooker.policy.tokens import Calibration, Remembering, estimator
-from onlooker.ports import Clock, Model, Store
+from onlooker.ports import Clock, Embedder, Model, Store
 
 if TYPE_CHECKING:
+    from onlooker.domain.search import Hit
     from onlooker.engine.extracting import Types
+    from onlooker.engine.files import Files
+    from onlooker.engine.journal import Journal
+    from onlooker.engine.searching import Search
+    from onlooker.engine.streams import EventStream
 
 log = logging.getLogger("onlooker")
 
@@ -47,14 +62,23 @@ class Core:
         clock: Clock,
         tz: tzinfo,
         types: Types | None = None,
+        knowledge: Layers | None = None,
+        embedder: Embedder | None = None,
     ) -> None:
-        self.settings = check(settings)
+        self.settings = settings = suited(
+            check(settings),
+            free_observer=observer.name == builtin.name,
+            free_reflector=reflector.name == builtin.name,
+        )
         self.store = store
         self.clock = clock
         self.tz = tz
+        self.knowledge = in_order(knowledge or {})
         self.histories = Histories()
         self._sections: dict[str, tuple[tuple[int, int, Limits], MemorySection]] = {}
         self.listeners: list[Callable[[Event], None]] = []
+        # One that nobody reads any more is let go of with its reader.
+        self.streams: WeakSet[EventStream[Any]] = WeakSet()
         self.estimator = Remembering(estimator(settings.estimator))
         self._calibration = Calibration()
         self.worker = Worker(
@@ -74,12 +98,36 @@ class Core:
             concurrency=settings.concurrency,
             sweep_seconds=settings.sweep_seconds,
         )
+        self.journal = self._journal()
+        self.retaining = Retaining(store, settings, clock, self.emit, self.journal)
+        self.meaning = Meaning(embedder) if embedder else None
+        vectors = VectorIndex(store, embedder, settings.model_deadline) if embedder else None
+        self.indexing = Indexing(GraphIndex(store), vectors, store, settings, self.emit)
+        self.items = Items(store, settings, self.estimator.text, clock, self.emit)
+        self.ending = Ending(self.items, self.worker, tz)
+        self.worker.condensed = self.ending.condensed
+        self.files = self._files()
         self._life = asyncio.Lock()
         self._open = False
         self._closed = False
 
     def _writer(self, model: Model) -> Writer:
         return Writer(model, self.settings, self.estimator, self.clock, self.emit, self.store.record_usage)
+
+    def _journal(self) -> Journal | None:
+        if not self.settings.journal:
+            return None
+        from onlooker.engine.journal import Journal
+
+        folder = Path(self.settings.journal).expanduser()
+        return Journal(folder, self.store, self.emit, pause=self.settings.sweep_seconds)
+
+    def _files(self) -> Files | None:
+        if not self.settings.notes_folder:
+            return None
+        from onlooker.engine.files import Files
+
+        return Files(Path(self.settings.notes_folder).expanduser(), self)
 
     # -- life
 
@@ -101,22 +149,53 @@ class Core:
                 return
             await self.store.open()
             self._calibration = Calibration.from_json(await self.store.get_value(_CALIBRATION) or "{}")
-            if self.settings.retention_days:
+            if self.settings.enabled and self.settings.retention_days:
                 await self.prune(timedelta(days=self.settings.retention_days))
             if self.settings.enabled:
+                if self.journal:
+                    self.listeners.append(self.journal.hear)
+                    self.journal.start()
+                if self.files:
+                    self.listeners.append(self.files.hear)
+                    self.files.start()
+                self.listeners.append(self.indexing.hear)
+                self.indexing.start()
                 await self.buffer.start()
+                self.ending.start()
+                self.retaining.start()
             self._open, self._closed = True, False
 
     async def close(self) -> None:
         async with self._life:
             was_open, self._open, self._closed = self._open, False, True
             if was_open:
+                stop_by = time.monotonic() + self.settings.stop_deadline
+                await self.retaining.stop()
                 await self.buffer.stop(self.settings.stop_deadline)
+                await self.ending.stop(stop_by - time.monotonic())
+                await self._stop_indexing(stop_by - time.monotonic())
+                if self.journal and self.journal.hear in self.listeners:
+                    await self.journal.stop(stop_by - time.monotonic())
+                    self.listeners.remove(self.journal.hear)
+                if self.files and self.files.hear in self.listeners:
+                    await self.files.stop(stop_by - time.monotonic())
+                    self.listeners.remove(self.files.hear)
                 await self.store.close()
+            for stream in tuple(self.streams):
+                stream.close()
+
+    async def _stop_indexing(self, deadline: float) -> None:
+        await self.indexing.stop(deadline)
+        if self.meaning:
+            await self.meaning.stop()
+        if self.indexing.hear in self.listeners:
+            self.listeners.remove(self.indexing.hear)
 
     async def prune(self, age: timedelta) -> int:
         """Purge superseded notes, and what hosts took back, of at least that age."""
-        return await self.store.prune(before=self.clock.now() - age)
+        rows = await self.store.prune(before=self.clock.now() - age)
+        self.emit(Pruned(rows))
+        return rows
 
     # -- shared
 
@@ -128,8 +207,10 @@ class Core:
         """Learn from what a provider reported for a prompt that we counted."""
         learned = self._calibration.learn(counted, reported)
         if learned != self._calibration:
-            self._calibration = learned
+            before, self._calibration = self._calibration, learned
             await self.store.set_value(_CALIBRATION, learned.to_json())
+            if learned.ratio != before.ratio:
+                self.emit(Calibrated(learned.ratio))
 
     def section(self, state: State, bounds: Limits, counting: Counting) -> MemorySection:
         """The memory section, made anew only where notes or limits changed."""
@@ -145,10 +226,21 @@ class Core:
     def forget(self, session: SessionId) -> None:
         """Let go of everything kept in mind about a session."""
         self.histories.drop(session.sid)
+        self.ending.forget(session)
         self._sections.pop(session.sid, None)
+
+    async def erase(self, sessions: Sequence[SessionId], *, owners: Sequence[str]) -> bool:
+        """See to it that what was forgotten is in no file any more; False where that waits for others
+        who read the store's files now."""
+        if self.journal:
+            await self.journal.renew(sessions, owners)
+        if self.files:
+            await self.files.renew(sessions, owners)
+        return await self.store.erase()
 
     def wake(self, session: SessionId, appended: Appended) -> None:
         """Tell the buffer, where what was recorded has made the session due."""
+        self.ending.used(session)
         due = appended.progress.due_at
         if self.settings.enabled and due is not None and due <= self.clock.now():
             self.buffer.wake(session)
@@ -159,8 +251,23 @@ class Core:
         if due is None or due <= self.clock.now():
             self.buffer.wake(state.progress.session)
 
+    async def search(self, search: Search, text: str) -> list[Hit]:
+        """The best hits first."""
+        began = time.perf_counter()
+        hits = await search.run(self.store, text, self.meaning)
+        where, took = search.session.key if search.session else "", time.perf_counter() - began
+        self.emit(Searched(search.owner, text, len(hits), where, seconds=took))
+        return hits
+
     def emit(self, event: Event) -> None:
-        for listener in self.listeners:
+        """Tell whoever listens, in the order in which they came."""
+        if not self.listeners and not self.streams:
+            return
+        if event.at is UNSTAMPED:
+            event = replace(event, at=self.clock.now())
+        for stream in tuple(self.streams):
+            stream.hear(event)
+        for listener in tuple(self.listeners):
             try:
                 listener(event)
             except Exception:

@@ -57,7 +57,10 @@ def verdict_on(reply: Reply, request: Request, source: Source, count: Callable[[
 
 def _completed(verdict: Accepted, request: Request, source: Source, count: Callable[[str], int]) -> Accepted:
     text = verdict.text
-    room = min(max(LEAST_LEDGER, round(request.target_tokens * LEDGER_SHARE)), source.tokens - count(text))
+    length = count(text)
+    # A short note has left room for what it left out.
+    share = max(LEAST_LEDGER, round(request.target_tokens * LEDGER_SHARE), request.target_tokens - length)
+    room = min(share, source.tokens - length)
     if request.format == "lines" and room > 0:
         text = with_values(text, source.said, room)
     return replace(verdict, text=mask(text))

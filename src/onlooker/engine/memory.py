@@ -10,30 +10,39 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from datetime import UTC, timedelta, tzinfo
+from datetime import UTC, datetime, timedelta, tzinfo
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 
 from onlooker.domain.context import current_session
 from onlooker.domain.errors import SettingsError
-from onlooker.domain.events import Event
+from onlooker.domain.events import Compacted, Event, Happened
 from onlooker.domain.extractions import Extractor
+from onlooker.domain.knowledge import Layers
 from onlooker.domain.messages import DEFAULT_OWNER, Message, SessionId
 from onlooker.domain.notes import Progress, SessionSummary, Usage
+from onlooker.domain.search import Hit, HitKind
 from onlooker.engine.core import Core
 from onlooker.engine.histories import Item
+from onlooker.engine.keeping import Keeping
+from onlooker.engine.linked import Linked
 from onlooker.engine.recording import Recorder
+from onlooker.engine.remembering import Remembering
+from onlooker.engine.searching import KINDS, Search
 from onlooker.engine.session import Session
+from onlooker.engine.streams import MOST_HELD, EventStream
 from onlooker.engine.worker import Composer
 from onlooker.policy.assemble import untouched
 from onlooker.policy.context import Context
 from onlooker.policy.frame import Frame
 from onlooker.policy.intake import intake_all
 from onlooker.policy.settings import Settings
-from onlooker.ports import Clock, Model, Store
+from onlooker.ports import Clock, Embedder, Model, Store
 
 if TYPE_CHECKING:
     from onlooker.engine.extracting import Types
+
+H = TypeVar("H", bound=Happened)
 
 SETTLE_PAUSE = 0.02
 
@@ -41,7 +50,7 @@ SETTLE_PAUSE = 0.02
 Compactor = Callable[[str, int, str], Awaitable[None]]
 
 
-class Memory:
+class Memory(Remembering, Keeping, Linked):
     """All sessions of one store. Made by `open_memory`; use it with `async with`."""
 
     def __init__(
@@ -55,6 +64,8 @@ class Memory:
         clock: Clock,
         tz: tzinfo = UTC,
         extractors: Sequence[type[Extractor]] = (),
+        knowledge: Layers | None = None,
+        embedder: Embedder | None = None,
     ) -> None:
         self._core = Core(
             store,
@@ -65,6 +76,8 @@ class Memory:
             clock=clock,
             tz=tz,
             types=_types(extractors),
+            knowledge=knowledge,
+            embedder=embedder,
         )
         if settings.compact:
             self._core.worker.compact = self._compact_noted
@@ -103,6 +116,8 @@ class Memory:
         for name, value in (("key", key), ("owner", owner)):
             if not isinstance(value, str) or not value:  # pyright: ignore[reportUnnecessaryIsInstance]
                 raise SettingsError(f"session {name}", value, "must be text that is not empty")
+        if tz is not None and self._core.files:
+            self._core.files.in_zone(SessionId(owner, key), tz)
         return Session(self._core, SessionId(owner, key), tz or self._core.tz)
 
     def current(self) -> Session | None:
@@ -116,6 +131,25 @@ class Memory:
         """What is stored, most recently used first."""
         await self._core.ready()
         return await self.store.sessions(owner=owner, key=key, limit=limit)
+
+    async def search(
+        self,
+        query: str,
+        *,
+        owner: str = DEFAULT_OWNER,
+        session: str | None = None,
+        kinds: Sequence[HitKind] = KINDS,
+        limit: int = 20,
+        after: datetime | None = None,
+        before: datetime | None = None,
+        marks: tuple[str, str] = ("", ""),
+    ) -> Sequence[Hit]:
+        """What was said and noted in an owner's sessions, or the one with that key, that speaks of something;
+        as `Session.search`."""
+        await self._core.ready()
+        where = None if session is None else SessionId(owner, session)
+        search = Search(owner, where, tuple(kinds), limit, after, before, marks)
+        return await self._core.search(search, query)
 
     async def record(self, *messages: Item) -> Sequence[Message]:
         """Record into the session named by `use_session`; with none named, do nothing."""
@@ -159,14 +193,16 @@ class Memory:
         return self._core.buffer.pending
 
     async def prune(self, *, older_than: timedelta | None = None) -> int:
-        """Purge what retention no longer keeps: superseded notes, and what hosts took back.
+        """Purge what retention no longer keeps: superseded notes, what hosts took back, and messages beyond
+        the limits of `retain`.
 
-        With `retention_days` set this happens at each opening as well; return how many rows went.
+        With those settings this happens while a memory is open as well; return how many rows went.
         """
         await self._core.ready()
         days = self.settings.retention_days
         age = older_than if older_than is not None else timedelta(days=days) if days else None
-        return await self._core.prune(age) if age is not None else 0
+        rows = await self._core.prune(age) if age is not None else 0
+        return rows + (await self.retain()).deleted
 
     async def usage(self) -> Sequence[Usage]:
         """What model calls cost so far, those of deleted sessions included."""
@@ -180,8 +216,29 @@ class Memory:
 
     def subscribe(self, listener: Callable[[Event], None]) -> Callable[[], None]:
         """Call `listener` with every event; calling what is returned takes it off again."""
-        self._core.listeners.append(listener)
-        return lambda: self._core.listeners.remove(listener)
+        listeners = self._core.listeners
+        listeners.append(listener)
+
+        def leave() -> None:
+            if listener in listeners:
+                listeners.remove(listener)
+
+        return leave
+
+    @overload
+    def events(self, *, most: int = MOST_HELD) -> EventStream[Event]: ...
+
+    @overload
+    def events(self, *types: type[H], most: int = MOST_HELD) -> EventStream[H]: ...
+
+    def events(self, *types: type[Happened], most: int = MOST_HELD) -> EventStream[Any]:
+        """Events from now on, of these types or of all, for `async for`; it ends when the memory is closed.
+
+        At most `most` that were not taken yet are held; the stream counts what it drops beyond that.
+        """
+        stream = EventStream(types, most)
+        self._core.streams.add(stream)
+        return stream
 
     # -- compaction
 
@@ -194,6 +251,7 @@ class Memory:
 
         async def compact(progress: Progress, up_to: int, summary: str) -> None:
             await compactor(progress.session.key, up_to, summary)
+            self._core.emit(Compacted(progress.session, up_to))
 
         self._core.worker.compact = compact
 

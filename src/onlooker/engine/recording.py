@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import tzinfo
 
 from onlooker.domain.errors import ConflictError
-from onlooker.domain.events import Realigned, Recorded
+from onlooker.domain.events import Compacted, Realigned, Recorded
 from onlooker.domain.messages import EMPTY_CHAIN, GIVEN_ID_PREFIX, Message, SessionId
 from onlooker.domain.notes import Progress, Realignment
 from onlooker.engine.core import Core
@@ -57,6 +58,7 @@ class Recorder:
         await self.core.store.compact(
             self.session, up_to=up_to, summary=said, archive=archive, now=now, branch=branch
         )
+        self.core.emit(Compacted(self.session, up_to))
 
     async def follow(self, history: Sequence[Item]) -> Opening:
         """Make the record the conversation that the host now has.
@@ -102,13 +104,15 @@ class Recorder:
             return opening, progress.chain
         follow = tuple(f if isinstance(f, int) else self._counted(f) for f in found.follow)
         change = Realignment(found.keep, follow, progress.last_seq, progress.branch)
+        began = time.perf_counter()
         done = await self.core.store.realign(
             self.session, change, due_tokens=self._due_tokens(), now=self.core.clock.now()
         )
+        took = time.perf_counter() - began
         if found.diverges:
-            self.core.emit(Realigned(self.session, found.keep, len(done.messages)))
+            self.core.emit(Realigned(self.session, found.keep, len(done.messages), seconds=took))
         else:
-            self.core.emit(Recorded(self.session, done.messages))
+            self.core.emit(Recorded(self.session, done.messages, seconds=took))
         self.core.wake(self.session, done)
         return opening, done.progress.chain
 
@@ -124,6 +128,7 @@ class Recorder:
         return align(unread.messages, await self.core.store.digests(self.session))
 
     async def _append(self, messages: Sequence[Message]) -> tuple[Progress, tuple[Message, ...]]:
+        began = time.perf_counter()
         appended = await self.core.store.append(
             self.session,
             [self._counted(m) for m in messages],
@@ -131,7 +136,8 @@ class Recorder:
             now=self.core.clock.now(),
         )
         if appended.messages:
-            self.core.emit(Recorded(self.session, appended.messages))
+            took = time.perf_counter() - began
+            self.core.emit(Recorded(self.session, appended.messages, seconds=took))
         self.core.wake(self.session, appended)
         return appended.progress, appended.messages
 

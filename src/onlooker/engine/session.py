@@ -7,24 +7,35 @@ import logging
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import tzinfo
-from typing import TypeVar
+from datetime import datetime, tzinfo
+from typing import TYPE_CHECKING, TypeVar
 
 from onlooker.domain.context import RuntimeContext
 from onlooker.domain.errors import ConflictError, OnlookerError, SettingsError, StoreError
-from onlooker.domain.events import ContextBuilt
+from onlooker.domain.events import Cleared, ContextBuilt, Deleted, Pinned, Waited
 from onlooker.domain.extractions import Extraction, Extractor
+from onlooker.domain.items import Item as MemoryItem
+from onlooker.domain.knowledge import Layer, Layers
 from onlooker.domain.messages import Message, SessionId
 from onlooker.domain.notes import Note, NoteKind, NoteStatus, Progress, State
+from onlooker.domain.search import Hit, HitKind
 from onlooker.engine.core import Core
+from onlooker.engine.handled import Handled
 from onlooker.engine.histories import Item, with_originals
+from onlooker.engine.layers import Asking, last_question
 from onlooker.engine.recording import Recorder
+from onlooker.engine.reminding import Reminder
+from onlooker.engine.searching import KINDS, Search, expanded
 from onlooker.policy.assemble import Layout, assemble, lay_out, untouched
 from onlooker.policy.context import Context
 from onlooker.policy.frame import Frame
 from onlooker.policy.intake import intake_all
+from onlooker.policy.layers import in_order
 from onlooker.policy.plan import Idle, make_room, must_wait, plan
 from onlooker.policy.when import relative_days
+
+if TYPE_CHECKING:
+    from onlooker.engine.tools import Tools
 
 log = logging.getLogger("onlooker")
 
@@ -35,7 +46,7 @@ ON_THE_SPOT_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Session:
+class Session(Handled):
     """One conversation in a memory. Cheap to make; it holds nothing itself."""
 
     core: Core
@@ -72,9 +83,10 @@ class Session:
         *,
         system: str = "",
         budget: int | None = None,
-        knowledge: Mapping[str, str] | None = None,
+        knowledge: Layers | None = None,
         end: str = "",
         relative_time: bool = False,
+        question: str = "",
     ) -> Context:
         """Record what is new in a host's whole history, and return the context to send instead.
 
@@ -84,14 +96,15 @@ class Session:
         trimmed its own past takes nothing back. System messages at its head belong to the base
         prompt; anything else before what is recorded (a summary of the host's own) is passed on.
         """
+        layers = self._layers(knowledge)
         if not self.core.settings.enabled:
             messages = intake_all(list(history), at=self.core.clock.now(), tz=self.tz)
-            frame = Frame(system, knowledge or {}, end=end)
+            frame = await self._told(Frame(system, end=end), layers, messages)
             return untouched(frame, messages, self.core.counting)
         await self.core.ready()
         opening = await self._recorder.follow(history)
-        frame = Frame(system, knowledge or {}, opening.lead, opening.preface, end, self._budget(budget))
-        context = await self._context(frame, relative_time)
+        frame = Frame(system, {}, opening.lead, opening.preface, end, self._budget(budget), question=question)
+        context = await self._context(frame, layers, relative_time)
         tail = with_originals(context.messages, history, at=self.core.clock.now(), tz=self.tz)
         return replace(context, messages=tail)
 
@@ -106,24 +119,27 @@ class Session:
         *,
         system: str = "",
         budget: int | None = None,
-        knowledge: Mapping[str, str] | None = None,
+        knowledge: Layers | None = None,
         end: str = "",
         relative_time: bool = False,
+        question: str = "",
     ) -> Context:
         """The prompt for the next turn: base prompt, knowledge, memory, recent messages.
 
         `budget` is the most it may cost, in tokens, and is remembered for the notes to come.
-        `knowledge` are texts by layer name, put after the base prompt. `end` is text for the end of
-        the prompt, where what changes each turn belongs; `relative_time` adds today's date and how
-        long ago the days in the notes are.
+        `knowledge` are layers by name, put after the base prompt: texts, functions that are asked, or
+        a `Layer` of either; they stand beside or replace those of `open_memory`. `end` is text for the
+        end of the prompt, where what changes each turn belongs; `relative_time` adds today's date and
+        how long ago the days in the notes are. `question` builds the context to answer that: most of
+        it are then earlier messages that bear on it, word for word, at the end.
 
         Raises:
             BudgetError: The base prompt alone is larger than the budget.
             StoreError: The storage cannot be read now.
         """
         await self.core.ready()
-        frame = Frame(system, knowledge or {}, end=end, budget=self._budget(budget))
-        return await self._context(frame, relative_time)
+        frame = Frame(system, end=end, budget=self._budget(budget), question=question)
+        return await self._context(frame, self._layers(knowledge), relative_time)
 
     def _budget(self, asked: int | None) -> int:
         budget = self.core.settings.budget if asked is None else asked
@@ -131,24 +147,53 @@ class Session:
             raise SettingsError("budget", budget, "must be a whole number of tokens, or 0 for none")
         return budget
 
-    async def _context(self, frame: Frame, relative_time: bool) -> Context:
+    def _layers(self, given: Layers | None) -> dict[str, Layer]:
+        return in_order({**self.core.knowledge, **given}) if given else self.core.knowledge
+
+    async def _told(self, frame: Frame, layers: Mapping[str, Layer], messages: Sequence[Message]) -> Frame:
+        """The frame with what the knowledge layers say."""
+        if not layers:
+            return frame
+        core, runtime = self.core, RuntimeContext.of(self.key)
+        question = frame.question or last_question(messages)
+        asking = Asking(self.id, runtime, core.settings, core.counting, core.emit, question)
+        return await asking.fill(frame, layers)
+
+    async def _context(self, frame: Frame, layers: Mapping[str, Layer], relative_time: bool) -> Context:
         core = self.core
+        began = time.perf_counter()
         runtime = RuntimeContext.of(self.key)
         if not core.settings.enabled:
-            return untouched(frame, await core.store.messages(self.id), core.counting, runtime)
+            messages = await core.store.messages(self.id)
+            return untouched(await self._told(frame, layers, messages), messages, core.counting, runtime)
         state = await core.store.load(self.id) or State(Progress(self.id))
+        frame = await self._told(frame, layers, state.messages)
+        if any(layer.asked for layer in layers.values()):
+            # That may have taken a while, in which more was said or noted.
+            state = await core.store.load(self.id) or state
         if relative_time:
-            today = relative_days(state.active, core.clock.now().astimezone(self.tz))
+            today = relative_days(state.active, self._now)
             frame = replace(frame, end="\n".join(t for t in (today, frame.end) if t))
-        new_budget = core.worker.asked(self.id, core.counting.room(frame, core.settings))
+        reminder = Reminder(core.store, self.id, core.settings, core.counting, self._now, core.meaning)
+        frame = reminder.reserve(frame)
+        room = core.counting.room(frame, core.settings)
+        if state.items is None and core.files:
+            await core.files.pick_up(self.owner)
+        state = await core.items.shown(state, room)
+        new_budget = core.worker.asked(self.id, room)
         state = await self._wait_if_far_behind(state)
         state, layout = await self._make_room(state, frame)
         if new_budget and not isinstance(plan(state, core.worker.bounds(state)), Idle):
             # Recording wakes the buffer when something is due; a new budget may make it due as well.
             core.wake_unless_put_off(state)
+        frame, layout = await reminder.remind(state, frame, layout)
         context = assemble(state, frame, core.settings, core.counting, runtime, layout)
-        core.emit(ContextBuilt(self.id, context.stats))
+        core.emit(ContextBuilt(self.id, context.stats, seconds=time.perf_counter() - began))
         return context
+
+    @property
+    def _now(self) -> datetime:
+        return self.core.clock.now().astimezone(self.tz)
 
     async def _make_room(self, state: State, frame: Frame) -> tuple[State, Layout]:
         """Note on the spot what would otherwise be cut off unseen.
@@ -181,11 +226,13 @@ class Session:
         core = self.core
         if not must_wait(state, core.worker.bounds(state)):
             return state
+        began, caught_up = time.perf_counter(), False
         try:
             async with asyncio.timeout(core.settings.block_deadline):
-                await core.worker.advance(self.id)
+                caught_up = await core.worker.advance(self.id)
         except (TimeoutError, StoreError) as error:
             log.warning("%s: notes are behind and did not catch up: %r", self.key, error)
+        core.emit(Waited(self.id, caught_up, seconds=time.perf_counter() - began))
         return await core.store.load(self.id) or state
 
     # -- notes
@@ -195,9 +242,26 @@ class Session:
         await self.core.ready()
         return await self.core.worker.advance(self.id)
 
-    async def end(self) -> None:
-        """The conversation is over: take the notes that are due."""
+    async def end(self) -> Sequence[MemoryItem]:
+        """The conversation is over: take the notes that are due, and make items of what other sessions of
+        this owner should know; return those. What is said later opens it again."""
         await self.settle()
+        async with self.core.worker.alone(self.id):
+            return await self.core.ending.end(self.id)
+
+    async def refresh_items(self) -> Sequence[MemoryItem]:
+        """Choose anew which of its owner's items this session shows, as a session that begins now would;
+        the prompt's prefix changes with them."""
+        await self.core.ready()
+        state = await self.core.store.load(self.id) or State(Progress(self.id))
+        budget = self.core.worker.budgets.get(self.id.sid) or state.progress.budget
+        return (await self.core.items.refresh(state, budget)).items or ()
+
+    def tools(self) -> Tools:
+        """`memory_search`, `memory_save`, `memory_forget` and `recall` for the agent of this session."""
+        from onlooker.engine.tools import Tools
+
+        return Tools(self)
 
     async def notes(
         self,
@@ -235,10 +299,35 @@ class Session:
         await self.core.ready()
         return await self.core.store.messages(self.id, archived=archived)
 
-    async def recall(self, note: str) -> Sequence[Message]:
-        """The messages that a note, named by its id, stands for, word for word."""
+    async def recall(
+        self, target: str | int | Hit, *, neighbours: int = 0, page: int | None = None
+    ) -> Sequence[Message]:
+        """The messages that a note, named by its id, stands for, word for word; or the message with that seq,
+        or what a hit of `search` stands for.
+
+        `neighbours` adds so many messages before and after, and `page` gives one page of 50, from 1 on.
+        """
         await self.core.ready()
-        return await self.core.store.sources(self.id, note)
+        return await expanded(self.core.store, self.id, target, neighbours, page)
+
+    async def search(
+        self,
+        query: str,
+        *,
+        kinds: Sequence[HitKind] = KINDS,
+        limit: int = 20,
+        after: datetime | None = None,
+        before: datetime | None = None,
+        marks: tuple[str, str] = ("", ""),
+    ) -> Sequence[Hit]:
+        """What was said and noted in this session that speaks of something, best first.
+
+        `kinds` are "message" and "note"; `after` and `before` bound when it was said or noted. In each
+        hit's snippet the words that were found stand between `marks`.
+        """
+        await self.core.ready()
+        search = Search(self.owner, self.id, tuple(kinds), limit, after, before, marks)
+        return await self.core.search(search, query)
 
     async def state(self) -> State | None:
         """Where the session stands; None when nothing was recorded."""
@@ -249,6 +338,7 @@ class Session:
         """Keep a note or message in every context of this session; `on=False` lets it go again."""
         await self.core.ready()
         await self.core.store.pin(self.id, target, on=on)
+        self.core.emit(Pinned(self.id, target, on))
 
     async def compact_messages(self, up_to: int, summary: str) -> None:
         """Replace every message up to and including seq `up_to` by a summary, in one transaction.
@@ -263,11 +353,20 @@ class Session:
         """Delete the notes, or those of one kind; what they stood for is set aside. The recent
         messages stay. Returns how many notes there were."""
         await self.core.ready()
-        return await self.core.store.delete_notes(self.id, kind)
+        count = await self.core.store.delete_notes(self.id, kind)
+        self.core.emit(Cleared(self.id, kind, count))
+        return count
 
     async def delete(self) -> bool:
         """Delete the session with everything in it; False when there was none. What its notes cost stays
         counted for its owner and the day."""
         await self.core.ready()
         self.core.forget(self.id)
-        return await self.core.store.delete_session(self.id)
+        was_there = await self.core.store.delete_session(self.id)
+        if was_there:
+            self.core.emit(Deleted(self.id))
+        if self.core.journal:
+            await self.core.journal.renew([self.id], [self.owner])
+        if self.core.files:
+            await self.core.files.renew([self.id], [self.owner])
+        return was_there

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import random
 import secrets
+import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
@@ -19,8 +20,11 @@ from onlooker.domain.messages import Message, SessionId
 from onlooker.domain.notes import Commit, Guard, Note, Progress, State
 from onlooker.engine.observer import observe, observe_request
 from onlooker.engine.reflector import reflect, reflect_request
+from onlooker.engine.searching import keep_findable
+from onlooker.engine.steps import planned
 from onlooker.engine.writing import Writer, Written
 from onlooker.policy.plan import Activate, Idle, Observe, Reflect, Rewrite, Step, plan, wake_at
+from onlooker.policy.section import beside_items
 from onlooker.policy.settings import Limits, Settings, limits
 from onlooker.policy.tokens import Estimator
 from onlooker.ports import Clock, Request, Store
@@ -61,6 +65,8 @@ class Worker:
     clock: Clock
     emit: Callable[[Event], None]
     compact: Callable[[Progress, int, str], Awaitable[None]] | None = None
+    # Told of notes that were condensed in the background, since some of what they say is then gone.
+    condensed: Callable[[SessionId, Sequence[Note]], Awaitable[None]] | None = None
     holder: str = field(default_factory=lambda: secrets.token_hex(8))
     # One at a time within a session: a lease tells processes apart, not tasks of this one.
     _turns: WeakValueDictionary[SessionId, asyncio.Lock] = field(
@@ -73,8 +79,7 @@ class Worker:
         """The settings in tokens for the budget that the session's host asks for."""
         known = self.budgets.get(state.progress.sid) or state.progress.budget
         usable = int(self.settings.budget * (1 - self.settings.margin))
-        free = self.reflector.model.name == self.builtin.name
-        return limits(self.settings, known or usable, free_reflector=free, free_observer=self._is_builtin)
+        return beside_items(limits(self.settings, known or usable), state, self.estimator.text)
 
     def asked(self, session: SessionId, budget: int) -> bool:
         """Remember the budget that a host asks for; True where it is another than before."""
@@ -89,6 +94,7 @@ class Worker:
 
         A failure is logged and gives the session a later due time. Nothing is raised but StoreError.
         """
+        await keep_findable(self.store, session)
         turn = self._turns.setdefault(session, asyncio.Lock())
         async with turn, self._leased(session) as fence:
             if fence is None:
@@ -111,6 +117,7 @@ class Worker:
                     return True
                 state, fresh = await self.store.load(session), True
                 continue
+            began = time.perf_counter()
             try:
                 # Going on from here saves loading a long backlog for each of its chunks.
                 without = down is not None and isinstance(step, Reflect)
@@ -122,7 +129,7 @@ class Worker:
                 state, fresh = await self.store.load(session), True
             except ModelError as error:
                 if not isinstance(step, Reflect) or state.progress.failures < PATIENCE:
-                    await self._back_off(state, step, fence, error)
+                    await self._back_off(state, step, fence, error, time.perf_counter() - began)
                     return False
                 # Memory must not outgrow its room because a model is down.
                 down = error
@@ -143,6 +150,8 @@ class Worker:
             ModelError: The model gave no usable answer; nothing changed.
             ConflictError: The session moved on meanwhile; nothing changed.
         """
+        if (event := planned(state.progress.session, step)) is not None:
+            self.emit(event)
         match step:
             case Activate():
                 return await self._activate(state, step, fence)
@@ -161,6 +170,7 @@ class Worker:
             activate=tuple(n.id for n in step.notes),
             watermark=step.watermark,
             tail_start=step.tail_start,
+            at=self.clock.now(),
         )
         after = await self.store.commit(state.progress.session, change)
         self.emit(Activated(state.progress.session, step.notes))
@@ -187,7 +197,7 @@ class Worker:
             extractions=written.extracted(note),
         )
         after = await self.store.commit(session, change)
-        self._noted(session, note, change)
+        self._noted(session, note, change, written)
         if shown:
             await self._compact(after, note)
         return state.after(change, after)
@@ -223,7 +233,9 @@ class Worker:
         )
         change = Commit(_guard(state, fence), add=(note,), supersede=note.sources)
         after = await self.store.commit(session, change)
-        self.emit(Reflected(session, note, step.notes))
+        self.emit(Reflected(session, note, step.notes, written.calls, seconds=written.seconds))
+        if self.condensed is not None and fence is not None:
+            await self.condensed(session, step.notes)
         return state.after(change, after)
 
     async def _rewrite(self, state: State, note: Note, fence: int | None) -> State:
@@ -250,17 +262,19 @@ class Worker:
         found = written.extracted(better)
         change = Commit(_guard(state, fence), add=(better,), supersede=(note.id,), extractions=found)
         after = await self.store.commit(session, change)
-        self._noted(session, better, change)
+        self._noted(session, better, change, written)
         return state.after(change, after)
 
-    def _noted(self, session: SessionId, note: Note, change: Commit) -> None:
-        self.emit(Noted(session, note))
+    def _noted(self, session: SessionId, note: Note, change: Commit, written: Written) -> None:
+        self.emit(Noted(session, note, written.calls, seconds=written.seconds))
         if change.extractions:
             self.emit(Extracted(session, change.extractions))
 
     async def _compose(self, request: Request) -> Written:
         # It takes its sentences from the source and cannot fail, so there is nothing to judge.
-        return Written(await asyncio.to_thread(self.builtin.compose, request), self.builtin.name)
+        began = time.perf_counter()
+        text = await asyncio.to_thread(self.builtin.compose, request)
+        return Written(text, self.builtin.name, seconds=time.perf_counter() - began)
 
     def _observation(
         self, messages: Sequence[Message], written: Written, *, buffered: bool, degraded: bool
@@ -296,7 +310,9 @@ class Worker:
 
     # -- when a model fails
 
-    async def _back_off(self, state: State, step: Step, fence: int, error: ModelError) -> None:
+    async def _back_off(
+        self, state: State, step: Step, fence: int, error: ModelError, took: float = 0.0
+    ) -> None:
         """Leave everything as it is and try again later."""
         session = state.progress.session
         failures = state.progress.failures + 1
@@ -307,7 +323,7 @@ class Worker:
         log.warning("%s: notes wait %.1f s: %s", session.key, wait, error)
         if isinstance(error, SpendError):
             self.emit(SpendReached(session, error.what, error.spent, error.limit))
-        self.emit(Failed(session, type(step).__name__.lower(), str(error), wait))
+        self.emit(Failed(session, type(step).__name__.lower(), str(error), wait, seconds=took))
         due = self.clock.now() + timedelta(seconds=wait)
         await self._release(state, fence, due, state.progress.wake_at, failures)
 
@@ -317,6 +333,17 @@ class Worker:
         now = self.clock.now()
         until = now + timedelta(seconds=self.settings.lease_seconds)
         return await self.store.lease(session, holder=self.holder, now=now, until=until)
+
+    @asynccontextmanager
+    async def alone(self, session: SessionId) -> AsyncGenerator[bool]:
+        """Hold the session for work that is no step, as `advance` does; False while another has it."""
+        turn = self._turns.setdefault(session, asyncio.Lock())
+        async with turn, self._leased(session) as fence:
+            yield fence is not None
+            state = await self.store.load(session) if fence is not None else None
+            if state is not None and fence is not None:
+                progress = state.progress
+                await self._release(state, fence, progress.due_at, progress.wake_at, progress.failures)
 
     @asynccontextmanager
     async def _leased(self, session: SessionId) -> AsyncGenerator[int | None]:

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 from onlooker.domain.errors import ModelError
-from onlooker.domain.events import Event, Refused
+from onlooker.domain.events import Answered, Event, Refused
 from onlooker.domain.extractions import Extraction
 from onlooker.domain.messages import SessionId
 from onlooker.domain.notes import Note, Usage
 from onlooker.policy.settings import Settings
 from onlooker.policy.tokens import Estimator
-from onlooker.ports import Clock, Model, ObserveRequest, Reply, Request
+from onlooker.ports import Clock, ItemsRequest, Model, ObserveRequest, Reply, Request
 
 if TYPE_CHECKING:
     from onlooker.engine.extracting import Block, Types
@@ -28,20 +29,30 @@ log = logging.getLogger("onlooker")
 _MEND_BLOCK = " The JSON after it was missing or not as asked for; add it."
 
 
+T = TypeVar("T")
+
+
 @dataclass(frozen=True, slots=True)
 class Written:
-    """The text of a note, the model that answered, and what was filled in along with it."""
+    """The text of a note, the model that answered, and what was filled in along with it.
+
+    `calls` are what the model's replies cost, refused ones included; `seconds` is how long it took.
+    """
 
     text: str
     model: str
     extractions: tuple[Extraction, ...] = ()
+    calls: tuple[Usage, ...] = ()
+    seconds: float = 0.0
 
     @classmethod
     def in_parts(cls, parts: Sequence[Written]) -> Written:
         """One note of several."""
         models = dict.fromkeys(part.model for part in parts)
         extractions = tuple(extraction for part in parts for extraction in part.extractions)
-        return cls("\n".join(part.text for part in parts), " and ".join(models), extractions)
+        calls = tuple(call for part in parts for call in part.calls)
+        text = "\n".join(part.text for part in parts)
+        return cls(text, " and ".join(models), extractions, calls, sum(part.seconds for part in parts))
 
     def extracted(self, note: Note) -> tuple[Extraction, ...]:
         """What was filled in, as it is kept with the note."""
@@ -53,7 +64,7 @@ class Answer:
     """One reply: its note as judged, and the block after it where one was asked for."""
 
     verdict: Verdict
-    model: str
+    usage: Usage
     block: Block | None = None
 
 
@@ -77,15 +88,36 @@ class Writer:
         """
         from onlooker.engine import judging
 
+        began = time.perf_counter()
         request = self._in_full(request)
         answer = await self._ask(request, source)
+        calls = [answer.usage]
         if isinstance(answer.verdict, judging.Refused):
             mend = _MEND_BLOCK if answer.block and answer.block.problem else ""
             answer = await self._ask(replace(request, correction=answer.verdict.correction + mend), source)
+            calls.append(answer.usage)
         verdict = answer.verdict
         if isinstance(verdict, judging.Refused):
             raise ModelError(f"{self.model.name} gave no usable note ({verdict.reason}: {verdict.detail})")
-        return Written(verdict.text, answer.model, self._filled(answer.block, request))
+        filled, took = self._filled(answer.block, request), time.perf_counter() - began
+        return Written(verdict.text, answer.usage.model, filled, tuple(calls), took)
+
+    async def ask(self, request: Request, read: Callable[[str], T | None]) -> T | None:
+        """What an answer that is no note says, by `read`; None where it says nothing usable.
+
+        Raises:
+            ModelError: There was no answer.
+        """
+        began = time.perf_counter()
+        request = self._in_full(request)
+        reply = await self._call(request)
+        found = None if reply.finish == "refused" else read(reply.text)
+        model = reply.model or self.model.name
+        usage = self._usage(request, reply, model, "unparseable" if found is None else "accepted")
+        self.emit(Answered(request.session, usage, seconds=time.perf_counter() - began))
+        if reply.input_tokens or reply.output_tokens or reply.cost:
+            await self.spend(request.session, usage)
+        return found
 
     def _in_full(self, request: Request) -> Request:
         """The request with what users of a language model ask for besides."""
@@ -97,7 +129,9 @@ class Writer:
     async def _ask(self, request: Request, source: Source) -> Answer:
         from onlooker.engine import judging
 
+        began = time.perf_counter()
         reply = await self._call(request)
+        took = time.perf_counter() - began
         model = reply.model or self.model.name
         note, block = self._parted(reply, request)
         verdict = judging.verdict_on(note, request, source, self.estimator.text)
@@ -105,12 +139,14 @@ class Writer:
         if isinstance(verdict, judging.Refused):
             log.warning("%s: reply refused (%s: %s)", model, verdict.reason, verdict.detail)
             self.emit(Refused(request.session, model, verdict.reason, verdict.detail))
+        usage = self._usage(request, reply, model, refused or "accepted")
+        self.emit(Answered(request.session, usage, seconds=took))
         if reply.input_tokens or reply.output_tokens or reply.cost:
-            await self.spend(request.session, self._usage(request, reply, model, refused or "accepted"))
-        return Answer(verdict, model, block)
+            await self.spend(request.session, usage)
+        return Answer(verdict, usage, block)
 
     def _usage(self, request: Request, reply: Reply, model: str, verdict: str) -> Usage:
-        purpose = "observe" if isinstance(request, ObserveRequest) else "reflect"
+        purpose = _purpose(request)
         now = self.clock.now()
         return Usage(model, purpose, reply.input_tokens, reply.output_tokens, verdict, now, reply.cost)
 
@@ -152,3 +188,9 @@ class Writer:
             log.warning("%s: %s not kept (%s: %s)", self.model.name, what, found.reason, found.detail)
             self.emit(found)
         return tuple(kept)
+
+
+def _purpose(request: Request) -> Literal["observe", "reflect", "items"]:
+    if isinstance(request, ObserveRequest):
+        return "observe"
+    return "items" if isinstance(request, ItemsRequest) else "reflect"

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from onlooker.domain.context import RuntimeContext, Stats
+from onlooker.domain.knowledge import OWN_LAYERS
 from onlooker.domain.messages import Message
 from onlooker.domain.notes import State
 from onlooker.policy.context import Context, Sections
@@ -96,10 +97,26 @@ def lay_out(
     memory = section(state, bounds, counting)
     if not bounds.budget:
         return Layout(bounds, memory, frame.preface, bounds.message_limit, 0)
-    left = max(0, bounds.budget - memory.tokens - counting.text(frame.end))
+    whole = bounds.budget + frame.reserved - counting.text(frame.end)
+    if memory.left_out and isinstance(settings.memory_limit, float):  # a number of tokens is meant
+        memory = _widened(state, whole, bounds, counting, section) or memory
+    left = max(0, whole - memory.tokens)
     preface = _fitting(frame.preface, left - min(left, bounds.observe_at), counting)
     left -= counting.messages(preface)
     return Layout(bounds, memory, preface, min(bounds.message_limit, left), left)
+
+
+def _widened(
+    state: State, whole: int, bounds: Limits, counting: Counting, section: Section
+) -> MemorySection | None:
+    """The memory section with the room that the raw messages do not need now.
+
+    Between the moment a note is shown and the one when notes are condensed, memory may be a note too long.
+    """
+    raw = [m for m in state.messages if m.seq >= state.progress.tail_start]
+    free = whole - counting.messages(raw)
+    wider = replace(bounds, memory_limit=free) if free > bounds.memory_limit else None
+    return section(state, wider, counting) if wider else None
 
 
 def _fitting(messages: tuple[Message, ...], tokens: int, counting: Counting) -> tuple[Message, ...]:
@@ -135,11 +152,13 @@ def assemble(
         total=total,
         system=system,
         knowledge=counting.text(frame.base) - system,
+        items=memory.items,
         pinned=memory.pinned,
         reflections=memory.reflections,
         observations=memory.observations,
         messages=counting.messages(frame.preface) + tokens_of(tail.messages),
         end=counting.text(frame.end),
+        recall=counting.text(frame.recalled),
         left_out_messages=tail.left_out,
         left_out_notes=memory.left_out,
         left_out_preface=left_out_preface,
@@ -148,15 +167,26 @@ def assemble(
         buffered_notes=len(state.buffered),
         cacheable=(stable + tokens_of(tail.messages[:-1])) / total if total else 0.0,
         epoch=state.progress.epoch,
-        by_layer={name: counting.text(text) for name, text in frame.knowledge.items()},
+        by_layer=_by_layer(frame, memory, counting),
+        cut_by_layer=dict(frame.cut),
+        missing_layers=frame.missing,
     )
-    return Context(sections, tail.messages, stats, runtime, frame.end, frame.preface, frame.lead)
+    layers = {**frame.knowledge, **frame.volatile}
+    return Context(sections, tail.messages, stats, runtime, frame.end, frame.preface, frame.lead, layers)
+
+
+def _by_layer(frame: Frame, memory: MemorySection, counting: Counting) -> dict[str, int]:
+    """Tokens of each layer that the host gave, and of the session's own two with their headings."""
+    layers = {n: counting.text(t) for n, t in (*frame.knowledge.items(), *frame.volatile.items())}
+    own = {"observations": memory.observations, "reflections": memory.reflections}
+    return layers | {name: own[name] if memory.sections.layer(name) else 0 for name in OWN_LAYERS}
 
 
 def untouched(
     frame: Frame, messages: Sequence[Message], counting: Counting, runtime: RuntimeContext | None = None
 ) -> Context:
     """The context without memory: what went in comes out."""
+    layers = {**frame.knowledge, **frame.volatile}
     tokens = counting.messages(messages)
     system = counting.text(frame.prompt)
     stats = Stats(
@@ -166,7 +196,9 @@ def untouched(
         knowledge=counting.text(frame.base) - system,
         messages=counting.messages(frame.preface) + tokens,
         end=counting.text(frame.end),
+        by_layer={n: counting.text(t) for n, t in layers.items()},
+        cut_by_layer=dict(frame.cut),
+        missing_layers=frame.missing,
     )
-    return Context(
-        Sections(base=frame.base), tuple(messages), stats, runtime, frame.end, frame.preface, frame.lead
-    )
+    base = Sections(base=frame.base)
+    return Context(base, tuple(messages), stats, runtime, frame.end, frame.preface, frame.lead, layers)

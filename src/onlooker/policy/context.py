@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from onlooker.domain.context import RuntimeContext, Stats
+from onlooker.domain.knowledge import OWN_LAYERS
 from onlooker.domain.messages import Message
 from onlooker.policy.render import anthropic_messages, openai_messages, text_lines
 
@@ -15,8 +18,14 @@ class Sections:
     """The prompt's stable part, in order; empty ones are left out."""
 
     base: str = ""
-    reflections: str = ""  # with the heading of the whole memory section, and the pins
+    reflections: str = ""  # with the heading of the whole memory section, items and pins
     observations: str = ""
+
+    def layer(self, name: str) -> str:
+        """The text of one of our own layers, "observations" or "reflections", with its heading."""
+        text = self.observations if name == "observations" else self.reflections
+        found = re.search(rf"^### {name.capitalize()}$", text, re.MULTILINE)
+        return text[found.start() :] if found else ""
 
     def texts(self) -> list[str]:
         return [t for t in (self.base, self.reflections, self.observations) if t]
@@ -34,6 +43,14 @@ class Context:
     preface: tuple[Message, ...] = field(default=(), repr=False)
     # The system messages that a history began with: with nothing to add they go out as they came.
     lead: tuple[Message, ...] = field(default=(), repr=False)
+    knowledge: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)  # the host's layers
+
+    @property
+    def layers(self) -> dict[str, str]:
+        """The text of every knowledge layer in this context by name, empty ones left out; observations
+        (7) and reflections (8) are those of this session."""
+        own = {name: self.sections.layer(name) for name in OWN_LAYERS}
+        return {name: text for name, text in {**self.knowledge, **own}.items() if text}
 
     @property
     def system(self) -> str:

@@ -30,6 +30,14 @@ class Frame:
     preface: tuple[Message, ...] = ()
     end: str = ""
     budget: int = 0
+    # Layers that change from call to call. They stand in `end` already; here for the statistics.
+    volatile: Mapping[str, str] = field(default_factory=dict[str, str])
+    cut: Mapping[str, int] = field(default_factory=dict[str, int])  # tokens that a layer lost
+    missing: tuple[str, ...] = ()  # layers that did not answer
+    kept: int = 0  # tokens that recall may take, and nothing else
+    question: str = ""  # what the context is built for, where the call says so
+    recalled: str = ""  # stands in `end` already; here for the statistics
+    reserved: int = 0  # tokens that the end may take without changing what there is for memory
 
     @property
     def prompt(self) -> str:
@@ -68,8 +76,12 @@ class Counting:
         """
         if not frame.budget:
             return 0
-        usable = int(frame.budget * (1 - settings.margin) / self.calibration.ratio)
+        usable = self.usable(frame, settings)
         base, end = self.text(frame.base), self.text(frame.end)
         if base + end >= usable:
             raise BudgetError(frame.budget, base + end, "the base prompt")
-        return usable - base
+        return max(1, usable - base - frame.reserved - frame.kept)
+
+    def usable(self, frame: Frame, settings: Settings) -> int:
+        """The budget by our count, less the margin for its error."""
+        return int(frame.budget * (1 - settings.margin) / self.calibration.ratio)

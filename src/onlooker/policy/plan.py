@@ -9,7 +9,7 @@ from itertools import groupby
 from onlooker.domain.messages import Message
 from onlooker.domain.notes import Note, State
 from onlooker.policy.cut import groups, newest_within, oldest_chunk, tokens_of
-from onlooker.policy.settings import Limits
+from onlooker.policy.settings import SECTION_TOKENS, Limits
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +145,8 @@ def _noting(state: State, chunk: Sequence[Message], limits: Limits, *, buffered:
 def _note_ratio(state: State, limits: Limits) -> float:
     """From `first_ratio` while memory is empty down to `note_ratio` once it is full."""
     full = min(1.0, sum(n.tokens for n in state.notes) / limits.reflect_at)
-    first, last = limits.first_ratio, limits.settings.note_ratio
+    last = limits.settings.note_ratio
+    first = limits.settings.first_ratio or last
     return first - (first - last) * full
 
 
@@ -229,10 +230,10 @@ def _memory_tokens(state: State, limits: Limits) -> int:
 
 def _reflect_most(state: State, limits: Limits) -> Reflect | None:
     """Condense the oldest notes of either kind together, where a large share is to be taken at once."""
-    if not limits.reflect_share or _memory_tokens(state, limits) < limits.reflect_at:
+    if not limits.settings.reflect_share or _memory_tokens(state, limits) < limits.reflect_at:
         return None
     run = next((run for run in _runs(state, either_kind=True)), ())
-    most = limits.reflect_share * sum(n.tokens for n in state.active)
+    most = limits.settings.reflect_share * sum(n.tokens for n in state.active)
     chosen: list[Note] = []
     tokens = 0
     for note in run:
@@ -254,21 +255,32 @@ def _consolidate(state: State, limits: Limits) -> Reflect | None:
     if not notes or not (many or _reflections_crowd(state, limits)):
         return None
     total = sum(n.tokens for n in notes)
-    target = total - _excess(state, limits) if limits.settings.reflect_to else total // 2
+    gentle = limits.settings.reflect_to and not _overflow(state, limits)
+    target = total - _excess(state, limits) if gentle else total // 2
     return Reflect(notes, 1 + max(n.generation for n in notes), max(1, target, total // 2))
 
 
 def _reflections_crowd(state: State, limits: Limits) -> bool:
     """Whether what is old takes so much room that what is newer would have to give way to it."""
+    if _overflow(state, limits):
+        return True
     if _memory_tokens(state, limits) < limits.reflect_at:
         return False
     share = sum(n.tokens for n in state.reflections) / max(1, sum(n.tokens for n in state.active))
     return share > MOST_REFLECTED or not _condensable(state)
 
 
+def _overflow(state: State, limits: Limits) -> int:
+    """By how much the prompt cannot hold all notes, where reflections count towards no threshold."""
+    if limits.settings.reflect_counts == "memory":
+        return 0
+    return max(0, sum(n.tokens for n in state.active) + SECTION_TOKENS - limits.memory_limit)
+
+
 def _reflect(state: State, limits: Limits) -> Reflect | None:
     notes = _condensable(state)
-    if _memory_tokens(state, limits) < limits.reflect_at or not notes:
+    full = _memory_tokens(state, limits) >= limits.reflect_at or _overflow(state, limits)
+    if not full or not notes:
         return None
     if not limits.settings.reflect_to:
         tokens = sum(n.tokens for n in notes)
@@ -286,9 +298,9 @@ def _reflect(state: State, limits: Limits) -> Reflect | None:
 
 
 def _excess(state: State, limits: Limits) -> int:
-    """What must go for memory to come down to `reflect_to`."""
+    """What must go for memory to come down to `reflect_to`, and to fit the prompt."""
     goal = round(limits.reflect_at * limits.settings.reflect_to)
-    return max(0, _memory_tokens(state, limits) - goal)
+    return max(0, _memory_tokens(state, limits) - goal, _overflow(state, limits))
 
 
 def _condensable(state: State) -> tuple[Note, ...]:

@@ -1,12 +1,12 @@
-"""The memory section of a prompt: which notes stand in it, and how.
+"""The memory section of a prompt: which items and notes stand in it, and how.
 
-It depends on the notes and the limits alone, never on the messages or the time, so that the prompt's
+It depends on them and the limits alone, never on the messages or the time, so that the prompt's
 prefix stays the same, byte for byte, until notes change.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
@@ -14,8 +14,9 @@ from onlooker.domain.messages import Message
 from onlooker.domain.notes import Note, State
 from onlooker.policy.context import Sections
 from onlooker.policy.frame import MEMORY_HEADING, MEMORY_INTRO, Counting
+from onlooker.policy.items.shown import about
 from onlooker.policy.render import text_lines
-from onlooker.policy.settings import Limits
+from onlooker.policy.settings import SECTION_TOKENS, Limits
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,33 +29,53 @@ class MemorySection:
     reflections: int
     observations: int
     left_out: int
+    items: int = 0
 
 
 def memory_section(state: State, bounds: Limits, counting: Counting) -> MemorySection:
-    """Choose and render the notes: pins, then the newest reflections, then the newest observations
-    that still fit."""
-    if not state.pinned and not state.active:
+    """Choose and render what is remembered: items, pins, then the newest reflections, then the newest
+    observations that still fit."""
+    if not state.pinned and not state.active and not state.items:
         return MemorySection(Sections(), 0, 0, 0, 0, 0)
     settings = bounds.settings
     head = f"{MEMORY_HEADING}\n{MEMORY_INTRO}"
+    told = _about_owner(state, bounds, counting.text)
+    items = counting.text(told)
     # Both headings are paid for first, since pins may be of either kind.
-    room = bounds.memory_limit - counting.text(head) - 2 * _Choice.HEADING_TOKENS
+    room = bounds.memory_limit - counting.text(head) - items - 2 * _Choice.HEADING_TOKENS
     choice = _Choice(room, state.pins, counting)
     pinned = choice.pinned_text(state.pinned)
     choice.take_pins(state.active)
     reflections = choice.take(state.reflections, settings.max_reflections)
     observations = choice.take(state.observations, settings.max_observations)
     shown = len(reflections) + len(observations)
-    if not pinned and not shown:
+    if not told and not pinned and not shown:
         return MemorySection(Sections(), 0, 0, 0, 0, len(state.active))
     rendered = _rendered("### Reflections", reflections)
     sections = Sections(
-        reflections="\n\n".join(t for t in (head + pinned, rendered) if t),
+        reflections="\n\n".join(t for t in (head + told + pinned, rendered) if t),
         observations=_rendered("### Observations", observations),
     )
     upper, lower = counting.text(sections.reflections), counting.text(sections.observations)
     pins = counting.text(pinned)
-    return MemorySection(sections, upper + lower, pins, upper - pins, lower, len(state.active) - shown)
+    rest = upper - pins - items
+    return MemorySection(sections, upper + lower, pins, rest, lower, len(state.active) - shown, items)
+
+
+def _about_owner(state: State, bounds: Limits, count: Callable[[str], int]) -> str:
+    if not state.items:
+        return ""
+    owner = state.progress.session.owner
+    text = about(owner, state.items, bounds.cross_session_limit, count)
+    return f"\n\n{text}" if text else ""
+
+
+def beside_items(bounds: Limits, state: State, count: Callable[[str], int]) -> Limits:
+    """The limits for a session's own notes, which are condensed before they no longer fit beside items."""
+    if not state.items:
+        return bounds
+    left = bounds.memory_limit - count(_about_owner(state, bounds, count)) - SECTION_TOKENS
+    return replace(bounds, reflect_at=max(1, min(bounds.reflect_at, left)))
 
 
 @dataclass(slots=True)

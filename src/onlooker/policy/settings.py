@@ -38,34 +38,57 @@ class Settings:
     # When messages become notes. `observe_at` is how much may stand raw before notes replace it;
     # `keep_recent` stays raw after that. Notes are written ahead (`precompute`) as soon as one
     # chunk lies before `keep_recent`, so that crossing `observe_at` waits for no model.
-    observe_at: Size = 0.22
+    observe_at: Size = 0.185
     keep_recent: Size = 0.05
-    chunk_tokens: Size = 0.15
+    chunk_tokens: Size = 0.13
     chunk_messages: int = 0  # 0: any number
     precompute: bool = True
-    precompute_at: Size = 0.20
+    precompute_at: Size = 0.18
     overlap: Size = 0  # noted messages that still stand raw
 
-    # What the prompt may hold. 0 is no limit for the counts.
-    memory_limit: Size = 0.77
+    # What the prompt may hold. Memory takes at most what may not stand raw. 0 is no limit for the counts.
+    memory_limit: Size = 0.90
     message_limit: Size = 0.90
     cross_session_limit: Size = 0.10
+    # Whose sessions share items: of owners that are named, since whoever opens sessions without one may
+    # have many people under it; of all; or of none.
+    cross_session: Literal["named", "all", "off"] = "named"
+    # Without a message for so long a session has ended, and items are made of it; a process that stops
+    # ends those that it has used. 0: only `Session.end` does.
+    idle_minutes: float = 30.0
+    # All knowledge layers together, of what the base prompt leaves. 0: as much as they give.
+    knowledge_limit: Size = 0.40
+    knowledge_deadline: float = 2.0  # seconds; a layer that takes longer is left out of that context
     max_reflections: int = 0
     max_observations: int = 0
 
+    # Recall: messages of the past that bear on what the user says now, word for word at the end of the
+    # prompt. Off, since its share is taken from the notes on every turn, and most turns go on from the last
+    # few. A context that is built for a question (`question=`) has it in any case.
+    recall: bool = False
+    recall_limit: Size = 0.15
+    recall_scope: Literal["session", "owner"] = "session"
+    embedder: str = ""  # finds by meaning as well: "openai:MODEL", "local:MODEL"; "": by words alone
+    # Texts that may wait for an index, go into it at once, and wait for so many seconds to come together.
+    index_queue: int = 1000
+    index_batch: int = 64
+    index_seconds: float = 1.0
+
     # When notes are condensed: late, shallow and rarely, since unused room is lost memory and each
     # rewrite of the prefix costs the provider's cache.
-    reflect_at: Size = 0.75
+    reflect_at: Size = 0.90
     reflect_counts: Literal["memory", "observations"] = "memory"
-    reflect_to: float = 0.92  # of reflect_at; 0: condense every observation
+    reflect_to: float = 0.85  # of reflect_at; 0: condense every observation
     # How much of the memory is condensed at once, oldest first. 0: twice what must go, which is cheap;
     # the built-in reflector costs nothing and takes all of it, since the more it sees at once, the
     # better it chooses.
     reflect_share: float = 0.0
     consolidate_at: int = 5
-    # What a note should be of its source. The built-in model's are longer while memory has room that
-    # would stay empty, since condensing them later costs nothing.
-    note_ratio: float = 0.33
+    # What a note should be of its source: `first_ratio` while memory is empty, `note_ratio` once it is full.
+    # 0: the same from the first; the built-in model's are longer then, since condensing them later costs
+    # nothing and the room would stay empty.
+    first_ratio: float = 0.0
+    note_ratio: float = 0.25
 
     # The last resort when the model is behind: wait for it, at most this long. 0: never wait.
     block_after: Size = 0
@@ -73,6 +96,8 @@ class Settings:
 
     compact: bool = False  # take noted messages out of the live session
     archive: bool = True  # and keep them for recall
+    journal: str = ""  # a folder for append-only files of all that is said and noted; "": none
+    notes_folder: str = ""  # a folder for MEMORY.md and daily notes, which people read and edit; "": none
 
     # The count's own error: this share of the budget stays empty.
     margin: float = 0.06
@@ -85,6 +110,15 @@ class Settings:
     retry_limit_seconds: float = 300.0
     stop_deadline: float = 10.0
     retention_days: int = 0  # superseded notes older than this are purged at opening; 0: never
+    # Noted messages older than this, or than the newest so many of a session, leave it for the archive, and
+    # from there go for good; an owner's, beyond so many of all sessions, too. 0: never.
+    retention_archive_days: int = 0
+    retention_archive_messages: int = 0
+    retention_delete_days: int = 0
+    retention_delete_messages: int = 0
+    retention_owner_messages: int = 0
+    # OpenTelemetry spans and metrics, where the host uses it. They say how much and how long, never what.
+    telemetry: bool = True
 
 
 DEFAULT = Settings()
@@ -102,6 +136,8 @@ LANGO = Settings(
     memory_limit=4000,
     message_limit=8000,
     cross_session_limit=0,
+    cross_session="off",
+    knowledge_limit=0,
     max_reflections=5,
     max_observations=20,
     reflect_at=2000,
@@ -122,6 +158,8 @@ ZORA = Settings(
     memory_limit=15_000,
     message_limit=60_000,
     cross_session_limit=5000,
+    cross_session="all",
+    knowledge_limit=0,
     reflect_at=10_000,
     reflect_counts="observations",
     reflect_to=0.5,
@@ -161,12 +199,20 @@ _RANGES: dict[str, tuple[float, float]] = {
     "memory_limit": (0.01, MOST_TOKENS),
     "message_limit": (0.01, MOST_TOKENS),
     "cross_session_limit": (0, MOST_TOKENS),
+    "idle_minutes": (0, 525_600),
+    "knowledge_limit": (0, MOST_TOKENS),
+    "knowledge_deadline": (0.01, 600),
+    "recall_limit": (0.01, MOST_TOKENS),
+    "index_queue": (1, 1_000_000),
+    "index_batch": (1, 2048),
+    "index_seconds": (0, 600),
     "max_reflections": (0, 100_000),
     "max_observations": (0, 100_000),
     "reflect_at": (0.01, MOST_TOKENS),
     "reflect_to": (0, 0.95),
     "reflect_share": (0, 1),
     "consolidate_at": (2, 1000),
+    "first_ratio": (0, 0.9),
     "note_ratio": (0.05, 0.9),
     "block_after": (0, MOST_TOKENS),
     "block_deadline": (0.1, 600),
@@ -178,13 +224,18 @@ _RANGES: dict[str, tuple[float, float]] = {
     "retry_seconds": (0.01, 3600),
     "retry_limit_seconds": (0.01, 86_400),
     "stop_deadline": (0, 600),
-    "retention_days": (0, 36_500),
+    **dict.fromkeys(("retention_days", "retention_archive_days", "retention_delete_days"), (0, 36_500)),
+    **dict.fromkeys(
+        ("retention_archive_messages", "retention_delete_messages", "retention_owner_messages"), (0, 10**9)
+    ),
 }
 _CHOICES: dict[str, tuple[str, ...]] = {
     "preset": tuple(PRESETS),
     "estimator": ("default", "lango", "zora"),
     "format": ("lines", "prose"),
     "reflect_counts": ("memory", "observations"),
+    "recall_scope": ("session", "owner"),
+    "cross_session": ("named", "all", "off"),
 }
 SIZES = {f.name for f in fields(Settings) if f.type == "Size"}
 _WHOLE = {f.name for f in fields(Settings) if f.type == "int"}
@@ -194,7 +245,12 @@ SMALLEST_BUDGET = 256
 # What a reflector that costs nothing takes of the memory at once.
 FREE_SHARE = 1.0
 # What the first note should be of its source where notes cost nothing to write and to condense.
-FREE_RATIO = 0.6
+FREE_RATIO = 0.75
+# How far memory comes down when it is condensed: the less, the less is lost, and the more often.
+FREE_REFLECT_TO = 0.95
+# And how large a chunk: the smaller, the sooner what was said is noted, and the more room is memory's. A
+# language model reads its rules with every chunk.
+FREE_CHUNK = 0.5
 # What the headings of the memory section cost: notes must be condensed before they no longer fit
 # beside them.
 SECTION_TOKENS = 60
@@ -238,12 +294,6 @@ def check(settings: Settings) -> Settings:
         a, b = getattr(s, small), getattr(s, large)
         if _comparable(a, b) and (a > b or (small == "keep_recent" and a >= b)):
             raise SettingsError(small, a, f"must be below {large} ({b})")
-    if isinstance(s.memory_limit, float) and isinstance(s.observe_at, float):
-        total = s.memory_limit + s.observe_at
-        if total > 1:
-            raise SettingsError(
-                "memory_limit", s.memory_limit, f"must leave room for observe_at: together {total:g} > 1"
-            )
     if s.block_after and _comparable(s.block_after, s.observe_at) and s.block_after <= s.observe_at:
         raise SettingsError("block_after", s.block_after, f"must be above observe_at ({s.observe_at})")
     return s
@@ -296,16 +346,33 @@ class Limits:
     overlap: int
     memory_limit: int
     message_limit: int
+    cross_session_limit: int
     reflect_at: int
-    reflect_share: float
-    first_ratio: float  # what a note should be of its source while memory is empty
     block_after: int
 
 
+def suited(settings: Settings, *, free_observer: bool, free_reflector: bool) -> Settings:
+    """The settings in force, where notes cost nothing to write or to condense."""
+    if not (free_reflector and settings.reflect_to):  # else every observation is condensed, and nothing else
+        return settings
+    settings = replace(settings, reflect_share=settings.reflect_share or FREE_SHARE)
+    # Where only observations are counted, their size was decided by whoever set the number.
+    if not free_observer or settings.reflect_counts != "memory":
+        return settings
+    settings = replace(
+        settings,
+        reflect_to=max(settings.reflect_to, FREE_REFLECT_TO),
+        first_ratio=settings.first_ratio or max(FREE_RATIO, settings.note_ratio),
+    )
+    chunk, raw, ahead = settings.chunk_tokens, settings.observe_at, settings.precompute_at
+    if not (isinstance(chunk, float) and isinstance(raw, float) and isinstance(ahead, float)):
+        return settings
+    saved = round(min(chunk * (1 - FREE_CHUNK), raw / 2, ahead / 2), 4)
+    return replace(settings, chunk_tokens=chunk - saved, observe_at=raw - saved, precompute_at=ahead - saved)
+
+
 @lru_cache(maxsize=256)
-def limits(
-    settings: Settings, budget: int, *, free_reflector: bool = False, free_observer: bool = False
-) -> Limits:
+def limits(settings: Settings, budget: int) -> Limits:
     """The settings in tokens where `budget` tokens are there for memory and messages.
 
     Absolute sizes that the budget cannot hold shrink with it, so that a small budget given to a
@@ -320,14 +387,14 @@ def limits(
         return min(size, most)
 
     whole = budget or MOST_TOKENS
-    gentle = settings.reflect_to > 0  # else every observation is condensed, and nothing else
-    # Where only observations are counted, their size was decided by whoever set the number.
-    free = gentle and free_reflector and free_observer and settings.reflect_counts == "memory"
     message_limit = tokens(settings.message_limit, whole)
     observe_at = max(1, min(tokens(settings.observe_at, whole // 4), message_limit))
     keep_recent = min(tokens(settings.keep_recent), observe_at - 1)
-    # Where a share stands beside a number of tokens, the two may come to more than there is.
+    # Memory gives way to what may stand raw, so that one of the two can be set alone.
     memory_limit = max(1, min(tokens(settings.memory_limit, whole * 7 // 10), whole - observe_at))
+    # Until notes are condensed, the one that made them too many must fit as well.
+    shares = isinstance(settings.memory_limit, float)
+    one_more = round(tokens(settings.chunk_tokens) * settings.note_ratio) if shares else 0
     return Limits(
         settings=settings,
         budget=budget,
@@ -338,8 +405,10 @@ def limits(
         overlap=min(tokens(settings.overlap), max(0, message_limit - observe_at)),
         memory_limit=memory_limit,
         message_limit=message_limit,
-        reflect_at=max(1, min(tokens(settings.reflect_at), memory_limit - SECTION_TOKENS)),
-        reflect_share=settings.reflect_share or (FREE_SHARE if gentle and free_reflector else 0.0),
-        first_ratio=max(FREE_RATIO if free else 0.0, settings.note_ratio),
+        # At most half of the memory, so that a session's own notes are never crowded out.
+        cross_session_limit=min(
+            tokens(settings.cross_session_limit) if settings.cross_session_limit else 0, memory_limit // 2
+        ),
+        reflect_at=max(1, min(tokens(settings.reflect_at), memory_limit - SECTION_TOKENS - one_more)),
         block_after=tokens(settings.block_after),
     )

@@ -13,6 +13,7 @@ from typing import TypeVar
 
 from onlooker.domain.errors import ConflictError, StoreError
 from onlooker.domain.extractions import Extraction
+from onlooker.domain.history import Change, Version
 from onlooker.domain.messages import EMPTY_CHAIN, Message, extend_chain
 from onlooker.domain.notes import (
     LIVE,
@@ -26,6 +27,8 @@ from onlooker.domain.notes import (
     State,
 )
 from onlooker.policy.rollback import roll_back
+from onlooker.stores.past import change_of, changed_by, rolled_back, time_of
+from onlooker.stores.past import gone as gone_notes
 from onlooker.stores.progress import check_branch, check_commit, committed, made_due, released
 from onlooker.stores.realigning import Known, Place, Placement, Undone, floor_of, place, restored
 
@@ -67,6 +70,8 @@ class Held:
     notes: dict[str, Note] = field(default_factory=dict[str, Note])
     pins: set[str] = field(default_factory=set[str])
     extractions: list[Extraction] = field(default_factory=list[Extraction])
+    changes: list[Change] = field(default_factory=list[Change])
+    versions: list[Version] = field(default_factory=list[Version])
 
     # -- reading
 
@@ -149,7 +154,7 @@ class Held:
         undone = Undone(decision.frontier, self.progress.frontier)
         placement = place(known, change, undone)
         back = restored(known, change.keep, undone)
-        self._set_records(_placed(records, placement, back))
+        self.set_records(_placed(records, placement, back))
         shown = any(self.notes[i].status == "active" for i in decision.retire)
         self.notes |= {i: replace(self.notes[i], status="retired") for i in decision.retire}
         self.notes |= {i: replace(self.notes[i], status="active") for i in decision.revive}
@@ -159,12 +164,14 @@ class Held:
             frontier=decision.frontier,
             watermark=decision.watermark,
             tail_start=min(self.progress.tail_start, decision.watermark + 1),
-            unnoted_tokens=self._unnoted(decision.frontier),
+            unnoted_tokens=self.unnoted(decision.frontier),
             branch=self.progress.branch + 1,
             epoch=self.progress.epoch + (shown or bool(decision.revive)),
-            chain=self._chain(),
+            chain=self.chain(),
         )
+        taken = (change.keep, self.progress.last_seq)
         self.progress, self.used_at = made_due(progress, due_tokens, now), now
+        self.log(now, rolled_back(decision), taken)
         fresh = (r.message for r in self.after(change.last_seq) if r.seq in placement.fresh)
         return Appended(self.progress, tuple(replace(m, original=placement.original(m)) for m in fresh))
 
@@ -184,11 +191,11 @@ class Held:
         # One summary per place is enough: the one that is archived now stands for the older.
         places = {r.seq for r in kept if r.known.summary}
         aside = [r for r in self.aside if not (r.known.summary and r.seq in places)]
-        self._set_records((*aside, *kept, put_in, *rest))
-        unpinned = not archive and self._drop_loose_pins()
+        self.set_records((*aside, *kept, put_in, *rest))
+        unpinned = not archive and self.drop_loose()
         self.progress = replace(
             self.progress,
-            unnoted_tokens=self._unnoted(self.progress.frontier),
+            unnoted_tokens=self.unnoted(self.progress.frontier),
             epoch=self.progress.epoch + unpinned,
             branch=self.progress.branch + any(r.seq > self.progress.frontier for r in out if r not in again),
         )
@@ -210,18 +217,19 @@ class Held:
         self.notes = notes
         self.extractions.extend(change.extractions)
         progress = committed(self.progress, change)
-        self.progress = replace(progress, unnoted_tokens=self._unnoted(progress.frontier))
+        self.progress = replace(progress, unnoted_tokens=self.unnoted(progress.frontier))
+        self.log(time_of(change, self.used_at), changed_by(change))
         return self.progress
 
     def delete_notes(self, kind: NoteKind | None) -> int:
         gone = self.live_notes(kind)
         records = [r.at(r.seq, "cleared") if _stood_for(r, gone) else r for r in (*self.aside, *self.live)]
-        self._set_records(records)
+        self.set_records(records)
         # Notes that a deleted one stood for may stay for provenance; what they were written with goes.
         self.notes = {i: n for i, n in self.notes.items() if kind not in (None, n.kind)}
         stay = {i for i, n in self.notes.items() if not any(_inside(n, g) for g in gone)}
         self.extractions = [e for e in self.extractions if e.note in stay]
-        self._drop_loose_pins()
+        self.drop_loose()
         # What is cleared counts as noted. With no note buffered, nothing stands between the two marks.
         buffered = any(n.status == "buffered" for n in self.notes.values())
         p = self.progress
@@ -229,8 +237,9 @@ class Held:
             p,
             watermark=p.watermark if buffered else p.frontier,
             epoch=p.epoch + any(n.status == "active" for n in gone),
-            unnoted_tokens=self._unnoted(p.frontier),
+            unnoted_tokens=self.unnoted(p.frontier),
         )
+        self.log(self.used_at, gone_notes(n.id for n in gone))
         return len(gone)
 
     def pin(self, target: str, on: bool) -> None:
@@ -258,8 +267,8 @@ class Held:
         named = {s for n in self.notes.values() if n.generation == 0 for s in n.sources}
         records = [*self.aside, *self.live]
         stay = [r for r in records if r.message.id in named or not _retired_before(r, before)]
-        self._set_records(stay)
-        self._drop_loose_pins()
+        self.set_records(stay)
+        self.drop_loose()
         return len(old) + len(records) - len(stay)
 
     def _reach(self, note: Note, kept: set[str]) -> None:
@@ -293,22 +302,35 @@ class Held:
 
     # -- keeping the parts in step
 
-    def _set_records(self, records: Iterable[Record]) -> None:
+    def log(
+        self,
+        at: datetime,
+        statuses: Iterable[tuple[str, NoteStatus]] = (),
+        taken: tuple[int, int] | None = None,
+    ) -> Change:
+        """Write down that the notes changed."""
+        number = self.changes[-1].number + 1 if self.changes else 1
+        change = change_of(self.progress, number, at, statuses, taken)
+        self.changes.append(change)
+        return change
+
+    def set_records(self, records: Iterable[Record]) -> None:
         records = sorted(records, key=lambda r: r.seq)
         self.live = [r for r in records if r.known.place == "live"]
         self.aside = [r for r in records if r.known.place != "live"]
         self.ids = {r.message.id for r in records}
 
-    def _drop_loose_pins(self) -> bool:
-        """Forget pins of what is gone; whether there were any."""
+    def drop_loose(self) -> bool:
+        """Forget pins and versions of what is gone; whether there were any pins."""
+        self.versions = [v for v in self.versions if v.note in self.notes]
         held = {p for p in self.pins if p in self.ids or p in self.notes}
         loose, self.pins = held != self.pins, held
         return loose
 
-    def _unnoted(self, frontier: int) -> int:
+    def unnoted(self, frontier: int) -> int:
         return sum(r.message.tokens for r in self.after(frontier))
 
-    def _chain(self) -> bytes:
+    def chain(self) -> bytes:
         chain = EMPTY_CHAIN
         for record in self.standing(summaries=False):
             chain = extend_chain(chain, record.known.digest)

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from copy import deepcopy
+from dataclasses import replace
 from datetime import datetime
+from pathlib import Path
 
-from onlooker.domain.errors import ClosedError, ConflictError
+from onlooker.domain.errors import ClosedError, ConflictError, StoreError
 from onlooker.domain.extractions import Extraction
+from onlooker.domain.history import Forgetting
+from onlooker.domain.history_rows import EVERYTHING, Row, Scope
+from onlooker.domain.items import Item, ItemChange, ItemStatus
 from onlooker.domain.messages import Message, SessionId
 from onlooker.domain.notes import (
     Appended,
@@ -21,22 +27,29 @@ from onlooker.domain.notes import (
     State,
     Usage,
 )
+from onlooker.domain.retention import Retained, Retention
+from onlooker.domain.search import Found, Query
+from onlooker.stores import held_moving, held_past, held_retaining, held_search
 from onlooker.stores.held import Held, in_order, newest_of
+from onlooker.stores.held_items import HeldItems
+from onlooker.stores.held_surface import IndexSurface
 from onlooker.stores.progress import check_realignment
 
 
-class MemoryStore:
+class MemoryStore(IndexSurface):
     """`Store` without a file. Closing keeps what it holds; that goes with the object.
 
     For one event loop: no method waits, so each is one transaction.
     """
 
     def __init__(self) -> None:
+        super().__init__()
         self._is_open = False
         self._held: dict[SessionId, Held] = {}
         # By owner, and by session unless that was deleted.
         self._usage: list[tuple[str, SessionId | None, Usage]] = []
         self._values: dict[str, str] = {}
+        self._items = HeldItems()
         # Where branch and fence of a new session start: above those of every deleted one, so that a
         # worker still busy with that cannot write into its namesake.
         self._beginning = 0
@@ -123,7 +136,7 @@ class MemoryStore:
 
     async def load(self, session: SessionId) -> State | None:
         held = self._find(session)
-        return held.state() if held else None
+        return replace(held.state(), items=self._items.shown(session)) if held else None
 
     async def commit(self, session: SessionId, change: Commit) -> Progress:
         held = self._find(session)
@@ -153,11 +166,13 @@ class MemoryStore:
         return [e for e in (held.extracted() if held else ()) if type in (None, e.type)]
 
     async def delete_session(self, session: SessionId) -> bool:
+        self._items.delete_of_session(session, self._all())
         held = self._all().pop(session, None)
-        self._usage = [(owner, None if s == session else s, usage) for owner, s, usage in self._usage]
+        self._usage[:] = [(owner, None if s == session else s, usage) for owner, s, usage in self._usage]
         if held is None:
             return False
         self._beginning = max(self._beginning, held.progress.branch + 1, held.fence + 1)
+        self._index.drop_stale(self._all())
         return True
 
     async def pin(self, session: SessionId, target: str, *, on: bool) -> None:
@@ -169,6 +184,130 @@ class MemoryStore:
     async def set_budget(self, session: SessionId, budget: int) -> None:
         if held := self._find(session):
             held.set_budget(budget)
+
+    # -- items
+
+    async def items(
+        self,
+        owner: str,
+        *,
+        statuses: Sequence[ItemStatus] = ("live",),
+        ids: Sequence[str] | None = None,
+        limit: int | None = None,
+    ) -> Sequence[Item]:
+        self._all()
+        return self._items.read(owner, statuses, ids, limit)
+
+    async def change_items(self, change: ItemChange) -> None:
+        mark = change.mark
+        held = self._find(mark.session) if mark else None
+        if mark and (held is None or held.progress.ended != mark.expected):
+            raise ConflictError(f"session {mark.session.key!r} was ended by another worker, or deleted")
+        self._items.change(change)
+        if mark and held:
+            held.progress = replace(held.progress, ended=mark.up_to)
+
+    async def archive_items(self, owner: str, ids: Sequence[str], *, now: datetime) -> Sequence[Item]:
+        return self._items.archive(owner, ids, now, self._all())
+
+    async def delete_items(self, owner: str, ids: Sequence[str] | None = None) -> int:
+        return self._items.delete(owner, ids, self._all())
+
+    async def pin_item(self, owner: str, item: str, *, on: bool) -> None:
+        self._all()
+        self._items.pin(owner, item, on)
+
+    async def show_items(
+        self, session: SessionId, ids: Sequence[str], *, now: datetime, anew: bool = False
+    ) -> None:
+        self._items.show(session, ids, anew, self._find_or_create(session, now))
+
+    async def idle(self, before: datetime, *, limit: int = 100) -> Sequence[SessionId]:
+        open_ones = [
+            (h.used_at, s.sid, s)
+            for s, h in self._all().items()
+            if h.used_at <= before and h.progress.last_seq > h.progress.ended
+        ]
+        return [session for _, _, session in sorted(open_ones)][: max(limit, 0)]
+
+    # -- a person's hand
+
+    async def edit(
+        self,
+        session: SessionId,
+        note_id: str,
+        text: str,
+        *,
+        tokens: int,
+        by: str,
+        now: datetime,
+        was: str | None = None,
+    ) -> Note:
+        held = self._find(session)
+        if held is None:
+            raise KeyError(note_id)
+        return held_past.edit(held, note_id, text, tokens, by, now, was)
+
+    async def undo(self, session: SessionId, note_id: str, *, epoch: int, now: datetime) -> Progress:
+        held = self._find(session)
+        if held is None:
+            raise KeyError(note_id)
+        return held_past.undo(held, note_id, epoch, now)
+
+    async def forget(self, session: SessionId, change: Forgetting, *, now: datetime) -> Progress:
+        held = self._find(session)
+        if held is None:
+            raise ConflictError(f"session {session.key!r} was deleted")
+        progress = held_past.forget(held, change, now)
+        self._items.delete(session.owner, change.items, self._all())
+        self._index.drop_stale(self._all())
+        return progress
+
+    async def forget_owner(self, owner: str) -> int:
+        gone = [session for session in self._all() if session.owner == owner]
+        for session in gone:
+            await self.delete_session(session)
+        self._items.delete(owner, None, self._all())
+        self._usage[:] = [("" if payer == owner else payer, s, usage) for payer, s, usage in self._usage]
+        return len(gone)
+
+    async def erase(self) -> bool:
+        self._all()
+        return True
+
+    # -- moving
+
+    async def dump(self, scope: Scope = EVERYTHING) -> AsyncIterator[Row]:
+        # All of one moment, whatever happens while they are read.
+        for row in list(held_moving.dump(self._all(), self._items, self._usage, self._values, scope)):
+            yield row
+
+    async def restore(self, rows: AsyncIterator[Row], *, replace: bool = False) -> dict[str, int]:
+        self._all()
+        taking = held_moving.Taking(self._held, self._items, self._usage, self._values, replace)
+        return await taking.take(rows, self.delete_session, lambda: self._beginning)
+
+    async def back_up(self, target: Path) -> None:
+        raise StoreError("this memory keeps nothing in a file; export it instead")
+
+    # -- search
+
+    async def search(self, query: Query) -> Found:
+        return held_search.search(self._all(), query)
+
+    async def around(self, session: SessionId, seqs: Sequence[int], reach: int) -> Sequence[Message]:
+        held = self._find(session)
+        return held_search.around(held, seqs, max(reach, 0)) if held else []
+
+    async def unindexed(
+        self, owner: str, *, session: SessionId | None = None, limit: int = 100
+    ) -> Sequence[SessionId]:
+        self._all()
+        return []  # everything is looked at
+
+    async def index(self, session: SessionId, *, limit: int = 500) -> int:
+        self._all()
+        return 0
 
     # -- work
 
@@ -221,8 +360,13 @@ class MemoryStore:
         wanted.sort(key=lambda h: h.used_at, reverse=True)
         return [_summary(h) for h in (wanted if limit is None else wanted[: max(limit, 0)])]
 
-    async def prune(self, *, before: datetime) -> int:
-        return sum(held.prune(before) for held in self._all().values())
+    async def prune(self, *, before: datetime, dry_run: bool = False) -> int:
+        found = self._all().values()
+        return sum((deepcopy(held) if dry_run else held).prune(before) for held in found)
+
+    async def retain(self, session: SessionId, limits: Retention, *, dry_run: bool = False) -> Retained:
+        held = self._find(session)
+        return held_retaining.retain(held, limits, dry_run=dry_run) if held else Retained()
 
     async def get_value(self, name: str) -> str | None:
         self._all()

@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from onlooker.testing.clock import FrozenClock
+from onlooker.testing.embedding import WordEmbedder
 from onlooker.testing.models import FAULTS, FaultyModel, ScriptedModel
 
 if TYPE_CHECKING:
     from onlooker.testing.stores import StoreContract
 
-__all__ = ["FAULTS", "FaultyModel", "FrozenClock", "ScriptedModel", "StoreContract"]
+__all__ = ["FAULTS", "FaultyModel", "FrozenClock", "ScriptedModel", "StoreContract", "WordEmbedder"]
 
 
 def __getattr__(name: str) -> Any:

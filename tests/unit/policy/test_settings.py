@@ -94,11 +94,17 @@ def test_a_small_a_usual_and_a_large_budget_come_to_sane_limits(budget: int) -> 
     in_order(found)
     assert found.observe_at == round(DEFAULT.observe_at * budget)
     # Most of the context is memory, and what is said fits beside it.
-    assert budget // 2 < found.memory_limit < budget * 4 // 5
+    assert budget // 2 < found.memory_limit <= budget - found.observe_at
     # A chunk lies before what stays raw, and becomes worth writing before the raw part is full.
     assert found.keep_recent + found.chunk_tokens <= found.precompute_at
     # Notes are condensed before the section that holds them overflows.
     assert found.reflect_at < found.memory_limit
+
+
+def test_memory_gives_way_to_what_may_stand_raw() -> None:
+    found = limits(check(Settings(observe_at=0.4)), 10_000)
+    assert (found.observe_at, found.memory_limit) == (4_000, 6_000)
+    assert 5_000 < found.reflect_at < 6_000 - SECTION_TOKENS
 
 
 @given(st.integers(SMALLEST_BUDGET, 2_000_000), st.sampled_from(sorted(PRESETS)))
@@ -210,7 +216,6 @@ def test_an_impossible_value_is_named_with_its_key_and_what_is_allowed(
         ({"keep_recent": 0.2, "observe_at": 0.2, "precompute_at": 0.2}, "keep_recent", "below observe_at"),
         ({"observe_at": 0.95, "memory_limit": 0.05}, "observe_at", "below message_limit"),
         ({"precompute_at": 0.3}, "precompute_at", "below observe_at"),
-        ({"memory_limit": 0.8}, "memory_limit", "leave room for observe_at"),
         ({"observe_at": 0.2, "precompute_at": 0.2, "block_after": 0.2}, "block_after", "above observe_at"),
     ],
 )

@@ -10,46 +10,13 @@ import re
 from dataclasses import dataclass
 
 from onlooker.models.extractive.clause import Clause
-from onlooker.models.extractive.lexicon import GENERIC_STEMS, stem
+from onlooker.models.extractive.lexicon import GENERIC_STEMS, TOPICLESS_STEMS
 from onlooker.models.extractive.quality import is_courtesy
 from onlooker.models.extractive.units import units, word_unit
 from onlooker.policy.text import is_cjk
 
 _WORD = re.compile(r"[\w'’-]+")
 _JOINING = frozenset({"of", "for", "in", "at", "to", "and"})
-# "What's new today?" is about nothing.
-_NO_TOPIC = frozenset(
-    map(
-        stem,
-        [
-            "new",
-            "old",
-            "young",
-            "long",
-            "short",
-            "early",
-            "late",
-            "busy",
-            "free",
-            "ready",
-            "sign",
-            "today",
-            "tonight",
-            "tomorrow",
-            "yesterday",
-            "week",
-            "weekend",
-            "month",
-            "year",
-            "morning",
-            "afternoon",
-            "evening",
-            "night",
-            "hour",
-            "minute",
-        ],
-    )
-)
 _MOST_WORDS = 4
 _TELLING = 0.5  # weight from which a unit says something
 _FIRST_CLAUSES = 3  # an answer comes early in a reply, or not at all
@@ -73,7 +40,7 @@ def topic(question: str) -> str:
 
 def _says(word: str) -> bool:
     unit = word_unit(word) if word else ""
-    return bool(unit) and unit not in GENERIC_STEMS and unit not in _NO_TOPIC
+    return bool(unit) and unit not in GENERIC_STEMS and unit not in TOPICLESS_STEMS
 
 
 def _without_joining(words: list[str]) -> list[str]:

@@ -32,7 +32,7 @@ _TINY_SOURCE = 24
 # Signs that nothing ends with.
 _OPEN = " ,，、;；:({[（「『“+=→-–—&"
 
-_UNENDED = re.compile(rf"[{re.escape(_OPEN)}]$|\[[^\]\n]{{0,20}}$")
+_UNENDED = re.compile(rf"[{re.escape(_OPEN)}][`'\"*_]*$|\[[^\]\n]{{0,20}}$")
 
 Write = Callable[[Sequence[Clause]], str]
 

@@ -155,6 +155,12 @@ COMMON = _words(
 )
 
 
+# "What's new today?" is about nothing.
+TOPICLESS = _words(
+    "new old young long short early late busy free ready sign today tonight tomorrow yesterday week weekend",
+    "month year morning afternoon evening night hour minute",
+)
+
 _SUFFIXES = (
     ("iveness", "ive"), ("fulness", "ful"), ("ization", "ize"), ("ational", "ate"), ("ies", "y"),
     ("ied", "y"), ("ingly", ""),
@@ -184,6 +190,6 @@ def stem(word: str) -> str:
     return word
 
 
-FUNCTION_STEMS = frozenset(stem(word) for word in FUNCTION)
 GENERIC_STEMS = frozenset(stem(word) for word in GENERIC)
 COMMON_STEMS = frozenset(stem(word) for word in COMMON) - GENERIC_STEMS
+TOPICLESS_STEMS = frozenset(stem(word) for word in TOPICLESS)

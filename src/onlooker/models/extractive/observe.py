@@ -12,7 +12,7 @@ from onlooker.models.extractive.clause import Clause
 from onlooker.models.extractive.exchanges import Exchanges, Said
 from onlooker.models.extractive.output import bounded
 from onlooker.models.extractive.priority import priority
-from onlooker.models.extractive.quality import RESOLVED, is_own, is_question, opens_question
+from onlooker.models.extractive.quality import RESOLVED, is_courtesy, is_own, is_question, opens_question
 from onlooker.models.extractive.units import GENERAL, names_of, value_units
 from onlooker.models.extractive.weighing import weigh_record, weigh_said
 from onlooker.models.extractive.wording import begun, tighten, vocatives
@@ -72,7 +72,7 @@ class Reader:
             found.extend(self._of_message(message, i))
         found = [clause for clause in found if clause.units]
         # Praise and politeness are left out even where there is room for them.
-        return [clause for clause in found if max(clause.units.values()) > GENERAL] or found
+        return [c for c in found if max(c.units.values()) > GENERAL and not is_courtesy(c.text)] or found
 
     def _of_message(self, message: Message, i: int) -> list[Clause]:
         if message.role == "tool":

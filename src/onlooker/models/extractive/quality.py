@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import re
 
+from onlooker.policy.text import is_cjk
+
 TIME = re.compile(
     r"\b(?:yesterday|last night|today|tonight|tomorrow|this (?:morning|afternoon|evening)"
     r"|(?:last|past|previous|this|next|coming) (?:few )?(?:weeks?|weekend|months?|years?|summer|winter"
@@ -49,8 +51,9 @@ _PRONOUN = re.compile(
 
 
 _COURTESY = re.compile(
-    r"^(?:(?:thanks?|thank you|thx)\b|for (?:sharing|asking|the (?:help|advice|support|tip|info)"
-    r"|your)\b|take care\b"
+    r"^(?:(?:thanks?|thank you|thx)\b|for (?:shar|ask|be|listen|help|check|hav|tell|let)in[g']"
+    r"|for (?:the|all the|your|all your) (?:kind |great )?(?:words?|help|advice|support|tips?|info|offer"
+    r"|encouragement|suggestions?)\b|take care\b"
     r"|(?:talk|see|catch|speak)(?: to| with)? (?:you|ya|soon|later)\b|talk soon|good luck\b|keep (?:it"
     r"|going) ?up?\b"
     r"|have a (?:great|good|nice)|you're welcome|no problem|any time|anytime|cheers\b|bye\b|let me know\b"
@@ -75,6 +78,9 @@ _GENERAL = re.compile(
     re.I,
 )
 _GENERAL_WORTH = 0.75
+# "Right attitude": two or three words of nobody.
+_FEW_SPACES = 3
+_FRAGMENT_WORTH = 0.5
 
 
 def is_courtesy(text: str) -> bool:
@@ -118,6 +124,8 @@ def quality(text: str, *, own: bool, role: str = "", answers: bool = False) -> f
         worth *= _OWN_WORTH
     elif _GENERAL.match(text):
         worth *= _GENERAL_WORTH
+    if not own and text.count(" ") < _FEW_SPACES and ":" not in text and not is_cjk(text):
+        worth *= _FRAGMENT_WORTH
     if RESOLVED.search(text) or TIME.search(text):
         worth *= 1.5
     if _FACT.search(text):

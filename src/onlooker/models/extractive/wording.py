@@ -47,6 +47,7 @@ _REMARK = re.compile(
     r"(?:it|that|this|which|they)(?:'s|'re)? [^,;:]+$|, so [a-z]+$",
     re.I,
 )
+_I = re.compile(r"i(?:'|$)")
 _NEGATION = re.compile(r"\b(?:not|no|never|nor|none|without|hardly|barely|only)\b|n't\b", re.I)
 # Before these, "I have" owns something instead of telling a past.
 _OWNING = r"(?!to\b|a\b|an\b|the\b|no\b|\ue000|two\b|three\b|four\b|some\b|my\b|any\b|many\b)"
@@ -176,7 +177,7 @@ def begun(text: str, clause: str) -> str:
     word = text.split(" ", 1)[0].removesuffix(",")
     if is_own(clause):
         small = word.lower()
-        return small + text[len(word) :] if _is_everyday(small) else text
+        return small + text[len(word) :] if _is_everyday(small) and not _I.match(small) else text
     if clause.startswith(word) or not word.isalpha() or not word.islower() or not word.isascii():
         return text
     return word[0].upper() + text[1:]

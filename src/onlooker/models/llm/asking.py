@@ -7,9 +7,10 @@ from dataclasses import replace
 
 from onlooker.domain.notes import Note
 from onlooker.models.calling.size import size_of
+from onlooker.policy.items.asking import items_prompt
 from onlooker.policy.prompts import Prompt, observer_prompt, reflector_prompt
 from onlooker.policy.tokens import estimate
-from onlooker.ports import ObserveRequest, Request
+from onlooker.ports import ItemsRequest, ObserveRequest, Request
 
 # What an observer may read for each token said. The rules come first; what is left of it goes to the
 # newest notes, so that it knows what the conversation is about and does not repeat itself. Showing all
@@ -26,6 +27,8 @@ _EXTRACTED = 2_000  # for the values of users' own types
 
 def prompt_of(request: Request, most_read: float = MOST_READ) -> Prompt:
     """The request as text."""
+    if isinstance(request, ItemsRequest):
+        return items_prompt(request.notes, request.messages, request.known, instruction=request.instruction)
     if not isinstance(request, ObserveRequest):
         return reflector_prompt(
             request.notes,

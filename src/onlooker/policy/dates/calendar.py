@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import date, datetime, timedelta
 
-SATURDAY = 5
+WEDNESDAY, SATURDAY = 2, 5
 _DAYS_IN_WEEK = 7
 _MONTHS = 12
 

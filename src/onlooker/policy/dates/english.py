@@ -203,7 +203,9 @@ RULES = Rules(
     (r"\b(?:the )?(?P<unit>week|month|year) before last\b", _units(-2)),
     (r"\b(?:the )?(?P<unit>week|month|year) after next\b", _units(2)),
     (r"\b(?:last|this past|the past) weekend\b", lambda _, at: on.weekend(at, -1)),
-    (r"\bthis (?:coming )?weekend\b", lambda _, at: on.weekend(at, 0)),
+    (r"\bthis coming weekend\b", lambda _, at: on.weekend(at, 0)),
+    # Early in a week it may be the one that was.
+    (r"\bthis weekend\b", lambda _, at: on.weekend(at, 0) if at.weekday() >= on.WEDNESDAY else None),
     (r"\bnext weekend\b", lambda _, at: on.next_weekend(at)),
     (r"\b(?:the )?weekend before last\b", lambda _, at: on.weekend(at, -2)),
     (rf"\b{N} weekends ago\b", lambda found, at: on.weekend(at, -_number(found["n"]))),

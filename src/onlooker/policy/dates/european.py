@@ -89,7 +89,7 @@ _GERMAN: tuple[tuple[str, Meaning], ...] = (
     (r"(?<!vor)\bvorgestern(?: abend)?\b", _days(-2)),
     # "Morgen" with a capital is the morning, or a greeting.
     (
-        r"(?<!heute )(?<!gestern )(?<!guten )(?<!am )(?<!jeden )\b(?-i:morgen)(?: (?:früh|mittag"
+        r"(?<!heute )(?<!gestern )(?<!guten )(?<!god )(?<!am )(?<!jeden )\b(?-i:morgen)(?: (?:früh|mittag"
         r"|nachmittag|abend))?\b",
         _days(1),
     ),

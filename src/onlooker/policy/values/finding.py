@@ -133,7 +133,7 @@ def _begins(text: str, at: int) -> bool:
     if text[at].isalnum():
         return (
             before not in _IN_WORD
-            and before not in ".,"
+            and not (before in ".," and text[at - 2 : at - 1].isalnum())
             and not (before == "-" and text[at - 2 : at - 1] in _DIGITS)
         )
     return text[at] not in "#/" or before not in _IN_WORD

@@ -11,9 +11,10 @@ from onlooker.domain.errors import StoreError
 from onlooker.domain.messages import EMPTY_CHAIN, Message, SessionId, extend_chain
 from onlooker.domain.notes import Appended, Digest, Note, Progress, Realignment
 from onlooker.policy.rollback import Rollback, roll_back
+from onlooker.stores.past import rolled_back
 from onlooker.stores.progress import check_branch, check_realignment, made_due
 from onlooker.stores.realigning import Known, Placement, Undone, floor_of, place, restored
-from onlooker.stores.sqlite import sessions
+from onlooker.stores.sqlite import past, sessions
 from onlooker.stores.sqlite.rows import (
     ids_json,
     instant,
@@ -166,6 +167,7 @@ def realign(
     count, tokens = sessions.totals(db, sid)
     saved = replace(row, progress=progress, messages=count, message_tokens=tokens, used_at=instant(now))
     sessions.save(db, saved)
+    past.log(db, sid, progress, now, rolled_back(decision), (change.keep, row.progress.last_seq))
     return Appended(progress, _fresh(db, sid, change.last_seq, placement))
 
 

@@ -11,11 +11,23 @@ from typing import Any
 
 from onlooker.domain.errors import ConflictError
 from onlooker.domain.messages import Message, SessionId
-from onlooker.domain.notes import Commit, Note, NoteKind, NoteStatus, Progress, State
+from onlooker.domain.notes import LIVE, Commit, Note, NoteKind, NoteStatus, Progress, State
+from onlooker.stores.past import changed_by, time_of
+from onlooker.stores.past import gone as gone_notes
 from onlooker.stores.progress import check_commit, committed
-from onlooker.stores.sqlite import extractions, sessions
+from onlooker.stores.sqlite import extractions, items, past, sessions
 from onlooker.stores.sqlite.messages import HIGHEST, LOWEST
-from onlooker.stores.sqlite.rows import ids_json, instant, note_row, pack, sid_of, to_message, to_note, unpack
+from onlooker.stores.sqlite.rows import (
+    from_instant,
+    ids_json,
+    instant,
+    note_row,
+    pack,
+    sid_of,
+    to_message,
+    to_note,
+    unpack,
+)
 from onlooker.stores.sqlite.sessions import NO_LIMIT
 from onlooker.stores.sqlite.statements import sql
 
@@ -37,6 +49,7 @@ def load(db: sqlite3.Connection, session: SessionId) -> State | None:
         messages=tuple(map(to_message, messages)),
         pins=pins,
         pinned=tuple(map(to_message, pinned)),
+        items=items.shown(db, row.sid),
     )
 
 
@@ -56,6 +69,8 @@ def commit(db: sqlite3.Connection, session: SessionId, change: Commit) -> Progre
     unnoted = sessions.unnoted_tokens(db, row.sid, progress.frontier)
     saved = replace(row, progress=replace(progress, unnoted_tokens=unnoted))
     sessions.save(db, saved)
+    at = time_of(change, from_instant(row.used_at))
+    past.log(db, row.sid, saved.progress, at, changed_by(change))
     return saved.progress
 
 
@@ -90,6 +105,7 @@ def delete(db: sqlite3.Connection, session: SessionId, kind: NoteKind | None) ->
     values = _of_kind(session, kind)
     ranges = [tuple(r) for r in db.execute(sql("live_range"), values)]
     shown: int = db.execute(sql("count_active"), values).fetchone()[0]
+    gone = gone_notes(n.id for n in read(db, session, LIVE, kind, None))
     for first, last in ranges:
         db.execute(sql("archive_range"), ("cleared", row.sid, first, last))
         db.execute(sql("delete_range"), (row.sid, first, last))
@@ -108,6 +124,8 @@ def delete(db: sqlite3.Connection, session: SessionId, kind: NoteKind | None) ->
         unnoted_tokens=sessions.unnoted_tokens(db, row.sid, progress.frontier),
     )
     sessions.save(db, replace(row, progress=progress))
+    db.execute(sql("drop_loose_versions"), (row.sid,))
+    past.log(db, row.sid, progress, from_instant(row.used_at), gone)
     return len(ranges)
 
 
@@ -165,5 +183,6 @@ def prune(db: sqlite3.Connection, before: datetime) -> int:
         if notes or messages:
             db.execute(sql("drop_loose_pins"), (sid,))
             db.execute(sql("drop_loose_extractions"), (sid,))
+            db.execute(sql("drop_loose_versions"), (sid,))
         gone += notes + messages
     return gone

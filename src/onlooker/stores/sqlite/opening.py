@@ -8,6 +8,8 @@ import time
 from pathlib import Path
 
 from onlooker.domain.errors import ConflictError, StoreError
+from onlooker.stores.sqlite import driver
+from onlooker.stores.sqlite.key import Key
 from onlooker.stores.sqlite.rows import instant_of_text
 from onlooker.stores.sqlite.statements import migrations, split
 
@@ -21,7 +23,7 @@ _ADVICE = {
     sqlite3.SQLITE_BUSY: "the database is locked by another process; try again when that has finished",
     sqlite3.SQLITE_LOCKED: "the database is locked by another process; try again when that has finished",
     sqlite3.SQLITE_FULL: "the disk is full; free some space and try again",
-    sqlite3.SQLITE_NOTADB: "not a database: choose another path, or move that file away",
+    sqlite3.SQLITE_NOTADB: driver.WITHOUT_KEY,
     sqlite3.SQLITE_CORRUPT: "the database is damaged; restore it from a backup",
     sqlite3.SQLITE_READONLY: "the database cannot be written; check the permissions of file and folder",
     sqlite3.SQLITE_CANTOPEN: "the database cannot be opened; check the path and its permissions",
@@ -32,10 +34,9 @@ _ADVICE = {
 
 def store_error(error: sqlite3.Error, path: Path) -> StoreError:
     """The same error in our words, with what to do about it."""
-    code: int = getattr(error, "sqlite_errorcode", 0)
-    if code in (sqlite3.SQLITE_CONSTRAINT_UNIQUE, sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY):
+    if driver.is_twice(error):
         return ConflictError(f"{path}: another worker was first ({error})")
-    code &= 0xFF  # the kind of error; the rest is its variant
+    code = driver.code_of(error)
     return StoreError(f"{path}: {_ADVICE[code]} ({error})" if code in _ADVICE else f"{path}: {error}")
 
 
@@ -43,21 +44,29 @@ def create_file(path: Path) -> None:
     """Create the file, readable by its owner alone: it will hold people's conversations."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+        # Only a file that is not there yet: to open and close one that SQLite has open in this process
+        # would take its locks away.
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+    except FileExistsError as error:
+        effective = os.access in os.supports_effective_ids
+        if not os.access(path, os.R_OK | os.W_OK, effective_ids=effective):
+            raise _unopenable(path, "Permission denied") from error
     except OSError as error:
-        reason = error.strerror or str(error)
-        raise StoreError(
-            f"{path}: cannot be opened ({reason}); check the path and its permissions"
-        ) from error
+        raise _unopenable(path, error.strerror or str(error)) from error
 
 
-def connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
+def _unopenable(path: Path, reason: str) -> StoreError:
+    return StoreError(f"{path}: cannot be opened ({reason}); check the path and its permissions")
+
+
+def connect(path: Path, key: Key | None = None, *, read_only: bool = False) -> sqlite3.Connection:
     """A connection in autocommit mode: transactions are begun and ended by hand."""
-    connection = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
+    connection = driver.connect(path, key, timeout=BUSY_SECONDS)
     try:
-        connection.row_factory = sqlite3.Row
         connection.create_function("instant", 1, instant_of_text, deterministic=True)
         connection.execute("PRAGMA synchronous = FULL")
+        # What is deleted is overwritten: it may have been deleted to be forgotten.
+        connection.execute("PRAGMA secure_delete = ON")
         if read_only:
             connection.execute("PRAGMA query_only = ON")
     except BaseException:
@@ -66,7 +75,7 @@ def connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
     return connection
 
 
-def open_for_writing(path: Path) -> sqlite3.Connection:
+def open_for_writing(path: Path, key: Key | None = None) -> sqlite3.Connection:
     """Create and migrate at need, and return the writer's connection.
 
     Raises:
@@ -75,12 +84,23 @@ def open_for_writing(path: Path) -> sqlite3.Connection:
     if sqlite3.sqlite_version_info < OLDEST_SQLITE:
         raise StoreError(f"SQLite 3.37 or newer is needed; this Python has {sqlite3.sqlite_version}")
     create_file(path)
+    empty = path.is_file() and not path.stat().st_size
+    try:
+        return _opened(path, key)
+    except StoreError:
+        if key is None or not empty:
+            raise
+    # Another process began the file at the same moment, and its salt is the one that counts.
+    return _opened(path, key)
+
+
+def _opened(path: Path, key: Key | None) -> sqlite3.Connection:
     connection = None
     try:
-        connection = connect(path)
+        connection = connect(path, key)
         _use_wal(connection)
         migrate(connection, path)
-    except sqlite3.Error as error:
+    except driver.errors() as error:
         if connection:
             connection.close()
         raise store_error(error, path) from error
@@ -99,8 +119,8 @@ def _use_wal(connection: sqlite3.Connection) -> None:
         try:
             connection.execute("PRAGMA journal_mode = WAL")
             return
-        except sqlite3.OperationalError as error:
-            busy = error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY
+        except driver.errors() as error:
+            busy = driver.code_of(error) == sqlite3.SQLITE_BUSY
             if not busy or time.monotonic() > deadline:
                 raise
             time.sleep(0.01)

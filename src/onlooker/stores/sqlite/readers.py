@@ -10,6 +10,8 @@ from threading import Lock, local
 from typing import TypeVar
 
 from onlooker.domain.errors import ClosedError
+from onlooker.stores.sqlite.driver import errors
+from onlooker.stores.sqlite.key import Key
 from onlooker.stores.sqlite.opening import connect, store_error
 from onlooker.stores.sqlite.writer import Job
 
@@ -21,8 +23,9 @@ THREADS = 4
 class Readers:
     """Runs jobs that only read, beside the writer and beside each other."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, key: Key | None = None) -> None:
         self._path = path
+        self._key = key
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="onlooker-reader")
         self._own = local()
         self._opened: list[sqlite3.Connection] = []
@@ -56,13 +59,13 @@ class Readers:
             finally:
                 if connection.in_transaction:
                     connection.execute("ROLLBACK")
-        except sqlite3.Error as error:
+        except errors() as error:
             raise store_error(error, self._path) from error
 
     def _connection(self) -> sqlite3.Connection:
         connection: sqlite3.Connection | None = getattr(self._own, "connection", None)
         if connection is None:
-            connection = self._own.connection = connect(self._path, read_only=True)
+            connection = self._own.connection = connect(self._path, self._key, read_only=True)
             with self._lock:
                 self._opened.append(connection)
         return connection

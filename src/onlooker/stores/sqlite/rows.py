@@ -123,6 +123,11 @@ def _kept_message(row: tuple[Any, ...]) -> Message:
     return _to_message(row)
 
 
+def forget_kept() -> None:
+    """Let go of what was read before: some of it is to be forgotten."""
+    _kept_message.cache_clear()
+
+
 def _to_message(row: tuple[Any, ...]) -> Message:
     seq, ident, role, tokens, at, name, extra, text, *_ = row
     calls: tuple[ToolCall, ...] = ()
@@ -206,6 +211,7 @@ def to_progress(row: sqlite3.Row, session: SessionId | None = None) -> Progress:
         due_at=None if row["due_at"] is None else from_instant(row["due_at"]),
         wake_at=row["wake_at"],
         failures=row["failures"],
+        ended=row["ended_seq"],
     )
 
 

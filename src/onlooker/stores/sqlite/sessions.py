@@ -11,6 +11,7 @@ from typing import Any
 from onlooker.domain.messages import SessionId
 from onlooker.domain.notes import Progress, SessionSummary, Usage
 from onlooker.stores.progress import released
+from onlooker.stores.sqlite import items
 from onlooker.stores.sqlite.rows import (
     from_instant,
     instant,
@@ -97,9 +98,17 @@ def delete(db: sqlite3.Connection, session: SessionId) -> bool:
     if row is not None:
         db.execute(sql("raise_beginnings"), (sid,))
     db.execute(sql("detach_usage"), (sid,))
-    for table in ("messages", "archive", "notes", "extractions", "pins", "sessions"):
+    items.delete_of_session(db, sid)
+    for table in ("messages", "archive", "notes", "extractions", "changes", "versions", "pins", "sessions"):
         db.execute(f"DELETE FROM {table} WHERE sid = ?", (sid,))
     return row is not None
+
+
+def show_items(
+    db: sqlite3.Connection, session: SessionId, ids: Sequence[str], now: datetime, anew: bool
+) -> None:
+    find_or_create(db, session, now)
+    items.show(db, session, ids, anew)
 
 
 def set_budget(db: sqlite3.Connection, session: SessionId, budget: int) -> None:

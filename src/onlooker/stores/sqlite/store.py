@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from datetime import datetime
 from pathlib import Path
 from threading import Lock
@@ -18,6 +18,11 @@ from typing import TypeVar
 
 from onlooker.domain.errors import ClosedError, SettingsError
 from onlooker.domain.extractions import Extraction
+from onlooker.domain.graph import EDGE_KINDS, Edge, EdgeKind, Node
+from onlooker.domain.history import Forgetting
+from onlooker.domain.history_rows import EVERYTHING, Row, Scope
+from onlooker.domain.indexing import Coverage, Document, Near
+from onlooker.domain.items import Item, ItemChange, ItemStatus
 from onlooker.domain.messages import Message, SessionId
 from onlooker.domain.notes import (
     Appended,
@@ -32,10 +37,21 @@ from onlooker.domain.notes import (
     State,
     Usage,
 )
+from onlooker.domain.retention import Retained, Retention
+from onlooker.domain.search import Found, Match, Query
+from onlooker.stores.sqlite import copying, feeding
 from onlooker.stores.sqlite import extractions as of_extractions
+from onlooker.stores.sqlite import graph as of_graph
+from onlooker.stores.sqlite import items as of_items
 from onlooker.stores.sqlite import messages as of_messages
 from onlooker.stores.sqlite import notes as of_notes
+from onlooker.stores.sqlite import past as of_past
+from onlooker.stores.sqlite import retaining as of_retaining
+from onlooker.stores.sqlite import searching as of_search
 from onlooker.stores.sqlite import sessions as of_sessions
+from onlooker.stores.sqlite import vectors as of_vectors
+from onlooker.stores.sqlite.feeding import reading_out
+from onlooker.stores.sqlite.key import Key
 from onlooker.stores.sqlite.opening import open_for_writing
 from onlooker.stores.sqlite.readers import Readers
 from onlooker.stores.sqlite.writer import Job, Writer
@@ -44,15 +60,17 @@ T = TypeVar("T")
 
 
 class SqliteStore:
-    """`Store` in the file at `path`, which is created at need, for its owner's eyes alone.
+    """`Store` in the file at `path`, which is created at need, for its owner's eyes alone; encrypted where
+    there is a key.
 
     Any number of stores, in any number of processes, may have the same file open.
     """
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
+    def __init__(self, path: str | os.PathLike[str], *, key: Key | None = None) -> None:
         if os.fspath(path) == ":memory:":
             raise SettingsError("path", ":memory:", "must be a file; MemoryStore keeps sessions in memory")
         self.path = Path(path)
+        self._key = key
         self._lock = Lock()  # held in threads only, while opening and closing
         self._work: tuple[Writer, Readers] | None = None
         self._commits = 0
@@ -71,8 +89,8 @@ class SqliteStore:
     def _open(self) -> None:
         with self._lock:
             if self._work is None:
-                connection = open_for_writing(self.path)
-                self._work = Writer(connection, self.path), Readers(self.path)
+                connection = open_for_writing(self.path, self._key)
+                self._work = Writer(connection, self.path), Readers(self.path, self._key)
 
     def _close(self) -> None:
         with self._lock:
@@ -173,6 +191,133 @@ class SqliteStore:
     async def set_budget(self, session: SessionId, budget: int) -> None:
         await self._write(lambda db: of_sessions.set_budget(db, session, budget))
 
+    # -- items
+
+    async def items(
+        self,
+        owner: str,
+        *,
+        statuses: Sequence[ItemStatus] = ("live",),
+        ids: Sequence[str] | None = None,
+        limit: int | None = None,
+    ) -> Sequence[Item]:
+        return await self._read(lambda db: of_items.read(db, owner, statuses, ids, limit))
+
+    async def change_items(self, change: ItemChange) -> None:
+        await self._write(lambda db: of_items.change(db, change))
+
+    async def archive_items(self, owner: str, ids: Sequence[str], *, now: datetime) -> Sequence[Item]:
+        return await self._write(lambda db: of_items.archive(db, owner, ids, now))
+
+    async def delete_items(self, owner: str, ids: Sequence[str] | None = None) -> int:
+        return await self._write(lambda db: of_items.delete(db, owner, ids))
+
+    async def pin_item(self, owner: str, item: str, *, on: bool) -> None:
+        await self._write(lambda db: of_items.pin(db, owner, item, on))
+
+    async def show_items(
+        self, session: SessionId, ids: Sequence[str], *, now: datetime, anew: bool = False
+    ) -> None:
+        await self._write(lambda db: of_sessions.show_items(db, session, ids, now, anew))
+
+    async def idle(self, before: datetime, *, limit: int = 100) -> Sequence[SessionId]:
+        return await self._read(lambda db: of_items.idle(db, before, limit))
+
+    # -- a person's hand
+
+    async def edit(
+        self,
+        session: SessionId,
+        note_id: str,
+        text: str,
+        *,
+        tokens: int,
+        by: str,
+        now: datetime,
+        was: str | None = None,
+    ) -> Note:
+        return await self._write(lambda db: of_past.edit(db, session, note_id, text, tokens, by, now, was))
+
+    async def undo(self, session: SessionId, note_id: str, *, epoch: int, now: datetime) -> Progress:
+        return await self._write(lambda db: of_past.undo(db, session, note_id, epoch, now))
+
+    async def forget(self, session: SessionId, change: Forgetting, *, now: datetime) -> Progress:
+        return await self._write(lambda db: of_past.forget(db, session, change, now))
+
+    async def forget_owner(self, owner: str) -> int:
+        return await self._write(lambda db: of_past.forget_owner(db, owner))
+
+    async def erase(self) -> bool:
+        self._opened()
+        return await asyncio.to_thread(copying.erase, self.path, self._key)
+
+    # -- moving
+
+    async def dump(self, scope: Scope = EVERYTHING) -> AsyncIterator[Row]:
+        self._opened()
+        async for row in reading_out(self.path, scope, self._key):
+            yield row
+
+    async def restore(self, rows: AsyncIterator[Row], *, replace: bool = False) -> dict[str, int]:
+        return await feeding.restore(self._write, rows, replace)
+
+    async def back_up(self, target: Path) -> None:
+        self._opened()
+        await asyncio.to_thread(copying.back_up, self.path, target, self._key)
+
+    # -- search
+
+    async def search(self, query: Query) -> Found:
+        return await self._read(lambda db: of_search.search(db, query))
+
+    async def around(self, session: SessionId, seqs: Sequence[int], reach: int) -> Sequence[Message]:
+        return await self._read(lambda db: of_search.around(db, session, seqs, reach))
+
+    async def unindexed(
+        self, owner: str, *, session: SessionId | None = None, limit: int = 100
+    ) -> Sequence[SessionId]:
+        return await self._read(lambda db: of_search.unindexed(db, owner, session, limit))
+
+    async def index(self, session: SessionId, *, limit: int = 500) -> int:
+        return await self._write(lambda db: of_search.index(db, session, limit))
+
+    # -- vectors and the graph
+
+    async def behind(self, *, limit: int = 100) -> Sequence[SessionId]:
+        return await self._read(lambda db: of_vectors.unindexed(db, limit))
+
+    async def lacking(self, space: str, *, limit: int = 100) -> Sequence[Document]:
+        return await self._read(lambda db: of_vectors.lacking(db, space, limit))
+
+    async def add_vectors(self, space: str, vectors: Sequence[tuple[Document, Sequence[float]]]) -> int:
+        return await self._write(lambda db: of_vectors.add(db, space, vectors))
+
+    async def near(self, query: Near) -> Sequence[tuple[Match, float]]:
+        return await self._read(lambda db: of_vectors.near(db, query))
+
+    async def unlinked(self, *, limit: int = 100) -> Sequence[Document]:
+        return await self._read(lambda db: of_graph.unlinked(db, limit))
+
+    async def link(self, found: Sequence[tuple[Document, Sequence[str]]]) -> int:
+        return await self._write(lambda db: of_graph.link(db, found))
+
+    async def edges(
+        self,
+        owner: str,
+        *,
+        of: Sequence[Node] = (),
+        session: SessionId | None = None,
+        kinds: Sequence[EdgeKind] = EDGE_KINDS,
+        limit: int = 10_000,
+    ) -> Sequence[Edge]:
+        return await self._read(lambda db: of_graph.edges(db, owner, of, session, kinds, limit))
+
+    async def noted(self, wanted: Sequence[tuple[SessionId, str]]) -> Sequence[Match]:
+        return await self._read(lambda db: of_graph.noted(db, wanted))
+
+    async def coverage(self, space: str) -> Coverage:
+        return await self._read(lambda db: of_vectors.coverage(db, space))
+
     # -- work
 
     async def lease(self, session: SessionId, *, holder: str, now: datetime, until: datetime) -> int | None:
@@ -213,8 +358,14 @@ class SqliteStore:
     ) -> Sequence[SessionSummary]:
         return await self._read(lambda db: of_sessions.listing(db, owner, key, limit))
 
-    async def prune(self, *, before: datetime) -> int:
+    async def prune(self, *, before: datetime, dry_run: bool = False) -> int:
+        if dry_run:
+            return await self._write(lambda db: of_past.tried(db, lambda db: of_notes.prune(db, before)))
         return await self._write(lambda db: of_notes.prune(db, before))
+
+    async def retain(self, session: SessionId, limits: Retention, *, dry_run: bool = False) -> Retained:
+        run = self._read if dry_run else self._write
+        return await run(lambda db: of_retaining.retain(db, session, limits, dry_run))
 
     async def get_value(self, name: str) -> str | None:
         return await self._read(lambda db: of_sessions.get_value(db, name))

@@ -13,6 +13,7 @@ from threading import Lock, Thread
 from typing import Any, TypeVar
 
 from onlooker.domain.errors import ClosedError
+from onlooker.stores.sqlite.driver import errors
 from onlooker.stores.sqlite.opening import store_error
 
 T = TypeVar("T")
@@ -104,8 +105,8 @@ class Writer:
                     return batch[len(done) :]
             self._connection.execute("COMMIT")
             self.commits += 1
-        except sqlite3.Error as error:
-            with suppress(sqlite3.Error):  # SQLite may have rolled back by itself
+        except errors() as error:
+            with suppress(*errors()):  # SQLite may have rolled back by itself
                 self._connection.execute("ROLLBACK")
             _fail(batch, store_error(error, self._path))
         return ()
@@ -116,7 +117,7 @@ class Writer:
         try:
             waiting.result = waiting.job(self._connection)
         except Exception as error:  # noqa: BLE001 - it belongs to whoever waits, not to this thread
-            mapped = store_error(error, self._path) if isinstance(error, sqlite3.Error) else error
+            mapped = store_error(error, self._path) if isinstance(error, errors()) else error
             if mapped is not error:
                 mapped.__cause__ = error
             waiting.error = mapped

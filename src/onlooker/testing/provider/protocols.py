@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-Protocol = Literal["chat", "responses", "anthropic"]
+from onlooker.testing.embedding import word_vector
+
+Protocol = Literal["chat", "responses", "anthropic", "embeddings"]
 Finish = Literal["stop", "length", "refused"]
 Used = tuple[int, int]  # tokens in, tokens out
 
@@ -15,6 +17,8 @@ def protocol_of(path: str) -> Protocol:
     """Which protocol a request to this path speaks."""
     if path.endswith("/messages"):
         return "anthropic"
+    if path.endswith("/embeddings"):
+        return "embeddings"
     return "responses" if path.endswith("/responses") else "chat"
 
 
@@ -22,6 +26,16 @@ def body_of(protocol: Protocol, model: str, text: str, finish: Finish, used: Use
     """A whole answer."""
     write = {"chat": _chat, "responses": _responses, "anthropic": _anthropic}[protocol]
     return write(model, text, finish, used)
+
+
+def vectors_of(model: str, texts: list[str], dimensions: int, used: Used) -> dict[str, Any]:
+    """An answer of vectors. Like some servers, it does not keep the order of the texts."""
+    data = [
+        {"object": "embedding", "index": i, "embedding": word_vector(text, dimensions)}
+        for i, text in enumerate(texts)
+    ]
+    usage = {"prompt_tokens": used[0], "total_tokens": used[0]}
+    return {"object": "list", "data": data[::-1], "model": model, "usage": usage}
 
 
 def error_of(protocol: Protocol, status: int) -> dict[str, Any]:

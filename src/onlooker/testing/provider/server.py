@@ -14,7 +14,8 @@ from types import TracebackType
 from typing import Any, Literal, Self, cast
 
 from onlooker.policy.tokens import estimate
-from onlooker.testing.provider.protocols import Protocol, body_of, error_of, protocol_of
+from onlooker.testing.embedding import DIMENSIONS
+from onlooker.testing.provider.protocols import Protocol, body_of, error_of, protocol_of, vectors_of
 from onlooker.testing.provider.writing import note_for
 
 # hang: take the request and never answer; reset: cut the connection in the middle of the answer;
@@ -59,9 +60,17 @@ class Received:
 
     @property
     def user(self) -> str:
-        """What the user says."""
+        """What the user says, or the texts to embed."""
+        if self.protocol == "embeddings":
+            return "\n".join(self.texts)
         said = self.body["input" if self.protocol == "responses" else "messages"]
         return "\n".join(_text(m["content"]) for m in said if m["role"] == "user")
+
+    @property
+    def texts(self) -> list[str]:
+        """The texts to embed."""
+        given: str | list[str] = self.body.get("input", [])
+        return [given] if isinstance(given, str) else given
 
 
 Script = Callable[[Received], Answer]
@@ -188,9 +197,7 @@ class _Conversation(BaseHTTPRequestHandler):
         if answer.status != 200:
             self._send(json.dumps(error_of(received.protocol, answer.status)).encode(), answer)
             return
-        text = note_for(received.user) if answer.text is None else answer.text
-        used = (estimate(received.system) + estimate(received.user), estimate(text[:100_000]))
-        body = body_of(received.protocol, str(received.body.get("model", "")), text, answer.finish, used)
+        body = self._vectors(received) if received.protocol == "embeddings" else self._text(received, answer)
         match answer.fault:
             case "garbage":
                 self._send(b'{"id": "x", "choices": [{"mess', answer)
@@ -198,6 +205,16 @@ class _Conversation(BaseHTTPRequestHandler):
                 self._send(b'{"greeting": "hello"}', answer)
             case _:
                 self._send(json.dumps(body).encode(), answer)
+
+    def _text(self, received: Received, answer: Answer) -> dict[str, Any]:
+        text = note_for(received.user) if answer.text is None else answer.text
+        used = (estimate(received.system) + estimate(received.user), estimate(text[:100_000]))
+        return body_of(received.protocol, str(received.body.get("model", "")), text, answer.finish, used)
+
+    def _vectors(self, received: Received) -> dict[str, Any]:
+        asked: int = received.body.get("dimensions", DIMENSIONS)
+        used = (estimate(received.user), 0)
+        return vectors_of(str(received.body.get("model", "")), received.texts, asked, used)
 
     def _send(self, body: bytes, answer: Answer) -> None:
         self.send_response(answer.status)

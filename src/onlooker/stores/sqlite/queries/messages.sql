@@ -108,3 +108,10 @@ DELETE FROM archive WHERE sid = ?1 AND summary
 
 -- name: unpin_range
 DELETE FROM pins WHERE sid = ?1 AND target IN (SELECT id FROM messages WHERE sid = ?1 AND seq <= ?2);
+
+-- name: kept_messages
+-- The conversation as it stands, without its texts.
+SELECT seq, id, at, 1 AS live FROM messages WHERE sid = ?1 AND NOT summary
+UNION ALL
+SELECT seq, id, at, 0 FROM archive WHERE sid = ?1 AND NOT summary AND reason <> 'retired'
+ORDER BY seq;

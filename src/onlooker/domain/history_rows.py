@@ -1,0 +1,136 @@
+"""A store as rows that any store can give and take: what exports, journals and moves are made of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal, NamedTuple
+
+from onlooker.domain.extractions import Extraction
+from onlooker.domain.history import Change, Version
+from onlooker.domain.items import Item
+from onlooker.domain.messages import Message, SessionId
+from onlooker.domain.notes import Note, Progress, Usage
+
+# live: in the session; compacted: a summary stands in its place; cleared: a person deleted the notes
+# that stood for it; retired: the host took it back.
+MessagePlace = Literal["live", "compacted", "cleared", "retired"]
+
+
+class Position(NamedTuple):
+    """How much of a session is known: up to which message, and up to which change of its notes."""
+
+    seq: int = 0
+    change: int = 0
+
+
+BEGINNING = Position()
+
+
+@dataclass(frozen=True, slots=True)
+class SessionRow:
+    """A session: where it stands, when it was last used, how often its notes changed, what is pinned,
+    and which of its owner's items it shows (None: not chosen yet)."""
+
+    progress: Progress
+    used_at: datetime
+    changes: int = 0
+    pins: tuple[str, ...] = ()
+    shown_items: tuple[str, ...] | None = None
+
+    @property
+    def session(self) -> SessionId:
+        return self.progress.session
+
+
+@dataclass(frozen=True, slots=True)
+class MessageRow:
+    session: SessionId
+    message: Message
+    place: MessagePlace = "live"
+    summary: bool = False  # compaction put it in
+
+
+@dataclass(frozen=True, slots=True)
+class NoteRow:
+    session: SessionId
+    note: Note
+
+
+@dataclass(frozen=True, slots=True)
+class ExtractionRow:
+    """A value, and its place among those of its note."""
+
+    session: SessionId
+    number: int
+    extraction: Extraction
+
+
+@dataclass(frozen=True, slots=True)
+class VersionRow:
+    session: SessionId
+    version: Version
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeRow:
+    session: SessionId
+    change: Change
+
+
+@dataclass(frozen=True, slots=True)
+class RestartRow:
+    """In a journal: what stands before this about the session no longer holds."""
+
+    session: SessionId
+
+
+@dataclass(frozen=True, slots=True)
+class ItemRow:
+    item: Item
+
+
+@dataclass(frozen=True, slots=True)
+class UsageRow:
+    """What a call cost, and for whom; the session's key is gone where that was deleted."""
+
+    owner: str
+    key: str | None
+    usage: Usage
+
+
+@dataclass(frozen=True, slots=True)
+class ValueRow:
+    """A named value of the store itself."""
+
+    name: str
+    value: str
+
+
+OfSession = SessionRow | MessageRow | NoteRow | ExtractionRow | VersionRow | ChangeRow | RestartRow
+OfStore = ItemRow | UsageRow | ValueRow
+Row = OfSession | OfStore
+
+RowKind = Literal["session", "message", "note", "extraction", "version", "change", "item", "usage", "value"]
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """What is wanted of a store: all of it, one owner's, or one session; of some kinds only.
+
+    `after` is for one session: only what is new since.
+    """
+
+    owner: str | None = None
+    session: SessionId | None = None
+    kinds: frozenset[RowKind] | None = None
+    after: Position = BEGINNING
+
+    def wants(self, kind: RowKind) -> bool:
+        return self.kinds is None or kind in self.kinds
+
+
+# Named values that mean the same in another store.
+PORTABLE_VALUES = ("calibration",)
+
+EVERYTHING = Scope()

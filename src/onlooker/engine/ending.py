@@ -1,0 +1,284 @@
+"""Sessions end: by hand, after a time without a word, when the process stops, or by a later sweep. What
+other sessions of the same owner should know of one then becomes items, once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta, tzinfo
+from typing import TYPE_CHECKING
+
+from onlooker.domain.errors import ConflictError, ModelError, OnlookerError
+from onlooker.domain.events import ItemsMade
+from onlooker.domain.items import EndMark, Item, ItemChange
+from onlooker.domain.messages import Message, SessionId
+from onlooker.domain.notes import Note, Progress, State
+from onlooker.engine.items import MOST_ITEMS, Items
+from onlooker.engine.worker import Worker, note_id
+from onlooker.policy.cut import tokens_of
+from onlooker.policy.items.shown import remembers
+from onlooker.ports import ItemsRequest, Store
+
+if TYPE_CHECKING:
+    from onlooker.policy.items.choosing import Candidate
+
+log = logging.getLogger("onlooker")
+
+# Sessions of this process that are ended when it stops; more are left to the sweep.
+MOST_USED = 1_000
+# How many idle sessions one sweep ends, and how often it looks at the least.
+MOST_AT_ONCE = 100
+LONGEST_PAUSE = 60.0
+# How long a model's whole answer should be.
+ANSWER_TOKENS = 800
+# Items that a model is told of, so that it says nothing again.
+MOST_KNOWN = 60
+# How often a change is tried where another worker ends items at the same time.
+MOST_TRIES = 3
+
+
+@dataclass(slots=True)
+class Ending:
+    """Ends sessions, and makes their items."""
+
+    items: Items
+    worker: Worker
+    tz: tzinfo
+    _used: dict[SessionId, None] = field(default_factory=dict[SessionId, None])
+    _sweeper: asyncio.Task[None] | None = None
+
+    @property
+    def store(self) -> Store:
+        return self.items.store
+
+    # -- when
+
+    def used(self, session: SessionId) -> None:
+        """Something was said in it by this process."""
+        if self._by_itself and remembers(self.items.settings, session.owner):
+            self._used.pop(session, None)
+            self._used[session] = None
+            if len(self._used) > MOST_USED:
+                del self._used[next(iter(self._used))]
+
+    def forget(self, session: SessionId) -> None:
+        self._used.pop(session, None)
+
+    @property
+    def _by_itself(self) -> bool:
+        settings = self.items.settings
+        on = settings.cross_session != "off" and bool(settings.cross_session_limit)
+        return settings.enabled and on and settings.idle_minutes > 0
+
+    def start(self) -> None:
+        """Look for sessions that have ended, those of earlier processes first."""
+        if self._by_itself:
+            self._sweeper = asyncio.create_task(self._sweep(), name="onlooker endings")
+
+    async def stop(self, deadline: float) -> None:
+        """End what this process has used, within the deadline; the rest is left to a later sweep."""
+        if self._sweeper:
+            self._sweeper.cancel()
+            await asyncio.gather(self._sweeper, return_exceptions=True)
+            self._sweeper = None
+        try:
+            async with asyncio.timeout(max(0.0, deadline)):
+                for session in tuple(self._used):
+                    await self._end_quietly(session)
+        except TimeoutError:
+            log.info("%d sessions end later: the process stops now", len(self._used))
+        self._used.clear()
+
+    async def _sweep(self) -> None:
+        settings = self.items.settings
+        pause = min(LONGEST_PAUSE, max(settings.sweep_seconds, settings.idle_minutes * 6))
+        while True:
+            try:
+                await self.end_idle(timedelta(minutes=settings.idle_minutes))
+            except OnlookerError as error:
+                log.warning("looking for sessions that have ended: %s", error)
+            await asyncio.sleep(pause)
+
+    async def end_idle(self, idle: timedelta) -> int:
+        """End sessions without a message for so long; return how many."""
+        found = await self.store.idle(self.items.clock.now() - idle, limit=MOST_AT_ONCE)
+        for session in found:
+            await self._end_quietly(session)
+        return len(found)
+
+    async def _end_quietly(self, session: SessionId) -> None:
+        """Low priority: whoever has the session at the moment goes first, and nobody waits for this."""
+        try:
+            async with self.worker.alone(session) as ours:
+                if ours:
+                    await self.end(session)
+        except OnlookerError as error:
+            log.warning("%s: not ended now: %s", session.key, error)
+        else:
+            self._used.pop(session, None)
+
+    # -- what
+
+    async def end(self, session: SessionId) -> Sequence[Item]:
+        """Make items of what was said since the session ended before; none where another was first.
+
+        Raises:
+            StoreError: The storage cannot do it now; the session stays open.
+        """
+        state = await self.store.load(session)
+        if state is None or state.progress.ended >= state.progress.last_seq:
+            return ()
+        progress = state.progress
+        mark = EndMark(session, progress.ended, progress.last_seq)
+        began = time.perf_counter()
+        made = await self._made(state) if remembers(self.items.settings, session.owner) else []
+        return await self._keep(session, made, mark, began)
+
+    async def condensed(self, session: SessionId, notes: Sequence[Note]) -> None:
+        """Keep what notes say that were condensed just now, before it is gone from the prompt."""
+        if not remembers(self.items.settings, session.owner):
+            return
+        try:
+            # An observation is condensed once, so nothing needs to be marked; what a reflection says was
+            # looked at when it was an observation.
+            began = time.perf_counter()
+            fresh = [note for note in notes if not note.generation]
+            await self._keep(session, await self._picked(session, fresh, ()), None, began)
+        except OnlookerError as error:
+            log.warning("%s: no items made of condensed notes: %s", session.key, error)
+
+    async def _keep(
+        self, session: SessionId, made: Sequence[Item], mark: EndMark | None, began: float
+    ) -> Sequence[Item]:
+        from onlooker.policy.items.matching import reconcile
+
+        now = self.items.clock.now()
+        for _ in range(MOST_TRIES):
+            existing = await self.store.items(session.owner, limit=MOST_ITEMS) if made else ()
+            done = await asyncio.to_thread(reconcile, made, existing)
+            # What the session itself said before is no use of it.
+            own = {item.id for item in existing if item.session == session.key}
+            use = tuple(dict.fromkeys(i for i in done.use if i not in own))
+            change = ItemChange(session.owner, now, tuple(done.add), tuple(done.end.items()), use, mark)
+            if not (change.add or change.use or mark):
+                return ()
+            try:
+                await self.store.change_items(change)
+            except ConflictError:
+                if mark and not await self._still_open(mark):
+                    return ()
+                continue
+            if change.add:
+                took = time.perf_counter() - began
+                self.items.emit(ItemsMade(session.owner, change.add, session.key, seconds=took))
+            return change.add
+        raise ConflictError(f"{session.key}: other workers keep changing the items of this owner")
+
+    async def _still_open(self, mark: EndMark) -> bool:
+        state = await self.store.load(mark.session)
+        return state is not None and state.progress.ended == mark.expected
+
+    # -- who chooses
+
+    async def chosen(self, session: SessionId, notes: Sequence[Note]) -> list[Item]:
+        """Items of notes as the end of a session makes them, before they are compared with those known."""
+        return await self._made(State(Progress(session), tuple(notes)))
+
+    async def _made(self, state: State) -> list[Item]:
+        notes = [note for note in state.notes if note.last > state.progress.ended]
+        messages = [message for message in state.unnoted if message.seq > state.progress.ended]
+        session = state.progress.session
+        reflector = self.worker.reflector
+        if reflector.model.name != self.worker.builtin.name:
+            try:
+                asked = await self._asked(session, notes, messages)
+            except ModelError as error:
+                log.warning("%s: the built-in choice stands in: %s", session.key, error)
+                asked = None
+            if asked is not None:
+                return asked
+        return await self._picked(session, notes, messages)
+
+    async def _picked(
+        self, session: SessionId, notes: Sequence[Note], messages: Sequence[Message]
+    ) -> list[Item]:
+        """Items where no language model chooses: statements of the notes as they stand there, and of what
+        people said since. On a thread of its own, since a turn must not wait for it."""
+        return await asyncio.to_thread(self._pick, session, notes, messages)
+
+    def _pick(self, session: SessionId, notes: Sequence[Note], messages: Sequence[Message]) -> list[Item]:
+        from onlooker.policy.items.choosing import choose
+        from onlooker.policy.items.said import said
+        from onlooker.policy.items.statements import statements
+
+        format = self.items.settings.format
+        found = [
+            s
+            for note in notes
+            for s in statements(note.text, source=note.id, format=format, day=note.made_at.date())
+        ]
+        found += said(messages)
+        return self._as_items(session, choose(found, self.tz), (), ())
+
+    async def _asked(
+        self, session: SessionId, notes: Sequence[Note], messages: Sequence[Message]
+    ) -> list[Item] | None:
+        """Items as the language model chooses them; None where its answer is none.
+
+        Raises:
+            ModelError: It did not answer.
+        """
+        from onlooker.policy.items.asking import read_items
+        from onlooker.policy.render import text_lines
+        from onlooker.policy.values import invented
+
+        writer = self.worker.reflector
+        known = tuple(i.summary for i in await self.store.items(session.owner, limit=MOST_KNOWN))
+        if sum(n.tokens for n in notes) + tokens_of(messages) > writer.model.window:
+            return None
+        request = ItemsRequest(session, tuple(notes), 1, ANSWER_TOKENS, messages=tuple(messages), known=known)
+        source = "\n".join((*(n.text for n in notes), text_lines(messages), *known))
+        day = (messages[-1].at if messages else None) or (
+            notes[-1].made_at if notes else self.items.clock.now()
+        )
+        candidates = await writer.ask(
+            request,
+            lambda text: read_items(text, source=source, day=day.date(), tz=self.tz, invented=invented),
+        )
+        return None if candidates is None else self._as_items(session, candidates, notes, messages)
+
+    def _as_items(
+        self,
+        session: SessionId,
+        candidates: Sequence[Candidate],
+        notes: Sequence[Note],
+        messages: Sequence[Message],
+    ) -> list[Item]:
+        from onlooker.policy.items.choosing import said_in
+
+        # In the order in which they are worth keeping: of two made at once the first counts as newer.
+        now = self.items.clock.now()
+        made = [now - timedelta(microseconds=place) for place in range(len(candidates))]
+        texts = [*((n.id, n.text) for n in notes), *((m.id, m.body) for m in messages)]
+        return [
+            Item(
+                owner=session.owner,
+                id=note_id("itm", at),
+                type=c.type,
+                summary=c.summary,
+                made_at=at,
+                tags=c.tags,
+                origin=c.origin,
+                # A note says the day alone.
+                said_at=min(c.said_on + timedelta(days=1), at) if c.said_on else None,
+                valid_from=c.valid_from,
+                expires_at=c.expires_at,
+                session=session.key,
+                sources=c.sources or said_in(c.summary, texts),
+            )
+            for c, at in zip(candidates, made, strict=True)
+        ]

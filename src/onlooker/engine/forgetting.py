@@ -1,0 +1,232 @@
+"""Forgetting: messages go with everything derived from them, and what mixed them with others is written
+again, on the spot, from what is left."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from onlooker.domain.errors import ConflictError, SettingsError
+from onlooker.domain.events import Forgotten
+from onlooker.domain.history import Forgetting, Forgot
+from onlooker.domain.history_rows import MessageRow, Scope, SessionRow, VersionRow
+from onlooker.domain.messages import Message, SessionId
+from onlooker.domain.notes import Note, NoteStatus
+from onlooker.engine.observer import LEAST_TARGET
+from onlooker.policy.cut import tokens_of
+from onlooker.policy.forgetting import (
+    Remaking,
+    above,
+    exact_values,
+    items_to_go,
+    lacks_sources,
+    remaking,
+    tells_more,
+    tells_of,
+    text_of,
+    told_by,
+)
+from onlooker.ports import ObserveRequest, ReflectRequest, Request
+
+if TYPE_CHECKING:
+    from onlooker.engine.core import Core
+
+EVERY: tuple[NoteStatus, ...] = ("buffered", "active", "superseded", "retired")
+# How often it is decided anew when notes are written meanwhile.
+MOST_TRIES = 20
+
+
+@dataclass(slots=True)
+class _Found:
+    """What a session holds of what is to be forgotten."""
+
+    top: SessionRow
+    notes: dict[str, Note]
+    gone: set[str]  # ids of messages
+    seqs: set[int] = field(default_factory=set[int])
+    said: list[str] = field(default_factory=list[str])  # what those say
+    kept: dict[str, Message] = field(default_factory=dict[str, Message])  # what else touched notes are of
+    touched: set[str] = field(default_factory=set[str])  # ids of notes
+    by_range: dict[str, list[Message]] = field(default_factory=dict[str, list[Message]])
+    summaries: list[Message] = field(default_factory=list[Message])  # that compaction put in
+    texts: dict[str, list[str]] = field(default_factory=dict[str, list[str]])  # of edited notes, by id
+
+    @property
+    def forgotten(self) -> str:
+        return "\n".join(self.said)
+
+
+@dataclass(frozen=True, slots=True)
+class Forgetter:
+    """Forgets messages of one session."""
+
+    core: Core
+    session: SessionId
+
+    async def forget(self, targets: Sequence[str], *, dry_run: bool, rewrite_later: bool | None) -> Forgot:
+        """Forget messages, and those that notes stand for.
+
+        Raises:
+            KeyError: The session has no such message or note.
+            ConflictError: Others keep changing the session.
+        """
+        if not targets:
+            raise SettingsError("targets", targets, "must name at least one message or note")
+        began = time.perf_counter()
+        for _ in range(MOST_TRIES):
+            found = await self._find(targets)
+            plan = remaking(found.notes, found.touched, found.kept, found.by_range)
+            change = await self._decided(found, plan, rewrite_later)
+            done = Forgot(len(found.seqs), len(plan.delete), len(plan.remake), len(change.items))
+            if dry_run:
+                return done
+            try:
+                await self.core.store.forget(self.session, change, now=self.core.clock.now())
+            except ConflictError:
+                continue
+            self.core.forget(self.session)
+            done = replace(done, erased=await self.core.erase([self.session], owners=[self.session.owner]))
+            self.core.emit(Forgotten(self.session, done, seconds=time.perf_counter() - began))
+            return done
+        raise ConflictError("others keep changing this session; forget again")
+
+    # -- finding
+
+    async def _find(self, targets: Sequence[str]) -> _Found:
+        store = self.core.store
+        rows = store.dump(Scope(session=self.session, kinds=frozenset({"session"})))
+        top = next((row for row in [r async for r in rows] if isinstance(row, SessionRow)), None)
+        if top is None:
+            raise KeyError(targets[0])
+        notes = {n.id: n for n in await store.notes(self.session, statuses=EVERY)}
+        gone = {target for target in targets if target not in notes}
+        for target in notes.keys() & set(targets):
+            gone |= await self._messages_of(notes[target], notes)
+        found = _Found(top, notes, gone)
+        there = await self._read(found)
+        named = {source for n in notes.values() if not n.generation for source in n.sources}
+        for target in targets:
+            if target not in notes and target not in there and target not in named:
+                raise KeyError(target)
+        found.touched |= notes.keys() & set(targets)
+        await self._touch_more(found)
+        return found
+
+    async def _messages_of(self, note: Note, notes: dict[str, Note]) -> set[str]:
+        """Ids of the messages that a note stands for, those that are deleted already included."""
+        ids = {m.id for m in await self.core.store.sources(self.session, note.id)}
+        layer = [note]
+        while layer:
+            ids |= {source for n in layer if not n.generation for source in n.sources}
+            layer = [notes[s] for n in layer if n.generation for s in n.sources if s in notes]
+        return ids
+
+    async def _read(self, found: _Found) -> set[str]:
+        """Go through the messages once, keeping only those that matter; which of those to go are there."""
+        told = {n.id for n in found.notes.values() if told_by(n, found.notes, found.gone, ())}
+        wanted = {s for i in told if not found.notes[i].generation for s in found.notes[i].sources}
+        there: set[str] = set()
+        scope = Scope(session=self.session, kinds=frozenset({"message", "version"}))
+        async for row in self.core.store.dump(scope):
+            if isinstance(row, VersionRow):
+                found.texts.setdefault(row.version.note, []).append(row.version.text)
+            if not isinstance(row, MessageRow):
+                continue
+            message = row.message
+            if row.summary:
+                found.summaries.append(message)
+            elif message.id in found.gone:
+                there.add(message.id)
+                found.seqs.add(message.seq)
+                found.said.append(text_of(message))
+            elif message.id in wanted and (row.place != "retired" or message.id not in found.kept):
+                found.kept[message.id] = message
+        found.touched |= {
+            n.id for n in found.notes.values() if told_by(n, found.notes, found.gone, found.seqs)
+        }
+        return there
+
+    async def _touch_more(self, found: _Found) -> None:
+        """Notes that were told of it by the notes before them, and all that was made from any."""
+        values = exact_values(found.forgotten)
+        for note in found.notes.values():
+            if note.id in found.touched or not tells_more(note, values, ()):
+                continue
+            own = await self.core.store.sources(self.session, note.id)
+            if tells_more(note, values, own):
+                found.touched.add(note.id)
+                if not note.generation:
+                    found.kept.update((m.id, m) for m in own)
+        found.touched |= above(found.notes, found.touched)
+        for ident in found.touched:
+            if lacks_sources(found.notes[ident], found.notes):
+                own = await self.core.store.sources(self.session, ident)
+                if left := [m for m in own if m.id not in found.gone]:
+                    found.by_range[ident] = left
+
+    # -- deciding
+
+    async def _decided(self, found: _Found, plan: Remaking, rewrite_later: bool | None) -> Forgetting:
+        worker = self.core.worker
+        later = worker.observer.model.name != worker.builtin.name if rewrite_later is None else rewrite_later
+        made = await self._remade(found, plan, later)
+        items = await self._items(found, made)
+        top = found.top
+        return Forgetting(
+            messages=tuple(sorted(found.gone)),
+            deleted=plan.delete,
+            rewritten=tuple(made),
+            change=top.changes,
+            branch=top.progress.branch,
+            due=later and bool(made),
+            items=items,
+            summaries=self._summaries(found),
+        )
+
+    def _summaries(self, found: _Found) -> tuple[str, ...]:
+        values = exact_values(found.forgotten)
+        texts = [t for i in found.touched for t in (found.notes[i].text, *found.texts.get(i, ()))]
+        return tuple(m.id for m in found.summaries if tells_of(m.text, values, texts))
+
+    async def _remade(self, found: _Found, plan: Remaking, later: bool) -> list[Note]:
+        """Notes as the built-in model writes them from what is left."""
+        made: dict[str, Note] = {}
+        for note in plan.remake:
+            request = self._request(note, found, {**found.notes, **made})
+            text = await asyncio.to_thread(self.core.worker.builtin.compose, request)
+            made[note.id] = replace(
+                note,
+                text=text,
+                tokens=self.core.estimator.text(text),
+                made_at=self.core.clock.now(),
+                model=self.core.worker.builtin.name,
+                degraded=later,
+            )
+        return list(made.values())
+
+    def _request(self, note: Note, found: _Found, notes: dict[str, Note]) -> Request:
+        form = self.core.settings.format
+        if note.generation and note.id not in found.by_range:
+            sources = tuple(notes[source] for source in note.sources)
+            target = max(1, min(note.tokens, sum(n.tokens for n in sources)))
+            return ReflectRequest(self.session, sources, note.generation, target, form)
+        messages = found.by_range.get(note.id) or [found.kept[source] for source in note.sources]
+        target = max(LEAST_TARGET, min(note.tokens, tokens_of(messages)))
+        return ObserveRequest(self.session, tuple(messages), (), target, form)
+
+    async def _items(self, found: _Found, made: Iterable[Note]) -> tuple[str, ...]:
+        """The owner's items that come from what is forgotten."""
+        statuses = ("live", "ended", "archived")
+        items = await self.core.store.items(self.session.owner, statuses=statuses)
+        remaining = "\n".join((*(n.text for n in made), *(text_of(m) for m in found.kept.values())))
+        return items_to_go(
+            items,
+            session=self.session.key,
+            touched=found.touched,
+            gone=found.gone,
+            forgotten=found.forgotten,
+            remaining=remaining,
+        )

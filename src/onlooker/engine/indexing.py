@@ -1,0 +1,314 @@
+"""Indexing in the background: vectors of what was said and noted, and what notes mention.
+
+Texts wait in a bounded queue, off the turn's path, and are worked off in batches. A queue that is full drops
+what comes, says so and counts it; a batch that fails is counted too. Either costs time, not memory: a sweep
+asks the store for whatever an index lacks.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Protocol
+
+from onlooker.domain.errors import OnlookerError
+from onlooker.domain.events import (
+    Activated,
+    Edited,
+    Event,
+    IndexDropped,
+    IndexFailed,
+    Noted,
+    Recorded,
+    Reflected,
+)
+from onlooker.domain.indexing import Document, IndexName
+from onlooker.domain.messages import SessionId
+from onlooker.domain.notes import Note
+from onlooker.policy.searching.documents import text_of
+from onlooker.policy.settings import Settings
+from onlooker.ports import Store
+
+log = logging.getLogger("onlooker")
+
+# Under which name a store keeps how many texts were dropped and failed, in all processes so far.
+COUNTS = "indexing:{}"
+# The longest that closing a memory waits for texts that still wait; the next sweep finds the others.
+STOP_SECONDS = 2.0
+
+
+class Index(Protocol):
+    """What puts texts into an index, and knows which ones it lacks."""
+
+    @property
+    def name(self) -> IndexName: ...
+
+    async def take(self, documents: Sequence[Document]) -> int:
+        """Put these in; how many are in it now. What is gone by now is passed over."""
+        ...
+
+    async def missing(self, limit: int) -> Sequence[Document]:
+        """What the index lacks."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class IndexStatus:
+    """How indexing goes in this process: texts that wait, that are done, that a full queue dropped, and that
+    were in a batch which failed; and why, while the last one did."""
+
+    waiting: int = 0
+    done: int = 0
+    dropped: int = 0
+    failed: int = 0
+    error: str = ""
+
+
+class IndexBuffer:
+    """The queue of one index, and the task that works it off."""
+
+    def __init__(self, index: Index, store: Store, settings: Settings, emit: Callable[[Event], None]) -> None:
+        self._index = index
+        self._store = store
+        self._settings = settings
+        self._emit = emit
+        self._queue: deque[Document] = deque()
+        self._wake = asyncio.Event()
+        self._full = asyncio.Event()
+        self._working = asyncio.Lock()
+        self._task: asyncio.Task[None] | None = None
+        self._stopping = False
+        self._done = self._dropped = self._failed = 0
+        self._kept = (0, 0)  # of these two, what the store knows
+        self._failures = 0  # in a row
+        self._rest_until = 0.0
+        self._error = ""
+
+    @property
+    def status(self) -> IndexStatus:
+        return IndexStatus(len(self._queue), self._done, self._dropped, self._failed, self._error)
+
+    # -- life
+
+    def start(self) -> None:
+        self._stopping = False
+        self._task = asyncio.create_task(self._run(), name=f"onlooker {self._index.name}")
+
+    async def stop(self, deadline: float) -> None:
+        """Take nothing new, and work off what waits unless that takes too long."""
+        self._stopping = True
+        self._wake.set()
+        self._full.set()
+        if self._task is None:
+            return
+        _, late = await asyncio.wait([self._task], timeout=max(0.0, min(deadline, STOP_SECONDS)))
+        for task in late:
+            task.cancel()
+        await asyncio.gather(*late, return_exceptions=True)
+        self._task = None
+        self._queue.clear()
+        await self._keep_counts()
+
+    def offer(self, documents: Iterable[Document]) -> None:
+        """Queue these. Returns at once, whatever happens."""
+        if self._stopping or self._task is None:
+            return
+        for document in documents:
+            if len(self._queue) >= self._settings.index_queue:
+                self._drop(document)
+            else:
+                self._queue.append(document)
+        if self._queue:
+            self._wake.set()
+        if len(self._queue) >= self._settings.index_batch:
+            self._full.set()
+
+    def _drop(self, document: Document) -> None:
+        self._dropped += 1
+        log.warning(
+            "%s: %s %s is not queued for the %s, since %d wait; the sweep finds it (%d dropped so far)",
+            document.session.key,
+            document.kind,
+            document.id,
+            self._index.name,
+            len(self._queue),
+            self._dropped,
+        )
+        self._emit(IndexDropped(document.session, self._index.name, document.id, self._dropped))
+
+    # -- work
+
+    async def _run(self) -> None:
+        sweep_at = 0.0
+        while not self._stopping:
+            now = time.monotonic()
+            if now >= max(sweep_at, self._rest_until):
+                await self._sweep()
+                await self._keep_counts()
+                sweep_at = time.monotonic() + self._settings.sweep_seconds
+            await self._pause(max(sweep_at, self._rest_until))
+            if time.monotonic() >= self._rest_until:
+                await self._work_off()
+
+    async def _pause(self, until: float) -> None:
+        """Until something waits and had time for company; or until then."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(max(0.0, until - time.monotonic())):
+                await self._wake.wait()
+                if time.monotonic() < self._rest_until:
+                    await asyncio.sleep(self._rest_until - time.monotonic())
+                async with asyncio.timeout(self._settings.index_seconds):
+                    await self._full.wait()
+
+    async def _work_off(self) -> None:
+        async with self._working:
+            while self._queue and not self._resting:
+                size = min(len(self._queue), self._settings.index_batch)
+                await self._take([self._queue.popleft() for _ in range(size)])
+        if not self._queue and not self._stopping:
+            self._wake.clear()
+            self._full.clear()
+
+    async def _sweep(self) -> None:
+        """Put in whatever the index lacks."""
+        async with self._working:
+            while not self._stopping and not self._resting:
+                try:
+                    missing = await self._index.missing(self._settings.index_batch)
+                except Exception as error:  # noqa: BLE001  see `_take`
+                    self._fail(0, error)
+                    return
+                if not missing or not await self._take(missing):
+                    return
+
+    async def catch_up(self) -> int:
+        """The same now, and for whoever wants to wait for it; how many texts are in the index that were
+        not."""
+        before, self._rest_until = self._done, 0.0
+        await self._work_off()
+        await self._sweep()
+        return self._done - before
+
+    @property
+    def _resting(self) -> bool:
+        return time.monotonic() < self._rest_until
+
+    async def _take(self, documents: Sequence[Document]) -> int:
+        try:
+            taken = await self._index.take(documents)
+        except Exception as error:  # noqa: BLE001  an embedder is anyone's code, and must not end the task
+            self._fail(len(documents), error)
+            return 0
+        self._failures, self._error = 0, ""
+        self._done += taken
+        return taken
+
+    async def _keep_counts(self) -> None:
+        """Add to what the store knows, so that another process can tell."""
+        dropped, failed = self._dropped - self._kept[0], self._failed - self._kept[1]
+        if not dropped and not failed:
+            return
+        name = COUNTS.format(self._index.name)
+        try:
+            known: dict[str, int] = json.loads(await self._store.get_value(name) or "{}")
+            sums = {"dropped": known.get("dropped", 0) + dropped, "failed": known.get("failed", 0) + failed}
+            await self._store.set_value(name, json.dumps(sums))
+        except OnlookerError as error:
+            log.debug("what was dropped is counted later: %s", error)
+        else:
+            self._kept = self._kept[0] + dropped, self._kept[1] + failed
+
+    def _fail(self, texts: int, error: Exception) -> None:
+        self._failed += texts
+        self._failures += 1
+        self._error = str(error) if isinstance(error, OnlookerError) else repr(error)
+        limit = self._settings.retry_limit_seconds
+        wait = min(limit, self._settings.retry_seconds * 2.0 ** min(self._failures - 1, 30))
+        self._rest_until = time.monotonic() + wait
+        log.warning("%d texts wait %.1f s for the %s: %s", texts, wait, self._index.name, self._error)
+        self._emit(IndexFailed(self._index.name, texts, self._error, wait))
+
+
+# ------------------------------------------------------------------------------------ both indexes
+
+
+@dataclass(frozen=True, slots=True)
+class IndexingStatus:
+    """How indexing goes in this process, together and for each index; no vectors without an embedder."""
+
+    graph: IndexStatus
+    vectors: IndexStatus | None = None
+
+    @property
+    def dropped(self) -> int:
+        """Texts that a full queue dropped, for the sweep to find."""
+        return self.graph.dropped + (self.vectors.dropped if self.vectors else 0)
+
+    @property
+    def failed(self) -> int:
+        """Texts in batches that failed, for the sweep to try again."""
+        return self.graph.failed + (self.vectors.failed if self.vectors else 0)
+
+    @property
+    def waiting(self) -> int:
+        return self.graph.waiting + (self.vectors.waiting if self.vectors else 0)
+
+
+class Indexing:
+    """Hears what happens to a memory, and queues what is to be indexed."""
+
+    def __init__(
+        self,
+        graph: Index,
+        vectors: Index | None,
+        store: Store,
+        settings: Settings,
+        emit: Callable[[Event], None],
+    ) -> None:
+        self.graph = IndexBuffer(graph, store, settings, emit)
+        self.vectors = IndexBuffer(vectors, store, settings, emit) if vectors else None
+
+    @property
+    def status(self) -> IndexingStatus:
+        return IndexingStatus(self.graph.status, self.vectors.status if self.vectors else None)
+
+    def start(self) -> None:
+        for buffer in self._buffers:
+            buffer.start()
+
+    async def stop(self, deadline: float) -> None:
+        await asyncio.gather(*(buffer.stop(deadline) for buffer in self._buffers))
+
+    async def catch_up(self) -> int:
+        """Index everything that is missing before returning; how many texts that were."""
+        return sum([await buffer.catch_up() for buffer in self._buffers])
+
+    @property
+    def _buffers(self) -> list[IndexBuffer]:
+        return [self.graph, self.vectors] if self.vectors else [self.graph]
+
+    def hear(self, event: Event) -> None:
+        match event:
+            case Recorded():
+                if self.vectors:
+                    messages = event.messages
+                    self.vectors.offer(Document("message", event.session, m.id, text_of(m)) for m in messages)
+            case Noted() | Reflected() | Edited():
+                self._note(event.session, [event.note], written=True)
+            case Activated():
+                self._note(event.session, event.notes, written=False)
+            case _:
+                pass
+
+    def _note(self, session: SessionId, notes: Sequence[Note], *, written: bool) -> None:
+        documents = [Document("note", session, n.id, n.text) for n in notes]
+        if written:
+            self.graph.offer(documents)
+        if self.vectors and (not written or notes[0].status == "active"):
+            self.vectors.offer(documents)

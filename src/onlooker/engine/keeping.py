@@ -1,0 +1,197 @@
+"""A memory as a whole: forgetting an owner, moving it, and keeping it safe."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import suppress
+from itertools import islice
+from pathlib import Path
+from typing import BinaryIO
+
+from onlooker.domain.errors import StoreError
+from onlooker.domain.events import Deleted, OwnerForgotten
+from onlooker.domain.history import Forgot
+from onlooker.domain.history_rows import Row, Scope
+from onlooker.domain.messages import DEFAULT_OWNER, SessionId
+from onlooker.domain.retention import Retained
+from onlooker.engine.core import Core
+
+BATCH = 500
+
+
+class Keeping:
+    """The part of `Memory` that is about all of it."""
+
+    _core: Core
+
+    # -- forgetting
+
+    async def forget(self, *, owner: str, session: str | None = None) -> Forgot:
+        """Forget a session of an owner, or everything of that owner: messages, notes, items, indexes and
+        journals, down to the bytes in the files. What calls cost stays counted for the day."""
+        await self._core.ready()
+        store, began = self._core.store, time.perf_counter()
+        found = [s.progress.session for s in await store.sessions(owner=owner, key=session)]
+        messages = sum(s.messages for s in await store.sessions(owner=owner, key=session))
+        statuses = ("live", "ended", "archived")
+        before = await store.items(owner, statuses=statuses)
+        for each in found:
+            self._core.forget(each)
+        if session is None:
+            await store.forget_owner(owner)
+        else:
+            await store.delete_session(SessionId(owner, session))
+        after = await store.items(owner, statuses=statuses)
+        erased = await self._core.erase(found or _named(owner, session), owners=[owner])
+        done = Forgot(messages=messages, items=len(before) - len(after), sessions=len(found), erased=erased)
+        if session is None:
+            self._core.emit(OwnerForgotten(owner, done, seconds=time.perf_counter() - began))
+        for each in found:
+            self._core.emit(Deleted(each))
+        return done
+
+    # -- moving
+
+    async def export(
+        self, target: str | Path, *, owner: str | None = None, session: str | None = None
+    ) -> int:
+        """Write everything, or what belongs to one owner or session, to a new file of JSON lines; how many
+        rows. The same content always makes the same file.
+
+        Raises:
+            StoreError: The file exists, or cannot be written.
+        """
+        await self._core.ready()
+        from onlooker.engine.exporting import lines_of
+
+        path = Path(target)
+        lines = lines_of(self._core.store.dump(_scope(owner, session)))
+        return await _write_file(path, lines) - 2
+
+    async def import_file(self, source: str | Path, *, replace: bool = False) -> dict[str, int]:
+        """Take in what `export` wrote; how many rows of each kind. The file is checked first, and each
+        session comes in whole or not at all.
+
+        Raises:
+            ConflictError: A session is there already, and was not to be replaced.
+            StoreError: The file is no export, not whole, or changed; or it cannot be written.
+        """
+        await self._core.ready()
+        from onlooker.engine import exporting
+
+        path = Path(source)
+        try:
+            await asyncio.to_thread(_checked, path)
+            with await asyncio.to_thread(path.open, "rb") as file:
+                rows = _in_batches(exporting.rows_of(file, path.name))
+                return await self._taken_in(rows, replace)
+        except OSError as error:
+            raise StoreError(f"{path}: cannot be read ({error.strerror or error})") from error
+
+    async def import_journal(
+        self, folder: str | Path, *, replace: bool = False
+    ) -> tuple[dict[str, int], Sequence[str]]:
+        """Build sessions again from a journal; how many rows of each kind were taken in, and which lines
+        were not, with why.
+
+        Raises:
+            ConflictError: A session is there already, and was not to be replaced.
+            StoreError: There is no journal.
+        """
+        await self._core.ready()
+        from onlooker.engine import journal_files as files
+
+        path = Path(folder)
+        if not await asyncio.to_thread(path.is_dir):
+            raise StoreError(f"{path}: no such folder")
+        problems: list[str] = []
+
+        def problem(file: Path, line: int, what: str) -> None:
+            problems.append(f"{file.name}, line {line}: {what}" if line else f"{file.name}: {what}")
+
+        try:
+            rows = _in_batches(files.read(path, problem))
+            counts = await self._taken_in(rows, replace)
+        except OSError as error:
+            raise StoreError(f"{path}: cannot be read ({error.strerror or error})") from error
+        return counts, problems
+
+    async def _taken_in(self, rows: AsyncIterator[Row], replace: bool) -> dict[str, int]:
+        counts = await self._core.store.restore(rows, replace=replace)
+        if self._core.journal and self._core.settings.enabled:
+            await self._core.journal.catch_up()
+        return counts
+
+    # -- keeping
+
+    async def retain(self, *, dry_run: bool = False) -> Retained:
+        """Put noted messages into the archive, and delete them, once they are past the limits of
+        `retention_archive_…`, `retention_delete_…` and `retention_owner_messages`; how many, or how many it
+        would be. What no note stands for stays, and so do all notes."""
+        await self._core.ready()
+        return await self._core.retaining.run(dry_run=dry_run)
+
+    async def back_up(self, target: str | Path) -> None:
+        """Copy the store to a new file while it is in use.
+
+        Raises:
+            StoreError: The store is no file, or the target exists or cannot be written.
+        """
+        await self._core.ready()
+        await self._core.store.back_up(Path(target))
+
+
+def _named(owner: str, session: str | None) -> list[SessionId]:
+    return [] if session is None else [SessionId(owner, session)]
+
+
+def _scope(owner: str | None, session: str | None) -> Scope:
+    if session is None:
+        return Scope(owner=owner)
+    return Scope(session=SessionId(DEFAULT_OWNER if owner is None else owner, session))
+
+
+async def _in_batches(rows: Iterator[Row]) -> AsyncIterator[Row]:
+    """Rows that are read from a file, without holding up the event loop for long."""
+    while batch := await asyncio.to_thread(lambda: list(islice(rows, BATCH))):
+        for row in batch:
+            yield row
+
+
+def _checked(path: Path) -> None:
+    from onlooker.engine import exporting
+
+    with path.open("rb") as file:
+        exporting.check(file, path.name)
+
+
+async def _write_file(path: Path, lines: AsyncIterator[str]) -> int:
+    """Write a new file, readable by its owner alone, which is there when it is complete; how many lines."""
+    if await asyncio.to_thread(path.exists):
+        raise StoreError(f"{path}: there is a file already; choose another name, or move it away")
+    part = path.with_name(path.name + ".part")
+    count = 0
+    try:
+        with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+            batch: list[str] = []
+            async for line in lines:
+                batch.append(line)
+                count += 1
+                if len(batch) >= BATCH:
+                    await asyncio.to_thread(_write, file, batch)
+                    batch = []
+            await asyncio.to_thread(_write, file, batch)
+        os.rename(part, path)
+    except OSError as error:
+        raise StoreError(f"{path}: cannot be written ({error.strerror or error})") from error
+    finally:
+        with suppress(OSError):
+            part.unlink()
+    return count
+
+
+def _write(file: BinaryIO, lines: Sequence[str]) -> None:
+    file.write("".join(f"{line}\n" for line in lines).encode())

@@ -1,0 +1,266 @@
+"""Four tools for an agent: search, save and forget what is remembered, and read what was said.
+
+Each is an async function that takes the arguments of its JSON Schema and answers with text. None raises
+into the agent's turn: what went wrong is in the text, with what to do.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, date, datetime, time, timedelta
+from typing import TYPE_CHECKING, Any, cast
+
+from onlooker.domain.errors import OnlookerError, SettingsError
+from onlooker.domain.items import Item, ItemType
+from onlooker.domain.messages import Message, SessionId
+from onlooker.domain.search import Hit
+from onlooker.engine.items import EVERY, MOST_ITEMS
+from onlooker.policy.items.shown import remembers
+from onlooker.policy.items.tools import DEFINITIONS, Definition, problem_with
+from onlooker.policy.prompts import abbreviate
+from onlooker.policy.render import text_lines
+
+if TYPE_CHECKING:
+    from onlooker.engine.session import Session
+
+log = logging.getLogger("onlooker")
+
+DEFAULT_RESULTS = 5
+# Messages on a page of `recall`, and characters of one.
+PAGE = 20
+MOST_CHARACTERS = 2_000
+# Messages before and after one that is recalled by itself.
+NEIGHBOURS = 3
+
+_NO_OWNER = (
+    "Not saved: this conversation has no owner, so nothing is kept beyond it. Go on without saving; the "
+    "developer names one with memory.session(key, owner=...)."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """One tool, ready for any framework: call it, or hand over its definition."""
+
+    definition: Definition
+    run: Callable[..., Awaitable[str]] = field(repr=False)
+
+    @property
+    def name(self) -> str:
+        return self.definition.name
+
+    @property
+    def description(self) -> str:
+        return self.definition.description
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """The arguments as JSON Schema, made anew each time."""
+        return json.loads(json.dumps(self.definition.parameters))
+
+    def openai(self) -> dict[str, Any]:
+        """As the chat API of OpenAI takes it."""
+        function = {"name": self.name, "description": self.description, "parameters": self.parameters}
+        return {"type": "function", "function": function}
+
+    def anthropic(self) -> dict[str, Any]:
+        """As the API of Anthropic takes it."""
+        return {"name": self.name, "description": self.description, "input_schema": self.parameters}
+
+    async def __call__(self, **arguments: Any) -> str:
+        """Run it. What goes wrong is said in the answer."""
+        if problem := problem_with(self.definition, arguments):
+            return f"Not done: {problem}"
+        try:
+            return await self.run(**arguments)
+        except OnlookerError as error:
+            log.warning("%s: %s", self.name, error)
+            return f"Not done: {error}. Go on without it, or try again later."
+        except Exception:
+            # Whatever it is must not end the agent's turn.
+            log.exception("%s failed: this is a bug in Onlooker", self.name)
+            return f"Not done: {self.name} failed. Go on without it."
+
+
+class Tools:
+    """The tools of one session. They reach what its owner's sessions know, and nobody else's."""
+
+    def __init__(self, session: Session) -> None:
+        runs = _Runs(session)
+        functions = (runs.search, runs.save, runs.forget, runs.recall)
+        self._tools = tuple(Tool(d, run) for d, run in zip(DEFINITIONS, functions, strict=True))
+
+    def __len__(self) -> int:
+        return len(self._tools)
+
+    def __getitem__(self, name: str) -> Tool:
+        return {tool.name: tool for tool in self}[name]
+
+    def __iter__(self) -> Iterator[Tool]:
+        return iter(self._tools)
+
+    def openai(self) -> list[dict[str, Any]]:
+        """All of them for `tools=` of an OpenAI-compatible chat API."""
+        return [tool.openai() for tool in self]
+
+    def anthropic(self) -> list[dict[str, Any]]:
+        """All of them for `tools=` of the Anthropic API."""
+        return [tool.anthropic() for tool in self]
+
+    async def call(self, name: str, arguments: Mapping[str, Any] | str | None = None) -> str:
+        """Run a tool by name, with arguments as a mapping or as the JSON text that a model gave."""
+        tool = next((t for t in self if t.name == name), None)
+        if tool is None:
+            return f"Not done: there is no tool {name!r}; there are {', '.join(t.name for t in self)}."
+        given = _mapping(arguments)
+        if given is None:
+            return f"Not done: the arguments of {name} must be a JSON object."
+        return await tool(**given)
+
+
+def _mapping(arguments: Mapping[str, Any] | str | None) -> dict[str, Any] | None:
+    if isinstance(arguments, str):
+        try:
+            found: object = json.loads(arguments or "{}")
+        except (ValueError, RecursionError):
+            return None
+        return cast("dict[str, Any]", found) if isinstance(found, dict) else None
+    return {str(key): value for key, value in (arguments or {}).items()}
+
+
+@dataclass(frozen=True, slots=True)
+class _Runs:
+    """What the tools do."""
+
+    session: Session
+
+    @property
+    def owner(self) -> str:
+        return self.session.owner
+
+    # -- search
+
+    async def search(self, query: str, limit: int = DEFAULT_RESULTS) -> str:
+        core = self.session.core
+        await core.ready()
+        facts: Sequence[str] = ()
+        if remembers(core.settings, self.owner):
+            facts = [_fact_line(f.item) for f in await core.items.search(self.owner, query, limit=limit)]
+        said = await self._said(query, limit)
+        parts = [("Facts", facts), ("Notes and messages", said)]
+        shown = [f"{title}:\n" + "\n".join(lines) for title, lines in parts if lines]
+        return "\n\n".join(shown) or f"Nothing is remembered about {query!r}. Try other words, or ask."
+
+    async def _said(self, query: str, limit: int) -> list[str]:
+        from onlooker.engine.searching import Search
+
+        core = self.session.core
+        # Without an owner there may be anybody's sessions beside this one.
+        where = None if remembers(core.settings, self.owner) else self.session.id
+        hits = await core.search(Search(self.owner, where, limit=limit), query)
+        return [self._hit_line(hit) for hit in hits]
+
+    def _hit_line(self, hit: Hit) -> str:
+        home = "" if hit.session == self.session.id else f", session {hit.session.key}"
+        day = f"{hit.at:%Y-%m-%d}, " if hit.at else ""
+        who = f"{hit.speaker}: " if hit.speaker else ""
+        return f"[{hit.id}] {who}{hit.snippet} ({day}{hit.kind}{home})"
+
+    # -- save
+
+    async def save(
+        self,
+        summary: str,
+        type: ItemType = "knowledge",
+        tags: Sequence[str] = (),
+        supersedes: str = "",
+        expires: str = "",
+    ) -> str:
+        from onlooker.policy.items.gates import check_save
+
+        core = self.session.core
+        await core.ready()
+        if not remembers(core.settings, self.owner):
+            return _NO_OWNER
+        try:
+            expires_at = _end_of(expires) if expires else None
+        except ValueError:
+            return "Not saved: expires must be a day as YYYY-MM-DD."
+        now = core.clock.now()
+        everything = await core.store.items(self.owner, statuses=EVERY, limit=MOST_ITEMS)
+        live = [item for item in everything if item.holds(now)]
+        if refusal := check_save(summary, live, self._saved(everything), now, supersedes):
+            return refusal.advice
+        try:
+            item = await core.items.save(
+                self.owner,
+                summary,
+                type=type,
+                tags=tags,
+                origin="agent",
+                supersedes=supersedes,
+                expires_at=expires_at,
+                session=self.session.key,
+            )
+        except SettingsError as error:
+            return f"Not saved: {error.key} {error.allowed}. memory_search shows the ids."
+        return f"Saved as {item.id}" + (f", in place of {supersedes}." if supersedes else ".")
+
+    def _saved(self, items: Sequence[Item]) -> list[datetime]:
+        """When an agent saved something in this session."""
+        return [i.made_at for i in items if i.session == self.session.key and not i.sources]
+
+    # -- forget
+
+    async def forget(self, id: str) -> str:
+        core = self.session.core
+        await core.ready()
+        gone = await core.items.forget(self.owner, id)
+        if not gone:
+            return f"Nothing forgotten: there is no fact {id!r}. memory_search shows the ids of facts."
+        return "Forgotten: " + "; ".join(f'"{item.summary}"' for item in gone)
+
+    # -- recall
+
+    async def recall(self, id: str, session: str = "", page: int = 1) -> str:
+        core = self.session.core
+        await core.ready()
+        messages = await self._behind(id, SessionId(self.owner, session or self.session.key))
+        if not messages:
+            return f"Nothing is behind {id!r}. memory_search shows the ids of notes and facts."
+        pages = -(-len(messages) // PAGE)
+        if page > pages:
+            return f"There are only {pages} pages of {id!r}."
+        shown = [_short(m) for m in messages[(page - 1) * PAGE : page * PAGE]]
+        more = f"\n(page {page} of {pages}; page={page + 1} goes on)" if page < pages else ""
+        return text_lines(shown) + more
+
+    async def _behind(self, ident: str, session: SessionId) -> Sequence[Message]:
+        """What a note stands for, what a fact was taken from, or a message with those around it."""
+        store = self.session.core.store
+        sources: Sequence[str] = (ident,)
+        for item in await store.items(self.owner, statuses=("live", "ended"), ids=[ident]):
+            sources, session = item.sources, SessionId(self.owner, item.session)
+        found = [m for source in sources for m in await store.sources(session, source)]
+        if found:
+            return found
+        seqs = [digest.seq for digest in await store.digests(session) if digest.id in sources]
+        return await store.around(session, seqs, NEIGHBOURS) if seqs else ()
+
+
+def _fact_line(item: Item) -> str:
+    since = f", since {item.valid_from:%Y-%m-%d}" if item.valid_from else ""
+    said = {"user": "said by the user", "agent": "noted by an assistant", "tool": "from a tool"}[item.origin]
+    return f"[{item.id}] {item.summary} ({item.type}{since}, {said})"
+
+
+def _end_of(day: str) -> datetime:
+    """When a day is over, anywhere."""
+    return datetime.combine(date.fromisoformat(day), time(), UTC) + timedelta(days=2)
+
+
+def _short(message: Message) -> Message:
+    return replace(message, text=abbreviate(message.text, MOST_CHARACTERS))

@@ -1,0 +1,1 @@
+"""Searching, as pure functions: how text becomes words, how hits are ranked, joined and shown."""

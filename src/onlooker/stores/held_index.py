@@ -1,0 +1,173 @@
+"""Vectors and mentions of what is held in memory, each as good as the text that it was made of."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from onlooker.domain.errors import SettingsError
+from onlooker.domain.graph import Edge, EdgeKind, Node, note_node
+from onlooker.domain.indexing import Coverage, Document, Near
+from onlooker.domain.messages import SessionId
+from onlooker.domain.notes import Note
+from onlooker.domain.search import HitKind, Match
+from onlooker.policy.searching.entities import folded
+from onlooker.policy.searching.linking import Stub, structure
+from onlooker.policy.searching.vectors import RESCORED, closest, likely, signs, unit
+from onlooker.stores.held import Held, in_order
+from onlooker.stores.held_search import note_match, texts_of, was_then
+
+Key = tuple[SessionId, HitKind, str]
+Sessions = Mapping[SessionId, Held]
+
+
+class HeldIndex:
+    """What was made of texts, by space and by text. What a text no longer says is as good as not there."""
+
+    def __init__(self) -> None:
+        # space -> message or note -> (its text, its vector)
+        self.vectors: dict[str, dict[Key, tuple[str, array[float]]]] = {}
+        # note -> (its text, what it mentions)
+        self.mentions: dict[tuple[SessionId, str], tuple[str, tuple[str, ...]]] = {}
+
+    def drop_stale(self, sessions: Sessions) -> None:
+        """Let go of what was made of texts that are gone."""
+        standing = {_key(m): m.text for m in _texts(sessions)}
+        for known in self.vectors.values():
+            for key in [k for k, (text, _) in known.items() if standing.get(k) != text]:
+                del known[key]
+        for session, note in [k for k in self.mentions if self._mentioned(sessions, *k) is None]:
+            del self.mentions[session, note]
+
+    # -- vectors
+
+    def lacking(self, sessions: Sessions, space: str, limit: int) -> list[Document]:
+        known = self.vectors.get(space, {})
+        missing = (m for m in _texts(sessions) if m.words and known.get(_key(m), ("",))[0] != m.text)
+        found = [Document(m.kind, m.session, m.id, m.text) for m in missing]
+        return found[: max(limit, 0)]
+
+    def add(self, sessions: Sessions, space: str, vectors: Sequence[tuple[Document, Sequence[float]]]) -> int:
+        if not vectors:
+            return 0
+        self.drop_stale(sessions)
+        known = self.vectors.setdefault(space, {})
+        size = len(vectors[0][1])
+        if any(len(vector) != size for _, vector in known.values()):
+            known.clear()
+        standing = {_key(m): m.text for m in _texts(sessions)}
+        added = 0
+        for document, vector in vectors:
+            key: Key = document.session, document.kind, document.id
+            if standing.get(key) == document.text:
+                known[key] = document.text, unit(vector)
+                added += 1
+        return added
+
+    def near(self, sessions: Sessions, query: Near) -> list[tuple[Match, float]]:
+        _check_owner(query.owner, query.session)
+        known = self.vectors.get(query.space, {})
+        there: list[tuple[Match, array[float]]] = []
+        for match in texts_of(sessions, query.owner, query.kind, query.session):
+            text, vector = known.get(_key(match), ("", None))
+            if vector is not None and text == match.text and len(vector) == len(query.vector):
+                there.append((match, vector))
+        there = [(m, v) for m, v in there if was_then(m.at, query.after, query.before)]
+        asked = unit(query.vector)
+        bits = [(number, signs(vector)) for number, (_, vector) in enumerate(there)]
+        numbers = likely(signs(asked), bits, max(RESCORED, query.most))
+        best = closest(asked, ((n, there[n][1]) for n in numbers), query.most)
+        return [(there[number][0], cosine) for number, cosine in best]
+
+    def coverage(self, sessions: Sessions, space: str) -> Coverage:
+        texts = sum(bool(m.words) for m in _texts(sessions))
+        notes = sum(len(held.notes) for held in sessions.values())
+        lacking = len(self.lacking(sessions, space, texts))
+        return Coverage(texts, texts - lacking, notes, notes - len(self.unlinked(sessions, notes)))
+
+    # -- graph
+
+    def unlinked(self, sessions: Sessions, limit: int) -> list[Document]:
+        notes = ((s, n) for s, held in sessions.items() for n in held.notes.values())
+        missing = [
+            Document("note", s, n.id, n.text) for s, n in notes if self._mentioned(sessions, s, n.id) is None
+        ]
+        return missing[: max(limit, 0)]
+
+    def link(self, sessions: Sessions, found: Sequence[tuple[Document, Sequence[str]]]) -> int:
+        linked = 0
+        for document, names in found:
+            note = _note(sessions, document.session, document.id)
+            if note is not None and note.text == document.text:
+                self.mentions[document.session, document.id] = note.text, tuple(names)
+                linked += 1
+        return linked
+
+    def _mentioned(self, sessions: Sessions, session: SessionId, note: str) -> tuple[str, ...] | None:
+        """What a note mentions; None where it is gone, or was not asked for its names yet."""
+        stands, (text, names) = _note(sessions, session, note), self.mentions.get((session, note), ("", ()))
+        if stands is None or (session, note) not in self.mentions or stands.text != text:
+            return None
+        return names
+
+    def edges(
+        self,
+        sessions: Sessions,
+        owner: str,
+        of: Sequence[Node],
+        session: SessionId | None,
+        kinds: Sequence[EdgeKind],
+        limit: int,
+    ) -> list[Edge]:
+        _check_owner(owner, session)
+        where = sorted(s for s in sessions if s.owner == owner and session in (None, s))
+        named = {folded(n.name) for n in of if n.kind == "entity"}
+
+        def wanted(edge: Edge) -> bool:
+            ends = edge.source in of or edge.target in of
+            return not of or ends or (edge.kind == "mentions" and folded(edge.target.name) in named)
+
+        found = (e for s in where for e in self._edges(sessions, s) if e.kind in kinds and wanted(e))
+        return list(found)[: max(limit, 0)]
+
+    def _edges(self, sessions: Sessions, session: SessionId) -> Iterator[Edge]:
+        notes = [n for n in sessions[session].notes.values() if n.status in ("active", "superseded")]
+        yield from structure(session, [Stub(n.id, n.generation, n.first, n.sources) for n in notes])
+        for note in in_order(notes):
+            for name in self._mentioned(sessions, session, note.id) or ():
+                yield Edge("mentions", note_node(session, note.id), Node("entity", self._name(session, name)))
+
+    def _name(self, session: SessionId, name: str) -> str:
+        """The first spelling of an entity that an owner's notes have."""
+        spelled = (
+            other
+            for (s, _), (_, names) in self.mentions.items()
+            if s.owner == session.owner
+            for other in names
+        )
+        return next((other for other in spelled if folded(other) == folded(name)), name)
+
+
+def noted(sessions: Sessions, wanted: Iterable[tuple[SessionId, str]]) -> list[Match]:
+    notes = ((session, _note(sessions, session, note)) for session, note in wanted)
+    return [note_match(s, n) for s, n in notes if n is not None and n.status == "active"]
+
+
+def _note(sessions: Sessions, session: SessionId, note: str) -> Note | None:
+    held = sessions.get(session)
+    return held.notes.get(note) if held else None
+
+
+def _texts(sessions: Sessions) -> Iterator[Match]:
+    for owner in dict.fromkeys(session.owner for session in sessions):
+        for kind in ("message", "note"):
+            yield from texts_of(sessions, owner, kind, None)
+
+
+def _key(match: Match) -> Key:
+    return match.session, match.kind, match.id
+
+
+def _check_owner(owner: str, session: SessionId | None) -> None:
+    if session is not None and session.owner != owner:
+        raise SettingsError("session", session, f"must be one of the owner {owner!r}")

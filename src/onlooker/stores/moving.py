@@ -1,0 +1,30 @@
+"""Moving rows into a store: the order they must come in, and what is refused, the same in every store."""
+
+from __future__ import annotations
+
+from onlooker.domain.errors import ConflictError, StoreError
+from onlooker.domain.history_rows import ItemRow, Row, UsageRow, ValueRow
+from onlooker.domain.messages import SessionId
+
+
+def session_of(row: Row) -> SessionId | None:
+    """The session that a row is part of; None for what belongs to the store itself."""
+    return None if isinstance(row, ItemRow | UsageRow | ValueRow) else row.session
+
+
+def kind_of(row: Row) -> str:
+    """As it is counted."""
+    return type(row).__name__.removesuffix("Row").lower()
+
+
+def already_there(session: SessionId) -> ConflictError:
+    return ConflictError(
+        f"session {session.key!r} of {session.owner!r} is there already; replace it, or leave it out"
+    )
+
+
+def incomplete(session: SessionId) -> StoreError:
+    return StoreError(
+        f"session {session.key!r} of {session.owner!r}: the rows do not say where it stands, so they are "
+        "not all there"
+    )

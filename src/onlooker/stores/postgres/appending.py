@@ -1,0 +1,276 @@
+"""Recording messages. Whatever waits goes to the server together: one transaction, one sync to its disk,
+and each caller still gets an answer of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import datetime
+from queue import Empty, SimpleQueue
+from threading import Lock, Thread
+from typing import Any
+
+import psycopg
+
+from onlooker.domain.errors import ClosedError
+from onlooker.domain.messages import Message, SessionId, extend_chain
+from onlooker.domain.notes import Appended, Progress
+from onlooker.stores.postgres.connections import Again, Connections, lost_at_once
+from onlooker.stores.postgres.database import Database, Row
+from onlooker.stores.progress import made_due
+from onlooker.stores.sqlite.rows import instant, message_row, pack, sid_of, to_progress, unpack
+
+# The most appends, messages and text in one transaction: others wait for its locks meanwhile,
+# and the server takes no more than a gigabyte at once. A single append may be larger.
+MOST_APPENDS = 256
+MOST_MESSAGES = 2_000
+MOST_CHARACTERS = 8_000_000
+
+
+@dataclass(slots=True)
+class Waiting:
+    """An append, and whoever waits for it."""
+
+    session: SessionId
+    messages: Sequence[Message]
+    due_tokens: int
+    now: datetime
+    future: asyncio.Future[Appended]
+    loop: asyncio.AbstractEventLoop
+    result: Appended | None = None
+    error: Exception | None = None
+
+
+@dataclass(slots=True)
+class _Standing:
+    """Where a session stands while appends to it are gone through."""
+
+    progress: Progress
+    messages: int
+    message_tokens: int
+    used_at: int
+
+    @classmethod
+    def of(cls, row: Row, session: SessionId) -> _Standing:
+        progress: Progress = to_progress(row, session)  # pyright: ignore[reportArgumentType] - by name, as there
+        return cls(progress, row["messages"], row["message_tokens"], row["used_at"])
+
+
+# What one of several can be the reason for, and not the server.
+_OF_ONE = (psycopg.DataError, psycopg.IntegrityError, psycopg.ProgrammingError, psycopg.InternalError)
+
+
+class Appender:
+    """Takes appends and writes them in batches."""
+
+    def __init__(self, connections: Connections) -> None:
+        self.batches = 0  # transactions: under load far fewer than appends
+        self._connections = connections
+        self._closing = False
+        self._lock = Lock()  # between "is it closing?" and the queue: nothing comes after the end mark
+        self._queue: SimpleQueue[Waiting | None] = SimpleQueue()
+        # A daemon: a host that forgets to close must still be able to exit. One, and not several: what comes
+        # while it waits for the server's disk makes the next batch larger.
+        self._thread = Thread(target=self._run, name="onlooker-append", daemon=True)
+        self._thread.start()
+
+    async def append(
+        self, session: SessionId, messages: Sequence[Message], due_tokens: int, now: datetime
+    ) -> Appended:
+        """Record messages; durable on return. A cancelled wait does not stop it."""
+        loop = asyncio.get_running_loop()
+        waiting = Waiting(session, messages, due_tokens, now, loop.create_future(), loop)
+        with self._lock:
+            if self._closing:
+                raise ClosedError("the store was closed")
+            self._queue.put(waiting)
+        return await waiting.future
+
+    def close(self) -> None:
+        """Finish what was begun. Blocks; call it in a thread."""
+        with self._lock:
+            if not self._closing:
+                self._closing = True
+                self._queue.put(None)
+        self._thread.join()
+
+    # -- in a thread
+
+    def _run(self) -> None:
+        open_ = True
+        while open_:
+            batch, open_ = _take(self._queue)
+            if batch:
+                self._write(batch)
+                _deliver(batch)
+            # Else the last results, and the loops they belong to, would live until the next append.
+            del batch
+
+    def _write(self, batch: Sequence[Waiting]) -> None:
+        """Write the batch; where it fails as a whole, each by itself, so that one that cannot be written
+        takes no other down. A server that is gone fails them all."""
+        try:
+            results = self._connections.attempt(lambda db: write(db, batch), writing=True, begins=True)
+            self.batches += 1
+            for waiting, result in zip(batch, results, strict=True):
+                waiting.result = result
+        except Exception as error:  # noqa: BLE001 - it belongs to whoever waits, not to this thread
+            if len(batch) == 1 or not isinstance(error.__cause__, _OF_ONE):
+                for waiting in batch:
+                    waiting.error = error
+            else:
+                for waiting in batch:
+                    self._write([waiting])
+
+
+def _take(queue: SimpleQueue[Waiting | None]) -> tuple[list[Waiting], bool]:
+    """What waits, up to the most for one transaction, and whether there will be more."""
+    batch: list[Waiting] = []
+    messages = characters = 0
+    waiting = queue.get()
+    while waiting is not None:
+        batch.append(waiting)
+        messages += len(waiting.messages)
+        characters += sum(len(m.text) for m in waiting.messages)
+        if len(batch) >= MOST_APPENDS or messages >= MOST_MESSAGES or characters >= MOST_CHARACTERS:
+            return batch, True
+        try:
+            waiting = queue.get_nowait()
+        except Empty:
+            return batch, True
+    return batch, False
+
+
+def _deliver(batch: Sequence[Waiting]) -> None:
+    """Hand the results over, with one wake-up per event loop."""
+    by_loop: dict[asyncio.AbstractEventLoop, list[Waiting]] = {}
+    for waiting in batch:
+        by_loop.setdefault(waiting.loop, []).append(waiting)
+    for loop, group in by_loop.items():
+        with suppress(RuntimeError):  # its loop was closed: nobody waits any more
+            loop.call_soon_threadsafe(_resolve, group)
+
+
+def _resolve(group: Sequence[Waiting]) -> None:
+    for waiting in group:
+        if waiting.future.done():  # cancelled
+            continue
+        if waiting.error is not None:
+            waiting.future.set_exception(waiting.error)
+        elif waiting.result is not None:
+            waiting.future.set_result(waiting.result)
+
+
+# ------------------------------------------------------------------------------------ the transaction
+
+
+def write(db: Database, batch: Sequence[Waiting]) -> list[Appended]:
+    """Append everything, in order: a transaction in two trips to the server, three where a session is new."""
+    standing, known = _read(db, batch)
+    rows: list[tuple[Any, ...]] = []
+    results = [_append(w, standing[sid_of(w.session)], known, rows) for w in batch]
+    with db.connection.pipeline():
+        if rows:
+            db.named("add_messages", [_json([dict(zip(_MESSAGE, row, strict=True)) for row in rows])])
+        db.named("save_appended", [_json([_saved(sid, s) for sid, s in standing.items()])])
+        db.connection.execute(b"COMMIT")
+    return results
+
+
+def _read(db: Database, batch: Sequence[Waiting]) -> tuple[dict[bytes, _Standing], dict[bytes, set[str]]]:
+    """The sessions, locked, and which of the messages they have already."""
+    sessions = {sid_of(w.session): w for w in reversed(batch)}  # of several the first
+    asked = [(sid_of(w.session), pack(m.id)) for w in batch for m in w.messages]
+    rows, known = _begin(db, list(sessions), asked)
+    missing = {sid: w for sid, w in sessions.items() if sid not in rows}
+    if missing:
+        rows |= {row["sid"]: row for row in _create(db, missing)}
+    return {sid: _Standing.of(rows[sid], w.session) for sid, w in sessions.items()}, known
+
+
+def _begin(
+    db: Database, sids: list[bytes], asked: Sequence[tuple[bytes, str]]
+) -> tuple[dict[bytes, Row], dict[bytes, set[str]]]:
+    known: dict[bytes, set[str]] = {}
+    with lost_at_once(db.connection), db.connection.pipeline():
+        db.connection.execute(b"BEGIN")
+        # Each row by its key, for the same reason that no plan goes through a whole table.
+        db.connection.execute(b"SET LOCAL enable_hashjoin TO off")
+        db.connection.execute(b"SET LOCAL enable_mergejoin TO off")
+        locked = db.named("lock_sessions", [_json(sids)])
+        found = db.named("known_among", [_json(asked)])
+        rows = {row["sid"]: row for row in locked.fetchall()}
+        for sid, ident in found.fetchall():
+            known.setdefault(sid, set()).add(unpack(ident))
+    return rows, known
+
+
+def _create(db: Database, missing: dict[bytes, Waiting]) -> list[Row]:
+    new = [
+        {
+            "sid": sid,
+            "owner": pack(w.session.owner),
+            "key": pack(w.session.key),
+            "used_at": instant(w.now),
+        }
+        for sid, w in missing.items()
+    ]
+    wake_at = Progress(SessionId("", "")).wake_at
+    created = db.named("create_sessions", [_json(new), wake_at]).fetchall()
+    if any(row["last_seq"] for row in created):
+        # Another made it a moment ago, and wrote into it.
+        raise Again
+    return created
+
+
+def _append(
+    waiting: Waiting, standing: _Standing, known: dict[bytes, set[str]], rows: list[tuple[Any, ...]]
+) -> Appended:
+    sid = sid_of(waiting.session)
+    ids = known.setdefault(sid, set())
+    progress = standing.progress
+    seq, chain = progress.last_seq, progress.chain
+    fresh: list[Message] = []
+    for message in waiting.messages:
+        if message.id in ids:
+            continue
+        ids.add(message.id)
+        seq += 1
+        placed = replace(message, seq=seq)
+        digest = placed.digest
+        chain = extend_chain(chain, digest)
+        fresh.append(placed)
+        rows.append(message_row(sid, placed, digest))
+    tokens = sum(m.tokens for m in fresh)
+    progress = replace(progress, last_seq=seq, chain=chain, unnoted_tokens=progress.unnoted_tokens + tokens)
+    standing.progress = made_due(progress, waiting.due_tokens, waiting.now)
+    standing.messages += len(fresh)
+    standing.message_tokens += tokens
+    standing.used_at = instant(waiting.now)
+    return Appended(standing.progress, tuple(fresh))
+
+
+# As `message_row` gives them.
+_MESSAGE = ("sid", "seq", "id", "role", "tokens", "at", "digest", "summary", "name", "extra", "text")
+
+
+def _saved(sid: bytes, standing: _Standing) -> dict[str, Any]:
+    progress = standing.progress
+    return {
+        "sid": sid,
+        "last_seq": progress.last_seq,
+        "unnoted_tokens": progress.unnoted_tokens,
+        "chain": progress.chain,
+        "due_at": None if progress.due_at is None else instant(progress.due_at),
+        "messages": standing.messages,
+        "message_tokens": standing.message_tokens,
+        "used_at": standing.used_at,
+    }
+
+
+def _json(rows: Sequence[Any]) -> str:
+    """Rows of packed text, numbers and bytes."""
+    return json.dumps(rows, ensure_ascii=False, separators=(",", ":"), default=bytes.hex)

@@ -1,0 +1,172 @@
+"""Reaching the server: addresses, TLS, time limits; and what its errors mean."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import parse_qsl, quote, urlencode
+
+import psycopg
+from psycopg import errors, pq
+from psycopg.conninfo import conninfo_to_dict
+
+from onlooker.domain.errors import ConflictError, SettingsError, StoreError
+
+DEFAULT_SCHEMA = "onlooker"
+
+# How long one statement may take, and how long it may wait for another's lock. A worker that was stopped in
+# the middle of a transaction must not hold its session for ever.
+STATEMENT_SECONDS = 30
+LOCK_SECONDS = 15
+IDLE_SECONDS = 60
+
+_CONNECT: dict[str, Any] = {
+    "connect_timeout": 10,
+    # A server that vanished without a word is noticed within half a minute.
+    "keepalives": 1,
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 30_000,
+    "application_name": "onlooker",
+}
+_OURS = ("schema", "pool", "wait")
+
+_ADVICE: tuple[tuple[type[psycopg.Error], str], ...] = (
+    (errors.QueryCanceled, "a statement took too long and was given up; try again when there is less to do"),
+    (errors.LockNotAvailable, "another transaction held a lock for too long; try again"),
+    (errors.DiskFull, "the server's disk is full; free some space and try again"),
+    (errors.TooManyConnections, "the server has no connection left; use fewer, or raise max_connections"),
+    (errors.InvalidPassword, "user or password are not accepted; check the address"),
+    (errors.InvalidAuthorizationSpecification, "the user is not accepted; check the address"),
+    (errors.InvalidCatalogName, "there is no such database; create it first"),
+    (errors.InsufficientPrivilege, "the user may not do that; grant it, or use another"),
+    (errors.ReadOnlySqlTransaction, "the server takes no writes now; is it a standby?"),
+    (errors.AdminShutdown, "the server is shutting down; it is tried again with the next call"),
+    (errors.CannotConnectNow, "the server is starting or stopping; it is tried again with the next call"),
+)
+_LOST = "the connection was lost, or cannot be made; it is made anew with the next call"
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where the store is: what libpq needs, the schema that its tables are in, how many connections one
+    process may use, and how many seconds a call waits for one."""
+
+    conninfo: dict[str, Any]
+    schema: str = DEFAULT_SCHEMA
+    pool: int = 10
+    wait: float = 10.0
+    shown: str = ""  # without the password
+
+    def connect(self, **more: Any) -> psycopg.Connection[Any]:
+        """One connection, ready for use.
+
+        Raises:
+            StoreError: The server cannot be reached, or refuses.
+        """
+        try:
+            connection = psycopg.connect(**self.conninfo, autocommit=True, **more)
+            configure(connection, self.schema)
+        except psycopg.Error as error:
+            raise store_error(error, self.shown) from error
+        return connection
+
+
+def address(url: str) -> Address:
+    """Read a postgresql:// address. `schema`, `pool` and `wait` in its query are ours; all else is libpq's.
+
+    Raises:
+        SettingsError: It cannot be one.
+    """
+    base, _, asked = url.partition("?")
+    query = parse_qsl(asked, keep_blank_values=True)
+    ours = {key: value for key, value in query if key in _OURS}
+    rest = urlencode([(k, v) for k, v in query if k not in _OURS], quote_via=quote)
+    shown = _without_password(url)
+    try:
+        found = conninfo_to_dict(f"{base}?{rest}" if rest else base)
+    except psycopg.Error as error:
+        raise SettingsError("url", shown, f"must be postgresql://USER@HOST/DATABASE ({error})") from None
+    schema = ours.get("schema", DEFAULT_SCHEMA)
+    if not re.fullmatch(r"[a-z_][a-z0-9_]{0,62}", schema):
+        raise SettingsError("schema", schema, "must be lower-case letters, digits and underscores")
+    pool = _number("pool", ours.get("pool", "10"), 2, 1000)
+    wait = _number("wait", ours.get("wait", "10"), 0.01, 600)
+    return Address(_with_defaults(found), schema, int(pool), wait, shown)
+
+
+def _number(name: str, text: str, least: float, most: float) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = least - 1
+    if not least <= number <= most:
+        raise SettingsError(name, text, f"must be a number from {least:g} to {most:g}")
+    return number
+
+
+def _with_defaults(found: dict[str, Any]) -> dict[str, Any]:
+    conninfo = _CONNECT | found
+    if "sslmode" not in found and not _is_local(found):
+        # libpq's own default would go on in plain text where the server offers no TLS.
+        conninfo["sslmode"] = "require"
+    return conninfo
+
+
+def _is_local(found: dict[str, Any]) -> bool:
+    """Whether every host that libpq would try is this machine; it also goes by PGHOST."""
+    known = {o.keyword.decode(): (o.val or b"").decode() for o in pq.Conninfo.get_defaults()}
+    hosts = found.get("hostaddr") or found.get("host") or known.get("hostaddr") or known.get("host") or ""
+    names = str(hosts).split(",")
+    return all(h in ("", "localhost", "::1") or h.startswith(("/", "@", "127.")) for h in names)
+
+
+def _without_password(url: str) -> str:
+    base, _, asked = url.partition("?")
+    scheme, _, rest = base.partition("://")
+    user, at, host = rest.rpartition("@")
+    query = urlencode([(k, v) for k, v in parse_qsl(asked) if "pass" not in k], safe="/")
+    return f"{scheme}://{user.split(':', 1)[0]}{at}{host}" + (f"?{query}" if query else "")
+
+
+def configure(connection: psycopg.Connection[Any], schema: str) -> None:
+    """What holds for every connection, for as long as it is open."""
+    connection.autocommit = True
+    connection.execute(settings_of(schema))
+
+
+def settings_of(schema: str) -> bytes:
+    """The statement that says so."""
+    # Every statement has an index to go by. A plan that was made while a table was small, and went through
+    # all of it, would be kept while the table grows.
+    return (
+        f"SET search_path TO {schema}; SET timezone TO 'UTC'; SET client_encoding TO 'UTF8'; "
+        "SET enable_seqscan TO off; "
+        f"SET statement_timeout TO '{STATEMENT_SECONDS}s'; SET lock_timeout TO '{LOCK_SECONDS}s'; "
+        f"SET idle_in_transaction_session_timeout TO '{IDLE_SECONDS}s'"
+    ).encode()
+
+
+def store_error(error: psycopg.Error, shown: str) -> StoreError:
+    """The same error in our words, with what to do about it."""
+    if isinstance(error, errors.UniqueViolation):
+        return ConflictError(f"{shown}: another worker was first ({_first_line(error)})")
+    for kind, advice in _ADVICE:
+        if isinstance(error, kind):
+            return StoreError(f"{shown}: {advice} ({_first_line(error)})")
+    if isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
+        return StoreError(f"{shown}: {_LOST} ({_first_line(error)})")
+    return StoreError(f"{shown}: {_first_line(error)}")
+
+
+def _first_line(error: psycopg.Error) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0]
+
+
+def lock_number(what: str, name: str) -> int:
+    """The number of an advisory lock."""
+    text = f"onlooker {what} {name}".encode("utf-8", "surrogatepass")
+    return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "big", signed=True)

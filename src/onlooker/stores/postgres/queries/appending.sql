@@ -1,0 +1,47 @@
+-- Appends of many sessions in one transaction. Rows come as JSON, which both sides read and write many times
+-- faster than arrays; bytes in it are hexadecimal.
+
+-- name: lock_sessions
+-- In one order everywhere, so that two who append to the same sessions cannot wait for each other.
+SELECT * FROM sessions WHERE sid = ANY(ARRAY(SELECT decode(json_array_elements_text($1::json), 'hex')))
+ORDER BY sid FOR UPDATE;
+
+-- name: create_sessions
+-- The row of beginnings is held, so that a deletion of the same session is over before its namesake begins.
+INSERT INTO sessions (sid, owner, key, wake_at, used_at, branch, fence)
+SELECT decode(new.sid, 'hex'), new.owner, new.key, $2, new.used_at, beginning.number, beginning.number
+FROM (SELECT number FROM beginnings FOR SHARE) AS beginning,
+    json_to_recordset($1::json) AS new (sid text, owner text, key text, used_at bigint)
+ORDER BY new.sid
+ON CONFLICT (sid) DO UPDATE SET used_at = sessions.used_at
+RETURNING *;
+
+-- name: known_among
+-- One look into each index for each id, whatever the tables' statistics say.
+SELECT asked.sid, asked.id
+FROM (
+    SELECT decode(pair ->> 0, 'hex') AS sid, pair ->> 1 AS id FROM json_array_elements($1::json) AS pair
+) AS asked
+CROSS JOIN LATERAL (
+    (SELECT 1 FROM messages WHERE sid = asked.sid AND id = asked.id LIMIT 1)
+    UNION ALL
+    (SELECT 1 FROM archive WHERE sid = asked.sid AND id = asked.id LIMIT 1)
+) AS known;
+
+-- name: add_messages
+INSERT INTO messages (sid, seq, id, role, tokens, at, digest, summary, name, extra, text)
+SELECT decode(sid, 'hex'), seq, id, role, tokens, at, decode(digest, 'hex'), summary, name, extra, text
+FROM json_to_recordset($1::json) AS new (
+    sid text, seq bigint, id text, role text, tokens bigint, at text, digest text, summary smallint, name text,
+    extra text, text text
+);
+
+-- name: save_appended
+UPDATE sessions SET
+    last_seq = new.last_seq, unnoted_tokens = new.unnoted_tokens, chain = decode(new.chain, 'hex'),
+    due_at = new.due_at, messages = new.messages, message_tokens = new.message_tokens, used_at = new.used_at
+FROM json_to_recordset($1::json) AS new (
+    sid text, last_seq bigint, unnoted_tokens bigint, chain text, due_at bigint, messages bigint,
+    message_tokens bigint, used_at bigint
+)
+WHERE sessions.sid = decode(new.sid, 'hex');

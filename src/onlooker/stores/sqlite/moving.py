@@ -1,0 +1,222 @@
+"""The whole store, or a part of it, as rows: reading them out and taking them in."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+from typing import Any
+
+from onlooker.domain.extractions import Extraction
+from onlooker.domain.history_rows import (
+    PORTABLE_VALUES,
+    ChangeRow,
+    ExtractionRow,
+    ItemRow,
+    MessageRow,
+    NoteRow,
+    RestartRow,
+    Row,
+    Scope,
+    SessionRow,
+    UsageRow,
+    ValueRow,
+    VersionRow,
+)
+from onlooker.domain.messages import SessionId
+from onlooker.domain.notes import Progress, Usage
+from onlooker.stores.moving import already_there, incomplete
+from onlooker.stores.sqlite import sessions
+from onlooker.stores.sqlite.items import item_row, to_item
+from onlooker.stores.sqlite.messages import LOWEST
+from onlooker.stores.sqlite.past import change_row, put_note, to_change, to_version, version_row
+from onlooker.stores.sqlite.rows import (
+    forget_kept,
+    from_instant,
+    instant,
+    message_row,
+    pack,
+    sid_of,
+    to_message,
+    to_note,
+    to_progress,
+    to_session,
+    unpack,
+    usage_row,
+)
+from onlooker.stores.sqlite.statements import sql
+
+# ------------------------------------------------------------------------------------ out
+
+
+def dump(db: sqlite3.Connection, scope: Scope) -> Iterator[Row]:
+    """Sessions by their hash, each with what belongs to it; then what belongs to the store."""
+    sid = sid_of(scope.session) if scope.session else None
+    owner = None if scope.owner is None else pack(scope.owner)
+    # By hash and not by name, so that every store gives them in the same order.
+    for row in db.execute(sql("dump_sessions"), (sid, owner)).fetchall():
+        yield from _session(db, row, scope)
+    if scope.wants("item"):
+        for row in db.execute(sql("dump_items"), (sid, owner)):
+            yield ItemRow(to_item(row))
+    if scope.wants("usage"):
+        yield from map(_usage, db.execute(sql("dump_usage"), (sid, owner)))
+    if scope.wants("value") and sid is None and owner is None:
+        for name in PORTABLE_VALUES:
+            if (value := sessions.get_value(db, name)) is not None:
+                yield ValueRow(name, value)
+
+
+def _session(db: sqlite3.Connection, row: sqlite3.Row, scope: Scope) -> Iterator[Row]:
+    session, sid, change = to_session(row), row["sid"], scope.after.change
+    if scope.wants("session"):
+        pins = sorted(unpack(r[0]) for r in db.execute(sql("dump_pins"), (sid,)))
+        used_at, shown = from_instant(row["used_at"]), _shown(db, row, scope)
+        yield SessionRow(to_progress(row, session), used_at, row["changes"], tuple(pins), shown)
+    if scope.wants("message"):
+        for found in db.execute(sql("dump_messages"), (sid, scope.after.seq or LOWEST)):
+            yield MessageRow(session, to_message(tuple(found)), found["place"], bool(found["summary"]))
+    if scope.wants("note"):
+        for found in db.execute(sql("dump_notes"), (sid, change)):
+            yield NoteRow(session, to_note(found))
+    if scope.wants("extraction"):
+        for found in db.execute(sql("dump_extractions"), (sid, change)):
+            yield _extraction(found, session)
+    if scope.wants("version"):
+        for found in db.execute(sql("dump_versions"), (sid, change)):
+            yield VersionRow(session, to_version(tuple(found)))
+    if scope.wants("change"):
+        for found in db.execute(sql("dump_changes"), (sid, change)):
+            yield ChangeRow(session, to_change(tuple(found)))
+
+
+def _shown(db: sqlite3.Connection, row: sqlite3.Row, scope: Scope) -> tuple[str, ...] | None:
+    if not row["items_chosen"]:
+        return None
+    # Of other sessions' items only where those come along.
+    own = row["sid"] if scope.session else None
+    return tuple(unpack(r[0]) for r in db.execute(sql("dump_shown"), (row["sid"], own)))
+
+
+def _extraction(row: sqlite3.Row, session: SessionId) -> ExtractionRow:
+    number, kind, value, note, seqs, said_at, made_at = row
+    times = datetime.fromisoformat(said_at), datetime.fromisoformat(made_at)
+    where = unpack(note), session, tuple(json.loads(seqs))
+    return ExtractionRow(session, number, Extraction(unpack(kind), unpack(value), *where, *times))
+
+
+def _usage(row: sqlite3.Row) -> UsageRow:
+    owner, key, model, purpose, read, written, verdict, at, cost = row
+    when = datetime.fromisoformat(at)
+    usage = Usage(unpack(model), purpose, read, written, unpack(verdict), when, cost)
+    return UsageRow(unpack(owner), None if key is None else unpack(key), usage)
+
+
+# ------------------------------------------------------------------------------------ in
+
+
+def restore(
+    db: sqlite3.Connection, session: SessionId | None, batches: Iterable[list[Row]], replace: bool
+) -> None:
+    """Take in the rows of one session, or those of the store itself."""
+    if session is not None:
+        _make_way(db, session, replace)
+    for batch in batches:
+        for row in batch:
+            _put(db, row, replace)
+    if session is not None:
+        _complete(db, session)
+    forget_kept()
+
+
+def _make_way(db: sqlite3.Connection, session: SessionId, replace: bool) -> None:
+    there = sessions.find(db, session) is not None
+    if there and not replace:
+        raise already_there(session)
+    if there:
+        # What it cost comes with the rows.
+        db.execute(sql("drop_usage"), (sid_of(session),))
+        sessions.delete(db, session)
+
+
+def _complete(db: sqlite3.Connection, session: SessionId) -> None:
+    if sessions.find(db, session) is None:
+        raise incomplete(session)
+    sid = sid_of(session)
+    db.execute(sql("save_totals"), (*sessions.totals(db, sid), sid))
+
+
+def _put(db: sqlite3.Connection, row: Row, replace: bool) -> None:
+    match row:
+        case SessionRow():
+            _put_session(db, row)
+        case MessageRow(session, message, place, summary):
+            values = message_row(sid_of(session), message, message.digest, summary=summary)
+            if place == "live":
+                db.execute(sql("put_message"), values)
+            else:
+                db.execute(sql("put_archived"), (*values, place))
+        case NoteRow(session, note):
+            put_note(db, sid_of(session), note)
+        case ExtractionRow(session, number, extraction):
+            db.execute(sql("put_extraction"), _extraction_row(sid_of(session), number, extraction))
+        case VersionRow(session, version):
+            db.execute(sql("add_version"), version_row(sid_of(session), version))
+        case ChangeRow(session, change):
+            db.execute(sql("add_change"), change_row(sid_of(session), change))
+        case RestartRow(session):
+            _void(db, sid_of(session))
+        case ItemRow(item):
+            db.execute(sql("put_item"), item_row(item.owner, item))
+        case UsageRow():
+            _put_usage(db, row, replace)
+        case ValueRow(name, value):
+            sessions.set_value(db, name, value)
+
+
+def _void(db: sqlite3.Connection, sid: bytes) -> None:
+    """Take out what came in of a session so far."""
+    for table in ("messages", "archive", "notes", "extractions", "changes", "versions", "pins", "sessions"):
+        db.execute(f"DELETE FROM {table} WHERE sid = ?", (sid,))
+    db.execute(sql("hide_items_of_session"), (sid,))
+
+
+def _put_session(db: sqlite3.Connection, row: SessionRow) -> None:
+    p = row.progress
+    sid = sid_of(p.session)
+    values: dict[str, Any] = {
+        "sid": sid,
+        "owner": pack(p.session.owner),
+        "key": pack(p.session.key),
+        "due_at": None if p.due_at is None else instant(p.due_at),
+        "used_at": instant(row.used_at),
+        "items_chosen": int(row.shown_items is not None),
+    }
+    for name in _MARKS:
+        values[name] = getattr(p, name)
+    db.execute(sql("put_session"), values)
+    db.execute("DELETE FROM pins WHERE sid = ?", (sid,))
+    db.executemany(sql("add_pin"), [(sid, pack(target)) for target in row.pins])
+    db.execute(sql("hide_items_of_session"), (sid,))
+    shown = enumerate(row.shown_items or ())
+    owner = values["owner"]
+    db.executemany(sql("put_shown"), [(sid, place, owner, pack(item)) for place, item in shown])
+
+
+_MARKS = tuple(name for name in Progress.__dataclass_fields__ if name not in ("session", "due_at"))
+
+
+def _extraction_row(sid: bytes, number: int, e: Extraction) -> tuple[Any, ...]:
+    times = e.said_at.isoformat(), e.made_at.isoformat()
+    return (sid, pack(e.note), number, pack(e.type), json.dumps(e.seqs), *times, pack(e.text))
+
+
+def _put_usage(db: sqlite3.Connection, row: UsageRow, replace: bool) -> None:
+    values = usage_row(SessionId(row.owner, row.key or ""), row.usage)
+    if row.key is None:
+        values = (b"", *values[1:])
+        # It belongs to no session that could have made way for it.
+        if replace and db.execute(sql("same_usage"), values).fetchone()[0]:
+            return
+    db.execute(sql("put_usage"), values)

@@ -1,0 +1,185 @@
+"""`edit`, `history`, `diff`, `undo`, `forget` and `context --as-of` on the command line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.acceptance.command_line import Done, call, make_database, run
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_database(tmp_path_factory.mktemp("made"), "demo", messages=300)
+
+
+@pytest.fixture
+def db(made: Path, tmp_path: Path) -> Path:
+    path = tmp_path / "agent.db"
+    path.write_bytes(made.read_bytes())
+    return path
+
+
+def notes(db: Path, *options: str) -> list[dict[str, Any]]:
+    return call("list", "--db", db, "--json", *options).json
+
+
+def texts(db: Path) -> str:
+    done = call("export", db.parent / "look.jsonl", "--db", db)
+    assert done.code == 0, done.err
+    text = (db.parent / "look.jsonl").read_text(encoding="utf-8")
+    (db.parent / "look.jsonl").unlink()
+    return text
+
+
+# ------------------------------------------------------------------------------------ edit
+
+
+def test_a_note_is_edited_and_its_texts_are_kept(db: Path) -> None:
+    first = notes(db)[0]
+    done = call("edit", first["id"], "--db", db, "--text", "Ana has moved.", "--by", "ben", "--json")
+    assert done.json["version"] == 2
+    assert notes(db)[0]["content"] == "Ana has moved."
+    assert "Ana has moved." in call("context", "--db", db).out
+    history = call("history", first["id"], "--db", db, "--json").json
+    assert [(v["version"], v["by"]) for v in history["versions"]] == [(1, "extractive"), (2, "ben")]
+    assert history["versions"][0]["content"] == first["content"]
+    shown = call("history", first["id"], "--db", db)
+    assert "Ana has moved." in shown.out
+    assert "active since" in shown.err
+    diff = call("diff", first["id"], "--db", db, "--json").json
+    assert diff["added"] == ["Ana has moved."]
+
+
+def test_a_text_comes_from_standard_input_or_an_editor(db: Path, tmp_path: Path) -> None:
+    ident = notes(db)[0]["id"]
+    done = run("edit", ident, "--db", db, "--text", "-", cwd=tmp_path, input="from a pipe\n")
+    assert done.code == 0, done.err
+    assert notes(db)[0]["content"] == "from a pipe"
+    editor = tmp_path / "editor.sh"
+    editor.write_text('#!/bin/sh\nprintf "%s" "from an editor" > "$1"\n')
+    editor.chmod(0o700)
+    done = run("edit", ident, "--db", db, cwd=tmp_path, EDITOR=str(editor), VISUAL="")
+    assert done.code == 0, done.err
+    assert notes(db)[0]["content"] == "from an editor"
+    for command, says in (
+        ("true", "nothing was changed"),
+        ("false", "ended with code"),
+        ("/no/such", "EDITOR"),
+    ):
+        done = run("edit", ident, "--db", db, cwd=tmp_path, EDITOR=command, VISUAL="")
+        assert done.code == 1
+        assert says in done.err
+
+
+def test_what_cannot_be_edited_is_said_clearly(db: Path) -> None:
+    shown = notes(db)[0]
+    old = next(n for n in notes(db, "--all") if n["status"] == "superseded")
+    for ident, code, says in (
+        ("obs_nobody", 1, "no note 'obs_nobody'"),
+        (old["id"], 2, "superseded"),
+        (shown["id"], 1, "nothing was changed"),
+    ):
+        done = call("edit", ident, "--db", db, "--text", shown["content"])
+        assert done.code == code
+        assert says in done.err
+    assert call("history", "nobody", "--db", db).code == 1
+    assert call("diff", "nobody", "--db", db).code == 1
+
+
+# ------------------------------------------------------------------------------------ undo, diff, as of
+
+
+def test_a_reflection_is_compared_and_undone(db: Path) -> None:
+    reflection = notes(db, "--kind", "reflections")[0]
+    found = call("diff", reflection["id"], "--db", db)
+    assert found.out.startswith("--- what it was made from\n")
+    assert "lines kept" in found.err
+    config = db.parent / "roomy.toml"
+    config.write_text("[onlooker]\nbudget = 64000\n")
+    dry = call("undo", "--db", db, "--config", config, "--dry-run", "--json").json
+    assert (dry["id"], dry["undone"]) == (reflection["id"], False)
+    declined = call("undo", "--db", db, "--config", config, input="n\n")
+    assert declined.code == 1
+    refused = call("undo", "--db", db, "--yes")
+    assert "cannot hold" in refused.err
+    assert refused.code == 2
+    assert notes(db, "--kind", "reflections")
+
+
+def test_the_context_is_shown_as_it_was(db: Path) -> None:
+    early = call("context", "--db", db, "--as-of", "4", "--json").json
+    assert len(early["context"]) < len(call("context", "--db", db, "--json").json["context"])
+    day = call("sessions", "--db", db, "--json").json[0]["started_at"][:10]
+    first_day = call("context", "--db", db, "--as-of", day)
+    assert first_day.code == 0
+    assert day in first_day.out
+    bad = call("context", "--db", db, "--as-of", "yesterday")
+    assert bad.code == 2
+    assert "2026-02-16T14:00" in bad.err
+
+
+# ------------------------------------------------------------------------------------ forget
+
+
+def first_message(db: Path) -> dict[str, str]:
+    lines = [json.loads(line) for line in texts(db).splitlines()]
+    return next(line for line in lines if line["kind"] == "message")
+
+
+def test_a_message_is_forgotten_by_its_number_after_asking(db: Path) -> None:
+    text = first_message(db)["text"]
+    assert text in texts(db)
+    dry = call("forget", "1", "--db", db, "--dry-run", "--json").json
+    assert (dry["messages"], dry["forgotten"]) == (1, False)
+    for answer in ("n\n", "", "perhaps\n"):
+        declined = call("forget", "1", "--db", db, input=answer)
+        assert declined.code == 1
+        assert "nothing was forgotten" in declined.err
+    assert text in texts(db)
+    done = call("forget", "1", "--db", db, input="yes\n")
+    assert done.code == 0, done.err
+    assert "written again" in done.err
+    assert text not in texts(db)
+    assert text.encode() not in db.read_bytes()
+    again = call("forget", "1", "--db", db, "--yes")
+    assert again.code == 1
+    assert "no message or note '1'" in again.err
+
+
+def test_what_a_note_stands_for_is_forgotten(db: Path) -> None:
+    note = notes(db)[-1]
+    done = call("forget", note["id"], "--db", db, "--yes", "--json").json
+    start, end = note["source_message_range"]
+    assert done["messages"] >= end - start - 1
+    assert done["deleted_notes"] >= 1
+    assert note["id"] not in [n["id"] for n in notes(db, "--all")]
+
+
+def test_a_session_or_an_owner_is_forgotten_whole(made: Path, tmp_path: Path) -> None:
+    db = tmp_path / "two.db"
+    for owner in ("ana", "ben"):
+        for key in ("one", "two"):
+            done = _replayed(made, db, key, owner)
+            assert done.code == 0, done.err
+    for wrong in (["forget"], ["forget", "--all"], ["forget", "1", "--all", "--owner", "ana"]):
+        assert call(*wrong, "--db", db).code == 2
+    assert call("forget", "--all", "--owner", "nobody", "--db", db, "--yes").code == 1
+    dry = call("forget", "--all", "--owner", "ana", "--db", db, "--dry-run")
+    assert "everything of the owner 'ana': 2 sessions" in dry.err
+    assert call("forget", "--all", "--session", "one", "--owner", "ana", "--db", db, "--yes").code == 0
+    left = {(s["owner"], s["session_key"]) for s in call("sessions", "--db", db, "--json").json}
+    assert left == {("ana", "two"), ("ben", "one"), ("ben", "two")}
+    done = call("forget", "--all", "--owner", "ana", "--db", db, "--yes", "--json").json
+    assert (done["sessions"], done["forgotten"], done["erased"]) == (1, True, True)
+    left = {(s["owner"], s["session_key"]) for s in call("sessions", "--db", db, "--json").json}
+    assert left == {("ben", "one"), ("ben", "two")}
+
+
+def _replayed(made: Path, db: Path, key: str, owner: str) -> Done:
+    transcript = made.parent / "begin.jsonl"
+    short = db.parent / "short.jsonl"
+    short.write_text("".join(transcript.read_text(encoding="utf-8").splitlines(keepends=True)[:30]))
+    return call("replay", short, "--db", db, "--session", key, "--owner", owner, "--json")

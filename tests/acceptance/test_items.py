@@ -1,0 +1,438 @@
+"""What outlives a session: made when it ends, once, and in the prompts of the same owner's other sessions."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+import onlooker
+from onlooker.domain.errors import ModelError, StoreError
+from onlooker.domain.events import Event, ItemsForgotten, ItemsMade
+from onlooker.domain.items import Item
+from onlooker.policy.settings import DEFAULT, LANGO, ZORA
+from onlooker.ports import ItemsRequest, Request
+from onlooker.stores.memory import MemoryStore
+from onlooker.testing import FrozenClock, ScriptedModel
+
+pytestmark = pytest.mark.anyio
+
+DAY = 86_400
+ANA = (
+    ("Hi, I'm Ana and I live in Oslo.", "I'm allergic to peanuts.", "I prefer short answers."),
+    ("We decided to use PostgreSQL for the ledger.", "I'm so tired right now."),
+    ("What shall I cook tonight?",),
+)
+BEN = (
+    ("I'm Ben. I have a dog called Rex.", "I never eat meat."),
+    ("My sister Eva lives in Rome.",),
+    ("Where do I live?",),
+)
+
+
+@pytest.fixture(params=["in memory", "in a file"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    return ":memory:" if request.param == "in memory" else str(tmp_path / "agent.db")
+
+
+async def talk(session: onlooker.Session, *said: str) -> onlooker.Context:
+    """A conversation as an agent has it: a context before each answer."""
+    context = await session.context(system="Help.")
+    for text in said:
+        await session.record(onlooker.user(text))
+        context = await session.context(system="Help.")
+        await session.record(onlooker.assistant("I see."))
+    return context
+
+
+def about(context: onlooker.Context) -> list[str]:
+    """The lines of the section about the owner."""
+    parts = context.system.split("### About ", 1)
+    return parts[1].split("\n\n")[0].splitlines()[1:] if len(parts) > 1 else []
+
+
+# ------------------------------------------------------------------------------------ two owners
+
+
+@pytest.mark.req(25, 79, 86)
+async def test_two_owners_know_what_they_said_and_nothing_of_each_other(url: str) -> None:
+    clock = FrozenClock()
+    async with onlooker.open_memory(url, clock=clock) as memory:
+        contexts: dict[str, list[onlooker.Context]] = {"ana": [], "ben": []}
+        for number, (of_ana, of_ben) in enumerate(zip(ANA, BEN, strict=True)):
+            for owner, said in (("ana", of_ana), ("ben", of_ben)):
+                # The same key for both: only the owner tells them apart.
+                session = memory.session(f"chat:{number}", owner=owner)
+                contexts[owner].append(await talk(session, *said))
+                await session.end()
+            clock.advance(DAY)
+        last = contexts["ana"][2]
+        assert about(last) == [
+            "- user: We decided to use PostgreSQL for the ledger (2026-02-17)",
+            "- user: name is Ana (2026-02-16)",
+            "- user: lives in Oslo (2026-02-16)",
+            "- user: is allergic to peanuts (2026-02-16)",
+            "- user: prefers short answers (2026-02-16)",
+        ]
+        assert last.stats.items > 0
+        assert about(contexts["ana"][0]) == about(contexts["ben"][0]) == []
+        shown = "\n".join(about(contexts["ben"][2]))
+        assert "Rex" in shown
+        assert "Rome" in shown
+        for word in ("Oslo", "peanut", "PostgreSQL", "Ana"):
+            for context in contexts["ben"]:
+                assert word not in context.text()
+            answer = (
+                await memory.session("chat:2", owner="ben").tools().call("memory_search", {"query": word})
+            )
+            assert answer.startswith("Nothing is remembered")
+        for context in contexts["ana"]:
+            assert not any(word in context.text() for word in ("Rex", "Rome", "Eva", "Ben"))
+        assert not {i.id for i in await memory.items("ana")} & {i.id for i in await memory.items("ben")}
+
+
+async def test_sessions_without_an_owner_share_nothing_unless_asked_to(url: str) -> None:
+    async with onlooker.open_memory(url) as memory:
+        await talk(memory.session("of somebody"), "I'm allergic to peanuts.")
+        assert await memory.session("of somebody").end() == ()
+        await memory.save_item("Somebody is allergic to peanuts")
+        assert about(await talk(memory.session("of somebody else"), "Hello")) == []
+        refused = (
+            await memory.session("of somebody").tools().call("memory_save", {"summary": "Ana likes tea"})
+        )
+        assert "no owner" in refused
+        found = await memory.session("of somebody else").tools().call("memory_search", {"query": "peanuts"})
+        assert found.startswith("Nothing is remembered")
+
+
+@pytest.mark.req(85, 86)
+@pytest.mark.parametrize(("settings", "shared"), [(LANGO, False), (ZORA, True)])
+async def test_a_preset_says_whether_sessions_share(settings: onlooker.Settings, shared: bool) -> None:
+    async with onlooker.open_memory(":memory:", settings=settings) as memory:
+        await talk(memory.session("one"), "I'm allergic to peanuts.")
+        await memory.session("one").end()
+        context = await talk(memory.session("two"), "What shall I cook?")
+        assert ("- user: is allergic to peanuts" in context.system) is shared
+        assert ("### About the user" in context.system) is shared
+
+
+# ------------------------------------------------------------------------------------ what changes
+
+
+async def test_what_changed_ends_the_old_item_and_says_since_when(url: str) -> None:
+    clock = FrozenClock()
+    async with onlooker.open_memory(url, clock=clock) as memory:
+        await talk(memory.session("one", owner="ana"), "I live in Oslo and work as a nurse.")
+        await memory.session("one", owner="ana").end()
+        clock.advance(3 * DAY)
+        await talk(memory.session("two", owner="ana"), "I moved from Oslo to Bergen last week.")
+        (moved,) = await memory.session("two", owner="ana").end()
+        context = await talk(memory.session("three", owner="ana"), "Hello")
+        assert about(context) == [
+            "- user: moved from Oslo to Bergen last week (since 2026-02-09)",
+            "- user: works as a nurse (2026-02-16)",
+        ]
+        history = await memory.item_history(moved.id, owner="ana")
+        assert [(i.summary, i.status) for i in history] == [
+            ("user: lives in Oslo", "ended"),
+            ("user: moved from Oslo to Bergen last week", "live"),
+        ]
+        assert history[0].superseded_by == moved.id
+        assert history[0].ended_at == clock.now()
+
+
+async def test_said_again_it_is_used_and_not_doubled(url: str) -> None:
+    async with onlooker.open_memory(url) as memory:
+        for number in range(3):
+            session = memory.session(f"s{number}", owner="ana")
+            await talk(session, "I'm allergic to peanuts.")
+            await session.end()
+        (item,) = await memory.items("ana")
+        assert item.uses == 2
+
+
+async def test_what_expired_is_no_longer_shown(url: str) -> None:
+    clock = FrozenClock()
+    async with onlooker.open_memory(url, clock=clock) as memory:
+        await talk(memory.session("one", owner="ana"), "The deadline is 2026-02-20.")
+        await memory.session("one", owner="ana").end()
+        clock.advance(5 * DAY)
+        assert "deadline" in (await talk(memory.session("two", owner="ana"), "Hello")).system
+        clock.advance(20 * DAY)
+        assert "deadline" not in (await talk(memory.session("three", owner="ana"), "Hello")).system
+
+
+async def test_by_hand_items_are_saved_pinned_and_forgotten(url: str) -> None:
+    events: list[Event] = []
+    async with onlooker.open_memory(url) as memory:
+        memory.subscribe(events.append)
+        tea = await memory.save_item("Ana likes tea", owner="ana", type="behavior", tags=["drinks"])
+        rule = await memory.save_item("Never call Ana before ten", owner="ana", pinned=True)
+        coffee = await memory.save_item("Ana likes coffee now", owner="ana", supersedes=tea.id)
+        session = memory.session("one", owner="ana")
+        assert [line.split(" (")[0] for line in about(await talk(session, "Hello"))] == [
+            "- Never call Ana before ten",
+            "- Ana likes coffee now",
+        ]
+        await memory.pin_item(coffee.id, owner="ana")
+        await memory.pin_item(rule.id, owner="ana", on=False)
+        assert [i.id for i in await memory.items("ana")] == [coffee.id, rule.id]
+        gone = await memory.forget_item(coffee.id, owner="ana")
+        assert {i.id for i in gone} == {coffee.id, tea.id}
+        # It leaves the prompt of a session that shows it at once.
+        assert [line.split(" (")[0] for line in about(await session.context())] == [
+            "- Never call Ana before ten"
+        ]
+        assert await memory.forget_item(coffee.id, owner="ana") == []
+        archived = await memory.items("ana", statuses=("archived",))
+        assert {i.id for i in archived} == {coffee.id, tea.id}
+        with pytest.raises(onlooker.SettingsError):
+            await memory.save_item("tea", owner="ana")
+        with pytest.raises(onlooker.SettingsError):
+            await memory.save_item("Ana likes tea", owner="ana", supersedes=coffee.id)
+        with pytest.raises(onlooker.SettingsError):
+            await memory.save_item("Ana likes tea", owner="ben", supersedes=rule.id)
+        with pytest.raises(KeyError):
+            await memory.pin_item(coffee.id, owner="ana")
+    assert [type(e) for e in events if isinstance(e, ItemsMade | ItemsForgotten)] == [ItemsMade] * 3 + [
+        ItemsForgotten
+    ]
+
+
+# ------------------------------------------------------------------------------------ the prompt
+
+
+@pytest.mark.req(53)
+async def test_what_a_session_shows_stays_for_its_length_and_across_a_restart(tmp_path: Path) -> None:
+    path = tmp_path / "agent.db"
+    async with onlooker.open_memory(path) as memory:
+        await memory.save_item("Ana likes tea", owner="ana")
+        session = memory.session("one", owner="ana")
+        before = await talk(session, "Hello")
+        late = await memory.save_item("Ana has a dog", owner="ana", pinned=True)
+        assert (await session.context(system="Help.")).system == before.system
+    async with onlooker.open_memory(path) as memory:
+        session = memory.session("one", owner="ana")
+        assert (await session.context(system="Help.")).system == before.system
+        assert late in await session.refresh_items()
+        assert about(await session.context(system="Help."))[0].startswith("- Ana has a dog")
+
+
+async def test_a_session_does_not_show_its_own_items(url: str) -> None:
+    async with onlooker.open_memory(url) as memory:
+        session = memory.session("one", owner="ana")
+        await session.record(onlooker.user("I'm allergic to peanuts."))
+        await session.end()
+        assert about(await session.context()) == []
+
+
+@pytest.mark.req(46, 62)
+async def test_with_nothing_known_the_prompt_is_what_it_was(url: str) -> None:
+    async with onlooker.open_memory(url) as memory:
+        session = memory.session("one", owner="ana")
+        assert (await session.context(system="Help.")).openai() == [{"role": "system", "content": "Help."}]
+        assert await memory.sessions() == []
+        await session.record(onlooker.user("Hello"))
+        assert (await session.context()).openai() == [{"role": "user", "content": "Hello"}]
+
+
+@pytest.mark.req(81)
+async def test_items_keep_within_their_share_and_notes_get_what_they_leave() -> None:
+    clock = FrozenClock()
+    settings = replace(DEFAULT, budget=2000, cross_session_limit=100)
+    async with onlooker.open_memory(":memory:", settings=settings, clock=clock) as memory:
+        for number in range(40):
+            await memory.save_item(f"Ana keeps {number} tins of paint in the cellar", owner="ana")
+        contexts: list[onlooker.Context] = []
+        for owner in ("ana", "ben"):
+            session = memory.session("long", owner=owner)
+            context = await session.context()
+            for number in range(120):
+                await session.record(
+                    onlooker.user(f"Parcel {number} of order 88-{number:04} went to Bergen.")
+                )
+                await session.settle()
+                context = await session.context(system="Help.", budget=2000)
+                assert context.stats.total <= 2000
+                assert context.stats.left_out_notes == context.stats.left_out_messages == 0
+            contexts.append(context)
+        with_items, without = contexts
+        assert 0 < with_items.stats.items <= 101
+        assert without.stats.items == 0
+        assert without.stats.observations >= with_items.stats.observations > 0
+
+
+async def test_storage_that_cannot_choose_items_costs_the_items_alone() -> None:
+    class Forgetful(MemoryStore):
+        async def show_items(self, *args: object, **options: object) -> None:
+            raise StoreError("the disk is full")
+
+    async with onlooker.open_memory(Forgetful()) as memory:
+        await memory.save_item("Ana likes tea", owner="ana")
+        context = await talk(memory.session("one", owner="ana"), "Hello")
+        assert about(context) == []
+        assert context.messages[-1].text == "Hello"
+
+
+# ------------------------------------------------------------------------------------ ending
+
+
+@pytest.mark.req(27)
+async def test_a_session_ends_once_and_later_only_what_is_new_counts(url: str) -> None:
+    async with onlooker.open_memory(url) as memory:
+        session = memory.session("one", owner="ana")
+        await talk(session, "I'm allergic to peanuts.")
+        first = await session.end()
+        assert [i.summary for i in first] == ["user: is allergic to peanuts"]
+        assert await session.end() == ()
+        await talk(session, "I prefer short answers.")
+        assert [i.summary for i in await session.end()] == ["user: prefers short answers"]
+        assert [i.uses for i in await memory.items("ana")] == [0, 0]
+        await session.delete()
+        assert list(await memory.items("ana")) == []
+
+
+async def test_two_who_end_a_session_at_once_make_its_items_once(tmp_path: Path) -> None:
+    path = tmp_path / "agent.db"
+    async with onlooker.open_memory(path) as one, onlooker.open_memory(path) as other:
+        for number in range(8):
+            key = f"s{number}"
+            await one.session(key, owner="ana").record(
+                onlooker.user(f"My sister number {number} lives in Rome.")
+            )
+            await asyncio.gather(*(m.session(key, owner="ana").end() for m in (one, other, one)))
+        made = await one.items("ana", statuses=("live", "ended", "archived"))
+        assert len({i.session for i in made}) == len(made)
+
+
+@pytest.mark.req(27)
+async def test_an_idle_session_ends_by_itself(url: str) -> None:
+    clock = FrozenClock()
+    settings = replace(DEFAULT, idle_minutes=10, sweep_seconds=0.05)
+    async with onlooker.open_memory(url, clock=clock, settings=settings) as memory:
+        await talk(memory.session("one", owner="ana"), "I'm allergic to peanuts.")
+        assert await memory.end_idle() == 0
+        clock.advance(11 * 60)
+        assert await memory.end_idle() == 1
+        assert await memory.end_idle() == 0
+        assert len(await memory.items("ana")) == 1
+        await talk(memory.session("two", owner="ana"), "I prefer short answers.")
+        assert await memory.end_idle(idle=timedelta(0)) == 1
+
+
+async def test_a_later_process_ends_what_an_earlier_one_left(tmp_path: Path) -> None:
+    path, clock = tmp_path / "agent.db", FrozenClock()
+    settings = replace(DEFAULT, stop_deadline=0, idle_minutes=10)
+    async with onlooker.open_memory(path, clock=clock, settings=settings) as memory:
+        await talk(memory.session("one", owner="ana"), "I'm allergic to peanuts.")
+    clock.advance(3600)
+    async with onlooker.open_memory(path, clock=clock, settings=settings) as memory:
+        await eventually(lambda: memory.items("ana"))
+
+
+async def eventually(found: Callable[[], object]) -> None:
+    for _ in range(200):
+        if await found():  # pyright: ignore[reportGeneralTypeIssues]
+            return
+        await asyncio.sleep(0.02)
+    raise AssertionError("it never happened")
+
+
+@pytest.mark.req(27, 30)
+async def test_a_process_that_stops_ends_what_it_has_used(tmp_path: Path) -> None:
+    path = tmp_path / "agent.db"
+    async with onlooker.open_memory(path) as memory:
+        await talk(memory.session("one", owner="ana"), "I'm allergic to peanuts.")
+    async with onlooker.open_memory(path) as memory:
+        assert [i.summary for i in await memory.items("ana")] == ["user: is allergic to peanuts"]
+
+
+async def test_stopping_waits_for_no_model_beyond_its_deadline(tmp_path: Path) -> None:
+    async def hang(request: Request) -> str:
+        if isinstance(request, ItemsRequest):
+            await asyncio.sleep(60)
+        return ""
+
+    settings = replace(DEFAULT, stop_deadline=0.2)
+    path = tmp_path / "agent.db"
+    async with asyncio.timeout(10):
+        async with onlooker.open_memory(path, model=ScriptedModel(hang), settings=settings) as memory:
+            await talk(memory.session("one", owner="ana"), "I'm allergic to peanuts.")
+    async with onlooker.open_memory(path, settings=replace(DEFAULT, idle_minutes=0)) as memory:
+        assert list(await memory.items("ana")) == []
+        assert len(await memory.session("one", owner="ana").end()) == 1
+
+
+async def test_nothing_ends_by_itself_where_that_is_switched_off(tmp_path: Path) -> None:
+    path = tmp_path / "agent.db"
+    async with onlooker.open_memory(path, settings=replace(DEFAULT, idle_minutes=0)) as memory:
+        await talk(memory.session("one", owner="ana"), "I'm allergic to peanuts.")
+    async with onlooker.open_memory(path, settings=replace(DEFAULT, idle_minutes=0)) as memory:
+        assert list(await memory.items("ana")) == []
+
+
+@pytest.mark.req(27)
+async def test_what_is_condensed_away_is_kept_as_an_item() -> None:
+    clock = FrozenClock()
+    async with onlooker.open_memory(":memory:", budget=800, clock=clock) as memory:
+        session = memory.session("long", owner="ana")
+        await session.record(onlooker.user("I'm allergic to peanuts."))
+        for number in range(80):
+            told = f"Customer {number} from street {number * 7} ordered {number + 3} loaves for {number}.50"
+            await session.record(onlooker.user(f"{told}, and complained about parcel 88-{number:04}."))
+            await session.settle()
+            clock.advance(60)
+        assert await session.notes(kind="reflection")
+        assert any("allergic to peanuts" in i.summary for i in await memory.items("ana"))
+
+
+# ------------------------------------------------------------------------------------ language models
+
+
+def items_model(reply: str | BaseException) -> ScriptedModel:
+    return ScriptedModel(lambda request: reply if isinstance(request, ItemsRequest) else None)
+
+
+async def ended_with(model: ScriptedModel) -> tuple[list[Item], onlooker.Memory]:
+    async with onlooker.open_memory(":memory:", model=model) as memory:
+        await memory.save_item("Ana has a dog", owner="ana")
+        session = memory.session("one", owner="ana")
+        await talk(session, "I'm Ana.", "I moved to Bergen last week, order 88-1431.")
+        return list(await session.end()), memory
+
+
+@pytest.mark.req(8, 25)
+async def test_a_language_model_is_asked_once_and_what_it_invents_is_dropped() -> None:
+    model = items_model(
+        '{"type": "profile", "summary": "Ana lives in Bergen", "since": "2026-02-09", "said_by": "user"}\n'
+        '{"type": "event", "summary": "Ana paid order 99-9999"}'
+    )
+    made, _ = await ended_with(model)
+    assert [(i.summary, i.origin, len(i.sources)) for i in made] == [("Ana lives in Bergen", "user", 1)]
+    (asked,) = [r for r in model.requests if isinstance(r, ItemsRequest)]
+    assert asked.known == ("Ana has a dog",)
+    assert next(m.text for m in asked.messages if m.role == "user") == "I'm Ana."
+
+
+@pytest.mark.req(24)
+@pytest.mark.parametrize("reply", [ModelError("down"), "", "I can't help with that.", TimeoutError("slow")])
+async def test_a_model_that_fails_leaves_the_built_in_choice(reply: str | BaseException) -> None:
+    made, _ = await ended_with(items_model(reply))
+    assert "user: moved to Bergen last week, order 88-1431" in [i.summary for i in made]
+
+
+async def test_a_model_that_finds_nothing_is_believed() -> None:
+    made, _ = await ended_with(items_model("NONE"))
+    assert made == []
+
+
+async def test_what_it_costs_is_recorded() -> None:
+    model = items_model('{"type": "profile", "summary": "Ana lives in Bergen"}')
+    async with onlooker.open_memory(":memory:", model=model) as memory:
+        await talk(memory.session("one", owner="ana"), "I moved to Bergen.")
+        await memory.session("one", owner="ana").end()
+        assert [(u.purpose, u.verdict) for u in await memory.usage()] == [("items", "accepted")]

