@@ -19,7 +19,7 @@ ROOT = Path(__file__).parent.parent
 TABLE = ROOT / "docs" / "requirements.md"
 
 # What this version sets out to do. The others in the table come with later ones.
-COVERED = "1-9 13 18-24 28-33 35-38 40-50 52-65 67-78 81-84 92-97 100-102"
+COVERED = "1-105"
 
 _ROW = re.compile(r"^\| *(\d+) *\| *(.+?) *\|$", re.MULTILINE)
 

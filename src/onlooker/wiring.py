@@ -204,8 +204,7 @@ def _staff(memory: Memory, workers: Staff) -> None:
 
     if not isinstance(core.store, PostgresStore):
         raise SettingsError("workers", workers, "needs a PostgreSQL store")
-    queue = QueueWorkers(core.store, core.clock, core.worker.advance, **limits)
-    core.buffer = queue  # pyright: ignore[reportAttributeAccessIssue] - `Workers`, as a `Buffer` is
+    core.buffer = QueueWorkers(core.store, core.clock, core.worker.advance, **limits)
 
 
 def _is_file(url: str | Path | Store) -> bool:

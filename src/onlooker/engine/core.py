@@ -31,7 +31,7 @@ from onlooker.policy.layers import in_order
 from onlooker.policy.section import MemorySection, memory_section
 from onlooker.policy.settings import Limits, Settings, check, suited
 from onlooker.policy.tokens import Calibration, Remembering, estimator
-from onlooker.ports import Clock, Embedder, Model, Store
+from onlooker.ports import Clock, Embedder, Model, Store, Workers
 
 if TYPE_CHECKING:
     from onlooker.domain.search import Hit
@@ -91,7 +91,7 @@ class Core:
             clock,
             self.emit,
         )
-        self.buffer = Buffer(
+        self.buffer: Workers = Buffer(
             store,
             clock,
             self.worker.advance,

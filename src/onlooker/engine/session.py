@@ -204,13 +204,13 @@ class Session(Handled):
         core = self.core
         enough = time.monotonic() + ON_THE_SPOT_SECONDS
         layout = lay_out(state, frame, core.settings, core.counting, core.section)
+        made = False
         try:
             while time.monotonic() < enough:
                 step = make_room(state, layout.bounds, layout.room)
                 if step is None:
                     break
-                # The rest of what is due, such as condensing, is for the background.
-                core.wake_unless_put_off(state)
+                made = True
                 try:
                     state = await core.worker.do(state, step, fence=None, on_the_spot=True)
                 except ConflictError:
@@ -219,6 +219,9 @@ class Session(Handled):
                 layout = lay_out(state, frame, core.settings, core.counting, core.section)
         except OnlookerError as error:
             log.warning("%s: could not make room: %s", self.key, error)
+        if made:
+            # What is due after it, such as condensing, is for the background.
+            core.wake_unless_put_off(state)
         return state, layout
 
     async def _wait_if_far_behind(self, state: State) -> State:

@@ -29,7 +29,7 @@ FILLER = tuple(
 )
 
 
-@pytest.mark.req(22, 26)
+@pytest.mark.req(15, 22, 26)
 def test_a_reflection_lists_what_a_person_speaks_of() -> None:
     text = reflect(*FILLER, *DAYS, tokens=600)
     lists = [line for line in text.splitlines() if " speaks of: " in line]

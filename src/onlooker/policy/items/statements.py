@@ -14,7 +14,7 @@ from onlooker.policy.reading import Line, Priority, read
 # The longest summary: what is longer is a passage, not a fact.
 MOST_CHARACTERS = 300
 
-_SPEAKER = re.compile(r"(?P<who>[^\s:：][^:：;]{0,40}?)\s?[:：]\s+(?=\S)")
+_SPEAKER = re.compile(r"(?P<who>[\w.-]+\([^\n]*?\)|[^\s:：][^:：;]{0,40}?)\s?[:：]\s+(?=\S)")
 _CLAUSES = re.compile(r";\s+|；")
 # Two facts in one breath: each may end without the other.
 _TWO = re.compile(

@@ -136,3 +136,10 @@ def test_where_a_summary_came_from_is_told_by_its_words() -> None:
     texts = [("m1", "I like tea"), ("m2", "Rex is my dog"), ("m3", "tea again")]
     assert said_in("user: has a dog called Rex", texts) == ("m2",)
     assert said_in("something else", texts) == ()
+
+
+def test_what_a_tool_was_asked_at_length_is_still_a_tools_word() -> None:
+    call = "email(search, offers for moving a piano from one town to another, 2026-02-09)"
+    (found,) = statements(f"## 2026-02-09\n{call}: my order was shipped", source="n", format="lines")
+    assert (found.subject, found.origin) == (call, "tool")
+    assert not choose([found])
