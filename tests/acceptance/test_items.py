@@ -59,9 +59,10 @@ def about(context: onlooker.Context) -> list[str]:
 
 
 @pytest.mark.req(25, 79, 86)
-async def test_two_owners_know_what_they_said_and_nothing_of_each_other(url: str) -> None:
+async def test_two_owners_know_what_they_said_and_nothing_of_each_other(url: str, tmp_path: Path) -> None:
     clock = FrozenClock()
-    async with onlooker.open_memory(url, clock=clock) as memory:
+    settings = onlooker.Settings(journal=str(tmp_path / "journal"))
+    async with onlooker.open_memory(url, settings=settings, clock=clock) as memory:
         contexts: dict[str, list[onlooker.Context]] = {"ana": [], "ben": []}
         for number, (of_ana, of_ben) in enumerate(zip(ANA, BEN, strict=True)):
             for owner, said in (("ana", of_ana), ("ben", of_ben)):
@@ -93,6 +94,22 @@ async def test_two_owners_know_what_they_said_and_nothing_of_each_other(url: str
         for context in contexts["ana"]:
             assert not any(word in context.text() for word in ("Rex", "Rome", "Eva", "Ben"))
         assert not {i.id for i in await memory.items("ana")} & {i.id for i in await memory.items("ben")}
+        for owner in ("ana", "ben"):
+            await memory.export(tmp_path / f"{owner}.jsonl", owner=owner)
+    alone = {owner: (tmp_path / f"{owner}.jsonl").read_text(encoding="utf-8") for owner in ("ana", "ben")}
+    assert "peanut" in alone["ana"]
+    assert "Rex" in alone["ben"]
+    assert not any(word in alone["ben"] for word in ("Oslo", "peanut", "PostgreSQL"))
+    assert not any(word in alone["ana"] for word in ("Rex", "Rome", "Eva"))
+    # A line of the journal is of one owner, and a session's file of one session.
+    journal = [file for file in (tmp_path / "journal").rglob("*") if file.is_file()]
+    lines = [line for file in journal for line in file.read_text(encoding="utf-8").splitlines()]
+    assert any("peanut" in line for line in lines)
+    assert any("Rex" in line for line in lines)
+    assert not [line for line in lines if "peanut" in line and "Rex" in line]
+    of_sessions = [f.read_text(encoding="utf-8") for f in journal if '"message"' in f.read_text("utf-8")]
+    assert len(of_sessions) >= 6
+    assert not [text for text in of_sessions if "peanut" in text and "Rex" in text]
 
 
 async def test_sessions_without_an_owner_share_nothing_unless_asked_to(url: str) -> None:
