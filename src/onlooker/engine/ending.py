@@ -129,14 +129,18 @@ class Ending:
         Raises:
             StoreError: The storage cannot do it now; the session stays open.
         """
-        state = await self.store.load(session)
-        if state is None or state.progress.ended >= state.progress.last_seq:
-            return ()
-        progress = state.progress
-        mark = EndMark(session, progress.ended, progress.last_seq)
-        began = time.perf_counter()
-        made = await self._made(state) if remembers(self.items.settings, session.owner) else []
-        return await self._keep(session, made, mark, began)
+        for _ in range(MOST_TRIES):
+            state = await self.store.load(session)
+            if state is None or state.progress.ended >= state.progress.last_seq:
+                return ()
+            progress = state.progress
+            mark = EndMark(session, progress.ended, progress.last_seq, progress.branch)
+            began = time.perf_counter()
+            made = await self._made(state) if remembers(self.items.settings, session.owner) else []
+            kept = await self._keep(session, made, mark, began)
+            if kept is not None:
+                return kept
+        return ()
 
     async def condensed(self, session: SessionId, notes: Sequence[Note]) -> None:
         """Keep what notes say that were condensed just now, before it is gone from the prompt."""
@@ -153,7 +157,9 @@ class Ending:
 
     async def _keep(
         self, session: SessionId, made: Sequence[Item], mark: EndMark | None, began: float
-    ) -> Sequence[Item]:
+    ) -> Sequence[Item] | None:
+        """The items that are new; None where the session changed since they were made, so that they may
+        say what was forgotten."""
         from onlooker.policy.items.matching import reconcile
 
         now = self.items.clock.now()
@@ -169,8 +175,11 @@ class Ending:
             try:
                 await self.store.change_items(change)
             except ConflictError:
-                if mark and not await self._still_open(mark):
+                now_is = await self._progress_of(mark) if mark else None
+                if mark and (now_is is None or now_is.ended != mark.expected):
                     return ()
+                if mark and now_is and now_is.branch != mark.branch:
+                    return None
                 continue
             if change.add:
                 took = time.perf_counter() - began
@@ -178,9 +187,9 @@ class Ending:
             return change.add
         raise ConflictError(f"{session.key}: other workers keep changing the items of this owner")
 
-    async def _still_open(self, mark: EndMark) -> bool:
+    async def _progress_of(self, mark: EndMark) -> Progress | None:
         state = await self.store.load(mark.session)
-        return state is not None and state.progress.ended == mark.expected
+        return state.progress if state else None
 
     # -- who chooses
 

@@ -201,8 +201,14 @@ class MemoryStore(IndexSurface):
     async def change_items(self, change: ItemChange) -> None:
         mark = change.mark
         held = self._find(mark.session) if mark else None
-        if mark and (held is None or held.progress.ended != mark.expected):
-            raise ConflictError(f"session {mark.session.key!r} was ended by another worker, or deleted")
+        if mark and (
+            held is None
+            or held.progress.ended != mark.expected
+            or mark.branch not in (None, held.progress.branch)
+        ):
+            raise ConflictError(
+                f"session {mark.session.key!r} was ended by another worker, changed, or deleted"
+            )
         self._items.change(change)
         if mark and held:
             held.progress = replace(held.progress, ended=mark.up_to)

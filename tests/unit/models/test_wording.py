@@ -78,6 +78,8 @@ def test_what_is_exact_is_not_touched(exact: str) -> None:
 def test_who_did_what_to_whom_survives() -> None:
     assert tighten("My sister gave me her old car") == "sister gave me her old car"
     assert tighten("They told us that he had left") == "They told us that he had left"
+    assert tighten("My sister and I went to Oslo") == "sister and I went to Oslo"
+    assert tighten("I moved to Oslo, and I adopted a dog") == "moved to Oslo, and adopted dog"
 
 
 def test_names_that_only_address_somebody_go() -> None:

@@ -71,7 +71,8 @@ _SELF = tuple(
             r"\1 ",
         ),
         (r"\b(and|but|so) (?:i'm|i am) ", r"\1 "),
-        (r"\b(and|but|so) i (?=\w)", r"\1 "),
+        # Not in "my sister and I went": there it is half of the subject.
+        (r"(, and|\bbut|\bso) i (?=\w)", r"\1 "),
         (
             r"^(?:it's|it is|that's|that is|this is|there's|there is|there are|here's|here is) (?!not\b"
             r"|no\b)",

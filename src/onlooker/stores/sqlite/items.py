@@ -36,9 +36,16 @@ def read(
 
 def change(db: sqlite3.Connection, change: ItemChange) -> None:
     if mark := change.mark:
-        values = {"sid": sid_of(mark.session), "expected": mark.expected, "up_to": mark.up_to}
+        values = {
+            "sid": sid_of(mark.session),
+            "expected": mark.expected,
+            "up_to": mark.up_to,
+            "branch": mark.branch,
+        }
         if not db.execute(sql("mark_ended"), values).rowcount:
-            raise ConflictError(f"session {mark.session.key!r} was ended by another worker, or deleted")
+            raise ConflictError(
+                f"session {mark.session.key!r} was ended by another worker, changed, or deleted"
+            )
     where = {"owner": pack(change.owner), "at": change.at.isoformat(), "instant": instant(change.at)}
     for ident, by in change.end:
         if not db.execute(sql("end_item"), where | {"id": pack(ident), "by": pack(by)}).rowcount:

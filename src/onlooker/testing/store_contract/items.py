@@ -194,6 +194,17 @@ class ItemContract(StoreCase):
         await store.change_items(ItemChange("ana", NOW, mark=EndMark(ANA, 3, 5)))
         assert list(await store.idle(later(99))) == []
 
+    async def test_nothing_is_made_of_a_session_that_went_another_way_meanwhile(self, store: Store) -> None:
+        await self.record(store, *talk(1, 3))
+        branch = (await self.state(store)).progress.branch
+        late = ItemChange("ana", NOW, (item("a"),), mark=EndMark(ANA, 0, 3, branch - 1))
+        with pytest.raises(ConflictError):
+            await store.change_items(late)
+        assert ids(await store.items("ana")) == []
+        assert (await self.state(store)).progress.ended == 0
+        await store.change_items(replace(late, mark=EndMark(ANA, 0, 3, branch)))
+        assert ids(await store.items("ana")) == ["a"]
+
     async def test_idle_sessions_are_found_longest_idle_first(self, store: Store) -> None:
         for minute, session in ((3, ANA), (1, BEN), (2, OTHER)):
             await store.append(session, talk(1, 1), due_tokens=1 << 40, now=later(minute))

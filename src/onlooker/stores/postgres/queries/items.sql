@@ -23,7 +23,8 @@ UPDATE items SET uses = uses + 1, last_used_at = %(at)s, ranked_at = GREATEST(ra
 WHERE owner = %(owner)s AND id = %(id)s;
 
 -- name: mark_ended
-UPDATE sessions SET ended_seq = %(up_to)s WHERE sid = %(sid)s AND ended_seq = %(expected)s;
+UPDATE sessions SET ended_seq = %(up_to)s
+WHERE sid = %(sid)s AND ended_seq = %(expected)s AND (%(branch)s::bigint IS NULL OR branch = %(branch)s);
 
 -- name: archive_item
 UPDATE items SET status = 'archived', pinned = 0, ended_at = COALESCE(ended_at, %(at)s)

@@ -19,7 +19,8 @@ UPDATE items SET uses = uses + 1, last_used_at = :at, ranked_at = max(ranked_at,
 WHERE owner = :owner AND id = :id;
 
 -- name: mark_ended
-UPDATE sessions SET ended_seq = :up_to WHERE sid = :sid AND ended_seq = :expected;
+UPDATE sessions SET ended_seq = :up_to
+WHERE sid = :sid AND ended_seq = :expected AND (:branch IS NULL OR branch = :branch);
 
 -- name: archive_item
 UPDATE items SET status = 'archived', pinned = 0, ended_at = COALESCE(ended_at, :at)
