@@ -453,3 +453,18 @@ async def test_what_it_costs_is_recorded() -> None:
         await talk(memory.session("one", owner="ana"), "I moved to Bergen.")
         await memory.session("one", owner="ana").end()
         assert [(u.purpose, u.verdict) for u in await memory.usage()] == [("items", "accepted")]
+
+
+async def test_what_changed_takes_nothing_else_along(url: str) -> None:
+    async with onlooker.open_memory(url, clock=FrozenClock()) as memory:
+        first = memory.session("one", owner="ana")
+        await talk(first, "I live in Oslo and I'm allergic to peanuts.")
+        await first.end()
+        await memory.save_item("user: lives in Oslo, is allergic to hazelnuts", owner="ana")
+        second = memory.session("two", owner="ana")
+        await talk(second, "I moved from Oslo to Bergen last week.")
+        await second.end()
+        shown = "\n".join(about(await talk(memory.session("three", owner="ana"), "Hello")))
+        assert "Bergen" in shown
+        assert "allergic to peanuts" in shown
+        assert "allergic to hazelnuts" in shown

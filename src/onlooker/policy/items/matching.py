@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 from onlooker.domain.items import Item
 from onlooker.policy.items.facts import facts_of, subject_of
-from onlooker.policy.items.lexicon import NEGATION
+from onlooker.policy.items.lexicon import NEGATION, kind_of
 from onlooker.policy.items.statements import speaker_of
 from onlooker.policy.searching.words import query_tokens
 
@@ -17,6 +18,7 @@ SAME = 0.75
 # Share of the shorter one's words that the longer has, where that says the same and more.
 WITHIN = 0.9
 LEAST_WORDS = 2
+_PARTS = re.compile(r"[,;]\s+|\s+(?:and|but)\s+")
 
 
 @lru_cache(maxsize=4096)
@@ -108,7 +110,19 @@ def _take_in(item: Item, live: dict[str, Item], done: Reconciled) -> None:
         at = newer[0].valid_from or newer[0].made_at
         done.add.append(replace(item, status="ended", ended_at=at, superseded_by=newer[0].id))
     elif all(_may_end(item, other) or other.pinned for other in against):
-        _replace(item, [other for other in against if not other.pinned], live, done)
+        over = [other for other in against if not other.pinned and _says_only_that(other, item)]
+        _replace(item, over, live, done)
+
+
+def _says_only_that(old: Item, new: Item) -> bool:
+    """Whether the old item says nothing worth keeping besides what the new one contradicts."""
+    who, text = speaker_of(old.summary)
+    facts = facts_of(new.summary, new.owner)
+    for part in _PARTS.split(text):
+        said = facts_of(f"{who}: {part}" if who else part, old.owner)
+        if kind_of(part) and not any(a.contradicts(b) for a in facts for b in said):
+            return False
+    return True
 
 
 def _replace(item: Item, old: Sequence[Item], live: dict[str, Item], done: Reconciled) -> None:

@@ -19,9 +19,12 @@ _CLAUSES = re.compile(r";\s+|；")
 # Two facts in one breath: each may end without the other.
 _TWO = re.compile(
     r",?\s+and\s+(?=(?:i\s+|i'm\s+|also\s+)*(?:am|work|live|have|prefer|like|love|hate|speak|study|own|use|play)"
-    r"(?:s|es|ing)?\b)",
+    r"(?:s|es|ing)?\b|i'm\b|i am\b|i've\b|my \w+(?: \w+)? (?:is|are)\b)",
     re.I,
 )
+# Where "I" is the subject already, a second one begins a sentence of its own.
+_AGAIN = re.compile(r",?\s+and\s+(?=i\b)", re.I)
+_I = re.compile(r"i\b", re.I)
 _INTRODUCED = re.compile(r"(?P<name>[A-ZÀ-Þ][\w'’-]+), (?=I\b)")
 _SENTENCES = re.compile(r"(?<=[.!。！])\s+(?=[^\sa-z])|(?<=[。！])")
 _NAME = re.compile(r"(?P<who>[A-ZÀ-Þ][\w'’-]+(?: [A-ZÀ-Þ][\w'’-]+)?)(?:'s|’s)? (?=[a-z])")
@@ -77,7 +80,7 @@ def _clauses(text: str, format: NoteFormat) -> Iterator[str]:
 def in_two(text: str) -> Iterator[str]:
     """The clauses of a sentence that are facts of their own."""
     parts: list[str] = _TWO.split(text)
-    for part in parts:
+    for part in (p for whole in parts for p in (_AGAIN.split(whole) if _I.match(whole) else (whole,))):
         if clause := part.strip(" ;,"):
             yield clause
 
