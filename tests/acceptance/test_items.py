@@ -349,6 +349,7 @@ async def test_a_later_process_ends_what_an_earlier_one_left(tmp_path: Path) -> 
     clock.advance(3600)
     async with onlooker.open_memory(path, clock=clock, settings=settings) as memory:
         await eventually(lambda: memory.items("ana"))
+        assert [i.summary for i in await memory.items("ana")] == ["user: is allergic to peanuts"]
 
 
 async def eventually(found: Callable[[], object]) -> None:

@@ -142,21 +142,23 @@ class Ending:
                 return kept
         return ()
 
-    async def condensed(self, session: SessionId, notes: Sequence[Note]) -> None:
+    async def condensed(self, progress: Progress, notes: Sequence[Note]) -> None:
         """Keep what notes say that were condensed just now, before it is gone from the prompt."""
+        session = progress.session
         if not remembers(self.items.settings, session.owner):
             return
         try:
-            # An observation is condensed once, so nothing needs to be marked; what a reflection says was
-            # looked at when it was an observation.
+            # An observation is condensed once, so the mark stays where it is and only guards the branch;
+            # what a reflection says was looked at when it was an observation.
+            mark = EndMark(session, progress.ended, progress.ended, progress.branch)
             began = time.perf_counter()
             fresh = [note for note in notes if not note.generation]
-            await self._keep(session, await self._picked(session, fresh, ()), None, began)
+            await self._keep(session, await self._picked(session, fresh, ()), mark, began)
         except OnlookerError as error:
             log.warning("%s: no items made of condensed notes: %s", session.key, error)
 
     async def _keep(
-        self, session: SessionId, made: Sequence[Item], mark: EndMark | None, began: float
+        self, session: SessionId, made: Sequence[Item], mark: EndMark, began: float
     ) -> Sequence[Item] | None:
         """The items that are new; None where the session changed since they were made, so that they may
         say what was forgotten."""
@@ -170,15 +172,15 @@ class Ending:
             own = {item.id for item in existing if item.session == session.key}
             use = tuple(dict.fromkeys(i for i in done.use if i not in own))
             change = ItemChange(session.owner, now, tuple(done.add), tuple(done.end.items()), use, mark)
-            if not (change.add or change.use or mark):
+            if not (change.add or change.use or mark.up_to > mark.expected):
                 return ()
             try:
                 await self.store.change_items(change)
             except ConflictError:
-                now_is = await self._progress_of(mark) if mark else None
-                if mark and (now_is is None or now_is.ended != mark.expected):
+                now_is = await self._progress_of(mark)
+                if now_is is None or now_is.ended != mark.expected:
                     return ()
-                if mark and now_is and now_is.branch != mark.branch:
+                if now_is.branch != mark.branch:
                     return None
                 continue
             if change.add:

@@ -66,7 +66,7 @@ class Worker:
     emit: Callable[[Event], None]
     compact: Callable[[Progress, int, str], Awaitable[None]] | None = None
     # Told of notes that were condensed in the background, since some of what they say is then gone.
-    condensed: Callable[[SessionId, Sequence[Note]], Awaitable[None]] | None = None
+    condensed: Callable[[Progress, Sequence[Note]], Awaitable[None]] | None = None
     holder: str = field(default_factory=lambda: secrets.token_hex(8))
     # One at a time within a session: a lease tells processes apart, not tasks of this one.
     _turns: WeakValueDictionary[SessionId, asyncio.Lock] = field(
@@ -235,7 +235,7 @@ class Worker:
         after = await self.store.commit(session, change)
         self.emit(Reflected(session, note, step.notes, written.calls, seconds=written.seconds))
         if self.condensed is not None and fence is not None:
-            await self.condensed(session, step.notes)
+            await self.condensed(after, step.notes)
         return state.after(change, after)
 
     async def _rewrite(self, state: State, note: Note, fence: int | None) -> State:

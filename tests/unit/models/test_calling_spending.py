@@ -98,8 +98,11 @@ async def test_a_limit_per_day_begins_anew_at_midnight() -> None:
 async def test_a_day_is_one_of_the_time_zone_that_was_asked_for() -> None:
     till = await opened(Spend(per_day=1.0, tz=timezone(timedelta(hours=1))))
     await till.call()
+    with pytest.raises(SpendError):
+        await till.call()
     till.clock.advance(3600)  # midnight there
     await till.call()
+    assert till.model.calls == 2
 
 
 async def test_a_limit_of_nothing_allows_nothing() -> None:
