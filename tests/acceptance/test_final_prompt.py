@@ -98,9 +98,9 @@ CASES = {
         messages=300,
         message_words=20,
         note_words=20,
-        reflections=((1, 60, 1), (61, 116, 1), (117, 161, 1), (162, 201, 1)),
-        observations=tuple((first, first + 4) for first in range(202, 293, 5)),
-        first_raw=297,
+        reflections=((1, 55, 1), (56, 107, 1), (108, 147, 1), (148, 192, 1)),
+        observations=tuple((first, first + 4) for first in range(193, 294, 5)),
+        first_raw=298,
     ),
     "lango": Case(
         LANGO,

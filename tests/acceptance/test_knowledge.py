@@ -260,7 +260,7 @@ async def test_a_layer_over_its_share_is_cut_at_a_line_and_the_statistics_say_so
     assert list(stats.cut_by_layer) == ["external_knowledge"]
     assert stats.cut_by_layer["external_knowledge"] > 4 * stats.by_layer["external_knowledge"] > 0
     # Two fifths of the budget, less its margin; what the small layer does not need is the large one's.
-    assert 0.38 * 1880 < stats.knowledge <= 0.4 * 1880 + 2
+    assert 0.38 * 1920 < stats.knowledge <= 0.4 * 1920 + 2
     assert events == [
         LayerCut(
             session.id,
@@ -313,7 +313,7 @@ async def test_unused_shares_go_to_memory_and_messages() -> None:
         small = await session.context(knowledge={"skills": "S"})
         large = await session.context(knowledge={"skills": words(1000)})
         everything = (without, small, large)
-    assert [c.stats.total <= 1880 for c in everything] == [True, True, True]
+    assert [c.stats.total <= 1920 for c in everything] == [True, True, True]
     memory_tokens = [c.stats.observations + c.stats.reflections for c in everything]
     assert memory_tokens[0] - memory_tokens[1] < 200
     assert memory_tokens[1] > memory_tokens[2] > 0
@@ -346,7 +346,7 @@ async def test_a_volatile_layer_stands_at_the_end_and_the_prefix_stays_the_same(
         assert last["content"].startswith("It is second ")
         assert last["content"].endswith("\n\nAnswer briefly.")
         assert context.stats.by_layer["runtime_context"] > 0
-        assert context.stats.total <= 1880
+        assert context.stats.total <= 1920
     blocks = [c.anthropic()["system"] for c in built]
     assert all(b == blocks[0] for b in blocks)
 
@@ -369,7 +369,7 @@ async def test_room_is_kept_for_a_volatile_layer_whether_it_speaks_or_not() -> N
     assert silent.memory == loud.memory
     assert silent.messages[-1] == loud.messages[-1]
     assert loud.stats.end > 300
-    assert loud.stats.total <= 1880
+    assert loud.stats.total <= 1920
     assert loud.stats.left_out_messages == 0
 
 

@@ -180,8 +180,9 @@ async def test_every_turn_is_reminded_and_the_prefix_stays(memory: onlooker.Memo
     session = await told(memory.session("a", owner="ana"))
     asked = ["Where is lake number 7?", ASKED, "Which farm was near stage 20?"]
     prompts: list[onlooker.Context] = []
-    for question in asked:
+    for question in (*asked, *asked):
         await session.record(user(question))
+        await session.settle()
         prompts.append(await session.context(system=SYSTEM))
     same = [(p, q) for p, q in pairwise(prompts) if p.stats.epoch == q.stats.epoch]
     assert same  # no note came between

@@ -100,7 +100,7 @@ class Settings:
     notes_folder: str = ""  # a folder for MEMORY.md and daily notes, which people read and edit; "": none
 
     # The count's own error: this share of the budget stays empty.
-    margin: float = 0.06
+    margin: float = 0.04
 
     concurrency: int = 4
     model_deadline: float = 120.0

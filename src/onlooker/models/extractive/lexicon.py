@@ -159,6 +159,11 @@ COMMON = _words(
 TOPICLESS = _words(
     "new old young long short early late busy free ready sign today tonight tomorrow yesterday week weekend",
     "month year morning afternoon evening night hour minute",
+    # Verbs of asking itself, and what only points at something else that was said.
+    "pick picked choose chose chosen fill filled move moved moving catch caught feelin stand stood remain",
+    "remained react reacted reckon cheer channel face faced join joined save saved pitch kick handle handled",
+    "cope deal expect expected decide decided manage managed happen continue continued change changed",
+    "relate related particular particularly currently third second fourth previous memorable",
 )
 
 _SUFFIXES = (

@@ -17,6 +17,7 @@ from onlooker.policy.tokens import estimate
 LONGEST_LINE = 80  # tokens
 _LONG_CLAUSE = 160  # characters
 
+ROLES = ("user", "assistant", "system")
 _SPEAKER = re.compile(r"^(?P<speaker>[\w.-]+\([^\n]*?\)|[^\s:;.,(\[\"][^:;,.\n(]{0,40}?): (?=\S)")
 _BETWEEN_CLAUSES = re.compile(r"; |(?<=[?？。！!…\]]) ")
 _ENDS = "?？。！!…]"
@@ -102,10 +103,37 @@ def render(clauses: Sequence[Clause], values_line: str = "") -> str:
     for day, of_day in groupby(clauses, key=lambda clause: clause.day):
         if day:
             lines.append(f"## {day}")
-        lines.extend(_line(run) for run in runs(of_day))
+        lines.extend(_line(run) for run in runs(_by_person(of_day)))
     if values_line:
         lines.append(values_line)
     return "\n".join(lines)
+
+
+def _by_person(clauses: Iterable[Clause]) -> Iterable[Clause]:
+    """People's words of one day, each person's together: their name is then said once.
+
+    What a user, an assistant and its tools did stays in the order in which they did it, and so does what
+    was said before and after that.
+    """
+    for in_turn, stretch in groupby(clauses, key=_goes_in_turn):
+        if in_turn:
+            yield from stretch
+            continue
+        people: dict[str, list[Clause]] = {}
+        for clause in stretch:
+            people.setdefault(clause.speaker, []).append(clause)
+        for of_person in people.values():
+            yield from of_person
+
+
+def _goes_in_turn(clause: Clause) -> bool:
+    return (
+        clause.speaker in ROLES
+        or not clause.speaker
+        or clause.speaker.endswith(")")  # a call
+        or clause.text.endswith(("?", "？"))
+        or clause.time != ""
+    )
 
 
 def runs(clauses: Iterable[Clause]) -> Iterable[list[Clause]]:

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from onlooker.domain.notes import Note, NoteFormat
-from onlooker.models.extractive.page import Page, read_notes
+from onlooker.models.extractive.page import ROLES, Page, read_notes
 from onlooker.models.extractive.quality import was_own
 from onlooker.models.extractive.supersede import supersede
 from onlooker.models.extractive.units import names_of, value_units
 from onlooker.models.extractive.weighing import weigh_record, weigh_said
 
-_ROLES = ("user", "assistant", "system")
 _IMPORTANT_WORTH = 3.0
 
 
@@ -29,7 +28,7 @@ def weighed(notes: Sequence[Note], format: NoteFormat) -> Page:
         if is_tool(clause.speaker):
             weigh_record(clause, wanted)
         else:
-            role = clause.speaker if clause.speaker in _ROLES else ""
+            role = clause.speaker if clause.speaker in ROLES else ""
             weigh_said(clause, names, own=was_own(clause.text), role=role)
         if clause.priority == "IMPORTANT":
             clause.quality *= _IMPORTANT_WORTH
