@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import onlooker
+from _figures import Figure
 from _talk import QuickModel, Stopwatch, Talk
 
 SYSTEM = "You are a helpful assistant."
@@ -25,25 +26,6 @@ FOLDER = Path(".bench")
 # Turns and bare writes take turns in such numbers: both see the same disk, and neither has to sync
 # what the other has written.
 TOGETHER = 20
-
-
-@dataclass(frozen=True)
-class Figure:
-    """One line of the table. Without `most` it is there for comparison."""
-
-    name: str
-    value: float
-    unit: str
-    most: float | None = None
-
-    @property
-    def missed(self) -> bool:
-        return self.most is not None and self.value > self.most
-
-    def __str__(self) -> str:
-        goal = "" if self.most is None else f"{self.most:g} {self.unit}"
-        verdict = "" if self.most is None else "missed" if self.missed else "met"
-        return f"{self.name:52}{self.value:>10.2f} {self.unit:3}{goal:>12}  {verdict}"
 
 
 @dataclass(frozen=True)
@@ -343,7 +325,7 @@ def _parts(sizes: Sizes) -> dict[str, Callable[[Path], list[Figure]]]:
 def table(sizes: Sizes) -> bool:
     """Print it; False when a goal was missed."""
     missed = False
-    print(f"{'':52}{'measured':>10} {'':3}{'at most':>12}")
+    print(f"{'':52}{'measured':>10} {'':3}{'goal':>12}")
     for name, part in _parts(sizes).items():
         print(name)
         with _folder() as folder:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from onlooker.domain.items import Item
     from onlooker.domain.knowledge import Knowledge, Layer, LayerRequest
     from onlooker.domain.messages import Message, SessionId, ToolCall
+    from onlooker.domain.moving import Moved, MoveStep, Refused
     from onlooker.domain.notes import Note
     from onlooker.domain.search import Hit
     from onlooker.engine.hand import Moment
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from onlooker.policy.intake import assistant, system, tool, user
     from onlooker.policy.settings import Settings, preset
     from onlooker.stores.sqlite.key import Key
-    from onlooker.wiring import open_memory
+    from onlooker.wiring import migrate, open_memory
 
 __version__ = "0.1.0"
 
@@ -60,10 +61,13 @@ __all__ = [
     "MessageError",
     "ModelError",
     "Moment",
+    "MoveStep",
+    "Moved",
     "Node",
     "Note",
     "NoteHistory",
     "OnlookerError",
+    "Refused",
     "RuntimeContext",
     "Session",
     "SessionId",
@@ -77,6 +81,7 @@ __all__ = [
     "Version",
     "assistant",
     "from_mapping",
+    "migrate",
     "open_memory",
     "preset",
     "system",
@@ -97,6 +102,7 @@ _HOMES = {
     "onlooker.domain.graph": ("Edge", "Node"),
     "onlooker.domain.items": ("Item",),
     "onlooker.domain.messages": ("Message", "SessionId", "ToolCall"),
+    "onlooker.domain.moving": ("MoveStep", "Moved", "Refused"),
     "onlooker.domain.notes": ("Note",),
     "onlooker.domain.search": ("Hit",),
     "onlooker.engine.hand": ("Moment",),
@@ -109,7 +115,7 @@ _HOMES = {
     "onlooker.policy.intake": ("assistant", "system", "tool", "user"),
     "onlooker.policy.settings": ("Settings", "preset"),
     "onlooker.stores.sqlite.key": ("Key",),
-    "onlooker.wiring": ("open_memory",),
+    "onlooker.wiring": ("migrate", "open_memory"),
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
 _MODULES = ("blocking", "events", "telemetry", "testing")

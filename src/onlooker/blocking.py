@@ -25,6 +25,7 @@ from onlooker.domain.items import Item as MemoryItem
 from onlooker.domain.items import ItemStatus, ItemType, Origin
 from onlooker.domain.knowledge import Layers
 from onlooker.domain.messages import DEFAULT_OWNER, Message, SessionId
+from onlooker.domain.moving import Moved
 from onlooker.domain.notes import Note, NoteKind, NoteStatus, SessionSummary, State, Usage
 from onlooker.domain.retention import Retained
 from onlooker.domain.search import Hit, HitKind
@@ -39,6 +40,7 @@ from onlooker.engine.streams import MOST_HELD
 from onlooker.policy.context import Context
 from onlooker.policy.settings import Settings
 from onlooker.ports import Store
+from onlooker.wiring import migrate as migrate_async
 from onlooker.wiring import open_memory as open_async_memory
 
 if TYPE_CHECKING:
@@ -98,6 +100,15 @@ def open_memory(*args: Any, **options: Any) -> Memory:
         return open_async_memory(*args, **options)
 
     return Memory(portal.call(make()), portal)
+
+
+def migrate(*args: Any, **options: Any) -> Moved:
+    """As `onlooker.migrate`, returning when it is done."""
+    portal = Portal()
+    try:
+        return portal.call(migrate_async(*args, **options))
+    finally:
+        portal.stop()
 
 
 class Memory:

@@ -510,12 +510,17 @@ class Store(Protocol):
         session with what belongs to it, then items, what calls cost, and values of the store."""
         ...
 
-    async def restore(self, rows: AsyncIterator[Row], *, replace: bool = False) -> dict[str, int]:
+    async def restore(
+        self, rows: AsyncIterator[Row], *, replace: bool = False, renew: bool = False
+    ) -> dict[str, int]:
         """Take rows in, those of one session after the other and each session in one transaction; how
         many of each kind. A row that says the same thing as one before counts instead of it.
 
+        A session that is there makes way with the items that were made in it and what it cost (`replace`),
+        or without them (`renew`).
+
         Raises:
-            ConflictError: A session is there already, and was not to be replaced.
+            ConflictError: A session is there already, and was not to make way.
             StoreError: The rows of a session do not say where it stands.
         """
         ...
@@ -603,6 +608,38 @@ class Store(Protocol):
         ...
 
 
+# ------------------------------------------------------------------------------------ reading
+
+
+class Reading(Protocol):
+    """A store as it is at one moment, for whoever only reads: nothing of it is created or upgraded."""
+
+    @property
+    def name(self) -> str:
+        """Where it is, without secrets."""
+        ...
+
+    async def open(self) -> bool:
+        """Take hold of this moment; False where nothing is stored there yet.
+
+        Raises:
+            StoreError: It cannot be read, or not by this version.
+        """
+        ...
+
+    async def close(self) -> None:
+        """Let go of it."""
+        ...
+
+    async def mark(self) -> tuple[int, ...]:
+        """How many sessions there are, and other numbers, which are others when sessions were used."""
+        ...
+
+    def rows(self, scope: Scope = EVERYTHING) -> AsyncIterator[Row]:
+        """As `Store.dump`."""
+        ...
+
+
 # ------------------------------------------------------------------------------------ workers
 
 
@@ -612,6 +649,12 @@ class Workers(Protocol):
     What is due is in the store. Whoever is told of a session loads it, decides and commits; that it is told
     twice, late or in vain does no harm.
     """
+
+    @property
+    def here(self) -> bool:
+        """Whether this process is one that works in the background. One that is not takes no notes by itself,
+        indexes nothing, ends no sessions, keeps no files: others do all of that."""
+        ...
 
     @property
     def pending(self) -> int:

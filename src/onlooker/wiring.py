@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+import dataclasses
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import replace
-from datetime import UTC, datetime, tzinfo
+from datetime import UTC, datetime, timedelta, tzinfo
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from onlooker.domain.errors import SettingsError
+from onlooker.domain.errors import SettingsError, StoreError
 from onlooker.domain.extractions import Extractor
 from onlooker.domain.knowledge import Layers
+from onlooker.domain.moving import Moved, MoveStep
 from onlooker.engine.memory import Memory
 from onlooker.policy.settings import Settings, preset
-from onlooker.ports import Clock, Embedder, Model, Reply, Request, Store
+from onlooker.ports import Clock, Embedder, Model, Reading, Reply, Request, Store, Workers
 
 if TYPE_CHECKING:
+    from onlooker.engine.core import Core
     from onlooker.models.calling import Spend
     from onlooker.stores.sqlite.key import Key
 
@@ -135,12 +139,12 @@ def open_memory(
         extractors=extractors,
         knowledge=knowledge,
         embedder=_embedder(chosen.embedder if embedder is None else embedder),
+        workers=_staff(workers, store),
     )
     if chosen.telemetry:
         from onlooker.telemetry import WhenUsed
 
         memory.subscribe(WhenUsed())
-    _staff(memory, workers)
     return memory
 
 
@@ -185,26 +189,32 @@ def _postgres(url: str) -> Store:
     return PostgresStore(url)
 
 
-def _staff(memory: Memory, workers: Staff) -> None:
-    """Have notes taken by others than tasks of this process."""
+def _staff(workers: Staff, store: Store) -> Callable[[Core], Workers] | None:
+    """Who takes notes, where it is not tasks of this process."""
     if workers == "embedded":
-        return
-    core = memory._core  # pyright: ignore[reportPrivateUsage] - put together here, and nowhere else
-    limits: dict[str, Any] = {
-        "concurrency": core.settings.concurrency,
-        "sweep_seconds": core.settings.sweep_seconds,
-    }
+        return None
     if workers == "external":
         from onlooker.engine.elsewhere import Elsewhere
 
-        core.buffer = Elsewhere(core.store, core.clock, core.worker.advance, **limits)
-        return
-    from onlooker.stores.postgres import PostgresStore
-    from onlooker.stores.postgres.workers import QueueWorkers
-
-    if not isinstance(core.store, PostgresStore):
+        return lambda core: Elsewhere(core.store, core.clock, core.worker.advance, **_limits(core.settings))
+    try:
+        from onlooker.stores.postgres import PostgresStore
+        from onlooker.stores.postgres.workers import QueueWorkers
+    except ModuleNotFoundError as error:
+        need = 'needs an extra: pip install "onlooker[postgres]"'
+        raise SettingsError("workers", workers, f"{need} ({error.name} is missing)") from None
+    if not isinstance(store, PostgresStore):
         raise SettingsError("workers", workers, "needs a PostgreSQL store")
-    core.buffer = QueueWorkers(core.store, core.clock, core.worker.advance, **limits)
+
+    def queue(core: Core) -> Workers:
+        heart = timedelta(seconds=core.settings.lease_seconds / 2)
+        return QueueWorkers(store, core.clock, core.worker.advance, heartbeat=heart, **_limits(core.settings))
+
+    return queue
+
+
+def _limits(settings: Settings) -> dict[str, Any]:
+    return {"concurrency": settings.concurrency, "sweep_seconds": settings.sweep_seconds}
 
 
 def _is_file(url: str | Path | Store) -> bool:
@@ -245,3 +255,115 @@ def _limited(model: Model, builtin: Builtin, spend: Spend | None, store: Store, 
     from onlooker.models.calling import SpendLimit
 
     return SpendLimit(model, spend, store, clock=clock)
+
+
+# ------------------------------------------------------------------------------------ moving
+
+Place = str | Path | Store
+
+
+async def migrate(
+    src: Place,
+    dst: Place,
+    *,
+    key: Key | str | bytes | None = None,
+    new_key: Key | str | bytes | None = None,
+    dry_run: bool = False,
+    replace: bool = False,
+    index: bool = True,
+    batch: int = 500,
+    progress: Callable[[MoveStep], None] | None = None,
+) -> Moved:
+    """Copy everything that one store holds into another, of whichever kind, and compare the two.
+
+    Stopped at any moment and started again it goes on where it was. A session that went on in `src` since is
+    copied anew; one that is something else in `dst` is refused, and named in what is returned.
+
+    Args:
+        src: What `open_memory` takes. It is only read, as it is at one moment.
+        dst: The same; it is created at need.
+        key: The key of `src`, where that is an encrypted file.
+        new_key: The key of `dst`, where that is one or is to be one.
+        dry_run: Only say what would be done: nothing is written, and nothing created.
+        replace: Sessions that are something else in `dst` make way.
+        index: Make what came findable before returning, and not when it is first searched.
+        batch: About how many sessions are compared at a time.
+        progress: Is told how far it is.
+
+    Raises:
+        StoreError: A side cannot be read or written, or `dst` does not hold what was copied: which sessions.
+    """
+    from onlooker.engine.moving import Manner, Move, preview
+
+    if batch < 1:
+        raise SettingsError("batch", batch, "must be 1 or more")
+    _refuse_same(src, dst)
+    manner = Manner(replace, batch, progress)
+    source, target = _reading(src, key), _reading(dst, new_key)
+    try:
+        if not await source.open():
+            raise StoreError(f"{source.name}: nothing is stored there")
+        if dry_run:
+            return await preview(source, target if await target.open() else None, target.name, manner)
+        async with _opened(dst, new_key) as store:
+            there = (await target.mark())[0] if await target.open() else 0
+            await target.close()
+            moved = await Move(source, store, target.name, manner).run(there=there, index=index)
+        return dataclasses.replace(moved, changed=await _has_changed(source, _reading(src, key)))
+    finally:
+        await source.close()
+        await target.close()
+
+
+async def _has_changed(before: Reading, now: Reading) -> bool:
+    try:
+        return not await now.open() or await now.mark() != await before.mark()
+    finally:
+        await now.close()
+
+
+@asynccontextmanager
+async def _opened(place: Place, key: Key | str | bytes | None) -> AsyncGenerator[Store]:
+    """The store for as long as it is needed; one that was handed over stays open."""
+    store = _store(place, key)
+    if not isinstance(place, str | Path):
+        yield store
+        return
+    await store.open()
+    try:
+        yield store
+    finally:
+        await store.close()
+
+
+def _reading(place: Place, key: Key | str | bytes | None) -> Reading:
+    store = _store(place, key)  # refuses what cannot be one
+    if not isinstance(place, str | Path) or str(place) == ":memory:":
+        from onlooker.engine.moving import StoreReading
+
+        if store is not place:
+            raise SettingsError("place", ":memory:", "holds nothing to move, and keeps nothing: name a file")
+        return StoreReading(store)
+    if str(place).startswith(POSTGRES):
+        from onlooker.stores.postgres.opening import address
+        from onlooker.stores.postgres.reading import PostgresReading
+
+        return PostgresReading(address(str(place)))
+    from onlooker.stores.sqlite.key import key_of
+    from onlooker.stores.sqlite.reading import SqliteReading
+
+    return SqliteReading(_file(place), key_of(key))
+
+
+def _refuse_same(src: Place, dst: Place) -> None:
+    same = src is dst or str(src) == str(dst)
+    if _is_file(src) and _is_file(dst):
+        files = _file(src).resolve(), _file(dst).resolve()
+        # A hard link is another name, and no other file: opened by both, it would have two logs.
+        same = files[0] == files[1] or (all(f.exists() for f in files) and files[0].samefile(files[1]))
+    if same:
+        raise SettingsError("dst", str(dst).split("@")[-1], "must be another place than the source")
+
+
+def _file(place: Place) -> Path:
+    return Path(str(place).removeprefix("sqlite:///"))

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from people_files import NOON, SETTINGS
+from tests.acceptance.people_files import NOON, SETTINGS
 
 import onlooker
 from onlooker.ports import ObserveRequest, Request

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import json
-from dataclasses import replace
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
-from command_line import call
+from command_line import Done, call
+from tests.postgres.server import Server
 
 import onlooker
 from onlooker.domain.retention import Retained
@@ -168,6 +172,160 @@ async def test_prune_says_what_would_go_and_then_lets_it_go(path: Path, tmp_path
     assert again.json == would.json | {"pruned": True, "freed_bytes": again.json["freed_bytes"]}
     assert size_of(path) == size - again.json["freed_bytes"] < size
     assert (await asyncio.to_thread(call, *options)).err == "Purged 0 rows.\n"
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    with Server() as server:
+        yield server
+
+
+def write(config: Path, settings: str) -> None:
+    config.write_text(f"[onlooker]\n{settings}\n")
+
+
+def lines_of(file: Path) -> list[Any]:
+    return [json.loads(line) for line in file.read_text().splitlines()]
+
+
+@dataclass(frozen=True)
+class Place:
+    """A database of one kind or another: how a program and how a person at the command line gets at it."""
+
+    url: str | Path
+    key: str | None = None
+
+    def memory(self, clock: FrozenClock | None = None, settings: Settings = SMALL) -> onlooker.Memory:
+        return onlooker.open_memory(self.url, key=self.key, settings=settings, clock=clock)
+
+    async def call(self, *arguments: object) -> Done:
+        environ = {"ONLOOKER_KEY": self.key} if self.key else {}
+        done = await asyncio.to_thread(call, *arguments, "--db", self.url, **environ)
+        assert done.code == 0, done.err
+        return done
+
+    async def exported(self, file: Path) -> list[Any]:
+        """Everything that it holds."""
+        await self.call("export", file)
+        return lines_of(file)
+
+
+@pytest.fixture(params=["sqlite", "encrypted", "postgres"])
+def place(request: pytest.FixtureRequest, path: Path, server: Server) -> Place:
+    if request.param == "postgres":
+        return Place(server.new_url())
+    return Place(path, "correct horse" if request.param == "encrypted" else None)
+
+
+async def converse(place: Place) -> None:
+    """Sessions of two owners over most of a year, with a pin, and messages that a host took back."""
+    clock = FrozenClock(datetime.now(UTC) - timedelta(days=310))
+    async with place.memory(clock) as memory:
+        for key, owner, count in (("a", "ana", 60), ("b", "ana", 90), ("c", "ben", 40), ("d", "ben", 5)):
+            await say(memory, clock, key, count, owner)
+        host = [{"role": "user", "content": f"e {n}: {sentence(n)}"} for n in range(12)]
+        for history in (host, [*host[:6], {"role": "user", "content": "something else"}]):
+            await memory.session("e", owner="ben").prepare(history)  # it took six messages back
+        clock.advance(3 * 86_400)
+        pinned = (await memory.session("a", owner="ana").messages(archived=True))[1]
+        await memory.session("a", owner="ana").pin(pinned.id)
+
+
+def counted(rows: list[Any]) -> Counter[tuple[str, str, str]]:
+    """How many messages each session has, live and archived."""
+    said = [row for row in rows if row.get("kind") == "message"]
+    kept = [row for row in said if row.get("place") != "retired"]
+    return Counter((row["owner"], row["session"], row.get("place", "live")) for row in kept)
+
+
+def past(rows: list[Any]) -> int:
+    """How many notes there are, and messages that a host took back."""
+    return sum(
+        row.get("kind") in ("note", "observation", "reflection") or row.get("place") == "retired"
+        for row in rows
+    )
+
+
+LIMITS = (
+    "retention_delete_days = 200",
+    "retention_archive_days = 100\nretention_delete_days = 250",
+    "retention_archive_messages = 30",
+    "retention_delete_messages = 25",
+    "retention_owner_messages = 70",
+    "retention_days = 1",
+    "retention_archive_days = 50\nretention_archive_messages = 40\nretention_delete_days = 280\n"
+    "retention_delete_messages = 50\nretention_owner_messages = 80\nretention_days = 10",
+)
+
+
+@pytest.mark.parametrize(
+    ("place", "limits"),
+    [*(("sqlite", each) for each in LIMITS), ("encrypted", LIMITS[-1]), ("postgres", LIMITS[-1])],
+    indirect=["place"],
+)
+async def test_a_dry_run_lists_exactly_what_the_real_run_does(
+    place: Place, tmp_path: Path, limits: str
+) -> None:
+    await converse(place)
+    config = tmp_path / "onlooker.toml"
+    write(config, limits)
+    before = await place.exported(tmp_path / "before.jsonl")
+    would = (await place.call("prune", "--dry-run", "--json", "--config", config)).json
+    assert await place.exported(tmp_path / "still.jsonl") == before
+    done = (await place.call("prune", "--json", "--config", config)).json
+    assert done == would | {"pruned": True}
+    after = await place.exported(tmp_path / "after.jsonl")
+    assert (would["rows"] > 0) == ("retention_days" in limits)
+    assert would["rows"] or would["archived_messages"] or would["deleted_messages"]
+    # What it says is what was done, session by session.
+    assert past(before) - past(after) == would["rows"]
+    was, now = counted(before), counted(after)
+    for listed in would["sessions"]:
+        session = (listed["owner"], listed["session_key"])
+        lost = sum(n for k, n in was.items() if k[:2] == session) - sum(
+            n for k, n in now.items() if k[:2] == session
+        )
+        live = was[*session, "live"] - now[*session, "live"]
+        assert lost == listed["deleted_messages"]
+        assert listed["archived_messages"] <= live
+        for key in [k for k in (*was, *now) if k[:2] == session]:
+            was.pop(key, None)
+            now.pop(key, None)
+    assert was == now
+    again = (await place.call("prune", "--json", "--config", config)).json
+    assert (again["archived_messages"], again["deleted_messages"], again["sessions"]) == (0, 0, [])
+
+
+async def test_a_dry_run_shows_a_person_which_sessions_it_is_about(place: Place, tmp_path: Path) -> None:
+    await converse(place)
+    config = tmp_path / "onlooker.toml"
+    write(config, "retention_archive_messages = 50\nretention_delete_messages = 70")
+    would = await place.call("prune", "--dry-run", "--config", config)
+    rows = [line.split() for line in would.out.splitlines()]
+    assert ["a", "ana", "9", "0"] in rows or ["a", "ana", "10", "0"] in rows
+    assert ["b", "ana", "20", "20"] in rows
+    assert "Would purge 0 rows, delete 20 messages" in would.err
+
+
+async def test_what_was_pruned_is_found_no_more_and_its_room_is_given_back(
+    place: Place, tmp_path: Path
+) -> None:
+    await converse(place)
+    config = tmp_path / "onlooker.toml"
+    write(config, "retention_delete_messages = 20")
+    async with place.memory() as memory:
+        context = (await memory.session("b", owner="ana").context()).text()
+        assert any(hit.kind == "message" for hit in await memory.search("47514", owner="ana"))
+    done = (await place.call("prune", "--vacuum", "--json", "--config", config)).json
+    assert done["deleted_messages"] > 100
+    assert ("freed_bytes" in done) == isinstance(place.url, Path)
+    if isinstance(place.url, Path):
+        assert done["freed_bytes"] > 0
+    async with place.memory() as memory:
+        assert [h for h in await memory.search("47514", owner="ana") if h.kind == "message"] == []
+        assert len(await memory.session("d", owner="ben").messages()) == 5
+        # Notes stay, and so does the prompt.
+        assert (await memory.session("b", owner="ana").context()).text() == context
 
 
 def test_prune_without_any_limit_says_what_to_set(path: Path) -> None:

@@ -6,7 +6,6 @@ import asyncio
 import logging
 import multiprocessing
 import pickle
-import random
 import sqlite3
 import subprocess
 import sys
@@ -16,18 +15,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from encrypted_files import HEX, OTHER, RAW, found_in, opened, record, recorded
+from encrypted_files import HEX, OTHER, RAW, found_in, opened, plant, planted, record, recorded
 
 import onlooker
 from onlooker.domain.errors import SettingsError, StoreError
-from onlooker.domain.extractions import Extraction
-from onlooker.domain.items import Item, ItemChange
-from onlooker.domain.notes import Commit, Guard
 from onlooker.ports import Store
 from onlooker.stores.sqlite import SqliteStore
 from onlooker.stores.sqlite.key import Key
 from onlooker.testing import StoreContract
-from onlooker.testing.store_contract.case import NEVER, NOW, note, said
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req(103)]
 
@@ -61,50 +56,6 @@ class TestEncryptedStore(StoreContract):
 
 
 # ------------------------------------------------------------------------------------ no plaintext
-
-
-def planted() -> list[str]:
-    """Fifty strings that stand nowhere else; of small letters, as the index keeps its words."""
-    chosen = random.Random(7)
-    return ["".join(chosen.choices("bcdfghjklmnpqrstvwxz", k=14)) for _ in range(50)]
-
-
-async def plant(store: Store, words: list[str]) -> None:
-    """Put each into another place where a store keeps text."""
-    take = iter(words)
-    session = onlooker.SessionId(next(take), next(take))
-    await _plant_messages(store, session, [next(take) for _ in range(24)])
-    text, model, kind, value, edited, by = (next(take) for _ in range(6))
-    progress = (await store.sessions(owner=session.owner))[0].progress
-    made = note("n1", 1, 1, sources=["m0"], text=f"[14:02] {text}", model=model)
-    extracted = Extraction(kind, f'{{"a": "{value}"}}', "n1", session, (1,), NOW, NOW)
-    guard = Guard(progress.frontier, progress.branch)
-    commit = Commit(guard, add=(made,), frontier=1, watermark=1, tail_start=2, extractions=(extracted,))
-    await store.commit(session, commit)
-    await store.edit(session, "n1", edited, tokens=3, by=by, now=NOW)
-    summary, tag = next(take), next(take)
-    item = Item(session.owner, "i1", "knowledge", summary, NOW, tags=(tag,), session=session.key)
-    await store.change_items(ItemChange(session.owner, NOW, add=(item,)))
-    await store.compact(
-        session, up_to=1, summary=said("sum", next(take), role="system"), archive=True, now=NOW
-    )
-    await store.set_value(next(take), next(take))
-    for rest in take:
-        await store.append(session, [said(rest, f"{rest} again")], due_tokens=NEVER, now=NOW)
-    while await store.index(session):
-        pass
-
-
-async def _plant_messages(store: Store, session: onlooker.SessionId, words: list[str]) -> None:
-    names, texts, more, rest = words[:6], words[6:12], words[12:18], words[18:]
-    messages = [
-        said(f"m{n}" if n == 0 else f"m{n} {more[n]}", f"I like {texts[n]} here", name=names[n])
-        for n in range(6)
-    ]
-    call = onlooker.ToolCall(rest[0], rest[1], f'{{"{rest[2]}": "{rest[3]}"}}')
-    messages.append(said("call", more[0], role="assistant", calls=(call,)))
-    messages.append(said("result", f"{rest[4]} {rest[5]}", role="tool", answers=call.id))
-    await store.append(session, messages, due_tokens=NEVER, now=NOW)
 
 
 def look_within(db: sqlite3.Connection, folder: Path, words: list[str]) -> set[str]:

@@ -141,7 +141,7 @@ def _nothing_for(statement: str) -> list[None] | dict[str, None]:
     return [None] * (max(numbered) if numbered else statement.count("?"))
 
 
-@pytest.mark.parametrize("name", ["session", "messages", "live_notes", "known_ids", "unnoted_tokens", "due"])
+@pytest.mark.parametrize("name", ["session", "messages", "live_notes", "known_id", "unnoted_tokens", "due"])
 async def test_what_runs_each_turn_scans_no_table(path: Path, name: str) -> None:
     async with opened(path):
         pass

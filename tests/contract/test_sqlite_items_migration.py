@@ -24,7 +24,7 @@ VERSION = 3
 
 def file_of_version_3(path: Path) -> None:
     with closing(sqlite3.connect(path)) as connection, connection:
-        for number, script in migrations():
+        for number, _, script in migrations():
             if number <= VERSION:
                 for statement in split(script):
                     connection.execute(statement)

@@ -27,7 +27,7 @@ NOW = datetime(2026, 2, 16, 14, 0, tzinfo=UTC)
 def file_of_version_2(path: Path) -> None:
     """A database as it was before usage said whose it is."""
     with closing(sqlite3.connect(path)) as connection, connection:
-        for number, script in migrations()[:2]:
+        for number, _, script in migrations()[:2]:
             for statement in split(script):
                 connection.execute(statement)
             connection.execute(f"PRAGMA user_version = {number}")
@@ -62,7 +62,7 @@ async def test_what_was_spent_before_counts_for_its_owner_afterwards(tmp_path: P
 def file_of_version_3(path: Path) -> None:
     """A database as it was before the history of notes was kept."""
     with closing(sqlite3.connect(path)) as connection, connection:
-        for number, script in migrations()[:3]:
+        for number, _, script in migrations()[:3]:
             for statement in split(script):
                 connection.execute(statement)
             connection.execute(f"PRAGMA user_version = {number}")

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.anyio
 def file_of_version_3(path: Path) -> None:
     """A database as it was before there was an index, with two messages in it."""
     with closing(sqlite3.connect(path)) as db, db:
-        for number, script in migrations()[:3]:
+        for number, _, script in migrations()[:3]:
             for statement in split(script):
                 db.execute(statement)
             db.execute(f"PRAGMA user_version = {number}")

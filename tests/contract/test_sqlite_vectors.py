@@ -28,7 +28,7 @@ SPACE = "test:random"
 def file_of_version(path: Path, version: int) -> None:
     """A database as it was then, with a message and a note on it."""
     with closing(sqlite3.connect(path)) as connection, connection:
-        for number, script in migrations()[:version]:
+        for number, _, script in migrations()[:version]:
             for statement in split(script):
                 connection.execute(statement)
             connection.execute(f"PRAGMA user_version = {number}")

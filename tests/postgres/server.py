@@ -11,7 +11,8 @@ import signal
 import subprocess
 import tempfile
 import time
-from contextlib import suppress
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
 from types import TracebackType
@@ -36,9 +37,9 @@ def programs() -> Path:
 class Server:
     """A server on a socket in a temporary folder."""
 
-    def __init__(self, settings: tuple[str, ...] = FAST) -> None:
+    def __init__(self, settings: tuple[str, ...] = FAST, *, under: Path | None = None) -> None:
         self._settings = settings
-        self._folder = tempfile.TemporaryDirectory(prefix="pg")
+        self._folder = tempfile.TemporaryDirectory(prefix="pg", dir=under)
         self._process: subprocess.Popen[Any] | None = None
         self._as: dict[str, Any] = {"cwd": "/", "user": "nobody"} if os.geteuid() == 0 else {"cwd": "/"}
         self.folder = Path(self._folder.name)
@@ -46,11 +47,7 @@ class Server:
     def __enter__(self) -> Server:
         self.folder.chmod(0o755)
         data = self.folder / "data"
-        data.mkdir(mode=0o700)
-        if "user" in self._as:
-            import pwd
-
-            os.chown(data, pwd.getpwnam("nobody").pw_uid, -1)
+        self._own(data)
         command = ["initdb", "-A", "trust", "-E", "UTF8", "--locale=C", "-U", "postgres", "--no-sync"]
         self._run(*command, "-D", str(data))
         self.start()
@@ -59,10 +56,21 @@ class Server:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self.end()
+        self._folder.cleanup()
+
+    def end(self) -> None:
         if self._process is not None:
             self._process.send_signal(signal.SIGQUIT)  # at once: nobody needs its files any more
             self._process.wait(30)
-        self._folder.cleanup()
+            self._process = None
+
+    def _own(self, folder: Path) -> None:
+        folder.mkdir(mode=0o700)
+        if "user" in self._as:
+            import pwd
+
+            os.chown(folder, pwd.getpwnam("nobody").pw_uid, -1)
 
     def _run(self, program: str, *arguments: str) -> None:
         subprocess.run([programs() / program, *arguments], check=True, capture_output=True, **self._as)
@@ -89,6 +97,7 @@ class Server:
         """Kill every process of the server at once, as a failing machine would."""
         assert self._process is not None
         with psycopg.connect(self.url()) as connection:
+            self._process.send_signal(signal.SIGSTOP)  # it must not start another while we count
             pids = [row[0] for row in connection.execute("SELECT pid FROM pg_stat_activity")]
         for pid in (self._process.pid, *pids):
             with suppress(ProcessLookupError):
@@ -101,6 +110,23 @@ class Server:
         self._process.send_signal(signal.SIGINT)
         self._process.wait(30)
         self._process = None
+
+    @contextmanager
+    def standby(self) -> Generator[Server]:
+        """A copy of it that follows, takes no writes, and can be made a server of its own."""
+        copy = Server((*self._settings, "hot_standby=on"))
+        with copy._folder:
+            copy.folder.chmod(0o755)
+            data = copy.folder / "data"
+            self._own(data)
+            settings = ["-h", str(self.folder / "data"), "-U", "postgres", "-D", str(data)]
+            self._run("pg_basebackup", *settings, "-R", "-X", "stream", "-c", "fast", "--no-sync")
+            (data / ".s.PGSQL.5432.lock").unlink(missing_ok=True)  # copied with the rest
+            copy.start()
+            try:
+                yield copy
+            finally:
+                copy.end()
 
     def url(self, **query: str) -> str:
         """The address of its database."""

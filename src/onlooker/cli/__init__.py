@@ -23,6 +23,7 @@ from onlooker.cli.forget import forget
 from onlooker.cli.history import diff, history
 from onlooker.cli.items import items
 from onlooker.cli.listing import list_notes, list_sessions
+from onlooker.cli.migrate import migrate
 from onlooker.cli.prune import prune
 from onlooker.cli.recall import recall
 from onlooker.cli.replay import replay
@@ -64,6 +65,7 @@ for name, function in {
     "import": import_,
     "backup": backup,
     "restore": restore,
+    "migrate": migrate,
     "encrypt": encrypt,
     "decrypt": decrypt,
     "rekey": rekey,

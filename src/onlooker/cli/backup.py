@@ -50,7 +50,7 @@ def restore(
 
     A database that is there is only replaced with --replace, and after asking.
     """
-    path = database_path(db)
+    path = database_path(db, instead=f"`onlooker migrate {source} postgresql://…` copies a backup into one")
     if replace and path.exists() and not (yes or screen.confirm(f"This replaces {path}.\nReplace?")):
         raise Stop("nothing was restored", NOT_THERE)
     put_back(source, path, replace=replace, key=chosen_key())

@@ -20,7 +20,7 @@ from onlooker.cli.settings_file import load_settings, settings_path
 from onlooker.cli.surface import Stop
 from onlooker.domain.errors import SettingsError, StoreError
 from onlooker.stores.sqlite import driver
-from onlooker.stores.sqlite.opening import APPLICATION_ID, OLDEST_SQLITE
+from onlooker.stores.sqlite.opening import APPLICATION_ID, OLDEST_SQLITE, version_of
 from onlooker.stores.sqlite.statements import migrations
 
 DOCTOR_WAITS = 5.0
@@ -61,6 +61,15 @@ def examine(db: Path, config: Path | None) -> Iterator[Finding]:
         yield from _database(db, config)
     else:
         yield Finding("database", True, f"{db} is not there yet; it is made at first use")
+
+
+def of_machine(config: Path | None) -> Iterator[Finding]:
+    """What matters wherever the database is."""
+    yield _python()
+    yield _tiktoken()
+    yield _settings(config)
+    yield from _notes_folder(config)
+    yield _clock()
 
 
 # ------------------------------------------------------------------------------------ the machine
@@ -148,7 +157,7 @@ def _database(db: Path, config: Path | None) -> Iterator[Finding]:
             yield Finding("database", True, f"{db}, {_size(db.stat().st_size)}{kind}")
             verdict: str = connection.execute("PRAGMA integrity_check(1)").fetchone()[0]
             yield Finding("integrity", verdict == "ok", verdict, restore)
-            schema = _schema(connection)
+            schema = _schema(connection, db)
             yield schema
             if schema.ok:
                 yield from _sessions(connection)
@@ -171,16 +180,20 @@ def _database(db: Path, config: Path | None) -> Iterator[Finding]:
         )
 
 
-def _schema(connection: sqlite3.Connection) -> Finding:
+def _schema(connection: sqlite3.Connection, db: Path) -> Finding:
     application: int = connection.execute("PRAGMA application_id").fetchone()[0]
     version: int = connection.execute("PRAGMA user_version").fetchone()[0]
     journal: str = connection.execute("PRAGMA journal_mode").fetchone()[0]
-    newest = migrations()[-1][0]
+    newest = migrations()[-1].number
     if application != APPLICATION_ID:
         return Finding("schema", False, "a database of another application", "name another file with --db")
-    if version > newest:
+    try:
+        version_of(connection, db)
+    except StoreError:
         return Finding("schema", False, f"version {version}, newer than {newest}", "upgrade onlooker")
-    later = "" if version == newest else f"; version {newest} comes with the next opening"
+    later = f"; version {newest} comes with the next opening" if version < newest else ""
+    if version > newest:
+        later = f"; this program knows {newest}, and works with it"
     found = f"version {version}, journal {journal}{later}"
     return Finding("schema", journal == "wal", found, "open it once with `onlooker sessions`")
 

@@ -14,7 +14,7 @@ import typer
 from onlooker.cli.items import item_view
 from onlooker.cli.keys import key_for
 from onlooker.cli.naming import DryRun
-from onlooker.cli.opening import chosen_settings, database_path
+from onlooker.cli.opening import chosen_settings, there
 from onlooker.cli.options import DEFAULT_DATABASE, ConfigFile, Database, Json
 from onlooker.cli.screen import Column, Screen
 from onlooker.cli.surface import NOT_THERE, WRONG_USE, Stop
@@ -60,12 +60,10 @@ def consolidate(
 async def _run(
     db: str, settings: Settings, owner: str | None, older_than: timedelta, dry_run: bool
 ) -> Sequence[Consolidated]:
-    path = database_path(db)
-    if not path.is_file():
-        raise Stop(f"{path}: no such database (--db PATH or ONLOOKER_DB names another)", NOT_THERE)
+    place = there(db)
     # Nothing else that is due is done along with it, but the reflector is the one of the settings.
     still = replace(settings, enabled=False, embedder="")
-    async with open_memory(path, settings=still, key=key_for(path)) as memory:
+    async with open_memory(place, settings=still, key=key_for(place)) as memory:
         return await memory.consolidate(owner=owner, older_than=older_than, dry_run=dry_run)
 
 

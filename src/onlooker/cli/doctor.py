@@ -11,7 +11,9 @@ from onlooker.cli.checks import Finding, examine
 from onlooker.cli.opening import database_path
 from onlooker.cli.options import DEFAULT_DATABASE, ConfigFile, Database, Json
 from onlooker.cli.screen import Screen, printable
+from onlooker.cli.server_check import examine_server
 from onlooker.cli.surface import NOT_THERE
+from onlooker.wiring import POSTGRES
 
 
 def doctor(
@@ -21,7 +23,10 @@ def doctor(
 
     Nothing is changed. The exit code is 1 where something is wrong.
     """
-    findings = list(examine(database_path(db), config))
+    if db.startswith(POSTGRES):
+        findings = list(examine_server(db, config))
+    else:
+        findings = list(examine(database_path(db), config))
     if as_json:
         screen.json([asdict(f) for f in findings])
     else:

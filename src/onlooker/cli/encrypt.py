@@ -19,6 +19,7 @@ from onlooker.stores.sqlite.key import Key
 
 NO_KEY = "say where the key is: --key-file FILE, or ONLOOKER_KEY or ONLOOKER_KEYRING in the environment"
 NO_NEW_KEY = "say where the new key is: --new-key-file FILE, or ONLOOKER_NEW_KEY in the environment"
+SERVER = "what a server keeps is encrypted where it keeps it: ask whoever runs it"
 
 
 def encrypt(screen: Screen, db: Database = DEFAULT_DATABASE, as_json: Json = False) -> None:
@@ -32,7 +33,7 @@ def encrypt(screen: Screen, db: Database = DEFAULT_DATABASE, as_json: Json = Fal
 
 def decrypt(screen: Screen, db: Database = DEFAULT_DATABASE, yes: Yes = False, as_json: Json = False) -> None:
     """Make an encrypted database a plain one again, after asking. Nobody may have it open."""
-    key, path = _key(), database_path(db)
+    key, path = _key(), database_path(db, SERVER)
     if not (yes or screen.confirm(f"Whoever can read {path} then reads what is in it.\nDecrypt?")):
         raise Stop("nothing was decrypted", NOT_THERE)
     _done(screen, db, as_json, "decrypted", lambda path: ciphering.decrypt(path, key))
@@ -61,7 +62,7 @@ def _key() -> Key:
 
 
 def _done(screen: Screen, db: str, as_json: bool, what: str, work: Callable[[Path], None]) -> None:
-    path = database_path(db)
+    path = database_path(db, SERVER)
     if not path.is_file():
         raise Stop(f"{path}: no such database (--db PATH or ONLOOKER_DB names another)", NOT_THERE)
     work(path)

@@ -23,7 +23,7 @@ from onlooker.domain.history_rows import Scope
 from onlooker.engine.exporting import lines_of
 from onlooker.engine.memory import Memory
 from onlooker.policy.settings import Settings
-from onlooker.wiring import open_memory
+from onlooker.wiring import POSTGRES, open_memory
 
 MOST_PROBLEMS = 20
 
@@ -122,8 +122,8 @@ async def _import(
 async def _written(db: str, settings: Settings) -> AsyncGenerator[Memory]:
     """The memory of a database that is created at need; it takes no notes."""
     still = replace(settings, enabled=False, model="", reflector_model="")
-    path = database_path(db)
-    async with open_memory(path, settings=still, key=key_for(path)) as memory:
+    place = db if db.startswith(POSTGRES) else database_path(db)
+    async with open_memory(place, settings=still, key=key_for(place)) as memory:
         yield memory
 
 

@@ -26,13 +26,24 @@ def chosen_settings(config: Path | None, named: str | None = None) -> Settings:
     return preset(named) if named else load_settings(config)
 
 
-def database_path(db: str) -> Path:
-    """The file that `--db` names."""
+def database_path(db: str, instead: str = "") -> Path:
+    """The file that `--db` names; `instead` says what to do with a server."""
     if db == ":memory:":
         raise Stop("--db :memory: keeps nothing to look at: name a file", WRONG_USE)
     if db.startswith(POSTGRES):
-        raise Stop("this command works on files: --db must not name a server", WRONG_USE)
+        advice = f"; {instead}" if instead else ""
+        raise Stop(f"this command works on files, and --db names a server{advice}", WRONG_USE)
     return Path(db.removeprefix("sqlite:///"))
+
+
+def there(db: str) -> str | Path:
+    """What `--db` names, where it is a server, or a file that is there."""
+    if db.startswith(POSTGRES):
+        return db
+    path = database_path(db)
+    if not path.is_file():
+        raise Stop(f"{path}: no such database (--db PATH or ONLOOKER_DB names another)", NOT_THERE)
+    return path
 
 
 @asynccontextmanager
@@ -44,14 +55,8 @@ async def existing(db: str, settings: Settings, *, by_meaning: bool = False) -> 
     """
     embedder = settings.embedder if by_meaning else ""
     still = replace(settings, enabled=False, model="", reflector_model="", embedder=embedder)
-    if db.startswith(POSTGRES):
-        async with open_memory(db, settings=still) as memory:
-            yield memory
-        return
-    path = database_path(db)
-    if not path.is_file():
-        raise Stop(f"{path}: no such database (--db PATH or ONLOOKER_DB names another)", NOT_THERE)
-    async with open_memory(path, settings=still, key=key_for(path)) as memory:
+    place = there(db)
+    async with open_memory(place, settings=still, key=key_for(place)) as memory:
         yield memory
 
 

@@ -10,7 +10,10 @@ import typer
 DEFAULT_DATABASE = "onlooker.db"
 
 Database = Annotated[
-    str, typer.Option("--db", envvar="ONLOOKER_DB", metavar="PATH", help="The database file.")
+    str,
+    typer.Option(
+        "--db", envvar="ONLOOKER_DB", metavar="PATH", help="The database file, or a server: postgresql://…."
+    ),
 ]
 SessionKey = Annotated[
     str | None,

@@ -12,8 +12,9 @@ import typer
 from onlooker.cli.naming import DryRun
 from onlooker.cli.opening import chosen_settings, database_path, existing
 from onlooker.cli.options import DEFAULT_DATABASE, ConfigFile, Database, Json
-from onlooker.cli.screen import Screen
+from onlooker.cli.screen import Column, Screen
 from onlooker.cli.surface import WRONG_USE, Stop
+from onlooker.domain.retention import RetainedIn
 from onlooker.engine.memory import Memory
 from onlooker.policy.settings import Settings
 from onlooker.wiring import POSTGRES
@@ -61,12 +62,14 @@ def prune(
         raise Stop(NOTHING_TO_DO, WRONG_USE)
     size = _size(db)
     done = asyncio.run(_prune(db, settings, Wanted(days, dry_run, vacuum and not dry_run)))
-    if vacuum and not dry_run:
-        done["freed_bytes"] = size - _size(db)
+    if vacuum and not dry_run and size is not None:
+        done["freed_bytes"] = size - (_size(db) or 0)
     if as_json:
         screen.json(done)
-    else:
-        screen.say(_sentence(done))
+        return
+    if dry_run and done["sessions"]:
+        screen.table(COLUMNS, [_row(session) for session in done["sessions"]])
+    screen.say(_sentence(done))
 
 
 async def _prune(db: str, settings: Settings, wanted: Wanted) -> dict[str, Any]:
@@ -77,6 +80,7 @@ async def _prune(db: str, settings: Settings, wanted: Wanted) -> dict[str, Any]:
             "older_than_days": wanted.days,
             "archived_messages": kept.archived,
             "deleted_messages": kept.deleted,
+            "sessions": [_view(session) for session in kept.sessions],
             "pruned": not wanted.dry_run,
         }
         if wanted.vacuum:
@@ -91,10 +95,31 @@ async def _superseded(memory: Memory, wanted: Wanted) -> int:
     return await memory.store.prune(before=before, dry_run=wanted.dry_run)
 
 
-def _size(db: str) -> int:
-    """Of the file and its log; a server does not say."""
+def _view(kept: RetainedIn) -> dict[str, Any]:
+    return {
+        "session_key": kept.session.key,
+        "owner": kept.session.owner,
+        "archived_messages": kept.archived,
+        "deleted_messages": kept.deleted,
+    }
+
+
+COLUMNS = (
+    Column("session", text=True),
+    Column("owner", text=True),
+    Column("archive", right=True),
+    Column("delete", right=True),
+)
+
+
+def _row(session: dict[str, Any]) -> tuple[str, ...]:
+    return tuple(f"{value:,}" if isinstance(value, int) else value for value in session.values())
+
+
+def _size(db: str) -> int | None:
+    """Of the file and its log. A server keeps the room that is free in its tables for what comes."""
     if db.startswith(POSTGRES):
-        return 0
+        return None
     path = database_path(db)
     files = (path, path.with_name(path.name + "-wal"))
     return sum(file.stat().st_size for file in files if file.exists())

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+import os
 import signal
+import threading
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
@@ -17,11 +21,17 @@ from onlooker.cli.keys import key_for
 from onlooker.cli.opening import chosen_settings, existing
 from onlooker.cli.options import DEFAULT_DATABASE, ConfigFile, Database, Json, Owner, SessionKey
 from onlooker.cli.screen import Column, Screen
-from onlooker.cli.surface import WRONG_USE, Stop
+from onlooker.cli.surface import NOT_THERE, WRONG_USE, Stop
+from onlooker.domain.messages import SessionId
+from onlooker.engine.memory import Memory
 from onlooker.wiring import POSTGRES, Staff, open_memory
 
+# How long a worker that is told twice to stop takes at the most.
+AT_ONCE_SECONDS = 2.0
 # A worker that was not seen for so long is gone.
 AWAY_SECONDS = 30.0
+# Sessions that are named whose notes failed.
+MOST_FAILING = 20
 
 
 def worker(
@@ -58,17 +68,32 @@ def worker(
     served = db.startswith(POSTGRES)
     staff: Staff = "queue" if served else "embedded"
     key = None if served else key_for(Path(db.removeprefix("sqlite:///")))
-    asyncio.run(_work(screen, lambda: open_memory(db, settings=settings, workers=staff, key=key)))
+    _log_as_a_service()
+    try:
+        asyncio.run(_work(screen, lambda: open_memory(db, settings=settings, workers=staff, key=key)))
+    except asyncio.CancelledError:
+        raise typer.Exit(NOT_THERE) from None
 
 
-async def _work(screen: Screen, opened: Any) -> None:
+def _log_as_a_service() -> None:
+    """Nobody watches, so what goes wrong is said without -v; by us alone, and not by each library as well."""
+    ours = logging.getLogger("onlooker")
+    ours.setLevel(min(ours.level, logging.WARNING))
+    for name in ("psycopg", "pgqueuer"):
+        logging.getLogger(name).setLevel(logging.CRITICAL)
+
+
+async def _work(screen: Screen, opened: Callable[[], Memory]) -> None:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     task = asyncio.current_task()
+    assert task is not None
 
     def asked() -> None:
-        if stop.is_set() and task:
+        if stop.is_set():
+            screen.say("stopping now: what was in progress stays due")
             task.cancel()
+            _end_within(AT_ONCE_SECONDS)
         stop.set()
 
     with suppress(NotImplementedError):  # Windows, where Ctrl-C ends it at once
@@ -77,7 +102,17 @@ async def _work(screen: Screen, opened: Any) -> None:
     async with opened() as memory:
         screen.say(f"taking notes, {memory.settings.concurrency} sessions at a time; Ctrl-C stops")
         await stop.wait()
-        screen.say("stopping: work in progress completes")
+        if memory.pending:
+            limit = f"{memory.settings.stop_deadline:g} s"
+            screen.say(f"stopping: {memory.pending} in progress, for at most {limit}; Ctrl-C stops now")
+
+
+def _end_within(seconds: float) -> None:
+    """End the process by force where it does not by itself: a thread may wait for a server that is away.
+    What is due is in the database."""
+    last = threading.Timer(seconds, os._exit, (NOT_THERE,))
+    last.daemon = True
+    last.start()
 
 
 # ------------------------------------------------------------------------------------ status
@@ -104,15 +139,38 @@ def status(
     found = asyncio.run(_workforce(db, config))
     if as_json:
         screen.json(found)
-        return
-    screen.text(
-        f"{found['backlog']:,} sessions due, the longest for {found['lag_seconds']:.0f} s; "
-        f"{found['failing']:,} failed last time"
-    )
-    if not found["workers"]:
+    else:
+        _show(screen, found)
+
+
+def _show(screen: Screen, found: dict[str, Any]) -> None:
+    screen.text(_backlog(found))
+    if found["failing"]:
+        screen.text("")
+        screen.table(_FAILING, [_failing_row(f) for f in found["failing_sessions"]])
+        if found["failing"] > len(found["failing_sessions"]):
+            screen.text(f"… and {found['failing'] - len(found['failing_sessions']):,} more")
+    workers: list[dict[str, Any]] | None = found["workers"]
+    screen.text("")
+    if workers is None:
+        screen.text("A file keeps no list of the processes that take notes.")
+    elif not workers:
         screen.text("No workers: `onlooker worker` starts one.")
     else:
-        screen.table(_COLUMNS, [_row(w) for w in found["workers"]])
+        screen.table(_WORKERS, [_worker_row(w) for w in workers])
+        if all(w["state"] == "away" for w in workers):
+            screen.text("All of them are away: `onlooker worker` starts one.")
+
+
+def _backlog(found: dict[str, Any]) -> str:
+    due: int = found["backlog"]
+    if not due:
+        told = "No session is due"
+    else:
+        sessions = "1 session is due" if due == 1 else f"{due:,} sessions are due"
+        told = f"{sessions}, the first for {_span(found['lag_seconds'])}"
+    failing: int = found["failing"]
+    return f"{told}; {failing:,} failed the last time." if failing else f"{told}."
 
 
 async def _workforce(db: str, config: Path | None) -> dict[str, Any]:
@@ -120,36 +178,82 @@ async def _workforce(db: str, config: Path | None) -> dict[str, Any]:
         now = datetime.now(UTC)
         count: Any = getattr(memory.store, "workforce", None)
         if count is None:
-            raise Stop("--workers needs a PostgreSQL database: others keep no list of workers", WRONG_USE)
+            return await _of_file(memory, now)
         force = await count(now)
+    failures: tuple[tuple[SessionId, int, datetime], ...] = force.failures
     return {
         "backlog": force.backlog,
         "lag_seconds": force.lag,
         "failing": force.failing,
-        "workers": [_view(w, now) for w in force.workers],
+        "failing_sessions": [_failing_view(*failure, now) for failure in failures],
+        "workers": [_worker_view(w) for w in force.workers],
     }
 
 
-def _view(worker: Any, now: datetime) -> dict[str, Any]:
+async def _of_file(memory: Memory, now: datetime) -> dict[str, Any]:
+    """The same of a database that does not know its workers."""
+    waiting = [s.progress for s in await memory.sessions() if s.progress.due_at is not None]
+    since = [p.due_at for p in waiting if p.due_at is not None and p.due_at <= now]
+    failing = sorted((p for p in waiting if p.failures), key=lambda p: -p.failures)
+    views = [_failing_view(p.session, p.failures, p.due_at, now) for p in failing[:MOST_FAILING] if p.due_at]
+    return {
+        "backlog": len(since),
+        "lag_seconds": (now - min(since)).total_seconds() if since else 0.0,
+        "failing": len(failing),
+        "failing_sessions": views,
+        "workers": None,
+    }
+
+
+def _failing_view(session: SessionId, failures: int, due_at: datetime, now: datetime) -> dict[str, Any]:
+    return {
+        "owner": session.owner,
+        "session_key": session.key,
+        "failures": failures,
+        "next_try_at": due_at.isoformat(),
+        "next_try_seconds": max(0.0, (due_at - now).total_seconds()),
+    }
+
+
+def _worker_view(worker: Any) -> dict[str, Any]:
     view = asdict(worker)
-    away = (now - worker.seen_at).total_seconds() > AWAY_SECONDS
     times = {name: view[name].isoformat() for name in ("started_at", "seen_at")}
-    return view | times | {"state": "away" if away else "there"}
+    return view | times | {"state": "away" if worker.unseen_seconds > AWAY_SECONDS else "there"}
 
 
-_COLUMNS = (
+_WORKERS = (
     Column("worker"),
     Column("state"),
-    Column("at a time", right=True),
     Column("running", right=True),
     Column("done", right=True),
     Column("failed", right=True),
-    Column("since"),
-    Column("seen"),
+    Column("started (UTC)"),
+    Column("seen", right=True),
+)
+_FAILING = (
+    Column("session"),
+    Column("owner"),
+    Column("failures", right=True),
+    Column("tried again", right=True),
 )
 
 
-def _row(view: dict[str, Any]) -> list[str]:
-    counts = [f"{view[name]:,}" for name in ("concurrency", "running", "done", "failed")]
-    times = [listing.minute(view["started_at"]), listing.minute(view["seen_at"])]
-    return [view["id"], view["state"], *counts, *times]
+def _worker_row(view: dict[str, Any]) -> list[str]:
+    running = f"{view['running']} of {view['concurrency']}"
+    seen = f"{_span(view['unseen_seconds'])} ago"
+    counts = [running, f"{view['done']:,}", f"{view['failed']:,}"]
+    return [view["id"], view["state"], *counts, listing.minute(view["started_at"]), seen]
+
+
+def _failing_row(view: dict[str, Any]) -> list[str]:
+    wait: float = view["next_try_seconds"]
+    again = f"in {_span(wait)}" if wait else "now"
+    return [view["session_key"], view["owner"], f"{view['failures']:,}", again]
+
+
+def _span(seconds: float) -> str:
+    """A length of time in its largest unit that says enough."""
+    for size, unit in ((86_400, "d"), (3600, "h"), (60, "min")):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{seconds:.0f} s"

@@ -26,6 +26,8 @@ class Position(NamedTuple):
 
 BEGINNING = Position()
 
+ALL_HASHES = ("0" * 32, "f" * 32)
+
 
 @dataclass(frozen=True, slots=True)
 class SessionRow:
@@ -111,6 +113,12 @@ OfSession = SessionRow | MessageRow | NoteRow | ExtractionRow | VersionRow | Cha
 OfStore = ItemRow | UsageRow | ValueRow
 Row = OfSession | OfStore
 
+
+def session_of(row: Row) -> SessionId | None:
+    """The session that a row is part of; None for what belongs to the store itself."""
+    return None if isinstance(row, OfStore) else row.session
+
+
 RowKind = Literal["session", "message", "note", "extraction", "version", "change", "item", "usage", "value"]
 
 
@@ -118,16 +126,27 @@ RowKind = Literal["session", "message", "note", "extraction", "version", "change
 class Scope:
     """What is wanted of a store: all of it, one owner's, or one session; of some kinds only.
 
-    `after` is for one session: only what is new since.
+    `after` is for one session: only what is new since. `between` leaves out sessions whose hash (`sid`) is
+    below the first or above the second, and whatever belongs to no session: a store in pages.
     """
 
     owner: str | None = None
     session: SessionId | None = None
     kinds: frozenset[RowKind] | None = None
     after: Position = BEGINNING
+    between: tuple[str, str] | None = None
 
     def wants(self, kind: RowKind) -> bool:
+        if self.between is not None and kind in ("item", "usage", "value"):
+            return False
         return self.kinds is None or kind in self.kinds
+
+    @property
+    def hashes(self) -> tuple[str, str]:
+        """The lowest and the highest hash that a session may have."""
+        if self.session is not None:
+            return self.session.sid, self.session.sid
+        return self.between or ALL_HASHES
 
 
 # Named values that mean the same in another store.

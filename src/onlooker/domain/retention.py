@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from datetime import datetime
+
+from onlooker.domain.messages import SessionId
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,11 +28,28 @@ class Retention:
 
 
 @dataclass(frozen=True, slots=True)
-class Retained:
-    """How many messages went into the archive, and how many for good."""
+class RetainedIn:
+    """The same of one session."""
 
+    session: SessionId
     archived: int = 0
     deleted: int = 0
 
+
+@dataclass(frozen=True, slots=True)
+class Retained:
+    """How many messages went into the archive, and how many for good; and in which sessions."""
+
+    archived: int = 0
+    deleted: int = 0
+    sessions: tuple[RetainedIn, ...] = field(default=(), compare=False)
+
     def __add__(self, other: Retained) -> Retained:
-        return Retained(self.archived + other.archived, self.deleted + other.deleted)
+        sessions = (*self.sessions, *other.sessions)
+        return Retained(self.archived + other.archived, self.deleted + other.deleted, sessions)
+
+    def of(self, session: SessionId) -> Retained:
+        """With the session that it was, where anything went at all."""
+        if not (self.archived or self.deleted):
+            return self
+        return replace(self, sessions=(RetainedIn(session, self.archived, self.deleted),))

@@ -90,7 +90,7 @@ class Retaining:
             if gone.deleted and self._journal and not dry_run:
                 await self._journal.renew([session])
             excess -= max(0, gone.deleted - (summary.messages - self._at_most(summary)))
-            done += gone
+            done += gone.of(session)
         return done
 
     def _excess(self, summaries: Sequence[SessionSummary]) -> int:

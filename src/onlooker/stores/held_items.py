@@ -91,11 +91,11 @@ class HeldItems:
     # -- sessions
 
     def shown(self, session: SessionId) -> tuple[Item, ...] | None:
-        ids = self._shown.get(session)
+        ids = self.chosen(session)
         return None if ids is None else tuple(self._items[session.owner][i] for i in ids)
 
     def show(self, session: SessionId, ids: Sequence[str], anew: bool, held: Held) -> None:
-        before = self._shown.get(session)
+        before = self.chosen(session)
         if before is not None and not anew:
             return
         items = self._items.get(session.owner, {})
@@ -114,13 +114,15 @@ class HeldItems:
         self._items.setdefault(item.owner, {})[item.id] = item
 
     def chosen(self, session: SessionId) -> tuple[str, ...] | None:
-        """What the session shows, by id; None while that was not chosen."""
-        return self._shown.get(session)
+        """What the session shows, by id, as far as it is there; None while that was not chosen."""
+        ids, there = self._shown.get(session), self._items.get(session.owner, {})
+        return None if ids is None else tuple(i for i in ids if i in there)
 
-    def choose(self, session: SessionId, ids: Iterable[str]) -> None:
-        """What a session from elsewhere shows, as far as it is there."""
-        there = self._items.get(session.owner, {})
-        self._shown[session] = tuple(i for i in ids if i in there)
+    def choose(self, session: SessionId, ids: Iterable[str] | None) -> None:
+        """What a session from elsewhere shows. Items come after the sessions that show them."""
+        self._shown.pop(session, None)
+        if ids is not None:
+            self._shown[session] = tuple(ids)
 
 
 def _grow_epoch(held: Held) -> None:

@@ -21,12 +21,13 @@ from onlooker.domain.history_rows import (
     UsageRow,
     ValueRow,
     VersionRow,
+    session_of,
 )
 from onlooker.domain.messages import SessionId
 from onlooker.domain.notes import LIVE, Note, Usage
 from onlooker.stores.held import Held, Record
 from onlooker.stores.held_items import HeldItems
-from onlooker.stores.moving import already_there, incomplete, kind_of, session_of
+from onlooker.stores.moving import Way, already_there, incomplete, kind_of
 from onlooker.stores.realigning import Known
 
 # What a call cost: for which owner, and which session unless that was deleted.
@@ -43,7 +44,8 @@ def dump(
     scope: Scope,
 ) -> Iterator[Row]:
     """Sessions by their hash, each with what belongs to it; then what belongs to the store."""
-    wanted = [s for s in held if scope.owner in (None, s.owner) and scope.session in (None, s)]
+    low, high = scope.hashes
+    wanted = [s for s in held if scope.owner in (None, s.owner) and low <= s.sid <= high]
     for session in sorted(wanted, key=lambda s: s.sid):
         yield from rows_of(session, held[session], items, scope)
     if scope.wants("item"):
@@ -121,33 +123,30 @@ class Taking:
     items: HeldItems
     usage: list[Spent]
     values: dict[str, str]
-    replace: bool
+    way: Way
 
     async def take(
         self,
         rows: AsyncIterator[Row],
-        delete: Callable[[SessionId], Awaitable[bool]],
+        make_way: Callable[[SessionId, Way], Awaitable[None]],
         beginning: Callable[[], int],
     ) -> dict[str, int]:
         """Take the rows in, one session after the other; how many of each kind."""
         counts: Counter[str] = Counter()
-        shown: dict[SessionId, tuple[str, ...]] = {}
+        shown: dict[SessionId, tuple[str, ...] | None] = {}
         async for session, group in _grouped(rows):
             counts.update(kind_of(row) for row in group)
             if session is None:
                 self._take_others(group)
                 continue
-            if session in self.held and not self.replace:
+            if session in self.held and not any(self.way):
                 raise already_there(session)
             made = held_of(session, group)
             if session in self.held:
-                self.usage[:] = [spent for spent in self.usage if spent[1] != session]
-                await delete(session)
+                await make_way(session, self.way)
             self.held[session] = replace_branch(made, beginning())
             tops = [row for row in group if isinstance(row, SessionRow)]
-            if (ids := tops[-1].shown_items) is not None:
-                shown[session] = ids
-        # Items come after the sessions that show them.
+            shown[session] = tops[-1].shown_items
         for session, ids in shown.items():
             self.items.choose(session, ids)
         return dict(counts)
@@ -160,7 +159,7 @@ class Taking:
                 case UsageRow(owner, key, usage):
                     spent = (owner, None if key is None else SessionId(owner, key), usage)
                     # Of a session that is no more, it may have come before.
-                    if key is not None or not self.replace or spent not in self.usage:
+                    if key is not None or not self.way.replace or spent not in self.usage:
                         self.usage.append(spent)
                 case ValueRow(name, value):
                     self.values[name] = value

@@ -33,6 +33,7 @@ from onlooker.stores import held_moving, held_past, held_retaining, held_search
 from onlooker.stores.held import Held, in_order, newest_of
 from onlooker.stores.held_items import HeldItems
 from onlooker.stores.held_surface import IndexSurface
+from onlooker.stores.moving import Way
 from onlooker.stores.progress import check_realignment
 
 
@@ -167,8 +168,11 @@ class MemoryStore(IndexSurface):
 
     async def delete_session(self, session: SessionId) -> bool:
         self._items.delete_of_session(session, self._all())
-        held = self._all().pop(session, None)
         self._usage[:] = [(owner, None if s == session else s, usage) for owner, s, usage in self._usage]
+        return self._drop(session)
+
+    def _drop(self, session: SessionId) -> bool:
+        held = self._all().pop(session, None)
         if held is None:
             return False
         self._beginning = max(self._beginning, held.progress.branch + 1, held.fence + 1)
@@ -288,10 +292,20 @@ class MemoryStore(IndexSurface):
         for row in list(held_moving.dump(self._all(), self._items, self._usage, self._values, scope)):
             yield row
 
-    async def restore(self, rows: AsyncIterator[Row], *, replace: bool = False) -> dict[str, int]:
+    async def restore(
+        self, rows: AsyncIterator[Row], *, replace: bool = False, renew: bool = False
+    ) -> dict[str, int]:
         self._all()
-        taking = held_moving.Taking(self._held, self._items, self._usage, self._values, replace)
-        return await taking.take(rows, self.delete_session, lambda: self._beginning)
+        way = Way(replace, renew)
+        taking = held_moving.Taking(self._held, self._items, self._usage, self._values, way)
+        return await taking.take(rows, self._make_way, lambda: self._beginning)
+
+    async def _make_way(self, session: SessionId, way: Way) -> None:
+        if way.replace:
+            self._usage[:] = [spent for spent in self._usage if spent[1] != session]
+            await self.delete_session(session)
+        else:
+            self._drop(session)
 
     async def back_up(self, target: Path) -> None:
         raise StoreError("this memory keeps nothing in a file; export it instead")

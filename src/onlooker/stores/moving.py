@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from onlooker.domain.errors import ConflictError, StoreError
-from onlooker.domain.history_rows import ItemRow, Row, UsageRow, ValueRow
+from onlooker.domain.history_rows import Row
 from onlooker.domain.messages import SessionId
 
 
-def session_of(row: Row) -> SessionId | None:
-    """The session that a row is part of; None for what belongs to the store itself."""
-    return None if isinstance(row, ItemRow | UsageRow | ValueRow) else row.session
+class Way(NamedTuple):
+    """What becomes of a session that is there already: it makes way with its items and what it cost, or
+    alone; with neither it is an error."""
+
+    replace: bool = False
+    renew: bool = False
 
 
 def kind_of(row: Row) -> str:

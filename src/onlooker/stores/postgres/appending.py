@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -14,6 +15,7 @@ from threading import Lock, Thread
 from typing import Any
 
 import psycopg
+from psycopg import errors
 
 from onlooker.domain.errors import ClosedError
 from onlooker.domain.messages import Message, SessionId, extend_chain
@@ -21,13 +23,16 @@ from onlooker.domain.notes import Appended, Progress
 from onlooker.stores.postgres.connections import Again, Connections, lost_at_once
 from onlooker.stores.postgres.database import Database, Row
 from onlooker.stores.progress import made_due
-from onlooker.stores.sqlite.rows import instant, message_row, pack, sid_of, to_progress, unpack
+from onlooker.stores.sqlite.rows import from_instant, instant, message_row, pack, sid_of, unpack
 
 # The most appends, messages and text in one transaction: others wait for its locks meanwhile,
 # and the server takes no more than a gigabyte at once. A single append may be larger.
 MOST_APPENDS = 256
 MOST_MESSAGES = 2_000
 MOST_CHARACTERS = 8_000_000
+# How long a batch waits for a session that another transaction holds. Then whatever comes for that session
+# waits by itself, so that others go on.
+HASTE = b"SET LOCAL lock_timeout = '100ms'"
 
 
 @dataclass(slots=True)
@@ -35,6 +40,7 @@ class Waiting:
     """An append, and whoever waits for it."""
 
     session: SessionId
+    sid: bytes
     messages: Sequence[Message]
     due_tokens: int
     now: datetime
@@ -51,13 +57,34 @@ class _Standing:
     progress: Progress
     messages: int
     message_tokens: int
-    used_at: int
+    used_at: int = 0
 
     @classmethod
     def of(cls, row: Row, session: SessionId) -> _Standing:
-        progress: Progress = to_progress(row, session)  # pyright: ignore[reportArgumentType] - by name, as there
-        return cls(progress, row["messages"], row["message_tokens"], row["used_at"])
+        _, messages, tokens, due_at, *rest = row  # what follows is in the order of `Progress`
+        last_seq, frontier, watermark, tail_start, unnoted, branch, epoch, budget, chain, *work = rest
+        due = None if due_at is None else from_instant(due_at)
+        return cls(
+            Progress(
+                session,
+                last_seq,
+                frontier,
+                watermark,
+                tail_start,
+                unnoted,
+                branch,
+                epoch,
+                budget,
+                chain,
+                due,
+                *work,
+            ),
+            messages,
+            tokens,
+        )
 
+
+_NOBODY = SessionId("", "")
 
 # What one of several can be the reason for, and not the server.
 _OF_ONE = (psycopg.DataError, psycopg.IntegrityError, psycopg.ProgrammingError, psycopg.InternalError)
@@ -72,8 +99,13 @@ class Appender:
         self._closing = False
         self._lock = Lock()  # between "is it closing?" and the queue: nothing comes after the end mark
         self._queue: SimpleQueue[Waiting | None] = SimpleQueue()
-        # A daemon: a host that forgets to close must still be able to exit. One, and not several: what comes
-        # while it waits for the server's disk makes the next batch larger.
+        # Of sessions that are held, for a second thread, which is started when there is one. What comes for
+        # them meanwhile follows there, so that it stays in order.
+        self._late: SimpleQueue[Waiting | None] = SimpleQueue()
+        self._late_sids: Counter[bytes] = Counter()
+        self._late_thread: Thread | None = None
+        # A daemon: a host that forgets to close must still be able to exit. Only one for all others: what
+        # comes while it waits for the server's disk makes the next batch larger.
         self._thread = Thread(target=self._run, name="onlooker-append", daemon=True)
         self._thread.start()
 
@@ -82,7 +114,7 @@ class Appender:
     ) -> Appended:
         """Record messages; durable on return. A cancelled wait does not stop it."""
         loop = asyncio.get_running_loop()
-        waiting = Waiting(session, messages, due_tokens, now, loop.create_future(), loop)
+        waiting = Waiting(session, sid_of(session), messages, due_tokens, now, loop.create_future(), loop)
         with self._lock:
             if self._closing:
                 raise ClosedError("the store was closed")
@@ -96,6 +128,9 @@ class Appender:
                 self._closing = True
                 self._queue.put(None)
         self._thread.join()
+        if self._late_thread:
+            self._late.put(None)
+            self._late_thread.join()
 
     # -- in a thread
 
@@ -103,27 +138,78 @@ class Appender:
         open_ = True
         while open_:
             batch, open_ = _take(self._queue)
+            batch = self._in_time(batch)
             if batch:
-                self._write(batch)
+                self._write(batch, haste=True)
                 _deliver(batch)
             # Else the last results, and the loops they belong to, would live until the next append.
             del batch
 
-    def _write(self, batch: Sequence[Waiting]) -> None:
+    def _run_late(self) -> None:
+        open_ = True
+        while open_:
+            batch, open_ = _take(self._late)
+            if batch:
+                self._write(batch, haste=False)
+                with self._lock:
+                    self._late_sids -= Counter(w.sid for w in batch)
+                _deliver(batch)
+            del batch
+
+    def _in_time(self, batch: list[Waiting]) -> list[Waiting]:
+        """Those whose sessions nobody waits for; the others are put off."""
+        with self._lock:
+            late = set(self._late_sids)
+        if late:
+            self._put_off([w for w in batch if w.sid in late])
+            batch = [w for w in batch if w.sid not in late]
+        return batch
+
+    def _put_off(self, batch: Sequence[Waiting]) -> None:
+        for waiting in batch:
+            with self._lock:
+                self._late_sids[waiting.sid] += 1
+            self._late.put(waiting)
+        if batch and self._late_thread is None:
+            self._late_thread = Thread(target=self._run_late, name="onlooker-append-late", daemon=True)
+            self._late_thread.start()
+
+    def _write(self, batch: Sequence[Waiting], *, haste: bool) -> None:
         """Write the batch; where it fails as a whole, each by itself, so that one that cannot be written
         takes no other down. A server that is gone fails them all."""
         try:
-            results = self._connections.attempt(lambda db: write(db, batch), writing=True, begins=True)
+            results = self._connections.attempt(lambda db: write(db, batch, haste), writing=True, begins=True)
             self.batches += 1
             for waiting, result in zip(batch, results, strict=True):
                 waiting.result = result
         except Exception as error:  # noqa: BLE001 - it belongs to whoever waits, not to this thread
-            if len(batch) == 1 or not isinstance(error.__cause__, _OF_ONE):
-                for waiting in batch:
-                    waiting.error = error
+            if isinstance(error.__cause__, errors.LockNotAvailable):
+                self._write_unheld(batch, error, haste=haste)
+            elif len(batch) == 1 or not isinstance(error.__cause__, _OF_ONE):
+                _fail(batch, error)
             else:
                 for waiting in batch:
-                    self._write([waiting])
+                    self._write([waiting], haste=haste)
+
+    def _write_unheld(self, batch: Sequence[Waiting], error: Exception, *, haste: bool) -> None:
+        """Write what goes to sessions that nobody holds; the rest waits, or has waited long enough."""
+        sids = {w.sid for w in batch}
+        try:
+            held = self._connections.attempt(lambda db: _held(db, list(sids)), writing=True) or sids
+        except Exception:  # noqa: BLE001 - then all of them wait, as they would if all were held
+            held = sids
+        waits, rest = [w for w in batch if w.sid in held], [w for w in batch if w.sid not in held]
+        if haste:
+            self._put_off(waits)
+        else:
+            _fail(waits, error)
+        if rest:
+            self._write(rest, haste=haste)
+
+
+def _fail(batch: Sequence[Waiting], error: Exception) -> None:
+    for waiting in batch:
+        waiting.error = error
 
 
 def _take(queue: SimpleQueue[Waiting | None]) -> tuple[list[Waiting], bool]:
@@ -158,6 +244,7 @@ def _resolve(group: Sequence[Waiting]) -> None:
     for waiting in group:
         if waiting.future.done():  # cancelled
             continue
+        # One that was put off has neither: it is delivered by whoever writes it.
         if waiting.error is not None:
             waiting.future.set_exception(waiting.error)
         elif waiting.result is not None:
@@ -167,45 +254,52 @@ def _resolve(group: Sequence[Waiting]) -> None:
 # ------------------------------------------------------------------------------------ the transaction
 
 
-def write(db: Database, batch: Sequence[Waiting]) -> list[Appended]:
+def write(db: Database, batch: Sequence[Waiting], haste: bool = False) -> list[Appended]:
     """Append everything, in order: a transaction in two trips to the server, three where a session is new."""
-    standing, known = _read(db, batch)
+    standing, known = _read(db, batch, haste)
     rows: list[tuple[Any, ...]] = []
-    results = [_append(w, standing[sid_of(w.session)], known, rows) for w in batch]
+    results = [_append(w, standing[w.sid], known, rows) for w in batch]
+    added = _json([dict(zip(_MESSAGE, row, strict=True)) for row in rows])
+    saved = _json([_saved(sid, s) for sid, s in standing.items()])
     with db.connection.pipeline():
-        if rows:
-            db.named("add_messages", [_json([dict(zip(_MESSAGE, row, strict=True)) for row in rows])])
-        db.named("save_appended", [_json([_saved(sid, s) for sid, s in standing.items()])])
+        db.named("append", [added, saved])
         db.connection.execute(b"COMMIT")
     return results
 
 
-def _read(db: Database, batch: Sequence[Waiting]) -> tuple[dict[bytes, _Standing], dict[bytes, set[str]]]:
+def _read(
+    db: Database, batch: Sequence[Waiting], haste: bool
+) -> tuple[dict[bytes, _Standing], dict[bytes, set[str]]]:
     """The sessions, locked, and which of the messages they have already."""
-    sessions = {sid_of(w.session): w for w in reversed(batch)}  # of several the first
-    asked = [(sid_of(w.session), pack(m.id)) for w in batch for m in w.messages]
-    rows, known = _begin(db, list(sessions), asked)
+    sessions = {w.sid: w for w in reversed(batch)}  # of several the first
+    asked = [(w.sid, pack(m.id)) for w in batch for m in w.messages]
+    rows, known = _begin(db, list(sessions), asked, haste)
     missing = {sid: w for sid, w in sessions.items() if sid not in rows}
     if missing:
-        rows |= {row["sid"]: row for row in _create(db, missing)}
+        rows |= {row[0]: row for row in _create(db, missing)}
     return {sid: _Standing.of(rows[sid], w.session) for sid, w in sessions.items()}, known
 
 
 def _begin(
-    db: Database, sids: list[bytes], asked: Sequence[tuple[bytes, str]]
+    db: Database, sids: list[bytes], asked: Sequence[tuple[bytes, str]], haste: bool = False
 ) -> tuple[dict[bytes, Row], dict[bytes, set[str]]]:
     known: dict[bytes, set[str]] = {}
+    # Two statements, since whoever waited for a lock must see what its holder wrote; and an end of the trip,
+    # so that the server knows that it waits for us, and for how long.
     with lost_at_once(db.connection), db.connection.pipeline():
         db.connection.execute(b"BEGIN")
-        # Each row by its key, for the same reason that no plan goes through a whole table.
-        db.connection.execute(b"SET LOCAL enable_hashjoin TO off")
-        db.connection.execute(b"SET LOCAL enable_mergejoin TO off")
+        if haste:
+            db.connection.execute(HASTE)
         locked = db.named("lock_sessions", [_json(sids)])
         found = db.named("known_among", [_json(asked)])
-        rows = {row["sid"]: row for row in locked.fetchall()}
-        for sid, ident in found.fetchall():
-            known.setdefault(sid, set()).add(unpack(ident))
+    rows = {row[0]: row for row in locked.fetchall()}
+    for sid, ident in found.fetchall():
+        known.setdefault(sid, set()).add(unpack(ident))
     return rows, known
+
+
+def _held(db: Database, sids: list[bytes]) -> set[bytes]:
+    return {row[0] for row in db.named("held_sessions", [_json(sids)])}
 
 
 def _create(db: Database, missing: dict[bytes, Waiting]) -> list[Row]:
@@ -218,7 +312,7 @@ def _create(db: Database, missing: dict[bytes, Waiting]) -> list[Row]:
         }
         for sid, w in missing.items()
     ]
-    wake_at = Progress(SessionId("", "")).wake_at
+    wake_at = Progress(_NOBODY).wake_at
     created = db.named("create_sessions", [_json(new), wake_at]).fetchall()
     if any(row["last_seq"] for row in created):
         # Another made it a moment ago, and wrote into it.
@@ -229,7 +323,7 @@ def _create(db: Database, missing: dict[bytes, Waiting]) -> list[Row]:
 def _append(
     waiting: Waiting, standing: _Standing, known: dict[bytes, set[str]], rows: list[tuple[Any, ...]]
 ) -> Appended:
-    sid = sid_of(waiting.session)
+    sid = waiting.sid
     ids = known.setdefault(sid, set())
     progress = standing.progress
     seq, chain = progress.last_seq, progress.chain

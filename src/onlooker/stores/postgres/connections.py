@@ -42,7 +42,9 @@ class Connections:
 
     def __init__(self, address: Address) -> None:
         self.address = address
+        self._refused: psycopg.Error | None = None  # why the last connection could not be made
         self.pool: ConnectionPool[psycopg.Connection[Any]] = ConnectionPool(
+            connection_class=self._telling(),
             kwargs=address.conninfo | {"autocommit": True},
             min_size=1,
             max_size=address.pool,
@@ -115,16 +117,38 @@ class Connections:
                 raise self._error(error) from error
         raise AssertionError("the last attempt returns or raises")
 
+    def _telling(self) -> type[psycopg.Connection[Any]]:
+        """Connections that leave word why they could not be made: the pool makes them where nobody hears."""
+
+        class Telling(psycopg.Connection[Any]):
+            @classmethod
+            def connect(cls, *args: Any, **kwargs: Any) -> Any:
+                try:
+                    made = super().connect(*args, **kwargs)
+                except psycopg.Error as error:
+                    self._refused = error
+                    raise
+                self._refused = None
+                return made
+
+        return Telling
+
     def _error(self, error: BaseException | None) -> StoreError:
         if isinstance(error, PoolTimeout):
-            used, most = self.pool.get_stats().get("pool_size", 0), self.address.pool
-            why = f"all {most} connections are in use" if used >= most else "the server does not answer"
-            return StoreError(
-                f"{self.address.shown}: {why}; gave up after {self.address.wait:g} s, try again"
-            )
+            return self._none_free()
         if isinstance(error, psycopg.Error):
             return store_error(error, self.address.shown)
         return StoreError(f"{self.address.shown}: {error}")
+
+    def _none_free(self) -> StoreError:
+        if self._refused is not None:
+            return store_error(self._refused, self.address.shown)
+        used, most = self.pool.get_stats().get("pool_size", 0), self.address.pool
+        why = f"all {most} connections are in use" if used >= most else "the server does not answer"
+        more = ", or allow more with pool=N in the address" if used >= most else ""
+        return StoreError(
+            f"{self.address.shown}: {why}; gave up after {self.address.wait:g} s, try again{more}"
+        )
 
     def _transaction(self, job: Callable[[Database], T], writing: bool, begins: bool) -> T:
         try:

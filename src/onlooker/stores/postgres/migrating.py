@@ -1,58 +1,104 @@
-"""Making the schema what this version needs; any number of processes may start at once."""
+"""Making the schema what this version needs; any number of processes may start at once, while others of the
+version before go on working."""
 
 from __future__ import annotations
 
+import random
+import time
+from collections.abc import Sequence
 from typing import Any, cast
 
 import psycopg
+from psycopg import errors
 from psycopg.abc import Query
 
-from onlooker.domain.errors import StoreError
+from onlooker.stores.migrating import Migration, refuse_newer, unfinished
 from onlooker.stores.postgres.opening import Address, lock_number, store_error
 from onlooker.stores.postgres.statements import migrations
 
-# Another process may be migrating a large table.
-PATIENCE = "10min"
+# Another process may be migrating a large table, or keep us from changing one, in seconds.
+PATIENCE = 600.0
+# For how long a change of a table waits for those who use it: whoever comes after it waits as well.
+LOCK_SECONDS = 2.0
+
+_PASSING = (errors.LockNotAvailable, errors.DeadlockDetected)
+# What the migration itself cannot be the reason for.
+_OF_THE_SERVER = (psycopg.OperationalError, psycopg.InterfaceError, errors.InsufficientPrivilege)
 
 
-def migrate(address: Address) -> None:
-    """Run the migrations that the schema has not seen. Whoever comes second finds them done.
+def migrate(address: Address, steps: Sequence[Migration] | None = None) -> None:
+    """Run the migrations that the schema has not seen, all or none. Whoever comes second finds them done.
 
     Raises:
-        StoreError: The server cannot be reached, or the schema is one that this version cannot use.
+        StoreError: The server cannot be reached, the schema is too new for this version, or a migration
+            failed.
     """
+    steps = migrations() if steps is None else steps
+    deadline = time.monotonic() + PATIENCE
     with address.connect() as connection:
         try:
-            if _version(connection, address) < migrations()[-1][0]:
-                _migrate(connection, address)
+            while version_of(connection, address, steps) < steps[-1].number:
+                try:
+                    _migrate(connection, address, steps)
+                except _PASSING:
+                    if time.monotonic() > deadline:
+                        raise
+                    time.sleep(random.uniform(0.2, 1.0))  # those who waited behind it go first
         except psycopg.Error as error:
             raise store_error(error, address.shown) from error
 
 
-def _migrate(connection: psycopg.Connection[Any], address: Address) -> None:
+def _migrate(connection: psycopg.Connection[Any], address: Address, steps: Sequence[Migration]) -> None:
     with connection.transaction():
-        connection.execute(f"SET LOCAL lock_timeout = '{PATIENCE}'; SET LOCAL statement_timeout = 0".encode())
+        _set(connection, "statement_timeout", 0)
+        _set(connection, "lock_timeout", PATIENCE)
         connection.execute("SELECT pg_advisory_xact_lock(%s)", (lock_number("schema", address.schema),))
+        _set(connection, "lock_timeout", LOCK_SECONDS)
+        _create_schema(connection, address)
         connection.execute(
-            f"CREATE SCHEMA IF NOT EXISTS {address.schema}; CREATE TABLE IF NOT EXISTS migrations "
-            "(number bigint PRIMARY KEY, works_with bigint NOT NULL)".encode()
+            "CREATE TABLE IF NOT EXISTS migrations (number bigint PRIMARY KEY, works_with bigint NOT NULL)"
         )
-        version = _version(connection, address)
-        for number, works_with, script in migrations():
-            if number > version:
-                connection.execute(cast("Query", script))
-                connection.execute("INSERT INTO migrations VALUES (%s, %s)", (number, works_with))
+        version = version_of(connection, address, steps)
+        for step in steps:
+            if step.number > version:
+                _run(connection, address, step)
 
 
-def _version(connection: psycopg.Connection[Any], address: Address) -> int:
-    """The number of the last migration that has run, where this version can work with it."""
+def _create_schema(connection: psycopg.Connection[Any], address: Address) -> None:
+    # Not with IF NOT EXISTS: that needs the right to create one even where an administrator has done so.
+    there = connection.execute("SELECT to_regnamespace(%s)", (address.schema,)).fetchone()
+    if there is None or there[0] is None:
+        connection.execute(f"CREATE SCHEMA {address.schema}".encode())
+
+
+def _set(connection: psycopg.Connection[Any], name: str, seconds: float) -> None:
+    connection.execute(f"SET LOCAL {name} = '{int(seconds * 1000)}ms'".encode())
+
+
+def _run(connection: psycopg.Connection[Any], address: Address, step: Migration) -> None:
+    try:
+        connection.execute(cast("Query", step.script))
+    except (*_PASSING, *_OF_THE_SERVER):
+        raise
+    except psycopg.Error as error:
+        raise unfinished(address.shown, step, error) from error
+    connection.execute(
+        "INSERT INTO migrations (number, works_with) VALUES (%s, %s)", (step.number, step.works_with)
+    )
+
+
+def version_of(
+    connection: psycopg.Connection[Any], address: Address, steps: Sequence[Migration] | None = None
+) -> int:
+    """The number of the last migration that has run; 0 where none has.
+
+    Raises:
+        StoreError: The schema is too new for this version.
+    """
     table = f"{address.schema}.migrations"
     there = connection.execute("SELECT to_regclass(%s)", (table,)).fetchone()
     if there is None or there[0] is None:
         return 0
-    row = connection.execute("SELECT number, works_with FROM migrations ORDER BY number DESC").fetchone()
-    number, works_with = row or (0, 0)
-    # A version that is one behind goes on working while the others are upgraded, where the migration says so.
-    if works_with > migrations()[-1][0]:
-        raise StoreError(f"{address.shown}: written by a newer version of onlooker; upgrade to open it")
-    return number
+    ran = connection.execute("SELECT number, works_with FROM migrations").fetchall()
+    refuse_newer(address.shown, ran, (steps or migrations())[-1].number)
+    return max((number for number, _ in ran), default=0)

@@ -13,6 +13,7 @@ from psycopg import errors, pq
 from psycopg.conninfo import conninfo_to_dict
 
 from onlooker.domain.errors import ConflictError, SettingsError, StoreError
+from onlooker.stores.migrating import OUTGROWN
 
 DEFAULT_SCHEMA = "onlooker"
 
@@ -34,18 +35,55 @@ _CONNECT: dict[str, Any] = {
 }
 _OURS = ("schema", "pool", "wait")
 
+_NO_CONNECTION = (
+    "the server has no connection left; use fewer (pool=N in the address), or raise its max_connections"
+)
+_NOT_ACCEPTED = "user or password are not accepted; check the address"
+
+_READ_ONLY = (
+    "the server takes no writes now: if it is a standby, name the primary, or all of them with "
+    "target_session_attrs=read-write"
+)
+
 _ADVICE: tuple[tuple[type[psycopg.Error], str], ...] = (
     (errors.QueryCanceled, "a statement took too long and was given up; try again when there is less to do"),
     (errors.LockNotAvailable, "another transaction held a lock for too long; try again"),
     (errors.DiskFull, "the server's disk is full; free some space and try again"),
-    (errors.TooManyConnections, "the server has no connection left; use fewer, or raise max_connections"),
-    (errors.InvalidPassword, "user or password are not accepted; check the address"),
+    (errors.TooManyConnections, _NO_CONNECTION),
+    (errors.InvalidPassword, _NOT_ACCEPTED),
     (errors.InvalidAuthorizationSpecification, "the user is not accepted; check the address"),
     (errors.InvalidCatalogName, "there is no such database; create it first"),
     (errors.InsufficientPrivilege, "the user may not do that; grant it, or use another"),
-    (errors.ReadOnlySqlTransaction, "the server takes no writes now; is it a standby?"),
+    (errors.ReadOnlySqlTransaction, _READ_ONLY),
+    (errors.IdleInTransactionSessionTimeout, "the transaction stood still for too long; try again"),
+    (errors.UndefinedColumn, OUTGROWN),
+    (errors.UndefinedTable, OUTGROWN),
+    (errors.NotNullViolation, OUTGROWN),
     (errors.AdminShutdown, "the server is shutting down; it is tried again with the next call"),
     (errors.CannotConnectNow, "the server is starting or stopping; it is tried again with the next call"),
+)
+# The same of what goes wrong before there is a connection: libpq then gives a text, and no kind of error.
+_AT_FIRST: tuple[tuple[str, str], ...] = (
+    (
+        "server does not support SSL",
+        "the server offers no TLS, by which other machines are reached: switch it on there (ssl = on), or "
+        "add sslmode=disable to the address where nobody else can listen",
+    ),
+    (
+        "does not match host name",
+        "the server's certificate is for another host; is it the one you mean? Name it as that does",
+    ),
+    (
+        "certificate verify failed",
+        "the server's certificate is not trusted; name that of its authority with sslrootcert=FILE",
+    ),
+    ("root certificate file", "the certificate of the authority is not there; check sslrootcert=FILE"),
+    ("too many c", _NO_CONNECTION),
+    ("remaining connection slots", _NO_CONNECTION),
+    ("password authentication failed", _NOT_ACCEPTED),
+    ("no password supplied", _NOT_ACCEPTED),
+    ("no pg_hba.conf entry", "the server does not let this user in from here; see its pg_hba.conf"),
+    ("does not exist", "there is no such database, or user; create it first"),
 )
 _LOST = "the connection was lost, or cannot be made; it is made anew with the next call"
 
@@ -140,11 +178,11 @@ def configure(connection: psycopg.Connection[Any], schema: str) -> None:
 
 def settings_of(schema: str) -> bytes:
     """The statement that says so."""
-    # Every statement has an index to go by. A plan that was made while a table was small, and went through
-    # all of it, would be kept while the table grows.
+    # Every statement has an index to go by, row by row. A plan that was made while a table was small, and
+    # went through all of it, would be kept while the table grows.
     return (
         f"SET search_path TO {schema}; SET timezone TO 'UTC'; SET client_encoding TO 'UTF8'; "
-        "SET enable_seqscan TO off; "
+        "SET enable_seqscan TO off; SET enable_hashjoin TO off; SET enable_mergejoin TO off; "
         f"SET statement_timeout TO '{STATEMENT_SECONDS}s'; SET lock_timeout TO '{LOCK_SECONDS}s'; "
         f"SET idle_in_transaction_session_timeout TO '{IDLE_SECONDS}s'"
     ).encode()
@@ -158,7 +196,8 @@ def store_error(error: psycopg.Error, shown: str) -> StoreError:
         if isinstance(error, kind):
             return StoreError(f"{shown}: {advice} ({_first_line(error)})")
     if isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
-        return StoreError(f"{shown}: {_LOST} ({_first_line(error)})")
+        advice = next((advice for text, advice in _AT_FIRST if text in str(error)), _LOST)
+        return StoreError(f"{shown}: {advice} ({_first_line(error)})")
     return StoreError(f"{shown}: {_first_line(error)}")
 
 

@@ -8,8 +8,11 @@ does not swallow the next.
 from __future__ import annotations
 
 import json
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from typing import Any
 
+from pgqueuer.adapters.drivers.psycopg import PsycopgDriver
 from pgqueuer.adapters.persistence.qb import (
     QueryBuilderEnvironment,
     QueryQueueBuilder,
@@ -85,26 +88,30 @@ def queue_settings(schema: str) -> DBSettings:
     )
 
 
-def queries(connection: AsyncConnection[Any], settings: DBSettings) -> Queries:
-    """PgQueuer on a connection."""
-    found = Queries.from_psycopg_connection(connection)
+def queries(driver: PsycopgDriver, settings: DBSettings) -> Queries:
+    """PgQueuer with our names."""
+    found = Queries(driver)
     found.qbe = QueryBuilderEnvironment(settings)
     found.qbq = QueryQueueBuilder(settings)
     found.qbs = QuerySchedulerBuilder(settings)
     return found
 
 
-async def connect(address: Address) -> AsyncConnection[Any]:
-    """A connection for the queue alone: it listens."""
+@asynccontextmanager
+async def connected(address: Address) -> AsyncGenerator[AsyncConnection[Any]]:
+    """A connection for the queue alone."""
     connection = await AsyncConnection.connect(**address.conninfo, autocommit=True)
-    await connection.execute(settings_of(address.schema))
-    return connection
+    try:
+        await connection.execute(settings_of(address.schema))
+        yield connection
+    finally:
+        await connection.close()
 
 
 async def install(connection: AsyncConnection[Any], address: Address, lock: int) -> None:
     """Make the queue what this version needs; any number of workers may start at once."""
     settings = queue_settings(address.schema)
-    queue = queries(connection, settings)
+    queue = queries(PsycopgDriver(connection), settings)
     await connection.execute("SELECT pg_advisory_lock(%s)", (lock,))
     try:
         if await queue.schema_is_installed():

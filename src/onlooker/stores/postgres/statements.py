@@ -7,10 +7,10 @@ from functools import cache
 from importlib import resources
 from importlib.resources.abc import Traversable
 
+from onlooker.stores.migrating import Migration, migrations_in
 from onlooker.stores.sqlite import statements as of_sqlite
 
 _NAME = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
-_WORKS_WITH = re.compile(r"^-- works with: (\d+)$", re.MULTILINE)
 
 
 def _here() -> Traversable:
@@ -54,15 +54,6 @@ def twin(text: str, *, writing: bool) -> str:
 
 
 @cache
-def migrations() -> list[tuple[int, int, str]]:
-    """Of each migration, in order: its number, the lowest number that a program must know to go on working
-    once it has run, and its text."""
-    files = sorted((_here() / "migrations").iterdir(), key=lambda f: f.name)
-    return [
-        _migration(int(f.name[:4]), f.read_text(encoding="utf-8")) for f in files if f.name.endswith(".sql")
-    ]
-
-
-def _migration(number: int, text: str) -> tuple[int, int, str]:
-    named = _WORKS_WITH.search(text)
-    return number, int(named[1]) if named else number, text
+def migrations() -> list[Migration]:
+    """Every migration, in order."""
+    return migrations_in(_here() / "migrations")

@@ -15,7 +15,6 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from itertools import islice
 from pathlib import Path
 from threading import Lock
 from typing import Any, TypeVar
@@ -25,28 +24,33 @@ import psycopg
 from onlooker.domain.errors import ClosedError, StoreError
 from onlooker.domain.history import Forgetting
 from onlooker.domain.history_rows import EVERYTHING, Row, Scope
-from onlooker.domain.indexing import Document
+from onlooker.domain.indexing import Document, Near
 from onlooker.domain.items import Item, ItemChange
 from onlooker.domain.messages import Message, SessionId
 from onlooker.domain.notes import Appended, Progress
+from onlooker.domain.search import Match
+from onlooker.stores.moving import Way
+from onlooker.stores.postgres import vectors as of_vectors
 from onlooker.stores.postgres.appending import Appender
 from onlooker.stores.postgres.connections import Connections
 from onlooker.stores.postgres.database import Database, Job
 from onlooker.stores.postgres.migrating import migrate
 from onlooker.stores.postgres.opening import Address, address, lock_number, store_error
-from onlooker.stores.sqlite import SqliteStore, feeding, moving
+from onlooker.stores.postgres.reading import PostgresReading
+from onlooker.stores.sqlite import SqliteStore, feeding
 from onlooker.stores.sqlite import items as of_items
 from onlooker.stores.sqlite import notes as of_notes
 from onlooker.stores.sqlite import past as of_past
 from onlooker.stores.sqlite import searching as of_search
 from onlooker.stores.sqlite import sessions as of_sessions
-from onlooker.stores.sqlite import vectors as of_vectors
-from onlooker.stores.sqlite.rows import from_instant, instant, sid_of
+from onlooker.stores.sqlite.rows import from_instant, instant, sid_of, unpack
 
 T = TypeVar("T")
 
 # How long `erase` waits for transactions that can still see what was deleted.
 PATIENCE = 10.0
+# Sessions that are named whose notes failed.
+MOST_FAILING = 20
 
 
 class PostgresStore(SqliteStore):
@@ -136,6 +140,9 @@ class PostgresStore(SqliteStore):
 
         return await self._write(alone)
 
+    async def near(self, query: Near) -> Sequence[tuple[Match, float]]:
+        return await self._read(lambda db: of_vectors.near(db, query))
+
     async def delete_session(self, session: SessionId) -> bool:
         def delete(db: sqlite3.Connection) -> bool:
             # One that is not there cannot be held, and may be made while we delete what it does not have.
@@ -173,7 +180,9 @@ class PostgresStore(SqliteStore):
             own = Database.under(db)
             due, since, failing = own.named("backlog", (instant(now),)).fetchone() or (0, None, 0)
             lag = 0.0 if since is None else (now - from_instant(since)).total_seconds()
-            return Workforce(tuple(map(_worker, own.named("workers"))), due, lag, failing)
+            workers = tuple(map(_worker, own.named("workers")))
+            failures = tuple(map(_failure, own.named("failing", (MOST_FAILING,))))
+            return Workforce(workers, due, lag, failing, failures)
 
         return await self._read(read)
 
@@ -200,33 +209,25 @@ class PostgresStore(SqliteStore):
 
     async def back_up(self, target: Path) -> None:
         raise StoreError(
-            f"{self.address.shown}: a server's database is no file to copy; use pg_dump, or `onlooker export`"
+            f"{self.address.shown}: a server's database is no file to copy; use pg_dump, "
+            "or `onlooker migrate` into a file"
         )
 
     async def dump(self, scope: Scope = EVERYTHING) -> AsyncIterator[Row]:
         self._serving()
-
-        def opened() -> psycopg.Connection[Any]:
-            connection = self.address.connect()
-            connection.execute("SET statement_timeout = 0; SET idle_in_transaction_session_timeout = 0")
-            connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
-            return connection
-
+        # A connection of its own: whoever reads the rows may take all day.
+        reading = PostgresReading(self.address)
         try:
-            # A connection of its own: whoever reads the rows may take all day.
-            connection = await asyncio.to_thread(opened)
-            try:
-                rows = moving.dump(Database(connection, writing=False).as_sqlite, scope)
-                while batch := await asyncio.to_thread(lambda: list(islice(rows, feeding.BATCH))):
-                    for row in batch:
-                        yield row
-            finally:
-                connection.close()
-        except psycopg.Error as error:
-            raise store_error(error, self.address.shown) from error
+            if await reading.open():
+                async for row in reading.rows(scope):
+                    yield row
+        finally:
+            await reading.close()
 
-    async def restore(self, rows: AsyncIterator[Row], *, replace: bool = False) -> dict[str, int]:
-        return await feeding.restore(self._serving()[0].write_once, rows, replace)
+    async def restore(
+        self, rows: AsyncIterator[Row], *, replace: bool = False, renew: bool = False
+    ) -> dict[str, int]:
+        return await feeding.restore(self._serving()[0].write_once, rows, Way(replace, renew))
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,22 +243,30 @@ class WorkerSeen:
     failed: int
     started_at: datetime
     seen_at: datetime
+    unseen_seconds: float  # by the server's clock
 
 
 @dataclass(frozen=True, slots=True)
 class Workforce:
-    """Workers, sessions that are due, for how many seconds the longest is, and how many failed last time."""
+    """Workers, sessions that are due, for how many seconds the longest is, and how many failed last time;
+    and of those the worst, with how often each failed and when it is tried again."""
 
     workers: tuple[WorkerSeen, ...]
     backlog: int
     lag: float
     failing: int
+    failures: tuple[tuple[SessionId, int, datetime], ...] = ()
 
 
 def _worker(row: Sequence[Any]) -> WorkerSeen:
-    name, host, pid, concurrency, running, done, failed, started_at, seen_at = row
+    name, host, pid, concurrency, running, done, failed, started_at, seen_at, unseen = row
     times = datetime.fromtimestamp(started_at, UTC), datetime.fromtimestamp(seen_at, UTC)
-    return WorkerSeen(name, host, pid, concurrency, running, done, failed, *times)
+    return WorkerSeen(name, host, pid, concurrency, running, done, failed, *times, unseen)
+
+
+def _failure(row: Sequence[Any]) -> tuple[SessionId, int, datetime]:
+    owner, key, failures, due_at = row
+    return SessionId(unpack(owner), unpack(key)), failures, from_instant(due_at)
 
 
 def _wait_for_readers(connection: psycopg.Connection[Any]) -> bool:

@@ -11,26 +11,23 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
 
 import psycopg
 from pgqueuer.core.qm import QueueManager
 from pgqueuer.domain.models import Job
-from psycopg import AsyncConnection
 
 from onlooker.domain.errors import OnlookerError, StoreError
 from onlooker.domain.messages import SessionId
 from onlooker.ports import Clock
 from onlooker.stores.postgres import queueing
 from onlooker.stores.postgres.database import Database
+from onlooker.stores.postgres.listening import AskAndListen
 from onlooker.stores.postgres.opening import lock_number, store_error
 from onlooker.stores.postgres.store import PostgresStore
 from onlooker.stores.sqlite.rows import instant
 
 log = logging.getLogger("onlooker")
 
-# How long a worker's heart may not have beaten before another does its job.
-HEARTBEAT = timedelta(seconds=15)
 # How often a worker says that it is there, and how long it waits after it lost the server.
 SEEN_SECONDS = 5.0
 LOST_SECONDS = (0.5, 10.0)
@@ -64,6 +61,7 @@ class QueueWorkers:
         *,
         concurrency: int,
         sweep_seconds: float,
+        heartbeat: timedelta,
     ) -> None:
         self.id = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(3)}"
         self.work = Work()
@@ -73,9 +71,15 @@ class QueueWorkers:
         self._concurrency = concurrency
         self._slots = asyncio.Semaphore(concurrency)
         self._sweep_seconds = sweep_seconds
+        # How long a worker's heart may not have beaten before another does its job.
+        self._heartbeat = heartbeat
         self._manager: QueueManager | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self._stopping = asyncio.Event()
+
+    @property
+    def here(self) -> bool:
+        return True
 
     @property
     def pending(self) -> int:
@@ -91,11 +95,8 @@ class QueueWorkers:
         await self._seen()
         address = self._store.address
         try:
-            connection = await queueing.connect(address)
-            try:
+            async with queueing.connected(address) as connection:
                 await queueing.install(connection, address, lock_number("queue", address.schema))
-            finally:
-                await connection.close()
         except psycopg.Error as error:
             raise store_error(error, address.shown) from error
         await self.tick()
@@ -148,22 +149,22 @@ class QueueWorkers:
         pause = shortest
         while not self._stopping.is_set():
             try:
-                connection = await queueing.connect(self._store.address)
-                pause = shortest
-                try:
-                    await self._run(connection)
-                finally:
-                    await connection.close()
-            except (psycopg.Error, OSError, RuntimeError) as error:
-                # RuntimeError is what PgQueuer makes of tables that are not there (yet).
-                log.warning("the queue is out of reach, tried again in %.1f s: %s", pause, error)
+                address = self._store.address
+                async with queueing.connected(address) as asking, queueing.connected(address) as listening:
+                    pause = shortest
+                    await self._run(AskAndListen(asking, listening))
+            except Exception as error:  # noqa: BLE001 - a worker that takes no jobs must not look like one
+                # A connection lost, tables that are not there (yet), news that no longer comes: PgQueuer has
+                # errors of its own for each.
+                why = str(error) or type(error).__name__
+                log.warning("the queue is out of reach, tried again in %.1f s: %s", pause, why)
                 with suppress(TimeoutError):
                     await asyncio.wait_for(self._stopping.wait(), pause)
                 pause = min(pause * 2, longest)
 
-    async def _run(self, connection: AsyncConnection[Any]) -> None:
+    async def _run(self, driver: AskAndListen) -> None:
         settings = queueing.queue_settings(self._store.address.schema)
-        manager = QueueManager(queueing.queries(connection, settings), channel=settings.channel)
+        manager = QueueManager(queueing.queries(driver, settings), channel=settings.channel)
         manager.entrypoint(queueing.ENTRYPOINT)(self._do)
         self._manager = manager
         if self._stopping.is_set():
@@ -173,7 +174,7 @@ class QueueWorkers:
             dequeue_timeout=timedelta(seconds=max(self._sweep_seconds, 1.0)),
             batch_size=most // 2,
             max_concurrent_tasks=most,
-            heartbeat_timeout=HEARTBEAT,
+            heartbeat_timeout=self._heartbeat,
             shutdown_on_listener_failure=True,
         )
 
@@ -207,6 +208,8 @@ class QueueWorkers:
                     await self._store.run(_tidy)
             except OnlookerError as error:
                 log.warning("looking for sessions that are due: %s", error)
+            except Exception:
+                log.exception("looking for sessions that are due: this is a bug in Onlooker")
 
     async def _say_so(self) -> None:
         while True:
@@ -222,5 +225,6 @@ class QueueWorkers:
 
 
 def _tidy(db: Database) -> None:
+    db.named("tidy_workers")
     db.named("tidy_queue")
     db.named("tidy_statistics")

@@ -13,8 +13,7 @@ from onlooker.domain.errors import StoreError
 from onlooker.stores.sqlite import driver
 from onlooker.stores.sqlite.driver import errors
 from onlooker.stores.sqlite.key import Key
-from onlooker.stores.sqlite.opening import APPLICATION_ID, connect, create_file, store_error
-from onlooker.stores.sqlite.statements import migrations
+from onlooker.stores.sqlite.opening import APPLICATION_ID, connect, create_file, store_error, version_of
 
 PAGES = 1000  # at a time, so that a writer need not wait for the whole copy
 PATIENCE = 10.0
@@ -143,11 +142,9 @@ def check(path: Path, key: Key | None = None) -> None:
     try:
         with closing(driver.connect(path, key, timeout=0, read_only=True)) as db:
             application = db.execute("PRAGMA application_id").fetchone()[0]
-            version = db.execute("PRAGMA user_version").fetchone()[0]
             if application != APPLICATION_ID:
                 raise StoreError(f"{path}: not a database of onlooker's")
-            if version > migrations()[-1][0]:
-                raise StoreError(f"{path}: written by a newer version of onlooker; upgrade to use it")
+            version_of(db, path)
             found = db.execute("PRAGMA quick_check(1)").fetchone()[0]
             if found != "ok":
                 raise StoreError(f"{path}: the database is damaged ({found}); use another backup")

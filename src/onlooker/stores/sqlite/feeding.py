@@ -12,9 +12,9 @@ from pathlib import Path
 from queue import Full, Queue
 
 from onlooker.domain.errors import ClosedError
-from onlooker.domain.history_rows import Row, Scope
+from onlooker.domain.history_rows import Row, Scope, SessionRow, session_of
 from onlooker.domain.messages import SessionId
-from onlooker.stores.moving import kind_of, session_of
+from onlooker.stores.moving import Way, kind_of
 from onlooker.stores.sqlite import moving
 from onlooker.stores.sqlite.driver import errors
 from onlooker.stores.sqlite.key import Key
@@ -39,19 +39,25 @@ async def reading_out(path: Path, scope: Scope, key: Key | None = None) -> Async
     try:
         db = await asyncio.to_thread(opened)
         try:
-            rows = moving.dump(db, scope)
-            while batch := await asyncio.to_thread(lambda: list(islice(rows, BATCH))):
-                for row in batch:
-                    yield row
+            async for row in in_batches(moving.dump(db, scope)):
+                yield row
         finally:
             db.close()
     except errors() as error:
         raise store_error(error, path) from error
 
 
-async def restore(write: Write, rows: AsyncIterator[Row], replace: bool) -> dict[str, int]:
+async def in_batches(rows: Iterator[Row]) -> AsyncIterator[Row]:
+    """Rows that are read from a database, without holding up the event loop for long."""
+    while batch := await asyncio.to_thread(lambda: list(islice(rows, BATCH))):
+        for row in batch:
+            yield row
+
+
+async def restore(write: Write, rows: AsyncIterator[Row], way: Way) -> dict[str, int]:
     """Take the rows in, each session in one transaction; how many of each kind."""
     counts: Counter[str] = Counter()
+    shown: dict[SessionId, tuple[str, ...]] = {}
     feed: _Feed | None = None
     try:
         async for row in rows:
@@ -60,12 +66,16 @@ async def restore(write: Write, rows: AsyncIterator[Row], replace: bool) -> dict
                 await feed.finish()
                 feed = None
             if feed is None:
-                feed = _Feed(session, replace, write)
+                feed = _Feed(session, way, write)
             await feed.add(row)
             counts[kind_of(row)] += 1
+            if way.replace and isinstance(row, SessionRow):
+                shown[row.session] = row.shown_items or ()
         if feed is not None:
             await feed.finish()
             feed = None
+        if any(shown.values()):
+            await write(lambda db: moving.show(db, shown))
     finally:
         if feed is not None:
             await feed.abort()
@@ -79,9 +89,9 @@ class _Aborted(Exception):
 class _Feed:
     """The rows of one session on their way into a transaction."""
 
-    def __init__(self, session: SessionId | None, replace: bool, write: Write) -> None:
+    def __init__(self, session: SessionId | None, way: Way, write: Write) -> None:
         self.session = session
-        self._replace = replace
+        self._way = way
         self._batch: list[Row] = []
         self._queue: Queue[list[Row] | _Aborted | None] = Queue(WAITING)
         self._task = asyncio.ensure_future(write(self._run))
@@ -120,7 +130,7 @@ class _Feed:
                 await asyncio.sleep(PAUSE)
 
     def _run(self, db: sqlite3.Connection) -> None:
-        moving.restore(db, self.session, self._batches(), self._replace)
+        moving.restore(db, self.session, self._batches(), self._way)
 
     def _batches(self) -> Iterator[list[Row]]:
         while (batch := self._queue.get()) is not None:

@@ -16,7 +16,6 @@ from onlooker.stores.progress import check_branch, check_realignment, made_due
 from onlooker.stores.realigning import Known, Placement, Undone, floor_of, place, restored
 from onlooker.stores.sqlite import past, sessions
 from onlooker.stores.sqlite.rows import (
-    ids_json,
     instant,
     message_row,
     pack,
@@ -40,21 +39,17 @@ def append(
     now: datetime,
 ) -> Appended:
     row = sessions.find_or_create(db, session, now)
-    known = {unpack(r[0]) for r in db.execute(sql("known_ids"), (row.sid, ids_json(m.id for m in messages)))}
     fresh: list[Message] = []
-    rows: list[tuple[object, ...]] = []
     seq, chain = row.progress.last_seq, row.progress.chain
     for message in messages:
-        if message.id in known:
+        if db.execute(sql("known_id"), (row.sid, pack(message.id))).fetchone():
             continue
-        known.add(message.id)
         seq += 1
         placed = replace(message, seq=seq)
         digest = placed.digest
         chain = extend_chain(chain, digest)
         fresh.append(placed)
-        rows.append(message_row(row.sid, placed, digest))
-    db.executemany(sql("add_message"), rows)
+        db.execute(sql("add_message"), message_row(row.sid, placed, digest))
     tokens = sum(m.tokens for m in fresh)
     unnoted = row.progress.unnoted_tokens + tokens
     progress = replace(row.progress, last_seq=seq, chain=chain, unnoted_tokens=unnoted)
@@ -114,7 +109,7 @@ def compact(
     last, count, tokens = db.execute(sql("taken_out"), (sid, up_to)).fetchone()
     # The same summary again is a retry: the first one is not an original to keep.
     db.execute(sql("delete_summary"), (sid, pack(summary.id), up_to))
-    if db.execute(sql("known_ids"), (sid, ids_json([summary.id]))).fetchone():
+    if db.execute(sql("known_id"), (sid, pack(summary.id))).fetchone():
         raise StoreError(f"the summary's id {summary.id!r} is that of another message; give it its own")
     (unnoted,) = db.execute(sql("any_between"), (sid, progress.frontier, up_to)).fetchone()
     if archive:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
+from itertools import groupby
 from typing import Any
 
 from onlooker.domain.extractions import Extraction
@@ -26,7 +27,7 @@ from onlooker.domain.history_rows import (
 )
 from onlooker.domain.messages import SessionId
 from onlooker.domain.notes import Progress, Usage
-from onlooker.stores.moving import already_there, incomplete
+from onlooker.stores.moving import Way, already_there, incomplete
 from onlooker.stores.sqlite import sessions
 from onlooker.stores.sqlite.items import item_row, to_item
 from onlooker.stores.sqlite.messages import LOWEST
@@ -55,7 +56,8 @@ def dump(db: sqlite3.Connection, scope: Scope) -> Iterator[Row]:
     sid = sid_of(scope.session) if scope.session else None
     owner = None if scope.owner is None else pack(scope.owner)
     # By hash and not by name, so that every store gives them in the same order.
-    for row in db.execute(sql("dump_sessions"), (sid, owner)).fetchall():
+    low, high = map(bytes.fromhex, scope.hashes)
+    for row in db.execute(sql("dump_sessions"), (low, high, owner)).fetchall():
         yield from _session(db, row, scope)
     if scope.wants("item"):
         for row in db.execute(sql("dump_items"), (sid, owner)):
@@ -117,27 +119,44 @@ def _usage(row: sqlite3.Row) -> UsageRow:
 
 
 def restore(
-    db: sqlite3.Connection, session: SessionId | None, batches: Iterable[list[Row]], replace: bool
+    db: sqlite3.Connection, session: SessionId | None, batches: Iterable[list[Row]], way: Way
 ) -> None:
     """Take in the rows of one session, or those of the store itself."""
     if session is not None:
-        _make_way(db, session, replace)
+        _make_way(db, session, way)
     for batch in batches:
-        for row in batch:
-            _put(db, row, replace)
+        for is_message, rows in groupby(batch, lambda row: isinstance(row, MessageRow)):
+            if is_message:
+                _put_messages(db, [row for row in rows if isinstance(row, MessageRow)])
+                continue
+            for row in rows:
+                _put(db, row, way.replace)
     if session is not None:
         _complete(db, session)
     forget_kept()
 
 
-def _make_way(db: sqlite3.Connection, session: SessionId, replace: bool) -> None:
-    there = sessions.find(db, session) is not None
-    if there and not replace:
-        raise already_there(session)
-    if there:
+def show(db: sqlite3.Connection, shown: Mapping[SessionId, Sequence[str]]) -> None:
+    """Say which items sessions show that came in the place of others: once all are in, since each that makes
+    way takes the items along that were made in it, wherever they are shown."""
+    for session, ids in shown.items():
+        if sessions.find(db, session) is not None:
+            _show(db, session, ids)
+
+
+def _make_way(db: sqlite3.Connection, session: SessionId, way: Way) -> None:
+    if sessions.find(db, session) is None:
+        return
+    sid = sid_of(session)
+    if way.replace:
         # What it cost comes with the rows.
-        db.execute(sql("drop_usage"), (sid_of(session),))
+        db.execute(sql("drop_usage"), (sid,))
         sessions.delete(db, session)
+    elif way.renew:
+        db.execute(sql("raise_beginnings"), (sid,))
+        _void(db, sid)
+    else:
+        raise already_there(session)
 
 
 def _complete(db: sqlite3.Connection, session: SessionId) -> None:
@@ -151,12 +170,9 @@ def _put(db: sqlite3.Connection, row: Row, replace: bool) -> None:
     match row:
         case SessionRow():
             _put_session(db, row)
-        case MessageRow(session, message, place, summary):
-            values = message_row(sid_of(session), message, message.digest, summary=summary)
-            if place == "live":
-                db.execute(sql("put_message"), values)
-            else:
-                db.execute(sql("put_archived"), (*values, place))
+            _show(db, row.session, () if replace else row.shown_items or ())
+        case MessageRow():
+            _put_messages(db, [row])
         case NoteRow(session, note):
             put_note(db, sid_of(session), note)
         case ExtractionRow(session, number, extraction):
@@ -173,6 +189,20 @@ def _put(db: sqlite3.Connection, row: Row, replace: bool) -> None:
             _put_usage(db, row, replace)
         case ValueRow(name, value):
             sessions.set_value(db, name, value)
+
+
+def _put_messages(db: sqlite3.Connection, rows: Sequence[MessageRow]) -> None:
+    """Many at once: on a server each statement of its own would be a trip of its own."""
+    live: list[tuple[Any, ...]] = []
+    aside: list[tuple[Any, ...]] = []
+    for row in rows:
+        values = message_row(sid_of(row.session), row.message, row.message.digest, summary=row.summary)
+        if row.place == "live":
+            live.append(values)
+        else:
+            aside.append((*values, row.place))
+    db.executemany(sql("put_message"), live)
+    db.executemany(sql("put_archived"), aside)
 
 
 def _void(db: sqlite3.Connection, sid: bytes) -> None:
@@ -198,10 +228,12 @@ def _put_session(db: sqlite3.Connection, row: SessionRow) -> None:
     db.execute(sql("put_session"), values)
     db.execute("DELETE FROM pins WHERE sid = ?", (sid,))
     db.executemany(sql("add_pin"), [(sid, pack(target)) for target in row.pins])
+
+
+def _show(db: sqlite3.Connection, session: SessionId, ids: Sequence[str]) -> None:
+    sid, owner = sid_of(session), pack(session.owner)
     db.execute(sql("hide_items_of_session"), (sid,))
-    shown = enumerate(row.shown_items or ())
-    owner = values["owner"]
-    db.executemany(sql("put_shown"), [(sid, place, owner, pack(item)) for place, item in shown])
+    db.executemany(sql("put_shown"), [(sid, place, owner, pack(item)) for place, item in enumerate(ids)])
 
 
 _MARKS = tuple(name for name in Progress.__dataclass_fields__ if name not in ("session", "due_at"))

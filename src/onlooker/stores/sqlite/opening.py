@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 import sqlite3
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from onlooker.domain.errors import ConflictError, StoreError
+from onlooker.stores.migrating import OUTGROWN, Migration, refuse_newer, unfinished
 from onlooker.stores.sqlite import driver
 from onlooker.stores.sqlite.key import Key
 from onlooker.stores.sqlite.rows import instant_of_text
@@ -30,6 +33,7 @@ _ADVICE = {
     sqlite3.SQLITE_PERM: "the database cannot be opened; check the path and its permissions",
     sqlite3.SQLITE_IOERR: "the disk could not be read or written; check it and try again",
 }
+_UNKNOWN = re.compile("no such (column|table)|has no column named")
 
 
 def store_error(error: sqlite3.Error, path: Path) -> StoreError:
@@ -37,6 +41,8 @@ def store_error(error: sqlite3.Error, path: Path) -> StoreError:
     if driver.is_twice(error):
         return ConflictError(f"{path}: another worker was first ({error})")
     code = driver.code_of(error)
+    if code == sqlite3.SQLITE_ERROR and _UNKNOWN.search(str(error)):
+        return StoreError(f"{path}: {OUTGROWN} ({error})")
     return StoreError(f"{path}: {_ADVICE[code]} ({error})" if code in _ADVICE else f"{path}: {error}")
 
 
@@ -126,16 +132,26 @@ def _use_wal(connection: sqlite3.Connection) -> None:
             time.sleep(0.01)
 
 
-def migrate(connection: sqlite3.Connection, path: Path) -> None:
-    """Run the migrations that the file has not seen. Whoever comes second finds them done."""
+# Which migrations have run, and the lowest version that a program must know since.
+_RAN = (
+    "CREATE TABLE IF NOT EXISTS migrations (number INTEGER PRIMARY KEY, works_with INTEGER NOT NULL) STRICT"
+)
+
+
+def migrate(connection: sqlite3.Connection, path: Path, steps: Sequence[Migration] | None = None) -> None:
+    """Run the migrations that the file has not seen, all or none. Whoever comes second finds them done.
+
+    Raises:
+        StoreError: The file is not ours, is too new for this version, or a migration failed.
+    """
+    steps = migrations() if steps is None else steps
     connection.execute("BEGIN IMMEDIATE")
     try:
-        version = _check_ours(connection, path)
-        for number, script in migrations():
-            if number > version:
-                for statement in split(script):
-                    connection.execute(statement)
-                connection.execute(f"PRAGMA user_version = {number}")
+        version = _check_ours(connection, path, steps[-1].number)
+        connection.execute(_RAN)
+        for step in steps:
+            if step.number > version:
+                _run(connection, path, step)
         connection.execute("COMMIT")
     except BaseException:
         if connection.in_transaction:
@@ -143,15 +159,48 @@ def migrate(connection: sqlite3.Connection, path: Path) -> None:
         raise
 
 
-def _check_ours(connection: sqlite3.Connection, path: Path) -> int:
+def _run(connection: sqlite3.Connection, path: Path, step: Migration) -> None:
+    try:
+        for statement in split(step.script):
+            connection.execute(statement)
+    except driver.errors() as error:
+        if driver.code_of(error) in _ADVICE:
+            raise
+        raise unfinished(path, step, error) from error
+    connection.execute(
+        "INSERT OR REPLACE INTO migrations (number, works_with) VALUES (?, ?)", (step.number, step.works_with)
+    )
+    connection.execute(f"PRAGMA user_version = {step.number}")
+
+
+def version_of(connection: sqlite3.Connection, path: Path, known: int | None = None) -> int:
+    """The version of the file's schema.
+
+    Raises:
+        StoreError: It is too new for this version.
+    """
+    known = migrations()[-1].number if known is None else known
+    version: int = connection.execute("PRAGMA user_version").fetchone()[0]
+    if version > known:
+        refuse_newer(path, _ran(connection, version), known)
+    return version
+
+
+def _ran(connection: sqlite3.Connection, version: int) -> list[tuple[int, int]]:
+    kept = "SELECT EXISTS (SELECT 1 FROM sqlite_schema WHERE name = 'migrations')"
+    if not connection.execute(kept).fetchone()[0]:
+        return [(version, version)]
+    ran = [(n, w) for n, w in connection.execute("SELECT number, works_with FROM migrations")]
+    # One that did not say so worked with nothing before itself.
+    return ran if version in dict(ran) else [*ran, (version, version)]
+
+
+def _check_ours(connection: sqlite3.Connection, path: Path, known: int) -> int:
     """The version of the file's schema, where it is ours, or empty."""
     application = connection.execute("PRAGMA application_id").fetchone()[0]
-    version: int = connection.execute("PRAGMA user_version").fetchone()[0]
     empty = not connection.execute("SELECT EXISTS (SELECT 1 FROM sqlite_schema)").fetchone()[0]
     if application != APPLICATION_ID and not empty:
         raise StoreError(f"{path}: a database of another application; choose another path")
-    if version > migrations()[-1][0]:
-        raise StoreError(f"{path}: written by a newer version of onlooker; upgrade to open it")
     if empty:
         connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-    return version
+    return version_of(connection, path, known)

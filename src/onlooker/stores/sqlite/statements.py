@@ -8,6 +8,8 @@ from functools import cache
 from importlib import resources
 from importlib.resources.abc import Traversable
 
+from onlooker.stores.migrating import Migration, migrations_in
+
 _NAME = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
 
 
@@ -32,10 +34,9 @@ def sql(name: str) -> str:
 
 
 @cache
-def migrations() -> list[tuple[int, str]]:
-    """Number and text of each migration, in order."""
-    files = (_here() / "migrations").iterdir()
-    return sorted((int(f.name[:4]), f.read_text(encoding="utf-8")) for f in files if f.name.endswith(".sql"))
+def migrations() -> list[Migration]:
+    """Every migration, in order."""
+    return migrations_in(_here() / "migrations")
 
 
 def split(script: str) -> list[str]:

@@ -39,6 +39,7 @@ from onlooker.domain.notes import (
 )
 from onlooker.domain.retention import Retained, Retention
 from onlooker.domain.search import Found, Match, Query
+from onlooker.stores.moving import Way
 from onlooker.stores.sqlite import copying, feeding
 from onlooker.stores.sqlite import extractions as of_extractions
 from onlooker.stores.sqlite import graph as of_graph
@@ -258,8 +259,10 @@ class SqliteStore:
         async for row in reading_out(self.path, scope, self._key):
             yield row
 
-    async def restore(self, rows: AsyncIterator[Row], *, replace: bool = False) -> dict[str, int]:
-        return await feeding.restore(self._write, rows, replace)
+    async def restore(
+        self, rows: AsyncIterator[Row], *, replace: bool = False, renew: bool = False
+    ) -> dict[str, int]:
+        return await feeding.restore(self._write, rows, Way(replace, renew))
 
     async def back_up(self, target: Path) -> None:
         self._opened()

@@ -11,7 +11,7 @@ import logging
 import sqlite3
 from array import array
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
@@ -84,15 +84,18 @@ def _add(db: sqlite3.Connection, space: int, document: Document, vector: array[f
 
 # ------------------------------------------------------------------------------------ finding
 
+# What chooses the likely ones, by number, of a query, a space and the query's signs.
+Choice = Callable[[sqlite3.Connection, Near, int, bytes], list[int]]
 
-def near(db: sqlite3.Connection, query: Near) -> Sequence[tuple[Match, float]]:
+
+def near(db: sqlite3.Connection, query: Near, choose: Choice | None = None) -> Sequence[tuple[Match, float]]:
     if query.session is not None and query.session.owner != query.owner:
         raise SettingsError("session", query.session, f"must be one of the owner {query.owner!r}")
     row = db.execute(sql("space"), (pack(query.space),)).fetchone()
     if row is None or row["dimensions"] != len(query.vector):
         return []
     vector = unit(query.vector)
-    numbers = _likely(db, query, row["space"], signs(vector))
+    numbers = (choose or likely_of)(db, query, row["space"], signs(vector))
     read = db.execute(sql("vectors"), (row["space"], json.dumps(numbers)))
     best = closest(vector, ((number, unpacked(blob)) for number, blob in read), query.most)
     return _matches(db, query, best)
@@ -106,7 +109,8 @@ def _matches(
     return [(match[0], cosine) for match, cosine in found if match]
 
 
-def _likely(db: sqlite3.Connection, query: Near, space: int, asked: bytes) -> list[int]:
+def likely_of(db: sqlite3.Connection, query: Near, space: int, asked: bytes) -> list[int]:
+    """By number, those that are worth comparing in full."""
     most = max(RESCORED, query.most)
     values: dict[str, Any] = {
         "space": space,

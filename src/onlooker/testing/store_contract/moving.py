@@ -10,6 +10,7 @@ import pytest
 from onlooker.domain.errors import ConflictError, OnlookerError, StoreError
 from onlooker.domain.extractions import Extraction
 from onlooker.domain.history_rows import (
+    ItemRow,
     MessageRow,
     NoteRow,
     Position,
@@ -24,9 +25,10 @@ from onlooker.domain.items import Item, ItemChange
 from onlooker.domain.messages import SessionId, ToolCall
 from onlooker.domain.notes import Usage
 from onlooker.policy.lines import from_line, to_line
+from onlooker.policy.moving import pages
 from onlooker.ports import Store
 from onlooker.stores.memory import MemoryStore
-from onlooker.testing.store_contract.case import ANA, BEN, NOW, StoreCase, later, note, said, talk
+from onlooker.testing.store_contract.case import ANA, BEN, NEVER, NOW, StoreCase, later, note, said, talk
 
 OTHER = SessionId("ana", "strange \0\ud800 東京")
 
@@ -189,6 +191,50 @@ class MovingContract(StoreCase):
         await store.restore(given([*second, RestartRow(ANA), *first]), replace=True)
         after = await self.everything(store)
         assert [_without_branch(row) for row in after] == [_without_branch(row) for row in first]
+
+    async def test_a_session_is_renewed_without_touching_items_or_what_it_cost(self, store: Store) -> None:
+        other = MemoryStore()
+        await other.open()
+        await self.fill(other)
+        # Another session shows an item that was made in this one.
+        await other.show_items(OTHER, ["i1"], now=NOW)
+        await store.restore(given(await self.everything(other)))
+        await self.record(other, said("later"))
+        rows = await self.everything(other, Scope(between=(ANA.sid, ANA.sid)))
+        with pytest.raises(ConflictError):
+            await store.restore(given(rows))
+        await store.restore(given(rows), renew=True)
+        after = [_without_branch(row) for row in await self.everything(store)]
+        assert after == [_without_branch(row) for row in await self.everything(other)]
+        top = next(row for row in rows if isinstance(row, SessionRow))
+        state = await store.load(ANA)
+        # Above the branch of the one that made way, so that nobody writes into this one by mistake.
+        assert state is not None
+        assert state.progress.branch > top.progress.branch
+        await self.record(store, said("later still"))
+
+    async def test_a_session_that_makes_way_takes_no_item_out_of_one_that_came_before(
+        self, store: Store
+    ) -> None:
+        first, last = sorted((ANA._replace(key=key) for key in ("one", "two")), key=lambda s: s.sid)
+        for session in (first, last):
+            await store.append(session, [said("m1")], due_tokens=NEVER, now=NOW)
+        made = Item("ana", "i1", "event", "bakes rye bread", NOW, session=last.key)
+        await store.change_items(ItemChange("ana", NOW, add=(made,)))
+        await store.show_items(first, ["i1"], now=NOW)
+        rows = await self.everything(store)
+        await store.restore(given(rows), replace=True)
+        after = [_without_branch(row) for row in await self.everything(store)]
+        assert after == [_without_branch(row) for row in rows]
+
+    async def test_a_store_is_given_out_in_pages(self, store: Store) -> None:
+        await self.fill(store)
+        kinds: set[type] = {ItemRow, UsageRow, ValueRow}
+        everything = [row for row in await self.everything(store) if type(row) not in kinds]
+        paged: list[Row] = []
+        for edges in pages(3, 1):
+            paged += await self.everything(store, Scope(between=edges))
+        assert paged == everything
 
     async def test_many_rows_come_through(self, store: Store) -> None:
         other = MemoryStore()

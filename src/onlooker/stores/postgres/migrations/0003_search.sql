@@ -1,3 +1,4 @@
+-- works with: 3
 -- Full-text search over the tokens of our own tokenizer. An array and no tsvector: that one refuses texts
 -- beyond a megabyte, which would then stay unindexed for ever.
 CREATE TABLE searchable (

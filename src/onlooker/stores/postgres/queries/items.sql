@@ -3,7 +3,10 @@
 SELECT pg_advisory_xact_lock($1::bigint);
 
 -- name: items
-SELECT * FROM items
+SELECT owner, id, status, pinned, uses, type, origin, made_at, said_at, valid_from, ended_at,
+    expires_at, last_used_at, superseded_by, session, tags, sources, replaces, derived_from,
+    summary
+FROM items
 WHERE owner = %(owner)s AND status IN (SELECT json_array_elements_text(%(statuses)s::json))
     AND (%(ids)s::text IS NULL OR id IN (SELECT json_array_elements_text(%(ids)s::text::json)))
 ORDER BY pinned DESC, ranked_at DESC, id LIMIT NULLIF(%(limit)s::bigint, -1);
@@ -37,11 +40,12 @@ DELETE FROM items WHERE owner = $1 AND id = $2;
 SELECT id FROM items WHERE owner = $1;
 
 -- name: items_made_in
-SELECT owner, id FROM items WHERE sid = $1;
+-- The second condition is the index's own: without it that would not be used.
+SELECT owner, id FROM items WHERE sid = $1 AND sid <> '';
 
 -- name: items_naming
 -- Those that lead to an item which is about to go; a name is looked for as text first, which is quick.
-SELECT * FROM items WHERE owner = %(owner)s AND (
+SELECT owner, id, superseded_by, replaces, derived_from FROM items WHERE owner = %(owner)s AND (
     superseded_by = %(id)s OR strpos(replaces, %(id)s) > 0 OR strpos(derived_from, %(id)s) > 0
 );
 
@@ -52,7 +56,11 @@ UPDATE items SET superseded_by = $1, replaces = $2, derived_from = $3 WHERE owne
 UPDATE items SET pinned = $1 WHERE owner = $2 AND id = $3 AND status = 'live';
 
 -- name: shown_items
-SELECT items.* FROM shown_items JOIN items ON items.owner = shown_items.owner AND items.id = item
+SELECT items.owner, items.id, items.status, items.pinned, items.uses, items.type, items.origin,
+    items.made_at, items.said_at, items.valid_from, items.ended_at, items.expires_at,
+    items.last_used_at, items.superseded_by, items.session, items.tags, items.sources,
+    items.replaces, items.derived_from, items.summary
+FROM shown_items JOIN items ON items.owner = shown_items.owner AND items.id = item
 WHERE shown_items.sid = $1 ORDER BY place;
 
 -- name: sessions_showing

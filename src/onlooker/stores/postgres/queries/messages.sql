@@ -1,7 +1,7 @@
--- name: known_ids
-SELECT id FROM messages WHERE sid = $1 AND id IN (SELECT json_array_elements_text($2::json))
-UNION
-SELECT id FROM archive WHERE sid = $1 AND id IN (SELECT json_array_elements_text($2::json));
+-- name: known_id
+SELECT 1 FROM messages WHERE sid = $1 AND id = $2
+UNION ALL
+SELECT 1 FROM archive WHERE sid = $1 AND id = $2;
 
 -- name: add_message
 INSERT INTO messages (sid, seq, id, role, tokens, at, digest, summary, name, extra, text)
@@ -9,12 +9,12 @@ VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11);
 
 -- name: digests
 -- Newest first, so that the limit keeps the newest, and reads no more than those.
-SELECT * FROM (
+SELECT seq, id, role, digest FROM (
     SELECT seq, id, role, digest FROM messages WHERE sid = $1 AND summary = 0
     ORDER BY seq DESC LIMIT NULLIF($2::bigint, -1)
 ) AS live
 UNION ALL
-SELECT * FROM (
+SELECT seq, id, role, digest FROM (
     SELECT seq, id, role, digest FROM archive
     WHERE sid = $1 AND summary = 0 AND reason <> 'retired' ORDER BY seq DESC LIMIT NULLIF($2::bigint, -1)
 ) AS aside

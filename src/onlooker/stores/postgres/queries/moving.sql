@@ -1,7 +1,12 @@
 -- name: dump_sessions
-SELECT *, (SELECT COALESCE(MAX(number), 0) FROM changes WHERE changes.sid = sessions.sid) AS changes
-FROM sessions
-WHERE ($1::bytea IS NULL OR sid = $1::bytea) AND ($2::text IS NULL OR owner = $2::text) ORDER BY sid;
+SELECT sid, owner, key, last_seq, frontier, watermark, tail_start, unnoted_tokens, branch, epoch, budget, chain,
+    due_at, wake_at, failures, fence, messages, message_tokens, used_at, ended_seq, items_chosen,
+    (SELECT COALESCE(MAX(number), 0) FROM changes WHERE changes.sid = sessions.sid) AS changes
+FROM sessions WHERE sid BETWEEN $1 AND $2 AND ($3::text IS NULL OR owner = $3::text) ORDER BY sid;
+
+-- name: mark
+SELECT COUNT(*), COALESCE(SUM(last_seq), 0)::bigint, COALESCE(SUM(epoch), 0)::bigint, COALESCE(MAX(used_at), 0)
+FROM sessions;
 
 -- name: dump_pins
 SELECT target FROM pins WHERE sid = $1 ORDER BY target;
@@ -104,7 +109,10 @@ DELETE FROM usage WHERE sid = $1;
 UPDATE sessions SET messages = $1, message_tokens = $2 WHERE sid = $3;
 
 -- name: dump_items
-SELECT * FROM items
+SELECT owner, id, status, pinned, uses, type, origin, made_at, said_at, valid_from, ended_at,
+    expires_at, last_used_at, superseded_by, session, tags, sources, replaces, derived_from,
+    summary
+FROM items
 WHERE ($1::bytea IS NULL OR sid = $1::bytea) AND ($2::text IS NULL OR owner = $2::text) ORDER BY owner, id;
 
 -- name: dump_shown

@@ -1,9 +1,13 @@
 -- name: session
-SELECT * FROM sessions WHERE sid = $1;
+SELECT sid, owner, key, last_seq, frontier, watermark, tail_start, unnoted_tokens, branch, epoch, budget, chain,
+    due_at, wake_at, failures, fence, messages, message_tokens, used_at, ended_seq, items_chosen
+FROM sessions WHERE sid = $1;
 
 -- name: lock_session
 -- What `session` is for whoever writes: nobody else changes the session until the transaction ends.
-SELECT * FROM sessions WHERE sid = $1 FOR UPDATE;
+SELECT sid, owner, key, last_seq, frontier, watermark, tail_start, unnoted_tokens, branch, epoch, budget, chain,
+    due_at, wake_at, failures, fence, messages, message_tokens, used_at, ended_seq, items_chosen
+FROM sessions WHERE sid = $1 FOR UPDATE;
 
 -- name: create_session
 -- Where another made it a moment ago, that one. The row of beginnings is held, so that a deletion of the
@@ -11,7 +15,8 @@ SELECT * FROM sessions WHERE sid = $1 FOR UPDATE;
 INSERT INTO sessions (sid, owner, key, wake_at, used_at, branch, fence)
 SELECT $1, $2, $3, $4, $5, number, number FROM (SELECT number FROM beginnings FOR SHARE) AS beginning
 ON CONFLICT (sid) DO UPDATE SET used_at = sessions.used_at
-RETURNING *;
+RETURNING sid, owner, key, last_seq, frontier, watermark, tail_start, unnoted_tokens, branch, epoch, budget, chain,
+    due_at, wake_at, failures, fence, messages, message_tokens, used_at, ended_seq, items_chosen;
 
 -- name: save_session
 -- Everything but budget and lease, which have statements of their own.
@@ -58,11 +63,15 @@ WHERE sid = $1 AND fence = $2 AND lease_holder IS NOT NULL;
 SELECT owner, key FROM sessions WHERE due_at IS NOT NULL AND due_at <= $1 ORDER BY due_at, sid LIMIT $2;
 
 -- name: list_sessions
-SELECT * FROM sessions WHERE (%(key)s::text IS NULL OR key = %(key)s::text)
+SELECT sid, owner, key, last_seq, frontier, watermark, tail_start, unnoted_tokens, branch, epoch, budget, chain,
+    due_at, wake_at, failures, fence, messages, message_tokens, used_at, ended_seq, items_chosen
+FROM sessions WHERE (%(key)s::text IS NULL OR key = %(key)s::text)
 ORDER BY used_at DESC, sid LIMIT NULLIF(%(limit)s::bigint, -1);
 
 -- name: list_sessions_of_owner
-SELECT * FROM sessions WHERE owner = %(owner)s AND (%(key)s::text IS NULL OR key = %(key)s::text)
+SELECT sid, owner, key, last_seq, frontier, watermark, tail_start, unnoted_tokens, branch, epoch, budget, chain,
+    due_at, wake_at, failures, fence, messages, message_tokens, used_at, ended_seq, items_chosen
+FROM sessions WHERE owner = %(owner)s AND (%(key)s::text IS NULL OR key = %(key)s::text)
 ORDER BY used_at DESC, sid LIMIT NULLIF(%(limit)s::bigint, -1);
 
 -- name: note_totals
@@ -71,22 +80,22 @@ WHERE sid = $1 AND status IN ('buffered', 'active') AND status = 'active' GROUP 
 
 -- name: started_at
 SELECT at FROM (
-    SELECT * FROM (
+    SELECT seq, at FROM (
         SELECT seq, at FROM messages WHERE sid = $1 AND summary = 0 ORDER BY seq LIMIT 1
     ) AS live
     UNION ALL
-    SELECT * FROM (
+    SELECT seq, at FROM (
         SELECT seq, at FROM archive WHERE sid = $1 AND summary = 0 AND reason <> 'retired' ORDER BY seq LIMIT 1
     ) AS aside
 ) AS first ORDER BY seq LIMIT 1;
 
 -- name: last_at
 SELECT at FROM (
-    SELECT * FROM (
+    SELECT seq, at FROM (
         SELECT seq, at FROM messages WHERE sid = $1 AND summary = 0 ORDER BY seq DESC LIMIT 1
     ) AS live
     UNION ALL
-    SELECT * FROM (
+    SELECT seq, at FROM (
         SELECT seq, at FROM archive WHERE sid = $1 AND summary = 0 AND reason <> 'retired'
         ORDER BY seq DESC LIMIT 1
     ) AS aside

@@ -9,7 +9,8 @@ DELETE FROM workers WHERE id = $1 OR seen_at < now() - interval '1 day';
 
 -- name: workers
 SELECT id, host, pid, concurrency, running, done, failed,
-    extract(epoch FROM started_at)::float8 AS started_at, extract(epoch FROM seen_at)::float8 AS seen_at
+    extract(epoch FROM started_at)::float8 AS started_at, extract(epoch FROM seen_at)::float8 AS seen_at,
+    extract(epoch FROM now() - seen_at)::float8 AS unseen
 FROM workers ORDER BY started_at, id;
 
 -- name: backlog
@@ -18,12 +19,21 @@ SELECT COUNT(*) FILTER (WHERE due_at <= $1), MIN(due_at) FILTER (WHERE due_at <=
     COUNT(*) FILTER (WHERE failures > 0)
 FROM sessions WHERE due_at IS NOT NULL;
 
+-- name: failing
+-- Sessions whose notes failed the last time, those that fail most first.
+SELECT owner, key, failures, due_at FROM sessions
+WHERE due_at IS NOT NULL AND failures > 0 ORDER BY failures DESC, due_at, sid LIMIT $1;
+
 -- name: announce_all
 -- Whatever is due and not being worked on, in case its announcement was lost. One that is in the queue
 -- already stays there once.
 SELECT announce(sid, owner, key, fence, due_at) FROM sessions
 WHERE due_at IS NOT NULL AND due_at <= $1 AND (lease_holder IS NULL OR lease_until <= $1)
 ORDER BY due_at LIMIT $2;
+
+-- name: tidy_workers
+-- Those that were killed could not say that they go.
+DELETE FROM workers WHERE seen_at < now() - interval '1 day';
 
 -- name: tidy_queue
 -- What the queue remembers of jobs that are done.

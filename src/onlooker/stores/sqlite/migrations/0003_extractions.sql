@@ -1,3 +1,4 @@
+-- works with: 3
 -- Values of users' own types, each with the note that it was written with.
 CREATE TABLE extractions (
     sid BLOB NOT NULL,

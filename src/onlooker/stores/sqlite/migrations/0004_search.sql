@@ -1,3 +1,4 @@
+-- works with: 4
 -- Full-text search. What can be found, as the tokens of our own tokenizer: SQLite's only cuts at spaces.
 CREATE TABLE searchable (
     number INTEGER PRIMARY KEY,

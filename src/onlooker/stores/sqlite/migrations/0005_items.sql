@@ -1,3 +1,4 @@
+-- works with: 5
 -- Facts that outlive their session, by owner.
 CREATE TABLE items (
     owner TEXT NOT NULL,

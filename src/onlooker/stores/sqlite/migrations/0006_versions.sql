@@ -1,3 +1,4 @@
+-- works with: 6
 -- The history of a session's notes: a row for each change, so that the memory of any moment can be
 -- shown, and what was written since a moment can be found without reading the rest.
 CREATE TABLE changes (

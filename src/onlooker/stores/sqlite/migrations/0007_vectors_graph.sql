@@ -1,3 +1,4 @@
+-- works with: 7
 -- Vectors of what can be found, by the embedder that made them; and the graph of notes.
 
 -- `reached`: every text up to that number of `searchable` has its vector, or can have none.

@@ -1,5 +1,8 @@
 -- name: items
-SELECT * FROM items
+SELECT owner, id, status, pinned, uses, type, origin, made_at, said_at, valid_from, ended_at,
+    expires_at, last_used_at, superseded_by, session, tags, sources, replaces, derived_from,
+    summary
+FROM items
 WHERE owner = :owner AND status IN (SELECT value FROM json_each(:statuses))
     AND (:ids IS NULL OR id IN (SELECT value FROM json_each(:ids)))
 ORDER BY pinned DESC, ranked_at DESC, id LIMIT :limit;
@@ -33,11 +36,12 @@ DELETE FROM items WHERE owner = ? AND id = ?;
 SELECT id FROM items WHERE owner = ?;
 
 -- name: items_made_in
-SELECT owner, id FROM items WHERE sid = ?;
+-- The second condition is the index's own: without it that would not be used.
+SELECT owner, id FROM items WHERE sid = ? AND sid <> x'';
 
 -- name: items_naming
 -- Those that lead to an item which is about to go; a name is looked for as text first, which is quick.
-SELECT * FROM items WHERE owner = :owner AND (
+SELECT owner, id, superseded_by, replaces, derived_from FROM items WHERE owner = :owner AND (
     superseded_by = :id OR instr(replaces, :id) OR instr(derived_from, :id)
 );
 
@@ -48,7 +52,11 @@ UPDATE items SET superseded_by = ?, replaces = ?, derived_from = ? WHERE owner =
 UPDATE items SET pinned = ? WHERE owner = ? AND id = ? AND status = 'live';
 
 -- name: shown_items
-SELECT items.* FROM shown_items JOIN items ON items.owner = shown_items.owner AND items.id = item
+SELECT items.owner, items.id, items.status, items.pinned, items.uses, items.type, items.origin,
+    items.made_at, items.said_at, items.valid_from, items.ended_at, items.expires_at,
+    items.last_used_at, items.superseded_by, items.session, items.tags, items.sources,
+    items.replaces, items.derived_from, items.summary
+FROM shown_items JOIN items ON items.owner = shown_items.owner AND items.id = item
 WHERE shown_items.sid = ? ORDER BY place;
 
 -- name: sessions_showing
@@ -71,4 +79,5 @@ SELECT items_chosen FROM sessions WHERE sid = ?;
 UPDATE sessions SET items_chosen = 1 WHERE sid = ?;
 
 -- name: idle
-SELECT owner, key FROM sessions WHERE last_seq > ended_seq AND used_at <= ? ORDER BY used_at, sid LIMIT ?;
+SELECT owner, key FROM sessions
+WHERE is_open AND used_hour <= ?1 / 3600000000 AND used_at <= ?1 ORDER BY used_hour, used_at, sid LIMIT ?2;

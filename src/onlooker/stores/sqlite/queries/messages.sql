@@ -1,7 +1,7 @@
--- name: known_ids
-SELECT id FROM messages WHERE sid = ?1 AND id IN (SELECT value FROM json_each(?2))
-UNION
-SELECT id FROM archive WHERE sid = ?1 AND id IN (SELECT value FROM json_each(?2));
+-- name: known_id
+SELECT 1 FROM messages WHERE sid = ?1 AND id = ?2
+UNION ALL
+SELECT 1 FROM archive WHERE sid = ?1 AND id = ?2;
 
 -- name: add_message
 INSERT INTO messages (sid, seq, id, role, tokens, at, digest, summary, name, extra, text)
@@ -9,11 +9,11 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
 -- name: digests
 -- Newest first, so that the limit keeps the newest, and reads no more than those.
-SELECT * FROM (
+SELECT seq, id, role, digest FROM (
     SELECT seq, id, role, digest FROM messages WHERE sid = ?1 AND NOT summary ORDER BY seq DESC LIMIT ?2
 )
 UNION ALL
-SELECT * FROM (
+SELECT seq, id, role, digest FROM (
     SELECT seq, id, role, digest FROM archive
     WHERE sid = ?1 AND NOT summary AND reason <> 'retired' ORDER BY seq DESC LIMIT ?2
 )

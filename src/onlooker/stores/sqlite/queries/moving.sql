@@ -1,6 +1,12 @@
 -- name: dump_sessions
-SELECT *, (SELECT COALESCE(MAX(number), 0) FROM changes WHERE changes.sid = sessions.sid) AS changes
-FROM sessions WHERE (?1 IS NULL OR sid = ?1) AND (?2 IS NULL OR owner = ?2) ORDER BY sid;
+SELECT sid, owner, key, last_seq, frontier, watermark, tail_start, unnoted_tokens, branch, epoch, budget, chain,
+    due_at, wake_at, failures, fence, messages, message_tokens, used_at, ended_seq, items_chosen,
+    (SELECT COALESCE(MAX(number), 0) FROM changes WHERE changes.sid = sessions.sid) AS changes
+FROM sessions WHERE sid BETWEEN ?1 AND ?2 AND (?3 IS NULL OR owner = ?3) ORDER BY sid;
+
+-- name: mark
+-- Numbers that grow as sessions come and are used.
+SELECT COUNT(*), COALESCE(SUM(last_seq), 0), COALESCE(SUM(epoch), 0), COALESCE(MAX(used_at), 0) FROM sessions;
 
 -- name: dump_pins
 SELECT target FROM pins WHERE sid = ? ORDER BY target;
@@ -101,7 +107,10 @@ DELETE FROM usage WHERE sid = ?;
 UPDATE sessions SET messages = ?, message_tokens = ? WHERE sid = ?;
 
 -- name: dump_items
-SELECT * FROM items WHERE (?1 IS NULL OR sid = ?1) AND (?2 IS NULL OR owner = ?2) ORDER BY owner, id;
+SELECT owner, id, status, pinned, uses, type, origin, made_at, said_at, valid_from, ended_at,
+    expires_at, last_used_at, superseded_by, session, tags, sources, replaces, derived_from,
+    summary
+FROM items WHERE (?1 IS NULL OR sid = ?1) AND (?2 IS NULL OR owner = ?2) ORDER BY owner, id;
 
 -- name: dump_shown
 SELECT item FROM shown_items JOIN items ON items.owner = shown_items.owner AND items.id = item

@@ -1,6 +1,6 @@
 -- name: unindexed
 SELECT owner, key FROM sessions
-WHERE owner = ?1 AND (indexed < last_seq OR NOT notes_indexed) AND (?2 IS NULL OR sid = ?2) LIMIT ?3;
+WHERE owner = ?1 AND is_unindexed AND (?2 IS NULL OR sid = ?2) LIMIT ?3;
 
 -- name: indexed
 SELECT indexed, notes_indexed, last_seq FROM sessions WHERE sid = ?;

@@ -1,10 +1,13 @@
 -- name: session
-SELECT * FROM sessions WHERE sid = ?;
+SELECT sid, owner, key, last_seq, frontier, watermark, tail_start, unnoted_tokens, branch, epoch, budget, chain,
+    due_at, wake_at, failures, fence, messages, message_tokens, used_at, ended_seq, items_chosen
+FROM sessions WHERE sid = ?;
 
 -- name: create_session
 INSERT INTO sessions (sid, owner, key, wake_at, used_at, branch, fence)
 SELECT ?, ?, ?, ?, ?, number, number FROM beginnings
-RETURNING *;
+RETURNING sid, owner, key, last_seq, frontier, watermark, tail_start, unnoted_tokens, branch, epoch, budget, chain,
+    due_at, wake_at, failures, fence, messages, message_tokens, used_at, ended_seq, items_chosen;
 
 -- name: save_session
 -- Everything but budget and lease, which have statements of their own.
@@ -49,11 +52,15 @@ WHERE sid = ? AND fence = ? AND lease_holder IS NOT NULL;
 SELECT owner, key FROM sessions WHERE due_at IS NOT NULL AND due_at <= ? ORDER BY due_at, sid LIMIT ?;
 
 -- name: list_sessions
-SELECT * FROM sessions WHERE (:key IS NULL OR key = :key) ORDER BY used_at DESC, sid LIMIT :limit;
+SELECT sid, owner, key, last_seq, frontier, watermark, tail_start, unnoted_tokens, branch, epoch, budget, chain,
+    due_at, wake_at, failures, fence, messages, message_tokens, used_at, ended_seq, items_chosen
+FROM sessions WHERE (:key IS NULL OR key = :key) ORDER BY used_at DESC, sid LIMIT :limit;
 
 -- name: list_sessions_of_owner
-SELECT * FROM sessions WHERE owner = :owner AND (:key IS NULL OR key = :key)
-ORDER BY used_at DESC, sid LIMIT :limit;
+SELECT sid, owner, key, last_seq, frontier, watermark, tail_start, unnoted_tokens, branch, epoch, budget, chain,
+    due_at, wake_at, failures, fence, messages, message_tokens, used_at, ended_seq, items_chosen
+FROM sessions WHERE owner = :owner AND (:key IS NULL OR key = :key)
+ORDER BY used_hour DESC, used_at DESC, sid LIMIT :limit;
 
 -- name: note_totals
 SELECT generation > 0, COUNT(*), SUM(tokens) FROM notes
@@ -61,18 +68,18 @@ WHERE sid = ? AND status IN ('buffered', 'active') AND status = 'active' GROUP B
 
 -- name: started_at
 SELECT at FROM (
-    SELECT * FROM (SELECT seq, at FROM messages WHERE sid = ?1 AND NOT summary ORDER BY seq LIMIT 1)
+    SELECT seq, at FROM (SELECT seq, at FROM messages WHERE sid = ?1 AND NOT summary ORDER BY seq LIMIT 1)
     UNION ALL
-    SELECT * FROM (
+    SELECT seq, at FROM (
         SELECT seq, at FROM archive WHERE sid = ?1 AND NOT summary AND reason <> 'retired' ORDER BY seq LIMIT 1
     )
 ) ORDER BY seq LIMIT 1;
 
 -- name: last_at
 SELECT at FROM (
-    SELECT * FROM (SELECT seq, at FROM messages WHERE sid = ?1 AND NOT summary ORDER BY seq DESC LIMIT 1)
+    SELECT seq, at FROM (SELECT seq, at FROM messages WHERE sid = ?1 AND NOT summary ORDER BY seq DESC LIMIT 1)
     UNION ALL
-    SELECT * FROM (
+    SELECT seq, at FROM (
         SELECT seq, at FROM archive WHERE sid = ?1 AND NOT summary AND reason <> 'retired'
         ORDER BY seq DESC LIMIT 1
     )

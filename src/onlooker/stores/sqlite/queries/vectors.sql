@@ -1,5 +1,5 @@
 -- name: unindexed_anywhere
-SELECT owner, key FROM sessions WHERE indexed < last_seq OR NOT notes_indexed LIMIT ?;
+SELECT owner, key FROM sessions WHERE is_unindexed LIMIT ?;
 
 -- name: space
 SELECT space, dimensions, reached FROM spaces WHERE name = ?;

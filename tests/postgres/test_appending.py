@@ -1,0 +1,60 @@
+"""The statements of an append go by index whatever the tables' sizes, and hold nothing while they wait."""
+
+from __future__ import annotations
+
+import psycopg
+import pytest
+
+from onlooker.domain.messages import SessionId
+from onlooker.stores.postgres import PostgresStore, appending
+from onlooker.stores.postgres.database import Database
+from onlooker.stores.postgres.statements import sql
+from onlooker.stores.sqlite.rows import sid_of
+from onlooker.testing.store_contract.case import ANA, NEVER, NOW, ids, said
+from tests.postgres.server import Server
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.mark.parametrize("name", ["lock_sessions", "known_among", "append"])
+async def test_a_plan_that_is_made_while_tables_are_small_serves_when_they_are_large(
+    server: Server, name: str
+) -> None:
+    store = PostgresStore(server.new_url())
+    await store.open()
+    try:
+        await store.append(ANA, [said("m1")], due_tokens=NEVER, now=NOW)
+        explain = f"EXPLAIN (GENERIC_PLAN) {sql(name)}".encode()
+        rows = await store.run(lambda db: db.connection.execute(explain).fetchall())
+    finally:
+        await store.close()
+    plan = "\n".join(row[0] for row in rows)
+    assert "Index" in plan
+    for way in ("Seq Scan on sessions", "Seq Scan on messages", "Hash Join", "Merge Join"):
+        assert way not in plan
+
+
+async def test_the_server_knows_that_it_waits_for_us_between_the_two_trips(server: Server) -> None:
+    """It ends a transaction whose process was stopped there only if it knows."""
+    store = PostgresStore(server.new_url())
+    await store.open()
+    try:
+        await store.append(ANA, [said("m1")], due_tokens=NEVER, now=NOW)
+
+        def read_only(db: Database) -> str:
+            db.connection.execute("ROLLBACK")
+            rows, known = appending._begin(db, [sid_of(ANA)], [(sid_of(ANA), "m1"), (sid_of(ANA), "m2")])  # pyright: ignore[reportPrivateUsage]
+            assert set(rows) == {sid_of(ANA)}
+            assert known == {sid_of(ANA): {"m1"}}
+            with psycopg.connect(server.url()) as other:
+                asked = "SELECT state FROM pg_stat_activity WHERE pid = %s"
+                found = other.execute(asked, (db.connection.info.backend_pid,)).fetchone()
+            assert found is not None
+            return found[0]
+
+        assert await store.run(read_only) == "idle in transaction"
+        later = SessionId("ana", "another")
+        await store.append(later, [said("m1"), said("m1")], due_tokens=NEVER, now=NOW)
+        assert ids(await store.messages(later)) == ["m1"]
+    finally:
+        await store.close()

@@ -1,0 +1,118 @@
+"""Whether two sides hold the same session, and whether one may take the place of the other."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from onlooker.domain.history import Change
+from onlooker.domain.history_rows import ALL_HASHES, ChangeRow, MessageRow, Row, SessionRow, UsageRow
+from onlooker.domain.items import Item
+from onlooker.domain.messages import SessionId
+from onlooker.domain.notes import Progress, Usage
+from onlooker.policy.moving import Calls, Holding, Print, pages, went_on
+from onlooker.testing.store_contract.case import ANA, NOW, later, said
+
+
+def message(ident: str, seq: int, text: str = "") -> MessageRow:
+    return MessageRow(ANA, replace(said(ident, text or f"text of {ident}"), seq=seq))
+
+
+def top(last_seq: int = 0, changes: int = 0, *, epoch: int = 0, branch: int = 0) -> SessionRow:
+    return SessionRow(Progress(ANA, last_seq=last_seq, epoch=epoch, branch=branch), NOW, changes)
+
+
+def holding(*rows: Row) -> Holding:
+    made = Holding()
+    for row in rows:
+        made.add(row)
+    return made
+
+
+def printed(*rows: Row, shown: bool = True) -> Print:
+    made = Print(ANA, shown=shown)
+    for row in rows:
+        made.add(row)
+    return made
+
+
+@given(st.integers(0, 5000), st.integers(1, 700), st.text(max_size=8))
+def test_every_session_is_on_exactly_one_page(sessions: int, size: int, key: str) -> None:
+    edges = list(pages(sessions, size))
+    sid = SessionId("ana", key).sid
+    assert sum(low <= sid <= high for low, high in edges) == 1
+    assert (edges[0][0], edges[-1][1]) == ALL_HASHES
+    assert len(edges) == max(1, -(-sessions // size))
+
+
+def test_a_print_says_what_is_not_the_same() -> None:
+    ours = printed(top(2), message("a", 1), message("b", 2))
+    assert ours.unlike(printed(top(2), message("a", 1), message("b", 2))) == ""
+    assert ours.unlike(printed(top(2), message("a", 1), message("b", 2, "other"))).startswith("as many rows")
+    assert ours.unlike(printed(top(2), message("a", 1))) == "1 of 2 message rows"
+    assert ours.unlike(None) == "it is not there"
+
+
+def test_the_branch_which_every_store_counts_for_itself_is_no_difference() -> None:
+    assert printed(top(2, branch=1)).unlike(printed(top(2, branch=9))) == ""
+    assert printed(top(2, epoch=1)).unlike(printed(top(2, epoch=9))) != ""
+
+
+def test_items_that_are_shown_count_where_they_are_asked_for() -> None:
+    one, other = top(2), replace(top(2), shown_items=("i1",))
+    assert printed(one).unlike(printed(other)) != ""
+    assert printed(one, shown=False).unlike(printed(other, shown=False)) == ""
+
+
+def test_an_earlier_state_makes_way() -> None:
+    earlier = holding(top(2), message("a", 1), message("b", 2))
+    assert earlier.refuses(holding(top(3), message("a", 1), message("b", 2), message("c", 3))) == ""
+    # Compacted, retired or deleted since.
+    compacted = replace(message("a", 1), place="compacted")
+    assert earlier.refuses(holding(top(3), compacted, message("c", 3))) == ""
+    assert holding(top()).refuses(earlier) == ""
+
+
+@pytest.mark.parametrize(
+    ("there", "why"),
+    [
+        (holding(top(3), message("a", 1), message("x", 3)), "used there"),
+        (holding(top(2, epoch=1), message("a", 1)), "used there"),
+        (holding(replace(top(2), used_at=later(1)), message("a", 1)), "used there"),
+        (holding(top(2), message("a", 1, "another text")), "message 'a' is another one"),
+        (holding(top(2), message("a", 1), message("x", 2)), "message 'x' is there"),
+        (holding(top(2, 1), message("a", 1), ChangeRow(ANA, Change(1, later(9), 1, 1, 1, 1))), "notes were"),
+        (holding(top(2), message("x", 9)), "another conversation"),
+    ],
+)
+def test_what_is_no_earlier_state_does_not(there: Holding, why: str) -> None:
+    ours = holding(top(2, 1), message("a", 1), message("b", 2), ChangeRow(ANA, Change(1, NOW, 1, 1, 1, 1)))
+    assert why in there.refuses(ours)
+
+
+def test_an_item_only_goes_forward() -> None:
+    item = Item("ana", "i", "event", "went", NOW)
+    assert not went_on(item, item)
+    assert not went_on(item, replace(item, uses=1, last_used_at=NOW, status="ended"))
+    for there in (replace(item, uses=1), replace(item, last_used_at=NOW), replace(item, status="archived")):
+        assert went_on(there, item)
+
+
+def test_a_call_is_crossed_off_once_and_by_its_own_name_first() -> None:
+    calls = Calls()
+    assert calls.empty
+    used = Usage("m:x", "observe", 7, 5, "accepted", NOW, 0.25)
+    calls.add(UsageRow("ana", "one", used))
+    assert not calls.empty
+    assert not calls.cross_off(UsageRow("ana", "two", used))
+    assert not calls.cross_off_deleted(UsageRow("ben", None, used))
+    assert not calls.cross_off_deleted(UsageRow("ana", None, replace(used, output_tokens=6)))
+    assert calls.cross_off(UsageRow("ana", "one", used))
+    assert not calls.cross_off_deleted(UsageRow("ana", None, used))
+    for nameless in (UsageRow("ana", None, used), UsageRow("", None, used)):
+        calls.add(UsageRow("ana", "one", used))
+        assert calls.cross_off_deleted(nameless)
+        assert not calls.cross_off_deleted(nameless)
