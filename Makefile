@@ -39,6 +39,16 @@ test: $(ENVIRONMENT) ## Run every test, with branch coverage
 	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report --skip-covered --skip-empty
 
+# For how long each store is tormented, and with what luck: make chaos CHAOS_SECONDS=600 CHAOS_SEED=7
+CHAOS_SECONDS ?= 180
+CHAOS_SEED ?=
+
+.PHONY: chaos
+chaos: export ONLOOKER_CHAOS_SECONDS := $(CHAOS_SECONDS)
+chaos: $(ENVIRONMENT) ## Kill and stop workers and writers for three minutes, on SQLite and on PostgreSQL
+	$(if $(CHAOS_SEED),ONLOOKER_CHAOS_SEED=$(CHAOS_SEED)) $(BIN)/python -m pytest -s \
+		tests/acceptance/test_chaos.py tests/postgres/test_chaos.py
+
 .PHONY: check
 check: $(ENVIRONMENT) ## Lint, formatting, types, import layers, requirement table
 	$(BIN)/ruff check .

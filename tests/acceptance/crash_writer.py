@@ -213,27 +213,27 @@ async def open_forbidden(job: Job) -> None:
 # ------------------------------------------------------------------------------------ forking
 
 
-JOBS: dict[str, Callable[[Job], Coroutine[Any, Any, None]]] = {
-    job.__name__: job for job in (talk, begin, hold, share, starve, open_forbidden)
-}
+Task = Callable[[Job], Coroutine[Any, Any, None]]
+
+JOBS: dict[str, Task] = {job.__name__: job for job in (talk, begin, hold, share, starve, open_forbidden)}
 LONGEST = 50.0
 
 
-def main() -> None:
+def main(jobs: dict[str, Task] = JOBS, longest: float = LONGEST) -> None:
     for line in sys.stdin:
         job: Job = json.loads(line)
         if "wait" in job:
             _, status = os.waitpid(job["wait"], 0)
             print(os.waitstatus_to_exitcode(status), flush=True)
         elif os.fork() == 0:
-            _run(job)
+            _run(jobs[job["job"]], job, longest)
 
 
-def _run(job: Job) -> None:
+def _run(task: Task, job: Job, longest: float) -> None:
     """Do the job and end the process, whatever happens: a fork must not go on reading jobs."""
     code = 1
     try:
-        asyncio.run(asyncio.wait_for(JOBS[job["job"]](job), LONGEST))
+        asyncio.run(asyncio.wait_for(task(job), longest))
         code = 0
     except BaseException:  # noqa: BLE001 - it is printed, and the exit code tells the parent
         traceback.print_exc()

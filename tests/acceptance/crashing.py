@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from crash_writer import KEY, SETTINGS, AheadClock
+from tests.acceptance.crash_writer import KEY, SETTINGS, AheadClock
 
 import onlooker
 from onlooker.domain.notes import NoteStatus
@@ -56,10 +56,11 @@ class Forker:
 
 
 @contextmanager
-def forking() -> Generator[Forker]:
-    script = str(Path(__file__).with_name("crash_writer.py"))
+def forking(module: str = "crash_writer") -> Generator[Forker]:
+    command = [sys.executable, "-m", f"tests.acceptance.{module}"]
+    root = Path(__file__).parents[2]
     with subprocess.Popen(
-        [sys.executable, script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        command, cwd=root, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as server:
         yield Forker(server)
 

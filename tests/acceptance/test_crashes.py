@@ -11,8 +11,8 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from crash_writer import SETTINGS, text_of
-from crashing import (
+from tests.acceptance.crash_writer import SETTINGS, text_of
+from tests.acceptance.crashing import (
     EVERY,
     Calls,
     Forker,

@@ -9,8 +9,8 @@ from collections.abc import Generator
 from pathlib import Path
 
 import pytest
-from crash_writer import KEY, SETTINGS, Log, said, slow_model
-from crashing import EVERY, Forker, forking, lines_of, log_of, reading, wait_for_call
+from tests.acceptance.crash_writer import KEY, SETTINGS, Log, said, slow_model
+from tests.acceptance.crashing import EVERY, Forker, forking, lines_of, log_of, reading, wait_for_call
 from tests.promises.checks import check_coverage
 
 import onlooker

@@ -13,8 +13,8 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from crash_writer import text_of
-from crashing import Forker, forking, going_on, lines_of, log_of, reading
+from tests.acceptance.crash_writer import text_of
+from tests.acceptance.crashing import Forker, forking, going_on, lines_of, log_of, reading
 from tests.promises.checks import check_conversation, check_coverage
 
 import onlooker

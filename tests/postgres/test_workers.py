@@ -13,6 +13,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -171,6 +172,22 @@ async def test_what_was_due_before_there_was_a_worker_is_found(server: Server) -
         assert await web.session("a").notes()
 
 
+async def test_a_session_whose_announcement_was_lost_is_found_by_the_sweep(server: Server) -> None:
+    url = server.new_url()
+    settings = replace(SMALL, sweep_seconds=0.3)
+    async with (
+        onlooker.open_memory(url, model=ScriptedModel(), settings=settings, workers="queue"),
+        onlooker.open_memory(url, settings=settings, workers="external") as web,
+    ):
+        assert isinstance(web.store, PostgresStore)
+        await web.store.run(
+            lambda db: db.connection.execute("ALTER TABLE sessions DISABLE TRIGGER sessions_due")
+        )
+        await say(web, "a", 1, 40)
+        await until(lambda: nothing_due(web))
+        assert await web.session("a").notes()
+
+
 async def test_a_model_that_fails_is_asked_again_when_the_session_is_due_and_not_by_the_queue(
     server: Server,
 ) -> None:
@@ -212,9 +229,14 @@ async def test_a_worker_outlives_a_restart_of_the_server() -> None:
 
 
 @pytest.mark.req(30, 97)
-async def test_two_worker_processes_of_which_one_is_killed(server: Server) -> None:
-    url = server.new_url()
-    with worker_process(url, "--concurrency", "2") as one, worker_process(url) as two:
+async def test_two_worker_processes_of_which_one_is_killed(server: Server, tmp_path: Path) -> None:
+    url, config = server.new_url(), tmp_path / "onlooker.toml"
+    config.write_text("[onlooker]\nlease_seconds = 4.0\n")
+    shared = ("--config", str(config))
+    with (
+        worker_process(url, "--concurrency", "2", *shared) as one,
+        worker_process(url, *shared) as two,
+    ):
         async with onlooker.open_memory(url, settings=SMALL, workers="external") as web:
 
             async def both_there() -> bool:
@@ -254,5 +276,59 @@ async def test_the_command_line_reads_a_server(server: Server) -> None:
     sessions = json.loads(await asyncio.to_thread(run, "sessions", "--json"))
     assert [(s["session_key"], s["messages"]) for s in sessions] == [("a", 3)]
     told = await asyncio.to_thread(run, "status", "--workers")
-    assert "0 sessions due" in told
-    assert "No workers" in told
+    assert told == "No session is due.\n\nNo workers: `onlooker worker` starts one.\n"
+
+
+async def test_status_tells_of_workers_what_waits_for_them_and_what_failed(server: Server) -> None:
+    url = server.new_url()
+    settings = replace(SMALL, retry_seconds=600.0, retry_limit_seconds=600.0)
+    model = FaultyModel("error", rate=1.0, seed=1)
+    async with onlooker.open_memory(url, settings=settings, workers="external") as web:
+        async with onlooker.open_memory(url, model=model, settings=settings, workers="queue"):
+            await say(web, "broken", 1, 20)
+
+            async def failed() -> bool:
+                return bool((await workforce(web)).failing)
+
+            await until(failed)
+            there = await asyncio.to_thread(_status, url)
+        await say(web, "waiting", 1, 20)
+        assert isinstance(web.store, PostgresStore)
+        # One that was killed an hour ago, and could not say so.
+        await web.store.run(lambda db: db.named("worker_seen", ("h-1-abc", "h", 1, 4, 2, 1234, 1)))
+        await web.store.run(
+            lambda db: db.connection.execute("UPDATE workers SET seen_at = now() - interval '1 hour'")
+        )
+        shown = await asyncio.to_thread(_status, url)
+        told = await asyncio.to_thread(_told, url)
+    (one,) = there["workers"]
+    assert (one["state"], one["concurrency"], one["running"]) == ("there", 4, 0)
+    assert (shown["backlog"], shown["failing"], shown["lag_seconds"] < 60) == (1, 1, True)
+    (failure,) = shown["failing_sessions"]
+    assert (failure["session_key"], failure["owner"], failure["failures"]) == ("broken", "default", 1)
+    assert 200 < failure["next_try_seconds"] <= 600
+    assert [(w["state"], w["done"]) for w in shown["workers"]] == [("away", 1234)]
+    assert "1 session is due, the first for " in told
+    assert "1 failed the last time." in told
+    assert [line.split()[:4] for line in told.splitlines() if line.startswith(("broken", "h-1"))] == [
+        ["broken", "default", "1", "in"],
+        ["h-1-abc", "away", "2", "of"],
+    ]
+    assert "60 min ago" in told
+    assert "All of them are away" in told
+
+
+def _told(url: str) -> str:
+    command = [sys.executable, "-m", "onlooker", "status", "--workers", "--db", url]
+    return subprocess.check_output(command, text=True)
+
+
+async def test_status_tells_of_a_file_what_waits(tmp_path: Path) -> None:
+    url = str(tmp_path / "memory.db")
+    async with onlooker.open_memory(url, settings=SMALL, workers="external") as web:
+        await say(web, "a", 1, 20)
+    shown = await asyncio.to_thread(_status, url)
+    assert (shown["backlog"], shown["failing"], shown["workers"]) == (1, 0, None)
+    told = await asyncio.to_thread(_told, url)
+    assert "1 session is due" in told
+    assert "no list" in told

@@ -40,6 +40,10 @@ class Buffer:
         self._stopping = False
 
     @property
+    def here(self) -> bool:
+        return True
+
+    @property
     def pending(self) -> int:
         """Sessions woken and not yet settled."""
         return len(self._waiting | self._running.keys())
@@ -115,3 +119,5 @@ class Buffer:
                 await self.tick()
             except OnlookerError as error:
                 log.warning("looking for sessions that are due: %s", error)
+            except Exception:
+                log.exception("looking for sessions that are due: this is a bug in Onlooker")

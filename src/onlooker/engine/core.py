@@ -64,6 +64,7 @@ class Core:
         types: Types | None = None,
         knowledge: Layers | None = None,
         embedder: Embedder | None = None,
+        workers: Callable[[Core], Workers] | None = None,
     ) -> None:
         self.settings = settings = suited(
             check(settings),
@@ -91,18 +92,13 @@ class Core:
             clock,
             self.emit,
         )
-        self.buffer: Workers = Buffer(
-            store,
-            clock,
-            self.worker.advance,
-            concurrency=settings.concurrency,
-            sweep_seconds=settings.sweep_seconds,
-        )
+        self.buffer = (workers or _tasks)(self)
         self.journal = self._journal()
         self.retaining = Retaining(store, settings, clock, self.emit, self.journal)
         self.meaning = Meaning(embedder) if embedder else None
         vectors = VectorIndex(store, embedder, settings.model_deadline) if embedder else None
-        self.indexing = Indexing(GraphIndex(store), vectors, store, settings, self.emit)
+        shared = not isinstance(self.buffer, Buffer)
+        self.indexing = Indexing(GraphIndex(store), vectors, store, settings, self.emit, shared=shared)
         self.items = Items(store, settings, self.estimator.text, clock, self.emit)
         self.ending = Ending(self.items, self.worker, tz)
         self.worker.condensed = self.ending.condensed
@@ -149,40 +145,52 @@ class Core:
                 return
             await self.store.open()
             self._calibration = Calibration.from_json(await self.store.get_value(_CALIBRATION) or "{}")
-            if self.settings.enabled and self.settings.retention_days:
-                await self.prune(timedelta(days=self.settings.retention_days))
             if self.settings.enabled:
-                if self.journal:
-                    self.listeners.append(self.journal.hear)
-                    self.journal.start()
-                if self.files:
-                    self.listeners.append(self.files.hear)
-                    self.files.start()
-                self.listeners.append(self.indexing.hear)
-                self.indexing.start()
-                await self.buffer.start()
-                self.ending.start()
-                self.retaining.start()
+                try:
+                    if self.buffer.here:
+                        await self._start()
+                    await self.buffer.start()
+                except BaseException:
+                    await self._stop(0.0)
+                    raise
             self._open, self._closed = True, False
+
+    async def _start(self) -> None:
+        """Whatever goes on in the background besides notes."""
+        if self.settings.retention_days:
+            await self.prune(timedelta(days=self.settings.retention_days))
+        if self.journal:
+            self.listeners.append(self.journal.hear)
+            self.journal.start()
+        if self.files:
+            self.listeners.append(self.files.hear)
+            self.files.start()
+        self.listeners.append(self.indexing.hear)
+        self.indexing.start()
+        self.ending.start()
+        self.retaining.start()
 
     async def close(self) -> None:
         async with self._life:
             was_open, self._open, self._closed = self._open, False, True
             if was_open:
-                stop_by = time.monotonic() + self.settings.stop_deadline
-                await self.retaining.stop()
-                await self.buffer.stop(self.settings.stop_deadline)
-                await self.ending.stop(stop_by - time.monotonic())
-                await self._stop_indexing(stop_by - time.monotonic())
-                if self.journal and self.journal.hear in self.listeners:
-                    await self.journal.stop(stop_by - time.monotonic())
-                    self.listeners.remove(self.journal.hear)
-                if self.files and self.files.hear in self.listeners:
-                    await self.files.stop(stop_by - time.monotonic())
-                    self.listeners.remove(self.files.hear)
-                await self.store.close()
+                await self._stop(self.settings.stop_deadline)
             for stream in tuple(self.streams):
                 stream.close()
+
+    async def _stop(self, deadline: float) -> None:
+        stop_by = time.monotonic() + deadline
+        await self.retaining.stop()
+        await self.buffer.stop(deadline)
+        await self.ending.stop(stop_by - time.monotonic())
+        await self._stop_indexing(stop_by - time.monotonic())
+        if self.journal and self.journal.hear in self.listeners:
+            await self.journal.stop(stop_by - time.monotonic())
+            self.listeners.remove(self.journal.hear)
+        if self.files and self.files.hear in self.listeners:
+            await self.files.stop(stop_by - time.monotonic())
+            self.listeners.remove(self.files.hear)
+        await self.store.close()
 
     async def _stop_indexing(self, deadline: float) -> None:
         await self.indexing.stop(deadline)
@@ -273,3 +281,14 @@ class Core:
             except Exception:
                 # A subscriber is the host's code, and its failure must not break the turn.
                 log.exception("a subscriber failed")
+
+
+def _tasks(core: Core) -> Workers:
+    """Tasks of this process take the notes, where nothing else is said."""
+    return Buffer(
+        core.store,
+        core.clock,
+        core.worker.advance,
+        concurrency=core.settings.concurrency,
+        sweep_seconds=core.settings.sweep_seconds,
+    )

@@ -12,6 +12,10 @@ class Elsewhere(Buffer):
     `tick` and `flush`, which a host calls on purpose, work here as they do everywhere.
     """
 
+    @property
+    def here(self) -> bool:
+        return False
+
     async def start(self) -> None:
         self._stopping = False
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import secrets
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
@@ -41,6 +42,8 @@ log = logging.getLogger("onlooker")
 COUNTS = "indexing:{}"
 # The longest that closing a memory waits for texts that still wait; the next sweep finds the others.
 STOP_SECONDS = 2.0
+# For how long a worker has its turn, unless it extends that.
+TURN_SECONDS = 30.0
 
 
 class Index(Protocol):
@@ -70,11 +73,40 @@ class IndexStatus:
     error: str = ""
 
 
+class Turn:
+    """Which of several workers puts in what an index lacks: else each would, and pay for the same vectors. By
+    the store's word alone, and without a lock: that two have a turn for a moment costs a batch."""
+
+    def __init__(self, store: Store, index: IndexName) -> None:
+        self._store = store
+        self._name = f"indexing turn:{index}"
+        self._us = secrets.token_hex(8)
+
+    async def is_ours(self) -> bool:
+        """Whether it is; taken where nobody has it, or whoever had it is gone."""
+        who, until = json.loads(await self._store.get_value(self._name) or '["", 0]')
+        left = until - time.time()
+        if who != self._us and left > 0:
+            return False
+        if who != self._us or left < TURN_SECONDS / 2:
+            await self._store.set_value(self._name, json.dumps([self._us, time.time() + TURN_SECONDS]))
+        return True
+
+
 class IndexBuffer:
     """The queue of one index, and the task that works it off."""
 
-    def __init__(self, index: Index, store: Store, settings: Settings, emit: Callable[[Event], None]) -> None:
+    def __init__(
+        self,
+        index: Index,
+        store: Store,
+        settings: Settings,
+        emit: Callable[[Event], None],
+        *,
+        shared: bool = False,
+    ) -> None:
         self._index = index
+        self._turn = Turn(store, index.name) if shared else None
         self._store = store
         self._settings = settings
         self._emit = emit
@@ -149,7 +181,7 @@ class IndexBuffer:
         while not self._stopping:
             now = time.monotonic()
             if now >= max(sweep_at, self._rest_until):
-                await self._sweep()
+                await self._sweep(self._turn)
                 await self._keep_counts()
                 sweep_at = time.monotonic() + self._settings.sweep_seconds
             await self._pause(max(sweep_at, self._rest_until))
@@ -175,12 +207,14 @@ class IndexBuffer:
             self._wake.clear()
             self._full.clear()
 
-    async def _sweep(self) -> None:
-        """Put in whatever the index lacks."""
+    async def _sweep(self, turn: Turn | None = None) -> None:
+        """Put in whatever the index lacks; where several do so, for as long as it is our turn."""
         async with self._working:
             while not self._stopping and not self._resting:
                 try:
                     missing = await self._index.missing(self._settings.index_batch)
+                    if missing and turn and not await turn.is_ours():
+                        return
                 except Exception as error:  # noqa: BLE001  see `_take`
                     self._fail(0, error)
                     return
@@ -270,9 +304,11 @@ class Indexing:
         store: Store,
         settings: Settings,
         emit: Callable[[Event], None],
+        *,
+        shared: bool = False,
     ) -> None:
-        self.graph = IndexBuffer(graph, store, settings, emit)
-        self.vectors = IndexBuffer(vectors, store, settings, emit) if vectors else None
+        self.graph = IndexBuffer(graph, store, settings, emit, shared=shared)
+        self.vectors = IndexBuffer(vectors, store, settings, emit, shared=shared) if vectors else None
 
     @property
     def status(self) -> IndexingStatus:

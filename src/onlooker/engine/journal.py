@@ -33,6 +33,7 @@ from onlooker.domain.events import (
 )
 from onlooker.domain.history_rows import ItemRow, Position, RestartRow, RowKind, Scope, SessionRow
 from onlooker.domain.messages import SessionId
+from onlooker.domain.notes import Progress
 from onlooker.engine import journal_files as files
 from onlooker.policy.lines import to_line
 from onlooker.ports import Store
@@ -40,6 +41,8 @@ from onlooker.ports import Store
 log = logging.getLogger("onlooker")
 
 BATCH = 500
+# Pauses between two looks at what other processes recorded.
+LOOK_EVERY = 6
 # Sessions that are looked at when a memory is opened, the ones used last: an earlier process may have
 # stopped before it had written all.
 MOST_CAUGHT_UP = 1_000
@@ -63,6 +66,7 @@ class Journal:
         # Looked at again when the process stops: not everything that changes is an event.
         self._heard_of: dict[SessionId, None] = {}
         self._caught_up = False
+        self._seen: dict[SessionId, Progress] = {}  # where sessions stood at the last look
         self._writing = asyncio.Lock()  # nothing of before is added to a file that is written anew
         self._task: asyncio.Task[None] | None = None
 
@@ -112,15 +116,24 @@ class Journal:
             if not await self.write():
                 await asyncio.sleep(self._pause)
                 continue
-            await self._woken.wait()
+            try:
+                async with asyncio.timeout(self._pause * LOOK_EVERY):
+                    await self._woken.wait()
+            except TimeoutError:
+                await self.catch_up()
 
     async def catch_up(self) -> None:
-        """Look at the sessions used last for what their files lack."""
+        """Look at the sessions used last for what their files lack: what other processes recorded, too."""
         try:
-            for summary in await self._store.sessions(limit=MOST_CAUGHT_UP):
-                session = summary.progress.session
-                self._due.setdefault(session, False)
-                self._due[session.owner] = False
+            found = [summary.progress for summary in await self._store.sessions(limit=MOST_CAUGHT_UP)]
+            for progress in found:
+                before = self._seen.get(progress.session)
+                if before == progress:
+                    continue
+                anew = before is not None and before.branch != progress.branch
+                self._due[progress.session] = anew or self._due.get(progress.session, False)
+                self._due[progress.session.owner] = False
+            self._seen = {progress.session: progress for progress in found}
             self._caught_up = True
             self._woken.set()
         except OnlookerError as error:

@@ -37,7 +37,7 @@ from onlooker.policy.context import Context
 from onlooker.policy.frame import Frame
 from onlooker.policy.intake import intake_all
 from onlooker.policy.settings import Settings
-from onlooker.ports import Clock, Embedder, Model, Store
+from onlooker.ports import Clock, Embedder, Model, Store, Workers
 
 if TYPE_CHECKING:
     from onlooker.engine.extracting import Types
@@ -66,6 +66,7 @@ class Memory(Remembering, Keeping, Linked):
         extractors: Sequence[type[Extractor]] = (),
         knowledge: Layers | None = None,
         embedder: Embedder | None = None,
+        workers: Callable[[Core], Workers] | None = None,
     ) -> None:
         self._core = Core(
             store,
@@ -78,6 +79,7 @@ class Memory(Remembering, Keeping, Linked):
             types=_types(extractors),
             knowledge=knowledge,
             embedder=embedder,
+            workers=workers,
         )
         if settings.compact:
             self._core.worker.compact = self._compact_noted

@@ -241,7 +241,8 @@ class Session(Handled):
     # -- notes
 
     async def settle(self) -> bool:
-        """Take every note that is due before returning; False when a model failed."""
+        """Take every note that is due before returning; False when a model failed, or another process is at
+        them just now."""
         await self.core.ready()
         return await self.core.worker.advance(self.id)
 

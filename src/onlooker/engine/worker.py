@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import random
-import secrets
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Protocol
-from weakref import WeakValueDictionary
 
 from onlooker.domain.errors import ConflictError, ModelError, SpendError
 from onlooker.domain.events import Activated, Event, Extracted, Failed, Noted, Reflected, SpendReached
 from onlooker.domain.messages import Message, SessionId
 from onlooker.domain.notes import Commit, Guard, Note, Progress, State
+from onlooker.engine.leasing import Lease, Leases
 from onlooker.engine.observer import observe, observe_request
 from onlooker.engine.reflector import reflect, reflect_request
 from onlooker.engine.searching import keep_findable
@@ -46,9 +46,16 @@ class Composer(Protocol):
     def compose(self, request: Request) -> str: ...
 
 
+# Asking the operating system for each id lets go of the interpreter, and under load every `record` would wait
+# for its turn again. Ours alone, since hosts seed the one that all share; and another one after a fork.
+_lot = random.Random()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_lot.seed)
+
+
 def note_id(kind: str, at: datetime) -> str:
     """Readable, and in order of time."""
-    return f"{kind}_{at:%Y%m%dT%H%M%S%f}_{secrets.token_hex(6)}"
+    return f"{kind}_{at:%Y%m%dT%H%M%S%f}_{_lot.getrandbits(48):012x}"
 
 
 @dataclass(slots=True)
@@ -67,13 +74,12 @@ class Worker:
     compact: Callable[[Progress, int, str], Awaitable[None]] | None = None
     # Told of notes that were condensed in the background, since some of what they say is then gone.
     condensed: Callable[[Progress, Sequence[Note]], Awaitable[None]] | None = None
-    holder: str = field(default_factory=lambda: secrets.token_hex(8))
-    # One at a time within a session: a lease tells processes apart, not tasks of this one.
-    _turns: WeakValueDictionary[SessionId, asyncio.Lock] = field(
-        default_factory=WeakValueDictionary[SessionId, asyncio.Lock]
-    )
     # What hosts last asked for in this process, by sid; written down with the next notes.
     budgets: dict[str, int] = field(default_factory=dict[str, int])
+    leases: Leases = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.leases = Leases(self.store, self.clock, self.settings.lease_seconds)
 
     def bounds(self, state: State) -> Limits:
         """The settings in tokens for the budget that the session's host asks for."""
@@ -95,13 +101,18 @@ class Worker:
         A failure is logged and gives the session a later due time. Nothing is raised but StoreError.
         """
         await keep_findable(self.store, session)
-        turn = self._turns.setdefault(session, asyncio.Lock())
-        async with turn, self._leased(session) as fence:
-            if fence is None:
-                return False
-            return await self._settle(session, fence)
+        async with self.leases.held(session) as lease:
+            return lease is not None and await self._settle(session, lease)
 
-    async def _settle(self, session: SessionId, fence: int) -> bool:
+    @asynccontextmanager
+    async def alone(self, session: SessionId) -> AsyncGenerator[bool]:
+        """Hold the session for work that is no step, as `advance` does; False while another has it."""
+        async with self.leases.held(session) as lease:
+            yield lease is not None
+            if lease is not None:
+                await self.leases.give_back(lease)
+
+    async def _settle(self, session: SessionId, lease: Lease) -> bool:
         state, fresh = await self.store.load(session), True
         down: ModelError | None = None  # the reflector, where it failed so often that we go on without
         while state is not None:
@@ -110,26 +121,28 @@ class Worker:
             step = plan(state, bounds)
             if isinstance(step, Idle) or (isinstance(step, Rewrite) and (down or self._is_builtin)):
                 if fresh and down:
-                    await self._back_off(state, step, fence, down)
+                    await self._back_off(state, step, lease, down)
                     return False
                 if fresh:
-                    await self._release(state, fence, None, wake_at(state, bounds), 0)
+                    await self.leases.release(state, lease, None, wake_at(state, bounds), 0)
                     return True
                 state, fresh = await self.store.load(session), True
                 continue
+            if not await self.leases.still_held(lease):
+                return False
             began = time.perf_counter()
             try:
                 # Going on from here saves loading a long backlog for each of its chunks.
                 without = down is not None and isinstance(step, Reflect)
-                state, fresh = await self.do(state, step, fence=fence, on_the_spot=without), False
+                state, fresh = await self.do(state, step, fence=lease.fence, on_the_spot=without), False
             except ConflictError:
                 # Someone noted on the spot, or took messages back. Go on only while it is ours.
-                if await self._lease(session) != fence:
+                if not await self.leases.extend(lease):
                     return False
                 state, fresh = await self.store.load(session), True
             except ModelError as error:
                 if not isinstance(step, Reflect) or state.progress.failures < PATIENCE:
-                    await self._back_off(state, step, fence, error, time.perf_counter() - began)
+                    await self._back_off(state, step, lease, error, time.perf_counter() - began)
                     return False
                 # Memory must not outgrow its room because a model is down.
                 down = error
@@ -311,7 +324,7 @@ class Worker:
     # -- when a model fails
 
     async def _back_off(
-        self, state: State, step: Step, fence: int, error: ModelError, took: float = 0.0
+        self, state: State, step: Step, lease: Lease, error: ModelError, took: float = 0.0
     ) -> None:
         """Leave everything as it is and try again later."""
         session = state.progress.session
@@ -325,55 +338,9 @@ class Worker:
             self.emit(SpendReached(session, error.what, error.spent, error.limit))
         self.emit(Failed(session, type(step).__name__.lower(), str(error), wait, seconds=took))
         due = self.clock.now() + timedelta(seconds=wait)
-        await self._release(state, fence, due, state.progress.wake_at, failures)
+        await self.leases.release(state, lease, due, state.progress.wake_at, failures)
 
-    # -- leases
-
-    async def _lease(self, session: SessionId) -> int | None:
-        now = self.clock.now()
-        until = now + timedelta(seconds=self.settings.lease_seconds)
-        return await self.store.lease(session, holder=self.holder, now=now, until=until)
-
-    @asynccontextmanager
-    async def alone(self, session: SessionId) -> AsyncGenerator[bool]:
-        """Hold the session for work that is no step, as `advance` does; False while another has it."""
-        turn = self._turns.setdefault(session, asyncio.Lock())
-        async with turn, self._leased(session) as fence:
-            yield fence is not None
-            state = await self.store.load(session) if fence is not None else None
-            if state is not None and fence is not None:
-                progress = state.progress
-                await self._release(state, fence, progress.due_at, progress.wake_at, progress.failures)
-
-    @asynccontextmanager
-    async def _leased(self, session: SessionId) -> AsyncGenerator[int | None]:
-        """Hold the session while its notes are written, however long the model takes."""
-        fence = await self._lease(session)
-        if fence is None:
-            yield None
-            return
-        beat = asyncio.create_task(self._keep_lease(session))
-        try:
-            yield fence
-        finally:
-            beat.cancel()
-
-    async def _keep_lease(self, session: SessionId) -> None:
-        while True:
-            await asyncio.sleep(self.settings.lease_seconds / 3)
-            await self._lease(session)
-
-    async def _release(
-        self, state: State, fence: int, due_at: datetime | None, wake: int, failures: int
-    ) -> None:
-        await self.store.release(
-            state.progress.session,
-            fence=fence,
-            last_seq=state.progress.last_seq,
-            due_at=due_at,
-            wake_at=wake,
-            failures=failures,
-        )
+    # -- budgets
 
     async def _keep_budget(self, state: State) -> None:
         """Write down what the host asks for, where it differs enough to matter."""

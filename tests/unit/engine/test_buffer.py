@@ -7,6 +7,7 @@ import logging
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from datetime import datetime
 
 import pytest
 
@@ -238,3 +239,21 @@ async def test_a_store_that_cannot_be_read_now_is_asked_again(caplog: pytest.Log
     await until(lambda: store.asked >= 5)
     await found.stop(1)
     assert "locked" in caplog.text
+
+
+async def test_a_sweep_that_fails_in_an_unexpected_way_is_not_the_last(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    class Broken(MemoryStore):
+        async def due(self, now: datetime, *, limit: int = 1_000) -> list[SessionId]:
+            looks.append(now)
+            if len(looks) == 2:
+                raise RuntimeError("no such thing")
+            return []
+
+    looks: list[datetime] = []
+    some = buffer(Work(), Broken(), sweep=0.01)
+    await some.start()
+    await until(lambda: len(looks) > 3)
+    await some.stop(1)
+    assert "this is a bug in Onlooker" in caplog.text

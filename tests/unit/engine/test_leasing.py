@@ -1,0 +1,135 @@
+"""Leases: who has a session, for how long, and how it is let go of."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import datetime, timedelta
+
+import pytest
+
+import onlooker
+from onlooker.domain.errors import StoreError
+from onlooker.domain.messages import SessionId
+from onlooker.engine.leasing import Leases
+from onlooker.policy.settings import Settings
+from onlooker.ports import Request
+from onlooker.stores.memory import MemoryStore
+from onlooker.testing import FrozenClock, ScriptedModel
+
+pytestmark = pytest.mark.anyio
+
+ONE = SessionId("default", "one")
+
+
+class Flaky(MemoryStore):
+    """A store that is away while `away` is set."""
+
+    away = False
+    asked = 0
+
+    async def lease(self, session: SessionId, *, holder: str, now: datetime, until: datetime) -> int | None:
+        self.asked += 1
+        if self.away:
+            raise StoreError("away")
+        return await super().lease(session, holder=holder, now=now, until=until)
+
+
+async def due(store: MemoryStore, clock: FrozenClock) -> None:
+    await store.open()
+    await store.append(ONE, [onlooker.user("Hello", id="m1")], due_tokens=0, now=clock.now())
+
+
+async def is_free(store: MemoryStore, clock: FrozenClock) -> bool:
+    now = clock.now()
+    return await store.lease(ONE, holder="asking", now=now, until=now) is not None
+
+
+async def test_work_that_is_cancelled_gives_the_session_back_and_leaves_it_due() -> None:
+    store, clock = MemoryStore(), FrozenClock()
+    await due(store, clock)
+    leases = Leases(store, clock, 30.0)
+
+    async def work() -> None:
+        async with leases.held(ONE):
+            await asyncio.sleep(60)
+
+    task = asyncio.create_task(work())
+    await asyncio.sleep(0.01)
+    assert not await is_free(store, clock)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    assert await is_free(store, clock)
+    assert await store.due(clock.now()) == [ONE]
+
+
+async def test_a_lease_that_ran_out_is_ours_still_where_nobody_was_there() -> None:
+    store, clock = MemoryStore(), FrozenClock()
+    await due(store, clock)
+    leases = Leases(store, clock, 30.0)
+    async with leases.held(ONE) as lease:
+        assert lease is not None
+        clock.advance(31)
+        assert await leases.still_held(lease)
+        assert lease.until == clock.now() + timedelta(seconds=30)
+
+
+async def test_one_who_finds_that_another_was_there_and_is_done_holds_nothing_up() -> None:
+    store, clock = MemoryStore(), FrozenClock()
+    await due(store, clock)
+    sleeper, other = Leases(store, clock, 30.0), Leases(store, clock, 30.0)
+    async with sleeper.held(ONE) as old:
+        assert old is not None
+        clock.advance(31)
+        async with other.held(ONE) as new:
+            assert new is not None
+            assert not await sleeper.extend(old)  # the other is at it
+            await other.give_back(new)
+        assert not await sleeper.extend(old)
+        assert not await sleeper.still_held(old)
+        assert await is_free(store, clock)
+
+
+async def test_a_store_that_is_away_for_a_moment_does_not_end_the_beating() -> None:
+    store, clock = Flaky(), FrozenClock()
+    await due(store, clock)
+    async with Leases(store, clock, 0.03).held(ONE) as lease:
+        assert lease is not None
+        store.away = True
+        await asyncio.sleep(0.05)
+        store.away, before = False, store.asked
+        clock.advance(0.02)
+        await asyncio.sleep(0.05)
+        assert store.asked > before
+        assert lease.until == clock.now() + timedelta(seconds=0.03)
+
+
+async def test_a_beat_on_its_way_does_not_take_back_what_was_given_back() -> None:
+    store, clock = MemoryStore(), FrozenClock()
+    await due(store, clock)
+    leases = Leases(store, clock, 30.0)
+    async with leases.held(ONE) as lease:
+        assert lease is not None
+        await asyncio.gather(leases.give_back(lease), leases.extend(lease))
+        assert not await leases.extend(lease)
+    assert await is_free(store, clock)
+
+
+async def test_a_worker_that_lost_its_session_while_it_stood_still_pays_for_no_further_call() -> None:
+    store, clock = MemoryStore(), FrozenClock()
+    settings = Settings(budget=400, lease_seconds=30.0)
+    texts = [f"On day {n} order {n}-1431 went to Oslo, and Ana signed for it herself." for n in range(60)]
+
+    async def stand_still(_request: Request) -> None:
+        """The process is stopped in the middle of the call, and another worker takes the session."""
+        now = clock.advance(31)
+        await store.lease(
+            memory.session("one").id, holder="other", now=now, until=now + timedelta(seconds=60)
+        )
+
+    model = ScriptedModel(stand_still)
+    memory = onlooker.open_memory(store, model=model, settings=settings, clock=clock, workers="external")
+    async with memory:
+        await memory.session("one").record(*map(onlooker.user, texts))
+        assert not await memory.session("one").settle()
+        assert model.calls == 1
+        assert not await memory.session("one").notes(statuses=("active", "buffered"))

@@ -1,0 +1,51 @@
+"""Ids of messages and notes that come without one: no two alike, whatever the host does."""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import sys
+from datetime import UTC, datetime
+
+import pytest
+
+from onlooker.engine.worker import note_id
+
+AT = datetime(2026, 2, 16, 14, 0, tzinfo=UTC)
+
+_FORK = """
+import os
+from datetime import UTC, datetime
+from onlooker.engine.worker import note_id
+
+at = datetime(2026, 2, 16, 14, 0, tzinfo=UTC)
+child = os.fork()
+print(note_id("obs", at), flush=True)
+if child:
+    os.waitpid(child, 0)
+"""
+
+
+def test_ids_of_one_moment_differ_and_say_when_it_was() -> None:
+    made = [note_id("obs", AT) for _ in range(1_000)]
+    assert len(set(made)) == 1_000
+    assert all(ident.startswith("obs_20260216T140000000000_") for ident in made)
+    assert {len(ident) for ident in made} == {len("obs_20260216T140000000000_") + 12}
+
+
+def test_a_host_that_seeds_its_chance_gets_no_id_twice() -> None:
+    state = random.getstate()
+    try:
+        random.seed(1)
+        first = note_id("obs", AT)
+        random.seed(1)
+        assert note_id("obs", AT) != first
+    finally:
+        random.setstate(state)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there are no forks here")
+def test_a_process_and_its_fork_make_different_ids() -> None:
+    made = subprocess.check_output([sys.executable, "-c", _FORK], text=True).split()
+    assert len(made) == len(set(made)) == 2
