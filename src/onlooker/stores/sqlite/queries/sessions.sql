@@ -18,6 +18,12 @@ UPDATE sessions SET
     messages = :messages, message_tokens = :message_tokens, used_at = :used_at
 WHERE sid = :sid;
 
+-- name: save_appended
+UPDATE sessions SET
+    last_seq = ?, unnoted_tokens = ?, chain = ?, due_at = ?,
+    messages = messages + ?, message_tokens = message_tokens + ?, used_at = ?
+WHERE sid = ?;
+
 -- name: unnoted_tokens
 SELECT COALESCE(SUM(tokens), 0) FROM messages WHERE sid = ? AND seq > ?;
 
