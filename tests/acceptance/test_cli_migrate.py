@@ -241,6 +241,7 @@ def test_what_a_deleted_session_or_owner_cost_is_counted_once(tmp_path: Path) ->
     many_sessions(src, 14)
     assert call("migrate", src, dst).code == 0
     change(src, lambda store: store.delete_session(SessionId("owner 0", "session 0")))
+    change(dst, lambda store: store.delete_session(SessionId("owner 3", "session 3")))
     for gone in ("owner 1", "owner 2"):
         done = call("migrate", src, dst, "--json")
         assert done.code == 0, done.err

@@ -122,6 +122,9 @@ def session_of(row: Row) -> SessionId | None:
 RowKind = Literal["session", "message", "note", "extraction", "version", "change", "item", "usage", "value"]
 
 
+_OF_STORE: frozenset[RowKind] = frozenset({"item", "usage", "value"})
+
+
 @dataclass(frozen=True, slots=True)
 class Scope:
     """What is wanted of a store: all of it, one owner's, or one session; of some kinds only.
@@ -137,9 +140,14 @@ class Scope:
     between: tuple[str, str] | None = None
 
     def wants(self, kind: RowKind) -> bool:
-        if self.between is not None and kind in ("item", "usage", "value"):
+        if self.between is not None and kind in _OF_STORE:
             return False
         return self.kinds is None or kind in self.kinds
+
+    @property
+    def of_sessions(self) -> bool:
+        """Whether anything is wanted that belongs to sessions: else they need not be looked at."""
+        return self.kinds is None or not self.kinds <= _OF_STORE
 
     @property
     def hashes(self) -> tuple[str, str]:

@@ -212,17 +212,17 @@ class Move:
         known = Calls()
         async for row in _usage(self._target.dump(Scope(kinds=USAGE))):
             known.add(row)
-        nameless: list[UsageRow] = []
+        renamed: list[UsageRow] = []
         async for row in _usage(self._source.rows(Scope(kinds=USAGE))):
             if session_of_usage(row) in self._comparing.refused or known.cross_off(row):
                 continue
-            if row.key is None and not known.empty:
-                nameless.append(row)
+            if known.knows(row):
+                renamed.append(row)
             else:
                 yield row
-        # Last, since those that have their name must find their own.
-        for row in nameless:
-            if not known.cross_off_deleted(row):
+        # Last, so that each finds its own first.
+        for row in renamed:
+            if not known.cross_off_renamed(row):
                 yield row
 
     # -- verifying

@@ -89,7 +89,7 @@ class Holding:
         What `ours` no longer has was deleted there: by a person, by retention or by compaction.
         """
         if self._is_ahead_of(ours):
-            return "it was used there since, or was never a copy"
+            return "it was used there since, or was deleted here and begun anew"
         for ident, said in self.messages.items():
             if ours.messages.get(ident, said) != said:
                 return f"message {ident!r} is another one there"
@@ -130,16 +130,12 @@ def went_on(there: Item, here: Item) -> bool:
 class Calls:
     """What calls cost, as one side knows it: each is crossed off once.
 
-    A call is known by all that is said of it: when, which model, how many tokens, and for whom. That last
-    goes with a session, or an owner, that is deleted.
+    A call is known by all that is said of it: when, which model, how many tokens, and for whom. That last is
+    gone where the session was deleted, or its owner.
     """
 
     def __init__(self) -> None:
         self._left: defaultdict[bytes, Counter[tuple[str, str | None]]] = defaultdict(Counter)
-
-    @property
-    def empty(self) -> bool:
-        return not self._left
 
     def add(self, row: UsageRow) -> None:
         self._left[_unnamed(row)][row.owner, row.key] += 1
@@ -148,11 +144,16 @@ class Calls:
         """Whether it was there."""
         return self._cross_off(_unnamed(row), row.owner, row.key)
 
-    def cross_off_deleted(self, row: UsageRow) -> bool:
-        """Whether it was there with the name of a session, or an owner, that it had once."""
+    def knows(self, row: UsageRow) -> bool:
+        """Whether it is there, for whomever."""
+        return _unnamed(row) in self._left
+
+    def cross_off_renamed(self, row: UsageRow) -> bool:
+        """Whether it was there for a session that only one of the two sides still has."""
         call = _unnamed(row)
         for owner, key in self._left.get(call, ()):
-            if row.owner in (owner, "") and self._cross_off(call, owner, key):
+            here, there = (row.owner, row.key), (owner, key)
+            if (_lost(here, there) or _lost(there, here)) and self._cross_off(call, owner, key):
                 return True
         return False
 
@@ -162,6 +163,10 @@ class Calls:
             return False
         names[owner, key] -= 1
         return True
+
+
+def _lost(name: tuple[str, str | None], before: tuple[str, str | None]) -> bool:
+    return name[1] is None and name[0] in (before[0], "")
 
 
 def _unnamed(row: UsageRow) -> bytes:

@@ -21,7 +21,7 @@ from onlooker.engine.worker import note_id
 
 at = datetime(2026, 2, 16, 14, 0, tzinfo=UTC)
 child = os.fork()
-print(note_id("obs", at), flush=True)
+os.write(1, f"{note_id('obs', at)}\\n".encode())
 if child:
     os.waitpid(child, 0)
 """

@@ -103,16 +103,26 @@ def test_an_item_only_goes_forward() -> None:
 
 def test_a_call_is_crossed_off_once_and_by_its_own_name_first() -> None:
     calls = Calls()
-    assert calls.empty
     used = Usage("m:x", "observe", 7, 5, "accepted", NOW, 0.25)
-    calls.add(UsageRow("ana", "one", used))
-    assert not calls.empty
-    assert not calls.cross_off(UsageRow("ana", "two", used))
-    assert not calls.cross_off_deleted(UsageRow("ben", None, used))
-    assert not calls.cross_off_deleted(UsageRow("ana", None, replace(used, output_tokens=6)))
-    assert calls.cross_off(UsageRow("ana", "one", used))
-    assert not calls.cross_off_deleted(UsageRow("ana", None, used))
-    for nameless in (UsageRow("ana", None, used), UsageRow("", None, used)):
-        calls.add(UsageRow("ana", "one", used))
-        assert calls.cross_off_deleted(nameless)
-        assert not calls.cross_off_deleted(nameless)
+    one, nameless = UsageRow("ana", "one", used), UsageRow("ana", None, used)
+    unowned = UsageRow("", None, used)
+    assert not calls.knows(one)
+    calls.add(one)
+    assert calls.knows(nameless)
+    for other in (UsageRow("ana", "two", used), UsageRow("ben", None, used), nameless):
+        assert not calls.cross_off(other)
+    for other in (UsageRow("ana", "two", used), UsageRow("ben", None, used)):
+        assert not calls.cross_off_renamed(other)
+    assert not calls.cross_off_renamed(UsageRow("ana", None, replace(used, output_tokens=6)))
+    assert calls.cross_off(one)
+    assert not calls.cross_off_renamed(nameless)
+    for there, here in (
+        (one, nameless),
+        (one, unowned),
+        (nameless, one),
+        (unowned, one),
+        (nameless, unowned),
+    ):
+        calls.add(there)
+        assert calls.cross_off_renamed(here)
+        assert not calls.cross_off_renamed(here)

@@ -38,6 +38,7 @@ _OURS = ("schema", "pool", "wait")
 _NO_CONNECTION = (
     "the server has no connection left; use fewer (pool=N in the address), or raise its max_connections"
 )
+_NO_ANSWER = "the server does not answer; see that it runs, and check host and port"
 _NOT_ACCEPTED = "user or password are not accepted; check the address"
 
 _READ_ONLY = (
@@ -84,6 +85,9 @@ _AT_FIRST: tuple[tuple[str, str], ...] = (
     ("no password supplied", _NOT_ACCEPTED),
     ("no pg_hba.conf entry", "the server does not let this user in from here; see its pg_hba.conf"),
     ("does not exist", "there is no such database, or user; create it first"),
+    ("failed to resolve host", "there is no such host; check the address"),
+    ("Connection refused", _NO_ANSWER),
+    ("No such file or directory", _NO_ANSWER),
 )
 _LOST = "the connection was lost, or cannot be made; it is made anew with the next call"
 

@@ -57,8 +57,9 @@ def dump(db: sqlite3.Connection, scope: Scope) -> Iterator[Row]:
     owner = None if scope.owner is None else pack(scope.owner)
     # By hash and not by name, so that every store gives them in the same order.
     low, high = map(bytes.fromhex, scope.hashes)
-    for row in db.execute(sql("dump_sessions"), (low, high, owner)).fetchall():
-        yield from _session(db, row, scope)
+    if scope.of_sessions:
+        for row in db.execute(sql("dump_sessions"), (low, high, owner)).fetchall():
+            yield from _session(db, row, scope)
     if scope.wants("item"):
         for row in db.execute(sql("dump_items"), (sid, owner)):
             yield ItemRow(to_item(row))
