@@ -47,7 +47,7 @@ CHAOS_SEED ?=
 chaos: export ONLOOKER_CHAOS_SECONDS := $(CHAOS_SECONDS)
 chaos: $(ENVIRONMENT) ## Kill and stop workers and writers for three minutes, on SQLite and on PostgreSQL
 	$(if $(CHAOS_SEED),ONLOOKER_CHAOS_SEED=$(CHAOS_SEED)) $(BIN)/python -m pytest -s \
-		tests/acceptance/test_chaos.py tests/postgres/test_chaos.py
+		tests/acceptance/test_crashes.py tests/acceptance/test_chaos.py tests/postgres/test_chaos.py
 
 .PHONY: check
 check: $(ENVIRONMENT) ## Lint, formatting, types, import layers, requirement table

@@ -32,7 +32,7 @@ MOST_CALLS_PER_CHUNK = 1.10
 SETTLED_WITHIN = 60.0
 
 
-def length(default: float = 25.0) -> float:
+def length(default: float = 15.0) -> float:
     return float(os.environ.get("ONLOOKER_CHAOS_SECONDS", default))
 
 
