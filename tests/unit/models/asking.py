@@ -5,10 +5,10 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 from onlooker.domain.messages import Message, Role, SessionId
-from onlooker.domain.notes import Note
+from onlooker.domain.notes import Note, NoteFormat
 from onlooker.models.extractive import ExtractiveModel
 from onlooker.policy.tokens import estimate
-from onlooker.ports import NoteFormat, ObserveRequest, ReflectRequest
+from onlooker.ports import ObserveRequest, ReflectRequest
 
 SESSION = SessionId("ana", "telegram:42")
 START = datetime(2026, 2, 16, 14, 2, tzinfo=UTC)  # a Monday

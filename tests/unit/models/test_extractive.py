@@ -10,12 +10,13 @@ import time
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.unit.models.asking import MODEL, SESSION, START, TALK, note, observe, role
+from tests.unit.models.asking import MODEL, SESSION, START, TALK, note, observe, role, say
 
 from onlooker.domain.messages import Message, Role, ToolCall
+from onlooker.domain.notes import NoteFormat
 from onlooker.policy.reading import Accepted, judge
 from onlooker.policy.tokens import estimate, estimator
-from onlooker.ports import NoteFormat, ObserveRequest
+from onlooker.ports import ObserveRequest
 
 # ------------------------------------------------------------------------------------ observing
 
@@ -54,6 +55,16 @@ def test_negations_and_conditions_survive() -> None:
     text = observe(*TALK, tokens=120)
     assert "doesn't like cats unless they" in text
     assert "must not eat grapes" in text
+
+
+def test_a_topic_that_says_nothing_does_not_stand_before_the_answer() -> None:
+    text = observe(
+        say("Ben", "So why did you pick them?"),
+        say("Ana", "Berit's bakery delivers rye bread to Nygata on Sundays.", 1),
+        tokens=200,
+    )
+    assert "bakery delivers rye bread" in text
+    assert "pick:" not in text
 
 
 @pytest.mark.req(12)

@@ -118,3 +118,34 @@ def test_two_things_are_not_taken_for_one(before: str, after: str) -> None:
 
 def test_reflecting_nothing_is_empty() -> None:
     assert reflect("", tokens=50) == ""
+
+
+def speakers(text: str) -> list[str]:
+    return [line.partition(": ")[0] for line in text.splitlines()]
+
+
+def test_what_each_person_said_on_a_day_stands_together_in_order() -> None:
+    text = reflect(
+        "## 2026-02-16\nAna: sold boat in Bergen for 9,200 kroner\nBen: starts pottery class on Tuesday\n"
+        "Ana: rented garage at Nygata 3\n## 2026-02-17\nBen: broke kiln\nAna: painted garage blue",
+        tokens=400,
+    )
+    assert speakers(text) == ["## 2026-02-16", "Ana", "Ben", "## 2026-02-17", "Ben", "Ana"]
+    assert "Ana: sold boat in Bergen for 9,200 kroner; rented garage at Nygata 3" in text
+
+
+@pytest.mark.parametrize(
+    "between",
+    [
+        "user: wants invoices of January as PDF",
+        "assistant: changed address on invoices to Storgata 14",
+        "shell(ls /srv): invoices-2026.pdf",
+        "Ben: which harbour charges least for 40 days?",
+    ],
+)
+def test_nothing_changes_places_with_what_was_done_or_asked_in_between(between: str) -> None:
+    said = (
+        f"## 2026-02-16\nAna: sold boat in Bergen for 9,200 kroner\n{between}\nAna: rented garage at Nygata 3"
+    )
+    text = reflect(said, tokens=400)
+    assert speakers(text) == speakers(said)

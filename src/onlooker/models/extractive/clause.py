@@ -4,6 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+ROLES = ("user", "assistant", "system")  # speakers who have no name
+
+
+def is_call(speaker: str) -> bool:
+    """Whether the subject of a line is a call, as `label` writes it, and nobody who speaks."""
+    return speaker.endswith(")")
+
 
 @dataclass(slots=True)
 class Clause:

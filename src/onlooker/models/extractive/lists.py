@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from onlooker.models.extractive.clause import Clause
+from onlooker.models.extractive.clause import Clause, is_call
 from onlooker.models.extractive.kinds import things_in
 from onlooker.policy.tokens import estimate
 
@@ -59,7 +59,7 @@ def _named(clause: Clause, line: str) -> Iterable[tuple[str, str]]:
         kind, _, names = clause.text.partition(": ")
         return [(kind, name) for name in names.split(", ")] if names else []
     # A call names what it was called with, and an assistant what everybody might like.
-    if not clause.speaker or clause.speaker.endswith(")") or clause.speaker in ("assistant", "system"):
+    if not clause.speaker or is_call(clause.speaker) or clause.speaker in ("assistant", "system"):
         return []
     return things_in(clause.text, line)
 

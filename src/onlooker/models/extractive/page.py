@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from itertools import groupby
 
 from onlooker.domain.notes import NoteFormat
-from onlooker.models.extractive.clause import Clause
+from onlooker.models.extractive.clause import ROLES, Clause, is_call
 from onlooker.policy.reading import Line, read
 from onlooker.policy.text import sentences
 from onlooker.policy.tokens import estimate
@@ -17,7 +17,6 @@ from onlooker.policy.tokens import estimate
 LONGEST_LINE = 80  # tokens
 _LONG_CLAUSE = 160  # characters
 
-ROLES = ("user", "assistant", "system")
 _SPEAKER = re.compile(r"^(?P<speaker>[\w.-]+\([^\n]*?\)|[^\s:;.,(\[\"][^:;,.\n(]{0,40}?): (?=\S)")
 _BETWEEN_CLAUSES = re.compile(r"; |(?<=[?？。！!…\]]) ")
 _ENDS = "?？。！!…]"
@@ -128,9 +127,9 @@ def _by_person(clauses: Iterable[Clause]) -> Iterable[Clause]:
 
 def _goes_in_turn(clause: Clause) -> bool:
     return (
-        clause.speaker in ROLES
-        or not clause.speaker
-        or clause.speaker.endswith(")")  # a call
+        not clause.speaker
+        or clause.speaker in ROLES
+        or is_call(clause.speaker)
         or clause.text.endswith(("?", "？"))
         or clause.time != ""
     )

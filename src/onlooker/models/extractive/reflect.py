@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from onlooker.domain.notes import Note, NoteFormat
-from onlooker.models.extractive.page import ROLES, Page, read_notes
+from onlooker.models.extractive.clause import ROLES, is_call
+from onlooker.models.extractive.page import Page, read_notes
 from onlooker.models.extractive.quality import was_own
 from onlooker.models.extractive.supersede import supersede
 from onlooker.models.extractive.units import names_of, value_units
@@ -18,14 +19,14 @@ def weighed(notes: Sequence[Note], format: NoteFormat) -> Page:
     """What the notes say, with the weight of each clause."""
     page = read_notes((note.text for note in notes), format)
     page.clauses = supersede(page.clauses)
-    names = names_of({clause.speaker for clause in page.clauses if not is_tool(clause.speaker)})
+    names = names_of({clause.speaker for clause in page.clauses if not is_call(clause.speaker)})
     wanted = frozenset(
         unit
         for clause in page.clauses
-        for unit in value_units(clause.speaker if is_tool(clause.speaker) else clause.text)
+        for unit in value_units(clause.speaker if is_call(clause.speaker) else clause.text)
     )
     for clause in page.clauses:
-        if is_tool(clause.speaker):
+        if is_call(clause.speaker):
             weigh_record(clause, wanted)
         else:
             role = clause.speaker if clause.speaker in ROLES else ""
@@ -33,8 +34,3 @@ def weighed(notes: Sequence[Note], format: NoteFormat) -> Page:
         if clause.priority == "IMPORTANT":
             clause.quality *= _IMPORTANT_WORTH
     return page
-
-
-def is_tool(speaker: str) -> bool:
-    """Whether a line's subject is a call, as `label` writes it."""
-    return speaker.endswith(")")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from onlooker.models.extractive.clause import Clause
+from onlooker.models.extractive.clause import Clause, is_call
 
 _VALUE = re.compile(r"(?<![A-Za-z0-9_])(?:[$€£¥]?\d[\d.,:/]*\d[\w%]*|[$€£¥]?\d[\w%]*)")
 _WAS = re.compile(r" \(was [^()]*\)")
@@ -47,7 +47,7 @@ def _is_list(before: Clause, clause: Clause) -> bool:
 
 
 def _is_state(clause: Clause) -> bool:
-    if clause.speaker.endswith(")"):  # a call and what it was about
+    if is_call(clause.speaker):  # a call and what it was about
         return not clause.speaker.endswith("()") and bool(_STATE_OF_RECORD.search(clause.text))
     return bool(_STATE.search(clause.text))
 

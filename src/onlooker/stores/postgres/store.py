@@ -23,7 +23,7 @@ import psycopg
 
 from onlooker.domain.errors import ClosedError, StoreError
 from onlooker.domain.history import Forgetting
-from onlooker.domain.history_rows import EVERYTHING, Row, Scope
+from onlooker.domain.history_rows import Row
 from onlooker.domain.indexing import Document, Near
 from onlooker.domain.items import Item, ItemChange
 from onlooker.domain.messages import Message, SessionId
@@ -213,16 +213,9 @@ class PostgresStore(SqliteStore):
             "or `onlooker migrate` into a file"
         )
 
-    async def dump(self, scope: Scope = EVERYTHING) -> AsyncIterator[Row]:
+    def _reading(self) -> PostgresReading:
         self._serving()
-        # A connection of its own: whoever reads the rows may take all day.
-        reading = PostgresReading(self.address)
-        try:
-            if await reading.open():
-                async for row in reading.rows(scope):
-                    yield row
-        finally:
-            await reading.close()
+        return PostgresReading(self.address)
 
     async def restore(
         self, rows: AsyncIterator[Row], *, replace: bool = False, renew: bool = False

@@ -8,17 +8,13 @@ from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import suppress
 from itertools import islice
-from pathlib import Path
 from queue import Full, Queue
 
 from onlooker.domain.errors import ClosedError
-from onlooker.domain.history_rows import Row, Scope, SessionRow, session_of
+from onlooker.domain.history_rows import Row, SessionRow, session_of
 from onlooker.domain.messages import SessionId
 from onlooker.stores.moving import Way, kind_of
 from onlooker.stores.sqlite import moving
-from onlooker.stores.sqlite.driver import errors
-from onlooker.stores.sqlite.key import Key
-from onlooker.stores.sqlite.opening import connect, store_error
 from onlooker.stores.sqlite.writer import Job
 
 BATCH = 256
@@ -26,25 +22,6 @@ WAITING = 4  # batches
 PAUSE = 0.002
 
 Write = Callable[[Job[None]], Awaitable[None]]
-
-
-async def reading_out(path: Path, scope: Scope, key: Key | None = None) -> AsyncIterator[Row]:
-    """What the file holds at this moment."""
-
-    def opened() -> sqlite3.Connection:
-        db = connect(path, key, read_only=True)
-        db.execute("BEGIN")
-        return db
-
-    try:
-        db = await asyncio.to_thread(opened)
-        try:
-            async for row in in_batches(moving.dump(db, scope)):
-                yield row
-        finally:
-            db.close()
-    except errors() as error:
-        raise store_error(error, path) from error
 
 
 async def in_batches(rows: Iterator[Row]) -> AsyncIterator[Row]:

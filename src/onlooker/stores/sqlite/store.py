@@ -51,10 +51,10 @@ from onlooker.stores.sqlite import retaining as of_retaining
 from onlooker.stores.sqlite import searching as of_search
 from onlooker.stores.sqlite import sessions as of_sessions
 from onlooker.stores.sqlite import vectors as of_vectors
-from onlooker.stores.sqlite.feeding import reading_out
 from onlooker.stores.sqlite.key import Key
 from onlooker.stores.sqlite.opening import open_for_writing
 from onlooker.stores.sqlite.readers import Readers
+from onlooker.stores.sqlite.reading import SqliteReading
 from onlooker.stores.sqlite.writer import Job, Writer
 
 T = TypeVar("T")
@@ -255,9 +255,18 @@ class SqliteStore:
     # -- moving
 
     async def dump(self, scope: Scope = EVERYTHING) -> AsyncIterator[Row]:
+        # By a connection of its own: whoever reads the rows may take all day, or give up at any moment.
+        reading = self._reading()
+        try:
+            if await reading.open():
+                async for row in reading.rows(scope):
+                    yield row
+        finally:
+            await reading.close()
+
+    def _reading(self) -> SqliteReading:
         self._opened()
-        async for row in reading_out(self.path, scope, self._key):
-            yield row
+        return SqliteReading(self.path, self._key)
 
     async def restore(
         self, rows: AsyncIterator[Row], *, replace: bool = False, renew: bool = False
