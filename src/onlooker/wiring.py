@@ -7,7 +7,7 @@ import dataclasses
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta, tzinfo
+from datetime import UTC, timedelta, tzinfo
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -16,6 +16,7 @@ from onlooker.domain.extractions import Extractor
 from onlooker.domain.knowledge import Layers
 from onlooker.domain.moving import Moved, MoveStep
 from onlooker.engine.memory import Memory
+from onlooker.models.times import SystemClock
 from onlooker.policy.settings import Settings, preset
 from onlooker.ports import Clock, Embedder, Model, Reading, Reply, Request, Store, Workers
 
@@ -36,13 +37,6 @@ NEED_A_MODEL = (
 Staff = Literal["embedded", "external", "queue"]
 
 POSTGRES = ("postgresql://", "postgres://")
-
-
-class SystemClock:
-    """The machine's own time."""
-
-    def now(self) -> datetime:
-        return datetime.now(UTC)
 
 
 class Builtin:
@@ -107,15 +101,7 @@ def open_memory(
         clock: Where the time comes from; for tests.
         tz: The time zone of messages that come without one.
     """
-    chosen = settings if isinstance(settings, Settings) else preset(settings or "default")
-    if budget is not None:
-        chosen = replace(chosen, budget=budget)
-    if instruction is not None:
-        chosen = replace(chosen, instruction=instruction)
-    if notes_folder is not None:
-        chosen = replace(chosen, notes_folder=str(notes_folder))
-    if workers == "external":
-        chosen = replace(chosen, idle_minutes=0)  # sessions are ended elsewhere as well
+    chosen = _chosen(settings, budget, instruction, notes_folder, workers)
     builtin = Builtin()
     store = _store(url, key)
     clock = clock or SystemClock()
@@ -146,6 +132,26 @@ def open_memory(
 
         memory.subscribe(WhenUsed())
     return memory
+
+
+def _chosen(
+    settings: Settings | str | None,
+    budget: int | None,
+    instruction: str | None,
+    notes_folder: str | Path | None,
+    workers: Staff,
+) -> Settings:
+    """The settings, with what was given beside them."""
+    chosen = settings if isinstance(settings, Settings) else preset(settings or "default")
+    if budget is not None:
+        chosen = replace(chosen, budget=budget)
+    if instruction is not None:
+        chosen = replace(chosen, instruction=instruction)
+    if notes_folder is not None:
+        chosen = replace(chosen, notes_folder=str(notes_folder))
+    if workers == "external":
+        chosen = replace(chosen, idle_minutes=0)  # sessions are ended elsewhere as well
+    return chosen
 
 
 def _spend_of(settings: Settings, tz: tzinfo) -> Spend | None:
@@ -184,9 +190,14 @@ def _postgres(url: str) -> Store:
     try:
         from onlooker.stores.postgres import PostgresStore
     except ModuleNotFoundError as error:
-        need = 'needs an extra: pip install "onlooker[postgres]"'
-        raise SettingsError("url", url.split("@")[-1], f"{need} ({error.name} is missing)") from None
+        raise _needs_postgres("url", url.split("@")[-1], error) from None
     return PostgresStore(url)
+
+
+def _needs_postgres(key: str, value: str, error: ModuleNotFoundError) -> SettingsError:
+    return SettingsError(
+        key, value, f'needs an extra: pip install "onlooker[postgres]" ({error.name} is missing)'
+    )
 
 
 def _staff(workers: Staff, store: Store) -> Callable[[Core], Workers] | None:
@@ -201,8 +212,7 @@ def _staff(workers: Staff, store: Store) -> Callable[[Core], Workers] | None:
         from onlooker.stores.postgres import PostgresStore
         from onlooker.stores.postgres.workers import QueueWorkers
     except ModuleNotFoundError as error:
-        need = 'needs an extra: pip install "onlooker[postgres]"'
-        raise SettingsError("workers", workers, f"{need} ({error.name} is missing)") from None
+        raise _needs_postgres("workers", workers, error) from None
     if not isinstance(store, PostgresStore):
         raise SettingsError("workers", workers, "needs a PostgreSQL store")
 

@@ -6,7 +6,7 @@ import os
 import shutil
 import sqlite3
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -19,6 +19,7 @@ from onlooker.cli.keys import key_for
 from onlooker.cli.settings_file import load_settings, settings_path
 from onlooker.cli.surface import Stop
 from onlooker.domain.errors import SettingsError, StoreError
+from onlooker.policy.settings import Settings
 from onlooker.stores.sqlite import driver
 from onlooker.stores.sqlite.opening import APPLICATION_ID, OLDEST_SQLITE, version_of
 from onlooker.stores.sqlite.statements import migrations
@@ -223,17 +224,28 @@ def _spend(connection: sqlite3.Connection, config: Path | None) -> Iterator[Find
         return  # said above
     if version < SPEND_SINCE:
         return
-    midnight = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
-    since = int(midnight.timestamp() * 1_000_000)
-    sums: list[tuple[str, float, float]] = [
-        ("today", connection.execute(_SPENT_TODAY, (since,)).fetchone()[0], settings.spend_per_day),
-        ("by one owner", connection.execute(_MOST_BY_OWNER).fetchone()[0], settings.spend_per_owner),
-        ("in one session", connection.execute(_MOST_IN_SESSION).fetchone()[0], settings.spend_per_session),
+    row = [
+        connection.execute(_SPENT_TODAY, (midnight(),)).fetchone()[0],
+        connection.execute(_MOST_BY_OWNER).fetchone()[0],
+        connection.execute(_MOST_IN_SESSION).fetchone()[0],
     ]
-    shown = [f"${spent:.4f} {what}" + (f" of ${limit:g}" if limit else "") for what, spent, limit in sums]
     unknown: int = connection.execute("SELECT count(*) FROM usage WHERE cost IS NULL").fetchone()[0]
+    yield spending(settings, row, unknown)
+
+
+def midnight() -> int:
+    """When today began, in the microseconds of a database."""
+    today = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+    return int(today.timestamp() * 1_000_000)
+
+
+def spending(settings: Settings, dollars: Sequence[float], unknown: int) -> Finding:
+    """What was spent today, and at most by one owner and in one session, against what may be."""
+    limits = (settings.spend_per_day, settings.spend_per_owner, settings.spend_per_session)
+    sums = list(zip(("today", "by one owner", "in one session"), dollars, limits, strict=True))
+    shown = [f"${spent:.4f} {what}" + (f" of ${limit:g}" if limit else "") for what, spent, limit in sums]
     if unknown:
         shown.append(f"{unknown} calls of unknown price")
     reached = any(limit and spent >= limit for _, spent, limit in sums)
     advice = "raise the limit (spend_per_…); until then the built-in model notes what no longer fits"
-    yield Finding("spend", not reached, ", ".join(shown), advice)
+    return Finding("spend", not reached, ", ".join(shown), advice)

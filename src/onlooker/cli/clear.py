@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from onlooker.cli.listing import Kind
+from onlooker.cli.naming import Yes
 from onlooker.cli.opening import chosen_settings, existing, find
 from onlooker.cli.options import DEFAULT_DATABASE, ConfigFile, Database, Json, Owner, SessionKey
 from onlooker.cli.screen import Screen
@@ -26,7 +27,7 @@ def clear(
     messages: Annotated[
         bool, typer.Option("--messages", help="The whole session, with everything that was said.")
     ] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    yes: Yes = False,
     config: ConfigFile = None,
     as_json: Json = False,
 ) -> None:

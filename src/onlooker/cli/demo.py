@@ -26,9 +26,10 @@ from onlooker.domain.events import Event, Noted, Reflected
 from onlooker.domain.notes import Progress, State
 from onlooker.engine.memory import Memory
 from onlooker.engine.session import Session
+from onlooker.models.times import SystemClock
 from onlooker.policy.context import Context
 from onlooker.policy.intake import intake_all
-from onlooker.wiring import SystemClock, open_memory
+from onlooker.wiring import open_memory
 
 SESSION = "demo"
 OWNER = "ana"

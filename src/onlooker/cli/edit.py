@@ -14,7 +14,7 @@ from typing import Annotated, Any
 
 import typer
 
-from onlooker.cli.naming import find_note
+from onlooker.cli.naming import NoteId, find_note
 from onlooker.cli.opening import chosen_settings, existing
 from onlooker.cli.options import DEFAULT_DATABASE, ConfigFile, Database, Json, Owner, SessionKey
 from onlooker.cli.screen import Screen
@@ -24,7 +24,7 @@ from onlooker.domain.notes import LIVE
 
 def edit(
     screen: Screen,
-    note: Annotated[str, typer.Argument(metavar="NOTE", help="The note's id.")],
+    note: NoteId,
     text: Annotated[
         str | None, typer.Option("--text", metavar="TEXT", help="Its new text; - is standard input.")
     ] = None,

@@ -9,17 +9,15 @@ from typing import Annotated, Any
 import typer
 
 from onlooker.cli.listing import minute
-from onlooker.cli.naming import find_note, no_note
+from onlooker.cli.naming import NoteId, find_note, no_note
 from onlooker.cli.opening import chosen_settings, existing
 from onlooker.cli.options import DEFAULT_DATABASE, ConfigFile, Database, Json, Owner, SessionKey
 from onlooker.cli.screen import Column, Screen
 
-_NoteId = Annotated[str, typer.Argument(metavar="NOTE", help="The note's id.")]
-
 
 def history(
     screen: Screen,
-    note: _NoteId,
+    note: NoteId,
     db: Database = DEFAULT_DATABASE,
     session: SessionKey = None,
     owner: Owner = None,
@@ -67,7 +65,7 @@ async def _history(
 
 def diff(
     screen: Screen,
-    note: _NoteId,
+    note: NoteId,
     other: Annotated[str | None, typer.Argument(metavar="[OTHER]", help="A note to compare it with.")] = None,
     db: Database = DEFAULT_DATABASE,
     session: SessionKey = None,

@@ -80,9 +80,7 @@ def items(
 
     Forgetting archives an item with what it replaced and what was made of it; it leaves every prompt.
     """
-    if (action is Action.list) != (what is None):
-        wanted = "TEXT" if action is Action.add else "ID"
-        raise Stop(f"items {action.value} {'takes no TEXT or ID' if what else 'needs ' + wanted}", WRONG_USE)
+    _refuse_misuse(action, what)
 
     async def run() -> Sequence[Item]:
         async with existing(db, chosen_settings(config)) as memory:
@@ -109,6 +107,12 @@ def items(
                     return [await _pinned(memory, what or "", whose, on=action is Action.pin)]
 
     _show(screen, action, asyncio.run(run()), as_json)
+
+
+def _refuse_misuse(action: Action, what: str | None) -> None:
+    if (action is Action.list) != (what is None):
+        wanted = "TEXT" if action is Action.add else "ID"
+        raise Stop(f"items {action.value} {'takes no TEXT or ID' if what else 'needs ' + wanted}", WRONG_USE)
 
 
 def _statuses(everything: bool) -> tuple[ItemStatus, ...]:

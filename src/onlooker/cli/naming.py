@@ -17,6 +17,7 @@ EVERY: tuple[NoteStatus, ...] = ("buffered", "active", "superseded", "retired")
 # How many sessions are looked through for a note when no session is named.
 MOST_SESSIONS = 1_000
 
+NoteId = Annotated[str, typer.Argument(metavar="NOTE", help="The note's id.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say what would be done.")]
 

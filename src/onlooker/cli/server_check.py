@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from onlooker.cli.checks import Finding, of_machine
+from onlooker.cli.checks import Finding, midnight, of_machine, spending
 from onlooker.cli.settings_file import load_settings
 from onlooker.cli.surface import Stop
 from onlooker.domain.errors import SettingsError, StoreError
@@ -106,16 +106,8 @@ def _spend(db: Database, config: Path | None) -> Iterator[Finding]:
         settings = load_settings(config)
     except (SettingsError, Stop):
         return  # said above
-    midnight = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
-    row = db.execute(_SPENT, (int(midnight.timestamp() * 1_000_000),)).fetchone() or (0, 0, 0, 0)
-    limits = (settings.spend_per_day, settings.spend_per_owner, settings.spend_per_session)
-    sums = list(zip(("today", "by one owner", "in one session"), row[:3], limits, strict=True))
-    shown = [f"${spent:.4f} {what}" + (f" of ${limit:g}" if limit else "") for what, spent, limit in sums]
-    if row[3]:
-        shown.append(f"{row[3]} calls of unknown price")
-    reached = any(limit and spent >= limit for _, spent, limit in sums)
-    advice = "raise the limit (spend_per_…); until then the built-in model notes what no longer fits"
-    yield Finding("spend", not reached, ", ".join(shown), advice)
+    row = db.execute(_SPENT, (midnight(),)).fetchone() or (0, 0, 0, 0)
+    yield spending(settings, row[:3], row[3])
 
 
 def _indexes(db: Database, config: Path | None) -> Iterator[Finding]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from onlooker.domain.errors import SettingsError
 from onlooker.domain.graph import Edge, EdgeKind, Node, note_node
 from onlooker.domain.indexing import Coverage, Document, Near
 from onlooker.domain.messages import SessionId
@@ -15,7 +14,7 @@ from onlooker.policy.searching.entities import folded
 from onlooker.policy.searching.linking import Stub, structure
 from onlooker.policy.searching.vectors import RESCORED, closest, likely, signs, unit
 from onlooker.stores.held import Held, in_order
-from onlooker.stores.held_search import note_match, texts_of, was_then
+from onlooker.stores.held_search import check_owner, note_match, texts_of, was_then
 
 Key = tuple[SessionId, HitKind, str]
 Sessions = Mapping[SessionId, Held]
@@ -65,7 +64,7 @@ class HeldIndex:
         return added
 
     def near(self, sessions: Sessions, query: Near) -> list[tuple[Match, float]]:
-        _check_owner(query.owner, query.session)
+        check_owner(query.owner, query.session)
         known = self.vectors.get(query.space, {})
         there: list[tuple[Match, array[float]]] = []
         for match in texts_of(sessions, query.owner, query.kind, query.session):
@@ -119,7 +118,7 @@ class HeldIndex:
         kinds: Sequence[EdgeKind],
         limit: int,
     ) -> list[Edge]:
-        _check_owner(owner, session)
+        check_owner(owner, session)
         where = sorted(s for s in sessions if s.owner == owner and session in (None, s))
         named = {folded(n.name) for n in of if n.kind == "entity"}
 
@@ -166,8 +165,3 @@ def _texts(sessions: Sessions) -> Iterator[Match]:
 
 def _key(match: Match) -> Key:
     return match.session, match.kind, match.id
-
-
-def _check_owner(owner: str, session: SessionId | None) -> None:
-    if session is not None and session.owner != owner:
-        raise SettingsError("session", session, f"must be one of the owner {owner!r}")

@@ -32,7 +32,8 @@ class HeldItems:
         wanted.sort(key=lambda i: (not i.pinned, _LATE - (i.last_used_at or i.made_at), i.id))
         return wanted if limit is None else wanted[: max(limit, 0)]
 
-    def change(self, change: ItemChange) -> None:
+    def change(self, change: ItemChange, sessions: dict[SessionId, Held]) -> None:
+        ending = _ending(change, sessions)
         items = dict(self._items.get(change.owner, {}))
         for ident, by in change.end:
             old = items.get(ident)
@@ -47,6 +48,8 @@ class HeldItems:
             if item := items.get(ident):
                 items[ident] = replace(item, uses=item.uses + 1, last_used_at=change.at)
         self._items[change.owner] = items
+        if ending and change.mark:
+            ending.progress = replace(ending.progress, ended=change.mark.up_to)
 
     def archive(
         self, owner: str, ids: Sequence[str], now: datetime, sessions: dict[SessionId, Held]
@@ -123,6 +126,21 @@ class HeldItems:
         self._shown.pop(session, None)
         if ids is not None:
             self._shown[session] = tuple(ids)
+
+
+def _ending(change: ItemChange, sessions: dict[SessionId, Held]) -> Held | None:
+    """The session that the change ends, if any, as it was when the change was made."""
+    mark = change.mark
+    if mark is None:
+        return None
+    held = sessions.get(mark.session)
+    if (
+        held is None
+        or held.progress.ended != mark.expected
+        or mark.branch not in (None, held.progress.branch)
+    ):
+        raise ConflictError(f"session {mark.session.key!r} was ended by another worker, changed, or deleted")
+    return held
 
 
 def _grow_epoch(held: Held) -> None:

@@ -24,14 +24,12 @@ from onlooker.domain.history_rows import (
     session_of,
 )
 from onlooker.domain.messages import SessionId
-from onlooker.domain.notes import LIVE, Note, Usage
+from onlooker.domain.notes import LIVE, Note
 from onlooker.stores.held import Held, Record
 from onlooker.stores.held_items import HeldItems
+from onlooker.stores.held_usage import HeldUsage
 from onlooker.stores.moving import Way, already_there, incomplete, kind_of
 from onlooker.stores.realigning import Known
-
-# What a call cost: for which owner, and which session unless that was deleted.
-Spent = tuple[str, SessionId | None, Usage]
 
 # ------------------------------------------------------------------------------------ out
 
@@ -39,7 +37,7 @@ Spent = tuple[str, SessionId | None, Usage]
 def dump(
     held: Mapping[SessionId, Held],
     items: HeldItems,
-    usage: Sequence[Spent],
+    usage: HeldUsage,
     values: Mapping[str, str],
     scope: Scope,
 ) -> Iterator[Row]:
@@ -54,7 +52,7 @@ def dump(
             if scope.owner in (None, item.owner) and scope.session in (None, made_in):
                 yield ItemRow(item)
     if scope.wants("usage"):
-        for payer, session, used in usage:
+        for payer, session, used in usage.every():
             if scope.owner in (None, payer) and scope.session in (None, session):
                 yield UsageRow(payer, session.key if session and session in held else None, used)
     if scope.wants("value") and scope.owner is None and scope.session is None:
@@ -121,7 +119,7 @@ class Taking:
 
     held: dict[SessionId, Held]
     items: HeldItems
-    usage: list[Spent]
+    usage: HeldUsage
     values: dict[str, str]
     way: Way
 
@@ -159,8 +157,8 @@ class Taking:
                 case UsageRow(owner, key, usage):
                     spent = (owner, None if key is None else SessionId(owner, key), usage)
                     # Of a session that is no more, it may have come before.
-                    if key is not None or not self.way.replace or spent not in self.usage:
-                        self.usage.append(spent)
+                    if key is not None or not self.way.replace or spent not in self.usage.every():
+                        self.usage.put(spent)
                 case ValueRow(name, value):
                     self.values[name] = value
                 case _:

@@ -15,8 +15,7 @@ from onlooker.stores.held import Held, in_order
 
 
 def search(sessions: Mapping[SessionId, Held], query: Query) -> Found:
-    if query.session is not None and query.session.owner != query.owner:
-        raise SettingsError("session", query.session, f"must be one of the owner {query.owner!r}")
+    check_owner(query.owner, query.session)
     texts = list(texts_of(sessions, query.owner, query.kind, query.session))
     length = sum(_length(text.words) for text in texts)
     then = {number: t for number, t in enumerate(texts) if _counts(t.at, query)}
@@ -31,6 +30,11 @@ def search(sessions: Mapping[SessionId, Held], query: Query) -> Found:
         numbers = _newest(then)[: query.most]
     counts = {term: len(numbers) for term, numbers in holders.items()}
     return Found(len(texts), length, counts, tuple(texts[number] for number in numbers))
+
+
+def check_owner(owner: str, session: SessionId | None) -> None:
+    if session is not None and session.owner != owner:
+        raise SettingsError("session", session, f"must be one of the owner {owner!r}")
 
 
 def texts_of(

@@ -28,16 +28,16 @@ from onlooker.domain.notes import (
     Usage,
 )
 from onlooker.domain.retention import Retained, Retention
-from onlooker.domain.search import Found, Query
-from onlooker.stores import held_moving, held_past, held_retaining, held_search
+from onlooker.stores import held_moving, held_past, held_retaining
 from onlooker.stores.held import Held, in_order, newest_of
+from onlooker.stores.held_finding import Finding
 from onlooker.stores.held_items import HeldItems
-from onlooker.stores.held_surface import IndexSurface
+from onlooker.stores.held_usage import HeldUsage
 from onlooker.stores.moving import Way
 from onlooker.stores.progress import check_realignment
 
 
-class MemoryStore(IndexSurface):
+class MemoryStore(Finding):
     """`Store` without a file. Closing keeps what it holds; that goes with the object.
 
     For one event loop: no method waits, so each is one transaction.
@@ -47,8 +47,7 @@ class MemoryStore(IndexSurface):
         super().__init__()
         self._is_open = False
         self._held: dict[SessionId, Held] = {}
-        # By owner, and by session unless that was deleted.
-        self._usage: list[tuple[str, SessionId | None, Usage]] = []
+        self._usage = HeldUsage()
         self._values: dict[str, str] = {}
         self._items = HeldItems()
         # Where branch and fence of a new session start: above those of every deleted one, so that a
@@ -168,7 +167,7 @@ class MemoryStore(IndexSurface):
 
     async def delete_session(self, session: SessionId) -> bool:
         self._items.delete_of_session(session, self._all())
-        self._usage[:] = [(owner, None if s == session else s, usage) for owner, s, usage in self._usage]
+        self._usage.leave_session(session)
         return self._drop(session)
 
     def _drop(self, session: SessionId) -> bool:
@@ -203,19 +202,7 @@ class MemoryStore(IndexSurface):
         return self._items.read(owner, statuses, ids, limit)
 
     async def change_items(self, change: ItemChange) -> None:
-        mark = change.mark
-        held = self._find(mark.session) if mark else None
-        if mark and (
-            held is None
-            or held.progress.ended != mark.expected
-            or mark.branch not in (None, held.progress.branch)
-        ):
-            raise ConflictError(
-                f"session {mark.session.key!r} was ended by another worker, changed, or deleted"
-            )
-        self._items.change(change)
-        if mark and held:
-            held.progress = replace(held.progress, ended=mark.up_to)
+        self._items.change(change, self._all())
 
     async def archive_items(self, owner: str, ids: Sequence[str], *, now: datetime) -> Sequence[Item]:
         return self._items.archive(owner, ids, now, self._all())
@@ -278,7 +265,7 @@ class MemoryStore(IndexSurface):
         for session in gone:
             await self.delete_session(session)
         self._items.delete(owner, None, self._all())
-        self._usage[:] = [("" if payer == owner else payer, s, usage) for payer, s, usage in self._usage]
+        self._usage.leave_owner(owner)
         return len(gone)
 
     async def erase(self) -> bool:
@@ -302,32 +289,13 @@ class MemoryStore(IndexSurface):
 
     async def _make_way(self, session: SessionId, way: Way) -> None:
         if way.replace:
-            self._usage[:] = [spent for spent in self._usage if spent[1] != session]
+            self._usage.drop(session)
             await self.delete_session(session)
         else:
             self._drop(session)
 
     async def back_up(self, target: Path) -> None:
         raise StoreError("this memory keeps nothing in a file; export it instead")
-
-    # -- search
-
-    async def search(self, query: Query) -> Found:
-        return held_search.search(self._all(), query)
-
-    async def around(self, session: SessionId, seqs: Sequence[int], reach: int) -> Sequence[Message]:
-        held = self._find(session)
-        return held_search.around(held, seqs, max(reach, 0)) if held else []
-
-    async def unindexed(
-        self, owner: str, *, session: SessionId | None = None, limit: int = 100
-    ) -> Sequence[SessionId]:
-        self._all()
-        return []  # everything is looked at
-
-    async def index(self, session: SessionId, *, limit: int = 500) -> int:
-        self._all()
-        return 0
 
     # -- work
 
@@ -354,21 +322,17 @@ class MemoryStore(IndexSurface):
 
     async def record_usage(self, session: SessionId, usage: Usage) -> None:
         self._all()
-        self._usage.append((session.owner, session, usage))
+        self._usage.record(session, usage)
 
     async def usage(self, session: SessionId | None = None) -> Sequence[Usage]:
         self._all()
-        return [usage for _, whose, usage in self._usage if session in (None, whose)]
+        return self._usage.of(session)
 
     async def spent(
         self, *, session: SessionId | None = None, owner: str | None = None, since: datetime | None = None
     ) -> float:
         self._all()
-        return sum(
-            usage.cost or 0.0
-            for payer, whose, usage in self._usage
-            if session in (None, whose) and owner in (None, payer) and (since is None or usage.at >= since)
-        )
+        return self._usage.cost(session, owner, since)
 
     # -- the whole store
 

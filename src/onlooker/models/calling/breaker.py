@@ -6,11 +6,12 @@ from datetime import datetime, timedelta
 
 from onlooker.domain.errors import ModelError
 from onlooker.models.calling.errors import CallError, foreign, kind_of
-from onlooker.models.calling.times import SystemClock
+from onlooker.models.calling.wrapping import Wrapped
+from onlooker.models.times import SystemClock
 from onlooker.ports import Clock, Model, Reply, Request
 
 
-class Breaker:
+class Breaker(Wrapped):
     """Opens after so many failures in a row: calls then fail at once, without reaching the model.
 
     After `rest` seconds, or as long as the provider asked for, one call is let through to see. Where it
@@ -21,7 +22,7 @@ class Breaker:
     def __init__(
         self, model: Model, *, failures: int = 5, rest: float = 30.0, clock: Clock | None = None
     ) -> None:
-        self._model = model
+        super().__init__(model)
         self._most = failures
         self._rest = rest
         self._clock = clock or SystemClock()
@@ -29,14 +30,6 @@ class Breaker:
         self._opened: datetime | None = None
         self._until: datetime | None = None
         self._probing = False
-
-    @property
-    def name(self) -> str:
-        return self._model.name
-
-    @property
-    def window(self) -> int:
-        return self._model.window
 
     @property
     def is_open(self) -> bool:

@@ -7,14 +7,15 @@ from collections import deque
 from datetime import datetime, timedelta
 
 from onlooker.models.calling.size import size_of
-from onlooker.models.calling.times import SystemClock
 from onlooker.models.calling.waiting import Sleep
+from onlooker.models.calling.wrapping import Wrapped
+from onlooker.models.times import SystemClock
 from onlooker.ports import Clock, Model, Reply, Request
 
 _MINUTE = timedelta(minutes=1)
 
 
-class Limited:
+class Limited(Wrapped):
     """At most so many calls at once, and so many calls and input tokens in any minute; others wait.
 
     One object for observer and reflector makes them share the limits.
@@ -30,7 +31,7 @@ class Limited:
         clock: Clock | None = None,
         sleep: Sleep = asyncio.sleep,
     ) -> None:
-        self._model = model
+        super().__init__(model)
         self._places = asyncio.Semaphore(concurrency)
         self._turn = asyncio.Lock()
         self._per_minute = per_minute
@@ -38,14 +39,6 @@ class Limited:
         self._clock = clock or SystemClock()
         self._sleep = sleep
         self._calls: deque[tuple[datetime, int]] = deque()  # when, and how many tokens; oldest first
-
-    @property
-    def name(self) -> str:
-        return self._model.name
-
-    @property
-    def window(self) -> int:
-        return self._model.window
 
     async def write(self, request: Request) -> Reply:
         async with self._places:

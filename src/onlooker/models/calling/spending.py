@@ -10,7 +10,8 @@ from typing import Protocol
 
 from onlooker.domain.errors import SettingsError, SpendError, SpendLimitOf
 from onlooker.domain.messages import SessionId
-from onlooker.models.calling.times import SystemClock
+from onlooker.models.calling.wrapping import Wrapped
+from onlooker.models.times import SystemClock
 from onlooker.ports import Clock, Model, Reply, Request
 
 log = logging.getLogger("onlooker")
@@ -37,21 +38,13 @@ def cost(prices: Prices, model: str, input_tokens: int, output_tokens: int) -> f
     return None if price is None else price.of(input_tokens, output_tokens)
 
 
-class Priced:
+class Priced(Wrapped):
     """Says what each call cost, by a table of prices. A cost that the reply brings along stands where the
     table does not have the model."""
 
     def __init__(self, model: Model, prices: Prices) -> None:
-        self._model = model
+        super().__init__(model)
         self._prices = prices
-
-    @property
-    def name(self) -> str:
-        return self._model.name
-
-    @property
-    def window(self) -> int:
-        return self._model.window
 
     async def write(self, request: Request) -> Reply:
         reply = await self._model.write(request)
@@ -83,7 +76,7 @@ class Spend:
                 raise SettingsError(key, limit, "must be an amount of dollars, 0 or more")
 
 
-class SpendLimit:
+class SpendLimit(Wrapped):
     """Stops calling once a limit is reached. That stops model calls, not memory: messages stay raw, and
     where they no longer fit the built-in model notes them.
 
@@ -93,19 +86,11 @@ class SpendLimit:
     """
 
     def __init__(self, model: Model, limits: Spend, ledger: Ledger, *, clock: Clock | None = None) -> None:
-        self._model = model
+        super().__init__(model)
         self._limits = limits
         self._ledger = ledger
         self._clock = clock or SystemClock()
         self._warned = False
-
-    @property
-    def name(self) -> str:
-        return self._model.name
-
-    @property
-    def window(self) -> int:
-        return self._model.window
 
     async def write(self, request: Request) -> Reply:
         await self._check(request.session)

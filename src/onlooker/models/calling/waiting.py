@@ -8,25 +8,18 @@ from collections.abc import Awaitable, Callable
 
 from onlooker.domain.errors import ModelError
 from onlooker.models.calling.errors import CallError, foreign, worth_another_try
+from onlooker.models.calling.wrapping import Wrapped
 from onlooker.ports import Model, Reply, Request
 
 Sleep = Callable[[float], Awaitable[None]]
 
 
-class Deadline:
+class Deadline(Wrapped):
     """Gives up on a model that has not answered after so many seconds."""
 
     def __init__(self, model: Model, seconds: float) -> None:
-        self._model = model
+        super().__init__(model)
         self._seconds = seconds
-
-    @property
-    def name(self) -> str:
-        return self._model.name
-
-    @property
-    def window(self) -> int:
-        return self._model.window
 
     async def write(self, request: Request) -> Reply:
         scope = asyncio.timeout(self._seconds)
@@ -39,7 +32,7 @@ class Deadline:
             raise CallError(f"{self.name} did not answer within {self._seconds:g} s", "timeout") from error
 
 
-class Retries:
+class Retries(Wrapped):
     """Asks again where that may help: a rate limit, a server's fault, a lost connection.
 
     It waits as long as the provider asks for, else twice as long each time, and a random part of that, so
@@ -57,20 +50,12 @@ class Retries:
         sleep: Sleep = asyncio.sleep,
         chance: Callable[[], float] = random.random,
     ) -> None:
-        self._model = model
+        super().__init__(model)
         self._attempts = attempts
         self._first_wait = first_wait
         self._longest = longest
         self._sleep = sleep
         self._chance = chance
-
-    @property
-    def name(self) -> str:
-        return self._model.name
-
-    @property
-    def window(self) -> int:
-        return self._model.window
 
     async def write(self, request: Request) -> Reply:
         attempt = 1

@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Any
 from onlooker.domain.errors import SettingsError
 from onlooker.models.calling.errors import CallError, Kind
 from onlooker.models.llm.naming import ModelName, parse
+from onlooker.models.llm.providers import INSTALL, OLLAMA
 from onlooker.policy.values.secrets import MASK, mask
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
 
-INSTALL = 'needs an extra: pip install "onlooker[llm]"'
-_OLLAMA = "http://localhost:11434/v1"
 _KEY = "OPENAI_API_KEY"
 # As far as they are documented; of all others it is known with the first answer.
 _DIMENSIONS = {"text-embedding-3-small": 1536, "text-embedding-3-large": 3072, "text-embedding-ada-002": 1536}
@@ -47,7 +46,7 @@ class OpenAIEmbedder:
         self._name = f"{parsed}#{dimensions}" if dimensions else str(parsed)
         self._dimensions = dimensions or _DIMENSIONS.get(parsed.model, 0)
         self._timeout = timeout
-        self._address = parsed.base_url or (_OLLAMA if parsed.provider == "ollama" else None)
+        self._address = parsed.base_url or (OLLAMA if parsed.provider == "ollama" else None)
         self._secret = api_key or (None if self._address else os.environ.get(_KEY))
         if not self._secret and not self._address:
             raise SettingsError("embedder", self._name, f"needs a key: set {_KEY}")

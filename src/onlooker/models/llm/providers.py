@@ -22,7 +22,7 @@ _KEYS = {
     "google": "GOOGLE_API_KEY",
     "openrouter": "OPENROUTER_API_KEY",
 }
-_OLLAMA = "http://localhost:11434/v1"
+OLLAMA = "http://localhost:11434/v1"
 # Chat completions are what every server that calls itself compatible speaks, and keep nothing at the
 # provider; for the few models that need the other interface there is "openai-responses:".
 _KINDS = {"openai": "openai-chat"}
@@ -68,7 +68,7 @@ def _provider(name: ModelName, api_key: str | None) -> Provider[Any]:
 
 
 def _usual_address(provider: str) -> str | None:
-    return (os.environ.get("OLLAMA_BASE_URL") or _OLLAMA) if provider == "ollama" else None
+    return (os.environ.get("OLLAMA_BASE_URL") or OLLAMA) if provider == "ollama" else None
 
 
 def _missing(name: ModelName) -> str:

@@ -6,5 +6,7 @@ from datetime import UTC, datetime
 
 
 class SystemClock:
+    """The machine's own time."""
+
     def now(self) -> datetime:
         return datetime.now(UTC)
