@@ -573,6 +573,9 @@ async def test_superseded_notes_are_kept_for_provenance_until_retention_purges_t
     settings = replace(SMALL, retention_days=5)
     async with opened(tmp_path / "a.db", ScriptedModel(), settings, clock) as memory:
         session = memory.session("a")
+        async with asyncio.timeout(20), memory.events(onlooker.events.Pruned) as pruned:
+            if await session.notes(statuses=("retired",)):
+                await anext(pruned)
         assert await session.notes(statuses=("retired",)) == []
         for note in await session.notes():
             assert await session.recall(note.id)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -17,6 +18,8 @@ import pytest
 
 import onlooker
 from onlooker.policy.settings import Settings
+from onlooker.ports import Request
+from onlooker.testing import ScriptedModel
 from onlooker.testing.provider import Answer, LocalProvider
 from tests.postgres.server import Server
 
@@ -91,7 +94,7 @@ def stop(process: subprocess.Popen[str], times: int = 1) -> float:
 def test_a_worker_that_does_nothing_stops_at_once(url: str, tmp_path: Path) -> None:
     took: list[float] = []
     while not took or (min(took) >= 0.8 and len(took) < 3):  # the machine may be busy with something else
-        with working(url, tmp_path) as process:
+        with working(url, tmp_path, "--create") as process:
             time.sleep(0.5)
             took.append(stop(process))
             assert process.returncode == 0
@@ -134,3 +137,26 @@ def test_a_worker_that_is_told_twice_stops_at_once(url: str, tmp_path: Path) -> 
         assert "stays due" in told
         assert "Traceback" not in told
     assert asyncio.run(_left(url)) == (0, True, True)
+
+
+async def test_a_session_is_free_at_once_whenever_its_worker_is_cancelled(url: str) -> None:
+    """Above all while it is being taken: the store may give it out after nobody waits for it any more."""
+
+    async def hang(_request: Request) -> None:
+        await asyncio.sleep(60)
+
+    await _record(url)
+    chance = random.Random(7)
+    async with onlooker.open_memory(
+        url, model=ScriptedModel(hang), settings=SMALL, workers="external"
+    ) as web:
+        session = web.session("a")
+        for _ in range(60):
+            work = asyncio.create_task(session.settle())
+            await asyncio.sleep(chance.uniform(0, 0.008))
+            work.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await work
+            await asyncio.sleep(0.005)  # for a store that is about to give it out
+            now = datetime.now(UTC)
+            assert await web.store.lease(session.id, holder="x", now=now, until=now) is not None

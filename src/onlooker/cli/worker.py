@@ -18,7 +18,7 @@ import typer
 
 from onlooker.cli import listing
 from onlooker.cli.keys import key_for
-from onlooker.cli.opening import chosen_settings, existing
+from onlooker.cli.opening import chosen_settings, database_path, existing, there
 from onlooker.cli.options import DEFAULT_DATABASE, ConfigFile, Database, Json, Owner, SessionKey
 from onlooker.cli.screen import Column, Screen
 from onlooker.cli.surface import NOT_THERE, WRONG_USE, Stop
@@ -32,6 +32,7 @@ AT_ONCE_SECONDS = 2.0
 AWAY_SECONDS = 30.0
 # Sessions that are named whose notes failed.
 MOST_FAILING = 20
+NOT_YET = "start an agent that records into it first, or add --create"
 
 
 def worker(
@@ -53,6 +54,9 @@ def worker(
     model: Annotated[
         str | None, typer.Option("--model", metavar="PROVIDER:NAME", help="What writes the notes.")
     ] = None,
+    create: Annotated[
+        bool, typer.Option("--create", help="Make the file where there is none: the worker may start first.")
+    ] = False,
     config: ConfigFile = None,
 ) -> None:
     """Take notes for every process that records into a database, until stopped.
@@ -65,14 +69,27 @@ def worker(
         raise Stop("memory is switched off in the settings (enabled = false)", WRONG_USE)
     changes: dict[str, Any] = {"concurrency": concurrency, "stop_deadline": deadline, "model": model}
     settings = replace(settings, **{name: value for name, value in changes.items() if value is not None})
-    served = db.startswith(POSTGRES)
-    staff: Staff = "queue" if served else "embedded"
-    key = None if served else key_for(Path(db.removeprefix("sqlite:///")))
+    place = _place(db, create)
+    staff: Staff = "queue" if db.startswith(POSTGRES) else "embedded"
+    key = key_for(place)
     _log_as_a_service()
     try:
-        asyncio.run(_work(screen, lambda: open_memory(db, settings=settings, workers=staff, key=key)))
+        asyncio.run(_work(screen, lambda: open_memory(place, settings=settings, workers=staff, key=key)))
     except asyncio.CancelledError:
         raise typer.Exit(NOT_THERE) from None
+
+
+def _place(db: str, create: bool) -> str | Path:
+    """What `--db` names. A file that is not there is more often a wrong name than one to come, and a worker
+    that waits at it for ever says nothing of that."""
+    if create and not db.startswith(POSTGRES):
+        return database_path(db)
+    try:
+        return there(db)
+    except Stop as stop:
+        if stop.code != NOT_THERE:
+            raise
+        raise Stop(f"{stop}; {NOT_YET}") from None
 
 
 def _log_as_a_service() -> None:

@@ -7,13 +7,13 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from datetime import timedelta, tzinfo
+from datetime import tzinfo
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
 from onlooker.domain.errors import ClosedError
-from onlooker.domain.events import UNSTAMPED, Calibrated, Event, Pruned, Searched
+from onlooker.domain.events import UNSTAMPED, Calibrated, Event, Searched
 from onlooker.domain.knowledge import Layers
 from onlooker.domain.messages import SessionId
 from onlooker.domain.notes import Appended, State
@@ -148,17 +148,15 @@ class Core:
             if self.settings.enabled:
                 try:
                     if self.buffer.here:
-                        await self._start()
+                        self._start()
                     await self.buffer.start()
                 except BaseException:
                     await self._stop(0.0)
                     raise
             self._open, self._closed = True, False
 
-    async def _start(self) -> None:
+    def _start(self) -> None:
         """Whatever goes on in the background besides notes."""
-        if self.settings.retention_days:
-            await self.prune(timedelta(days=self.settings.retention_days))
         if self.journal:
             self.listeners.append(self.journal.hear)
             self.journal.start()
@@ -198,12 +196,6 @@ class Core:
             await self.meaning.stop()
         if self.indexing.hear in self.listeners:
             self.listeners.remove(self.indexing.hear)
-
-    async def prune(self, age: timedelta) -> int:
-        """Purge superseded notes, and what hosts took back, of at least that age."""
-        rows = await self.store.prune(before=self.clock.now() - age)
-        self.emit(Pruned(rows))
-        return rows
 
     # -- shared
 

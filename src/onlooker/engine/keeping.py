@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
+from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import suppress
 from itertools import islice
@@ -14,7 +15,7 @@ from typing import BinaryIO
 from onlooker.domain.errors import StoreError
 from onlooker.domain.events import Deleted, OwnerForgotten
 from onlooker.domain.history import Forgot
-from onlooker.domain.history_rows import Row, Scope
+from onlooker.domain.history_rows import Row, Scope, UsageRow
 from onlooker.domain.messages import DEFAULT_OWNER, SessionId
 from onlooker.domain.retention import Retained
 from onlooker.engine.core import Core
@@ -120,7 +121,14 @@ class Keeping:
         return counts, problems
 
     async def _taken_in(self, rows: AsyncIterator[Row], replace: bool) -> dict[str, int]:
-        counts = await self._core.store.restore(rows, replace=replace)
+        from onlooker.engine.moving import lacking_calls
+
+        store, parts = self._core.store, _Parts(rows)
+        counts = await store.restore(parts.before_calls(), replace=replace)
+        if parts.calls_follow:
+            # Sessions that made way have taken along what they cost, so that what is there now is others'.
+            more = await store.restore(lacking_calls(store, parts.from_calls_on()))
+            counts = dict(Counter(counts) + Counter(more))
         if self._core.journal and self._core.settings.enabled:
             await self._core.journal.catch_up()
         return counts
@@ -152,6 +160,31 @@ def _scope(owner: str | None, session: str | None) -> Scope:
     if session is None:
         return Scope(owner=owner)
     return Scope(session=SessionId(DEFAULT_OWNER if owner is None else owner, session))
+
+
+class _Parts:
+    """Rows in two parts: up to what calls cost, which comes after all sessions, and from there on."""
+
+    def __init__(self, rows: AsyncIterator[Row]) -> None:
+        self._rows = rows
+        self._call: UsageRow | None = None
+
+    @property
+    def calls_follow(self) -> bool:
+        return self._call is not None
+
+    async def before_calls(self) -> AsyncIterator[Row]:
+        async for row in self._rows:
+            if isinstance(row, UsageRow):
+                self._call = row
+                return
+            yield row
+
+    async def from_calls_on(self) -> AsyncIterator[Row]:
+        if self._call is not None:
+            yield self._call
+        async for row in self._rows:
+            yield row
 
 
 async def _in_batches(rows: Iterator[Row]) -> AsyncIterator[Row]:

@@ -55,8 +55,9 @@ class Leases:
     async def held(self, session: SessionId) -> AsyncGenerator[Lease | None]:
         """Hold the session for however long this takes; None while another process has it.
 
-        Whoever is done says so by `release`. Where the work is cancelled, the session is given back as it
-        stands: others should not have to wait until the lease of a worker that stops has run out.
+        Whoever is done says so by `release`. Where the work is cancelled, or the taking of it, the session is
+        given back as it stands: others should not have to wait until the lease of a worker that stops has run
+        out.
         """
         turn = self._turns.setdefault(session, asyncio.Lock())
         async with turn:
@@ -74,6 +75,8 @@ class Leases:
                 raise
             finally:
                 beat.cancel()
+                # Before the next one's turn: what it is about to give back would be theirs.
+                await asyncio.wait([beat])
 
     async def still_held(self, lease: Lease) -> bool:
         """Whether it is ours; one that has run out is extended where nobody else was there meanwhile."""
@@ -114,6 +117,18 @@ class Leases:
             )
 
     async def _take(self, session: SessionId) -> Lease | None:
+        taking = asyncio.ensure_future(self._asked_for(session))
+        try:
+            return await asyncio.shield(taking)
+        except asyncio.CancelledError:
+            # The store may be about to give it to us, and then nobody would know who has it.
+            with suppress(OnlookerError, TimeoutError):
+                async with asyncio.timeout(GIVE_BACK_SECONDS):
+                    if (lease := await taking) is not None:
+                        await self.give_back(lease)
+            raise
+
+    async def _asked_for(self, session: SessionId) -> Lease | None:
         now = self.clock.now()
         until = now + timedelta(seconds=self.seconds)
         fence = await self.store.lease(session, holder=self.holder, now=now, until=until)

@@ -203,7 +203,7 @@ class Memory(Remembering, Keeping, Linked):
         await self._core.ready()
         days = self.settings.retention_days
         age = older_than if older_than is not None else timedelta(days=days) if days else None
-        rows = await self._core.prune(age) if age is not None else 0
+        rows = await self._core.retaining.prune(age) if age is not None else 0
         return rows + (await self.retain()).deleted
 
     async def usage(self) -> Sequence[Usage]:

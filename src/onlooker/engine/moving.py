@@ -209,21 +209,10 @@ class Move:
                     yield ItemRow(item)
 
     async def _lacking_usage(self) -> AsyncIterator[Row]:
-        known = Calls()
-        async for row in _usage(self._target.dump(Scope(kinds=USAGE))):
-            known.add(row)
-        renamed: list[UsageRow] = []
-        async for row in _usage(self._source.rows(Scope(kinds=USAGE))):
-            if session_of_usage(row) in self._comparing.refused or known.cross_off(row):
-                continue
-            if known.knows(row):
-                renamed.append(row)
-            else:
-                yield row
-        # Last, so that each finds its own first.
-        for row in renamed:
-            if not known.cross_off_renamed(row):
-                yield row
+        calls = _usage(self._source.rows(Scope(kinds=USAGE)))
+        ours = (row async for row in calls if session_of_usage(row) not in self._comparing.refused)
+        async for row in lacking_calls(self._target, ours):
+            yield row
 
     # -- verifying
 
@@ -321,6 +310,29 @@ async def prints(rows: AsyncIterator[Row], *, shown: bool) -> AsyncIterator[Prin
         current.add(row)
     if current is not None:
         yield current
+
+
+async def lacking_calls(target: Store, rows: AsyncIterator[Row]) -> AsyncIterator[Row]:
+    """Those of the rows that the target lacks, where they say what a call cost; and all others.
+
+    It may know a call for its owner alone, or for nobody, where the session was deleted since.
+    """
+    known = Calls()
+    async for row in _usage(target.dump(Scope(kinds=USAGE))):
+        known.add(row)
+    renamed: list[UsageRow] = []
+    async for row in rows:
+        if not isinstance(row, UsageRow):
+            yield row
+        elif not known.cross_off(row):
+            if known.knows(row):
+                renamed.append(row)
+            else:
+                yield row
+    # Last, so that each finds its own first.
+    for row in renamed:
+        if not known.cross_off_renamed(row):
+            yield row
 
 
 async def _holding(rows: AsyncIterator[Row]) -> Holding:

@@ -1,13 +1,17 @@
-"""Keeping messages no longer than the settings say: live, then archived, then gone."""
+"""Keeping things no longer than the settings say: messages live, then archived, then gone; and notes until so
+long after others took their place."""
 
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
+import secrets
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from onlooker.domain.errors import OnlookerError
@@ -22,11 +26,82 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-EVERY = 6 * 3600.0  # seconds; limits are in days
+EVERY = timedelta(hours=6)  # limits are in days
+# Looks at the clock are so many sweeps apart. By the clock, since a machine that slept has not counted.
+SWEEPS = 12
+# Whoever began and did not say that it has ended is gone after this.
+AT_MOST = timedelta(minutes=10)
+STOP_SECONDS = 1.0
+CLAIM_SECONDS = 0.1  # longer than it takes to look, and to say so
+NEVER = datetime.min.replace(tzinfo=UTC)
+
+
+class Rounds:
+    """Which of several processes goes round: one at a time, and each time one for all that have the same
+    limits. By the store's word alone, and without a lock: that two go round at once costs their time."""
+
+    NAME = "retention"
+
+    def __init__(self, store: Store, clock: Clock, limits: Sequence[int]) -> None:
+        self._store = store
+        self._clock = clock
+        self._limits = list(limits)
+        self._us = secrets.token_hex(8)
+        self._due = clock.now()
+
+    @asynccontextmanager
+    async def turn(self) -> AsyncGenerator[bool]:
+        """Whether it is time, and our turn."""
+        now = self._clock.now()
+        if now < self._due:
+            self._due = min(self._due, now + EVERY)  # a clock that was set back must not put it off
+            yield False
+            return
+        said = await self._store.get_value(self.NAME)
+        if said is not None and not self._is_free(said, now):
+            yield False
+            return
+        try:
+            # In a store where nobody ever went round there is little to go round for.
+            ours = await self._claim(now, wait=0.0 if said is None else CLAIM_SECONDS)
+            yield ours
+        except BaseException:
+            # Cut off, or failed: it counts for nothing, and whoever comes next need not wait.
+            with suppress(OnlookerError, TimeoutError):
+                async with asyncio.timeout(STOP_SECONDS):
+                    await self._say(NEVER, NEVER)
+            raise
+        if ours:
+            await self._say(now, now)
+
+    def _is_free(self, said: str, now: datetime) -> bool:
+        _, limits, *times = json.loads(said)
+        began, until = map(datetime.fromisoformat, times)
+        if now < until < now + 2 * AT_MOST:
+            return False  # another is at it
+        if limits == self._limits and self._due <= began < now + EVERY:
+            self._due = began + EVERY  # another did since
+            return False
+        return True
+
+    async def _claim(self, now: datetime, wait: float) -> bool:
+        """Say that it is our turn. Several may, since those that were started together look together; so it
+        belongs to the one who said so last."""
+        due, self._due = self._due, now + EVERY
+        await self._say(now, now + AT_MOST)
+        await asyncio.sleep(wait)
+        who, *_ = json.loads(await self._store.get_value(self.NAME) or "[null]")
+        if who != self._us:
+            self._due = due  # it may have other limits
+        return who == self._us
+
+    async def _say(self, began: datetime, until: datetime) -> None:
+        times = began.isoformat(), until.isoformat()
+        await self._store.set_value(self.NAME, json.dumps([self._us, self._limits, *times]))
 
 
 class Retaining:
-    """Applies the `retention_…` settings to messages, at opening and then from time to time."""
+    """Applies the `retention_…` settings, at opening and then from time to time."""
 
     def __init__(
         self,
@@ -44,7 +119,7 @@ class Retaining:
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        if self._task is None and (self._limits().limits or self._settings.retention_owner_messages):
+        if self._task is None and any(self._numbers):
             self._task = asyncio.create_task(self._repeat(), name="onlooker retention")
 
     async def stop(self) -> None:
@@ -54,12 +129,28 @@ class Retaining:
             self._task = None
 
     async def _repeat(self) -> None:
+        rounds = Rounds(self._store, self._clock, self._numbers)
         while True:
             try:
-                await self.run()
+                async with rounds.turn() as ours:
+                    if ours:
+                        await self._round()
             except OnlookerError as error:
-                log.warning("messages are kept for longer than they should be: %s", error)
-            await asyncio.sleep(EVERY)
+                log.warning("what is old is kept for longer than it should be: %s", error)
+            except Exception:
+                log.exception("what is old is kept for longer than it should be: this is a bug in Onlooker")
+            await asyncio.sleep(SWEEPS * self._settings.sweep_seconds)
+
+    async def _round(self) -> None:
+        if self._settings.retention_days:
+            await self.prune(timedelta(days=self._settings.retention_days))
+        await self.run()
+
+    async def prune(self, age: timedelta) -> int:
+        """Purge superseded notes, and what hosts took back, of at least that age."""
+        rows = await self._store.prune(before=self._clock.now() - age)
+        self._emit(Pruned(rows))
+        return rows
 
     async def run(self, *, dry_run: bool = False) -> Retained:
         """Go through all sessions, each in one transaction; what was done, or would be."""
@@ -100,6 +191,13 @@ class Retaining:
 
     def _at_most(self, summary: SessionSummary) -> int:
         return min(summary.messages, self._settings.retention_delete_messages or summary.messages)
+
+    @property
+    def _numbers(self) -> tuple[int, ...]:
+        s = self._settings
+        days = s.retention_days, s.retention_archive_days, s.retention_delete_days
+        counts = s.retention_archive_messages, s.retention_delete_messages, s.retention_owner_messages
+        return days + counts
 
     def _limits(self) -> Retention:
         s = self._settings

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Coroutine
 from datetime import datetime, timedelta
 
 import pytest
@@ -34,6 +35,19 @@ class Flaky(MemoryStore):
         return await super().lease(session, holder=holder, now=now, until=until)
 
 
+class Slow(MemoryStore):
+    """A store that has done what it was asked to for a while before it says so; on request, not at all."""
+
+    seconds = 0.02
+    mute = False
+
+    async def lease(self, session: SessionId, *, holder: str, now: datetime, until: datetime) -> int | None:
+        fence = await super().lease(session, holder=holder, now=now, until=until)
+        if holder != "asking":
+            await asyncio.sleep(60 if self.mute else self.seconds)
+        return fence
+
+
 async def due(store: MemoryStore, clock: FrozenClock) -> None:
     await store.open()
     await store.append(ONE, [onlooker.user("Hello", id="m1")], due_tokens=0, now=clock.now())
@@ -60,6 +74,58 @@ async def test_work_that_is_cancelled_gives_the_session_back_and_leaves_it_due()
     await asyncio.gather(task, return_exceptions=True)
     assert await is_free(store, clock)
     assert await store.due(clock.now()) == [ONE]
+
+
+async def cancelled(work: Coroutine[None, None, None], after: float) -> None:
+    task = asyncio.create_task(work)
+    await asyncio.sleep(after)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+async def test_a_session_that_was_being_taken_is_given_back_where_that_is_cancelled() -> None:
+    store, clock = Slow(), FrozenClock()
+    await due(store, clock)
+
+    async def work() -> None:
+        async with Leases(store, clock, 30.0).held(ONE):
+            pytest.fail("it was cancelled before that")
+
+    await cancelled(work(), after=0.01)
+    assert await is_free(store, clock)
+    assert await store.due(clock.now()) == [ONE]
+
+
+async def test_a_lease_that_was_being_extended_is_given_back_where_that_is_cancelled() -> None:
+    store, clock = Slow(), FrozenClock()
+    await due(store, clock)
+    leases = Leases(store, clock, 30.0)
+
+    async def work() -> None:
+        async with leases.held(ONE) as lease:
+            assert lease is not None
+            clock.advance(31)
+            # Another was there meanwhile and is done, so that it is ours under a new fence.
+            assert await is_free(store, clock)
+            clock.advance(1)
+            await leases.extend(lease)
+
+    await cancelled(work(), after=0.03)
+    assert await is_free(store, clock)
+
+
+async def test_a_store_that_does_not_answer_does_not_hold_up_a_worker_that_is_cancelled() -> None:
+    store, clock = Slow(), FrozenClock()
+    await due(store, clock)
+    store.mute = True
+
+    async def work() -> None:
+        async with Leases(store, clock, 30.0).held(ONE):
+            pytest.fail("nobody said that it is ours")
+
+    async with asyncio.timeout(5):
+        await cancelled(work(), after=0.01)
 
 
 async def test_a_lease_that_ran_out_is_ours_still_where_nobody_was_there() -> None:

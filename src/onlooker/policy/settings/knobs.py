@@ -102,7 +102,7 @@ class Settings:
     retry_seconds: float = 2.0
     retry_limit_seconds: float = 300.0
     stop_deadline: float = 10.0
-    retention_days: int = 0  # superseded notes older than this are purged at opening; 0: never
+    retention_days: int = 0  # superseded notes older than this are purged in the background; 0: never
     # Noted messages older than this, or than the newest so many of a session, leave it for the archive, and
     # from there go for good; an owner's, beyond so many of all sessions, too. 0: never.
     retention_archive_days: int = 0
