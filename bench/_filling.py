@@ -20,6 +20,8 @@ from onlooker.ports import Store
 
 # Nothing is to be noted but where notes are measured.
 NEVER = 1 << 62
+# How many messages of a conversation come at a time, where the database is filled.
+AT_ONCE = 10
 
 
 class Said:
@@ -62,14 +64,15 @@ def session_id(number: int) -> SessionId:
 
 
 async def fill(store: Store, said: Said, sessions: range, each: int) -> None:
-    """Half of each conversation, then the other half, so that they lie in the database as if they had come
+    """Ten messages of each conversation, then ten more, so that they lie in the database as if they had come
     beside each other. Many appends wait at once, and go to the disk together."""
     progress = Progress(len(sessions) * each)
-    for half in (each // 2, each - each // 2):
+    for begun in range(0, each, AT_ONCE):
+        count = min(AT_ONCE, each - begun)
         for start in range(0, len(sessions), 200):
             part = sessions[start : start + 200]
-            await asyncio.gather(*(append(store, session_id(n), said.many(half)) for n in part))
-            progress.add(len(part) * half)
+            await asyncio.gather(*(append(store, session_id(n), said.many(count)) for n in part))
+            progress.add(len(part) * count)
 
 
 async def append(store: Store, session: SessionId, messages: Sequence[Message]) -> None:

@@ -128,16 +128,25 @@ def growth(before: Turns, after: Turns) -> Iterator[Figure]:
 # ------------------------------------------------------------------------------------ throughput
 
 
-async def rate(seconds: float, writers: int, write: Callable[[], Awaitable[object]]) -> float:
-    """How often in a second so many tasks get it done, each once at a time."""
+async def rate(
+    seconds: float,
+    writers: int,
+    draw: Callable[[], int],
+    turns: int,
+    write: Callable[[int], Awaitable[object]],
+) -> float:
+    """How many messages in a second so many tasks write, each one at a time: so many to a session that it
+    drew, then to another."""
     done = 0
     until = time.perf_counter() + seconds
 
     async def run() -> None:
         nonlocal done
         while time.perf_counter() < until:
-            await write()
-            done += 1
+            session = draw()
+            for _ in range(turns):
+                await write(session)
+                done += 1
 
     began = time.perf_counter()
     await asyncio.gather(*(run() for _ in range(writers)))
@@ -172,28 +181,37 @@ def bare_rate(place: Place, seconds: float, writers: int, said: Said) -> float:
 GOALS = {("SQLite", 8): 8_000.0, ("PostgreSQL", 32): 10_000.0}
 
 
+# A writer is an agent: so many messages of a conversation, then it has another.
+TURNS = 20
+
+
 async def throughput(place: Place, said: Said, sizes: Sizes) -> list[Figure]:
     """Durable appends in a second, to sessions drawn by lot from all."""
     found: list[Figure] = []
     chance = random.Random(7)
+
+    def draw() -> int:
+        return chance.randrange(sizes.sessions)
+
     for writers in (1, 8, 32):
         async with opened(place) as store:
 
-            async def write(store: Store = store) -> None:
-                await append(store, session_id(chance.randrange(sizes.sessions)), [said.next()])
+            async def write(number: int, store: Store = store) -> None:
+                await append(store, session_id(number), [said.next()])
 
-            of_store = await rate(sizes.seconds, writers, write)
+            of_store = await rate(sizes.seconds, writers, draw, TURNS, write)
+            scattered = await rate(sizes.seconds, writers, draw, 1, write)
         async with onlooker.open_memory(place.url, model=QuickModel(), settings=SETTINGS) as memory:
 
-            async def record(memory: onlooker.Memory = memory) -> None:
-                session = named(memory, chance.randrange(sizes.sessions))
-                await session.record(onlooker.user(said.next().text))
+            async def record(number: int, memory: onlooker.Memory = memory) -> None:
+                await named(memory, number).record(onlooker.user(said.next().text))
 
-            of_memory = await rate(sizes.seconds, writers, record)
+            of_memory = await rate(sizes.seconds, writers, draw, TURNS, record)
         bare = await asyncio.to_thread(bare_rate, place, sizes.seconds, writers, said)
         who = f"{writers} writer{'s'[: writers > 1]}"
         found += [
             Figure(f"appends, {who}", of_store, "/s", least=GOALS.get((place.name, writers))),
+            Figure("  each to another session", scattered, "/s"),
             Figure(f"  record, {who}", of_memory, "/s"),
             Figure(f"  bare driver, {who}", bare, "/s"),
             Figure("  appends against the bare driver", of_store / bare, "×"),
@@ -274,7 +292,7 @@ async def measure(place: Place, sizes: Sizes) -> AsyncIterator[tuple[str, list[F
     yield (
         "Filling",
         [
-            Figure("messages in a second, 25 at a time", (sizes.messages - sizes.small) / took, "/s"),
+            Figure("messages in a second, 10 at a time", (sizes.messages - sizes.small) / took, "/s"),
             Figure("on the disk, for each message", size / count, "B"),
             Figure("  of which its text", said.characters, "B"),
         ],

@@ -13,7 +13,7 @@ from onlooker.domain.messages import SessionId
 from onlooker.engine.searching import Search, catch_up
 from onlooker.stores.sqlite.opening import APPLICATION_ID
 from onlooker.stores.sqlite.rows import message_row, sid_of
-from onlooker.stores.sqlite.statements import migrations, split, sql
+from onlooker.stores.sqlite.statements import migrations, split
 from onlooker.testing.store_contract.case import ANA, BEN, said
 
 pytestmark = pytest.mark.anyio
@@ -33,7 +33,11 @@ def file_of_version_3(path: Path) -> None:
         )
         for seq, text in enumerate(("an old boat", "a new boat"), 1):
             message = said(f"m{seq}", text, seq=seq)
-            db.execute(sql("add_message"), message_row(sid_of(ANA), message, message.digest))
+            db.execute(
+                "INSERT INTO messages (sid, seq, id, role, tokens, at, digest, summary, name, extra, text)"
+                " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                message_row(sid_of(ANA), message, message.digest),
+            )
 
 
 def everything_in(folder: Path) -> bytes:

@@ -7,6 +7,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from json.encoder import encode_basestring_ascii
 from typing import Any, Literal, NamedTuple
 
 Role = Literal["system", "user", "assistant", "tool"]
@@ -66,9 +67,22 @@ class Message:
     @property
     def digest(self) -> bytes:
         """16 bytes that say whether two messages say the same, whatever their ids and times."""
-        calls = [[c.id, c.name, c.arguments] for c in self.calls]
-        body = json.dumps([self.role, self.text, calls, self.answers, self.attachments])
+        if self.calls or self.answers or self.attachments:
+            calls = [[c.id, c.name, c.arguments] for c in self.calls]
+            body = json.dumps([self.role, self.text, calls, self.answers, self.attachments])
+        else:  # the same in a third of the time
+            body = f'["{self.role}", {encode_basestring_ascii(self.text)}, [], "", []]'
         return hashlib.blake2b(body.encode(), digest_size=16).digest()
+
+    def placed(self, seq: int) -> Message:
+        """The message as the one of that number in its session."""
+        # By place, which is quicker than `replace`: this runs for every message.
+        # fmt: off
+        return Message(
+            self.role, self.text, self.id, self.at, self.name, self.calls, self.answers, self.attachments,
+            seq, self.tokens, self.original,
+        )
+        # fmt: on
 
     @property
     def body(self) -> str:

@@ -143,21 +143,23 @@ def assemble(
     left_out_preface = len(frame.preface) - len(layout.preface)
     frame = replace(frame, preface=layout.preface)
     tail = select_tail(state, layout.room, counting, layout.most)
-    sections = replace(memory.sections, base=frame.base)
-    stable = counting.text(frame.base) + memory.tokens
-    total = counting.frame(frame) + memory.tokens + tokens_of(tail.messages)
+    base = frame.base
+    in_base, in_end = counting.text(base), counting.text(frame.end)
+    in_preface, in_tail = counting.messages(frame.preface), tokens_of(tail.messages)
+    in_newest = tail.messages[-1].tokens if tail.messages else 0
+    total = in_base + in_preface + in_end + memory.tokens + in_tail
     system = counting.text(frame.prompt)
     stats = Stats(
         budget=frame.budget,
         total=total,
         system=system,
-        knowledge=counting.text(frame.base) - system,
+        knowledge=in_base - system,
         items=memory.items,
         pinned=memory.pinned,
         reflections=memory.reflections,
         observations=memory.observations,
-        messages=counting.messages(frame.preface) + tokens_of(tail.messages),
-        end=counting.text(frame.end),
+        messages=in_preface + in_tail,
+        end=in_end,
         recall=counting.text(frame.recalled),
         left_out_messages=tail.left_out,
         left_out_notes=memory.left_out,
@@ -165,13 +167,14 @@ def assemble(
         shortened=tail.shortened,
         pending_tokens=state.progress.unnoted_tokens,
         buffered_notes=len(state.buffered),
-        cacheable=(stable + tokens_of(tail.messages[:-1])) / total if total else 0.0,
+        cacheable=(in_base + memory.tokens + in_tail - in_newest) / total if total else 0.0,
         epoch=state.progress.epoch,
         by_layer=_by_layer(frame, memory, counting),
         cut_by_layer=dict(frame.cut),
         missing_layers=frame.missing,
     )
     layers = {**frame.knowledge, **frame.volatile}
+    sections = replace(memory.sections, base=base)
     return Context(sections, tail.messages, stats, runtime, frame.end, frame.preface, frame.lead, layers)
 
 

@@ -14,10 +14,12 @@ MEMORY_HEADING = "## Conversation Memory"
 MEMORY_INTRO = "Notes on what was said before the messages that follow, oldest first."
 
 
+_OURS = f"{MEMORY_HEADING}\n{MEMORY_INTRO}"
+
+
 def without_memory(prompt: str) -> str:
     """A prompt without the memory section at its end: a host may hand back what it got from us."""
-    mine = f"{MEMORY_HEADING}\n{MEMORY_INTRO}"
-    return prompt.split(mine, 1)[0].rstrip() if mine in prompt else prompt
+    return prompt.split(_OURS, 1)[0].rstrip() if _OURS in prompt else prompt
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,7 +56,7 @@ class Remembering:
         return self._estimator.name
 
     def text(self, text: str, *, structured: bool = False) -> int:
-        if structured or len(text) < 200:
+        if structured:
             return self._estimator.text(text, structured=structured)
         tokens = self._known.pop(text, None)
         if tokens is None:

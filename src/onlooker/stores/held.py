@@ -29,7 +29,7 @@ from onlooker.domain.notes import (
 from onlooker.policy.rollback import roll_back
 from onlooker.stores.past import change_of, changed_by, rolled_back, time_of
 from onlooker.stores.past import gone as gone_notes
-from onlooker.stores.progress import check_branch, check_commit, committed, made_due, released
+from onlooker.stores.progress import check_branch, check_commit, committed, grown, made_due, released
 from onlooker.stores.realigning import Known, Place, Placement, Undone, floor_of, place, restored
 
 T = TypeVar("T")
@@ -132,18 +132,18 @@ class Held:
 
     def append(self, messages: Sequence[Message], due_tokens: int, now: datetime) -> Appended:
         fresh: list[Message] = []
-        seq, chain, tokens = self.progress.last_seq, self.progress.chain, self.progress.unnoted_tokens
+        seq, chain = self.progress.last_seq, self.progress.chain
         for message in messages:
             if message.id in self.ids:
                 continue
             seq += 1
-            record = _record(replace(message, seq=seq))
-            chain, tokens = extend_chain(chain, record.known.digest), tokens + message.tokens
+            placed = message.placed(seq)
+            record = _record(placed)
+            chain = extend_chain(chain, record.known.digest)
             self.ids.add(message.id)
             self.live.append(record)
-            fresh.append(replace(message, seq=seq))
-        progress = replace(self.progress, last_seq=seq, chain=chain, unnoted_tokens=tokens)
-        self.progress, self.used_at = made_due(progress, due_tokens, now), now
+            fresh.append(placed)
+        self.progress, self.used_at = grown(self.progress, fresh, chain, due_tokens, now), now
         return Appended(self.progress, tuple(fresh))
 
     def realign(self, change: Realignment, due_tokens: int, now: datetime) -> Appended:

@@ -8,7 +8,7 @@ import json
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from queue import Empty, SimpleQueue
 from threading import Lock, Thread
@@ -22,8 +22,8 @@ from onlooker.domain.messages import Message, SessionId, extend_chain
 from onlooker.domain.notes import Appended, Progress
 from onlooker.stores.postgres.connections import Again, Connections, lost_at_once
 from onlooker.stores.postgres.database import Database, Row
-from onlooker.stores.progress import made_due
-from onlooker.stores.sqlite.rows import from_instant, instant, message_row, pack, sid_of, unpack
+from onlooker.stores.progress import grown
+from onlooker.stores.sqlite.rows import instant, message_row, pack, progress_of, sid_of, unpack
 
 # The most appends, messages and text in one transaction: others wait for its locks meanwhile,
 # and the server takes no more than a gigabyte at once. A single append may be larger.
@@ -61,27 +61,8 @@ class _Standing:
 
     @classmethod
     def of(cls, row: Row, session: SessionId) -> _Standing:
-        _, messages, tokens, due_at, *rest = row  # what follows is in the order of `Progress`
-        last_seq, frontier, watermark, tail_start, unnoted, branch, epoch, budget, chain, *work = rest
-        due = None if due_at is None else from_instant(due_at)
-        return cls(
-            Progress(
-                session,
-                last_seq,
-                frontier,
-                watermark,
-                tail_start,
-                unnoted,
-                branch,
-                epoch,
-                budget,
-                chain,
-                due,
-                *work,
-            ),
-            messages,
-            tokens,
-        )
+        _, messages, tokens, *marks = row
+        return cls(progress_of(session, marks), messages, tokens)
 
 
 _NOBODY = SessionId("", "")
@@ -333,16 +314,14 @@ def _append(
             continue
         ids.add(message.id)
         seq += 1
-        placed = replace(message, seq=seq)
+        placed = message.placed(seq)
         digest = placed.digest
         chain = extend_chain(chain, digest)
         fresh.append(placed)
         rows.append(message_row(sid, placed, digest))
-    tokens = sum(m.tokens for m in fresh)
-    progress = replace(progress, last_seq=seq, chain=chain, unnoted_tokens=progress.unnoted_tokens + tokens)
-    standing.progress = made_due(progress, waiting.due_tokens, waiting.now)
+    standing.progress = grown(progress, fresh, chain, waiting.due_tokens, waiting.now)
     standing.messages += len(fresh)
-    standing.message_tokens += tokens
+    standing.message_tokens += sum(m.tokens for m in fresh)
     standing.used_at = instant(waiting.now)
     return Appended(standing.progress, tuple(fresh))
 

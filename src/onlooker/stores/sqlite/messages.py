@@ -1,4 +1,4 @@
-"""Messages: appending, reading, compacting, realigning. All inside a transaction."""
+"""Messages: reading, compacting, realigning. All inside a transaction."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ from onlooker.stores.progress import check_branch, check_realignment, made_due
 from onlooker.stores.realigning import Known, Placement, Undone, floor_of, place, restored
 from onlooker.stores.sqlite import past, sessions
 from onlooker.stores.sqlite.rows import (
+    FIRST_SEQ,
+    LAST_SEQ,
     instant,
     message_row,
     pack,
@@ -23,43 +25,10 @@ from onlooker.stores.sqlite.rows import (
     to_message,
     to_note,
     unpack,
+    within,
 )
 from onlooker.stores.sqlite.sessions import NO_LIMIT
 from onlooker.stores.sqlite.statements import sql
-
-# SQLite's integers: what stands for no bound at all.
-LOWEST, HIGHEST = -(2**63), 2**63 - 1
-
-
-def append(
-    db: sqlite3.Connection,
-    session: SessionId,
-    messages: Sequence[Message],
-    due_tokens: int,
-    now: datetime,
-) -> Appended:
-    row = sessions.find_or_create(db, session, now)
-    progress = row.progress
-    fresh: list[Message] = []
-    seq, chain, tokens = progress.last_seq, progress.chain, 0
-    for message in messages:
-        if db.execute(sql("known_id"), (row.sid, pack(message.id))).fetchone():
-            continue
-        seq += 1
-        placed = replace(message, seq=seq)
-        digest = placed.digest
-        chain = extend_chain(chain, digest)
-        tokens += placed.tokens
-        fresh.append(placed)
-        db.execute(sql("add_message"), message_row(row.sid, placed, digest))
-    unnoted = progress.unnoted_tokens + tokens
-    progress = replace(progress, last_seq=seq, chain=chain, unnoted_tokens=unnoted)
-    progress = made_due(progress, due_tokens, now)
-    due_at = None if progress.due_at is None else instant(progress.due_at)
-    # Not the whole row: this is the statement that runs most often.
-    appended = (seq, unnoted, chain, due_at, len(fresh), tokens, instant(now), row.sid)
-    db.execute(sql("save_appended"), appended)
-    return Appended(progress, tuple(fresh))
 
 
 def digests(db: sqlite3.Connection, session: SessionId, newest: int | None) -> Sequence[Digest]:
@@ -80,8 +49,8 @@ def read(
     values = (
         sid_of(session),
         # A summary put in before the first message has a seq below 1.
-        after if after > 0 else LOWEST,
-        HIGHEST if up_to is None else up_to,
+        within(after) if after > 0 else FIRST_SEQ,
+        LAST_SEQ if up_to is None else within(up_to),
         NO_LIMIT if limit is None else max(limit, 0),
     )
     rows = db.execute(sql("messages_and_archived" if archived else "messages"), values)
@@ -101,7 +70,7 @@ def compact(
     branch: int | None,
 ) -> Progress:
     row = sessions.find_or_create(db, session, now)
-    sid, progress = row.sid, row.progress
+    sid, progress, up_to = row.sid, row.progress, within(up_to)
     check_branch(progress, branch)
     last, count, tokens = db.execute(sql("taken_out"), (sid, up_to)).fetchone()
     # The same summary again is a retry: the first one is not an original to keep.
@@ -111,10 +80,10 @@ def compact(
     (unnoted,) = db.execute(sql("any_between"), (sid, progress.frontier, up_to)).fetchone()
     if archive:
         db.execute(sql("forget_older_summaries"), (sid, up_to))
-        db.execute(sql("archive_range"), ("compacted", sid, LOWEST, up_to))
+        db.execute(sql("archive_range"), ("compacted", sid, FIRST_SEQ, up_to))
     elif db.execute(sql("unpin_range"), (sid, up_to)).rowcount:
         progress = replace(progress, epoch=progress.epoch + 1)
-    db.execute(sql("delete_range"), (sid, LOWEST, up_to))
+    db.execute(sql("delete_range"), (sid, FIRST_SEQ, up_to))
     if last is None:
         first = db.execute(sql("first_live"), (sid,)).fetchone()[0]
         last = progress.last_seq if first is None else first - 1
@@ -235,6 +204,6 @@ def _realigned(
 
 def _fresh(db: sqlite3.Connection, sid: bytes, after: int, placement: Placement) -> tuple[Message, ...]:
     """What came as new, as it is recorded, with the host's own form."""
-    rows = db.execute(sql("messages"), (sid, after, HIGHEST, NO_LIMIT))
+    rows = db.execute(sql("messages"), (sid, after, LAST_SEQ, NO_LIMIT))
     new = (m for m in map(to_message, rows) if m.seq in placement.fresh)
     return tuple(replace(m, original=placement.original(m)) for m in new)

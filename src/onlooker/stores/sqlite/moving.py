@@ -30,9 +30,10 @@ from onlooker.domain.notes import Progress, Usage
 from onlooker.stores.moving import Way, already_there, incomplete
 from onlooker.stores.sqlite import sessions
 from onlooker.stores.sqlite.items import item_row, to_item
-from onlooker.stores.sqlite.messages import LOWEST
 from onlooker.stores.sqlite.past import change_row, put_note, to_change, to_version, version_row
 from onlooker.stores.sqlite.rows import (
+    EPOCH,
+    FIRST_SEQ,
     forget_kept,
     from_instant,
     instant,
@@ -78,8 +79,8 @@ def _session(db: sqlite3.Connection, row: sqlite3.Row, scope: Scope) -> Iterator
         used_at, shown = from_instant(row["used_at"]), _shown(db, row, scope)
         yield SessionRow(to_progress(row, session), used_at, row["changes"], tuple(pins), shown)
     if scope.wants("message"):
-        for found in db.execute(sql("dump_messages"), (sid, scope.after.seq or LOWEST)):
-            yield MessageRow(session, to_message(tuple(found)), found["place"], bool(found["summary"]))
+        for found in db.execute(sql("dump_messages"), (sid, scope.after.seq or FIRST_SEQ)):
+            yield MessageRow(session, to_message(tuple(found)), found["stands"], bool(found["summary"]))
     if scope.wants("note"):
         for found in db.execute(sql("dump_notes"), (sid, change)):
             yield NoteRow(session, to_note(found))
@@ -125,6 +126,7 @@ def restore(
     """Take in the rows of one session, or those of the store itself."""
     if session is not None:
         _make_way(db, session, way)
+    whole = False  # whether the session's own row came
     for batch in batches:
         for is_message, rows in groupby(batch, lambda row: isinstance(row, MessageRow)):
             if is_message:
@@ -132,8 +134,9 @@ def restore(
                 continue
             for row in rows:
                 _put(db, row, way.replace)
+                whole = isinstance(row, SessionRow) or (whole and not isinstance(row, RestartRow))
     if session is not None:
-        _complete(db, session)
+        _complete(db, session, whole)
     forget_kept()
 
 
@@ -160,8 +163,8 @@ def _make_way(db: sqlite3.Connection, session: SessionId, way: Way) -> None:
         raise already_there(session)
 
 
-def _complete(db: sqlite3.Connection, session: SessionId) -> None:
-    if sessions.find(db, session) is None:
+def _complete(db: sqlite3.Connection, session: SessionId, whole: bool) -> None:
+    if not whole:
         raise incomplete(session)
     sid = sid_of(session)
     db.execute(sql("save_totals"), (*sessions.totals(db, sid), sid))
@@ -194,6 +197,8 @@ def _put(db: sqlite3.Connection, row: Row, replace: bool) -> None:
 
 def _put_messages(db: sqlite3.Connection, rows: Sequence[MessageRow]) -> None:
     """Many at once: on a server each statement of its own would be a trip of its own."""
+    # Their place is their session's, whose row may come after them.
+    sessions.find_or_create(db, rows[0].session, EPOCH)
     live: list[tuple[Any, ...]] = []
     aside: list[tuple[Any, ...]] = []
     for row in rows:
@@ -208,8 +213,7 @@ def _put_messages(db: sqlite3.Connection, rows: Sequence[MessageRow]) -> None:
 
 def _void(db: sqlite3.Connection, sid: bytes) -> None:
     """Take out what came in of a session so far."""
-    for table in ("messages", "archive", "notes", "extractions", "changes", "versions", "pins", "sessions"):
-        db.execute(f"DELETE FROM {table} WHERE sid = ?", (sid,))
+    sessions.delete_rows(db, sid)
     db.execute(sql("hide_items_of_session"), (sid,))
 
 

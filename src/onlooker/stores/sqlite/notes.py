@@ -16,8 +16,9 @@ from onlooker.stores.past import changed_by, time_of
 from onlooker.stores.past import gone as gone_notes
 from onlooker.stores.progress import check_commit, committed
 from onlooker.stores.sqlite import extractions, items, past, sessions
-from onlooker.stores.sqlite.messages import HIGHEST, LOWEST
 from onlooker.stores.sqlite.rows import (
+    FIRST_SEQ,
+    LAST_SEQ,
     from_instant,
     ids_json,
     instant,
@@ -26,6 +27,7 @@ from onlooker.stores.sqlite.rows import (
     sid_of,
     to_message,
     to_note,
+    to_tail,
     unpack,
 )
 from onlooker.stores.sqlite.sessions import NO_LIMIT
@@ -38,17 +40,17 @@ def load(db: sqlite3.Connection, session: SessionId) -> State | None:
         return None
     start = min(row.progress.tail_start, row.progress.watermark + 1)
     # A summary put in before the first message has a seq below 1.
-    start = start if start > 1 else LOWEST + 1
+    start = start if start > 1 else FIRST_SEQ + 1
     notes = db.execute(sql("live_notes"), (row.sid,))
-    messages = db.execute(sql("messages"), (row.sid, start - 1, HIGHEST, NO_LIMIT))
+    messages = db.execute(sql("messages"), (row.sid, start - 1, LAST_SEQ, NO_LIMIT))
     pins = frozenset(unpack(r[0]) for r in db.execute(sql("pins"), (row.sid,)))
     pinned = db.execute(sql("pinned_messages"), (row.sid, start)) if pins else ()
     return State(
         progress=row.progress,
         notes=tuple(map(to_note, notes)),
-        messages=tuple(map(to_message, messages)),
+        messages=to_tail(messages),
         pins=pins,
-        pinned=tuple(map(to_message, pinned)),
+        pinned=to_tail(pinned),
         items=items.shown(db, row.sid),
     )
 

@@ -9,13 +9,16 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Any
 
 from onlooker.domain.messages import Message, SessionId, ToolCall
 from onlooker.domain.notes import Note, Progress, Usage
+
+# Every message's number lies between these: sessions lie 2^28 apart in the file, each amid a part of its own.
+FIRST_SEQ, LAST_SEQ = -(2**27), 2**27 - 1
 
 # A code point that is no character, so that no text begins with it by chance.
 MARK = "\ufdd0"
@@ -74,6 +77,11 @@ def from_instant(instant: int) -> datetime:
     return EPOCH + instant * _MICROSECOND
 
 
+def within(seq: int) -> int:
+    """A number that a caller gave, or the nearest that a message can have."""
+    return min(max(seq, FIRST_SEQ), LAST_SEQ)
+
+
 def sid_of(session: SessionId) -> bytes:
     return bytes.fromhex(session.sid)
 
@@ -105,30 +113,8 @@ def _extra(message: Message) -> str | None:
     return pack(json.dumps([calls, message.answers, message.attachments], ensure_ascii=False))
 
 
-# Most messages of a tail were read the turn before. Long ones are read anew, for the space they take.
-KEPT_MESSAGES = 1024
-KEPT_LENGTH = 2_000
-
-
 def to_message(row: tuple[Any, ...]) -> Message:
     """From (seq, id, role, tokens, at, name, extra, text, …)."""
-    extra, text = row[6], row[7]
-    if len(text) > KEPT_LENGTH or (extra is not None and len(extra) > KEPT_LENGTH):
-        return _to_message(row)
-    return _kept_message(row)
-
-
-@lru_cache(maxsize=KEPT_MESSAGES)
-def _kept_message(row: tuple[Any, ...]) -> Message:
-    return _to_message(row)
-
-
-def forget_kept() -> None:
-    """Let go of what was read before: some of it is to be forgotten."""
-    _kept_message.cache_clear()
-
-
-def _to_message(row: tuple[Any, ...]) -> Message:
     seq, ident, role, tokens, at, name, extra, text, *_ = row
     calls: tuple[ToolCall, ...] = ()
     answers, attachments = "", ()
@@ -141,6 +127,30 @@ def _to_message(row: tuple[Any, ...]) -> Message:
     return Message(
         role, unpack(text), unpack(ident), said_at, unpack(name), calls, answers, attachments, seq, tokens
     )
+
+
+# Most messages of a tail were there the turn before, and making them anew takes most of a load. These are the
+# tails of some 300 sessions, 12 MB; long messages are made anew, for the space they take.
+KEPT_MESSAGES = 16_384
+KEPT_LENGTH = 1_000
+
+
+def to_tail(rows: Iterable[tuple[Any, ...]]) -> tuple[Message, ...]:
+    """Messages that the next turn asks for again."""
+    return tuple(_kept_message(tuple(r)) if _is_short(r) else to_message(r) for r in rows)
+
+
+def _is_short(row: tuple[Any, ...]) -> bool:
+    extra, text = row[6], row[7]
+    return len(text) <= KEPT_LENGTH and (extra is None or len(extra) <= KEPT_LENGTH)
+
+
+_kept_message = lru_cache(maxsize=KEPT_MESSAGES)(to_message)
+
+
+def forget_kept() -> None:
+    """Let go of what was read before: some of it is to be forgotten."""
+    _kept_message.cache_clear()
 
 
 # ------------------------------------------------------------------------------------ notes
@@ -206,6 +216,19 @@ def to_progress(row: sqlite3.Row, session: SessionId | None = None) -> Progress:
         failures=row["failures"],
         ended=row["ended_seq"],
     )
+
+
+def progress_of(session: SessionId, marks: Sequence[Any]) -> Progress:
+    """From (last_seq, …, ended_seq), all of them, in the order of `Progress`."""
+    last_seq, frontier, watermark, tail_start, unnoted, branch, epoch, budget, chain, *work = marks
+    due_at, wake_at, failures, ended = work
+    due = None if due_at is None else from_instant(due_at)
+    # fmt: off
+    return Progress(
+        session, last_seq, frontier, watermark, tail_start, unnoted, branch, epoch, budget, chain,
+        due, wake_at, failures, ended,
+    )
+    # fmt: on
 
 
 def usage_row(session: SessionId, usage: Usage) -> tuple[Any, ...]:

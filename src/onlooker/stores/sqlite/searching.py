@@ -14,7 +14,6 @@ from onlooker.domain.messages import Message, SessionId
 from onlooker.domain.search import Found, HitKind, Match, Query
 from onlooker.policy.searching.documents import text_of, words_of
 from onlooker.policy.searching.ranking import MOST_HOLDERS, shortlist
-from onlooker.stores.sqlite.messages import HIGHEST, LOWEST
 from onlooker.stores.sqlite.rows import (
     instant,
     instant_of_text,
@@ -25,6 +24,9 @@ from onlooker.stores.sqlite.rows import (
     unpack,
 )
 from onlooker.stores.sqlite.statements import sql
+
+# Instants that stand for no bound at all.
+EARLIEST, LATEST = -(2**63), 2**63 - 1
 
 # ------------------------------------------------------------------------------------ taking in
 
@@ -103,8 +105,8 @@ def _holders(db: sqlite3.Connection, query: Query, term: str) -> list[int]:
 
 
 def _times(query: Query) -> tuple[int, int]:
-    after = LOWEST if query.after is None else instant(query.after)
-    return after, HIGHEST if query.before is None else instant(query.before)
+    after = EARLIEST if query.after is None else instant(query.after)
+    return after, LATEST if query.before is None else instant(query.before)
 
 
 def matches(db: sqlite3.Connection, kind: HitKind, numbers: Sequence[int]) -> Iterable[Match]:

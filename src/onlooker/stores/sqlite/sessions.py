@@ -47,8 +47,10 @@ def find(db: sqlite3.Connection, session: SessionId) -> Row | None:
 
 
 def find_or_create(db: sqlite3.Connection, session: SessionId, now: datetime) -> Row:
-    if found := find(db, session):
-        return found
+    return find(db, session) or create(db, session, now)
+
+
+def create(db: sqlite3.Connection, session: SessionId, now: datetime) -> Row:
     sid = sid_of(session)
     values = (sid, pack(session.owner), pack(session.key), Progress(session).wake_at, instant(now))
     return _to_row(sid, db.execute(sql("create_session"), values).fetchone(), session)
@@ -99,9 +101,16 @@ def delete(db: sqlite3.Connection, session: SessionId) -> bool:
         db.execute(sql("raise_beginnings"), (sid,))
     db.execute(sql("detach_usage"), (sid,))
     items.delete_of_session(db, sid)
-    for table in ("messages", "archive", "notes", "extractions", "changes", "versions", "pins", "sessions"):
-        db.execute(f"DELETE FROM {table} WHERE sid = ?", (sid,))
+    delete_rows(db, sid)
     return row is not None
+
+
+def delete_rows(db: sqlite3.Connection, sid: bytes) -> None:
+    """What a session alone is made of."""
+    db.execute(sql("delete_messages"), (sid,))
+    # The session last: its messages are found by way of it.
+    for table in ("archive", "notes", "extractions", "changes", "versions", "pins", "sessions"):
+        db.execute(f"DELETE FROM {table} WHERE sid = ?", (sid,))
 
 
 def show_items(

@@ -40,7 +40,7 @@ from onlooker.domain.notes import (
 from onlooker.domain.retention import Retained, Retention
 from onlooker.domain.search import Found, Match, Query
 from onlooker.stores.moving import Way
-from onlooker.stores.sqlite import copying, feeding
+from onlooker.stores.sqlite import appending, copying, feeding
 from onlooker.stores.sqlite import extractions as of_extractions
 from onlooker.stores.sqlite import graph as of_graph
 from onlooker.stores.sqlite import items as of_items
@@ -121,7 +121,7 @@ class SqliteStore:
     async def append(
         self, session: SessionId, messages: Sequence[Message], *, due_tokens: int, now: datetime
     ) -> Appended:
-        return await self._write(lambda db: of_messages.append(db, session, messages, due_tokens, now))
+        return await self._write(lambda db: appending.append(db, session, messages, due_tokens, now))
 
     async def realign(
         self, session: SessionId, change: Realignment, *, due_tokens: int, now: datetime

@@ -3,8 +3,8 @@
 
 -- name: lock_sessions
 -- In one order everywhere, so that two who append to the same sessions cannot wait for each other.
-SELECT sid, messages, message_tokens, due_at, last_seq, frontier, watermark, tail_start, unnoted_tokens, branch, epoch,
-    budget, chain, wake_at, failures, ended_seq
+SELECT sid, messages, message_tokens, last_seq, frontier, watermark, tail_start, unnoted_tokens, branch, epoch, budget,
+    chain, due_at, wake_at, failures, ended_seq
 FROM sessions WHERE sid = ANY(ARRAY(SELECT decode(json_array_elements_text($1::json), 'hex')))
 ORDER BY sid FOR UPDATE;
 
@@ -25,8 +25,8 @@ FROM (SELECT number FROM beginnings FOR SHARE) AS beginning,
     json_to_recordset($1::json) AS new (sid text, owner text, key text, used_at bigint)
 ORDER BY new.sid
 ON CONFLICT (sid) DO UPDATE SET used_at = sessions.used_at
-RETURNING sid, messages, message_tokens, due_at, last_seq, frontier, watermark, tail_start, unnoted_tokens, branch, epoch,
-    budget, chain, wake_at, failures, ended_seq;
+RETURNING sid, messages, message_tokens, last_seq, frontier, watermark, tail_start, unnoted_tokens, branch, epoch, budget,
+    chain, due_at, wake_at, failures, ended_seq;
 
 -- name: known_among
 -- One look into each index for each id, whatever the tables' statistics say.

@@ -12,12 +12,12 @@ FROM sessions;
 SELECT target FROM pins WHERE sid = $1 ORDER BY target;
 
 -- name: dump_messages
-SELECT seq, id, role, tokens, at, name, extra, text, summary, 'live' COLLATE "C" AS place FROM messages
+SELECT seq, id, role, tokens, at, name, extra, text, summary, 'live' COLLATE "C" AS stands FROM messages
 WHERE sid = $1 AND seq > $2
 UNION ALL
 SELECT seq, id, role, tokens, at, name, extra, text, summary, reason FROM archive
 WHERE sid = $1 AND seq > $2
-ORDER BY seq, summary, place, id;
+ORDER BY seq, summary, stands, id;
 
 -- name: dump_notes
 -- Those that no longer stand come first, so that no two live ones ever start at the same message.

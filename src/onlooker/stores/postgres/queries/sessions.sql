@@ -28,12 +28,6 @@ UPDATE sessions SET
     used_at = %(used_at)s
 WHERE sid = %(sid)s;
 
--- name: save_appended
-UPDATE sessions SET
-    last_seq = $1, unnoted_tokens = $2, chain = $3, due_at = $4,
-    messages = messages + $5, message_tokens = message_tokens + $6, used_at = $7
-WHERE sid = $8;
-
 -- name: unnoted_tokens
 SELECT COALESCE(SUM(tokens), 0)::bigint FROM messages WHERE sid = $1 AND seq > $2;
 
@@ -106,6 +100,9 @@ SELECT at FROM (
         ORDER BY seq DESC LIMIT 1
     ) AS aside
 ) AS last ORDER BY seq DESC LIMIT 1;
+
+-- name: delete_messages
+DELETE FROM messages WHERE sid = $1;
 
 -- name: raise_beginnings
 -- Above the branch and fence of a session that is about to go.

@@ -1,16 +1,23 @@
+-- A message lies at the base of its session + seq, and is found by that or by its id. Whatever stands for a
+-- seq here is between those of rows.py, or it would be another session's.
+
 -- name: known_id
-SELECT 1 FROM messages WHERE sid = ?1 AND id = ?2
+SELECT 1 FROM messages WHERE slot = (SELECT base >> 28 FROM sessions WHERE sid = ?1) AND id = ?2
 UNION ALL
 SELECT 1 FROM archive WHERE sid = ?1 AND id = ?2;
 
 -- name: add_message
-INSERT INTO messages (sid, seq, id, role, tokens, at, digest, summary, name, extra, text)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+INSERT INTO messages (place, slot, seq, id, role, tokens, at, digest, summary, name, extra, text)
+VALUES ((SELECT base FROM sessions WHERE sid = ?1) + ?2, (SELECT base >> 28 FROM sessions WHERE sid = ?1),
+    ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11);
 
 -- name: digests
 -- Newest first, so that the limit keeps the newest, and reads no more than those.
 SELECT seq, id, role, digest FROM (
-    SELECT seq, id, role, digest FROM messages WHERE sid = ?1 AND NOT summary ORDER BY seq DESC LIMIT ?2
+    SELECT seq, id, role, digest
+    FROM sessions JOIN messages
+        ON place BETWEEN base - 134217728 AND base + 134217727
+    WHERE sid = ?1 AND NOT summary ORDER BY place DESC LIMIT ?2
 )
 UNION ALL
 SELECT seq, id, role, digest FROM (
@@ -21,20 +28,25 @@ ORDER BY seq DESC LIMIT ?2;
 
 -- name: chain
 SELECT digest FROM (
-    SELECT seq, digest FROM messages WHERE sid = ?1 AND NOT summary
+    SELECT seq, digest
+    FROM sessions JOIN messages
+        ON place BETWEEN base - 134217728 AND base + 134217727
+    WHERE sid = ?1 AND NOT summary
     UNION ALL
     SELECT seq, digest FROM archive WHERE sid = ?1 AND NOT summary AND reason <> 'retired'
 )
 ORDER BY seq;
 
 -- name: messages
-SELECT seq, id, role, tokens, at, name, extra, text FROM messages
-WHERE sid = ? AND seq > ? AND seq <= ? ORDER BY seq LIMIT ?;
+SELECT seq, id, role, tokens, at, name, extra, text
+FROM sessions JOIN messages ON place > base + ?2 AND place <= base + ?3
+WHERE sid = ?1 ORDER BY place LIMIT ?4;
 
 -- name: messages_and_archived
 -- A summary comes after what it stands for.
-SELECT seq, id, role, tokens, at, name, extra, text, summary, 1 AS live FROM messages
-WHERE sid = ?1 AND seq > ?2 AND seq <= ?3
+SELECT seq, id, role, tokens, at, name, extra, text, summary, 1 AS live
+FROM sessions JOIN messages ON place > base + ?2 AND place <= base + ?3
+WHERE sid = ?1
 UNION ALL
 SELECT seq, id, role, tokens, at, name, extra, text, summary, 0 FROM archive
 WHERE sid = ?1 AND seq > ?2 AND seq <= ?3 AND reason <> 'retired'
@@ -43,31 +55,38 @@ ORDER BY seq, summary, live, id LIMIT ?4;
 -- name: messages_by_id
 -- Live ones first, then the rest of the conversation, then what was taken back.
 SELECT seq, id, role, tokens, at, name, extra, text, 0 AS rank FROM messages
-WHERE sid = ?1 AND id IN (SELECT value FROM json_each(?2))
+WHERE slot = (SELECT base >> 28 FROM sessions WHERE sid = ?1) AND id IN (SELECT value FROM json_each(?2))
 UNION ALL
 SELECT seq, id, role, tokens, at, name, extra, text, 1 + (reason = 'retired') FROM archive
 WHERE sid = ?1 AND id IN (SELECT value FROM json_each(?2))
 ORDER BY rank;
 
 -- name: messages_in_range
-SELECT id, seq FROM messages WHERE sid = ?1 AND seq BETWEEN ?2 AND ?3 AND NOT summary
+SELECT id, seq
+FROM sessions JOIN messages ON place BETWEEN base + ?2 AND base + ?3
+WHERE sid = ?1 AND NOT summary
 UNION ALL
 SELECT id, seq FROM archive
 WHERE sid = ?1 AND seq BETWEEN ?2 AND ?3 AND NOT summary AND reason <> 'retired'
 ORDER BY seq;
 
 -- name: known_messages
-SELECT seq, id, digest, 'live', summary FROM messages WHERE sid = ?1
+SELECT seq, id, digest, 'live', summary
+FROM sessions JOIN messages ON place BETWEEN base - 134217728 AND base + 134217727
+WHERE sid = ?1
 UNION ALL
 SELECT seq, id, digest, reason, summary FROM archive WHERE sid = ?1;
 
 -- name: archive_range
 INSERT INTO archive (sid, seq, id, reason, role, tokens, at, digest, summary, name, extra, text)
-SELECT sid, seq, id, ?, role, tokens, at, digest, summary, name, extra, text
-FROM messages WHERE sid = ? AND seq BETWEEN ? AND ?;
+SELECT sid, seq, id, ?1, role, tokens, at, digest, summary, name, extra, text
+FROM sessions JOIN messages ON place BETWEEN base + ?3 AND base + ?4
+WHERE sid = ?2;
 
 -- name: delete_range
-DELETE FROM messages WHERE sid = ? AND seq BETWEEN ? AND ?;
+DELETE FROM messages
+WHERE place BETWEEN (SELECT base FROM sessions WHERE sid = ?1) + ?2
+    AND (SELECT base FROM sessions WHERE sid = ?1) + ?3;
 
 -- name: clear_compacted
 UPDATE archive SET reason = 'cleared' WHERE sid = ? AND seq BETWEEN ? AND ? AND reason = 'compacted';
@@ -76,12 +95,13 @@ UPDATE archive SET reason = 'cleared' WHERE sid = ? AND seq BETWEEN ? AND ? AND 
 UPDATE archive SET reason = 'retired' WHERE sid = ? AND seq = ? AND id = ?;
 
 -- name: move_live
-UPDATE messages SET seq = ? WHERE sid = ? AND seq = ?;
+UPDATE messages SET seq = ?1, place = place - seq + ?1
+WHERE place = (SELECT base FROM sessions WHERE sid = ?2) + ?3;
 
 -- name: bring_back
-INSERT INTO messages (sid, seq, id, role, tokens, at, digest, summary, name, extra, text)
-SELECT sid, ?, id, role, tokens, at, digest, summary, name, extra, text
-FROM archive WHERE sid = ? AND seq = ? AND id = ?;
+INSERT INTO messages (place, slot, seq, id, role, tokens, at, digest, summary, name, extra, text)
+SELECT base + ?1, base >> 28, ?1, id, role, tokens, at, digest, summary, name, extra, text
+FROM archive JOIN sessions USING (sid) WHERE sid = ?2 AND seq = ?3 AND id = ?4;
 
 -- name: delete_archived
 DELETE FROM archive WHERE sid = ? AND seq = ? AND id = ?;
@@ -89,29 +109,49 @@ DELETE FROM archive WHERE sid = ? AND seq = ? AND id = ?;
 -- name: taken_out
 -- What a compaction takes out: its last seq, and the messages of the conversation among them.
 SELECT MAX(seq), COALESCE(SUM(NOT summary), 0), COALESCE(SUM(tokens * NOT summary), 0)
-FROM messages WHERE sid = ? AND seq <= ?;
+FROM sessions JOIN messages ON place BETWEEN base - 134217728 AND base + ?2
+WHERE sid = ?1;
 
 -- name: any_between
 -- Whether a live message stands after the one seq, up to the other.
-SELECT EXISTS (SELECT 1 FROM messages WHERE sid = ? AND seq > ? AND seq <= ?);
+SELECT EXISTS (
+    SELECT 1 FROM sessions JOIN messages ON place > base + ?2 AND place <= base + ?3
+    WHERE sid = ?1
+);
 
 -- name: first_live
-SELECT MIN(seq) FROM messages WHERE sid = ?;
+SELECT (
+    SELECT seq
+    FROM sessions JOIN messages
+        ON place BETWEEN base - 134217728 AND base + 134217727
+    WHERE sid = ?1 ORDER BY place LIMIT 1
+);
 
 -- name: delete_summary
-DELETE FROM messages WHERE sid = ? AND id = ? AND summary AND seq <= ?;
+DELETE FROM messages
+WHERE slot = (SELECT base >> 28 FROM sessions WHERE sid = ?1) AND id = ?2 AND summary AND seq <= ?3;
 
 -- name: forget_older_summaries
 -- One summary per place is enough: the one that is about to be archived stands for the older.
 DELETE FROM archive WHERE sid = ?1 AND summary
-    AND seq IN (SELECT seq FROM messages WHERE sid = ?1 AND seq <= ?2 AND summary);
+    AND seq IN (
+        SELECT seq
+        FROM sessions JOIN messages ON place BETWEEN base - 134217728 AND base + ?2
+        WHERE sid = ?1 AND summary
+    );
 
 -- name: unpin_range
-DELETE FROM pins WHERE sid = ?1 AND target IN (SELECT id FROM messages WHERE sid = ?1 AND seq <= ?2);
+DELETE FROM pins WHERE sid = ?1 AND target IN (
+    SELECT id
+    FROM sessions JOIN messages ON place BETWEEN base - 134217728 AND base + ?2
+    WHERE sid = ?1
+);
 
 -- name: kept_messages
 -- The conversation as it stands, without its texts.
-SELECT seq, id, at, 1 AS live FROM messages WHERE sid = ?1 AND NOT summary
+SELECT seq, id, at, 1 AS live
+FROM sessions JOIN messages ON place BETWEEN base - 134217728 AND base + 134217727
+WHERE sid = ?1 AND NOT summary
 UNION ALL
 SELECT seq, id, at, 0 FROM archive WHERE sid = ?1 AND NOT summary AND reason <> 'retired'
 ORDER BY seq;

@@ -12,12 +12,13 @@ SELECT COUNT(*), COALESCE(SUM(last_seq), 0), COALESCE(SUM(epoch), 0), COALESCE(M
 SELECT target FROM pins WHERE sid = ? ORDER BY target;
 
 -- name: dump_messages
-SELECT seq, id, role, tokens, at, name, extra, text, summary, 'live' AS place FROM messages
-WHERE sid = ?1 AND seq > ?2
+SELECT seq, id, role, tokens, at, name, extra, text, summary, 'live' AS stands
+FROM sessions JOIN messages ON place > base + ?2 AND place <= base + 134217727
+WHERE sid = ?1
 UNION ALL
 SELECT seq, id, role, tokens, at, name, extra, text, summary, reason FROM archive
 WHERE sid = ?1 AND seq > ?2
-ORDER BY seq, summary, place, id;
+ORDER BY seq, summary, stands, id;
 
 -- name: dump_notes
 -- Those that no longer stand come first, so that no two live ones ever start at the same message.
@@ -53,10 +54,11 @@ WHERE (?1 IS NULL OR usage.sid = ?1) AND (?2 IS NULL OR usage.owner = ?2) ORDER 
 
 -- name: put_session
 INSERT INTO sessions (
-    sid, owner, key, last_seq, frontier, watermark, tail_start, unnoted_tokens, branch, epoch, budget,
+    base, sid, owner, key, last_seq, frontier, watermark, tail_start, unnoted_tokens, branch, epoch, budget,
     chain, due_at, wake_at, failures, used_at, fence, ended_seq, items_chosen
 )
-SELECT :sid, :owner, :key, :last_seq, :frontier, :watermark, :tail_start, :unnoted_tokens,
+SELECT (SELECT COALESCE(MAX(base), 0) + 268435456 FROM sessions),
+    :sid, :owner, :key, :last_seq, :frontier, :watermark, :tail_start, :unnoted_tokens,
     max(:branch, number), :epoch, :budget, :chain, :due_at, :wake_at, :failures, :used_at, number,
     :ended, :items_chosen
 FROM beginnings WHERE true
@@ -68,9 +70,10 @@ ON CONFLICT (sid) DO UPDATE SET
     ended_seq = excluded.ended_seq, items_chosen = excluded.items_chosen;
 
 -- name: put_message
-INSERT INTO messages (sid, seq, id, role, tokens, at, digest, summary, name, extra, text)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-ON CONFLICT (sid, seq) DO UPDATE SET
+INSERT INTO messages (place, slot, seq, id, role, tokens, at, digest, summary, name, extra, text)
+VALUES ((SELECT base FROM sessions WHERE sid = ?1) + ?2, (SELECT base >> 28 FROM sessions WHERE sid = ?1),
+    ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)
+ON CONFLICT (place) DO UPDATE SET
     id = excluded.id, role = excluded.role, tokens = excluded.tokens, at = excluded.at,
     digest = excluded.digest, summary = excluded.summary, name = excluded.name,
     extra = excluded.extra, text = excluded.text;

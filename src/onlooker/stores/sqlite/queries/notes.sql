@@ -54,13 +54,16 @@ DELETE FROM pins WHERE sid = ? AND target = ?;
 
 -- name: can_be_pinned
 SELECT EXISTS (SELECT 1 FROM notes WHERE sid = ?1 AND id = ?2 AND status IN ('buffered', 'active'))
-    OR EXISTS (SELECT 1 FROM messages WHERE sid = ?1 AND id = ?2)
+    OR EXISTS (
+        SELECT 1 FROM messages WHERE slot = (SELECT base >> 28 FROM sessions WHERE sid = ?1) AND id = ?2
+    )
     OR EXISTS (SELECT 1 FROM archive WHERE sid = ?1 AND id = ?2 AND reason <> 'retired');
 
 -- name: pinned_messages
 -- Pinned ones of the conversation that do not stand among the live ones from a seq on.
 SELECT seq, id, role, tokens, at, name, extra, text FROM messages
-WHERE sid = ?1 AND seq < ?2 AND id IN (SELECT target FROM pins WHERE sid = ?1)
+WHERE slot = (SELECT base >> 28 FROM sessions WHERE sid = ?1) AND seq < ?2
+    AND id IN (SELECT target FROM pins WHERE sid = ?1)
 UNION ALL
 SELECT seq, id, role, tokens, at, name, extra, text FROM archive
 WHERE sid = ?1 AND reason <> 'retired' AND id IN (SELECT target FROM pins WHERE sid = ?1)
@@ -69,7 +72,9 @@ ORDER BY seq;
 -- name: drop_loose_pins
 DELETE FROM pins WHERE sid = ?1
     AND NOT EXISTS (SELECT 1 FROM notes WHERE sid = ?1 AND id = target)
-    AND NOT EXISTS (SELECT 1 FROM messages WHERE sid = ?1 AND id = target)
+    AND NOT EXISTS (
+        SELECT 1 FROM messages WHERE slot = (SELECT base >> 28 FROM sessions WHERE sid = ?1) AND id = target
+    )
     AND NOT EXISTS (SELECT 1 FROM archive WHERE sid = ?1 AND id = target);
 
 -- name: sessions_with_past

@@ -36,12 +36,14 @@ WHERE sid = ?1 AND id = ?2;
 DELETE FROM notes WHERE sid = ?1 AND id IN (SELECT value FROM json_each(?2));
 
 -- name: seqs_of_messages
-SELECT seq FROM messages WHERE sid = ?1 AND id IN (SELECT value FROM json_each(?2))
+SELECT seq FROM messages
+WHERE slot = (SELECT base >> 28 FROM sessions WHERE sid = ?1) AND id IN (SELECT value FROM json_each(?2))
 UNION
 SELECT seq FROM archive WHERE sid = ?1 AND id IN (SELECT value FROM json_each(?2));
 
 -- name: drop_messages
-DELETE FROM messages WHERE sid = ?1 AND id IN (SELECT value FROM json_each(?2));
+DELETE FROM messages
+WHERE slot = (SELECT base >> 28 FROM sessions WHERE sid = ?1) AND id IN (SELECT value FROM json_each(?2));
 
 -- name: drop_archived
 DELETE FROM archive WHERE sid = ?1 AND id IN (SELECT value FROM json_each(?2));

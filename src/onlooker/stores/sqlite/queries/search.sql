@@ -10,8 +10,9 @@ UPDATE sessions SET indexed = ?, notes_indexed = ? WHERE sid = ?;
 
 -- name: messages_to_index
 SELECT seq, id, role, tokens, at, name, extra, text FROM (
-    SELECT seq, id, role, tokens, at, name, extra, text FROM messages
-    WHERE sid = ?1 AND seq > ?2 AND NOT summary
+    SELECT seq, id, role, tokens, at, name, extra, text
+    FROM sessions JOIN messages ON place > base + ?2 AND place <= base + 134217727
+    WHERE sid = ?1 AND NOT summary
     UNION ALL
     SELECT seq, id, role, tokens, at, name, extra, text FROM archive
     WHERE sid = ?1 AND seq > ?2 AND NOT summary AND reason <> 'retired'
@@ -53,7 +54,7 @@ ORDER BY at DESC, number DESC LIMIT ?6;
 SELECT number, sessions.owner AS owner, sessions.key AS key, searchable.words AS words,
     messages.seq, messages.id, role, tokens, messages.at, name, extra, text
 FROM json_each(?1) JOIN searchable ON number = value JOIN sessions USING (sid)
-    JOIN messages ON messages.sid = searchable.sid AND messages.id = searchable.id
+    JOIN messages ON messages.slot = base >> 28 AND messages.id = searchable.id
 UNION ALL
 SELECT number, sessions.owner, sessions.key, searchable.words,
     archive.seq, archive.id, role, tokens, archive.at, name, extra, text
@@ -68,7 +69,8 @@ FROM json_each(?1) JOIN searchable ON number = value JOIN sessions USING (sid)
 
 -- name: around
 SELECT seq, messages.id, role, tokens, at, name, extra, text
-FROM json_each(?2) JOIN messages ON seq BETWEEN value - ?3 AND value + ?3
+FROM json_each(?2) JOIN sessions
+    JOIN messages ON place BETWEEN base + value - ?3 AND base + value + ?3
 WHERE sid = ?1 AND NOT summary
 UNION
 SELECT seq, archive.id, role, tokens, at, name, extra, text

@@ -4,8 +4,8 @@ SELECT sid, owner, key, last_seq, frontier, watermark, tail_start, unnoted_token
 FROM sessions WHERE sid = ?;
 
 -- name: create_session
-INSERT INTO sessions (sid, owner, key, wake_at, used_at, branch, fence)
-SELECT ?, ?, ?, ?, ?, number, number FROM beginnings
+INSERT INTO sessions (base, sid, owner, key, wake_at, used_at, branch, fence)
+SELECT (SELECT COALESCE(MAX(base), 0) + 268435456 FROM sessions), ?, ?, ?, ?, ?, number, number FROM beginnings
 RETURNING sid, owner, key, last_seq, frontier, watermark, tail_start, unnoted_tokens, branch, epoch, budget, chain,
     due_at, wake_at, failures, fence, messages, message_tokens, used_at, ended_seq, items_chosen;
 
@@ -18,19 +18,18 @@ UPDATE sessions SET
     messages = :messages, message_tokens = :message_tokens, used_at = :used_at
 WHERE sid = :sid;
 
--- name: save_appended
-UPDATE sessions SET
-    last_seq = ?, unnoted_tokens = ?, chain = ?, due_at = ?,
-    messages = messages + ?, message_tokens = message_tokens + ?, used_at = ?
-WHERE sid = ?;
-
 -- name: unnoted_tokens
-SELECT COALESCE(SUM(tokens), 0) FROM messages WHERE sid = ? AND seq > ?;
+SELECT COALESCE(SUM(tokens), 0)
+FROM sessions JOIN messages ON place > base + ?2 AND place <= base + 134217727
+WHERE sid = ?1;
 
 -- name: totals
 -- The conversation as it stands.
 SELECT COUNT(*), COALESCE(SUM(tokens), 0) FROM (
-    SELECT tokens FROM messages WHERE sid = ?1 AND NOT summary
+    SELECT tokens
+    FROM sessions JOIN messages
+        ON place BETWEEN base - 134217728 AND base + 134217727
+    WHERE sid = ?1 AND NOT summary
     UNION ALL
     SELECT tokens FROM archive WHERE sid = ?1 AND NOT summary AND reason <> 'retired'
 );
@@ -74,7 +73,12 @@ WHERE sid = ? AND status IN ('buffered', 'active') AND status = 'active' GROUP B
 
 -- name: started_at
 SELECT at FROM (
-    SELECT seq, at FROM (SELECT seq, at FROM messages WHERE sid = ?1 AND NOT summary ORDER BY seq LIMIT 1)
+    SELECT seq, at FROM (
+        SELECT seq, at
+        FROM sessions JOIN messages
+            ON place BETWEEN base - 134217728 AND base + 134217727
+        WHERE sid = ?1 AND NOT summary ORDER BY place LIMIT 1
+    )
     UNION ALL
     SELECT seq, at FROM (
         SELECT seq, at FROM archive WHERE sid = ?1 AND NOT summary AND reason <> 'retired' ORDER BY seq LIMIT 1
@@ -83,13 +87,23 @@ SELECT at FROM (
 
 -- name: last_at
 SELECT at FROM (
-    SELECT seq, at FROM (SELECT seq, at FROM messages WHERE sid = ?1 AND NOT summary ORDER BY seq DESC LIMIT 1)
+    SELECT seq, at FROM (
+        SELECT seq, at
+        FROM sessions JOIN messages
+            ON place BETWEEN base - 134217728 AND base + 134217727
+        WHERE sid = ?1 AND NOT summary ORDER BY place DESC LIMIT 1
+    )
     UNION ALL
     SELECT seq, at FROM (
         SELECT seq, at FROM archive WHERE sid = ?1 AND NOT summary AND reason <> 'retired'
         ORDER BY seq DESC LIMIT 1
     )
 ) ORDER BY seq DESC LIMIT 1;
+
+-- name: delete_messages
+DELETE FROM messages
+WHERE place BETWEEN (SELECT base FROM sessions WHERE sid = ?1) - 134217728
+    AND (SELECT base FROM sessions WHERE sid = ?1) + 134217727;
 
 -- name: raise_beginnings
 -- Above the branch and fence of a session that is about to go.
