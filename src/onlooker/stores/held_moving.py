@@ -156,9 +156,7 @@ class Taking:
                     self.items.put(item)
                 case UsageRow(owner, key, usage):
                     spent = (owner, None if key is None else SessionId(owner, key), usage)
-                    # Of a session that is no more, it may have come before.
-                    if key is not None or not self.way.replace or spent not in self.usage.every():
-                        self.usage.put(spent)
+                    self.usage.put(spent)
                 case ValueRow(name, value):
                     self.values[name] = value
                 case _:

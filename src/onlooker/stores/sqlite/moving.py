@@ -190,7 +190,7 @@ def _put(db: sqlite3.Connection, row: Row, replace: bool) -> None:
         case ItemRow(item):
             db.execute(sql("put_item"), item_row(item.owner, item))
         case UsageRow():
-            _put_usage(db, row, replace)
+            _put_usage(db, row)
         case ValueRow(name, value):
             sessions.set_value(db, name, value)
 
@@ -249,11 +249,6 @@ def _extraction_row(sid: bytes, number: int, e: Extraction) -> tuple[Any, ...]:
     return (sid, pack(e.note), number, pack(e.type), json.dumps(e.seqs), *times, pack(e.text))
 
 
-def _put_usage(db: sqlite3.Connection, row: UsageRow, replace: bool) -> None:
+def _put_usage(db: sqlite3.Connection, row: UsageRow) -> None:
     values = usage_row(SessionId(row.owner, row.key or ""), row.usage)
-    if row.key is None:
-        values = (b"", *values[1:])
-        # It belongs to no session that could have made way for it.
-        if replace and db.execute(sql("same_usage"), values).fetchone()[0]:
-            return
-    db.execute(sql("put_usage"), values)
+    db.execute(sql("put_usage"), values if row.key is not None else (b"", *values[1:]))

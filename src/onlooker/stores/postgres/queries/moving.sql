@@ -95,13 +95,6 @@ ON CONFLICT (sid, note, number) DO UPDATE SET
 INSERT INTO usage (sid, owner, model, purpose, input_tokens, output_tokens, verdict, at, spent_at, cost)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10);
 
--- name: same_usage
-SELECT EXISTS (
-    SELECT 1 FROM usage WHERE sid = $1 AND owner = $2 AND model = $3 AND purpose = $4 AND input_tokens = $5
-        AND output_tokens = $6 AND verdict = $7 AND at = $8 AND spent_at IS NOT DISTINCT FROM $9
-        AND cost IS NOT DISTINCT FROM $10
-);
-
 -- name: drop_usage
 DELETE FROM usage WHERE sid = $1;
 

@@ -97,12 +97,6 @@ ON CONFLICT (sid, note, number) DO UPDATE SET
 INSERT INTO usage (sid, owner, model, purpose, input_tokens, output_tokens, verdict, at, spent_at, cost)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
--- name: same_usage
-SELECT EXISTS (
-    SELECT 1 FROM usage WHERE sid = ? AND owner = ? AND model = ? AND purpose = ? AND input_tokens = ?
-        AND output_tokens = ? AND verdict = ? AND at = ? AND spent_at IS ? AND cost IS ?
-);
-
 -- name: drop_usage
 DELETE FROM usage WHERE sid = ?;
 
