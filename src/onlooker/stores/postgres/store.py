@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Hashable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -95,6 +95,9 @@ class PostgresStore(SqliteStore):
 
     async def _read(self, job: Job[T]) -> T:
         return await self._serving()[0].read(job)
+
+    async def _read_again(self, name: Hashable, job: Job[T], is_quick: Callable[[T], bool]) -> T:
+        return await self._read(job)
 
     async def run(self, job: Callable[[Database], T]) -> T:
         """Run a transaction on this store's own statements."""

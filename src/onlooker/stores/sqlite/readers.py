@@ -1,15 +1,16 @@
-"""Threads that read: each with a connection of its own, each job in one snapshot."""
+"""Reading: each job in one snapshot, by a thread with a connection of its own, or at once if it is quick."""
 
 from __future__ import annotations
 
 import asyncio
 import sqlite3
+from collections.abc import Callable, Hashable
 from pathlib import Path
 from queue import SimpleQueue
 from threading import Lock, Thread
 from typing import Any, TypeVar
 
-from onlooker.domain.errors import ClosedError
+from onlooker.domain.errors import ClosedError, StoreError
 from onlooker.stores.sqlite.driver import errors
 from onlooker.stores.sqlite.key import Key
 from onlooker.stores.sqlite.opening import connect, store_error
@@ -18,13 +19,16 @@ from onlooker.stores.sqlite.writer import Job, Waiting, deliver
 T = TypeVar("T")
 
 THREADS = 4
+# How many jobs are known to be quick, the last ones.
+KNOWN = 4096
 
 
 class Readers:
     """Runs jobs that only read, beside the writer and beside each other.
 
     They are handed over as the writer's are, which takes half the time that an executor of the standard
-    library needs: a context waits for it.
+    library needs, and still longer than a quick one takes: two threads have to wake up. So those that were
+    quick the last time run where they are asked for, since what they read is in memory then.
     """
 
     def __init__(self, path: Path, key: Key | None = None) -> None:
@@ -33,6 +37,9 @@ class Readers:
         self._queue: SimpleQueue[Waiting | None] = SimpleQueue()
         self._threads: list[Thread] = []
         self._jobs = 0  # waiting or running
+        self._quick: dict[Hashable, None] = {}
+        self._at_once: sqlite3.Connection | None = None  # of whoever has the lock beside it
+        self._at_once_lock = Lock()
         self._closing = False
         self._lock = Lock()
 
@@ -49,6 +56,38 @@ class Readers:
             self._queue.put(waiting)
         return await waiting.future
 
+    async def run_again(self, name: Hashable, job: Job[T], is_quick: Callable[[T], bool]) -> T:
+        """The same for a job that comes again and again by that name. What it returns shows whether it is
+        quick."""
+        if name in self._quick:
+            found = self._now(job)
+            if found is not None:
+                self._learn(name, quick=is_quick(found[0]))
+                return found[0]
+        result = await self.run(job)
+        self._learn(name, quick=is_quick(result))
+        return result
+
+    def _learn(self, name: Hashable, *, quick: bool) -> None:
+        self._quick.pop(name, None)
+        if quick:
+            self._quick[name] = None
+            if len(self._quick) > KNOWN:
+                del self._quick[next(iter(self._quick))]
+
+    def _now(self, job: Job[T]) -> tuple[T] | None:
+        """What the job returns; None where it would have to wait, or fails: that is for a thread to see."""
+        if not self._at_once_lock.acquire(blocking=False):
+            return None
+        try:
+            if self._at_once is None:
+                return None
+            return (self._read(self._at_once, job),)
+        except StoreError:
+            return None
+        finally:
+            self._at_once_lock.release()
+
     def close(self) -> None:
         """Finish what was begun, then let go of the connections. Blocks; call it in a thread."""
         with self._lock:
@@ -56,6 +95,10 @@ class Readers:
             threads, self._threads = self._threads, []
             for _ in threads:
                 self._queue.put(None)
+        with self._at_once_lock:
+            if self._at_once:
+                self._at_once.close()
+                self._at_once = None
         for thread in threads:
             thread.join()
 
@@ -72,6 +115,7 @@ class Readers:
         while (waiting := self._queue.get()) is not None:
             try:
                 connection = connection or self._connect()
+                self._connect_at_once()
                 waiting.result = self._read(connection, waiting.job)
             except Exception as error:  # noqa: BLE001 - it belongs to whoever waits, not to this thread
                 waiting.error = error
@@ -82,6 +126,18 @@ class Readers:
             del waiting
         if connection:
             connection.close()
+
+    def _connect_at_once(self) -> None:
+        """Here, since to open an encrypted file takes a while."""
+        if self._at_once is not None or self._closing:
+            return
+        connection = self._connect()
+        connection.execute("PRAGMA busy_timeout = 0")
+        with self._at_once_lock:
+            if self._at_once is None and not self._closing:
+                self._at_once = connection
+                return
+        connection.close()
 
     def _connect(self) -> sqlite3.Connection:
         try:

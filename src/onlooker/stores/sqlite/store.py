@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Hashable, Sequence
 from datetime import datetime
 from pathlib import Path
 from threading import Lock
@@ -58,6 +58,14 @@ from onlooker.stores.sqlite.reading import SqliteReading
 from onlooker.stores.sqlite.writer import Job, Writer
 
 T = TypeVar("T")
+
+
+# What an event loop may well read itself: it takes a millisecond.
+SHORT = 200
+
+
+def _is_short(state: State | None) -> bool:
+    return state is None or len(state.messages) + len(state.notes) <= SHORT
 
 
 class SqliteStore:
@@ -111,6 +119,9 @@ class SqliteStore:
     async def _read(self, job: Job[T]) -> T:
         return await self._opened()[1].run(job)
 
+    async def _read_again(self, name: Hashable, job: Job[T], is_quick: Callable[[T], bool]) -> T:
+        return await self._opened()[1].run_again(name, job, is_quick)
+
     def _opened(self) -> tuple[Writer, Readers]:
         if self._work is None:
             raise ClosedError(f"the store {self.path} is not open")
@@ -162,7 +173,7 @@ class SqliteStore:
     # -- notes
 
     async def load(self, session: SessionId) -> State | None:
-        return await self._read(lambda db: of_notes.load(db, session))
+        return await self._read_again(session, lambda db: of_notes.load(db, session), _is_short)
 
     async def commit(self, session: SessionId, change: Commit) -> Progress:
         return await self._write(lambda db: of_notes.commit(db, session, change))
