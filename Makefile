@@ -32,11 +32,15 @@ help: ## List the targets
 demo: $(ENVIRONMENT) ## Replay a long conversation and show what is remembered of it
 	@$(BIN)/onlooker demo
 
+# On all cores, and then those that need the machine for themselves (5: the arguments name none of these).
+PYTEST = $(BIN)/python -m pytest --cov --cov-report=
+TOGETHER = --numprocesses=auto --maxprocesses=4 --dist=loadfile -m "not alone"
+
 .PHONY: test
 test: $(ENVIRONMENT) ## Run every test, with branch coverage
 	$(BIN)/coverage erase
-	$(BIN)/coverage run -m pytest $(ARGS)
-	$(BIN)/coverage combine --quiet
+	$(PYTEST) $(TOGETHER) $(ARGS) || test $$? = 5
+	$(PYTEST) --cov-append -m alone $(ARGS) || test $$? = 5
 	$(BIN)/coverage report --skip-covered --skip-empty
 
 # For how long each store is tormented, and with what luck: make chaos CHAOS_SECONDS=600 CHAOS_SEED=7

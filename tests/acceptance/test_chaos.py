@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 from tests.acceptance.chaos import chaos, length
 
+pytestmark = pytest.mark.alone
+
 
 @pytest.mark.req(42, 43, 97)
 def test_processes_on_one_file_lose_nothing_however_they_are_killed_and_stopped(tmp_path: Path) -> None:

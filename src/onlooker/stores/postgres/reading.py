@@ -66,6 +66,7 @@ class PostgresReading(SqliteReading):
     def __init__(self, address: Address) -> None:
         self._address = address
         self._db: sqlite3.Connection | None = None
+        self._wanted = False
         self._lock = Lock()
 
     @property
@@ -96,8 +97,7 @@ class PostgresReading(SqliteReading):
         connection.execute("SELECT 1")
 
     def _let_go(self, db: sqlite3.Connection) -> None:
-        with self._lock:
-            Database.under(db).connection.close()
+        Database.under(db).connection.close()
 
     def _errors(self) -> tuple[type[Exception], ...]:
         return (psycopg.Error,)

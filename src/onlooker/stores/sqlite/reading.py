@@ -27,7 +27,8 @@ class SqliteReading:
         self._path = path
         self._key = key
         self._db: sqlite3.Connection | None = None
-        # A reader that was given up may still be reading in its thread.
+        self._wanted = False  # between `open` and `close`
+        # A reader that was given up may still be reading, or opening, in its thread.
         self._lock = Lock()
 
     @property
@@ -35,23 +36,28 @@ class SqliteReading:
         return str(self._path)
 
     async def open(self) -> bool:
-        opening = asyncio.ensure_future(asyncio.to_thread(self._opened))
-        try:
-            self._db = await asyncio.shield(opening)
-        except asyncio.CancelledError:
-            # The thread goes on, and what it opens is nobody's.
-            opening.add_done_callback(self._let_go_of)
-            raise
-        return self._db is not None
-
-    def _let_go_of(self, opening: asyncio.Future[sqlite3.Connection | None]) -> None:
-        if not opening.cancelled() and opening.exception() is None and (db := opening.result()) is not None:
-            self._let_go(db)
+        self._wanted = True
+        return await asyncio.to_thread(self._open)
 
     async def close(self) -> None:
-        db, self._db = self._db, None
-        if db is not None:
-            await asyncio.to_thread(self._let_go, db)
+        self._wanted = False
+        await asyncio.to_thread(self._close)
+
+    def _open(self) -> bool:
+        db = self._opened()
+        with self._lock:
+            # Whoever asked may have given up meanwhile, and then what was opened is nobody's.
+            if db is not None and not self._wanted:
+                self._let_go(db)
+            elif db is not None:
+                self._db = db
+        return db is not None
+
+    def _close(self) -> None:
+        with self._lock:
+            db, self._db = self._db, None
+            if db is not None:
+                self._let_go(db)
 
     async def mark(self) -> tuple[int, ...]:
         db = self._reading()
@@ -86,8 +92,7 @@ class SqliteReading:
     # -- what another database does otherwise
 
     def _let_go(self, db: sqlite3.Connection) -> None:
-        with self._lock:
-            db.close()
+        db.close()
 
     def _opened(self) -> sqlite3.Connection | None:
         """A connection that sees this moment and no later one; None where nothing is stored yet."""
