@@ -29,14 +29,14 @@ _MICROSECOND = timedelta(microseconds=1)
 
 def pack(text: str) -> str:
     """Text as SQLite can keep it. Equal texts pack alike, different ones differently."""
+    if text.isascii() and "\0" not in text:
+        return text
     return text if _plain(text) else MARK + json.dumps(text)
 
 
 def _plain(text: str) -> bool:
     if "\0" in text or text[:1] == MARK:
         return False
-    if text.isascii():
-        return True
     try:
         text.encode()
     except UnicodeEncodeError:
