@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 import json
 import multiprocessing
 import re
@@ -22,7 +21,6 @@ from onlooker.domain.notes import Commit, Guard
 from onlooker.stores.postgres import PostgresStore
 from onlooker.stores.postgres.opening import address
 from onlooker.stores.postgres.statements import migrations, sql, statements
-from onlooker.stores.sqlite import SqliteStore
 from onlooker.stores.sqlite import statements as of_sqlite
 from onlooker.testing.store_contract.case import ANA, NEVER, NOW, ids, later, note, said
 from tests.postgres.server import Server
@@ -312,12 +310,6 @@ def test_every_statement_of_the_shared_transactions_has_its_twin() -> None:
     of_a_file = set(re.findall(r"-- name: (\w+)", (queries / "appending.sql").read_text(encoding="utf-8")))
     assert of_a_file < of_sqlite.statements().keys()
     assert of_sqlite.statements().keys() - of_a_file <= statements().keys()
-
-
-def test_every_method_that_works_on_a_file_is_another_here() -> None:
-    for name, method in inspect.getmembers(SqliteStore, inspect.isfunction):
-        if re.search(r"self\.(path|_key|_opened|_work)\b", inspect.getsource(method)) and name != "_opened":
-            assert name in vars(PostgresStore), name
 
 
 async def test_every_statement_fits_the_schema(server: Server) -> None:

@@ -37,13 +37,14 @@ from onlooker.stores.postgres.database import Database, Job
 from onlooker.stores.postgres.migrating import migrate
 from onlooker.stores.postgres.opening import Address, address, lock_number, store_error
 from onlooker.stores.postgres.reading import PostgresReading
-from onlooker.stores.sqlite import SqliteStore, feeding
+from onlooker.stores.sqlite import feeding
 from onlooker.stores.sqlite import items as of_items
 from onlooker.stores.sqlite import notes as of_notes
 from onlooker.stores.sqlite import past as of_past
 from onlooker.stores.sqlite import searching as of_search
 from onlooker.stores.sqlite import sessions as of_sessions
 from onlooker.stores.sqlite.rows import from_instant, instant, sid_of, unpack
+from onlooker.stores.sqlite.transactions import Transactions
 
 T = TypeVar("T")
 
@@ -53,11 +54,11 @@ PATIENCE = 10.0
 MOST_FAILING = 20
 
 
-class PostgresStore(SqliteStore):
+class PostgresStore(Transactions):
     """`Store` in a PostgreSQL database, in a schema of its own, which is created at need.
 
-    It is a `SqliteStore` in that it runs the same transactions: each has its statements twice, once for each
-    database. Any number of stores, in any number of processes on any machine, may use the same schema.
+    It runs the transactions of the SQLite store: each has its statements twice, once for each database. Any
+    number of stores, in any number of processes on any machine, may use the same schema.
     """
 
     def __init__(self, url: str) -> None:
