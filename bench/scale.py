@@ -212,8 +212,8 @@ async def throughput(place: Place, said: Said, sizes: Sizes) -> list[Figure]:
         who = f"{writers} writer{'s'[: writers > 1]}"
         found += [
             Figure(f"appends, {who}", of_store, "/s", least=GOALS.get((place.name, writers))),
-            Figure("  each to another session", scattered, "/s"),
-            Figure("  record, each to another session", of_memory, "/s"),
+            Figure(f"  each to another session, {who}", scattered, "/s"),
+            Figure(f"  record, each to another session, {who}", of_memory, "/s"),
             Figure(f"  bare driver, {who}", bare, "/s"),
             Figure("  appends against the bare driver", of_store / bare, "×"),
         ]

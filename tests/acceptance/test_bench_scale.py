@@ -38,7 +38,12 @@ def test_a_quick_run_measures_every_part(store: str, folder: Path, tmp_path: Pat
         assert 0 < found[f"{call}, p50"] <= found[f"{call}, p99"]
         assert found[f"{call}, p50 against the small database"] > 0
     for writers in ("1 writer", "8 writers", "32 writers"):
-        for who in ("appends", "  record", "  bare driver"):
+        for who in (
+            "appends",
+            "  each to another session",
+            "  record, each to another session",
+            "  bare driver",
+        ):
             assert found[f"{who}, {writers}"] > 0
     assert found["on the disk, for each message"] > found["  of which its text"] > 0
     assert [value > 0 for name, value in found.items() if name.startswith("notes, ")] == [True, True]

@@ -190,3 +190,18 @@ async def test_a_clock_that_is_set_back_does_not_put_it_off() -> None:
         await asyncio.sleep(LOOKS)
         clock.advance(7 * HOUR)
         await seen.reaches(2)
+
+
+async def test_a_memory_that_is_open_for_a_moment_lets_go_of_what_is_old(tmp_path: Path) -> None:
+    clock = FrozenClock(START)
+    path = tmp_path / "a.db"
+    async with onlooker.open_memory(path, settings=SETTINGS, clock=clock) as memory:
+        await take_back(memory)
+        before = await rows_in(memory)
+    clock.advance(6 * 24 * HOUR)
+    async with onlooker.open_memory(path, settings=SETTINGS, clock=clock):
+        pass
+    async with onlooker.open_memory(
+        path, settings=replace(SETTINGS, retention_days=0), clock=clock
+    ) as memory:
+        assert await rows_in(memory) < before

@@ -11,6 +11,7 @@ import pytest
 from sqlite_files import opened, record
 
 from onlooker.domain.errors import StoreError
+from onlooker.domain.history_rows import MessageRow, Position, Scope
 from onlooker.domain.messages import EMPTY_CHAIN, Message, SessionId, extend_chain
 from onlooker.domain.search import Query
 from onlooker.stores.sqlite.opening import APPLICATION_ID
@@ -146,3 +147,32 @@ async def test_no_statement_reads_messages_of_all_sessions(path: Path) -> None:
             values = dict.fromkeys(re.findall(r":(\w+)", statement)) or [None] * most
             plan = [row[3] for row in db.execute(f"EXPLAIN QUERY PLAN {statement}", values)]
             assert not [step for step in plan if re.fullmatch(r"SCAN messages.*", step)], name
+
+
+async def test_no_position_of_a_file_reaches_into_another_session(path: Path) -> None:
+    """What an import brings may say anything."""
+    async with opened(path) as store:
+        for session in SESSIONS:
+            await record(store, said("m1", session.key), said("m2", session.key), session=session)
+        far = Scope(session=SESSIONS[1], after=Position(seq=-(2**40)))
+        told = [row async for row in store.dump(far) if isinstance(row, MessageRow)]
+        assert {row.message.text for row in told} == {"s1"}
+    with closing(sqlite3.connect(path)) as db, db:
+        db.execute("UPDATE sessions SET frontier = ?", (-(2**40),))
+    async with opened(path) as store:
+        summary = said("summary", "what was said")
+        progress = await store.compact(SESSIONS[1], up_to=-(2**40), summary=summary, archive=True, now=NOW)
+        assert progress.unnoted_tokens < 40
+
+
+@pytest.mark.parametrize("name", ["messages", "live_part", "archived_part", "dump_live", "dump_archived"])
+async def test_a_conversation_is_read_without_being_sorted(path: Path, name: str) -> None:
+    """Sorting would put its texts into a file for a while, and take longer the longer it is."""
+    async with opened(path):
+        pass
+    with closing(sqlite3.connect(path)) as db:
+        statement = statements()[name]
+        values = [None] * max(int(n) for n in re.findall(r"\?(\d+)", statement))
+        plan = [row[3] for row in db.execute(f"EXPLAIN QUERY PLAN {statement}", values)]
+    # But for those of one number: a message that was set aside, and its summary.
+    assert "USE TEMP B-TREE FOR ORDER BY" not in plan

@@ -67,6 +67,14 @@ async def test_a_long_session_is_for_a_thread(path: Path, threads: list[bool]) -
     assert threads == [False, False, False, False, True, False]
 
 
+async def test_long_messages_are_for_a_thread_however_few(path: Path, threads: list[bool]) -> None:
+    async with opened(path) as store:
+        await record(store, *(said(f"m{n}", "word " * 5_000) for n in range(4)))
+        for _ in range(3):
+            assert len(await loaded(store)) == 4
+    assert threads == [False, False, False]
+
+
 async def test_what_cannot_be_read_at_once_is_read_by_a_thread(path: Path, threads: list[bool]) -> None:
     async with opened(path) as store:
         await record(store, said("m1"))

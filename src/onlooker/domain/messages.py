@@ -27,7 +27,7 @@ class SessionId(NamedTuple):
 
     @property
     def sid(self) -> str:
-        """128 bits of owner and key: what every table's primary key starts with."""
+        """128 bits of owner and key: what stands for the session in every store."""
         # The owner's length stands first, so that ("a", "b:c") and ("a:b", "c") differ.
         text = f"{len(self.owner)}:{self.owner}:{self.key}"
         return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
@@ -71,7 +71,8 @@ class Message:
             calls = [[c.id, c.name, c.arguments] for c in self.calls]
             body = json.dumps([self.role, self.text, calls, self.answers, self.attachments])
         else:  # the same in a third of the time
-            body = f'["{self.role}", {encode_basestring_ascii(self.text)}, [], "", []]'
+            role, text = encode_basestring_ascii(self.role), encode_basestring_ascii(self.text)
+            body = f'[{role}, {text}, [], "", []]'
         return hashlib.blake2b(body.encode(), digest_size=16).digest()
 
     def placed(self, seq: int) -> Message:

@@ -67,6 +67,7 @@ class Rounds:
             yield ours
         except BaseException:
             # Cut off, or failed: it counts for nothing, and whoever comes next need not wait.
+            self._due = now
             with suppress(OnlookerError, TimeoutError):
                 async with asyncio.timeout(STOP_SECONDS):
                     await self._say(NEVER, NEVER)
@@ -117,13 +118,19 @@ class Retaining:
         self._emit = emit
         self._journal = journal
         self._task: asyncio.Task[None] | None = None
+        self._looked = asyncio.Event()  # whether the round at opening is over
 
     def start(self) -> None:
         if self._task is None and any(self._numbers):
+            self._looked.clear()
             self._task = asyncio.create_task(self._repeat(), name="onlooker retention")
 
     async def stop(self) -> None:
         if self._task:
+            # What a memory is opened for may be over in no time, and again and again.
+            with suppress(TimeoutError):
+                async with asyncio.timeout(STOP_SECONDS):
+                    await self._looked.wait()
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
             self._task = None
@@ -139,6 +146,7 @@ class Retaining:
                 log.warning("what is old is kept for longer than it should be: %s", error)
             except Exception:
                 log.exception("what is old is kept for longer than it should be: this is a bug in Onlooker")
+            self._looked.set()
             await asyncio.sleep(SWEEPS * self._settings.sweep_seconds)
 
     async def _round(self) -> None:

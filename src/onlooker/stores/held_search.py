@@ -85,8 +85,7 @@ def _newest(texts: Mapping[int, Match]) -> list[int]:
 
 
 def around(held: Held, seqs: Sequence[int], reach: int) -> list[Message]:
-    wanted = {seq + step for seq in seqs for step in range(-reach, reach + 1)}
-    return [m for m in _said(held) if m.seq in wanted]
+    return [m for m in _said(held) if any(abs(m.seq - seq) <= reach for seq in seqs)]
 
 
 def _said(held: Held) -> Iterable[Message]:

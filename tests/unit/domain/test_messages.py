@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from dataclasses import replace
 from datetime import UTC, datetime
+from enum import Enum
 from functools import reduce
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -37,6 +41,17 @@ def test_identity_and_time_do_not() -> None:
     when = datetime(2026, 2, 16, tzinfo=UTC)
     same = replace(BASE, id="1", at=when, seq=9, tokens=7, original={"role": "user"})
     assert same.digest == BASE.digest
+
+
+class _Role(str, Enum):  # noqa: UP042 - as hosts have them
+    USER = "user"
+
+
+@given(st.text(st.characters(exclude_categories=())), st.sampled_from(["user", _Role.USER]))
+def test_a_digest_is_that_of_the_whole_body_as_json(text: str, role: Any) -> None:
+    """However it is made: a file has those of earlier versions."""
+    body = json.dumps([role, text, [], "", []])
+    assert Message(role, text).digest == hashlib.blake2b(body.encode(), digest_size=16).digest()
 
 
 @given(st.text(alphabet=st.characters()))

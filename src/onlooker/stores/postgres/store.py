@@ -153,7 +153,7 @@ class PostgresStore(Transactions):
             there = Database.under(db).named("lock_session", (sid_of(session),)).fetchone()
             return there is not None and of_sessions.delete(db, session)
 
-        return await self._write_owned(session.owner, delete)
+        return await self._taking_away(self._write_owned(session.owner, delete))
 
     async def change_items(self, change: ItemChange) -> None:
         await self._write_owned(change.owner, lambda db: of_items.change(db, change))
@@ -170,10 +170,12 @@ class PostgresStore(Transactions):
         await self._write_owned(session.owner, lambda db: of_sessions.show_items(db, session, ids, now, anew))
 
     async def forget(self, session: SessionId, change: Forgetting, *, now: datetime) -> Progress:
-        return await self._write_owned(session.owner, lambda db: of_past.forget(db, session, change, now))
+        return await self._taking_away(
+            self._write_owned(session.owner, lambda db: of_past.forget(db, session, change, now))
+        )
 
     async def forget_owner(self, owner: str) -> int:
-        return await self._write_owned(owner, lambda db: of_past.forget_owner(db, owner))
+        return await self._taking_away(self._write_owned(owner, lambda db: of_past.forget_owner(db, owner)))
 
     # -- workers
 
@@ -224,7 +226,8 @@ class PostgresStore(Transactions):
     async def restore(
         self, rows: AsyncIterator[Row], *, replace: bool = False, renew: bool = False
     ) -> dict[str, int]:
-        return await feeding.restore(self._serving()[0].write_once, rows, Way(replace, renew))
+        once = self._serving()[0].write_once
+        return await self._taking_away(feeding.restore(once, rows, Way(replace, renew)))
 
 
 @dataclass(frozen=True, slots=True)

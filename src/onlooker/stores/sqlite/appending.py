@@ -6,11 +6,12 @@ import sqlite3
 from collections.abc import Sequence
 from datetime import datetime
 
+from onlooker.domain.errors import StoreError
 from onlooker.domain.messages import Message, SessionId, extend_chain
 from onlooker.domain.notes import Appended
 from onlooker.stores.progress import grown
 from onlooker.stores.sqlite import sessions
-from onlooker.stores.sqlite.rows import instant, message_row, progress_of, sid_of
+from onlooker.stores.sqlite.rows import LAST_SEQ, instant, message_row, progress_of, sid_of
 from onlooker.stores.sqlite.statements import sql
 
 
@@ -25,6 +26,8 @@ def append(
     base, *marks = row
     progress = progress_of(session, marks)
     seq, chain = progress.last_seq, progress.chain
+    if seq + len(messages) > LAST_SEQ:
+        raise StoreError(f"session {session.key!r} has {seq:,} messages and no room for more; begin another")
     fresh: list[Message] = []
     for message in messages:
         placed = message.placed(seq + 1)

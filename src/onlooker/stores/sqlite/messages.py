@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import heapq
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
+from itertools import islice
+from typing import Any
 
 from onlooker.domain.errors import StoreError
 from onlooker.domain.messages import EMPTY_CHAIN, Message, SessionId, extend_chain
@@ -46,15 +49,30 @@ def read(
     limit: int | None,
     archived: bool,
 ) -> Sequence[Message]:
-    values = (
-        sid_of(session),
-        # A summary put in before the first message has a seq below 1.
-        within(after) if after > 0 else FIRST_SEQ,
-        LAST_SEQ if up_to is None else within(up_to),
-        NO_LIMIT if limit is None else max(limit, 0),
-    )
-    rows = db.execute(sql("messages_and_archived" if archived else "messages"), values)
+    sid, most = sid_of(session), NO_LIMIT if limit is None else max(limit, 0)
+    # A summary put in before the first message has a seq below 1.
+    start = within(after) if after > 0 else FIRST_SEQ
+    end = LAST_SEQ if up_to is None else within(up_to)
+    if archived:
+        rows = part(db, sid, start, end, most, summaries=True)
+    else:
+        rows = db.execute(sql("messages"), (sid, start, end, most))
     return [to_message(row) for row in rows]
+
+
+def part(
+    db: sqlite3.Connection, sid: bytes, after: int, up_to: int, limit: int, *, summaries: bool
+) -> Iterator[tuple[Any, ...]]:
+    """The conversation with what was set aside of it, and not taken back."""
+    values = (sid, after, up_to, limit, int(summaries))
+    rows = merged(db.execute(sql("live_part"), values), db.execute(sql("archived_part"), values))
+    return islice(rows, None if limit == NO_LIMIT else limit)
+
+
+def merged(live: Iterable[tuple[Any, ...]], aside: Iterable[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
+    """Rows (seq, …, summary, stands) in order: a summary after what it stands for."""
+    # Not the cursors themselves: whoever gives up reading would close them after their database.
+    return heapq.merge(map(tuple, aside), map(tuple, live), key=lambda row: (row[0], row[8], row[9]))
 
 
 # ------------------------------------------------------------------------------------ compaction

@@ -28,13 +28,12 @@ from onlooker.domain.history_rows import (
 from onlooker.domain.messages import SessionId
 from onlooker.domain.notes import Progress, Usage
 from onlooker.stores.moving import Way, already_there, incomplete
-from onlooker.stores.sqlite import sessions
+from onlooker.stores.sqlite import messages, sessions
 from onlooker.stores.sqlite.items import item_row, to_item
 from onlooker.stores.sqlite.past import change_row, put_note, to_change, to_version, version_row
 from onlooker.stores.sqlite.rows import (
     EPOCH,
     FIRST_SEQ,
-    forget_kept,
     from_instant,
     instant,
     message_row,
@@ -46,6 +45,7 @@ from onlooker.stores.sqlite.rows import (
     to_session,
     unpack,
     usage_row,
+    within,
 )
 from onlooker.stores.sqlite.statements import sql
 
@@ -79,8 +79,10 @@ def _session(db: sqlite3.Connection, row: sqlite3.Row, scope: Scope) -> Iterator
         used_at, shown = from_instant(row["used_at"]), _shown(db, row, scope)
         yield SessionRow(to_progress(row, session), used_at, row["changes"], tuple(pins), shown)
     if scope.wants("message"):
-        for found in db.execute(sql("dump_messages"), (sid, scope.after.seq or FIRST_SEQ)):
-            yield MessageRow(session, to_message(tuple(found)), found["stands"], bool(found["summary"]))
+        values = (sid, within(scope.after.seq) or FIRST_SEQ)
+        live, aside = db.execute(sql("dump_live"), values), db.execute(sql("dump_archived"), values)
+        for found in messages.merged(live, aside):
+            yield MessageRow(session, to_message(found), found[9], bool(found[8]))
     if scope.wants("note"):
         for found in db.execute(sql("dump_notes"), (sid, change)):
             yield NoteRow(session, to_note(found))
@@ -137,7 +139,6 @@ def restore(
                 whole = isinstance(row, SessionRow) or (whole and not isinstance(row, RestartRow))
     if session is not None:
         _complete(db, session, whole)
-    forget_kept()
 
 
 def show(db: sqlite3.Connection, shown: Mapping[SessionId, Sequence[str]]) -> None:

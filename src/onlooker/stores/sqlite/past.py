@@ -25,7 +25,7 @@ from onlooker.stores.past import (
 )
 from onlooker.stores.realigning import Known
 from onlooker.stores.sqlite import items, sessions
-from onlooker.stores.sqlite.rows import forget_kept, ids_json, note_row, pack, to_note, unpack
+from onlooker.stores.sqlite.rows import ids_json, note_row, pack, to_note, unpack
 from onlooker.stores.sqlite.statements import sql
 
 # ------------------------------------------------------------------------------------ history
@@ -175,7 +175,6 @@ def forget(db: sqlite3.Connection, session: SessionId, change: Forgetting, now: 
     sessions.save(db, replace(row, progress=progress, messages=count, message_tokens=tokens))
     log(db, sid, progress, now, gone(change.deleted))
     items.delete(db, session.owner, change.items)
-    forget_kept()
     return progress
 
 
@@ -232,5 +231,4 @@ def forget_owner(db: sqlite3.Connection, owner: str) -> int:
         sessions.delete(db, summary.progress.session)
     items.delete(db, owner, None)
     db.execute(sql("forget_owner_usage"), (pack(owner),))
-    forget_kept()
     return len(found)

@@ -69,11 +69,12 @@ class Readers:
         return result
 
     def _learn(self, name: Hashable, *, quick: bool) -> None:
-        self._quick.pop(name, None)
-        if quick:
-            self._quick[name] = None
-            if len(self._quick) > KNOWN:
-                del self._quick[next(iter(self._quick))]
+        with self._lock:
+            self._quick.pop(name, None)
+            if quick:
+                self._quick[name] = None
+                if len(self._quick) > KNOWN:
+                    del self._quick[next(iter(self._quick))]
 
     def _now(self, job: Job[T]) -> tuple[T] | None:
         """What the job returns; None where it would have to wait, or fails: that is for a thread to see."""
@@ -131,17 +132,22 @@ class Readers:
         """Here, since to open an encrypted file takes a while."""
         if self._at_once is not None or self._closing:
             return
-        connection = self._connect()
-        connection.execute("PRAGMA busy_timeout = 0")
+        try:
+            connection = self._connect(patient=False)
+        except StoreError:
+            return  # no more files may be opened, perhaps: threads read as well
         with self._at_once_lock:
             if self._at_once is None and not self._closing:
                 self._at_once = connection
                 return
         connection.close()
 
-    def _connect(self) -> sqlite3.Connection:
+    def _connect(self, *, patient: bool = True) -> sqlite3.Connection:
         try:
-            return connect(self._path, self._key, read_only=True)
+            connection = connect(self._path, self._key, read_only=True)
+            if not patient:
+                connection.execute("PRAGMA busy_timeout = 0")
+            return connection
         except errors() as error:
             raise store_error(error, self._path) from error
 

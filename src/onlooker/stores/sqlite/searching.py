@@ -14,7 +14,9 @@ from onlooker.domain.messages import Message, SessionId
 from onlooker.domain.search import Found, HitKind, Match, Query
 from onlooker.policy.searching.documents import text_of, words_of
 from onlooker.policy.searching.ranking import MOST_HOLDERS, shortlist
+from onlooker.stores.sqlite import messages
 from onlooker.stores.sqlite.rows import (
+    LAST_SEQ,
     instant,
     instant_of_text,
     pack,
@@ -22,6 +24,7 @@ from onlooker.stores.sqlite.rows import (
     to_message,
     to_session,
     unpack,
+    within,
 )
 from onlooker.stores.sqlite.statements import sql
 
@@ -44,7 +47,7 @@ def index(db: sqlite3.Connection, session: SessionId, limit: int) -> int:
     if row is None:
         return 0
     done, notes_done, last_seq = row
-    read = db.execute(sql("messages_to_index"), (sid, done, limit)).fetchall()
+    read = list(messages.part(db, sid, done, LAST_SEQ, limit, summaries=False))
     for message in map(to_message, read):
         add(db, session, "message", message.id, text_of(message), message.at and instant(message.at))
     notes = [] if notes_done else db.execute(sql("notes_to_index"), (sid,)).fetchall()
@@ -134,5 +137,5 @@ def _note_match(row: sqlite3.Row) -> Match:
 
 
 def around(db: sqlite3.Connection, session: SessionId, seqs: Sequence[int], reach: int) -> list[Message]:
-    values: tuple[Any, ...] = (sid_of(session), json.dumps(list(seqs)), max(reach, 0))
+    values: tuple[Any, ...] = (sid_of(session), json.dumps([within(s) for s in seqs]), within(max(reach, 0)))
     return [to_message(row) for row in db.execute(sql("around"), values)]

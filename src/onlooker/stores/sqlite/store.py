@@ -104,7 +104,7 @@ class SqliteStore(Transactions):
     async def restore(
         self, rows: AsyncIterator[Row], *, replace: bool = False, renew: bool = False
     ) -> dict[str, int]:
-        return await feeding.restore(self._write, rows, Way(replace, renew))
+        return await self._taking_away(feeding.restore(self._write, rows, Way(replace, renew)))
 
     async def back_up(self, target: Path) -> None:
         self._opened()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Callable, Hashable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Sequence
 from datetime import datetime
 from typing import TypeVar
 
@@ -45,16 +45,22 @@ from onlooker.stores.sqlite import searching as of_search
 from onlooker.stores.sqlite import sessions as of_sessions
 from onlooker.stores.sqlite import vectors as of_vectors
 from onlooker.stores.sqlite.reading import SqliteReading
+from onlooker.stores.sqlite.rows import forget_kept
 from onlooker.stores.sqlite.writer import Job
 
 T = TypeVar("T")
 
-# What an event loop may well read itself: it takes a millisecond.
+# What an event loop may well read itself, since it takes a millisecond: so many rows, and characters in them.
 SHORT = 200
+SHORT_TEXT = 50_000
 
 
 def _is_short(state: State | None) -> bool:
-    return state is None or len(state.messages) + len(state.notes) <= SHORT
+    if state is None:
+        return True
+    said = (*state.messages, *state.pinned, *state.notes)
+    short = len(said) + len(state.items or ()) <= SHORT
+    return short and sum(len(s.text) for s in said) <= SHORT_TEXT
 
 
 class Transactions(ABC):
@@ -90,6 +96,13 @@ class Transactions(ABC):
     def _reading(self) -> SqliteReading:
         """The database by a connection of its own, as it is at one moment."""
 
+    async def _taking_away(self, done: Awaitable[T]) -> T:
+        """What it returns; and nothing is kept any longer that was read before."""
+        try:
+            return await done
+        finally:
+            forget_kept()
+
     # -- messages
 
     async def realign(
@@ -124,8 +137,8 @@ class Transactions(ABC):
         now: datetime,
         branch: int | None = None,
     ) -> Progress:
-        return await self._write(
-            lambda db: of_messages.compact(db, session, up_to, summary, archive, now, branch)
+        return await self._taking_away(
+            self._write(lambda db: of_messages.compact(db, session, up_to, summary, archive, now, branch))
         )
 
     # -- notes
@@ -153,7 +166,7 @@ class Transactions(ABC):
         return await self._read(lambda db: of_extractions.read(db, session, type))
 
     async def delete_session(self, session: SessionId) -> bool:
-        return await self._write(lambda db: of_sessions.delete(db, session))
+        return await self._taking_away(self._write(lambda db: of_sessions.delete(db, session)))
 
     async def pin(self, session: SessionId, target: str, *, on: bool) -> None:
         await self._write(lambda db: of_notes.pin(db, session, target, on))
@@ -212,10 +225,10 @@ class Transactions(ABC):
         return await self._write(lambda db: of_past.undo(db, session, note_id, epoch, now))
 
     async def forget(self, session: SessionId, change: Forgetting, *, now: datetime) -> Progress:
-        return await self._write(lambda db: of_past.forget(db, session, change, now))
+        return await self._taking_away(self._write(lambda db: of_past.forget(db, session, change, now)))
 
     async def forget_owner(self, owner: str) -> int:
-        return await self._write(lambda db: of_past.forget_owner(db, owner))
+        return await self._taking_away(self._write(lambda db: of_past.forget_owner(db, owner)))
 
     # -- moving
 
@@ -325,11 +338,14 @@ class Transactions(ABC):
     async def prune(self, *, before: datetime, dry_run: bool = False) -> int:
         if dry_run:
             return await self._write(lambda db: of_past.tried(db, lambda db: of_notes.prune(db, before)))
-        return await self._write(lambda db: of_notes.prune(db, before))
+        return await self._taking_away(self._write(lambda db: of_notes.prune(db, before)))
 
     async def retain(self, session: SessionId, limits: Retention, *, dry_run: bool = False) -> Retained:
-        run = self._read if dry_run else self._write
-        return await run(lambda db: of_retaining.retain(db, session, limits, dry_run))
+        if dry_run:
+            return await self._read(lambda db: of_retaining.retain(db, session, limits, dry_run))
+        return await self._taking_away(
+            self._write(lambda db: of_retaining.retain(db, session, limits, dry_run))
+        )
 
     async def get_value(self, name: str) -> str | None:
         return await self._read(lambda db: of_sessions.get_value(db, name))

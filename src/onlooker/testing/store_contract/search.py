@@ -165,3 +165,15 @@ class SearchContract(StoreCase):
         assert list(await store.around(BEN, [1], 1)) == []
         await self.realign(store, 5)
         assert seqs(await store.around(ANA, [5], 3)) == [2, 3, 4, 5]
+
+    async def test_what_stands_around_a_message_is_never_of_another_session(self, store: Store) -> None:
+        sessions = [SessionId(owner, f"chat {n}") for n, owner in enumerate(("ana", "ben", "ana", "zed"))]
+        for session in sessions:
+            texts = [said(f"m{n}", f"{session.owner} {session.key} {n}") for n in (1, 2, 3)]
+            await self.record(store, *texts, session=session)
+        far = 2**28
+        for session in sessions:
+            for asked, reach in (([1], 2**40), ([far + 1], 2), ([far + 1, 1 - far], far), ([2], 2**62)):
+                found = await store.around(session, asked, reach)
+                whose = {m.text.rpartition(" ")[0] for m in found}
+                assert whose <= {f"{session.owner} {session.key}"}, (asked, reach)

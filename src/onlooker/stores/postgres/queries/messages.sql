@@ -32,14 +32,14 @@ ORDER BY seq;
 SELECT seq, id, role, tokens, at, name, extra, text FROM messages
 WHERE sid = $1 AND seq > $2 AND seq <= $3 ORDER BY seq LIMIT NULLIF($4::bigint, -1);
 
--- name: messages_and_archived
--- A summary comes after what it stands for.
-SELECT seq, id, role, tokens, at, name, extra, text, summary, 1 AS live FROM messages
-WHERE sid = $1 AND seq > $2 AND seq <= $3
-UNION ALL
-SELECT seq, id, role, tokens, at, name, extra, text, summary, 0 FROM archive
-WHERE sid = $1 AND seq > $2 AND seq <= $3 AND reason <> 'retired'
-ORDER BY seq, summary, live, id LIMIT NULLIF($4::bigint, -1);
+-- name: live_part
+SELECT seq, id, role, tokens, at, name, extra, text, summary, 'live' AS stands FROM messages
+WHERE sid = $1 AND seq > $2 AND seq <= $3 AND ($5::int = 1 OR summary = 0) ORDER BY seq LIMIT NULLIF($4::bigint, -1);
+
+-- name: archived_part
+SELECT seq, id, role, tokens, at, name, extra, text, summary, reason AS stands FROM archive
+WHERE sid = $1 AND seq > $2 AND seq <= $3 AND ($5::int = 1 OR summary = 0) AND reason <> 'retired'
+ORDER BY seq, summary, reason COLLATE "C", id LIMIT NULLIF($4::bigint, -1);
 
 -- name: messages_by_id
 -- Live ones first, then the rest of the conversation, then what was taken back.

@@ -11,13 +11,13 @@ FROM sessions;
 -- name: dump_pins
 SELECT target FROM pins WHERE sid = $1 ORDER BY target;
 
--- name: dump_messages
-SELECT seq, id, role, tokens, at, name, extra, text, summary, 'live' COLLATE "C" AS stands FROM messages
-WHERE sid = $1 AND seq > $2
-UNION ALL
-SELECT seq, id, role, tokens, at, name, extra, text, summary, reason FROM archive
-WHERE sid = $1 AND seq > $2
-ORDER BY seq, summary, stands, id;
+-- name: dump_live
+SELECT seq, id, role, tokens, at, name, extra, text, summary, 'live' AS stands FROM messages
+WHERE sid = $1 AND seq > $2 ORDER BY seq;
+
+-- name: dump_archived
+SELECT seq, id, role, tokens, at, name, extra, text, summary, reason AS stands FROM archive
+WHERE sid = $1 AND seq > $2 ORDER BY seq, summary, reason COLLATE "C", id;
 
 -- name: dump_notes
 -- Those that no longer stand come first, so that no two live ones ever start at the same message.

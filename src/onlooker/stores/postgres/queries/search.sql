@@ -8,16 +8,6 @@ SELECT indexed, notes_indexed, last_seq FROM sessions WHERE sid = $1;
 -- name: set_indexed
 UPDATE sessions SET indexed = $1, notes_indexed = $2 WHERE sid = $3;
 
--- name: messages_to_index
-SELECT seq, id, role, tokens, at, name, extra, text FROM (
-    SELECT seq, id, role, tokens, at, name, extra, text FROM messages
-    WHERE sid = $1 AND seq > $2 AND summary = 0
-    UNION ALL
-    SELECT seq, id, role, tokens, at, name, extra, text FROM archive
-    WHERE sid = $1 AND seq > $2 AND summary = 0 AND reason <> 'retired'
-) AS said
-ORDER BY seq LIMIT $3;
-
 -- name: notes_to_index
 SELECT id, made_at, text FROM notes
 WHERE sid = $1 AND status IN ('buffered', 'active') AND status = 'active'

@@ -1,5 +1,5 @@
--- A message lies at the base of its session + seq, and is found by that or by its id. Whatever stands for a
--- seq here is between those of rows.py, or it would be another session's.
+-- A message lies at the base of its session + seq, and is found by that or by its id. A bound that came from outside
+-- may lie beyond the session's part, so that its slot is looked at as well; the + keeps it from being looked up by that.
 
 -- name: known_id
 SELECT 1 FROM messages WHERE slot = (SELECT base >> 28 FROM sessions WHERE sid = ?1) AND id = ?2
@@ -39,18 +39,19 @@ ORDER BY seq;
 
 -- name: messages
 SELECT seq, id, role, tokens, at, name, extra, text
-FROM sessions JOIN messages ON place > base + ?2 AND place <= base + ?3
+FROM sessions JOIN messages ON place > base + ?2 AND place <= base + ?3 AND +slot = base >> 28
 WHERE sid = ?1 ORDER BY place LIMIT ?4;
 
--- name: messages_and_archived
--- A summary comes after what it stands for.
-SELECT seq, id, role, tokens, at, name, extra, text, summary, 1 AS live
-FROM sessions JOIN messages ON place > base + ?2 AND place <= base + ?3
-WHERE sid = ?1
-UNION ALL
-SELECT seq, id, role, tokens, at, name, extra, text, summary, 0 FROM archive
-WHERE sid = ?1 AND seq > ?2 AND seq <= ?3 AND reason <> 'retired'
-ORDER BY seq, summary, live, id LIMIT ?4;
+-- name: live_part
+-- Parts of a conversation with what was set aside come by two statements each: one for both would sort them.
+SELECT seq, id, role, tokens, at, name, extra, text, summary, 'live' AS stands
+FROM sessions JOIN messages ON place > base + ?2 AND place <= base + ?3 AND +slot = base >> 28
+WHERE sid = ?1 AND (?5 OR NOT summary) ORDER BY place LIMIT ?4;
+
+-- name: archived_part
+SELECT seq, id, role, tokens, at, name, extra, text, summary, reason AS stands FROM archive
+WHERE sid = ?1 AND seq > ?2 AND seq <= ?3 AND (?5 OR NOT summary) AND reason <> 'retired'
+ORDER BY seq, summary, reason, id LIMIT ?4;
 
 -- name: messages_by_id
 -- Live ones first, then the rest of the conversation, then what was taken back.
@@ -63,7 +64,7 @@ ORDER BY rank;
 
 -- name: messages_in_range
 SELECT id, seq
-FROM sessions JOIN messages ON place BETWEEN base + ?2 AND base + ?3
+FROM sessions JOIN messages ON place BETWEEN base + ?2 AND base + ?3 AND +slot = base >> 28
 WHERE sid = ?1 AND NOT summary
 UNION ALL
 SELECT id, seq FROM archive
@@ -80,13 +81,14 @@ SELECT seq, id, digest, reason, summary FROM archive WHERE sid = ?1;
 -- name: archive_range
 INSERT INTO archive (sid, seq, id, reason, role, tokens, at, digest, summary, name, extra, text)
 SELECT sid, seq, id, ?1, role, tokens, at, digest, summary, name, extra, text
-FROM sessions JOIN messages ON place BETWEEN base + ?3 AND base + ?4
+FROM sessions JOIN messages ON place BETWEEN base + ?3 AND base + ?4 AND +slot = base >> 28
 WHERE sid = ?2;
 
 -- name: delete_range
 DELETE FROM messages
 WHERE place BETWEEN (SELECT base FROM sessions WHERE sid = ?1) + ?2
-    AND (SELECT base FROM sessions WHERE sid = ?1) + ?3;
+    AND (SELECT base FROM sessions WHERE sid = ?1) + ?3
+    AND +slot = (SELECT base >> 28 FROM sessions WHERE sid = ?1);
 
 -- name: clear_compacted
 UPDATE archive SET reason = 'cleared' WHERE sid = ? AND seq BETWEEN ? AND ? AND reason = 'compacted';
@@ -96,7 +98,8 @@ UPDATE archive SET reason = 'retired' WHERE sid = ? AND seq = ? AND id = ?;
 
 -- name: move_live
 UPDATE messages SET seq = ?1, place = place - seq + ?1
-WHERE place = (SELECT base FROM sessions WHERE sid = ?2) + ?3;
+WHERE place = (SELECT base FROM sessions WHERE sid = ?2) + ?3
+    AND +slot = (SELECT base >> 28 FROM sessions WHERE sid = ?2);
 
 -- name: bring_back
 INSERT INTO messages (place, slot, seq, id, role, tokens, at, digest, summary, name, extra, text)
@@ -109,13 +112,13 @@ DELETE FROM archive WHERE sid = ? AND seq = ? AND id = ?;
 -- name: taken_out
 -- What a compaction takes out: its last seq, and the messages of the conversation among them.
 SELECT MAX(seq), COALESCE(SUM(NOT summary), 0), COALESCE(SUM(tokens * NOT summary), 0)
-FROM sessions JOIN messages ON place BETWEEN base - 134217728 AND base + ?2
+FROM sessions JOIN messages ON place BETWEEN base - 134217728 AND base + ?2 AND +slot = base >> 28
 WHERE sid = ?1;
 
 -- name: any_between
 -- Whether a live message stands after the one seq, up to the other.
 SELECT EXISTS (
-    SELECT 1 FROM sessions JOIN messages ON place > base + ?2 AND place <= base + ?3
+    SELECT 1 FROM sessions JOIN messages ON place > base + ?2 AND place <= base + ?3 AND +slot = base >> 28
     WHERE sid = ?1
 );
 
@@ -136,14 +139,14 @@ WHERE slot = (SELECT base >> 28 FROM sessions WHERE sid = ?1) AND id = ?2 AND su
 DELETE FROM archive WHERE sid = ?1 AND summary
     AND seq IN (
         SELECT seq
-        FROM sessions JOIN messages ON place BETWEEN base - 134217728 AND base + ?2
+        FROM sessions JOIN messages ON place BETWEEN base - 134217728 AND base + ?2 AND +slot = base >> 28
         WHERE sid = ?1 AND summary
     );
 
 -- name: unpin_range
 DELETE FROM pins WHERE sid = ?1 AND target IN (
     SELECT id
-    FROM sessions JOIN messages ON place BETWEEN base - 134217728 AND base + ?2
+    FROM sessions JOIN messages ON place BETWEEN base - 134217728 AND base + ?2 AND +slot = base >> 28
     WHERE sid = ?1
 );
 

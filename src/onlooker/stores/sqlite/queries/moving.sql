@@ -11,14 +11,14 @@ SELECT COUNT(*), COALESCE(SUM(last_seq), 0), COALESCE(SUM(epoch), 0), COALESCE(M
 -- name: dump_pins
 SELECT target FROM pins WHERE sid = ? ORDER BY target;
 
--- name: dump_messages
+-- name: dump_live
 SELECT seq, id, role, tokens, at, name, extra, text, summary, 'live' AS stands
-FROM sessions JOIN messages ON place > base + ?2 AND place <= base + 134217727
-WHERE sid = ?1
-UNION ALL
-SELECT seq, id, role, tokens, at, name, extra, text, summary, reason FROM archive
-WHERE sid = ?1 AND seq > ?2
-ORDER BY seq, summary, stands, id;
+FROM sessions JOIN messages ON place > base + ?2 AND place <= base + 134217727 AND +slot = base >> 28
+WHERE sid = ?1 ORDER BY place;
+
+-- name: dump_archived
+SELECT seq, id, role, tokens, at, name, extra, text, summary, reason AS stands FROM archive
+WHERE sid = ?1 AND seq > ?2 ORDER BY seq, summary, reason, id;
 
 -- name: dump_notes
 -- Those that no longer stand come first, so that no two live ones ever start at the same message.

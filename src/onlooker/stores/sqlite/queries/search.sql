@@ -8,17 +8,6 @@ SELECT indexed, notes_indexed, last_seq FROM sessions WHERE sid = ?;
 -- name: set_indexed
 UPDATE sessions SET indexed = ?, notes_indexed = ? WHERE sid = ?;
 
--- name: messages_to_index
-SELECT seq, id, role, tokens, at, name, extra, text FROM (
-    SELECT seq, id, role, tokens, at, name, extra, text
-    FROM sessions JOIN messages ON place > base + ?2 AND place <= base + 134217727
-    WHERE sid = ?1 AND NOT summary
-    UNION ALL
-    SELECT seq, id, role, tokens, at, name, extra, text FROM archive
-    WHERE sid = ?1 AND seq > ?2 AND NOT summary AND reason <> 'retired'
-)
-ORDER BY seq LIMIT ?3;
-
 -- name: notes_to_index
 SELECT id, made_at, text FROM notes
 WHERE sid = ?1 AND status IN ('buffered', 'active') AND status = 'active'
@@ -70,7 +59,8 @@ FROM json_each(?1) JOIN searchable ON number = value JOIN sessions USING (sid)
 -- name: around
 SELECT seq, messages.id, role, tokens, at, name, extra, text
 FROM json_each(?2) JOIN sessions
-    JOIN messages ON place BETWEEN base + value - ?3 AND base + value + ?3
+    JOIN messages ON place BETWEEN base + max(value - ?3, -134217728) AND base + min(value + ?3, 134217727)
+        AND +slot = base >> 28
 WHERE sid = ?1 AND NOT summary
 UNION
 SELECT seq, archive.id, role, tokens, at, name, extra, text

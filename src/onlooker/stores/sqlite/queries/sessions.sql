@@ -20,7 +20,7 @@ WHERE sid = :sid;
 
 -- name: unnoted_tokens
 SELECT COALESCE(SUM(tokens), 0)
-FROM sessions JOIN messages ON place > base + ?2 AND place <= base + 134217727
+FROM sessions JOIN messages ON place > base + ?2 AND place <= base + 134217727 AND +slot = base >> 28
 WHERE sid = ?1;
 
 -- name: totals
