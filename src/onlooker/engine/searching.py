@@ -24,8 +24,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("onlooker")
 
-# What is put into the index at once: everything else that is written waits for so long.
-BATCH = 200
+# What is put into the index at once: everything else that is written waits for so long, and where a model is
+# busy in this process, a message takes a millisecond.
+BATCH = 50
 # How many sessions are caught up with, at the most, before what is found is shown.
 MOST_SESSIONS = 10_000
 KINDS: tuple[HitKind, ...] = ("message", "note")
