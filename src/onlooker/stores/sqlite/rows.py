@@ -199,23 +199,17 @@ def to_session(row: sqlite3.Row) -> SessionId:
     return SessionId(unpack(row["owner"]), unpack(row["key"]))
 
 
+# A session's marks, in the order of `Progress`.
+# fmt: off
+_MARKS = (
+    "last_seq", "frontier", "watermark", "tail_start", "unnoted_tokens", "branch", "epoch", "budget", "chain",
+    "due_at", "wake_at", "failures", "ended_seq",
+)
+# fmt: on
+
+
 def to_progress(row: sqlite3.Row, session: SessionId | None = None) -> Progress:
-    return Progress(
-        session=session or to_session(row),
-        last_seq=row["last_seq"],
-        frontier=row["frontier"],
-        watermark=row["watermark"],
-        tail_start=row["tail_start"],
-        unnoted_tokens=row["unnoted_tokens"],
-        branch=row["branch"],
-        epoch=row["epoch"],
-        budget=row["budget"],
-        chain=row["chain"],
-        due_at=None if row["due_at"] is None else from_instant(row["due_at"]),
-        wake_at=row["wake_at"],
-        failures=row["failures"],
-        ended=row["ended_seq"],
-    )
+    return progress_of(session or to_session(row), [row[name] for name in _MARKS])
 
 
 def progress_of(session: SessionId, marks: Sequence[Any]) -> Progress:

@@ -1,10 +1,9 @@
 """The store itself: which work goes to the writer, and which to the readers.
 
-store.py       the file: opening it, appending to it, copying it
-transactions.py   all else of the surface: one method, one transaction
-writer.py      one thread, group commit          readers.py   threads that read snapshots
-messages.py  notes.py  extractions.py  sessions.py    what happens inside a transaction
-rows.py        rows to nouns and back            queries/, migrations/   the SQL
+store.py       the file: opening, appending, copying   transactions.py   all else: one method, one transaction
+writer.py      one thread, group commit                readers.py        snapshots, by threads or at once
+messages.py  notes.py  extractions.py  sessions.py  …  what happens inside a transaction
+rows.py        rows to nouns and back                  queries/, migrations/   the SQL
 """
 
 from __future__ import annotations
