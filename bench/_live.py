@@ -22,7 +22,7 @@ from onlooker.domain.events import Event, Failed, Refused
 from onlooker.domain.notes import Progress, State
 from onlooker.models.llm.asking import prompt_of
 from onlooker.policy.context import Context
-from onlooker.policy.frame import Frame
+from onlooker.policy.frame import PromptRequest
 from onlooker.policy.settings import Settings
 from onlooker.policy.tokens import estimate, estimator
 from onlooker.ports import Model, ObserveRequest, Request
@@ -172,7 +172,7 @@ class Live:
             await session.settle()
             state = await turns.next()
             fitting = Fitting(state, self.settings, session.core.counting)
-            final = fitting.text_context(Frame(budget=self.settings.budget))
+            final = fitting.text_context(PromptRequest(budget=self.settings.budget))
         self.tally.left_out += len(turns.unseen)
         self._count(conversation, state)
         text = final.text()

@@ -34,7 +34,7 @@ NEED_A_MODEL = (
 
 # Who takes notes: tasks of this process; others, so that this process only records; or this process by way
 # of the queue that many share on PostgreSQL, as `onlooker worker` does.
-Staff = Literal["embedded", "external", "queue"]
+WorkerMode = Literal["embedded", "external", "queue"]
 
 POSTGRES = ("postgresql://", "postgres://")
 
@@ -69,7 +69,7 @@ def open_memory(
     knowledge: Layers | None = None,
     embedder: str | Embedder | None = None,
     notes_folder: str | Path | None = None,
-    workers: Staff = "embedded",
+    workers: WorkerMode = "embedded",
     clock: Clock | None = None,
     tz: tzinfo = UTC,
 ) -> Memory:
@@ -139,7 +139,7 @@ def _chosen(
     budget: int | None,
     instruction: str | None,
     notes_folder: str | Path | None,
-    workers: Staff,
+    workers: WorkerMode,
 ) -> Settings:
     """The settings, with what was given beside them."""
     chosen = settings if isinstance(settings, Settings) else preset(settings or "default")
@@ -200,7 +200,7 @@ def _needs_postgres(key: str, value: str, error: ModuleNotFoundError) -> Setting
     )
 
 
-def _staff(workers: Staff, store: Store) -> Callable[[Core], Workers] | None:
+def _staff(workers: WorkerMode, store: Store) -> Callable[[Core], Workers] | None:
     """Who takes notes, where it is not tasks of this process."""
     if workers == "embedded":
         return None
@@ -303,12 +303,12 @@ async def migrate(
     Raises:
         StoreError: A side cannot be read or written, or `dst` does not hold what was copied: which sessions.
     """
-    from onlooker.engine.moving import Manner, Move, preview
+    from onlooker.engine.moving import MigrateOptions, Move, preview
 
     if batch < 1:
         raise SettingsError("batch", batch, "must be 1 or more")
     _refuse_same(src, dst)
-    manner = Manner(replace, batch, progress)
+    manner = MigrateOptions(replace, batch, progress)
     source, target = _reading(src, key), _reading(dst, new_key)
     try:
         if not await source.open():

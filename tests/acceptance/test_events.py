@@ -16,7 +16,7 @@ import pytest
 
 import onlooker
 from onlooker import events
-from onlooker.domain.events import Event, Happened, InSession
+from onlooker.domain.events import BaseEvent, Event, InSession
 from onlooker.policy.settings import DEFAULT, LANGO, Settings
 from onlooker.testing import FaultyModel, FrozenClock, ScriptedModel
 
@@ -301,16 +301,16 @@ def rows() -> dict[str, list[str]]:
 
 
 def test_the_page_has_every_event_with_what_it_holds() -> None:
-    classes: tuple[type[Happened], ...] = get_args(Event)
+    classes: tuple[type[BaseEvent], ...] = get_args(Event)
     assert rows() == {c.__name__: besides(c) for c in classes}
 
 
-def besides(kind: type[Happened]) -> list[str]:
+def besides(kind: type[BaseEvent]) -> list[str]:
     """The fields that not every event, or not every event of a session, has."""
-    common = {f.name for f in fields(InSession if issubclass(kind, InSession) else Happened)}
+    common = {f.name for f in fields(InSession if issubclass(kind, InSession) else BaseEvent)}
     return [f.name for f in fields(kind) if f.name not in common]
 
 
 def test_every_class_of_events_is_one_of_them() -> None:
-    named = {c for c in vars(events).values() if isinstance(c, type) and issubclass(c, Happened)}
-    assert named - {Happened, InSession} == set(get_args(Event))
+    named = {c for c in vars(events).values() if isinstance(c, type) and issubclass(c, BaseEvent)}
+    assert named - {BaseEvent, InSession} == set(get_args(Event))

@@ -184,7 +184,7 @@ async def test_every_turn_is_reminded_and_the_prefix_stays(memory: onlooker.Memo
         await session.record(user(question))
         await session.settle()
         prompts.append(await session.context(system=SYSTEM))
-    same = [(p, q) for p, q in pairwise(prompts) if p.stats.epoch == q.stats.epoch]
+    same = [(p, q) for p, q in pairwise(prompts) if p.stats.prompt_version == q.stats.prompt_version]
     assert same  # no note came between
     for before, after in same:
         assert after.system == before.system

@@ -107,7 +107,7 @@ async def plant(store: Store, words: list[str]) -> None:
     progress = (await store.sessions(owner=session.owner))[0].progress
     made = note("n1", 1, 1, sources=["m0"], text=f"[14:02] {text}", model=model)
     extracted = Extraction(kind, f'{{"a": "{value}"}}', "n1", session, (1,), NOW, NOW)
-    guard = Guard(progress.frontier, progress.branch)
+    guard = Guard(progress.frontier, progress.revision)
     commit = Commit(guard, add=(made,), frontier=1, watermark=1, tail_start=2, extractions=(extracted,))
     await store.commit(session, commit)
     await store.edit(session, "n1", edited, tokens=3, by=by, now=NOW)

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from onlooker.domain.errors import StoreError
 from onlooker.domain.extractions import Extraction
-from onlooker.domain.messages import EMPTY_CHAIN, GIVEN_ID_PREFIX, Message, extend_chain
+from onlooker.domain.messages import EMPTY_HISTORY_HASH, GIVEN_ID_PREFIX, Message, extend_history_hash
 from onlooker.domain.notes import Commit, Guard, Note, NoteStatus, Progress, Realignment, State
 from onlooker.domain.retention import Retention
 from onlooker.ports import Store
@@ -87,7 +87,7 @@ class Script:
 
     def guard(self, state: State) -> Guard:
         stale = self.random.random() < 0.1
-        return Guard(state.progress.frontier + stale, state.progress.branch)
+        return Guard(state.progress.frontier + stale, state.progress.revision)
 
     async def activate(self, store: Store, state: State) -> Step:
         first = state.buffered[:1]
@@ -138,7 +138,7 @@ class Script:
         follow: list[int | Message] = [d.seq for d in recorded[cut:] if self.random.random() < 0.5]
         for _ in range(self.random.randint(0, 3)):
             follow.insert(self.random.randint(0, len(follow)), self.message())
-        change = Realignment(keep, tuple(follow), state.progress.last_seq, state.progress.branch)
+        change = Realignment(keep, tuple(follow), state.progress.last_seq, state.progress.revision)
         due, now = self.random.randint(5, 60), self.now
         return lambda s: s.realign(ANA, change, due_tokens=due, now=now)
 
@@ -213,10 +213,10 @@ async def _check(store: Store, script: Script) -> None:
         summed_up = any(m.id.startswith("s") and m.seq >= digest.seq for m in live)
         assert covering or raw or summed_up or script.cleared
     if not script.deleted:
-        chain = EMPTY_CHAIN
+        history_hash = EMPTY_HISTORY_HASH
         for digest in digests:
-            chain = extend_chain(chain, digest.digest)
-        assert chain == state.progress.chain
+            history_hash = extend_history_hash(history_hash, digest.digest)
+        assert history_hash == state.progress.history_hash
         for live_note in state.notes:
             found = [m.seq for m in await store.sources(ANA, live_note.id)]
             assert found == sorted(found)

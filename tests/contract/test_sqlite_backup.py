@@ -143,7 +143,7 @@ async def test_erasing_takes_out_what_was_deleted_before_without_being_overwritt
     try:
         state = await store.load(ANA)
         assert state is not None
-        await store.forget(ANA, Forgetting(("m1",), (), (), 0, state.progress.branch), now=NOW)
+        await store.forget(ANA, Forgetting(("m1",), (), (), 0, state.progress.revision), now=NOW)
         assert await store.erase()
         found = bytes_in(tmp_path)
         assert b"quamirute-200" not in found

@@ -121,7 +121,7 @@ async def test_the_notes_of_before_have_a_history_afterwards(tmp_path: Path) -> 
         await store.edit(ANA, "o5", "by hand", tokens=2, by="ana", now=NOW)
         state = await store.load(ANA)
         assert state is not None
-        await store.undo(ANA, "r1", epoch=state.progress.epoch, now=NOW)
+        await store.undo(ANA, "r1", prompt_version=state.progress.prompt_version, now=NOW)
         assert [n.text for n in await store.notes(ANA)] == ["on o1", "on o3", "by hand"]
     finally:
         await store.close()

@@ -12,7 +12,7 @@ from sqlite_files import opened, record
 
 from onlooker.domain.errors import StoreError
 from onlooker.domain.history_rows import MessageRow, Position, Scope
-from onlooker.domain.messages import EMPTY_CHAIN, Message, SessionId, extend_chain
+from onlooker.domain.messages import EMPTY_HISTORY_HASH, Message, SessionId, extend_history_hash
 from onlooker.domain.search import Query
 from onlooker.stores.sqlite.opening import APPLICATION_ID
 from onlooker.stores.sqlite.rows import FIRST_SEQ, LAST_SEQ, instant_of_text, message_row, sid_of
@@ -39,10 +39,10 @@ def file_of_version_8(path: Path) -> None:
             db.execute(f"PRAGMA user_version = {number}")
         db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
         for session in SESSIONS:
-            sid, chain = sid_of(session), EMPTY_CHAIN
+            sid, history_hash = sid_of(session), EMPTY_HISTORY_HASH
             for seq in (1, 2, 3, 4):
                 message = old(session, seq)
-                chain = extend_chain(chain, message.digest)
+                history_hash = extend_history_hash(history_hash, message.digest)
                 row, table = message_row(sid, message, message.digest), "messages"
                 if seq == 1:
                     row, table = (*row, "compacted"), "archive"
@@ -51,9 +51,9 @@ def file_of_version_8(path: Path) -> None:
                 db.execute(f"INSERT INTO {table} ({columns}) VALUES ({', '.join('?' * len(row))})", row)
             db.execute(
                 "INSERT INTO sessions"
-                " (sid, owner, key, last_seq, unnoted_tokens, chain, messages, wake_at, used_at)"
+                " (sid, owner, key, last_seq, unnoted_tokens, history_hash, messages, wake_at, used_at)"
                 " VALUES (?, ?, ?, 4, 40, ?, 4, 99, 5)",
-                (sid, session.owner, session.key, chain),
+                (sid, session.owner, session.key, history_hash),
             )
 
 
@@ -83,10 +83,10 @@ async def test_a_session_of_the_version_before_goes_on(path: Path) -> None:
         again = [old(session, 1), old(session, 4), said("m5", "s2 parcel 5")]
         done = await store.append(session, again, due_tokens=NEVER, now=NOW)
         assert [m.id for m in done.messages] == ["m5"]
-        chain = EMPTY_CHAIN
+        history_hash = EMPTY_HISTORY_HASH
         for digest in await store.digests(session):
-            chain = extend_chain(chain, digest.digest)
-        assert (done.progress.last_seq, done.progress.chain) == (5, chain)
+            history_hash = extend_history_hash(history_hash, digest.digest)
+        assert (done.progress.last_seq, done.progress.history_hash) == (5, history_hash)
         await store.index(session)
         found = await store.search(Query("ana", "message", {"parcel": 1.0}, session))
         assert {m.id for m in found.matches} == {"m1", "m2", "m3", "m4", "m5"}

@@ -13,7 +13,7 @@ import pytest
 import onlooker
 from onlooker.policy.settings import Settings
 from onlooker.testing import ScriptedModel, WordEmbedder
-from onlooker.wiring import Staff
+from onlooker.wiring import WorkerMode
 from tests.postgres.server import Server
 
 pytestmark = pytest.mark.anyio
@@ -30,7 +30,7 @@ BUSY = Settings(
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
-def place(request: pytest.FixtureRequest, server: Server, tmp_path: Path) -> tuple[str, Staff]:
+def place(request: pytest.FixtureRequest, server: Server, tmp_path: Path) -> tuple[str, WorkerMode]:
     """An address, and who the workers are there."""
     if request.param == "sqlite":
         return str(tmp_path / "memory.db"), "embedded"
@@ -59,7 +59,7 @@ async def until(condition: Callable[[], Awaitable[bool]]) -> None:
 
 
 async def test_a_process_that_only_records_has_nothing_in_its_background(
-    place: tuple[str, Staff], tmp_path: Path
+    place: tuple[str, WorkerMode], tmp_path: Path
 ) -> None:
     model, embedder = ScriptedModel(), WordEmbedder()
     before = asyncio.all_tasks()
@@ -83,7 +83,7 @@ async def test_a_process_that_only_records_has_nothing_in_its_background(
 
 @pytest.mark.req(28, 30)
 async def test_workers_do_all_that_would_be_done_in_the_background(
-    place: tuple[str, Staff], tmp_path: Path
+    place: tuple[str, WorkerMode], tmp_path: Path
 ) -> None:
     url, staff = place
     settings = keeping_files(tmp_path)
@@ -125,7 +125,7 @@ async def test_workers_do_all_that_would_be_done_in_the_background(
 
 
 async def test_the_journal_of_a_worker_has_what_others_recorded_and_nobody_noted(
-    place: tuple[str, Staff], tmp_path: Path
+    place: tuple[str, WorkerMode], tmp_path: Path
 ) -> None:
     url, staff = place
     settings = replace(BUSY, journal=str(tmp_path / "journal"), budget=100_000)

@@ -142,8 +142,8 @@ def check_anthropic_pairs(messages: list[dict[str, Any]]) -> None:
 class Shown:
     """A prompt, to compare the next one with."""
 
-    epoch: int
-    branch: int
+    prompt_version: int
+    revision: int
     budget: int
     memory: str
     messages: tuple[int, ...]
@@ -151,12 +151,22 @@ class Shown:
     @classmethod
     def of(cls, context: onlooker.Context, state: State) -> Shown:
         messages = tuple(m.seq for m in context.messages)
-        return cls(context.stats.epoch, state.progress.branch, context.stats.budget, context.memory, messages)
+        return cls(
+            context.stats.prompt_version,
+            state.progress.revision,
+            context.stats.budget,
+            context.memory,
+            messages,
+        )
 
 
 def check_stable(before: Shown, after: Shown) -> None:
     """Between two activations the memory is byte-identical and the messages only grow."""
-    if (before.epoch, before.branch, before.budget) != (after.epoch, after.branch, after.budget):
+    if (before.prompt_version, before.revision, before.budget) != (
+        after.prompt_version,
+        after.revision,
+        after.budget,
+    ):
         return
     assert before.memory == after.memory, "the memory section changed though no note did"
     grown = after.messages[: len(before.messages)]

@@ -160,7 +160,7 @@ class _Host:
             assert context.memory == ""
             return
         # Notes taken in the background between the two looks make them differ.
-        if state.progress.epoch == context.stats.epoch:
+        if state.progress.prompt_version == context.stats.prompt_version:
             said = [m for m in await self.session.messages(archived=True) if m.name != "summary"]
             check_context(context, state, said, self.program.settings)
         shown = Shown.of(context, state)

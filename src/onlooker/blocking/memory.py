@@ -11,7 +11,7 @@ from typing import Any, Self, TypeVar, overload
 from onlooker.blocking.portal import Portal
 from onlooker.blocking.session import Session
 from onlooker.blocking.streams import EventStream
-from onlooker.domain.events import Event, Happened
+from onlooker.domain.events import BaseEvent, Event
 from onlooker.domain.files import Consolidated
 from onlooker.domain.graph import EDGE_KINDS, Edge, EdgeKind
 from onlooker.domain.history import Forgot
@@ -31,7 +31,7 @@ from onlooker.policy.context import Context
 from onlooker.policy.settings import Settings
 from onlooker.ports import Store
 
-H = TypeVar("H", bound=Happened)
+H = TypeVar("H", bound=BaseEvent)
 
 
 class Memory:
@@ -232,7 +232,7 @@ class Memory:
     @overload
     def events(self, *types: type[H], most: int = MOST_HELD) -> EventStream[H]: ...
 
-    def events(self, *types: type[Happened], most: int = MOST_HELD) -> EventStream[Any]:
+    def events(self, *types: type[BaseEvent], most: int = MOST_HELD) -> EventStream[Any]:
         async def opened() -> engine_streams.EventStream[Any]:
             return self._memory.events(*types, most=most)
 

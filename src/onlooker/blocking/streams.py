@@ -6,10 +6,10 @@ from types import TracebackType
 from typing import Generic, Self, TypeVar
 
 from onlooker.blocking.portal import Portal
-from onlooker.domain.events import Happened
+from onlooker.domain.events import BaseEvent
 from onlooker.engine import streams as engine
 
-H = TypeVar("H", bound=Happened)
+H = TypeVar("H", bound=BaseEvent)
 
 
 class EventStream(Generic[H]):

@@ -30,7 +30,7 @@ from onlooker.domain.notes import State
 from onlooker.engine.reminding import Reminder
 from onlooker.engine.session import Session
 from onlooker.policy.context import Context
-from onlooker.policy.frame import Counting, Frame
+from onlooker.policy.frame import Counting, PromptRequest
 from onlooker.policy.items.shown import remembers
 from onlooker.policy.settings import Settings
 
@@ -106,7 +106,7 @@ async def _built(
         asked = (
             budget if budget is not None else _last_budget(state.progress.budget, system, counting, settings)
         )
-        frame = Frame(system, budget=asked, question=question)
+        frame = PromptRequest(system, budget=asked, question=question)
         state = await _with_items(session, state, settings, counting.room(frame, settings))
         fitting = Fitting(state, settings, counting)
         if question:
@@ -133,7 +133,7 @@ def _last_budget(room: int, system: str, counting: Counting, settings: Settings)
     """The budget at which `room` tokens are left for memory and messages; the settings' without one."""
     if not room:
         return settings.budget
-    tokens = room + counting.frame(Frame(system))
+    tokens = room + counting.frame(PromptRequest(system))
     return math.ceil(tokens * counting.calibration.ratio / (1 - settings.margin))
 
 

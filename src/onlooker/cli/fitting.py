@@ -16,10 +16,10 @@ from onlooker.domain.errors import BudgetError
 from onlooker.domain.notes import State
 from onlooker.policy.assemble import ELISION, Layout, assemble, lay_out
 from onlooker.policy.context import Context, Sections
-from onlooker.policy.frame import Counting, Frame
+from onlooker.policy.frame import Counting, PromptRequest
 from onlooker.policy.settings import SMALLEST_BUDGET, Settings
 
-Remind = Callable[[State, Frame, Layout], Awaitable[tuple[Frame, Layout]]]
+Remind = Callable[[State, PromptRequest, Layout], Awaitable[tuple[PromptRequest, Layout]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,12 +30,12 @@ class Fitting:
     settings: Settings
     counting: Counting
 
-    def context(self, frame: Frame) -> Context:
+    def context(self, frame: PromptRequest) -> Context:
         """What an agent would receive, counted as a provider's prompt."""
         runtime = RuntimeContext.of(self.state.progress.session.key)
         return assemble(self.state, frame, self.settings, self.counting, runtime)
 
-    async def answering(self, frame: Frame, remind: Remind, *, as_text: bool) -> Context:
+    async def answering(self, frame: PromptRequest, remind: Remind, *, as_text: bool) -> Context:
         """What an agent would receive to answer the frame's question with."""
         most = self._most(frame)
         runtime = RuntimeContext.of(self.state.progress.session.key)
@@ -48,7 +48,7 @@ class Fitting:
                 return context
             frame = replace(frame, budget=frame.budget - over)
 
-    def text_context(self, frame: Frame) -> Context:
+    def text_context(self, frame: PromptRequest) -> Context:
         """The same, as much of it as has a text within the budget.
 
         Raises:
@@ -70,7 +70,7 @@ class Fitting:
         least = min(frame.budget, self.counting.frame(frame) + 1)
         return _largest(smaller, least, frame.budget) or self._cut(context, most)
 
-    def _most(self, frame: Frame) -> int:
+    def _most(self, frame: PromptRequest) -> int:
         return int(frame.budget * (1 - self.settings.margin) / self.counting.calibration.ratio)
 
     def _tokens(self, context: Context) -> int:

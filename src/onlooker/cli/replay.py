@@ -32,7 +32,7 @@ from onlooker.cli.transcript import read_transcript
 from onlooker.domain.messages import DEFAULT_OWNER, Message
 from onlooker.engine.memory import Memory
 from onlooker.policy.context import Context
-from onlooker.policy.frame import Frame
+from onlooker.policy.frame import PromptRequest
 from onlooker.policy.settings import Settings, check
 from onlooker.wiring import open_memory
 
@@ -114,7 +114,7 @@ async def _replay(screen: Screen, wanted: Wanted, messages: list[Message]) -> tu
         if state is None:
             raise Stop("there is no message in it", NOT_THERE)
         fitting = Fitting(state, wanted.settings, session.core.counting)
-        final = fitting.text_context(Frame(wanted.system, budget=wanted.settings.budget))
+        final = fitting.text_context(PromptRequest(wanted.system, budget=wanted.settings.budget))
         report = {
             "session_key": wanted.key,
             "owner": wanted.owner,

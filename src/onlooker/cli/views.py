@@ -34,7 +34,7 @@ class Positions:
 
 async def positions(session: Session, summary: SessionSummary) -> Positions:
     """The positions in this session; read only where they cannot be computed."""
-    if not summary.progress.branch:
+    if not summary.progress.revision:
         return Positions(())
     return Positions([d.seq for d in await session.core.store.digests(session.id)])
 

@@ -24,7 +24,7 @@ from onlooker.cli.screen import Column, Screen
 from onlooker.cli.surface import NOT_THERE, WRONG_USE, Stop
 from onlooker.domain.messages import SessionId
 from onlooker.engine.memory import Memory
-from onlooker.wiring import POSTGRES, Staff, open_memory
+from onlooker.wiring import POSTGRES, WorkerMode, open_memory
 
 # How long a worker that is told twice to stop takes at the most.
 AT_ONCE_SECONDS = 2.0
@@ -70,7 +70,7 @@ def worker(
     changes: dict[str, Any] = {"concurrency": concurrency, "stop_deadline": deadline, "model": model}
     settings = replace(settings, **{name: value for name, value in changes.items() if value is not None})
     place = _place(db, create)
-    staff: Staff = "queue" if db.startswith(POSTGRES) else "embedded"
+    staff: WorkerMode = "queue" if db.startswith(POSTGRES) else "embedded"
     key = key_for(place)
     _log_as_a_service()
     try:

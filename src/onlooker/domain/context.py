@@ -48,7 +48,7 @@ class Stats:
     pending_tokens: int = 0  # said, not yet noted
     buffered_notes: int = 0  # written, not yet shown
     cacheable: float = 0.0  # share of the prompt that stays the same until notes change
-    epoch: int = 0
+    prompt_version: int = 0
     by_layer: dict[str, int] = field(default_factory=dict[str, int])
     cut_by_layer: dict[str, int] = field(default_factory=dict[str, int])  # beyond their share
     missing_layers: tuple[str, ...] = ()  # failed, or took too long

@@ -24,7 +24,7 @@ UNSTAMPED = datetime.min.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
-class Happened:
+class BaseEvent:
     """What every event has: when it happened, filled in as it is emitted, and how long it took."""
 
     at: datetime = field(default=UNSTAMPED, kw_only=True, compare=False)
@@ -32,7 +32,7 @@ class Happened:
 
 
 @dataclass(frozen=True, slots=True)
-class InSession(Happened):
+class InSession(BaseEvent):
     """An event of one session."""
 
     session: SessionId
@@ -202,7 +202,7 @@ class Forgotten(InSession):
 
 
 @dataclass(frozen=True, slots=True)
-class OwnerForgotten(Happened):
+class OwnerForgotten(BaseEvent):
     """Everything of an owner was forgotten."""
 
     owner: str
@@ -210,7 +210,7 @@ class OwnerForgotten(Happened):
 
 
 @dataclass(frozen=True, slots=True)
-class JournalFailed(Happened):
+class JournalFailed(BaseEvent):
     """A journal could not be written now; nothing is lost, and it is tried again."""
 
     file: str
@@ -219,7 +219,7 @@ class JournalFailed(Happened):
 
 
 @dataclass(frozen=True, slots=True)
-class Pruned(Happened):
+class Pruned(BaseEvent):
     """Retention purged rows, over all sessions."""
 
     rows: int
@@ -229,7 +229,7 @@ class Pruned(Happened):
 
 
 @dataclass(frozen=True, slots=True)
-class ItemsMade(Happened):
+class ItemsMade(BaseEvent):
     """Facts were kept for other sessions of the owner; `session` is the key of the one they come from,
     empty where a person saved them."""
 
@@ -239,7 +239,7 @@ class ItemsMade(Happened):
 
 
 @dataclass(frozen=True, slots=True)
-class ItemsForgotten(Happened):
+class ItemsForgotten(BaseEvent):
     """Items were archived: one that was named, and what went with it."""
 
     owner: str
@@ -260,7 +260,7 @@ class IndexDropped(InSession):
 
 
 @dataclass(frozen=True, slots=True)
-class IndexFailed(Happened):
+class IndexFailed(BaseEvent):
     """So many texts could not be indexed now; the sweep tries them again after so many seconds."""
 
     index: IndexName
@@ -273,7 +273,7 @@ class IndexFailed(Happened):
 
 
 @dataclass(frozen=True, slots=True)
-class FileEdited(Happened):
+class FileEdited(BaseEvent):
     """A person's changes to MEMORY.md were taken in; lines in `refused` are too long, and stay."""
 
     owner: str
@@ -285,7 +285,7 @@ class FileEdited(Happened):
 
 
 @dataclass(frozen=True, slots=True)
-class FileKept(Happened):
+class FileKept(BaseEvent):
     """A file was not what it should be, and was copied before it was written anew."""
 
     owner: str
@@ -295,7 +295,7 @@ class FileKept(Happened):
 
 
 @dataclass(frozen=True, slots=True)
-class FileFailed(Happened):
+class FileFailed(BaseEvent):
     """An owner's files could not be written now; nothing is lost, and it is tried again."""
 
     owner: str
@@ -305,7 +305,7 @@ class FileFailed(Happened):
 
 
 @dataclass(frozen=True, slots=True)
-class FileConsolidated(Happened):
+class FileConsolidated(BaseEvent):
     """The notes of a day became items, and their file was archived."""
 
     owner: str
@@ -323,7 +323,7 @@ class ContextBuilt(InSession):
 
 
 @dataclass(frozen=True, slots=True)
-class Searched(Happened):
+class Searched(BaseEvent):
     """Somebody looked for something in an owner's sessions, or in the one with the key `session`."""
 
     owner: str
@@ -358,7 +358,7 @@ class LayerCut(InSession):
 
 
 @dataclass(frozen=True, slots=True)
-class Calibrated(Happened):
+class Calibrated(BaseEvent):
     """Counts are corrected by another factor, learned from what providers reported."""
 
     ratio: float

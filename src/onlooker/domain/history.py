@@ -45,14 +45,14 @@ class Forgetting:
 
     `rewritten` are notes that mixed the messages with others, with a text that was made without them;
     `deleted` are those that nothing else is left for. `change` is the number of the session's last
-    change and `branch` its branch when that was decided: the guard.
+    change and `revision` its revision when that was decided: the guard.
     """
 
     messages: tuple[str, ...]
     deleted: tuple[str, ...]
     rewritten: tuple[Note, ...]
     change: int
-    branch: int
+    revision: int
     due: bool = False  # whether a model should write the rewritten ones again
     items: tuple[str, ...] = ()  # the owner's items that come from what is forgotten
     # Summaries that compaction put in and that tell of it, besides those that stand for it.

@@ -67,14 +67,14 @@ class Item:
 class EndMark:
     """That a session has ended: items were made of all that was said up to seq `up_to`.
 
-    `expected` is the mark that was read, so that of two who end a session only one does; `branch` what
+    `expected` is the mark that was read, so that of two who end a session only one does; `revision` what
     the session's was then, so that nothing is made of what was forgotten meanwhile (None: whatever it is).
     """
 
     session: SessionId
     expected: int
     up_to: int
-    branch: int | None = None
+    revision: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

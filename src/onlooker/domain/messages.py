@@ -96,13 +96,13 @@ class Message:
         return self.name or self.role
 
 
-EMPTY_CHAIN = b""
+EMPTY_HISTORY_HASH = b""
 
 
-def extend_chain(chain: bytes, digest: bytes) -> bytes:
-    """The chain of a conversation that goes on with one more message.
+def extend_history_hash(history_hash: bytes, digest: bytes) -> bytes:
+    """The hash of a conversation that goes on with one more message.
 
-    Two conversations with the same chain are the same from the first message to the last, which is
+    Two conversations with the same hash are the same from the first message to the last, which is
     what lets `prepare` recognise a history of any length by one comparison.
     """
-    return hashlib.blake2b(chain + digest, digest_size=16).digest()
+    return hashlib.blake2b(history_hash + digest, digest_size=16).digest()

@@ -8,7 +8,7 @@ from typing import Literal
 
 from onlooker.domain.extractions import Extraction
 from onlooker.domain.items import Item
-from onlooker.domain.messages import EMPTY_CHAIN, Message, SessionId
+from onlooker.domain.messages import EMPTY_HISTORY_HASH, Message, SessionId
 
 # buffered: written ahead, not yet shown; active: in the prompt; superseded: condensed or rewritten
 # into another note, kept for provenance; retired: its messages were taken back by the host.
@@ -58,10 +58,10 @@ class Progress:
     watermark: int = 0
     tail_start: int = 1
     unnoted_tokens: int = 0
-    branch: int = 0  # grows when messages are taken back: notes in the making are then void
-    epoch: int = 0  # grows when the prompt's memory section changes
+    revision: int = 0  # grows when messages are taken back: notes in the making are then void
+    prompt_version: int = 0  # grows when the prompt's memory section changes
     budget: int = 0  # tokens for memory and messages that the host last asked for; 0: not yet
-    chain: bytes = EMPTY_CHAIN
+    history_hash: bytes = EMPTY_HISTORY_HASH
     due_at: datetime | None = None
     # How many un-noted tokens make it due, as the planner said when it last settled.
     wake_at: int = 1 << 62
@@ -78,7 +78,7 @@ class Guard:
     """What must still be true when a note is committed."""
 
     frontier: int
-    branch: int
+    revision: int
     # The lease's fencing token; None for a note written on the spot, which waits for no lease.
     fence: int | None = None
 
@@ -199,13 +199,13 @@ class Realignment:
 
     Messages after `keep` that `follow` does not name by seq are retired. `follow` is what comes
     after `keep`, in order: the seq of a recorded message, which moves to its new place, or a new
-    message. The guard is what was read: `last_seq` and `branch`.
+    message. The guard is what was read: `last_seq` and `revision`.
     """
 
     keep: int
     follow: tuple[int | Message, ...]
     last_seq: int
-    branch: int
+    revision: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -215,7 +215,7 @@ class Core:
     def section(self, state: State, bounds: Limits, counting: Counting) -> MemorySection:
         """The memory section, made anew only where notes or limits changed."""
         progress = state.progress
-        key = (progress.branch, progress.epoch, bounds)
+        key = (progress.revision, progress.prompt_version, bounds)
         known = self._sections.pop(progress.sid, None)
         section = known[1] if known and known[0] == key else memory_section(state, bounds, counting)
         self._sections[progress.sid] = key, section

@@ -134,7 +134,7 @@ class Ending:
             if state is None or state.progress.ended >= state.progress.last_seq:
                 return ()
             progress = state.progress
-            mark = EndMark(session, progress.ended, progress.last_seq, progress.branch)
+            mark = EndMark(session, progress.ended, progress.last_seq, progress.revision)
             began = time.perf_counter()
             made = await self._made(state) if remembers(self.items.settings, session.owner) else []
             kept = await self._keep(session, made, mark, began)
@@ -148,9 +148,9 @@ class Ending:
         if not remembers(self.items.settings, session.owner):
             return
         try:
-            # An observation is condensed once, so the mark stays where it is and only guards the branch;
+            # An observation is condensed once, so the mark stays where it is and only guards the revision;
             # what a reflection says was looked at when it was an observation.
-            mark = EndMark(session, progress.ended, progress.ended, progress.branch)
+            mark = EndMark(session, progress.ended, progress.ended, progress.revision)
             began = time.perf_counter()
             fresh = [note for note in notes if not note.generation]
             await self._keep(session, await self._picked(session, fresh, ()), mark, began)
@@ -180,7 +180,7 @@ class Ending:
                 now_is = await self._progress_of(mark)
                 if now_is is None or now_is.ended != mark.expected:
                     return ()
-                if now_is.branch != mark.branch:
+                if now_is.revision != mark.revision:
                     return None
                 continue
             if change.add:

@@ -180,7 +180,7 @@ class Forgetter:
             deleted=plan.delete,
             rewritten=tuple(made),
             change=top.changes,
-            branch=top.progress.branch,
+            revision=top.progress.revision,
             due=later and bool(made),
             items=items,
             summaries=self._summaries(found),

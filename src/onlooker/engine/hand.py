@@ -18,7 +18,7 @@ from onlooker.policy.as_of import Then, as_of
 from onlooker.policy.assemble import assemble
 from onlooker.policy.context import Context
 from onlooker.policy.diff import Diff, diff
-from onlooker.policy.frame import Counting, Frame
+from onlooker.policy.frame import Counting, PromptRequest
 from onlooker.policy.plan import Reflect, plan
 from onlooker.policy.settings import Settings
 
@@ -52,7 +52,7 @@ class Moment:
     def context(self, *, system: str = "", budget: int | None = None) -> Context:
         """What an agent would have received, with the settings of today."""
         runtime = RuntimeContext.of(self.state.progress.session.key)
-        frame = Frame(system, budget=self.settings.budget if budget is None else budget)
+        frame = PromptRequest(system, budget=self.settings.budget if budget is None else budget)
         return assemble(self.state, frame, self.settings, self.counting, runtime)
 
 
@@ -83,8 +83,10 @@ class Hand:
         known = {n.id: n for n in await self.core.store.notes(self.session, statuses=("superseded",))}
         sources = [known[s] for s in chosen.sources if s in known]
         self._check_room(state, chosen, sources)
-        epoch = state.progress.epoch
-        await self.core.store.undo(self.session, chosen.id, epoch=epoch, now=self.core.clock.now())
+        prompt_version = state.progress.prompt_version
+        await self.core.store.undo(
+            self.session, chosen.id, prompt_version=prompt_version, now=self.core.clock.now()
+        )
         back = await self.core.store.notes(self.session)
         self.core.emit(Undone(self.session, chosen))
         return [n for n in back if n.id in chosen.sources]

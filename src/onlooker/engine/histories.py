@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, tzinfo
 from typing import Any
 
-from onlooker.domain.messages import EMPTY_CHAIN, Message, extend_chain
+from onlooker.domain.messages import EMPTY_HISTORY_HASH, Message, extend_history_hash
 from onlooker.domain.notes import Progress
 from onlooker.policy.intake import intake, intake_all
 
@@ -18,33 +18,33 @@ Item = Message | Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """A history as it was: its items, how many of them stand before the record, and the chain of
+    """A history as it was: its items, how many of them stand before the record, and the history hash of
     the conversation that it was then."""
 
     items: list[Item]
     lead: tuple[Message, ...]
     preface: tuple[Message, ...]
-    chain: bytes
+    history_hash: bytes
 
 
 @dataclass(frozen=True, slots=True)
 class Unread:
-    """The part of a history that has to be looked at, and the chain of what lies before it."""
+    """The part of a history that has to be looked at, and the history hash of what lies before it."""
 
     lead: tuple[Message, ...]
     preface: tuple[Message, ...]
     messages: tuple[Message, ...]
-    chain: bytes
+    history_hash: bytes
 
     def after(self, progress: Progress | None) -> tuple[Message, ...] | None:
         """What follows the recorded conversation, where the history simply goes on from it; else None."""
-        recorded = progress.chain if progress else EMPTY_CHAIN
-        chain = self.chain
+        recorded = progress.history_hash if progress else EMPTY_HISTORY_HASH
+        history_hash = self.history_hash
         for i, message in enumerate(self.messages):
-            if chain == recorded:
+            if history_hash == recorded:
                 return self.messages[i:]
-            chain = extend_chain(chain, message.digest)
-        return () if chain == recorded else None
+            history_hash = extend_history_hash(history_hash, message.digest)
+        return () if history_hash == recorded else None
 
 
 class Histories:
@@ -66,13 +66,13 @@ class Histories:
         if seen and list(items[: len(seen.items)]) == seen.items:
             known = len(seen.items)
             new = intake_all(list(items[known:]), at=at, tz=tz, first=known)
-            return Unread(seen.lead, seen.preface, new, seen.chain)
+            return Unread(seen.lead, seen.preface, new, seen.history_hash)
         self.drop(sid)
         messages = intake_all(list(items), at=at, tz=tz)
         lead = 0
         while lead < len(messages) and messages[lead].role == "system":
             lead += 1
-        return Unread(messages[:lead], (), messages[lead:], EMPTY_CHAIN)
+        return Unread(messages[:lead], (), messages[lead:], EMPTY_HISTORY_HASH)
 
     def keep(
         self,
@@ -80,7 +80,7 @@ class Histories:
         items: Sequence[Item],
         lead: tuple[Message, ...],
         preface: tuple[Message, ...],
-        chain: bytes,
+        history_hash: bytes,
     ) -> None:
         """Remember the history that now is the recorded conversation."""
         old = self._seen.pop(sid, None)
@@ -88,7 +88,7 @@ class Histories:
         copies = old.items if old and list(items[: len(old.items)]) == old.items else []
         self._count += len(items) - (len(old.items) if old else 0)
         copies.extend(_copied(i) for i in items[len(copies) :])
-        self._seen[sid] = Seen(copies, lead, preface, chain)
+        self._seen[sid] = Seen(copies, lead, preface, history_hash)
         while self._count > self._most and len(self._seen) > 1:
             self.drop(next(iter(self._seen)))
 

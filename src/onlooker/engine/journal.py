@@ -130,7 +130,7 @@ class Journal:
                 before = self._seen.get(progress.session)
                 if before == progress:
                     continue
-                anew = before is not None and before.branch != progress.branch
+                anew = before is not None and before.revision != progress.revision
                 self._due[progress.session] = anew or self._due.get(progress.session, False)
                 self._due[progress.session.owner] = False
             self._seen = {progress.session: progress for progress in found}

@@ -14,7 +14,7 @@ from onlooker.domain.context import RuntimeContext
 from onlooker.domain.events import Event, LayerCut, LayerLeftOut
 from onlooker.domain.knowledge import Knowledge, Layer, LayerRequest
 from onlooker.domain.messages import Message, SessionId
-from onlooker.policy.frame import Counting, Frame
+from onlooker.policy.frame import Counting, PromptRequest
 from onlooker.policy.layers import allot, parted, room_for_layers, shortened, with_layers
 from onlooker.policy.settings import MOST_TOKENS, Settings
 
@@ -32,7 +32,7 @@ class Asking:
     emit: Callable[[Event], None]
     question: str = ""
 
-    async def fill(self, frame: Frame, layers: Mapping[str, Layer]) -> Frame:
+    async def fill(self, frame: PromptRequest, layers: Mapping[str, Layer]) -> PromptRequest:
         """The frame with what the layers say, each within its share."""
         stable = {name: layer for name, layer in layers.items() if not layer.volatile}
         volatile = {name: layer for name, layer in layers.items() if layer.volatile}

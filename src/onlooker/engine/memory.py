@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 
 from onlooker.domain.context import current_session
 from onlooker.domain.errors import SettingsError
-from onlooker.domain.events import Compacted, Event, Happened
+from onlooker.domain.events import BaseEvent, Compacted, Event
 from onlooker.domain.extractions import Extractor
 from onlooker.domain.knowledge import Layers
 from onlooker.domain.messages import DEFAULT_OWNER, Message, SessionId
@@ -34,7 +34,7 @@ from onlooker.engine.streams import MOST_HELD, EventStream
 from onlooker.engine.worker import Composer
 from onlooker.policy.assemble import untouched
 from onlooker.policy.context import Context
-from onlooker.policy.frame import Frame
+from onlooker.policy.frame import PromptRequest
 from onlooker.policy.intake import intake_all
 from onlooker.policy.settings import Settings
 from onlooker.ports import Clock, Embedder, Model, Store, Workers
@@ -42,7 +42,7 @@ from onlooker.ports import Clock, Embedder, Model, Store, Workers
 if TYPE_CHECKING:
     from onlooker.engine.extracting import Types
 
-H = TypeVar("H", bound=Happened)
+H = TypeVar("H", bound=BaseEvent)
 
 SETTLE_PAUSE = 0.02
 
@@ -166,7 +166,7 @@ class Memory(Remembering, Keeping, Linked):
         session = self.current()
         if session is None:
             messages = intake_all(list(history), at=self._core.clock.now(), tz=self._core.tz)
-            return untouched(Frame(system=system), messages, self._core.counting)
+            return untouched(PromptRequest(system=system), messages, self._core.counting)
         return await session.prepare(history, system=system, budget=budget)
 
     # -- work
@@ -233,7 +233,7 @@ class Memory(Remembering, Keeping, Linked):
     @overload
     def events(self, *types: type[H], most: int = MOST_HELD) -> EventStream[H]: ...
 
-    def events(self, *types: type[Happened], most: int = MOST_HELD) -> EventStream[Any]:
+    def events(self, *types: type[BaseEvent], most: int = MOST_HELD) -> EventStream[Any]:
         """Events from now on, of these types or of all, for `async for`; it ends when the memory is closed.
 
         At most `most` that were not taken yet are held; the stream counts what it drops beyond that.
@@ -259,7 +259,7 @@ class Memory(Remembering, Keeping, Linked):
 
     async def _compact_noted(self, progress: Progress, up_to: int, summary: str) -> None:
         recorder = Recorder(self._core, progress.session, self._core.tz)
-        await recorder.compact(up_to, summary, branch=progress.branch)
+        await recorder.compact(up_to, summary, revision=progress.revision)
 
 
 def _types(extractors: Sequence[type[Extractor]]) -> Types | None:

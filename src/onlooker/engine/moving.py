@@ -80,7 +80,7 @@ class Comparing:
 
 
 @dataclass(frozen=True, slots=True)
-class Manner:
+class MigrateOptions:
     """How to move.
 
     Args:
@@ -105,7 +105,7 @@ class Manner:
 class Move:
     """One move of everything that the source holds into the target."""
 
-    def __init__(self, source: Reading, target: Store, name: str, manner: Manner) -> None:
+    def __init__(self, source: Reading, target: Store, name: str, manner: MigrateOptions) -> None:
         self._source = source
         self._target = target
         self._name = name
@@ -276,7 +276,7 @@ class Move:
             pass
 
 
-async def preview(source: Reading, target: Reading | None, name: str, manner: Manner) -> Moved:
+async def preview(source: Reading, target: Reading | None, name: str, manner: MigrateOptions) -> Moved:
     """What a move would do; nothing is written. No target: there is none yet."""
     comparing = Comparing(source, target.rows if target else _nothing, manner.replace)
     total = (await source.mark())[0]
@@ -379,7 +379,7 @@ class StoreReading:
 
     async def mark(self) -> tuple[int, ...]:
         found = [summary.progress for summary in await self._store.sessions()]
-        return len(found), sum(p.last_seq for p in found), sum(p.epoch for p in found)
+        return len(found), sum(p.last_seq for p in found), sum(p.prompt_version for p in found)
 
     def rows(self, scope: Scope = EVERYTHING) -> AsyncIterator[Row]:
         return self._store.dump(scope)

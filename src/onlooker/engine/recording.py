@@ -9,7 +9,7 @@ from datetime import tzinfo
 
 from onlooker.domain.errors import ConflictError
 from onlooker.domain.events import Compacted, Realigned, Recorded
-from onlooker.domain.messages import EMPTY_CHAIN, GIVEN_ID_PREFIX, Message, SessionId
+from onlooker.domain.messages import EMPTY_HISTORY_HASH, GIVEN_ID_PREFIX, Message, SessionId
 from onlooker.domain.notes import Progress, Realignment
 from onlooker.engine.core import Core
 from onlooker.engine.histories import Item, Unread
@@ -49,14 +49,14 @@ class Recorder:
         _, messages = await self._append(said)
         return messages
 
-    async def compact(self, up_to: int, summary: str, *, branch: int | None = None) -> None:
+    async def compact(self, up_to: int, summary: str, *, revision: int | None = None) -> None:
         """Replace every message up to and including seq `up_to` by a summary, in one transaction;
-        with `branch`, only while no message was taken back."""
+        with `revision`, only while no message was taken back."""
         now = self.core.clock.now()
         said = self._counted(Message("system", summary, note_id("sum", now), now, "summary"))
         archive = self.core.settings.archive
         await self.core.store.compact(
-            self.session, up_to=up_to, summary=said, archive=archive, now=now, branch=branch
+            self.session, up_to=up_to, summary=said, archive=archive, now=now, revision=revision
         )
         self.core.emit(Compacted(self.session, up_to))
 
@@ -64,7 +64,7 @@ class Recorder:
         """Make the record the conversation that the host now has.
 
         Cost grows with what is new: a history that goes on from the one before is recognised by its
-        chain, and only one that went another way is compared message by message.
+        hash, and only one that went another way is compared message by message.
         """
         for _ in range(MOST_TRIES):
             try:
@@ -78,20 +78,20 @@ class Recorder:
         state = await self.core.store.load(self.session)
         progress = state.progress if state else None
         new = unread.after(progress)
-        if new is not None and (chain := await self._go_on(progress, new)) is not None:
+        if new is not None and (history_hash := await self._go_on(progress, new)) is not None:
             opening = Opening(unread.lead, unread.preface)
         else:
             self.core.histories.drop(self.session.sid)
-            opening, chain = await self._realign(self._unread(history))
-        self.core.histories.keep(self.session.sid, history, opening.lead, opening.preface, chain)
+            opening, history_hash = await self._realign(self._unread(history))
+        self.core.histories.keep(self.session.sid, history, opening.lead, opening.preface, history_hash)
         return opening
 
     async def _go_on(self, progress: Progress | None, new: Sequence[Message]) -> bytes | None:
         """Record what follows; None where some of it had been taken back and must be revived."""
         if not new:
-            return progress.chain if progress else EMPTY_CHAIN
+            return progress.history_hash if progress else EMPTY_HISTORY_HASH
         after, recorded = await self._append(new)
-        return after.chain if len(recorded) == len(new) else None
+        return after.history_hash if len(recorded) == len(new) else None
 
     async def _realign(self, unread: Unread) -> tuple[Opening, bytes]:
         state = await self.core.store.load(self.session)
@@ -101,9 +101,9 @@ class Recorder:
         found = await self._aligned(unread)
         opening = Opening(unread.lead, unread.messages[: found.preface])
         if not found.follow and not found.retires:
-            return opening, progress.chain
+            return opening, progress.history_hash
         follow = tuple(f if isinstance(f, int) else self._counted(f) for f in found.follow)
-        change = Realignment(found.keep, follow, progress.last_seq, progress.branch)
+        change = Realignment(found.keep, follow, progress.last_seq, progress.revision)
         began = time.perf_counter()
         done = await self.core.store.realign(
             self.session, change, due_tokens=self._due_tokens(), now=self.core.clock.now()
@@ -114,7 +114,7 @@ class Recorder:
         else:
             self.core.emit(Recorded(self.session, done.messages, seconds=took))
         self.core.wake(self.session, done)
-        return opening, done.progress.chain
+        return opening, done.progress.history_hash
 
     async def _aligned(self, unread: Unread) -> Alignment:
         """Compare with the end of the record first, where a host that trims its past goes on; with

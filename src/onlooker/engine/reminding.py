@@ -14,7 +14,7 @@ from onlooker.domain.notes import State
 from onlooker.engine.searching import Recall, Recalled, catch_up
 from onlooker.policy.assemble import Layout, lay_out, select_tail
 from onlooker.policy.cut import tokens_of
-from onlooker.policy.frame import Counting, Frame
+from onlooker.policy.frame import Counting, PromptRequest
 from onlooker.policy.searching.recalling import question_of, recall_room, recalled_text
 from onlooker.policy.settings import Settings
 from onlooker.ports import Store
@@ -51,7 +51,7 @@ class Reminder:
     now: datetime
     meaning: Meaning | None = None
 
-    def reserve(self, frame: Frame) -> Frame:
+    def reserve(self, frame: PromptRequest) -> PromptRequest:
         """Set recall's share aside before anything else is measured, so that what it finds from turn to turn
         never moves the notes."""
         if not self.settings.recall:
@@ -59,7 +59,9 @@ class Reminder:
         room = self.counting.room(frame, self.settings)
         return replace(frame, kept=recall_room(self.settings, room, asked=False))
 
-    async def remind(self, state: State, frame: Frame, layout: Layout) -> tuple[Frame, Layout]:
+    async def remind(
+        self, state: State, frame: PromptRequest, layout: Layout
+    ) -> tuple[PromptRequest, Layout]:
         """The frame with what was recalled, and the layout that leaves room for it; as they were, where
         there is nothing to ask or something goes wrong."""
         try:
@@ -73,13 +75,15 @@ class Reminder:
             log.warning("%s: recall failed; the turn goes on without: %r", self.session.key, error)
         return frame, layout
 
-    async def _for_turn(self, said: str, state: State, frame: Frame, layout: Layout) -> Frame:
+    async def _for_turn(self, said: str, state: State, frame: PromptRequest, layout: Layout) -> PromptRequest:
         shown, left = self._shown(state, frame, layout)
         found = await self._recalled(said, frame, shown)
         # A newest message that is larger than its room takes of recall's.
         return _with_text(frame, self._text(found, shown, frame.kept + min(left, 0)))
 
-    async def _for_question(self, state: State, frame: Frame, layout: Layout) -> tuple[Frame, Layout]:
+    async def _for_question(
+        self, state: State, frame: PromptRequest, layout: Layout
+    ) -> tuple[PromptRequest, Layout]:
         """Recall has the larger part, and what it has no use for goes back to notes and messages."""
         whole = layout.bounds.budget + frame.kept
         frame = replace(frame, kept=recall_room(self.settings, whole, asked=True))
@@ -97,7 +101,7 @@ class Reminder:
                 text = self._text(found, shown, used)
         return _with_text(frame, text), layout
 
-    def _shown(self, state: State, frame: Frame, layout: Layout) -> tuple[Shown, int]:
+    def _shown(self, state: State, frame: PromptRequest, layout: Layout) -> tuple[Shown, int]:
         """What the prompt shows without recall, and the tokens that nothing takes."""
         tail = select_tail(state, layout.room, self.counting, layout.most)
         left = layout.most - tokens_of(tail.messages) if frame.budget else 0
@@ -115,7 +119,7 @@ class Reminder:
         }
         return recalled_text(worth, found.around, found.terms, room, self.counting.text)
 
-    async def _recalled(self, question: str, frame: Frame, shown: Shown) -> Recalled | None:
+    async def _recalled(self, question: str, frame: PromptRequest, shown: Shown) -> Recalled | None:
         wide = self.settings.recall_scope == "owner"
         within = QUESTION_MEANING if frame.question else TURN_MEANING
         recall = Recall(self.store, self.session, wide, self.now, self.meaning, within)
@@ -131,5 +135,5 @@ class Reminder:
             await catch_up(self.store, self.session.owner, but=self.session)
 
 
-def _with_text(frame: Frame, text: str) -> Frame:
+def _with_text(frame: PromptRequest, text: str) -> PromptRequest:
     return replace(frame, end="\n\n".join(t for t in (text, frame.end) if t), recalled=text)

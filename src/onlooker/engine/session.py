@@ -28,7 +28,7 @@ from onlooker.engine.reminding import Reminder
 from onlooker.engine.searching import KINDS, Search, expanded
 from onlooker.policy.assemble import Layout, assemble, lay_out, untouched
 from onlooker.policy.context import Context
-from onlooker.policy.frame import Frame
+from onlooker.policy.frame import PromptRequest
 from onlooker.policy.intake import intake_all
 from onlooker.policy.layers import in_order
 from onlooker.policy.plan import Idle, make_room, must_wait, plan
@@ -99,11 +99,13 @@ class Session(Handled):
         layers = self._layers(knowledge)
         if not self.core.settings.enabled:
             messages = intake_all(list(history), at=self.core.clock.now(), tz=self.tz)
-            frame = await self._told(Frame(system, end=end), layers, messages)
+            frame = await self._told(PromptRequest(system, end=end), layers, messages)
             return untouched(frame, messages, self.core.counting)
         await self.core.ready()
         opening = await self._recorder.follow(history)
-        frame = Frame(system, {}, opening.lead, opening.preface, end, self._budget(budget), question=question)
+        frame = PromptRequest(
+            system, {}, opening.lead, opening.preface, end, self._budget(budget), question=question
+        )
         context = await self._context(frame, layers, relative_time)
         tail = with_originals(context.messages, history, at=self.core.clock.now(), tz=self.tz)
         return replace(context, messages=tail)
@@ -138,7 +140,7 @@ class Session(Handled):
             StoreError: The storage cannot be read now.
         """
         await self.core.ready()
-        frame = Frame(system, end=end, budget=self._budget(budget), question=question)
+        frame = PromptRequest(system, end=end, budget=self._budget(budget), question=question)
         return await self._context(frame, self._layers(knowledge), relative_time)
 
     def _budget(self, asked: int | None) -> int:
@@ -150,7 +152,9 @@ class Session(Handled):
     def _layers(self, given: Layers | None) -> dict[str, Layer]:
         return in_order({**self.core.knowledge, **given}) if given else self.core.knowledge
 
-    async def _told(self, frame: Frame, layers: Mapping[str, Layer], messages: Sequence[Message]) -> Frame:
+    async def _told(
+        self, frame: PromptRequest, layers: Mapping[str, Layer], messages: Sequence[Message]
+    ) -> PromptRequest:
         """The frame with what the knowledge layers say."""
         if not layers:
             return frame
@@ -159,7 +163,9 @@ class Session(Handled):
         asking = Asking(self.id, runtime, core.settings, core.counting, core.emit, question)
         return await asking.fill(frame, layers)
 
-    async def _context(self, frame: Frame, layers: Mapping[str, Layer], relative_time: bool) -> Context:
+    async def _context(
+        self, frame: PromptRequest, layers: Mapping[str, Layer], relative_time: bool
+    ) -> Context:
         core = self.core
         began = time.perf_counter()
         runtime = RuntimeContext.of(self.key)
@@ -195,7 +201,7 @@ class Session(Handled):
     def _now(self) -> datetime:
         return self.core.clock.now().astimezone(self.tz)
 
-    async def _make_room(self, state: State, frame: Frame) -> tuple[State, Layout]:
+    async def _make_room(self, state: State, frame: PromptRequest) -> tuple[State, Layout]:
         """Note on the spot what would otherwise be cut off unseen.
 
         Should even that fail, or take too long because a host hands over a long past at once, the

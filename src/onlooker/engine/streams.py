@@ -8,9 +8,9 @@ from types import TracebackType
 from typing import Generic, Self, TypeVar, cast
 
 from onlooker.domain.errors import SettingsError
-from onlooker.domain.events import Event, Happened
+from onlooker.domain.events import BaseEvent, Event
 
-E = TypeVar("E", bound=Happened)
+E = TypeVar("E", bound=BaseEvent)
 
 MOST_HELD = 1000
 

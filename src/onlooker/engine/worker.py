@@ -350,4 +350,4 @@ class Worker:
 
 
 def _guard(state: State, fence: int | None) -> Guard:
-    return Guard(state.progress.frontier, state.progress.branch, fence)
+    return Guard(state.progress.frontier, state.progress.revision, fence)

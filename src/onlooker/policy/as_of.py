@@ -8,7 +8,7 @@ from datetime import datetime
 
 from onlooker.domain.history import Change, Version
 from onlooker.domain.history_rows import ChangeRow, MessageRow, NoteRow, Row, SessionRow, VersionRow
-from onlooker.domain.messages import EMPTY_CHAIN, Message
+from onlooker.domain.messages import EMPTY_HISTORY_HASH, Message
 from onlooker.domain.notes import LIVE, Note, NoteStatus, Progress, State
 
 
@@ -119,9 +119,9 @@ def _state(
         watermark=then.watermark,
         tail_start=then.tail_start,
         unnoted_tokens=sum(m.tokens for m in messages if m.seq > then.frontier),
-        epoch=then.number,
+        prompt_version=then.number,
         budget=top.progress.budget,
-        chain=EMPTY_CHAIN,
+        history_hash=EMPTY_HISTORY_HASH,
     )
     start = min(then.tail_start, then.watermark + 1)
     return State(

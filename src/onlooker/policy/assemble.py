@@ -14,7 +14,7 @@ from onlooker.domain.messages import Message
 from onlooker.domain.notes import State
 from onlooker.policy.context import Context, Sections
 from onlooker.policy.cut import groups, newest_within, tokens_of
-from onlooker.policy.frame import Counting, Frame
+from onlooker.policy.frame import Counting, PromptRequest
 from onlooker.policy.section import MemorySection, memory_section
 from onlooker.policy.settings import Limits, Settings, limits
 
@@ -86,7 +86,7 @@ class Layout:
 
 def lay_out(
     state: State,
-    frame: Frame,
+    frame: PromptRequest,
     settings: Settings,
     counting: Counting,
     section: Section = memory_section,
@@ -129,7 +129,7 @@ def _fitting(messages: tuple[Message, ...], tokens: int, counting: Counting) -> 
 
 def assemble(
     state: State,
-    frame: Frame,
+    frame: PromptRequest,
     settings: Settings,
     counting: Counting,
     runtime: RuntimeContext | None,
@@ -168,7 +168,7 @@ def assemble(
         pending_tokens=state.progress.unnoted_tokens,
         buffered_notes=len(state.buffered),
         cacheable=(in_base + memory.tokens + in_tail - in_newest) / total if total else 0.0,
-        epoch=state.progress.epoch,
+        prompt_version=state.progress.prompt_version,
         by_layer=_by_layer(frame, memory, counting),
         cut_by_layer=dict(frame.cut),
         missing_layers=frame.missing,
@@ -178,7 +178,7 @@ def assemble(
     return Context(sections, tail.messages, stats, runtime, frame.end, frame.preface, frame.lead, layers)
 
 
-def _by_layer(frame: Frame, memory: MemorySection, counting: Counting) -> dict[str, int]:
+def _by_layer(frame: PromptRequest, memory: MemorySection, counting: Counting) -> dict[str, int]:
     """Tokens of each layer that the host gave, and of the session's own two with their headings."""
     layers = {n: counting.text(t) for n, t in (*frame.knowledge.items(), *frame.volatile.items())}
     own = {"observations": memory.observations, "reflections": memory.reflections}
@@ -186,7 +186,10 @@ def _by_layer(frame: Frame, memory: MemorySection, counting: Counting) -> dict[s
 
 
 def untouched(
-    frame: Frame, messages: Sequence[Message], counting: Counting, runtime: RuntimeContext | None = None
+    frame: PromptRequest,
+    messages: Sequence[Message],
+    counting: Counting,
+    runtime: RuntimeContext | None = None,
 ) -> Context:
     """The context without memory: what went in comes out."""
     layers = {**frame.knowledge, **frame.volatile}

@@ -23,7 +23,7 @@ def without_memory(prompt: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Frame:
+class PromptRequest:
     """What a call asks for: everything in a context that is not memory or messages."""
 
     system: str = ""
@@ -65,10 +65,10 @@ class Counting:
     def messages(self, messages: Sequence[Message]) -> int:
         return sum(m.tokens or self.estimator.message(m) for m in messages)
 
-    def frame(self, frame: Frame) -> int:
+    def frame(self, frame: PromptRequest) -> int:
         return self.text(frame.base) + self.messages(frame.preface) + self.text(frame.end)
 
-    def room(self, frame: Frame, settings: Settings) -> int:
+    def room(self, frame: PromptRequest, settings: Settings) -> int:
         """Tokens for all but the base prompt, by our count; 0: no budget.
 
         What changes from turn to turn takes no part in it, so that the limits of memory stay put.
@@ -84,6 +84,6 @@ class Counting:
             raise BudgetError(frame.budget, base + end, "the base prompt")
         return max(1, usable - base - frame.reserved - frame.kept)
 
-    def usable(self, frame: Frame, settings: Settings) -> int:
+    def usable(self, frame: PromptRequest, settings: Settings) -> int:
         """The budget by our count, less the margin for its error."""
         return int(frame.budget * (1 - settings.margin) / self.calibration.ratio)

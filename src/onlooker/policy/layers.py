@@ -8,7 +8,7 @@ from typing import cast
 
 from onlooker.domain.errors import SettingsError
 from onlooker.domain.knowledge import LAYERS, OWN_LAYERS, Layer, Layers
-from onlooker.policy.frame import Counting, Frame
+from onlooker.policy.frame import Counting, PromptRequest
 from onlooker.policy.settings import Settings
 
 # Stands where the rest of a layer was cut off.
@@ -45,7 +45,7 @@ def _checked(name: str, given: object) -> Layer:
 # ------------------------------------------------------------------------------------ shares
 
 
-def room_for_layers(frame: Frame, settings: Settings, counting: Counting) -> int | None:
+def room_for_layers(frame: PromptRequest, settings: Settings, counting: Counting) -> int | None:
     """Tokens for all layers together: a share of what the base prompt leaves; None for any number."""
     limit = settings.knowledge_limit
     if not limit:
@@ -117,8 +117,8 @@ def _beginning(parts: list[str], joint: str, tokens: int, counting: Counting) ->
 
 
 def with_layers(
-    frame: Frame, stable: Mapping[str, str], volatile: Mapping[str, str], reserved: int | None
-) -> Frame:
+    frame: PromptRequest, stable: Mapping[str, str], volatile: Mapping[str, str], reserved: int | None
+) -> PromptRequest:
     """The frame with the layers' texts: stable ones behind the base prompt, volatile ones at the end."""
     end = "\n\n".join(t for t in (*volatile.values(), frame.end) if t)
     return replace(frame, knowledge=stable, volatile=volatile, end=end, reserved=reserved or 0)

@@ -44,7 +44,7 @@ class Print:
         if isinstance(row, SessionRow):
             # Every store counts its branches on from sessions that it had before.
             items = row.shown_items if self._shown else None
-            row = replace(row, progress=replace(row.progress, branch=0), shown_items=items)
+            row = replace(row, progress=replace(row.progress, revision=0), shown_items=items)
         self._hash.update(to_line(row).encode() + b"\n")
 
     @property
@@ -111,7 +111,7 @@ class Holding:
 
 def _marks(row: SessionRow) -> tuple[float, ...]:
     p = row.progress
-    return p.last_seq, p.epoch, p.ended, row.changes, row.used_at.timestamp()
+    return p.last_seq, p.prompt_version, p.ended, row.changes, row.used_at.timestamp()
 
 
 def digest_of(row: Row) -> bytes:

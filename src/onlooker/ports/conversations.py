@@ -31,7 +31,7 @@ class Messages(Protocol):
 
         Messages come with id, at and tokens filled in, and get their seq here: 1, 2, 3, … never
         used again. One whose id the session knows already (live, archived or retired) is passed
-        over, also within the call. The chain is extended, and `unnoted_tokens` grows. Where
+        over, also within the call. The history hash is extended, and `unnoted_tokens` grows. Where
         `unnoted_tokens` then reaches `due_tokens` or the session's own `wake_at`, and the session
         is not due already, `due_at` becomes `now`.
         """
@@ -42,7 +42,7 @@ class Messages(Protocol):
     ) -> Appended:
         """Make the session the conversation that the host now has; see `Realignment`.
 
-        Retired messages go to the archive and leave the chain. Those named in `follow` keep id, text
+        Retired messages go to the archive and leave the history hash. Those named in `follow` keep id, text
         and time and get new seqs after `last_seq`, in order with the new ones; one that was cleared
         comes back raw. A new message that equals a retired one in content (and in id, where its own was
         not given by us) revives it instead; the same id with another text is an edit. Notes are rolled
@@ -51,10 +51,10 @@ class Messages(Protocol):
         frontier, up to `keep`) come back from the archive, except those that a summary which still
         stands (up to `keep`) stands for. Summaries after `keep` are deleted, and so are those whose
         notes were rolled back, where the originals are kept. `tail_start` is then at most the new
-        watermark + 1. `branch` grows; so does `epoch` where an active note was retired or revived.
+        watermark + 1. `revision` grows; so does `prompt_version` where an active note was retired or revived.
 
         Raises:
-            ConflictError: `last_seq` or `branch` moved since it was read.
+            ConflictError: `last_seq` or `revision` moved since it was read.
         """
         ...
 
@@ -90,18 +90,18 @@ class Messages(Protocol):
         summary: Message,
         archive: bool,
         now: datetime,
-        branch: int | None = None,
+        revision: int | None = None,
     ) -> Progress:
         """Take every live message up to seq `up_to`, inclusive, out of the session and put the
         summary before the rest, in one transaction. With `archive` the originals are kept, else
         deleted. With nothing to take out the summary is still put in.
 
         The summary gets the seq of the last message taken out, or one below the first live one. It
-        counts as un-noted where that is after the frontier; `branch` then grows, since a note in the
+        counts as un-noted where that is after the frontier; `revision` then grows, since a note in the
         making may stand for what was taken out.
 
         Raises:
-            ConflictError: `branch` was given, and the session's is another: what was noted is not.
+            ConflictError: `revision` was given, and the session's is another: what was noted is not.
         """
         ...
 
@@ -116,11 +116,11 @@ class Notes(Protocol):
     async def commit(self, session: SessionId, change: Commit) -> Progress:
         """Apply one change to the notes, and keep what was extracted with them.
 
-        The session's `unnoted_tokens` is what lies after the new frontier; `epoch` grows where the
+        The session's `unnoted_tokens` is what lies after the new frontier; `prompt_version` grows where the
         change shows in the prompt. The guard's fence, where given, must be the session's current.
 
         Raises:
-            ConflictError: Frontier, branch or fence moved, or a note named in `activate` is no
+            ConflictError: Frontier, revision or fence moved, or a note named in `activate` is no
                 longer buffered, or one in `supersede` no longer active.
         """
         ...
@@ -156,7 +156,7 @@ class Notes(Protocol):
         ...
 
     async def pin(self, session: SessionId, target: str, *, on: bool) -> None:
-        """Pin or unpin a note or message by id; `epoch` grows where that changed anything.
+        """Pin or unpin a note or message by id; `prompt_version` grows where that changed anything.
 
         Raises:
             KeyError: The session has no live note, nor a message, with that id.

@@ -28,7 +28,7 @@ class Hand(Protocol):
         was: str | None = None,
     ) -> Note:
         """Give a live note another text, and keep the one before as a version. Notes in the making are
-        void: `branch` grows.
+        void: `revision` grows.
 
         Raises:
             KeyError: The session has no live note with that id.
@@ -36,12 +36,12 @@ class Hand(Protocol):
         """
         ...
 
-    async def undo(self, session: SessionId, note_id: str, *, epoch: int, now: datetime) -> Progress:
+    async def undo(self, session: SessionId, note_id: str, *, prompt_version: int, now: datetime) -> Progress:
         """Retire an active reflection; the notes that it was made from are active again.
 
         Raises:
             KeyError: The session has no active reflection with that id.
-            ConflictError: `epoch` moved since it was read, or notes that it was made from are gone.
+            ConflictError: `prompt_version` moved since it was read, or notes that it was made from are gone.
         """
         ...
 

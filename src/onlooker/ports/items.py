@@ -37,8 +37,8 @@ class Items(Protocol):
         ...
 
     async def archive_items(self, owner: str, ids: Sequence[str], *, now: datetime) -> Sequence[Item]:
-        """Put items out of sight, whatever their status: no prompt shows them any more, and the `epoch` of
-        sessions that did grows. Returns those that were not archived before."""
+        """Archive items, whatever their status: no prompt shows them any more, and the `prompt_version`
+        of sessions that did grows. Returns those that were not archived before."""
         ...
 
     async def delete_items(self, owner: str, ids: Sequence[str] | None = None) -> int:
@@ -58,8 +58,8 @@ class Items(Protocol):
         self, session: SessionId, ids: Sequence[str], *, now: datetime, anew: bool = False
     ) -> None:
         """Keep which items of its owner the session shows, in order, creating the session at need. What was
-        chosen before stays, unless `anew`; `epoch` grows where the prompt changes. Items that are archived
-        or not there are passed over."""
+        chosen before stays, unless `anew`; `prompt_version` grows where the prompt changes. Items that
+        are archived or missing are skipped."""
         ...
 
     async def idle(self, before: datetime, *, limit: int = 100) -> Sequence[SessionId]:

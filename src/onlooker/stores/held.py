@@ -14,7 +14,7 @@ from typing import TypeVar
 from onlooker.domain.errors import ConflictError, StoreError
 from onlooker.domain.extractions import Extraction
 from onlooker.domain.history import Change, Version
-from onlooker.domain.messages import EMPTY_CHAIN, Message, extend_chain
+from onlooker.domain.messages import EMPTY_HISTORY_HASH, Message, extend_history_hash
 from onlooker.domain.notes import (
     LIVE,
     Appended,
@@ -29,7 +29,7 @@ from onlooker.domain.notes import (
 from onlooker.policy.rollback import roll_back
 from onlooker.stores.past import change_of, changed_by, rolled_back, time_of
 from onlooker.stores.past import gone as gone_notes
-from onlooker.stores.progress import check_branch, check_commit, committed, grown, made_due, released
+from onlooker.stores.progress import check_commit, check_revision, committed, grown, made_due, released
 from onlooker.stores.realigning import Known, Place, Placement, Undone, floor_of, place, restored
 
 T = TypeVar("T")
@@ -132,18 +132,18 @@ class Held:
 
     def append(self, messages: Sequence[Message], due_tokens: int, now: datetime) -> Appended:
         fresh: list[Message] = []
-        seq, chain = self.progress.last_seq, self.progress.chain
+        seq, history_hash = self.progress.last_seq, self.progress.history_hash
         for message in messages:
             if message.id in self.ids:
                 continue
             seq += 1
             placed = message.placed(seq)
             record = _record(placed)
-            chain = extend_chain(chain, record.known.digest)
+            history_hash = extend_history_hash(history_hash, record.known.digest)
             self.ids.add(message.id)
             self.live.append(record)
             fresh.append(placed)
-        self.progress, self.used_at = grown(self.progress, fresh, chain, due_tokens, now), now
+        self.progress, self.used_at = grown(self.progress, fresh, history_hash, due_tokens, now), now
         return Appended(self.progress, tuple(fresh))
 
     def realign(self, change: Realignment, due_tokens: int, now: datetime) -> Appended:
@@ -165,9 +165,9 @@ class Held:
             watermark=decision.watermark,
             tail_start=min(self.progress.tail_start, decision.watermark + 1),
             unnoted_tokens=self.unnoted(decision.frontier),
-            branch=self.progress.branch + 1,
-            epoch=self.progress.epoch + (shown or bool(decision.revive)),
-            chain=self.chain(),
+            revision=self.progress.revision + 1,
+            prompt_version=self.progress.prompt_version + (shown or bool(decision.revive)),
+            history_hash=self.history_hash(),
         )
         taken = (change.keep, self.progress.last_seq)
         self.progress, self.used_at = made_due(progress, due_tokens, now), now
@@ -176,9 +176,9 @@ class Held:
         return Appended(self.progress, tuple(replace(m, original=placement.original(m)) for m in fresh))
 
     def compact(
-        self, up_to: int, summary: Message, archive: bool, now: datetime, branch: int | None
+        self, up_to: int, summary: Message, archive: bool, now: datetime, revision: int | None
     ) -> Progress:
-        check_branch(self.progress, branch)
+        check_revision(self.progress, revision)
         out = [r for r in self.live if r.seq <= up_to]
         # The same summary again is a retry: the first one is not an original to keep.
         again = [r for r in out if r.known.summary and r.message.id == summary.id]
@@ -196,8 +196,9 @@ class Held:
         self.progress = replace(
             self.progress,
             unnoted_tokens=self.unnoted(self.progress.frontier),
-            epoch=self.progress.epoch + unpinned,
-            branch=self.progress.branch + any(r.seq > self.progress.frontier for r in out if r not in again),
+            prompt_version=self.progress.prompt_version + unpinned,
+            revision=self.progress.revision
+            + any(r.seq > self.progress.frontier for r in out if r not in again),
         )
         self.used_at = now
         return self.progress
@@ -236,7 +237,7 @@ class Held:
         self.progress = replace(
             p,
             watermark=p.watermark if buffered else p.frontier,
-            epoch=p.epoch + any(n.status == "active" for n in gone),
+            prompt_version=p.prompt_version + any(n.status == "active" for n in gone),
             unnoted_tokens=self.unnoted(p.frontier),
         )
         self.log(self.used_at, gone_notes(n.id for n in gone))
@@ -252,7 +253,7 @@ class Held:
             raise KeyError(target)
         if pinned != on:
             self.pins ^= {target}
-            self.progress = replace(self.progress, epoch=self.progress.epoch + 1)
+            self.progress = replace(self.progress, prompt_version=self.progress.prompt_version + 1)
 
     def prune(self, before: datetime) -> int:
         kept: set[str] = set()
@@ -330,11 +331,11 @@ class Held:
     def unnoted(self, frontier: int) -> int:
         return sum(r.message.tokens for r in self.after(frontier))
 
-    def chain(self) -> bytes:
-        chain = EMPTY_CHAIN
+    def history_hash(self) -> bytes:
+        history_hash = EMPTY_HISTORY_HASH
         for record in self.standing(summaries=False):
-            chain = extend_chain(chain, record.known.digest)
-        return chain
+            history_hash = extend_history_hash(history_hash, record.known.digest)
+        return history_hash
 
 
 def in_order(notes: Iterable[Note]) -> list[Note]:

@@ -137,14 +137,14 @@ def _ending(change: ItemChange, sessions: dict[SessionId, Held]) -> Held | None:
     if (
         held is None
         or held.progress.ended != mark.expected
-        or mark.branch not in (None, held.progress.branch)
+        or mark.revision not in (None, held.progress.revision)
     ):
         raise ConflictError(f"session {mark.session.key!r} was ended by another worker, changed, or deleted")
     return held
 
 
 def _grow_epoch(held: Held) -> None:
-    held.progress = replace(held.progress, epoch=held.progress.epoch + 1)
+    held.progress = replace(held.progress, prompt_version=held.progress.prompt_version + 1)
 
 
 def _unlinked(item: Item, gone: set[str]) -> Item:

@@ -28,7 +28,7 @@ from onlooker.domain.notes import LIVE, Note
 from onlooker.stores.held import Held, Record
 from onlooker.stores.held_items import HeldItems
 from onlooker.stores.held_usage import HeldUsage
-from onlooker.stores.moving import Way, already_there, incomplete, kind_of
+from onlooker.stores.moving import OnConflict, already_there, incomplete, kind_of
 from onlooker.stores.realigning import Known
 
 # ------------------------------------------------------------------------------------ out
@@ -121,12 +121,12 @@ class Taking:
     items: HeldItems
     usage: HeldUsage
     values: dict[str, str]
-    way: Way
+    way: OnConflict
 
     async def take(
         self,
         rows: AsyncIterator[Row],
-        make_way: Callable[[SessionId, Way], Awaitable[None]],
+        make_way: Callable[[SessionId, OnConflict], Awaitable[None]],
         beginning: Callable[[], int],
     ) -> dict[str, int]:
         """Take the rows in, one session after the other; how many of each kind."""
@@ -177,7 +177,7 @@ async def _grouped(rows: AsyncIterator[Row]) -> AsyncIterator[tuple[SessionId | 
 
 def replace_branch(held: Held, beginning: int) -> Held:
     """Above every session of that name that was deleted, so that nobody writes into this one by mistake."""
-    held.progress = replace(held.progress, branch=max(held.progress.branch, beginning))
+    held.progress = replace(held.progress, revision=max(held.progress.revision, beginning))
     held.fence = beginning
     return held
 

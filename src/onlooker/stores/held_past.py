@@ -12,8 +12,8 @@ from onlooker.domain.history import Forgetting
 from onlooker.domain.notes import Note, Progress
 from onlooker.stores.held import Held
 from onlooker.stores.past import (
-    check_epoch,
     check_forgetting,
+    check_prompt_version,
     edited,
     undone,
     versions_after,
@@ -29,20 +29,22 @@ def edit(held: Held, ident: str, text: str, tokens: int, by: str, now: datetime,
     held.notes[ident] = after
     p = held.progress
     # A note in the making may have been told the old text.
-    held.progress = replace(p, branch=p.branch + 1, epoch=p.epoch + (after.status == "active"))
+    held.progress = replace(
+        p, revision=p.revision + 1, prompt_version=p.prompt_version + (after.status == "active")
+    )
     change = held.log(now, [(after.id, after.status)])
     known = sum(v.note == ident for v in held.versions)
     held.versions.extend(versions_after(before, after, known, change, by))
     return after
 
 
-def undo(held: Held, ident: str, epoch: int, now: datetime) -> Progress:
-    check_epoch(held.progress, epoch)
+def undo(held: Held, ident: str, prompt_version: int, now: datetime) -> Progress:
+    check_prompt_version(held.progress, prompt_version)
     statuses = undone(held.notes, ident)
     held.notes |= {note: replace(held.notes[note], status=status) for note, status in statuses}
     held.pins.discard(ident)
     p = held.progress
-    held.progress = replace(p, branch=p.branch + 1, epoch=p.epoch + 1)
+    held.progress = replace(p, revision=p.revision + 1, prompt_version=p.prompt_version + 1)
     held.log(now, statuses)
     return held.progress
 
@@ -69,10 +71,10 @@ def forget(held: Held, change: Forgetting, now: datetime) -> Progress:
     p = held.progress
     held.progress = replace(
         p,
-        chain=held.chain(),
+        history_hash=held.history_hash(),
         unnoted_tokens=held.unnoted(p.frontier),
-        branch=p.branch + 1,
-        epoch=p.epoch + 1,
+        revision=p.revision + 1,
+        prompt_version=p.prompt_version + 1,
         due_at=now if change.due and p.due_at is None else p.due_at,
     )
     held.log(now, gone_notes(change.deleted))

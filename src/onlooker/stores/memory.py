@@ -33,7 +33,7 @@ from onlooker.stores.held import Held, in_order, newest_of
 from onlooker.stores.held_finding import Finding
 from onlooker.stores.held_items import HeldItems
 from onlooker.stores.held_usage import HeldUsage
-from onlooker.stores.moving import Way
+from onlooker.stores.moving import OnConflict
 from onlooker.stores.progress import check_realignment
 
 
@@ -50,7 +50,7 @@ class MemoryStore(Finding):
         self._usage = HeldUsage()
         self._values: dict[str, str] = {}
         self._items = HeldItems()
-        # Where branch and fence of a new session start: above those of every deleted one, so that a
+        # Where revision and fence of a new session start: above those of every deleted one, so that a
         # worker still busy with that cannot write into its namesake.
         self._beginning = 0
 
@@ -71,7 +71,7 @@ class MemoryStore(Finding):
     def _find_or_create(self, session: SessionId, now: datetime) -> Held:
         found = self._find(session)
         if found is None:
-            progress = Progress(session, branch=self._beginning)
+            progress = Progress(session, revision=self._beginning)
             found = self._held[session] = Held(progress, now, self._beginning)
         return found
 
@@ -88,7 +88,7 @@ class MemoryStore(Finding):
         found = self._find(session)
         check_realignment(found.progress if found else Progress(session), change)
         # A session that does not exist holds nothing that `follow` could name, and may be refused.
-        held = found or Held(Progress(session, branch=self._beginning), now, self._beginning)
+        held = found or Held(Progress(session, revision=self._beginning), now, self._beginning)
         done = held.realign(change, due_tokens, now)
         self._held[session] = held
         return done
@@ -128,9 +128,9 @@ class MemoryStore(Finding):
         summary: Message,
         archive: bool,
         now: datetime,
-        branch: int | None = None,
+        revision: int | None = None,
     ) -> Progress:
-        return self._find_or_create(session, now).compact(up_to, summary, archive, now, branch)
+        return self._find_or_create(session, now).compact(up_to, summary, archive, now, revision)
 
     # -- notes
 
@@ -174,7 +174,7 @@ class MemoryStore(Finding):
         held = self._all().pop(session, None)
         if held is None:
             return False
-        self._beginning = max(self._beginning, held.progress.branch + 1, held.fence + 1)
+        self._beginning = max(self._beginning, held.progress.revision + 1, held.fence + 1)
         self._index.drop_stale(self._all())
         return True
 
@@ -245,11 +245,11 @@ class MemoryStore(Finding):
             raise KeyError(note_id)
         return held_past.edit(held, note_id, text, tokens, by, now, was)
 
-    async def undo(self, session: SessionId, note_id: str, *, epoch: int, now: datetime) -> Progress:
+    async def undo(self, session: SessionId, note_id: str, *, prompt_version: int, now: datetime) -> Progress:
         held = self._find(session)
         if held is None:
             raise KeyError(note_id)
-        return held_past.undo(held, note_id, epoch, now)
+        return held_past.undo(held, note_id, prompt_version, now)
 
     async def forget(self, session: SessionId, change: Forgetting, *, now: datetime) -> Progress:
         held = self._find(session)
@@ -283,11 +283,11 @@ class MemoryStore(Finding):
         self, rows: AsyncIterator[Row], *, replace: bool = False, renew: bool = False
     ) -> dict[str, int]:
         self._all()
-        way = Way(replace, renew)
+        way = OnConflict(replace, renew)
         taking = held_moving.Taking(self._held, self._items, self._usage, self._values, way)
         return await taking.take(rows, self._make_way, lambda: self._beginning)
 
-    async def _make_way(self, session: SessionId, way: Way) -> None:
+    async def _make_way(self, session: SessionId, way: OnConflict) -> None:
         if way.replace:
             self._usage.drop(session)
             await self.delete_session(session)

@@ -9,7 +9,7 @@ from onlooker.domain.history_rows import Row
 from onlooker.domain.messages import SessionId
 
 
-class Way(NamedTuple):
+class OnConflict(NamedTuple):
     """What becomes of a session that is there already: it makes way with its items and what it cost, or
     alone; with neither it is an error."""
 

@@ -100,15 +100,17 @@ def undone(notes: Mapping[str, Note], ident: str) -> list[tuple[str, NoteStatus]
     return [(ident, "retired"), *((source, active) for source in note.sources)]
 
 
-def check_epoch(progress: Progress, epoch: int) -> None:
+def check_prompt_version(progress: Progress, prompt_version: int) -> None:
     """Refuse what was decided on other notes than are shown now."""
-    if epoch != progress.epoch:
-        raise ConflictError(f"notes changed meanwhile (epoch {epoch} became {progress.epoch})")
+    if prompt_version != progress.prompt_version:
+        raise ConflictError(
+            f"notes changed meanwhile (version {prompt_version} became {progress.prompt_version})"
+        )
 
 
 def check_forgetting(progress: Progress, last_change: int, change: Forgetting) -> None:
     """Refuse what was decided on another state of the session."""
-    if change.branch != progress.branch or change.change != last_change:
+    if change.revision != progress.revision or change.change != last_change:
         raise ConflictError("notes changed meanwhile; decide again what is to be forgotten")
 
 

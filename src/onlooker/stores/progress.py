@@ -15,8 +15,8 @@ def check_commit(progress: Progress, fence: int, guard: Guard) -> None:
     """Refuse notes that were written for another state of the session."""
     if guard.frontier != progress.frontier:
         raise ConflictError(f"the frontier moved from {guard.frontier} to {progress.frontier}")
-    if guard.branch != progress.branch:
-        raise ConflictError(f"the branch moved from {guard.branch} to {progress.branch}")
+    if guard.revision != progress.revision:
+        raise ConflictError(f"the revision moved from {guard.revision} to {progress.revision}")
     if guard.fence is not None and guard.fence != fence:
         raise ConflictError(f"the lease moved from fence {guard.fence} to {fence}")
 
@@ -25,13 +25,13 @@ def check_realignment(progress: Progress, change: Realignment) -> None:
     """Refuse a change that was decided on another state of the session."""
     if change.last_seq != progress.last_seq:
         raise ConflictError(f"the last message moved from {change.last_seq} to {progress.last_seq}")
-    check_branch(progress, change.branch)
+    check_revision(progress, change.revision)
 
 
-def check_branch(progress: Progress, branch: int | None) -> None:
+def check_revision(progress: Progress, revision: int | None) -> None:
     """Refuse what was decided before messages were taken back; None asks for no such check."""
-    if branch is not None and branch != progress.branch:
-        raise ConflictError(f"the branch moved from {branch} to {progress.branch}")
+    if revision is not None and revision != progress.revision:
+        raise ConflictError(f"the revision moved from {revision} to {progress.revision}")
 
 
 def committed(progress: Progress, change: Commit) -> Progress:
@@ -41,12 +41,12 @@ def committed(progress: Progress, change: Commit) -> Progress:
         frontier=progress.frontier if change.frontier is None else change.frontier,
         watermark=progress.watermark if change.watermark is None else change.watermark,
         tail_start=progress.tail_start if change.tail_start is None else change.tail_start,
-        epoch=progress.epoch + change.changes_prompt,
+        prompt_version=progress.prompt_version + change.changes_prompt,
     )
 
 
 def grown(
-    progress: Progress, fresh: Sequence[Message], chain: bytes, due_tokens: int, now: datetime
+    progress: Progress, fresh: Sequence[Message], history_hash: bytes, due_tokens: int, now: datetime
 ) -> Progress:
     """Where the session stands with these messages after the others."""
     p = progress
@@ -55,8 +55,8 @@ def grown(
     # By place, which is quicker than `replace`: this runs for every message.
     # fmt: off
     return Progress(
-        p.session, last_seq, p.frontier, p.watermark, p.tail_start, unnoted, p.branch, p.epoch, p.budget,
-        chain, due, p.wake_at, p.failures, p.ended,
+        p.session, last_seq, p.frontier, p.watermark, p.tail_start, unnoted, p.revision, p.prompt_version,
+        p.budget, history_hash, due, p.wake_at, p.failures, p.ended,
     )
     # fmt: on
 

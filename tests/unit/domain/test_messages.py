@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from onlooker.domain.messages import EMPTY_CHAIN, Message, SessionId, ToolCall, extend_chain
+from onlooker.domain.messages import EMPTY_HISTORY_HASH, Message, SessionId, ToolCall, extend_history_hash
 
 BASE = Message("user", "hello", calls=(ToolCall("a", "look", "{}"),), answers="x", attachments=("[image]",))
 
@@ -99,12 +99,12 @@ def test_colons_in_keys_do_not_mix_sessions_up(one: tuple[str, str], other: tupl
 _texts = st.lists(st.sampled_from(("yes", "no", "maybe")), max_size=8)
 
 
-def chain(texts: list[str]) -> bytes:
-    return reduce(extend_chain, (Message("user", t).digest for t in texts), EMPTY_CHAIN)
+def history_hash(texts: list[str]) -> bytes:
+    return reduce(extend_history_hash, (Message("user", t).digest for t in texts), EMPTY_HISTORY_HASH)
 
 
 @given(_texts, _texts)
 def test_two_conversations_share_a_chain_only_when_they_are_the_same(
     one: list[str], other: list[str]
 ) -> None:
-    assert (chain(one) == chain(other)) == (one == other)
+    assert (history_hash(one) == history_hash(other)) == (one == other)

@@ -14,7 +14,7 @@ from onlooker.domain.events import Event, LayerCut
 from onlooker.domain.knowledge import Layer, LayerRequest
 from onlooker.domain.messages import SessionId
 from onlooker.engine.layers import Asking
-from onlooker.policy.frame import Counting, Frame
+from onlooker.policy.frame import Counting, PromptRequest
 from onlooker.policy.layers import room_for_layers
 from onlooker.policy.settings import DEFAULT
 from onlooker.policy.tokens import Calibration, estimator
@@ -45,8 +45,8 @@ def layers(texts: list[str], asked: set[int], *, volatile: bool) -> dict[str, La
 
 
 def filled(
-    given: Mapping[str, Layer], frame: Frame, limit: float | int, events: list[Event] | None = None
-) -> Frame:
+    given: Mapping[str, Layer], frame: PromptRequest, limit: float | int, events: list[Event] | None = None
+) -> PromptRequest:
     heard: list[Event] = [] if events is None else events
     settings = replace(DEFAULT, margin=0.0, knowledge_limit=limit)
     asking = Asking(HERE, RuntimeContext.of(HERE.key), settings, PLAIN, heard.append)
@@ -63,7 +63,7 @@ def filled(
 def test_what_volatile_layers_say_changes_neither_the_prefix_nor_the_room_of_memory(
     stable: list[str], volatile: list[tuple[str, str]], asked: set[int], budget: int, limit: float | int
 ) -> None:
-    frame = Frame("You are helpful.", end="Be brief.", budget=budget)
+    frame = PromptRequest("You are helpful.", end="Be brief.", budget=budget)
     fixed = layers(stable, asked, volatile=False)
     first, second = (
         filled({**fixed, **layers([pair[i] for pair in volatile], asked, volatile=True)}, frame, limit)
@@ -78,7 +78,7 @@ def test_what_volatile_layers_say_changes_neither_the_prefix_nor_the_room_of_mem
 def test_all_layers_together_stay_within_their_limit_and_what_was_cut_is_counted(
     stable: list[str], volatile: list[str], budget: int, limit: float | int
 ) -> None:
-    frame = Frame("You are helpful.", end="Be brief.", budget=budget)
+    frame = PromptRequest("You are helpful.", end="Be brief.", budget=budget)
     given = layers(stable, {0, 2}, volatile=False) | layers(volatile, {1}, volatile=True)
     events: list[Event] = []
     found = filled(given, frame, limit, events)

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from onlooker.domain.errors import MessageError
-from onlooker.domain.messages import EMPTY_CHAIN, Message, SessionId, extend_chain
+from onlooker.domain.messages import EMPTY_HISTORY_HASH, Message, SessionId, extend_history_hash
 from onlooker.domain.notes import Progress
 from onlooker.engine.histories import Histories, Item, Unread, with_originals
 from onlooker.policy.intake import intake_all
@@ -37,16 +37,16 @@ def texts(unread: Unread) -> list[str]:
     return [m.text for m in unread.messages]
 
 
-def chain(messages: Sequence[Message]) -> bytes:
-    return reduce(extend_chain, (m.digest for m in messages), EMPTY_CHAIN)
+def history_hash(messages: Sequence[Message]) -> bytes:
+    return reduce(extend_history_hash, (m.digest for m in messages), EMPTY_HISTORY_HASH)
 
 
 def recorded(messages: Sequence[Message]) -> Progress:
-    return Progress(SessionId("default", "s"), chain=chain(messages))
+    return Progress(SessionId("default", "s"), history_hash=history_hash(messages))
 
 
 def keep(histories: Histories, items: Sequence[Item], sid: str = SID) -> None:
-    histories.keep(sid, items, (), (), chain(intake_all(items, at=NOW, tz=UTC)))
+    histories.keep(sid, items, (), (), history_hash(intake_all(items, at=NOW, tz=UTC)))
 
 
 # ------------------------------------------------------------------------------------ what is new
@@ -55,7 +55,7 @@ def keep(histories: Histories, items: Sequence[Item], sid: str = SID) -> None:
 def test_the_first_history_is_read_whole() -> None:
     unread = look(Histories(), said("a", "b", "c"))
     assert texts(unread) == ["a", "b", "c"]
-    assert unread.chain == EMPTY_CHAIN
+    assert unread.history_hash == EMPTY_HISTORY_HASH
 
 
 def test_of_the_next_one_only_what_is_new_is_read() -> None:
@@ -79,7 +79,7 @@ def test_a_history_that_went_another_way_is_read_whole(changed: list[Item]) -> N
     keep(histories, said("a", "b"))
     unread = look(histories, changed)
     assert len(unread.messages) == len(changed)
-    assert unread.chain == EMPTY_CHAIN
+    assert unread.history_hash == EMPTY_HISTORY_HASH
 
 
 def test_a_change_in_place_is_noticed() -> None:
@@ -105,9 +105,9 @@ def test_system_messages_at_the_head_are_told_apart() -> None:
 def test_what_stands_before_the_record_is_remembered() -> None:
     histories = Histories()
     lead, preface = (Message("system", "be kind"),), (Message("user", "summary"),)
-    histories.keep(SID, said("a", "b"), lead, preface, b"chain")
+    histories.keep(SID, said("a", "b"), lead, preface, b"hash")
     unread = look(histories, said("a", "b", "c"))
-    assert (unread.lead, unread.preface, unread.chain) == (lead, preface, b"chain")
+    assert (unread.lead, unread.preface, unread.history_hash) == (lead, preface, b"hash")
 
 
 # ------------------------------------------------------------------------------------ where it goes on
@@ -115,7 +115,7 @@ def test_what_stands_before_the_record_is_remembered() -> None:
 
 def test_a_history_that_goes_on_is_recognised_by_its_chain() -> None:
     messages = intake_all(said("a", "b", "c"), at=NOW, tz=UTC)
-    unread = Unread((), (), messages, EMPTY_CHAIN)
+    unread = Unread((), (), messages, EMPTY_HISTORY_HASH)
     assert unread.after(None) == messages
     assert unread.after(recorded(messages[:2])) == messages[2:]
     assert unread.after(recorded(messages)) == ()
@@ -123,7 +123,7 @@ def test_a_history_that_goes_on_is_recognised_by_its_chain() -> None:
 
 def test_a_history_that_does_not_go_on_is_not() -> None:
     messages = intake_all(said("a", "b", "c"), at=NOW, tz=UTC)
-    unread = Unread((), (), messages, EMPTY_CHAIN)
+    unread = Unread((), (), messages, EMPTY_HISTORY_HASH)
     assert unread.after(recorded(intake_all(said("a", "x"), at=NOW, tz=UTC))) is None
     assert unread.after(recorded(intake_all(said("a", "b", "c", "d"), at=NOW, tz=UTC))) is None
 
@@ -174,7 +174,9 @@ def test_reading_what_is_new_is_the_same_as_reading_everything(turns: list[tuple
         goes_on = [*before.get(sid, []), *items] if len(items) % 2 else items
         unread = look(histories, goes_on, sid)
         whole = intake_all(goes_on, at=NOW, tz=UTC)
-        assert reduce(extend_chain, (m.digest for m in unread.messages), unread.chain) == chain(whole)
+        assert reduce(
+            extend_history_hash, (m.digest for m in unread.messages), unread.history_hash
+        ) == history_hash(whole)
         keep(histories, goes_on, sid)
         before[sid] = copy.deepcopy(goes_on)
 

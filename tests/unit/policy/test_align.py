@@ -218,7 +218,7 @@ def new_messages(count: int) -> list[Message]:
 def test_the_record_becomes_the_conversation_that_the_host_has(
     record: list[Message], data: st.DataObject
 ) -> None:
-    operation = data.draw(st.sampled_from(("go on", "regenerate", "edit", "insert", "remove", "branch")))
+    operation = data.draw(st.sampled_from(("go on", "regenerate", "edit", "insert", "remove", "revision")))
     place = data.draw(st.integers(1, max(1, len(record) - 1)))
     added = new_messages(data.draw(st.integers(0, 3)))
     match operation:
@@ -230,7 +230,7 @@ def test_the_record_becomes_the_conversation_that_the_host_has(
             history = [*record[:place], Message("user", "put in between"), *record[place:], *added]
         case "remove":
             history = [*record[:place], *record[place + 1 :], *added]
-        case "branch":
+        case "revision":
             history = [*record[:place], *added]
         case _:
             history = [*record, *added]

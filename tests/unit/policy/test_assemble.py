@@ -16,7 +16,7 @@ from onlooker.domain.notes import Note, State
 from onlooker.policy.assemble import ELISION, assemble, untouched
 from onlooker.policy.context import Context
 from onlooker.policy.cut import tokens_of
-from onlooker.policy.frame import Counting, Frame
+from onlooker.policy.frame import Counting, PromptRequest
 from onlooker.policy.settings import DEFAULT, LANGO, OFF, ZORA, Settings, limits
 from onlooker.policy.tokens import Calibration, estimator
 
@@ -24,9 +24,9 @@ PLAIN = counting("lango")  # four characters are a token
 
 
 def context(
-    now: State, frame: Frame | None = None, settings: Settings = LANGO, counted: Counting = PLAIN
+    now: State, frame: PromptRequest | None = None, settings: Settings = LANGO, counted: Counting = PLAIN
 ) -> Context:
-    return assemble(now, frame or Frame(), settings, counted, None)
+    return assemble(now, frame or PromptRequest(), settings, counted, None)
 
 
 def counted_message(seq: int, tokens: int) -> Message:
@@ -55,7 +55,7 @@ def which(found: Context, kind: str = "observation") -> list[int]:
 @pytest.mark.req(44, 45, 102)
 def test_the_prompt_is_base_knowledge_reflections_observations_then_messages() -> None:
     notes = [*lines(1, 2, generation=1), *lines(3, 2)]
-    frame = Frame("BASE", {"docs": "KNOWLEDGE"}, end="END")
+    frame = PromptRequest("BASE", {"docs": "KNOWLEDGE"}, end="END")
     found = context(state(numbered(0, 0, 0, 0, 5), notes), frame)
     places = [
         found.text().index(part)
@@ -81,7 +81,7 @@ def test_the_prompt_is_base_knowledge_reflections_observations_then_messages() -
 
 @pytest.mark.req(46)
 def test_with_nothing_stored_there_is_no_memory_section() -> None:
-    found = context(state(numbered(5, 5)), Frame("BASE"))
+    found = context(state(numbered(5, 5)), PromptRequest("BASE"))
     assert found.memory == ""
     assert found.system == "BASE"
     assert [m["content"] for m in found.openai()] == ["BASE", "message 1", "message 2"]
@@ -90,14 +90,14 @@ def test_with_nothing_stored_there_is_no_memory_section() -> None:
 @pytest.mark.req(62, 77)
 def test_switched_off_what_went_in_comes_out() -> None:
     said = numbered(*[9000] * 20)
-    found = context(state(said, [note(1, 3)], tail_start=1), Frame("BASE", budget=1000), OFF)
+    found = context(state(said, [note(1, 3)], tail_start=1), PromptRequest("BASE", budget=1000), OFF)
     assert found.memory == ""
     assert found.messages == said
     assert found.stats.total == 180_000 + 1
 
 
 def test_knowledge_stands_in_what_is_left_untouched() -> None:
-    found = untouched(Frame("BASE", {"docs": "KNOWLEDGE"}), numbered(5), PLAIN)
+    found = untouched(PromptRequest("BASE", {"docs": "KNOWLEDGE"}), numbered(5), PLAIN)
     assert found.system == "BASE\n\nKNOWLEDGE"
     assert found.stats.total == PLAIN.text("BASE\n\nKNOWLEDGE") + 5
 
@@ -278,16 +278,16 @@ def test_a_result_that_fits_is_not_pushed_over_the_budget_by_its_call() -> None:
 
 def test_a_base_prompt_beyond_the_budget_is_an_error_that_says_so() -> None:
     with pytest.raises(BudgetError, match="a budget of 300 tokens cannot hold the base prompt") as caught:
-        context(state(), Frame("x" * 4000, budget=300), DEFAULT)
+        context(state(), PromptRequest("x" * 4000, budget=300), DEFAULT)
     assert (caught.value.budget, caught.value.needed) == (300, 1000)
 
 
 def test_the_margin_and_what_usage_has_taught_are_left_free() -> None:
     said = tuple(counted_message(i, 10) for i in range(1, 2001))
-    plain = context(state(said), Frame(budget=10_000), DEFAULT)
+    plain = context(state(said), PromptRequest(budget=10_000), DEFAULT)
     assert plain.stats.total <= 10_000 * (1 - DEFAULT.margin)
     taught = Counting(estimator("lango"), Calibration(1.5, 10, 1.5))
-    dearer = context(state(said), Frame(budget=10_000), DEFAULT, taught)
+    dearer = context(state(said), PromptRequest(budget=10_000), DEFAULT, taught)
     assert dearer.stats.total * 1.5 <= 10_000 * (1 - DEFAULT.margin)
 
 
@@ -320,7 +320,7 @@ def test_no_context_exceeds_its_budget_except_by_the_newest_message(
     notes = notes_of(sizes)
     pins = data.draw(st.sets(st.sampled_from([n.id for n in notes]), max_size=3)) if notes else set[str]()
     now = state(real(said, len(notes)), notes, pins=pins)
-    frame = Frame(system, budget=budget)
+    frame = PromptRequest(system, budget=budget)
     found = context(now, frame, settings)
     bounds = limits(settings, PLAIN.room(frame, settings))
     remembered = found.stats.pinned + found.stats.reflections + found.stats.observations
@@ -345,7 +345,7 @@ def test_statistics_add_up(said: list[Message], preface: int, budget: int) -> No
     notes = [*lines(1, 2, generation=1), *lines(3, 3)]
     front = tuple(Message("user", "before") for _ in range(preface))
     lead = (Message("system", "LEAD"),)
-    frame = Frame("BASE", {"docs": "KNOWLEDGE", "rules": "RULES"}, lead, front, "END", budget)
+    frame = PromptRequest("BASE", {"docs": "KNOWLEDGE", "rules": "RULES"}, lead, front, "END", budget)
     now = state(real(said, 5), notes, pinned=[message(1, text="pinned words")])
     stats = context(now, frame, DEFAULT).stats
     parts = (stats.system, stats.knowledge, stats.pinned, stats.reflections, stats.observations)
@@ -367,4 +367,4 @@ def test_statistics_say_what_waits() -> None:
 @pytest.mark.req(78)
 def test_a_context_says_which_conversation_it_is_of() -> None:
     runtime = RuntimeContext.of("slack:9")
-    assert assemble(state(), Frame(), LANGO, PLAIN, runtime).runtime is runtime
+    assert assemble(state(), PromptRequest(), LANGO, PLAIN, runtime).runtime is runtime

@@ -13,7 +13,7 @@ from conversations import counting, message, note, numbered, state
 from onlooker.domain.errors import SettingsError
 from onlooker.policy.assemble import assemble
 from onlooker.policy.config import from_mapping
-from onlooker.policy.frame import Frame
+from onlooker.policy.frame import PromptRequest
 from onlooker.policy.plan import Idle, Observe, Reflect, Step, must_wait, plan
 from onlooker.policy.settings import DEFAULT, LANGO, MOST_TOKENS, ZORA, Settings, limits
 
@@ -59,7 +59,7 @@ def next_step(settings: Settings, *sizes: int, notes: tuple[Any, ...] = ()) -> S
 
 
 def shown(settings: Settings, notes: list[Any], messages: tuple[Any, ...] = ()) -> str:
-    return assemble(state(messages, notes), Frame(), settings, counting("lango"), None).memory
+    return assemble(state(messages, notes), PromptRequest(), settings, counting("lango"), None).memory
 
 
 # ------------------------------------------------------------------------------------ as written
@@ -129,7 +129,9 @@ def test_observation_token_threshold_says_when_a_reflection_is_due() -> None:
 @pytest.mark.parametrize("window", [500, 3000, 12_000])
 def test_max_message_token_budget_bounds_the_recent_messages(window: int) -> None:
     messages = tuple(message(i, 100, text="x" * 384) for i in range(1, 201))
-    found = assemble(state(messages), Frame(), lango(maxMessageTokenBudget=window), counting("lango"), None)
+    found = assemble(
+        state(messages), PromptRequest(), lango(maxMessageTokenBudget=window), counting("lango"), None
+    )
     assert found.stats.messages == window
     assert found.messages[-1].seq == 200
 
@@ -137,7 +139,9 @@ def test_max_message_token_budget_bounds_the_recent_messages(window: int) -> Non
 @pytest.mark.req(48, 61)
 def test_a_message_budget_of_zero_is_no_limit() -> None:
     messages = tuple(message(i, 1000) for i in range(1, 101))
-    found = assemble(state(messages), Frame(), lango(maxMessageTokenBudget=0), counting("lango"), None)
+    found = assemble(
+        state(messages), PromptRequest(), lango(maxMessageTokenBudget=0), counting("lango"), None
+    )
     assert len(found.messages) == 100
 
 
@@ -161,9 +165,11 @@ def test_max_observations_in_context(most: int | None, first: int) -> None:
 @pytest.mark.req(49, 61)
 def test_memory_token_budget_bounds_the_memory_section() -> None:
     notes = [note(i, i, 100, text=f"n{i} " + "x" * 396) for i in range(1, 11)]
-    small = assemble(state(notes=notes), Frame(), lango(memoryTokenBudget=350), counting("lango"), None)
+    small = assemble(
+        state(notes=notes), PromptRequest(), lango(memoryTokenBudget=350), counting("lango"), None
+    )
     assert 200 < small.stats.reflections + small.stats.observations <= 350
-    large = assemble(state(notes=notes), Frame(), lango(), counting("lango"), None)
+    large = assemble(state(notes=notes), PromptRequest(), lango(), counting("lango"), None)
     assert large.stats.left_out_notes == 0
 
 
@@ -202,7 +208,7 @@ def test_session_tier_max_tokens_says_when_notes_are_condensed() -> None:
 def test_tiers_have_the_room_in_the_prompt_that_their_keys_give_them() -> None:
     notes = [note(i, i, 100, text="x" * 400) for i in range(1, 41)]
     settings = zora(session_tier_max_tokens=1000, cross_session_tier_max_tokens=500)
-    found = assemble(state(notes=notes), Frame(), settings, counting("lango"), None)
+    found = assemble(state(notes=notes), PromptRequest(), settings, counting("lango"), None)
     assert 1300 < found.stats.reflections + found.stats.observations <= 1500
 
 

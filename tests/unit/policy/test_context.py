@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from onlooker.domain.messages import Message
 from onlooker.policy.assemble import assemble
 from onlooker.policy.context import Context
-from onlooker.policy.frame import Frame
+from onlooker.policy.frame import PromptRequest
 from onlooker.policy.intake import intake_all
 from onlooker.policy.settings import DEFAULT, LANGO, Settings
 
@@ -35,11 +35,13 @@ def given_history(history: list[dict[str, Any]]) -> tuple[tuple[Message, ...], t
 def from_history(history: list[dict[str, Any]], notes: Any = (), **frame: Any) -> Context:
     lead, said = given_history(history)
     numbered_ones = tuple(replace(m, seq=i, tokens=10) for i, m in enumerate(said, 5))
-    return assemble(state(numbered_ones, notes, tail_start=5), Frame(lead=lead, **frame), LANGO, PLAIN, None)
+    return assemble(
+        state(numbered_ones, notes, tail_start=5), PromptRequest(lead=lead, **frame), LANGO, PLAIN, None
+    )
 
 
 def context(said: Any = (), notes: Any = (), settings: Settings = LANGO, **frame: Any) -> Context:
-    return assemble(state(said, notes), Frame(**frame), settings, PLAIN, None)
+    return assemble(state(said, notes), PromptRequest(**frame), settings, PLAIN, None)
 
 
 # ------------------------------------------------------------------------------------ without memory

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import onlooker
 from onlooker.domain.knowledge import LAYERS, Layer, LayerRequest
-from onlooker.policy.frame import Frame
+from onlooker.policy.frame import PromptRequest
 from onlooker.policy.layers import CUT_MARK, allot, in_order, parted, room_for_layers, shortened
 from onlooker.policy.settings import DEFAULT, LANGO
 
@@ -100,7 +100,7 @@ def test_what_volatile_layers_may_have_goes_by_their_number_and_their_own_limit(
 
 
 def test_the_room_is_a_share_of_what_the_base_prompt_leaves() -> None:
-    frame = Frame("x" * 400, end="x" * 40, budget=1110)
+    frame = PromptRequest("x" * 400, end="x" * 40, budget=1110)
     settings = replace(DEFAULT, margin=0.0, knowledge_limit=0.4)
     assert room_for_layers(frame, settings, PLAIN) == 400
     assert room_for_layers(frame, replace(settings, knowledge_limit=300), PLAIN) == 300

@@ -21,8 +21,10 @@ def message(ident: str, seq: int, text: str = "") -> MessageRow:
     return MessageRow(ANA, replace(said(ident, text or f"text of {ident}"), seq=seq))
 
 
-def top(last_seq: int = 0, changes: int = 0, *, epoch: int = 0, branch: int = 0) -> SessionRow:
-    return SessionRow(Progress(ANA, last_seq=last_seq, epoch=epoch, branch=branch), NOW, changes)
+def top(last_seq: int = 0, changes: int = 0, *, prompt_version: int = 0, revision: int = 0) -> SessionRow:
+    return SessionRow(
+        Progress(ANA, last_seq=last_seq, prompt_version=prompt_version, revision=revision), NOW, changes
+    )
 
 
 def holding(*rows: Row) -> Holding:
@@ -57,8 +59,8 @@ def test_a_print_says_what_is_not_the_same() -> None:
 
 
 def test_the_branch_which_every_store_counts_for_itself_is_no_difference() -> None:
-    assert printed(top(2, branch=1)).unlike(printed(top(2, branch=9))) == ""
-    assert printed(top(2, epoch=1)).unlike(printed(top(2, epoch=9))) != ""
+    assert printed(top(2, revision=1)).unlike(printed(top(2, revision=9))) == ""
+    assert printed(top(2, prompt_version=1)).unlike(printed(top(2, prompt_version=9))) != ""
 
 
 def test_items_that_are_shown_count_where_they_are_asked_for() -> None:
@@ -80,7 +82,7 @@ def test_an_earlier_state_makes_way() -> None:
     ("there", "why"),
     [
         (holding(top(3), message("a", 1), message("x", 3)), "used there"),
-        (holding(top(2, epoch=1), message("a", 1)), "used there"),
+        (holding(top(2, prompt_version=1), message("a", 1)), "used there"),
         (holding(replace(top(2), used_at=later(1)), message("a", 1)), "used there"),
         (holding(top(2), message("a", 1, "another text")), "message 'a' is another one"),
         (holding(top(2), message("a", 1), message("x", 2)), "message 'x' is there"),

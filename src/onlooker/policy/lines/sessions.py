@@ -30,8 +30,8 @@ _MARKS = (
     "watermark",
     "tail_start",
     "unnoted_tokens",
-    "branch",
-    "epoch",
+    "revision",
+    "prompt_version",
     "budget",
     "wake_at",
     "failures",
@@ -44,7 +44,7 @@ def from_session(row: SessionRow) -> Fields:
     return {
         **named("session", p.session),
         **{name: getattr(p, name) for name in _MARKS},
-        "chain": p.chain.hex(),
+        "history_hash": p.history_hash.hex(),
         "due_at": utc(p.due_at),
         "used_at": utc(row.used_at),
         "changes": row.changes,
@@ -55,8 +55,8 @@ def from_session(row: SessionRow) -> Fields:
 
 def to_session(line: Fields) -> SessionRow:
     marks = {name: number(line[name]) for name in _MARKS}
-    chain, due = bytes.fromhex(line["chain"]), time_or_none(line["due_at"])
-    progress = Progress(session_in(line), chain=chain, due_at=due, **marks)
+    history_hash, due = bytes.fromhex(line["history_hash"]), time_or_none(line["due_at"])
+    progress = Progress(session_in(line), history_hash=history_hash, due_at=due, **marks)
     used, pins, shown = moment(line["used_at"]), texts(line["pins"]), line["shown_items"]
     shown = None if shown is None else texts(shown)
     return SessionRow(progress, used, number(line["changes"]), pins, shown)

@@ -18,7 +18,7 @@ import psycopg
 from psycopg import errors
 
 from onlooker.domain.errors import ClosedError
-from onlooker.domain.messages import Message, SessionId, extend_chain
+from onlooker.domain.messages import Message, SessionId, extend_history_hash
 from onlooker.domain.notes import Appended, Progress
 from onlooker.stores.postgres.connections import Again, Connections, lost_at_once
 from onlooker.stores.postgres.database import Database, Row
@@ -307,7 +307,7 @@ def _append(
     sid = waiting.sid
     ids = known.setdefault(sid, set())
     progress = standing.progress
-    seq, chain = progress.last_seq, progress.chain
+    seq, history_hash = progress.last_seq, progress.history_hash
     fresh: list[Message] = []
     for message in waiting.messages:
         if message.id in ids:
@@ -316,10 +316,10 @@ def _append(
         seq += 1
         placed = message.placed(seq)
         digest = placed.digest
-        chain = extend_chain(chain, digest)
+        history_hash = extend_history_hash(history_hash, digest)
         fresh.append(placed)
         rows.append(message_row(sid, placed, digest))
-    standing.progress = grown(progress, fresh, chain, waiting.due_tokens, waiting.now)
+    standing.progress = grown(progress, fresh, history_hash, waiting.due_tokens, waiting.now)
     standing.messages += len(fresh)
     standing.message_tokens += sum(m.tokens for m in fresh)
     standing.used_at = instant(waiting.now)
@@ -336,7 +336,7 @@ def _saved(sid: bytes, standing: _Standing) -> dict[str, Any]:
         "sid": sid,
         "last_seq": progress.last_seq,
         "unnoted_tokens": progress.unnoted_tokens,
-        "chain": progress.chain,
+        "history_hash": progress.history_hash,
         "due_at": None if progress.due_at is None else instant(progress.due_at),
         "messages": standing.messages,
         "message_tokens": standing.message_tokens,

@@ -29,7 +29,7 @@ from onlooker.domain.items import Item, ItemChange
 from onlooker.domain.messages import Message, SessionId
 from onlooker.domain.notes import Appended, Progress
 from onlooker.domain.search import Match
-from onlooker.stores.moving import Way
+from onlooker.stores.moving import OnConflict
 from onlooker.stores.postgres import vectors as of_vectors
 from onlooker.stores.postgres.appending import Appender
 from onlooker.stores.postgres.connections import Connections
@@ -227,7 +227,7 @@ class PostgresStore(Transactions):
         self, rows: AsyncIterator[Row], *, replace: bool = False, renew: bool = False
     ) -> dict[str, int]:
         once = self._serving()[0].write_once
-        return await self._taking_away(feeding.restore(once, rows, Way(replace, renew)))
+        return await self._taking_away(feeding.restore(once, rows, OnConflict(replace, renew)))
 
 
 @dataclass(frozen=True, slots=True)

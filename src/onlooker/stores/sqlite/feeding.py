@@ -13,7 +13,7 @@ from queue import Full, Queue
 from onlooker.domain.errors import ClosedError
 from onlooker.domain.history_rows import Row, SessionRow, session_of
 from onlooker.domain.messages import SessionId
-from onlooker.stores.moving import Way, kind_of
+from onlooker.stores.moving import OnConflict, kind_of
 from onlooker.stores.sqlite import moving
 from onlooker.stores.sqlite.writer import Job
 
@@ -31,7 +31,7 @@ async def in_batches(rows: Iterator[Row]) -> AsyncIterator[Row]:
             yield row
 
 
-async def restore(write: Write, rows: AsyncIterator[Row], way: Way) -> dict[str, int]:
+async def restore(write: Write, rows: AsyncIterator[Row], way: OnConflict) -> dict[str, int]:
     """Take the rows in, each session in one transaction; how many of each kind."""
     counts: Counter[str] = Counter()
     shown: dict[SessionId, tuple[str, ...]] = {}
@@ -66,7 +66,7 @@ class _Aborted(Exception):
 class _Feed:
     """The rows of one session on their way into a transaction."""
 
-    def __init__(self, session: SessionId | None, way: Way, write: Write) -> None:
+    def __init__(self, session: SessionId | None, way: OnConflict, write: Write) -> None:
         self.session = session
         self._way = way
         self._batch: list[Row] = []

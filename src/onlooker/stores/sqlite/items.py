@@ -40,7 +40,7 @@ def change(db: sqlite3.Connection, change: ItemChange) -> None:
             "sid": sid_of(mark.session),
             "expected": mark.expected,
             "up_to": mark.up_to,
-            "branch": mark.branch,
+            "revision": mark.revision,
         }
         if not db.execute(sql("mark_ended"), values).rowcount:
             raise ConflictError(

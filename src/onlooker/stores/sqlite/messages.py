@@ -11,11 +11,11 @@ from itertools import islice
 from typing import Any
 
 from onlooker.domain.errors import StoreError
-from onlooker.domain.messages import EMPTY_CHAIN, Message, SessionId, extend_chain
+from onlooker.domain.messages import EMPTY_HISTORY_HASH, Message, SessionId, extend_history_hash
 from onlooker.domain.notes import Appended, Digest, Note, Progress, Realignment
 from onlooker.policy.rollback import Rollback, roll_back
 from onlooker.stores.past import rolled_back
-from onlooker.stores.progress import check_branch, check_realignment, made_due
+from onlooker.stores.progress import check_realignment, check_revision, made_due
 from onlooker.stores.realigning import Known, Placement, Undone, floor_of, place, restored
 from onlooker.stores.sqlite import past, sessions
 from onlooker.stores.sqlite.rows import (
@@ -85,11 +85,11 @@ def compact(
     summary: Message,
     archive: bool,
     now: datetime,
-    branch: int | None,
+    revision: int | None,
 ) -> Progress:
     row = sessions.find_or_create(db, session, now)
     sid, progress, up_to = row.sid, row.progress, within(up_to)
-    check_branch(progress, branch)
+    check_revision(progress, revision)
     last, count, tokens = db.execute(sql("taken_out"), (sid, up_to)).fetchone()
     # The same summary again is a retry: the first one is not an original to keep.
     db.execute(sql("delete_summary"), (sid, pack(summary.id), up_to))
@@ -100,7 +100,7 @@ def compact(
         db.execute(sql("forget_older_summaries"), (sid, up_to))
         db.execute(sql("archive_range"), ("compacted", sid, FIRST_SEQ, up_to))
     elif db.execute(sql("unpin_range"), (sid, up_to)).rowcount:
-        progress = replace(progress, epoch=progress.epoch + 1)
+        progress = replace(progress, prompt_version=progress.prompt_version + 1)
     db.execute(sql("delete_range"), (sid, FIRST_SEQ, up_to))
     if last is None:
         first = db.execute(sql("first_live"), (sid,)).fetchone()[0]
@@ -110,7 +110,7 @@ def compact(
     progress = replace(
         progress,
         unnoted_tokens=sessions.unnoted_tokens(db, sid, progress.frontier),
-        branch=progress.branch + unnoted,
+        revision=progress.revision + unnoted,
     )
     saved = replace(row, progress=progress, used_at=instant(now))
     if not archive:
@@ -202,9 +202,9 @@ def _realigned(
     decision: Rollback,
     notes: Sequence[Note],
 ) -> Progress:
-    chain = EMPTY_CHAIN
-    for (digest,) in db.execute(sql("chain"), (row.sid,)):
-        chain = extend_chain(chain, digest)
+    history_hash = EMPTY_HISTORY_HASH
+    for (digest,) in db.execute(sql("history_hash"), (row.sid,)):
+        history_hash = extend_history_hash(history_hash, digest)
     shown = {n.id for n in notes if n.status == "active"}
     changed = bool(decision.revive) or not shown.isdisjoint(decision.retire)
     return replace(
@@ -214,9 +214,9 @@ def _realigned(
         watermark=decision.watermark,
         tail_start=min(row.progress.tail_start, decision.watermark + 1),
         unnoted_tokens=sessions.unnoted_tokens(db, row.sid, decision.frontier),
-        branch=row.progress.branch + 1,
-        epoch=row.progress.epoch + changed,
-        chain=chain,
+        revision=row.progress.revision + 1,
+        prompt_version=row.progress.prompt_version + changed,
+        history_hash=history_hash,
     )
 
 

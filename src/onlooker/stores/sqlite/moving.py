@@ -27,7 +27,7 @@ from onlooker.domain.history_rows import (
 )
 from onlooker.domain.messages import SessionId
 from onlooker.domain.notes import Progress, Usage
-from onlooker.stores.moving import Way, already_there, incomplete
+from onlooker.stores.moving import OnConflict, already_there, incomplete
 from onlooker.stores.sqlite import messages, sessions
 from onlooker.stores.sqlite.items import item_row, to_item
 from onlooker.stores.sqlite.past import change_row, put_note, to_change, to_version, version_row
@@ -123,7 +123,7 @@ def _usage(row: sqlite3.Row) -> UsageRow:
 
 
 def restore(
-    db: sqlite3.Connection, session: SessionId | None, batches: Iterable[list[Row]], way: Way
+    db: sqlite3.Connection, session: SessionId | None, batches: Iterable[list[Row]], way: OnConflict
 ) -> None:
     """Take in the rows of one session, or those of the store itself."""
     if session is not None:
@@ -149,7 +149,7 @@ def show(db: sqlite3.Connection, shown: Mapping[SessionId, Sequence[str]]) -> No
             _show(db, session, ids)
 
 
-def _make_way(db: sqlite3.Connection, session: SessionId, way: Way) -> None:
+def _make_way(db: sqlite3.Connection, session: SessionId, way: OnConflict) -> None:
     if sessions.find(db, session) is None:
         return
     sid = sid_of(session)

@@ -122,7 +122,7 @@ def delete(db: sqlite3.Connection, session: SessionId, kind: NoteKind | None) ->
         progress = replace(progress, watermark=progress.frontier)
     progress = replace(
         progress,
-        epoch=progress.epoch + bool(shown),
+        prompt_version=progress.prompt_version + bool(shown),
         unnoted_tokens=sessions.unnoted_tokens(db, row.sid, progress.frontier),
     )
     sessions.save(db, replace(row, progress=progress))

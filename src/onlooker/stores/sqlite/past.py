@@ -11,12 +11,12 @@ from typing import Any
 
 from onlooker.domain.errors import ConflictError
 from onlooker.domain.history import Change, Forgetting, Version
-from onlooker.domain.messages import EMPTY_CHAIN, SessionId, extend_chain
+from onlooker.domain.messages import EMPTY_HISTORY_HASH, SessionId, extend_history_hash
 from onlooker.domain.notes import Note, NoteStatus, Progress
 from onlooker.stores.past import (
     change_of,
-    check_epoch,
     check_forgetting,
+    check_prompt_version,
     edited,
     gone,
     undone,
@@ -127,8 +127,8 @@ def edit(
     # A note in the making may have been told the old text.
     progress = replace(
         row.progress,
-        branch=row.progress.branch + 1,
-        epoch=row.progress.epoch + (after.status == "active"),
+        revision=row.progress.revision + 1,
+        prompt_version=row.progress.prompt_version + (after.status == "active"),
     )
     sessions.save(db, replace(row, progress=progress))
     known = db.execute(sql("count_versions"), (row.sid, pack(ident))).fetchone()[0]
@@ -138,9 +138,11 @@ def edit(
     return after
 
 
-def undo(db: sqlite3.Connection, session: SessionId, ident: str, epoch: int, now: datetime) -> Progress:
+def undo(
+    db: sqlite3.Connection, session: SessionId, ident: str, prompt_version: int, now: datetime
+) -> Progress:
     row = _found(db, session, ident)
-    check_epoch(row.progress, epoch)
+    check_prompt_version(row.progress, prompt_version)
     found = _note(db, row.sid, ident)
     ids = [ident, *(found.sources if found else ())]
     notes = {n.id: n for n in map(to_note, db.execute(sql("notes_by_id"), (row.sid, ids_json(ids))))}
@@ -148,7 +150,7 @@ def undo(db: sqlite3.Connection, session: SessionId, ident: str, epoch: int, now
     db.executemany(sql("set_status"), [(status, row.sid, pack(note)) for note, status in statuses])
     db.execute(sql("remove_pin"), (row.sid, pack(ident)))
     p = row.progress
-    progress = replace(p, branch=p.branch + 1, epoch=p.epoch + 1)
+    progress = replace(p, revision=p.revision + 1, prompt_version=p.prompt_version + 1)
     sessions.save(db, replace(row, progress=progress))
     log(db, row.sid, progress, now, statuses)
     return progress
@@ -166,10 +168,10 @@ def forget(db: sqlite3.Connection, session: SessionId, change: Forgetting, now: 
     p = row.progress
     progress = replace(
         p,
-        chain=_chain(db, sid),
+        history_hash=_history_hash(db, sid),
         unnoted_tokens=sessions.unnoted_tokens(db, sid, p.frontier),
-        branch=p.branch + 1,
-        epoch=p.epoch + 1,
+        revision=p.revision + 1,
+        prompt_version=p.prompt_version + 1,
         due_at=now if change.due and p.due_at is None else p.due_at,
     )
     sessions.save(db, replace(row, progress=progress, messages=count, message_tokens=tokens))
@@ -207,11 +209,11 @@ def _forget_notes(db: sqlite3.Connection, sid: bytes, change: Forgetting) -> Non
         db.execute(sql(name), (sid,))
 
 
-def _chain(db: sqlite3.Connection, sid: bytes) -> bytes:
-    chain = EMPTY_CHAIN
-    for (digest,) in db.execute(sql("chain"), (sid,)):
-        chain = extend_chain(chain, digest)
-    return chain
+def _history_hash(db: sqlite3.Connection, sid: bytes) -> bytes:
+    history_hash = EMPTY_HISTORY_HASH
+    for (digest,) in db.execute(sql("history_hash"), (sid,)):
+        history_hash = extend_history_hash(history_hash, digest)
+    return history_hash
 
 
 def tried(db: sqlite3.Connection, job: Callable[[sqlite3.Connection], int]) -> int:

@@ -202,8 +202,8 @@ def to_session(row: sqlite3.Row) -> SessionId:
 # A session's marks, in the order of `Progress`.
 # fmt: off
 _MARKS = (
-    "last_seq", "frontier", "watermark", "tail_start", "unnoted_tokens", "branch", "epoch", "budget", "chain",
-    "due_at", "wake_at", "failures", "ended_seq",
+    "last_seq", "frontier", "watermark", "tail_start", "unnoted_tokens", "revision", "prompt_version",
+    "budget", "history_hash", "due_at", "wake_at", "failures", "ended_seq",
 )
 # fmt: on
 
@@ -214,13 +214,24 @@ def to_progress(row: sqlite3.Row, session: SessionId | None = None) -> Progress:
 
 def progress_of(session: SessionId, marks: Sequence[Any]) -> Progress:
     """From (last_seq, …, ended_seq), all of them, in the order of `Progress`."""
-    last_seq, frontier, watermark, tail_start, unnoted, branch, epoch, budget, chain, *work = marks
+    (
+        last_seq,
+        frontier,
+        watermark,
+        tail_start,
+        unnoted,
+        revision,
+        prompt_version,
+        budget,
+        history_hash,
+        *work,
+    ) = marks
     due_at, wake_at, failures, ended = work
     due = None if due_at is None else from_instant(due_at)
     # fmt: off
     return Progress(
-        session, last_seq, frontier, watermark, tail_start, unnoted, branch, epoch, budget, chain,
-        due, wake_at, failures, ended,
+        session, last_seq, frontier, watermark, tail_start, unnoted, revision, prompt_version, budget,
+        history_hash, due, wake_at, failures, ended,
     )
     # fmt: on
 

@@ -20,7 +20,7 @@ from onlooker.domain.errors import ClosedError, SettingsError
 from onlooker.domain.history_rows import Row
 from onlooker.domain.messages import Message, SessionId
 from onlooker.domain.notes import Appended
-from onlooker.stores.moving import Way
+from onlooker.stores.moving import OnConflict
 from onlooker.stores.sqlite import appending, copying, feeding
 from onlooker.stores.sqlite.key import Key
 from onlooker.stores.sqlite.opening import open_for_writing
@@ -103,7 +103,7 @@ class SqliteStore(Transactions):
     async def restore(
         self, rows: AsyncIterator[Row], *, replace: bool = False, renew: bool = False
     ) -> dict[str, int]:
-        return await self._taking_away(feeding.restore(self._write, rows, Way(replace, renew)))
+        return await self._taking_away(feeding.restore(self._write, rows, OnConflict(replace, renew)))
 
     async def back_up(self, target: Path) -> None:
         self._opened()

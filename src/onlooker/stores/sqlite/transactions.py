@@ -135,10 +135,10 @@ class Transactions(ABC):
         summary: Message,
         archive: bool,
         now: datetime,
-        branch: int | None = None,
+        revision: int | None = None,
     ) -> Progress:
         return await self._taking_away(
-            self._write(lambda db: of_messages.compact(db, session, up_to, summary, archive, now, branch))
+            self._write(lambda db: of_messages.compact(db, session, up_to, summary, archive, now, revision))
         )
 
     # -- notes
@@ -221,8 +221,8 @@ class Transactions(ABC):
     ) -> Note:
         return await self._write(lambda db: of_past.edit(db, session, note_id, text, tokens, by, now, was))
 
-    async def undo(self, session: SessionId, note_id: str, *, epoch: int, now: datetime) -> Progress:
-        return await self._write(lambda db: of_past.undo(db, session, note_id, epoch, now))
+    async def undo(self, session: SessionId, note_id: str, *, prompt_version: int, now: datetime) -> Progress:
+        return await self._write(lambda db: of_past.undo(db, session, note_id, prompt_version, now))
 
     async def forget(self, session: SessionId, change: Forgetting, *, now: datetime) -> Progress:
         return await self._taking_away(self._write(lambda db: of_past.forget(db, session, change, now)))

@@ -97,7 +97,7 @@ class StoreCase:
     async def commit(self, store: Store, *notes: Note, session: SessionId = ANA, **more: Any) -> Progress:
         """Add notes, with the guard as it should be and the marks after the last of them."""
         progress = (await self.state(store, session)).progress
-        change: dict[str, Any] = {"guard": Guard(progress.frontier, progress.branch), "add": notes}
+        change: dict[str, Any] = {"guard": Guard(progress.frontier, progress.revision), "add": notes}
         if notes and all(n.generation == 0 for n in notes):
             change["frontier"] = notes[-1].last
             active = [n.last for n in notes if n.status == "active"]
@@ -108,7 +108,7 @@ class StoreCase:
         self, store: Store, keep: int, *follow: int | Message, due_tokens: int = NEVER
     ) -> Progress:
         progress = (await self.state(store)).progress
-        change = Realignment(keep, follow, progress.last_seq, progress.branch)
+        change = Realignment(keep, follow, progress.last_seq, progress.revision)
         return (await store.realign(ANA, change, due_tokens=due_tokens, now=NOW)).progress
 
     async def compact(

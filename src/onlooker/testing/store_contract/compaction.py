@@ -15,26 +15,26 @@ class CompactionContract(StoreCase):
         before = (await self.state(store)).progress
         after = await self.compact(store, 3)
         assert [(m.id, m.seq) for m in await store.messages(ANA)] == [("sum", 3), ("m4", 4), ("m5", 5)]
-        assert (after.last_seq, after.chain) == (5, before.chain)
+        assert (after.last_seq, after.history_hash) == (5, before.history_hash)
         assert after == (await self.state(store)).progress
 
     async def test_taking_out_what_is_not_noted_makes_notes_in_the_making_void(self, store: Store) -> None:
         await self.record(store, *talk(1, 5))
         await self.commit(store, note("n1", 1, 3))
         before = (await self.state(store)).progress
-        assert (await self.compact(store, 3)).branch == before.branch
+        assert (await self.compact(store, 3)).revision == before.revision
         summary = said("sum2", "They went on")
         after = await store.compact(ANA, up_to=4, summary=summary, archive=True, now=NOW)
-        assert after.branch > before.branch
+        assert after.revision > before.revision
 
     async def test_compacting_is_refused_once_messages_were_taken_back(self, store: Store) -> None:
         await self.record(store, *talk(1, 5))
-        branch = (await self.state(store)).progress.branch
+        revision = (await self.state(store)).progress.revision
         summary = said("sum", "They talked")
         with pytest.raises(ConflictError):
-            await store.compact(ANA, up_to=3, summary=summary, archive=True, now=NOW, branch=branch + 1)
+            await store.compact(ANA, up_to=3, summary=summary, archive=True, now=NOW, revision=revision + 1)
         assert ids(await store.messages(ANA)) == ["m1", "m2", "m3", "m4", "m5"]
-        await store.compact(ANA, up_to=3, summary=summary, archive=True, now=NOW, branch=branch)
+        await store.compact(ANA, up_to=3, summary=summary, archive=True, now=NOW, revision=revision)
 
     async def test_positions_stay_right_afterwards(self, store: Store) -> None:
         await self.record(store, *talk(1, 5))
@@ -60,7 +60,7 @@ class CompactionContract(StoreCase):
         after = await self.compact(store, 3, archive=False)
         assert ids(await store.messages(ANA, archived=True)) == ["sum", "m4", "m5"]
         assert await self.conversation(store) == ["m4", "m5"]
-        assert after.chain == before.chain
+        assert after.history_hash == before.history_hash
 
     async def test_with_nothing_to_take_out_the_summary_is_still_put_in(self, store: Store) -> None:
         await self.record(store, *talk(1, 2))
@@ -132,11 +132,11 @@ class CompactionContract(StoreCase):
     async def test_a_pin_on_what_is_deleted_goes_with_it(self, store: Store) -> None:
         await self.record(store, *talk(1, 5))
         await store.pin(ANA, "m2", on=True)
-        epoch = (await self.state(store)).progress.epoch
+        prompt_version = (await self.state(store)).progress.prompt_version
         progress = await self.compact(store, 3, archive=False)
         state = await self.state(store)
         assert (state.pins, state.pinned) == (frozenset(), ())
-        assert progress.epoch > epoch
+        assert progress.prompt_version > prompt_version
 
     async def test_a_note_leads_back_to_what_was_compacted(self, store: Store) -> None:
         await self.record(store, *talk(1, 5))

@@ -11,7 +11,7 @@ from onlooker.domain.errors import ConflictError
 from onlooker.domain.extractions import Extraction
 from onlooker.domain.history import Change, Forgetting, Version
 from onlooker.domain.history_rows import ChangeRow, MessageRow, Scope, VersionRow
-from onlooker.domain.messages import EMPTY_CHAIN, SessionId, extend_chain
+from onlooker.domain.messages import EMPTY_HISTORY_HASH, SessionId, extend_history_hash
 from onlooker.domain.notes import Guard, Note, Usage
 from onlooker.ports import Store
 from onlooker.testing.store_contract.case import ANA, BEN, NOW, StoreCase, ids, later, note, said, seqs, talk
@@ -32,7 +32,7 @@ class HandContract(StoreCase):
         progress = (await self.state(store)).progress
         changes = await self.changes(store)
         last = changes[-1].number if changes else 0
-        change = Forgetting(messages, deleted, rewritten, last, progress.branch)
+        change = Forgetting(messages, deleted, rewritten, last, progress.revision)
         await store.forget(ANA, change, now=later(9))
 
     async def changes(self, store: Store, session: SessionId = ANA) -> list[Change]:
@@ -63,8 +63,8 @@ class HandContract(StoreCase):
         assert state.notes == (after,)
         assert (after.text, after.tokens, after.degraded) == ("corrected \0\ud800", 7, False)
         assert after.model == "person:ana"
-        assert state.progress.epoch == before.epoch + 1
-        assert state.progress.branch > before.branch
+        assert state.progress.prompt_version == before.prompt_version + 1
+        assert state.progress.revision > before.revision
         assert await self.versions(store) == [
             Version("n1", 1, 0, "about n1", 5, "m:x", NOW),
             Version("n1", 2, 2, "corrected \0\ud800", 7, "ana", later(9)),
@@ -86,7 +86,7 @@ class HandContract(StoreCase):
         progress = (await self.state(store)).progress
         await self.change_note(store, "o1", "corrected")
         r1 = note("r1", 1, 4, generation=1, sources=["o1", "o3"])
-        guard = Guard(progress.frontier, progress.branch)
+        guard = Guard(progress.frontier, progress.revision)
         with pytest.raises(ConflictError):
             await self.commit(store, r1, supersede=("o1", "o3"), guard=guard)
 
@@ -163,13 +163,17 @@ class HandContract(StoreCase):
         r1 = note("r1", 1, 4, generation=1, sources=["o1", "o3"])
         before = await self.commit(store, r1, supersede=("o1", "o3"))
         await store.pin(ANA, "r1", on=True)
-        progress = await store.undo(ANA, "r1", epoch=before.epoch + 1, now=later(9))
+        progress = await store.undo(ANA, "r1", prompt_version=before.prompt_version + 1, now=later(9))
         store = await self.reopen(store)
         state = await self.state(store)
         assert ids(state.active) == ["o1", "o3", "o5"]
         assert state.progress == progress
-        assert (progress.frontier, progress.watermark, progress.epoch) == (6, 6, before.epoch + 2)
-        assert progress.branch > before.branch
+        assert (progress.frontier, progress.watermark, progress.prompt_version) == (
+            6,
+            6,
+            before.prompt_version + 2,
+        )
+        assert progress.revision > before.revision
         assert state.pins == frozenset()
         assert ids(await store.notes(ANA, statuses=["retired"])) == ["r1"]
         statuses = (("r1", "retired"), ("o1", "active"), ("o3", "active"))
@@ -181,17 +185,17 @@ class HandContract(StoreCase):
         await self.record(store, *talk(1, 8))
         await self.note_all(store, (1, 2), (3, 4))
         r1 = note("r1", 1, 4, generation=1, sources=["o1", "o3"])
-        epoch = (await self.commit(store, r1, supersede=("o1", "o3"))).epoch
+        prompt_version = (await self.commit(store, r1, supersede=("o1", "o3"))).prompt_version
         for ident in ("nobody", "o1"):
             with pytest.raises(KeyError):
-                await store.undo(ANA, ident, epoch=epoch, now=NOW)
+                await store.undo(ANA, ident, prompt_version=prompt_version, now=NOW)
         with pytest.raises(KeyError):
-            await store.undo(BEN, "r1", epoch=epoch, now=NOW)
+            await store.undo(BEN, "r1", prompt_version=prompt_version, now=NOW)
         with pytest.raises(ConflictError):
-            await store.undo(ANA, "r1", epoch=epoch - 1, now=NOW)
+            await store.undo(ANA, "r1", prompt_version=prompt_version - 1, now=NOW)
         await store.delete_notes(ANA, "observation")
         with pytest.raises(ConflictError):
-            await store.undo(ANA, "r1", epoch=epoch, now=NOW)
+            await store.undo(ANA, "r1", prompt_version=prompt_version, now=NOW)
         assert ids((await self.state(store)).active) == ["r1"]
 
     # -- forgetting
@@ -215,18 +219,18 @@ class HandContract(StoreCase):
         progress = state.progress
         assert (progress.last_seq, progress.frontier, progress.watermark) == (6, 3, 3)
         assert progress.unnoted_tokens == 20
-        assert progress.branch > before.branch
-        assert progress.epoch > before.epoch
-        assert progress.chain == await self._chain_of(store)
+        assert progress.revision > before.revision
+        assert progress.prompt_version > before.prompt_version
+        assert progress.history_hash == await self._chain_of(store)
         summary = next(s for s in await store.sessions(owner="ana"))
         assert (summary.messages, summary.message_tokens) == (4, 40)
         assert len(await store.messages(BEN)) == 6
 
     async def _chain_of(self, store: Store) -> bytes:
-        chain = EMPTY_CHAIN
+        history_hash = EMPTY_HISTORY_HASH
         for digest in await store.digests(ANA):
-            chain = extend_chain(chain, digest.digest)
-        return chain
+            history_hash = extend_history_hash(history_hash, digest.digest)
+        return history_hash
 
     async def test_a_note_that_nothing_is_left_for_goes_and_the_rest_stays_noted(self, store: Store) -> None:
         await self.record(store, *talk(1, 6))
@@ -274,7 +278,7 @@ class HandContract(StoreCase):
         await self.compact(store, 2, "first")
         await self.compact(store, 4, "second")
         progress = (await self.state(store)).progress
-        change = Forgetting(("m7",), (), (), 2, progress.branch, summaries=("second",))
+        change = Forgetting(("m7",), (), (), 2, progress.revision, summaries=("second",))
         await store.forget(ANA, change, now=later(9))
         assert await self.live(store) == ["first", "m3", "m4", "m5", "m6", "m8"]
         assert "second" not in await self.places(store)
@@ -293,12 +297,12 @@ class HandContract(StoreCase):
         await self.record(store, *talk(1, 6))
         await self.note_all(store, (1, 2))
         progress = (await self.state(store)).progress
-        stale = Forgetting(("m1",), (), (), 1, progress.branch)
+        stale = Forgetting(("m1",), (), (), 1, progress.revision)
         await self.note_all(store, (3, 4))
         with pytest.raises(ConflictError):
             await store.forget(ANA, stale, now=NOW)
         with pytest.raises(ConflictError):
-            await store.forget(ANA, replace(stale, change=2, branch=progress.branch + 1), now=NOW)
+            await store.forget(ANA, replace(stale, change=2, revision=progress.revision + 1), now=NOW)
         with pytest.raises(ConflictError):
             await store.forget(SessionId("x", "y"), stale, now=NOW)
         assert len(await store.messages(ANA)) == 6
@@ -306,7 +310,7 @@ class HandContract(StoreCase):
     async def test_a_model_is_asked_to_write_the_rest_again_where_one_should(self, store: Store) -> None:
         await self.record(store, *talk(1, 6))
         progress = (await self.state(store)).progress
-        await store.forget(ANA, Forgetting(("m1",), (), (), 0, progress.branch, due=True), now=later(3))
+        await store.forget(ANA, Forgetting(("m1",), (), (), 0, progress.revision, due=True), now=later(3))
         assert list(await store.due(later(3))) == [ANA]
 
     async def test_a_forgotten_owner_leaves_nothing_and_others_keep_everything(self, store: Store) -> None:

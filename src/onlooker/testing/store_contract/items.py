@@ -102,23 +102,23 @@ class ItemContract(StoreCase):
         await self.record(store, *talk(1, 2))
         await self.add(store, item("a"), item("b"), item("c"))
         assert (await self.state(store)).items is None
-        epoch = (await self.state(store)).progress.epoch
+        prompt_version = (await self.state(store)).progress.prompt_version
         await store.show_items(ANA, ["c", "a", "gone", "c"], now=NOW)
         await store.show_items(ANA, ["b"], now=NOW)
         store = await self.reopen(store)
         state = await self.state(store)
         assert ids(state.items or ()) == ["c", "a"]
-        assert state.progress.epoch == epoch + 1
+        assert state.progress.prompt_version == prompt_version + 1
         await store.show_items(ANA, ["c", "a"], now=NOW, anew=True)
-        assert (await self.state(store)).progress.epoch == epoch + 1
+        assert (await self.state(store)).progress.prompt_version == prompt_version + 1
         await store.show_items(ANA, ["b"], now=NOW, anew=True)
         assert ids((await self.state(store)).items or ()) == ["b"]
-        assert (await self.state(store)).progress.epoch == epoch + 2
+        assert (await self.state(store)).progress.prompt_version == prompt_version + 2
 
     async def test_choosing_nothing_is_a_choice(self, store: Store) -> None:
         await store.show_items(OTHER, [], now=NOW)
         state = await self.state(store, OTHER)
-        assert (state.items, state.progress.epoch) == ((), 0)
+        assert (state.items, state.progress.prompt_version) == ((), 0)
 
     async def test_a_session_cannot_show_an_item_of_another_owner(self, store: Store) -> None:
         await self.add(store, item("secret"))
@@ -132,7 +132,7 @@ class ItemContract(StoreCase):
         for session in (ANA, OTHER):
             await store.show_items(session, ["a", "b"], now=NOW)
         await store.show_items(BEN, [], now=NOW)
-        before = {s: (await self.state(store, s)).progress.epoch for s in (ANA, OTHER, BEN)}
+        before = {s: (await self.state(store, s)).progress.prompt_version for s in (ANA, OTHER, BEN)}
         await store.change_items(ItemChange("ana", NOW, end=(("a", "c"),)))
         assert ids((await self.state(store)).items or ()) == ["a", "b"]
         gone = await store.archive_items("ana", ["a", "c", "c", "nothing"], now=later(1))
@@ -143,8 +143,8 @@ class ItemContract(StoreCase):
         for session in (ANA, OTHER):
             state = await self.state(store, session)
             assert ids(state.items or ()) == ["b"]
-            assert state.progress.epoch == before[session] + 1
-        assert (await self.state(store, BEN)).progress.epoch == before[BEN]
+            assert state.progress.prompt_version == before[session] + 1
+        assert (await self.state(store, BEN)).progress.prompt_version == before[BEN]
         assert list(await store.archive_items("ana", ["a"], now=NOW)) == []
 
     async def test_deleting_leaves_no_name_of_what_is_gone(self, store: Store) -> None:
@@ -196,13 +196,13 @@ class ItemContract(StoreCase):
 
     async def test_nothing_is_made_of_a_session_that_went_another_way_meanwhile(self, store: Store) -> None:
         await self.record(store, *talk(1, 3))
-        branch = (await self.state(store)).progress.branch
-        late = ItemChange("ana", NOW, (item("a"),), mark=EndMark(ANA, 0, 3, branch - 1))
+        revision = (await self.state(store)).progress.revision
+        late = ItemChange("ana", NOW, (item("a"),), mark=EndMark(ANA, 0, 3, revision - 1))
         with pytest.raises(ConflictError):
             await store.change_items(late)
         assert ids(await store.items("ana")) == []
         assert (await self.state(store)).progress.ended == 0
-        await store.change_items(replace(late, mark=EndMark(ANA, 0, 3, branch)))
+        await store.change_items(replace(late, mark=EndMark(ANA, 0, 3, revision)))
         assert ids(await store.items("ana")) == ["a"]
 
     async def test_idle_sessions_are_found_longest_idle_first(self, store: Store) -> None:

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta, timezone
 import pytest
 
 from onlooker.domain.errors import ClosedError
-from onlooker.domain.messages import EMPTY_CHAIN, Message, SessionId, ToolCall, extend_chain
+from onlooker.domain.messages import EMPTY_HISTORY_HASH, Message, SessionId, ToolCall, extend_history_hash
 from onlooker.ports import Store
 from onlooker.testing.store_contract.case import (
     ANA,
@@ -112,10 +112,10 @@ class MessageContract(StoreCase):
     async def test_the_chain_is_the_fold_of_the_digests(self, store: Store) -> None:
         for part in (talk(1, 3), talk(4, 4), [], talk(3, 6)):
             await self.record(store, *part)
-        chain = EMPTY_CHAIN
+        history_hash = EMPTY_HISTORY_HASH
         for message in talk(1, 6):
-            chain = extend_chain(chain, message.digest)
-        assert (await self.state(store)).progress.chain == chain
+            history_hash = extend_history_hash(history_hash, message.digest)
+        assert (await self.state(store)).progress.history_hash == history_hash
 
     async def test_everything_about_a_message_comes_back_but_the_hosts_own_form(self, store: Store) -> None:
         zone = timezone(timedelta(hours=5, minutes=45))

@@ -152,7 +152,7 @@ class MovingContract(StoreCase):
         assert "later" in await self.live(store)
         await store.restore(given(rows), replace=True)
         after = await self.everything(store)
-        # Above the branch of the one that made way, so that nobody writes into this one by mistake.
+        # Above the revision of the one that made way, so that nobody writes into this one by mistake.
         assert [_without_branch(row) for row in after] == [_without_branch(row) for row in rows]
 
     async def test_a_session_is_taken_in_whole_or_not_at_all(self, store: Store) -> None:
@@ -208,9 +208,9 @@ class MovingContract(StoreCase):
         assert after == [_without_branch(row) for row in await self.everything(other)]
         top = next(row for row in rows if isinstance(row, SessionRow))
         state = await store.load(ANA)
-        # Above the branch of the one that made way, so that nobody writes into this one by mistake.
+        # Above the revision of the one that made way, so that nobody writes into this one by mistake.
         assert state is not None
-        assert state.progress.branch > top.progress.branch
+        assert state.progress.revision > top.progress.revision
         await self.record(store, said("later still"))
 
     async def test_a_session_that_makes_way_takes_no_item_out_of_one_that_came_before(
@@ -247,5 +247,5 @@ class MovingContract(StoreCase):
 
 def _without_branch(row: Row) -> Row:
     if isinstance(row, SessionRow):
-        return replace(row, progress=replace(row.progress, branch=0))
+        return replace(row, progress=replace(row.progress, revision=0))
     return row

@@ -33,7 +33,7 @@ class NoteContract(StoreCase):
         )
         progress = await self.commit(store, made, tail_start=3)
         assert (progress.frontier, progress.watermark, progress.tail_start) == (3, 3, 3)
-        assert (progress.unnoted_tokens, progress.epoch) == (20, 1)
+        assert (progress.unnoted_tokens, progress.prompt_version) == (20, 1)
         store = await self.reopen(store)
         state = await self.state(store)
         assert state.notes == (made,)
@@ -43,10 +43,10 @@ class NoteContract(StoreCase):
     async def test_a_buffered_note_does_not_show_until_it_is_activated(self, store: Store) -> None:
         await self.record(store, *talk(1, 5))
         progress = await self.commit(store, note("n1", 1, 3, status="buffered"))
-        assert (progress.frontier, progress.watermark, progress.epoch) == (3, 0, 0)
+        assert (progress.frontier, progress.watermark, progress.prompt_version) == (3, 0, 0)
         assert ids((await self.state(store)).messages) == ["m1", "m2", "m3", "m4", "m5"]
         progress = await self.commit(store, activate=("n1",), watermark=3, tail_start=4)
-        assert (progress.frontier, progress.watermark, progress.epoch) == (3, 3, 1)
+        assert (progress.frontier, progress.watermark, progress.prompt_version) == (3, 3, 1)
         assert ids((await self.state(store)).active) == ["n1"]
 
     async def test_a_reflection_supersedes_its_sources_in_the_same_commit(self, store: Store) -> None:
@@ -108,7 +108,7 @@ class NoteContract(StoreCase):
 
     async def test_a_commit_for_a_deleted_session_does_not_reach_its_namesake(self, store: Store) -> None:
         await self.record(store, *talk(1, 3))
-        guard = Guard(0, (await self.state(store)).progress.branch)
+        guard = Guard(0, (await self.state(store)).progress.revision)
         await store.delete_session(ANA)
         await self.record(store, *talk(1, 3))
         with pytest.raises(ConflictError):
@@ -156,8 +156,8 @@ class NoteContract(StoreCase):
         assert ids(await store.messages(ANA, archived=True)) == [f"m{n}" for n in range(1, 7)]
         assert await self.conversation(store) == [f"m{n}" for n in range(1, 7)]
         after = state.progress
-        assert (after.chain, after.last_seq, after.unnoted_tokens) == (before.chain, 6, 20)
-        assert (after.frontier, after.watermark, after.epoch) == (4, 4, before.epoch + 1)
+        assert (after.history_hash, after.last_seq, after.unnoted_tokens) == (before.history_hash, 6, 20)
+        assert (after.frontier, after.watermark, after.prompt_version) == (4, 4, before.prompt_version + 1)
         assert await store.delete_notes(ANA) == 0
         assert await self.state(store) == state
 
@@ -198,7 +198,7 @@ class NoteContract(StoreCase):
     async def test_pins_on_notes_and_messages(self, store: Store) -> None:
         await self.record(store, *talk(1, 6))
         await self.commit(store, note("n1", 1, 4))
-        epoch = (await self.state(store)).progress.epoch
+        prompt_version = (await self.state(store)).progress.prompt_version
         for target in ("n1", "m2", "m5", "m5"):
             await store.pin(ANA, target, on=True)
         store = await self.reopen(store)
@@ -206,12 +206,12 @@ class NoteContract(StoreCase):
         assert state.pins == {"n1", "m2", "m5"}
         assert ids(state.pinned) == ["m2"]
         assert ids(state.messages) == ["m5", "m6"]
-        assert state.progress.epoch == epoch + 3
+        assert state.progress.prompt_version == prompt_version + 3
         await store.pin(ANA, "m2", on=False)
         await store.pin(ANA, "m2", on=False)
         state = await self.state(store)
         assert (state.pins, state.pinned) == ({"n1", "m5"}, ())
-        assert state.progress.epoch == epoch + 4
+        assert state.progress.prompt_version == prompt_version + 4
 
     async def test_only_what_is_there_can_be_pinned(self, store: Store) -> None:
         await self.record(store, *talk(1, 6))

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from onlooker.domain.errors import ConflictError
-from onlooker.domain.messages import EMPTY_CHAIN, GIVEN_ID_PREFIX, extend_chain
+from onlooker.domain.messages import EMPTY_HISTORY_HASH, GIVEN_ID_PREFIX, extend_history_hash
 from onlooker.domain.notes import Guard, Progress, Realignment
 from onlooker.ports import Store
 from onlooker.testing.store_contract.case import (
@@ -28,18 +28,18 @@ from onlooker.testing.store_contract.case import (
 
 class RealignmentContract(StoreCase):
     async def chain_fits(self, store: Store, progress: Progress) -> bool:
-        chain = EMPTY_CHAIN
+        history_hash = EMPTY_HISTORY_HASH
         for digest in await store.digests(ANA):
-            chain = extend_chain(chain, digest.digest)
-        return chain == progress.chain
+            history_hash = extend_history_hash(history_hash, digest.digest)
+        return history_hash == progress.history_hash
 
     async def test_a_regenerated_answer_retires_the_old_one(self, store: Store) -> None:
         await self.record(store, *talk(1, 4))
-        change = Realignment(3, (said("new"),), last_seq=4, branch=0)
+        change = Realignment(3, (said("new"),), last_seq=4, revision=0)
         done = await store.realign(ANA, change, due_tokens=NEVER, now=NOW)
         assert [(m.id, m.seq) for m in done.messages] == [("new", 5)]
         assert [(m.id, m.seq) for m in await store.messages(ANA)][2:] == [("m3", 3), ("new", 5)]
-        assert (done.progress.last_seq, done.progress.branch, done.progress.unnoted_tokens) == (5, 1, 40)
+        assert (done.progress.last_seq, done.progress.revision, done.progress.unnoted_tokens) == (5, 1, 40)
         assert await self.conversation(store) == ["m1", "m2", "m3", "new"]
         assert "m4" not in ids(await store.messages(ANA, archived=True))
         assert await self.chain_fits(store, done.progress)
@@ -92,7 +92,7 @@ class RealignmentContract(StoreCase):
         await self.realign(store, 1)
         progress = (await self.state(store)).progress
         again = replace(said("m2"), at=later(99), original={"host": "form"})
-        change = Realignment(1, (again,), progress.last_seq, progress.branch)
+        change = Realignment(1, (again,), progress.last_seq, progress.revision)
         done = await store.realign(ANA, change, due_tokens=NEVER, now=NOW)
         assert [(m.id, m.at, m.seq, m.original) for m in done.messages] == [
             ("m2", later(2), 3, {"host": "form"})
@@ -116,13 +116,13 @@ class RealignmentContract(StoreCase):
         await self.realign(store, 2, said("m1"), said("new"), said("new"), 3)
         assert await self.live(store) == ["m1", "m2", "new", "m3"]
 
-    @pytest.mark.parametrize("moved", [{"last_seq": 3}, {"last_seq": 5}, {"branch": 1}])
+    @pytest.mark.parametrize("moved", [{"last_seq": 3}, {"last_seq": 5}, {"revision": 1}])
     async def test_a_change_made_for_another_state_is_refused(
         self, store: Store, moved: dict[str, Any]
     ) -> None:
         await self.record(store, *talk(1, 4))
         before = await self.state(store)
-        whole: dict[str, Any] = {"keep": 1, "follow": (said("new"),), "last_seq": 4, "branch": 0}
+        whole: dict[str, Any] = {"keep": 1, "follow": (said("new"),), "last_seq": 4, "revision": 0}
         change = Realignment(**(whole | moved))
         with pytest.raises(ConflictError):
             await store.realign(ANA, change, due_tokens=NEVER, now=NOW)
@@ -137,7 +137,7 @@ class RealignmentContract(StoreCase):
         assert await self.state(store) == before
 
     async def test_a_session_can_begin_with_it(self, store: Store) -> None:
-        change = Realignment(0, tuple(talk(1, 2)), last_seq=0, branch=0)
+        change = Realignment(0, tuple(talk(1, 2)), last_seq=0, revision=0)
         done = await store.realign(ANA, change, due_tokens=20, now=NOW)
         assert seqs(done.messages) == [1, 2]
         assert done.progress.due_at == NOW
@@ -159,10 +159,10 @@ class RealignmentContract(StoreCase):
         await self.record(store, *talk(1, 8))
         await self.commit(store, note("n1", 1, 3))
         await self.commit(store, note("n2", 4, 6))
-        epoch = (await self.state(store)).progress.epoch
+        prompt_version = (await self.state(store)).progress.prompt_version
         progress = await self.realign(store, 5, said("new"))
         assert (progress.frontier, progress.watermark, progress.tail_start) == (3, 3, 4)
-        assert (progress.epoch, progress.unnoted_tokens) == (epoch + 1, 30)
+        assert (progress.prompt_version, progress.unnoted_tokens) == (prompt_version + 1, 30)
         state = await self.state(store)
         assert ids(state.notes) == ["n1"]
         assert ids(state.messages) == ["m4", "m5", "new"]
@@ -175,7 +175,7 @@ class RealignmentContract(StoreCase):
         await self.commit(store, note("n2", 4, 6, status="buffered"))
         before = (await self.state(store)).progress
         after = await self.realign(store, 5)
-        assert (after.epoch, after.branch) == (before.epoch, before.branch + 1)
+        assert (after.prompt_version, after.revision) == (before.prompt_version, before.revision + 1)
         assert (after.frontier, after.watermark) == (3, 3)
 
     async def test_the_tail_keeps_its_overlap(self, store: Store) -> None:
@@ -204,7 +204,7 @@ class RealignmentContract(StoreCase):
         old = (await self.state(store)).progress
         await self.realign(store, 4)
         with pytest.raises(ConflictError):
-            await self.commit(store, note("n1", 1, 3), guard=Guard(old.frontier, old.branch))
+            await self.commit(store, note("n1", 1, 3), guard=Guard(old.frontier, old.revision))
 
     # -- after compaction
 

@@ -10,10 +10,10 @@ CREATE TABLE sessions (
     watermark bigint NOT NULL DEFAULT 0,
     tail_start bigint NOT NULL DEFAULT 1,
     unnoted_tokens bigint NOT NULL DEFAULT 0,
-    branch bigint NOT NULL DEFAULT 0,
-    epoch bigint NOT NULL DEFAULT 0,
+    revision bigint NOT NULL DEFAULT 0,
+    prompt_version bigint NOT NULL DEFAULT 0,
     budget bigint NOT NULL DEFAULT 0,
-    chain bytea NOT NULL DEFAULT '',
+    history_hash bytea NOT NULL DEFAULT '',
     due_at bigint,                           -- microseconds since 1970, UTC, as all times of work
     wake_at bigint NOT NULL,
     failures bigint NOT NULL DEFAULT 0,
@@ -139,7 +139,7 @@ CREATE TABLE facts (
     value text COLLATE "C" NOT NULL
 );
 
--- One row: where branch and fence of a new session start. It rises above those of every deleted
+-- One row: where revision and fence of a new session start. It rises above those of every deleted
 -- session, so that a worker still busy with one cannot write into its namesake.
 CREATE TABLE beginnings (
     number bigint NOT NULL
@@ -177,4 +177,4 @@ CREATE TABLE versions (
 
 -- An ISO date as microseconds since 1970; one without an offset is UTC.
 CREATE FUNCTION instant(at text) RETURNS bigint LANGUAGE sql STABLE SET timezone = 'UTC'
-AS $$ SELECT (extract(epoch FROM at::timestamptz) * 1000000)::bigint $$;
+AS $$ SELECT (extract(prompt_version FROM at::timestamptz) * 1000000)::bigint $$;

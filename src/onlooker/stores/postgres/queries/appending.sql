@@ -3,8 +3,8 @@
 
 -- name: lock_sessions
 -- In one order everywhere, so that two who append to the same sessions cannot wait for each other.
-SELECT sid, messages, message_tokens, last_seq, frontier, watermark, tail_start, unnoted_tokens, branch, epoch, budget,
-    chain, due_at, wake_at, failures, ended_seq
+SELECT sid, messages, message_tokens, last_seq, frontier, watermark, tail_start, unnoted_tokens, revision, prompt_version, budget,
+    history_hash, due_at, wake_at, failures, ended_seq
 FROM sessions WHERE sid = ANY(ARRAY(SELECT decode(json_array_elements_text($1::json), 'hex')))
 ORDER BY sid FOR UPDATE;
 
@@ -19,14 +19,14 @@ AND sid NOT IN (SELECT sid FROM free);
 
 -- name: create_sessions
 -- The row of beginnings is held, so that a deletion of the same session is over before its namesake begins.
-INSERT INTO sessions (sid, owner, key, wake_at, used_at, branch, fence)
+INSERT INTO sessions (sid, owner, key, wake_at, used_at, revision, fence)
 SELECT decode(new.sid, 'hex'), new.owner, new.key, $2, new.used_at, beginning.number, beginning.number
 FROM (SELECT number FROM beginnings FOR SHARE) AS beginning,
     json_to_recordset($1::json) AS new (sid text, owner text, key text, used_at bigint)
 ORDER BY new.sid
 ON CONFLICT (sid) DO UPDATE SET used_at = sessions.used_at
-RETURNING sid, messages, message_tokens, last_seq, frontier, watermark, tail_start, unnoted_tokens, branch, epoch, budget,
-    chain, due_at, wake_at, failures, ended_seq;
+RETURNING sid, messages, message_tokens, last_seq, frontier, watermark, tail_start, unnoted_tokens, revision, prompt_version, budget,
+    history_hash, due_at, wake_at, failures, ended_seq;
 
 -- name: known_among
 -- One look into each index for each id, whatever the tables' statistics say.
@@ -51,10 +51,10 @@ WITH added AS (
     )
 )
 UPDATE sessions SET
-    last_seq = new.last_seq, unnoted_tokens = new.unnoted_tokens, chain = decode(new.chain, 'hex'),
+    last_seq = new.last_seq, unnoted_tokens = new.unnoted_tokens, history_hash = decode(new.history_hash, 'hex'),
     due_at = new.due_at, messages = new.messages, message_tokens = new.message_tokens, used_at = new.used_at
 FROM json_to_recordset($2::json) AS new (
-    sid text, last_seq bigint, unnoted_tokens bigint, chain text, due_at bigint, messages bigint,
+    sid text, last_seq bigint, unnoted_tokens bigint, history_hash text, due_at bigint, messages bigint,
     message_tokens bigint, used_at bigint
 )
 WHERE sessions.sid = decode(new.sid, 'hex');

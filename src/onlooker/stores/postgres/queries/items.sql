@@ -27,7 +27,7 @@ WHERE owner = %(owner)s AND id = %(id)s;
 
 -- name: mark_ended
 UPDATE sessions SET ended_seq = %(up_to)s
-WHERE sid = %(sid)s AND ended_seq = %(expected)s AND (%(branch)s::bigint IS NULL OR branch = %(branch)s);
+WHERE sid = %(sid)s AND ended_seq = %(expected)s AND (%(revision)s::bigint IS NULL OR revision = %(revision)s);
 
 -- name: archive_item
 UPDATE items SET status = 'archived', pinned = 0, ended_at = COALESCE(ended_at, %(at)s)

@@ -20,7 +20,7 @@ SELECT seq, id, role, digest FROM (
 ) AS aside
 ORDER BY seq DESC LIMIT NULLIF($2::bigint, -1);
 
--- name: chain
+-- name: history_hash
 SELECT digest FROM (
     SELECT seq, digest FROM messages WHERE sid = $1 AND summary = 0
     UNION ALL

@@ -1,11 +1,11 @@
 -- name: dump_sessions
-SELECT sid, owner, key, last_seq, frontier, watermark, tail_start, unnoted_tokens, branch, epoch, budget, chain,
+SELECT sid, owner, key, last_seq, frontier, watermark, tail_start, unnoted_tokens, revision, prompt_version, budget, history_hash,
     due_at, wake_at, failures, fence, messages, message_tokens, used_at, ended_seq, items_chosen,
     (SELECT COALESCE(MAX(number), 0) FROM changes WHERE changes.sid = sessions.sid) AS changes
 FROM sessions WHERE sid BETWEEN $1 AND $2 AND ($3::text IS NULL OR owner = $3::text) ORDER BY sid;
 
 -- name: mark
-SELECT COUNT(*), COALESCE(SUM(last_seq), 0)::bigint, COALESCE(SUM(epoch), 0)::bigint, COALESCE(MAX(used_at), 0)
+SELECT COUNT(*), COALESCE(SUM(last_seq), 0)::bigint, COALESCE(SUM(prompt_version), 0)::bigint, COALESCE(MAX(used_at), 0)
 FROM sessions;
 
 -- name: dump_pins
@@ -54,17 +54,17 @@ ORDER BY number;
 
 -- name: put_session
 INSERT INTO sessions (
-    sid, owner, key, last_seq, frontier, watermark, tail_start, unnoted_tokens, branch, epoch, budget,
-    chain, due_at, wake_at, failures, used_at, fence, ended_seq, items_chosen
+    sid, owner, key, last_seq, frontier, watermark, tail_start, unnoted_tokens, revision, prompt_version, budget,
+    history_hash, due_at, wake_at, failures, used_at, fence, ended_seq, items_chosen
 )
 SELECT %(sid)s, %(owner)s, %(key)s, %(last_seq)s, %(frontier)s, %(watermark)s, %(tail_start)s,
-    %(unnoted_tokens)s, GREATEST(%(branch)s, number), %(epoch)s, %(budget)s, %(chain)s,
+    %(unnoted_tokens)s, GREATEST(%(revision)s, number), %(prompt_version)s, %(budget)s, %(history_hash)s,
     %(due_at)s::bigint, %(wake_at)s, %(failures)s, %(used_at)s, number, %(ended)s, %(items_chosen)s
 FROM (SELECT number FROM beginnings FOR SHARE) AS beginning
 ON CONFLICT (sid) DO UPDATE SET
     last_seq = excluded.last_seq, frontier = excluded.frontier, watermark = excluded.watermark,
-    tail_start = excluded.tail_start, unnoted_tokens = excluded.unnoted_tokens, branch = excluded.branch,
-    epoch = excluded.epoch, budget = excluded.budget, chain = excluded.chain, due_at = excluded.due_at,
+    tail_start = excluded.tail_start, unnoted_tokens = excluded.unnoted_tokens, revision = excluded.revision,
+    prompt_version = excluded.prompt_version, budget = excluded.budget, history_hash = excluded.history_hash, due_at = excluded.due_at,
     wake_at = excluded.wake_at, failures = excluded.failures, used_at = excluded.used_at,
     ended_seq = excluded.ended_seq, items_chosen = excluded.items_chosen;
 

@@ -1,29 +1,29 @@
 -- name: session
-SELECT sid, owner, key, last_seq, frontier, watermark, tail_start, unnoted_tokens, branch, epoch, budget, chain,
+SELECT sid, owner, key, last_seq, frontier, watermark, tail_start, unnoted_tokens, revision, prompt_version, budget, history_hash,
     due_at, wake_at, failures, fence, messages, message_tokens, used_at, ended_seq, items_chosen
 FROM sessions WHERE sid = $1;
 
 -- name: lock_session
 -- What `session` is for whoever writes: nobody else changes the session until the transaction ends.
-SELECT sid, owner, key, last_seq, frontier, watermark, tail_start, unnoted_tokens, branch, epoch, budget, chain,
+SELECT sid, owner, key, last_seq, frontier, watermark, tail_start, unnoted_tokens, revision, prompt_version, budget, history_hash,
     due_at, wake_at, failures, fence, messages, message_tokens, used_at, ended_seq, items_chosen
 FROM sessions WHERE sid = $1 FOR UPDATE;
 
 -- name: create_session
 -- Where another made it a moment ago, that one. The row of beginnings is held, so that a deletion of the
 -- same session is over before its namesake begins.
-INSERT INTO sessions (sid, owner, key, wake_at, used_at, branch, fence)
+INSERT INTO sessions (sid, owner, key, wake_at, used_at, revision, fence)
 SELECT $1, $2, $3, $4, $5, number, number FROM (SELECT number FROM beginnings FOR SHARE) AS beginning
 ON CONFLICT (sid) DO UPDATE SET used_at = sessions.used_at
-RETURNING sid, owner, key, last_seq, frontier, watermark, tail_start, unnoted_tokens, branch, epoch, budget, chain,
+RETURNING sid, owner, key, last_seq, frontier, watermark, tail_start, unnoted_tokens, revision, prompt_version, budget, history_hash,
     due_at, wake_at, failures, fence, messages, message_tokens, used_at, ended_seq, items_chosen;
 
 -- name: save_session
 -- Everything but budget and lease, which have statements of their own.
 UPDATE sessions SET
     last_seq = %(last_seq)s, frontier = %(frontier)s, watermark = %(watermark)s,
-    tail_start = %(tail_start)s, unnoted_tokens = %(unnoted_tokens)s, branch = %(branch)s,
-    epoch = %(epoch)s, chain = %(chain)s, due_at = %(due_at)s, wake_at = %(wake_at)s,
+    tail_start = %(tail_start)s, unnoted_tokens = %(unnoted_tokens)s, revision = %(revision)s,
+    prompt_version = %(prompt_version)s, history_hash = %(history_hash)s, due_at = %(due_at)s, wake_at = %(wake_at)s,
     failures = %(failures)s, messages = %(messages)s, message_tokens = %(message_tokens)s,
     used_at = %(used_at)s
 WHERE sid = %(sid)s;
@@ -40,7 +40,7 @@ SELECT COUNT(*), COALESCE(SUM(tokens), 0)::bigint FROM (
 ) AS said;
 
 -- name: grow_epoch
-UPDATE sessions SET epoch = epoch + 1 WHERE sid = $1;
+UPDATE sessions SET prompt_version = prompt_version + 1 WHERE sid = $1;
 
 -- name: set_budget
 UPDATE sessions SET budget = $1 WHERE sid = $2;
@@ -63,13 +63,13 @@ WHERE sid = $1 AND fence = $2 AND lease_holder IS NOT NULL;
 SELECT owner, key FROM sessions WHERE due_at IS NOT NULL AND due_at <= $1 ORDER BY due_at, sid LIMIT $2;
 
 -- name: list_sessions
-SELECT sid, owner, key, last_seq, frontier, watermark, tail_start, unnoted_tokens, branch, epoch, budget, chain,
+SELECT sid, owner, key, last_seq, frontier, watermark, tail_start, unnoted_tokens, revision, prompt_version, budget, history_hash,
     due_at, wake_at, failures, fence, messages, message_tokens, used_at, ended_seq, items_chosen
 FROM sessions WHERE (%(key)s::text IS NULL OR key = %(key)s::text)
 ORDER BY used_at DESC, sid LIMIT NULLIF(%(limit)s::bigint, -1);
 
 -- name: list_sessions_of_owner
-SELECT sid, owner, key, last_seq, frontier, watermark, tail_start, unnoted_tokens, branch, epoch, budget, chain,
+SELECT sid, owner, key, last_seq, frontier, watermark, tail_start, unnoted_tokens, revision, prompt_version, budget, history_hash,
     due_at, wake_at, failures, fence, messages, message_tokens, used_at, ended_seq, items_chosen
 FROM sessions WHERE owner = %(owner)s AND (%(key)s::text IS NULL OR key = %(key)s::text)
 ORDER BY used_at DESC, sid LIMIT NULLIF(%(limit)s::bigint, -1);
@@ -105,9 +105,9 @@ SELECT at FROM (
 DELETE FROM messages WHERE sid = $1;
 
 -- name: raise_beginnings
--- Above the branch and fence of a session that is about to go.
+-- Above the revision and fence of a session that is about to go.
 UPDATE beginnings
-SET number = GREATEST(number, (SELECT GREATEST(branch, fence) + 1 FROM sessions WHERE sid = $1));
+SET number = GREATEST(number, (SELECT GREATEST(revision, fence) + 1 FROM sessions WHERE sid = $1));
 
 -- name: record_usage
 INSERT INTO usage (sid, owner, model, purpose, input_tokens, output_tokens, verdict, at, spent_at, cost)

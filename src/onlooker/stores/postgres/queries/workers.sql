@@ -9,8 +9,8 @@ DELETE FROM workers WHERE id = $1 OR seen_at < now() - interval '1 day';
 
 -- name: workers
 SELECT id, host, pid, concurrency, running, done, failed,
-    extract(epoch FROM started_at)::float8 AS started_at, extract(epoch FROM seen_at)::float8 AS seen_at,
-    extract(epoch FROM now() - seen_at)::float8 AS unseen
+    extract(prompt_version FROM started_at)::float8 AS started_at, extract(prompt_version FROM seen_at)::float8 AS seen_at,
+    extract(prompt_version FROM now() - seen_at)::float8 AS unseen
 FROM workers ORDER BY started_at, id;
 
 -- name: backlog

@@ -10,10 +10,10 @@ CREATE TABLE sessions (
     watermark INTEGER NOT NULL DEFAULT 0,
     tail_start INTEGER NOT NULL DEFAULT 1,
     unnoted_tokens INTEGER NOT NULL DEFAULT 0,
-    branch INTEGER NOT NULL DEFAULT 0,
-    epoch INTEGER NOT NULL DEFAULT 0,
+    revision INTEGER NOT NULL DEFAULT 0,
+    prompt_version INTEGER NOT NULL DEFAULT 0,
     budget INTEGER NOT NULL DEFAULT 0,
-    chain BLOB NOT NULL DEFAULT x'',
+    history_hash BLOB NOT NULL DEFAULT x'',
     due_at INTEGER,                          -- microseconds since 1970, UTC, as all times of work
     wake_at INTEGER NOT NULL,
     failures INTEGER NOT NULL DEFAULT 0,
@@ -110,7 +110,7 @@ CREATE TABLE facts (
     value TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
 
--- One row: where branch and fence of a new session start. It rises above those of every deleted
+-- One row: where revision and fence of a new session start. It rises above those of every deleted
 -- session, so that a worker still busy with one cannot write into its namesake.
 CREATE TABLE beginnings (
     number INTEGER NOT NULL

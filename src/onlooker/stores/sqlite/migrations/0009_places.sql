@@ -16,10 +16,10 @@ CREATE TABLE new_sessions (
     watermark INTEGER NOT NULL DEFAULT 0,
     tail_start INTEGER NOT NULL DEFAULT 1,
     unnoted_tokens INTEGER NOT NULL DEFAULT 0,
-    branch INTEGER NOT NULL DEFAULT 0,
-    epoch INTEGER NOT NULL DEFAULT 0,
+    revision INTEGER NOT NULL DEFAULT 0,
+    prompt_version INTEGER NOT NULL DEFAULT 0,
     budget INTEGER NOT NULL DEFAULT 0,
-    chain BLOB NOT NULL DEFAULT x'',
+    history_hash BLOB NOT NULL DEFAULT x'',
     due_at INTEGER,                          -- microseconds since 1970, UTC, as all times of work
     wake_at INTEGER NOT NULL,
     failures INTEGER NOT NULL DEFAULT 0,
@@ -40,12 +40,12 @@ CREATE TABLE new_sessions (
 ) STRICT;
 
 INSERT INTO new_sessions (
-    base, sid, owner, key, last_seq, frontier, watermark, tail_start, unnoted_tokens, branch, epoch, budget, chain,
+    base, sid, owner, key, last_seq, frontier, watermark, tail_start, unnoted_tokens, revision, prompt_version, budget, history_hash,
     due_at, wake_at, failures, ended_seq, items_chosen, lease_holder, lease_until, fence, messages,
     message_tokens, used_at, indexed, notes_indexed, is_open, is_unindexed, used_hour
 )
 SELECT row_number() OVER (ORDER BY sid) << 28,
-    sid, owner, key, last_seq, frontier, watermark, tail_start, unnoted_tokens, branch, epoch, budget, chain,
+    sid, owner, key, last_seq, frontier, watermark, tail_start, unnoted_tokens, revision, prompt_version, budget, history_hash,
     due_at, wake_at, failures, ended_seq, items_chosen, lease_holder, lease_until, fence, messages,
     message_tokens, used_at, indexed, notes_indexed, is_open, is_unindexed, used_hour
 FROM sessions ORDER BY sid;

@@ -1,7 +1,7 @@
 -- What runs for each message, and on SQLite alone: a server takes appends together.
 
 -- name: standing
-SELECT base, last_seq, frontier, watermark, tail_start, unnoted_tokens, branch, epoch, budget, chain,
+SELECT base, last_seq, frontier, watermark, tail_start, unnoted_tokens, revision, prompt_version, budget, history_hash,
     due_at, wake_at, failures, ended_seq
 FROM sessions WHERE sid = ?;
 
@@ -14,6 +14,6 @@ ON CONFLICT (slot, id) DO NOTHING;
 
 -- name: save_appended
 UPDATE sessions SET
-    last_seq = ?, unnoted_tokens = ?, chain = ?, due_at = ?,
+    last_seq = ?, unnoted_tokens = ?, history_hash = ?, due_at = ?,
     messages = messages + ?, message_tokens = message_tokens + ?, used_at = ?
 WHERE base = ?;

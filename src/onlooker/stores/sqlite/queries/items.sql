@@ -23,7 +23,7 @@ WHERE owner = :owner AND id = :id;
 
 -- name: mark_ended
 UPDATE sessions SET ended_seq = :up_to
-WHERE sid = :sid AND ended_seq = :expected AND (:branch IS NULL OR branch = :branch);
+WHERE sid = :sid AND ended_seq = :expected AND (:revision IS NULL OR revision = :revision);
 
 -- name: archive_item
 UPDATE items SET status = 'archived', pinned = 0, ended_at = COALESCE(ended_at, :at)

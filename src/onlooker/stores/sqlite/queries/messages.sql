@@ -26,7 +26,7 @@ SELECT seq, id, role, digest FROM (
 )
 ORDER BY seq DESC LIMIT ?2;
 
--- name: chain
+-- name: history_hash
 SELECT digest FROM (
     SELECT seq, digest
     FROM sessions JOIN messages

@@ -1,12 +1,12 @@
 -- name: dump_sessions
-SELECT sid, owner, key, last_seq, frontier, watermark, tail_start, unnoted_tokens, branch, epoch, budget, chain,
+SELECT sid, owner, key, last_seq, frontier, watermark, tail_start, unnoted_tokens, revision, prompt_version, budget, history_hash,
     due_at, wake_at, failures, fence, messages, message_tokens, used_at, ended_seq, items_chosen,
     (SELECT COALESCE(MAX(number), 0) FROM changes WHERE changes.sid = sessions.sid) AS changes
 FROM sessions WHERE sid BETWEEN ?1 AND ?2 AND (?3 IS NULL OR owner = ?3) ORDER BY sid;
 
 -- name: mark
 -- Numbers that grow as sessions come and are used.
-SELECT COUNT(*), COALESCE(SUM(last_seq), 0), COALESCE(SUM(epoch), 0), COALESCE(MAX(used_at), 0) FROM sessions;
+SELECT COUNT(*), COALESCE(SUM(last_seq), 0), COALESCE(SUM(prompt_version), 0), COALESCE(MAX(used_at), 0) FROM sessions;
 
 -- name: dump_pins
 SELECT target FROM pins WHERE sid = ? ORDER BY target;
@@ -54,18 +54,18 @@ WHERE (?1 IS NULL OR usage.sid = ?1) AND (?2 IS NULL OR usage.owner = ?2) ORDER 
 
 -- name: put_session
 INSERT INTO sessions (
-    base, sid, owner, key, last_seq, frontier, watermark, tail_start, unnoted_tokens, branch, epoch, budget,
-    chain, due_at, wake_at, failures, used_at, fence, ended_seq, items_chosen
+    base, sid, owner, key, last_seq, frontier, watermark, tail_start, unnoted_tokens, revision, prompt_version, budget,
+    history_hash, due_at, wake_at, failures, used_at, fence, ended_seq, items_chosen
 )
 SELECT (SELECT COALESCE(MAX(base), 0) + 268435456 FROM sessions),
     :sid, :owner, :key, :last_seq, :frontier, :watermark, :tail_start, :unnoted_tokens,
-    max(:branch, number), :epoch, :budget, :chain, :due_at, :wake_at, :failures, :used_at, number,
+    max(:revision, number), :prompt_version, :budget, :history_hash, :due_at, :wake_at, :failures, :used_at, number,
     :ended, :items_chosen
 FROM beginnings WHERE true
 ON CONFLICT (sid) DO UPDATE SET
     last_seq = excluded.last_seq, frontier = excluded.frontier, watermark = excluded.watermark,
-    tail_start = excluded.tail_start, unnoted_tokens = excluded.unnoted_tokens, branch = excluded.branch,
-    epoch = excluded.epoch, budget = excluded.budget, chain = excluded.chain, due_at = excluded.due_at,
+    tail_start = excluded.tail_start, unnoted_tokens = excluded.unnoted_tokens, revision = excluded.revision,
+    prompt_version = excluded.prompt_version, budget = excluded.budget, history_hash = excluded.history_hash, due_at = excluded.due_at,
     wake_at = excluded.wake_at, failures = excluded.failures, used_at = excluded.used_at,
     ended_seq = excluded.ended_seq, items_chosen = excluded.items_chosen;
 

@@ -1,19 +1,19 @@
 -- name: session
-SELECT sid, owner, key, last_seq, frontier, watermark, tail_start, unnoted_tokens, branch, epoch, budget, chain,
+SELECT sid, owner, key, last_seq, frontier, watermark, tail_start, unnoted_tokens, revision, prompt_version, budget, history_hash,
     due_at, wake_at, failures, fence, messages, message_tokens, used_at, ended_seq, items_chosen
 FROM sessions WHERE sid = ?;
 
 -- name: create_session
-INSERT INTO sessions (base, sid, owner, key, wake_at, used_at, branch, fence)
+INSERT INTO sessions (base, sid, owner, key, wake_at, used_at, revision, fence)
 SELECT (SELECT COALESCE(MAX(base), 0) + 268435456 FROM sessions), ?, ?, ?, ?, ?, number, number FROM beginnings
-RETURNING sid, owner, key, last_seq, frontier, watermark, tail_start, unnoted_tokens, branch, epoch, budget, chain,
+RETURNING sid, owner, key, last_seq, frontier, watermark, tail_start, unnoted_tokens, revision, prompt_version, budget, history_hash,
     due_at, wake_at, failures, fence, messages, message_tokens, used_at, ended_seq, items_chosen;
 
 -- name: save_session
 -- Everything but budget and lease, which have statements of their own.
 UPDATE sessions SET
     last_seq = :last_seq, frontier = :frontier, watermark = :watermark, tail_start = :tail_start,
-    unnoted_tokens = :unnoted_tokens, branch = :branch, epoch = :epoch, chain = :chain, due_at = :due_at,
+    unnoted_tokens = :unnoted_tokens, revision = :revision, prompt_version = :prompt_version, history_hash = :history_hash, due_at = :due_at,
     wake_at = :wake_at, failures = :failures,
     messages = :messages, message_tokens = :message_tokens, used_at = :used_at
 WHERE sid = :sid;
@@ -35,7 +35,7 @@ SELECT COUNT(*), COALESCE(SUM(tokens), 0) FROM (
 );
 
 -- name: grow_epoch
-UPDATE sessions SET epoch = epoch + 1 WHERE sid = ?;
+UPDATE sessions SET prompt_version = prompt_version + 1 WHERE sid = ?;
 
 -- name: set_budget
 UPDATE sessions SET budget = ? WHERE sid = ?;
@@ -57,12 +57,12 @@ WHERE sid = ? AND fence = ? AND lease_holder IS NOT NULL;
 SELECT owner, key FROM sessions WHERE due_at IS NOT NULL AND due_at <= ? ORDER BY due_at, sid LIMIT ?;
 
 -- name: list_sessions
-SELECT sid, owner, key, last_seq, frontier, watermark, tail_start, unnoted_tokens, branch, epoch, budget, chain,
+SELECT sid, owner, key, last_seq, frontier, watermark, tail_start, unnoted_tokens, revision, prompt_version, budget, history_hash,
     due_at, wake_at, failures, fence, messages, message_tokens, used_at, ended_seq, items_chosen
 FROM sessions WHERE (:key IS NULL OR key = :key) ORDER BY used_at DESC, sid LIMIT :limit;
 
 -- name: list_sessions_of_owner
-SELECT sid, owner, key, last_seq, frontier, watermark, tail_start, unnoted_tokens, branch, epoch, budget, chain,
+SELECT sid, owner, key, last_seq, frontier, watermark, tail_start, unnoted_tokens, revision, prompt_version, budget, history_hash,
     due_at, wake_at, failures, fence, messages, message_tokens, used_at, ended_seq, items_chosen
 FROM sessions WHERE owner = :owner AND (:key IS NULL OR key = :key)
 ORDER BY used_hour DESC, used_at DESC, sid LIMIT :limit;
@@ -106,8 +106,8 @@ WHERE place BETWEEN (SELECT base FROM sessions WHERE sid = ?1) - 134217728
     AND (SELECT base FROM sessions WHERE sid = ?1) + 134217727;
 
 -- name: raise_beginnings
--- Above the branch and fence of a session that is about to go.
-UPDATE beginnings SET number = max(number, (SELECT max(branch, fence) + 1 FROM sessions WHERE sid = ?));
+-- Above the revision and fence of a session that is about to go.
+UPDATE beginnings SET number = max(number, (SELECT max(revision, fence) + 1 FROM sessions WHERE sid = ?));
 
 -- name: record_usage
 INSERT INTO usage (sid, owner, model, purpose, input_tokens, output_tokens, verdict, at, spent_at, cost)
