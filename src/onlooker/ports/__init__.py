@@ -1,8 +1,4 @@
-"""What Onlooker needs from outside: a store, a model that writes notes, a clock.
-
-Every store method is one transaction. It raises `StoreError` when the storage cannot do it, with
-nothing half written, and `ConflictError` where a guard no longer holds.
-"""
+"""What Onlooker needs from outside: a store, models that write notes, workers, a clock."""
 
 from __future__ import annotations
 
@@ -16,8 +12,7 @@ from onlooker.ports.models import (
     Reply,
     Request,
 )
-from onlooker.ports.moving import Reading
-from onlooker.ports.store import Store
+from onlooker.ports.store import Reading, Store
 from onlooker.ports.workers import Workers
 
 __all__ = [

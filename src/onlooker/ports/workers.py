@@ -8,16 +8,16 @@ from onlooker.domain.messages import SessionId
 
 
 class Workers(Protocol):
-    """Who takes the notes of sessions that are due: tasks of this process, or others elsewhere.
+    """Takes the notes of sessions that are due, in tasks of this process or in other processes.
 
-    What is due is in the store. Whoever is told of a session loads it, decides and commits; that it is told
-    twice, late or in vain does no harm.
+    The store knows what is due. A worker that is told of a session loads it, plans and commits; being told
+    twice, late or for nothing is harmless.
     """
 
     @property
     def here(self) -> bool:
-        """Whether this process is one that works in the background. One that is not takes no notes by itself,
-        indexes nothing, ends no sessions, keeps no files: others do all of that."""
+        """Whether this process works in the background. One that does not takes no notes, indexes nothing,
+        ends no sessions and writes no files by itself; other processes do."""
         ...
 
     @property
@@ -26,21 +26,21 @@ class Workers(Protocol):
         ...
 
     async def start(self) -> None:
-        """Begin: what was due before, and what comes."""
+        """Start working: first on what was already due, then on what comes."""
         ...
 
     def wake(self, session: SessionId) -> None:
-        """Say that the session may have something due. Returns at once, and raises nothing."""
+        """Announce that the session may be due. Returns at once and never raises."""
         ...
 
     async def tick(self) -> int:
-        """Take up every session that the store says is due; how many those were."""
+        """Start work on every session that the store says is due; return how many."""
         ...
 
     async def flush(self) -> None:
-        """Wait until everything taken up so far is settled or has been put off."""
+        """Wait until all work started so far is settled or postponed."""
         ...
 
     async def stop(self, deadline: float) -> bool:
-        """Take nothing new, and let work in progress complete; False where the deadline cut it off."""
+        """Start nothing new and let work in progress complete; False if the deadline cut it off."""
         ...
