@@ -15,9 +15,8 @@ from statistics import median
 
 import onlooker
 from _conversations import Conversation
-from onlooker.cli.figures import shared_prefix
-from onlooker.cli.fitting import Fitting
-from onlooker.cli.replaying import ReplayClock
+from onlooker.cli.demo import shared_prefix
+from onlooker.cli.replay import Fitting, ReplayClock
 from onlooker.domain.events import Event, Failed, Refused
 from onlooker.domain.notes import Progress, State
 from onlooker.models.llm.asking import prompt_of

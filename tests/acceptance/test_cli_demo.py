@@ -17,8 +17,7 @@ from typing import Any
 import pytest
 from command_line import Done, call, environment, run
 
-from onlooker.cli.demo_screen import CODE
-from onlooker.cli.plot import ASCII, Point, plot
+from onlooker.cli.demo import ASCII, CODE, Point, plot
 
 
 @pytest.fixture(scope="module")

@@ -252,7 +252,8 @@ def test_what_a_deleted_session_or_owner_cost_is_counted_once(tmp_path: Path) ->
 def test_a_source_that_was_used_meanwhile_is_reported(src: Path, tmp_path: Path) -> None:
     def use(step: onlooker.MoveStep) -> None:
         if step.phase == "verifying":
-            execute(src, "UPDATE sessions SET used_at = used_at + 1, epoch = epoch + 1 WHERE owner = 'ben'")
+            change = "used_at = used_at + 1, prompt_version = prompt_version + 1"
+            execute(src, f"UPDATE sessions SET {change} WHERE owner = 'ben'")
 
     moved = blocking.migrate(src, tmp_path / "dst.db", progress=use)
     assert moved.changed

@@ -2,36 +2,33 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
+import logging
 import sys
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from io import TextIOWrapper
-from typing import Annotated
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
 
 from onlooker import __version__
-from onlooker.cli.backup import backup, restore
-from onlooker.cli.clear import clear
-from onlooker.cli.consolidate import consolidate
-from onlooker.cli.context import context
+from onlooker.cli.corrections import clear, diff, edit, forget, history, prune, undo
 from onlooker.cli.demo import demo
 from onlooker.cli.doctor import doctor
-from onlooker.cli.edit import edit
-from onlooker.cli.encrypt import decrypt, encrypt, rekey
-from onlooker.cli.export import export, import_
-from onlooker.cli.extracted import extracted
-from onlooker.cli.forget import forget
-from onlooker.cli.history import diff, history
-from onlooker.cli.items import items
-from onlooker.cli.listing import list_notes, list_sessions
-from onlooker.cli.migrate import migrate
-from onlooker.cli.prune import prune
-from onlooker.cli.recall import recall
+from onlooker.cli.encryption import decrypt, encrypt, rekey
+from onlooker.cli.items import consolidate, items
 from onlooker.cli.replay import replay
-from onlooker.cli.search import search
+from onlooker.cli.screen import NOT_THERE, WRONG_USE, Screen, Stop
+from onlooker.cli.search import recall, search
+from onlooker.cli.sessions import context, extracted, list_notes, list_sessions
 from onlooker.cli.settings import settings
-from onlooker.cli.surface import as_command
-from onlooker.cli.undo import undo
+from onlooker.cli.target import KEY_FILE, key_file
+from onlooker.cli.transfer import backup, export, import_, migrate, restore
 from onlooker.cli.worker import status, worker
+from onlooker.domain.errors import BudgetError, OnlookerError, SettingsError
 
 app = typer.Typer(
     name="onlooker",
@@ -41,6 +38,86 @@ app = typer.Typer(
     # Help as plain text: the same on a terminal, in a pipe and at 60 columns.
     rich_markup_mode=None,
 )
+
+
+def _last(name: str, kind: object, default: object) -> inspect.Parameter:
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind)
+
+
+_LAST_OPTIONS = (
+    _last(
+        "keys",
+        Annotated[
+            Path | None,
+            typer.Option(
+                "--key-file", envvar=KEY_FILE, metavar="FILE", help="The key of an encrypted database."
+            ),
+        ],
+        None,
+    ),
+    _last("quiet", Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no remarks.")], False),
+    _last("no_color", Annotated[bool, typer.Option("--no-color", help="No colour (also NO_COLOR).")], False),
+    _last(
+        "verbose",
+        Annotated[
+            int,
+            typer.Option(
+                "--verbose",
+                "-v",
+                count=True,
+                help="Log to stderr; -vv logs more.",
+                show_default=False,
+                metavar="",
+            ),
+        ],
+        0,
+    ),
+)
+
+
+def as_command(function: Callable[..., None]) -> Callable[..., None]:
+    """The function as a command.
+
+    Its first argument is the screen, made here; to its own options come those that every command
+    has; an error that a caller can act on becomes a line on stderr and an exit code.
+    """
+    signature = inspect.signature(function, eval_str=True)
+    own = list(signature.parameters.values())[1:]
+
+    @functools.wraps(function)
+    def run(*, keys: Path | None, quiet: bool, no_color: bool, verbose: int, **given: Any) -> None:
+        screen = Screen.of_process(quiet=quiet, no_color=no_color)
+        try:
+            with _logging(verbose), key_file(keys):
+                function(screen, **given)
+        except Stop as stop:
+            screen.error(str(stop))
+            raise typer.Exit(stop.code) from None
+        except OnlookerError as error:
+            screen.error(str(error))
+            wrong_use = isinstance(error, SettingsError | BudgetError)
+            raise typer.Exit(WRONG_USE if wrong_use else NOT_THERE) from None
+
+    run.__signature__ = signature.replace(parameters=[*own, *_LAST_OPTIONS])  # pyright: ignore[reportAttributeAccessIssue]
+    return run
+
+
+@contextmanager
+def _logging(verbose: int) -> Generator[None]:
+    """Log to stderr while the command runs; without -v only what the command cannot say itself."""
+    level = (logging.ERROR, logging.INFO, logging.DEBUG)[min(verbose, 2)]
+    log = logging.getLogger("onlooker")
+    before = log.level
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    log.addHandler(handler)
+    log.setLevel(level)
+    try:
+        yield
+    finally:
+        log.removeHandler(handler)
+        log.setLevel(before)
+
 
 for name, function in {
     "demo": demo,

@@ -1,25 +1,28 @@
-"""`items`: what is known about an owner beyond any one session; add to it, forget, pin."""
+"""`items` and `consolidate`: what is known about an owner across sessions."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, time, timedelta
 from enum import StrEnum
+from pathlib import Path
 from shlex import quote
 from typing import Annotated, Any
 
 import typer
 
-from onlooker.cli.listing import minute
-from onlooker.cli.opening import chosen_settings, existing
-from onlooker.cli.options import DEFAULT_DATABASE, ConfigFile, Database, Json
-from onlooker.cli.screen import Column, Screen
-from onlooker.cli.surface import NOT_THERE, WRONG_USE, Stop
-from onlooker.cli.views import iso
+from onlooker.cli.screen import NOT_THERE, WRONG_USE, Column, Json, Screen, Stop, iso
+from onlooker.cli.sessions import minute
+from onlooker.cli.settings import ConfigFile
+from onlooker.cli.target import DEFAULT_DATABASE, Database, DryRun, chosen_settings, existing, key_for, there
+from onlooker.domain.files import Consolidated
 from onlooker.domain.items import Item, ItemStatus
 from onlooker.domain.messages import DEFAULT_OWNER
 from onlooker.engine.memory import Memory
+from onlooker.policy.settings import Settings
+from onlooker.wiring import open_memory
 
 # How many sessions are looked at to see whose items are meant.
 MOST_SESSIONS = 1_000
@@ -106,7 +109,7 @@ def items(
                 case Action.pin | Action.unpin:
                     return [await _pinned(memory, what or "", whose, on=action is Action.pin)]
 
-    _show(screen, action, asyncio.run(run()), as_json)
+    _show_items(screen, action, asyncio.run(run()), as_json)
 
 
 def _refuse_misuse(action: Action, what: str | None) -> None:
@@ -148,14 +151,14 @@ async def _only_owner(memory: Memory) -> str:
 # ------------------------------------------------------------------------------------ shown
 
 
-def _show(screen: Screen, action: Action, found: Sequence[Item], as_json: bool) -> None:
+def _show_items(screen: Screen, action: Action, found: Sequence[Item], as_json: bool) -> None:
     if as_json:
         screen.json([item_view(item) for item in found])
         return
     if not found:
         screen.say("No items.")
         return
-    screen.table(_COLUMNS, [_row(item) for item in found])
+    screen.table(_ITEM_COLUMNS, [_item_row(item) for item in found])
     done = {
         Action.add: "Saved.",
         Action.forget: "Forgotten.",
@@ -166,7 +169,7 @@ def _show(screen: Screen, action: Action, found: Sequence[Item], as_json: bool) 
         screen.say(done[action])
 
 
-_COLUMNS = (
+_ITEM_COLUMNS = (
     Column("id"),
     Column("type"),
     Column("status"),
@@ -176,7 +179,7 @@ _COLUMNS = (
 )
 
 
-def _row(item: Item) -> list[str]:
+def _item_row(item: Item) -> list[str]:
     status = "pinned" if item.pinned else item.status
     return [item.id, item.type, status, minute(iso(item.valid_from))[:10], f"{item.uses:,}", item.summary]
 
@@ -206,4 +209,81 @@ def item_view(item: Item) -> dict[str, Any]:
         "replaces": list(item.replaces),
         "superseded_by": item.superseded_by or None,
         "derived_from": list(item.derived_from),
+    }
+
+
+# ------------------------------------------------------------------------------------ consolidate
+
+
+def consolidate(
+    screen: Screen,
+    owner: Annotated[
+        str | None, typer.Option("--owner", metavar="NAME", help="Whose daily notes; everybody's.")
+    ] = None,
+    older_than: Annotated[
+        float, typer.Option("--older-than", min=0, metavar="DAYS", help="How old a day must be.")
+    ] = 7,
+    folder: Annotated[
+        Path | None, typer.Option("--folder", metavar="FOLDER", help="The folder; `notes_folder`.")
+    ] = None,
+    db: Database = DEFAULT_DATABASE,
+    dry_run: DryRun = False,
+    config: ConfigFile = None,
+    as_json: Json = False,
+) -> None:
+    """Make items of old daily notes, and archive their files.
+
+    A file is archived after its items are kept, and counts once. The reflector chooses, or the built-in
+    model where none is configured. The exit code is 1 where a file had to be left alone.
+    """
+    settings = chosen_settings(config)
+    if folder is not None:
+        settings = replace(settings, notes_folder=str(folder))
+    if not settings.notes_folder:
+        raise Stop("no folder: name one with --folder FOLDER, or set notes_folder", WRONG_USE)
+    if not Path(settings.notes_folder).expanduser().is_dir():
+        raise Stop(f"{settings.notes_folder}: no such folder", NOT_THERE)
+    done = asyncio.run(_consolidate(db, settings, owner, timedelta(days=older_than), dry_run))
+    _show_files(screen, done, dry_run, as_json)
+    if any(one.problem for one in done):
+        raise typer.Exit(NOT_THERE)
+
+
+async def _consolidate(
+    db: str, settings: Settings, owner: str | None, older_than: timedelta, dry_run: bool
+) -> Sequence[Consolidated]:
+    place = there(db)
+    # Nothing else that is due is done along with it, but the reflector is the one of the settings.
+    still = replace(settings, enabled=False, embedder="")
+    async with open_memory(place, settings=still, key=key_for(place)) as memory:
+        return await memory.consolidate(owner=owner, older_than=older_than, dry_run=dry_run)
+
+
+def _show_files(screen: Screen, done: Sequence[Consolidated], dry_run: bool, as_json: bool) -> None:
+    if as_json:
+        screen.json([_file_view(one) for one in done])
+        return
+    if not done:
+        screen.say("No daily notes that old.")
+        return
+    columns = (Column("owner"), Column("day"), Column("items", right=True), Column("file", text=True))
+    screen.table(columns, [_file_row(one) for one in done])
+    kept, items = sum(not one.problem for one in done), sum(len(one.items) for one in done)
+    verb = "Would consolidate" if dry_run else "Consolidated"
+    screen.say(f"{verb} {kept:,} files into {items:,} items.")
+
+
+def _file_row(one: Consolidated) -> list[str]:
+    where = f"{one.file}: {one.problem}" if one.problem else one.archived or one.file
+    return [one.owner, one.day.isoformat(), f"{len(one.items):,}", where]
+
+
+def _file_view(one: Consolidated) -> dict[str, Any]:
+    return {
+        "owner": one.owner,
+        "day": one.day.isoformat(),
+        "file": one.file,
+        "archived": one.archived or None,
+        "items": [item_view(item) for item in one.items],
+        "problem": one.problem or None,
     }

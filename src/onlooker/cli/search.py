@@ -1,4 +1,4 @@
-"""`search`: what was said and noted about something."""
+"""`search` and `recall`: find what was said, and show it word for word."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ from typing import Annotated, Any
 
 import typer
 
-from onlooker.cli.listing import minute
-from onlooker.cli.opening import chosen_settings, existing
-from onlooker.cli.options import DEFAULT_DATABASE, ConfigFile, Database, Json, Owner
-from onlooker.cli.screen import Column, Screen
-from onlooker.cli.surface import NOT_THERE, WRONG_USE, Stop
-from onlooker.cli.views import iso
+from onlooker.cli.screen import NOT_THERE, WRONG_USE, Column, Json, Screen, Stop, iso
+from onlooker.cli.sessions import minute
+from onlooker.cli.settings import ConfigFile
+from onlooker.cli.target import DEFAULT_DATABASE, Database, Owner, SessionKey, chosen_settings, existing, find
+from onlooker.domain.messages import Message
 from onlooker.domain.search import Hit
 from onlooker.engine.memory import Memory
+from onlooker.engine.searching import PAGE
+from onlooker.policy.render import text_lines
 
 # How many sessions are looked at for whose they are, where no owner is named.
 MOST_SESSIONS = 10_000
@@ -61,7 +62,7 @@ def search(
     elif not hits:
         screen.say("Nothing found.")
     else:
-        screen.table(_COLUMNS, [_row(hit) for hit in hits])
+        screen.table(_HIT_COLUMNS, [_hit_row(hit) for hit in hits])
 
 
 async def _search(
@@ -127,10 +128,70 @@ def hit_view(hit: Hit) -> dict[str, Any]:
     }
 
 
-_COLUMNS = (Column("session"), Column("what"), Column("at"), Column("text", text=True))
+_HIT_COLUMNS = (Column("session"), Column("what"), Column("at"), Column("text", text=True))
 
 
-def _row(hit: Hit) -> list[str]:
+def _hit_row(hit: Hit) -> list[str]:
     what = str(hit.seq) if hit.kind == "message" else hit.id
     said = f"{hit.speaker}: {hit.snippet}" if hit.speaker else hit.snippet
     return [hit.session.key, what, minute(iso(hit.at)), " ".join(said.split())]
+
+
+# ------------------------------------------------------------------------------------ recall
+
+
+Target = Annotated[str, typer.Argument(metavar="NOTE|SEQ", help="A note's id, or a message's number.")]
+Neighbours = Annotated[
+    int, typer.Option("--neighbours", "-n", min=0, metavar="N", help="Messages before and after.")
+]
+
+
+def recall(
+    screen: Screen,
+    target: Target,
+    db: Database = DEFAULT_DATABASE,
+    session: SessionKey = None,
+    owner: Owner = None,
+    neighbours: Neighbours = 0,
+    page: Annotated[int, typer.Option("--page", min=1, help=f"Which {PAGE} messages of many.")] = 1,
+    config: ConfigFile = None,
+    as_json: Json = False,
+) -> None:
+    """Show the messages that a note stands for, word for word, or one message.
+
+    The numbers and ids are those of `onlooker search` and `onlooker list`.
+    """
+    found = asyncio.run(_recall(db, config, (session, owner), target, neighbours))
+    pages = -(-len(found) // PAGE)
+    if page > pages:
+        raise Stop(f"{target}: there are {pages} pages", NOT_THERE)
+    shown = found[(page - 1) * PAGE : page * PAGE]
+    if as_json:
+        screen.json({"page": page, "pages": pages, "messages": [_message_view(m) for m in shown]})
+        return
+    screen.text(text_lines(shown))
+    if pages > 1:
+        screen.say(f"Page {page} of {pages}.")
+
+
+async def _recall(
+    db: str, config: Path | None, wanted: tuple[str | None, str | None], target: str, neighbours: int
+) -> list[Message]:
+    async with existing(db, chosen_settings(config)) as memory:
+        session, _ = await find(memory, *wanted)
+        found = await session.recall(int(target) if target.isdecimal() else target, neighbours=neighbours)
+        if not found:
+            raise Stop(f"no note and no message {target!r} in session {session.key!r}", NOT_THERE)
+        return list(found)
+
+
+def _message_view(message: Message) -> dict[str, Any]:
+    return {
+        "seq": message.seq,
+        "id": message.id,
+        "role": message.role,
+        "name": message.name,
+        "at": iso(message.at),
+        "content": message.body,
+        "tool_calls": [{"name": c.name, "arguments": c.arguments} for c in message.calls],
+    }

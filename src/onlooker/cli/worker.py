@@ -16,12 +16,20 @@ from typing import Annotated, Any
 
 import typer
 
-from onlooker.cli import listing
-from onlooker.cli.keys import key_for
-from onlooker.cli.opening import chosen_settings, database_path, existing, there
-from onlooker.cli.options import DEFAULT_DATABASE, ConfigFile, Database, Json, Owner, SessionKey
-from onlooker.cli.screen import Column, Screen
-from onlooker.cli.surface import NOT_THERE, WRONG_USE, Stop
+from onlooker.cli import sessions
+from onlooker.cli.screen import NOT_THERE, WRONG_USE, Column, Json, Screen, Stop
+from onlooker.cli.settings import ConfigFile
+from onlooker.cli.target import (
+    DEFAULT_DATABASE,
+    Database,
+    Owner,
+    SessionKey,
+    chosen_settings,
+    database_path,
+    existing,
+    key_for,
+    there,
+)
 from onlooker.domain.messages import SessionId
 from onlooker.engine.memory import Memory
 from onlooker.wiring import POSTGRES, WorkerMode, open_memory
@@ -151,7 +159,7 @@ def status(
     Compression is what was said over what now stands for it: notes and raw messages.
     """
     if not workers:
-        listing.status(screen, db, session, owner, config, as_json)
+        sessions.status(screen, db, session, owner, config, as_json)
         return
     found = asyncio.run(_workforce(db, config))
     if as_json:
@@ -259,7 +267,7 @@ def _worker_row(view: dict[str, Any]) -> list[str]:
     running = f"{view['running']} of {view['concurrency']}"
     seen = f"{_span(view['unseen_seconds'])} ago"
     counts = [running, f"{view['done']:,}", f"{view['failed']:,}"]
-    return [view["id"], view["state"], *counts, listing.minute(view["started_at"]), seen]
+    return [view["id"], view["state"], *counts, sessions.minute(view["started_at"]), seen]
 
 
 def _failing_row(view: dict[str, Any]) -> list[str]:

@@ -1,4 +1,4 @@
-"""`encrypt`, `decrypt` and `rekey`: what it takes to read a database file."""
+"""`encrypt`, `decrypt` and `rekey`: the encryption of a database file."""
 
 from __future__ import annotations
 
@@ -8,12 +8,8 @@ from typing import Annotated
 
 import typer
 
-from onlooker.cli.keys import chosen_key, new_key
-from onlooker.cli.naming import Yes
-from onlooker.cli.opening import database_path
-from onlooker.cli.options import DEFAULT_DATABASE, Database, Json
-from onlooker.cli.screen import Screen
-from onlooker.cli.surface import NOT_THERE, WRONG_USE, Stop
+from onlooker.cli.screen import NOT_THERE, WRONG_USE, Json, Screen, Stop
+from onlooker.cli.target import DEFAULT_DATABASE, Database, Yes, chosen_key, database_path, new_key
 from onlooker.stores.sqlite import ciphering
 from onlooker.stores.sqlite.key import Key
 

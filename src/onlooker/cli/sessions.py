@@ -1,20 +1,53 @@
-"""`sessions`, `list` and `status`: what is stored."""
+"""`sessions`, `list`, `status`, `extracted` and `context`: what is stored and what an agent receives."""
 
 from __future__ import annotations
 
 import asyncio
+import json
+import math
 from collections.abc import Sequence
+from dataclasses import asdict, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from onlooker.cli.opening import chosen_settings, existing, find
-from onlooker.cli.options import DEFAULT_DATABASE, ConfigFile, Database, Json, Owner, SessionKey
-from onlooker.cli.screen import Column, Screen
-from onlooker.cli.views import note_view, positions, session_view, status_view
-from onlooker.domain.notes import LIVE, NoteKind, NoteStatus
+from onlooker.cli.replay import Fitting
+from onlooker.cli.screen import (
+    NOT_THERE,
+    WRONG_USE,
+    Column,
+    Json,
+    Screen,
+    Stop,
+    extraction_view,
+    note_view,
+    positions,
+    session_view,
+    status_view,
+)
+from onlooker.cli.settings import ConfigFile
+from onlooker.cli.target import (
+    DEFAULT_DATABASE,
+    Budget,
+    Database,
+    Owner,
+    SessionKey,
+    SystemPrompt,
+    chosen_settings,
+    existing,
+    find,
+    point,
+)
+from onlooker.domain.context import Stats
+from onlooker.domain.notes import LIVE, NoteKind, NoteStatus, State
+from onlooker.engine.reminding import Reminder
+from onlooker.engine.session import Session
+from onlooker.policy.context import Context
+from onlooker.policy.frame import Counting, PromptRequest
+from onlooker.policy.items.shown import remembers
+from onlooker.policy.settings import Settings
 
 
 class Kind(StrEnum):
@@ -239,3 +272,172 @@ def _status_row(view: dict[str, Any]) -> list[str]:
 def _spent(view: dict[str, Any]) -> str:
     limit = view["spend_limit"]
     return f"${view['spent']:.4f}" + (f" of ${limit:g}" if limit else "")
+
+
+# ------------------------------------------------------------------------------------ extracted
+
+
+def extracted(
+    screen: Screen,
+    db: Database = DEFAULT_DATABASE,
+    session: SessionKey = None,
+    owner: Owner = None,
+    type: Annotated[
+        str | None, typer.Option("--type", metavar="NAME", help="Only values of this type.")
+    ] = None,
+    config: ConfigFile = None,
+    as_json: Json = False,
+) -> None:
+    """List what was filled in of your own types, oldest first.
+
+    Each with the note it was written with and the messages that it came from.
+    """
+    found = asyncio.run(_extracted(db, config, session, owner, type))
+    if as_json:
+        screen.json(found)
+    elif not found:
+        screen.say("Nothing extracted.")
+    else:
+        screen.table(_EXTRACTED_COLUMNS, [_extracted_row(view) for view in found])
+
+
+async def _extracted(
+    db: str, config: Path | None, key: str | None, owner: str | None, type: str | None
+) -> list[dict[str, Any]]:
+    async with existing(db, chosen_settings(config)) as memory:
+        session, _ = await find(memory, key, owner)
+        return [extraction_view(extraction) for extraction in await session.extractions(type)]
+
+
+_EXTRACTED_COLUMNS = (
+    Column("type"),
+    Column("said at"),
+    Column("messages"),
+    Column("note"),
+    Column("value", text=True),
+)
+
+
+def _extracted_row(view: dict[str, Any]) -> list[str]:
+    return [
+        view["type"],
+        minute(view["said_at"]),
+        ", ".join(map(str, view["source_seqs"])),
+        view["note_id"],
+        json.dumps(view["value"], ensure_ascii=False),
+    ]
+
+
+# ------------------------------------------------------------------------------------ context
+
+
+class Form(StrEnum):
+    """Who is to read it."""
+
+    text = "text"
+    openai = "openai"
+    anthropic = "anthropic"
+
+
+def context(
+    screen: Screen,
+    db: Database = DEFAULT_DATABASE,
+    session: SessionKey = None,
+    owner: Owner = None,
+    system: SystemPrompt = "",
+    budget: Budget = None,
+    form: Annotated[
+        Form, typer.Option("--format", help="A text, or a prompt as a provider takes it.")
+    ] = Form.text,
+    as_of: Annotated[
+        str | None, typer.Option("--as-of", metavar="WHEN", help="As it was: a message's number, or a time.")
+    ] = None,
+    question: Annotated[
+        str, typer.Option("--question", metavar="TEXT", help="For answering this: with what bears on it.")
+    ] = "",
+    stats: Annotated[bool, typer.Option("--stats", help="What it is made of, in tokens, on stderr.")] = False,
+    config: ConfigFile = None,
+    as_json: Json = False,
+) -> None:
+    """Print the context that an agent would receive now.
+
+    Without --budget it is the one that the session's agent last asked for, or else the one of the
+    settings. Looking changes nothing and takes no notes. --as-of shows it as it was when that message
+    was the newest, or at that time (2026-02-16T14:00, or a day, which means its end).
+    """
+    if question and as_of is not None:
+        raise Stop("--question looks through all that was said: leave out --as-of", WRONG_USE)
+    settings = chosen_settings(config)
+    built, named = asyncio.run(_built(db, settings, (session, owner), system, budget, form, as_of, question))
+    shown: Any = {Form.text: built.text, Form.openai: built.openai, Form.anthropic: built.anthropic}[form]()
+    if as_json:
+        screen.json(named | {"format": form.value, "context": shown, "stats": asdict(built.stats)})
+        return
+    if form is Form.text:
+        screen.text(shown)
+    else:
+        screen.json(shown)
+    if stats:
+        _print_stats(screen, built.stats)
+
+
+async def _built(
+    db: str,
+    settings: Settings,
+    wanted: tuple[str | None, str | None],
+    system: str,
+    budget: int | None,
+    form: Form,
+    as_of: str | None = None,
+    question: str = "",
+) -> tuple[Context, dict[str, Any]]:
+    async with existing(db, settings) as memory:
+        session, _ = await find(memory, *wanted)
+        state = await session.state()
+        if state is None:
+            raise Stop(f"no session {session.key!r}", NOT_THERE)
+        if as_of is not None:
+            state = replace((await session.as_of(point(as_of))).state, items=())
+        counting = session.core.counting
+        asked = (
+            budget if budget is not None else _last_budget(state.progress.budget, system, counting, settings)
+        )
+        frame = PromptRequest(system, budget=asked, question=question)
+        state = await _with_items(session, state, settings, counting.room(frame, settings))
+        fitting = Fitting(state, settings, counting)
+        if question:
+            remind = Reminder(
+                session.core.store, session.id, settings, counting, session.core.clock.now()
+            ).remind
+            built = await fitting.answering(frame, remind, as_text=form is Form.text)
+        else:
+            built = fitting.text_context(frame) if form is Form.text else fitting.context(frame)
+        return built, {"session_key": session.key, "owner": session.owner}
+
+
+async def _with_items(session: Session, state: State, settings: Settings, room: int) -> State:
+    """The state with the items that the session shows, or would show if it were asked for now."""
+    if not remembers(settings, session.owner):
+        return replace(state, items=())
+    if state.items is not None:
+        return state
+    items = replace(session.core.items, settings=settings)
+    return replace(state, items=tuple(await items.choice(session.id, room)))
+
+
+def _last_budget(room: int, system: str, counting: Counting, settings: Settings) -> int:
+    """The budget at which `room` tokens are left for memory and messages; the settings' without one."""
+    if not room:
+        return settings.budget
+    tokens = room + counting.frame(PromptRequest(system))
+    return math.ceil(tokens * counting.calibration.ratio / (1 - settings.margin))
+
+
+def _print_stats(screen: Screen, stats: Stats) -> None:
+    rows = [
+        [name.replace("_", " "), f"{value:.3f}" if isinstance(value, float) else f"{value:,}"]
+        for name, value in asdict(stats).items()
+        if isinstance(value, int | float)
+    ]
+    aside = Screen(screen.err, screen.err, screen.quiet)
+    aside.table([Column("part"), Column("tokens", right=True)], rows)
