@@ -19,9 +19,9 @@ from onlooker.cli.demo import shared_prefix
 from onlooker.cli.replay import Fitting, ReplayClock
 from onlooker.domain.events import Event, Failed, Refused
 from onlooker.domain.notes import Progress, State
-from onlooker.models.llm.asking import prompt_of
-from onlooker.policy.context import Context
-from onlooker.policy.frame import PromptRequest
+from onlooker.models.llm import prompt_of
+from onlooker.policy.assemble import PromptRequest
+from onlooker.policy.render import Context
 from onlooker.policy.settings import Settings
 from onlooker.policy.tokens import estimate, estimator
 from onlooker.ports import Model, ObserveRequest, Request

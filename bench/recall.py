@@ -26,7 +26,7 @@ from _conversations import LOCOMO, Conversation, load
 from onlooker.domain.messages import Message
 from onlooker.engine.searching import Search
 from onlooker.policy.render import text_lines
-from onlooker.policy.searching import recalling
+from onlooker.policy.search import recall as recalling
 
 HERE = Path(__file__).parents[2] / "shared"
 SUPPORTED = 0.75  # of an answer's words stand close together, near what was asked

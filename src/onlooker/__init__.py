@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from onlooker.domain import events as events
-    from onlooker.domain.context import RuntimeContext, Stats, use_session
+    from onlooker.domain.context import Knowledge, Layer, LayerRequest, RuntimeContext, Stats, use_session
     from onlooker.domain.errors import (
         BudgetError,
         ClosedError,
@@ -16,24 +16,21 @@ if TYPE_CHECKING:
         SettingsError,
         StoreError,
     )
-    from onlooker.domain.extractions import Extraction
-    from onlooker.domain.files import Consolidated
-    from onlooker.domain.graph import Edge, Node
+    from onlooker.domain.events import Consolidated
     from onlooker.domain.history import Forgot, NoteHistory, Version
     from onlooker.domain.items import Item
-    from onlooker.domain.knowledge import Knowledge, Layer, LayerRequest
     from onlooker.domain.messages import Message, SessionId, ToolCall
     from onlooker.domain.moving import Moved, MoveStep, Refused
-    from onlooker.domain.notes import Note
-    from onlooker.domain.search import Hit
+    from onlooker.domain.notes import Extraction, Note
+    from onlooker.domain.search import Edge, Hit, Node
     from onlooker.engine.hand import Moment
     from onlooker.engine.memory import Memory
     from onlooker.engine.session import Session
     from onlooker.engine.tools import Tool, Tools
     from onlooker.policy.config import from_mapping
-    from onlooker.policy.context import Context
-    from onlooker.policy.diff import Diff
+    from onlooker.policy.history import Diff
     from onlooker.policy.intake import assistant, system, tool, user
+    from onlooker.policy.render import Context
     from onlooker.policy.settings import Settings, preset
     from onlooker.stores.sqlite.key import Key
     from onlooker.wiring import migrate, open_memory
@@ -93,25 +90,29 @@ __all__ = [
 # Where each name lives. It is loaded when it is first used, so that a program which only might need
 # a memory starts as fast as without.
 _HOMES = {
-    "onlooker.domain.context": ("RuntimeContext", "Stats", "use_session"),
+    "onlooker.domain.context": (
+        "Knowledge",
+        "Layer",
+        "LayerRequest",
+        "RuntimeContext",
+        "Stats",
+        "use_session",
+    ),
     "onlooker.domain.errors": tuple(name for name in __all__ if name.endswith("Error")),
-    "onlooker.domain.extractions": ("Extraction",),
-    "onlooker.domain.files": ("Consolidated",),
-    "onlooker.domain.knowledge": ("Knowledge", "Layer", "LayerRequest"),
+    "onlooker.domain.notes": ("Extraction", "Note"),
+    "onlooker.domain.events": ("Consolidated",),
     "onlooker.domain.history": ("Forgot", "NoteHistory", "Version"),
-    "onlooker.domain.graph": ("Edge", "Node"),
+    "onlooker.domain.search": ("Edge", "Hit", "Node"),
     "onlooker.domain.items": ("Item",),
     "onlooker.domain.messages": ("Message", "SessionId", "ToolCall"),
     "onlooker.domain.moving": ("MoveStep", "Moved", "Refused"),
-    "onlooker.domain.notes": ("Note",),
-    "onlooker.domain.search": ("Hit",),
     "onlooker.engine.hand": ("Moment",),
     "onlooker.engine.memory": ("Memory",),
     "onlooker.engine.session": ("Session",),
     "onlooker.engine.tools": ("Tool", "Tools"),
     "onlooker.policy.config": ("from_mapping",),
-    "onlooker.policy.context": ("Context",),
-    "onlooker.policy.diff": ("Diff",),
+    "onlooker.policy.render": ("Context",),
+    "onlooker.policy.history": ("Diff",),
     "onlooker.policy.intake": ("assistant", "system", "tool", "user"),
     "onlooker.policy.settings": ("Settings", "preset"),
     "onlooker.stores.sqlite.key": ("Key",),

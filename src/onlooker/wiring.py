@@ -11,10 +11,10 @@ from datetime import UTC, timedelta, tzinfo
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from onlooker.domain.context import Layers
 from onlooker.domain.errors import SettingsError, StoreError
-from onlooker.domain.extractions import Extractor
-from onlooker.domain.knowledge import Layers
 from onlooker.domain.moving import Moved, MoveStep
+from onlooker.domain.notes import Extractor
 from onlooker.engine.memory import Memory
 from onlooker.models.times import SystemClock
 from onlooker.policy.settings import Settings, preset

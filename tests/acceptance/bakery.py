@@ -12,7 +12,7 @@ from pydantic import BaseModel, Field
 import onlooker
 from onlooker.ports import ObserveRequest, Reply, Request
 from onlooker.testing import FrozenClock, ScriptedModel
-from onlooker.testing.writing import good_note
+from onlooker.testing.models import good_note
 
 SETTINGS = onlooker.Settings(
     budget=2_000, observe_at=0.25, keep_recent=0.08, chunk_tokens=0.13, memory_limit=0.70, reflect_at=0.60

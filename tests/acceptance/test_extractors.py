@@ -21,9 +21,8 @@ from onlooker.domain.errors import ModelError
 from onlooker.domain.events import Event, Extracted, ExtractionRefused, Noted, Refused
 from onlooker.ports import ObserveRequest, ReflectRequest, Reply
 from onlooker.testing import FrozenClock, ScriptedModel
-from onlooker.testing.provider import Answer, LocalProvider, Received
-from onlooker.testing.provider.writing import note_for
-from onlooker.testing.writing import good_note
+from onlooker.testing.models import good_note
+from onlooker.testing.provider import Answer, LocalProvider, Received, note_for
 
 pytestmark = pytest.mark.anyio
 

@@ -21,7 +21,7 @@ from onlooker.domain.items import Item, ItemChange
 from onlooker.ports import ObserveRequest, Reply, Request, Store
 from onlooker.stores.memory import MemoryStore
 from onlooker.testing import FrozenClock, ScriptedModel
-from onlooker.testing.writing import good_note
+from onlooker.testing.models import good_note
 
 pytestmark = pytest.mark.anyio
 

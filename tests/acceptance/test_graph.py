@@ -11,7 +11,7 @@ import pytest
 
 import onlooker
 from onlooker import events
-from onlooker.domain.graph import Edge
+from onlooker.domain.search import Edge
 from onlooker.policy.settings import DEFAULT
 from onlooker.testing import FrozenClock, ScriptedModel
 

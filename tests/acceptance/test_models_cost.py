@@ -13,7 +13,7 @@ import pytest
 import onlooker
 from onlooker.demo import conversation
 from onlooker.models.extractive import ExtractiveModel
-from onlooker.models.llm.asking import prompt_of
+from onlooker.models.llm import prompt_of
 from onlooker.policy.tokens import estimate
 from onlooker.ports import ObserveRequest, Reply, Request
 from onlooker.testing import FrozenClock

@@ -10,7 +10,7 @@ from tests.acceptance.providers import KEY, NAMES, model_at, observation, observ
 
 from onlooker.domain.errors import ModelError
 from onlooker.models.calling import CallError, Price, Retries
-from onlooker.models.llm.asking import prompt_of
+from onlooker.models.llm import prompt_of
 from onlooker.ports import Reply
 from onlooker.testing.provider import Answer, LocalProvider
 

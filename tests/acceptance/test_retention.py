@@ -17,7 +17,7 @@ from command_line import Done, call
 from tests.postgres.server import Server
 
 import onlooker
-from onlooker.domain.retention import Retained
+from onlooker.domain.history import Retained
 from onlooker.policy.settings import Settings
 from onlooker.testing import FaultyModel, FrozenClock
 

@@ -11,7 +11,7 @@ import pytest
 
 import onlooker
 from onlooker.domain.errors import StoreError
-from onlooker.policy.items.gates import MOST_SAVES
+from onlooker.policy.items.tools import MOST_SAVES
 from onlooker.stores.memory import MemoryStore
 from onlooker.testing import FrozenClock
 

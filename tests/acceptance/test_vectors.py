@@ -17,7 +17,7 @@ import pytest
 import onlooker
 from onlooker import events
 from onlooker.domain.errors import ModelError, SettingsError
-from onlooker.models.calling.errors import CallError
+from onlooker.models.calling import CallError
 from onlooker.models.embedding import LocalEmbedder, OpenAIEmbedder
 from onlooker.policy.settings import DEFAULT
 from onlooker.testing import WordEmbedder

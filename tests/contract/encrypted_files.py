@@ -12,9 +12,8 @@ from pathlib import Path
 from threading import Event, Thread
 
 import onlooker
-from onlooker.domain.extractions import Extraction
 from onlooker.domain.items import Item, ItemChange
-from onlooker.domain.notes import Commit, Guard, Usage
+from onlooker.domain.notes import Commit, Extraction, Guard, Usage
 from onlooker.ports import Store
 from onlooker.stores.sqlite import SqliteStore
 from onlooker.stores.sqlite.key import Key

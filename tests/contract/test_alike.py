@@ -15,10 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from onlooker.domain.errors import StoreError
-from onlooker.domain.extractions import Extraction
+from onlooker.domain.history import Retention
 from onlooker.domain.messages import EMPTY_HISTORY_HASH, GIVEN_ID_PREFIX, Message, extend_history_hash
-from onlooker.domain.notes import Commit, Guard, Note, NoteStatus, Progress, Realignment, State
-from onlooker.domain.retention import Retention
+from onlooker.domain.notes import Commit, Extraction, Guard, Note, NoteStatus, Progress, Realignment, State
 from onlooker.ports import Store
 from onlooker.stores.memory import MemoryStore
 from onlooker.stores.sqlite import SqliteStore

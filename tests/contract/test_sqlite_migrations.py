@@ -11,7 +11,7 @@ import pytest
 
 from onlooker.domain.history_rows import ChangeRow, Scope
 from onlooker.domain.messages import SessionId
-from onlooker.policy.as_of import as_of
+from onlooker.policy.history import as_of
 from onlooker.stores.sqlite import SqliteStore
 from onlooker.stores.sqlite.opening import APPLICATION_ID
 from onlooker.stores.sqlite.rows import instant, sid_of

@@ -11,8 +11,8 @@ from random import Random
 import pytest
 from tests.contract.sqlite_files import opened
 
-from onlooker.domain.indexing import Document, Near
 from onlooker.domain.messages import Message, SessionId
+from onlooker.domain.search import Document, Near
 from onlooker.stores.sqlite import SqliteStore, vectors
 from onlooker.stores.sqlite.opening import APPLICATION_ID
 from onlooker.stores.sqlite.rows import sid_of

@@ -8,10 +8,9 @@ import sys
 
 import pytest
 
-from onlooker.domain.extractions import Extraction
 from onlooker.domain.history_rows import Row, Scope, UsageRow
 from onlooker.domain.items import Item, ItemChange
-from onlooker.domain.notes import Commit, Guard, Usage
+from onlooker.domain.notes import Commit, Extraction, Guard, Usage
 from onlooker.stores.postgres import PostgresStore
 from onlooker.stores.postgres.opening import address
 from onlooker.stores.postgres.reading import PORTION, PostgresReading

@@ -12,8 +12,8 @@ import psycopg
 import pytest
 from psycopg.sql import SQL
 
-from onlooker.domain.indexing import Document, Near
 from onlooker.domain.messages import Message, SessionId
+from onlooker.domain.search import Document, Near
 from onlooker.ports import Store
 from onlooker.stores.postgres import PostgresStore, vectors
 from onlooker.stores.postgres.database import Database

@@ -16,7 +16,7 @@ import onlooker.testing
 from onlooker.domain.errors import ModelError
 from onlooker.domain.messages import Message, SessionId, ToolCall
 from onlooker.domain.notes import Note
-from onlooker.policy.reading import Accepted, Refused, Verdict, critical_lines, judge
+from onlooker.policy.reply import Accepted, Refused, Verdict, critical_lines, judge
 from onlooker.policy.tokens import estimate
 from onlooker.ports import ObserveRequest, ReflectRequest, Reply, Request
 from onlooker.testing import FAULTS, FaultyModel, FrozenClock, ScriptedModel

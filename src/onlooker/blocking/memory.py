@@ -11,23 +11,20 @@ from typing import Any, Self, TypeVar, overload
 from onlooker.blocking.portal import Portal
 from onlooker.blocking.session import Session
 from onlooker.blocking.streams import EventStream
-from onlooker.domain.events import BaseEvent, Event
-from onlooker.domain.files import Consolidated
-from onlooker.domain.graph import EDGE_KINDS, Edge, EdgeKind
-from onlooker.domain.history import Forgot
+from onlooker.domain.events import BaseEvent, Consolidated, Event
+from onlooker.domain.history import Forgot, Retained
 from onlooker.domain.items import Item as MemoryItem
 from onlooker.domain.items import ItemStatus, ItemType, Origin
 from onlooker.domain.messages import DEFAULT_OWNER, Message
 from onlooker.domain.notes import SessionSummary, Usage
-from onlooker.domain.retention import Retained
-from onlooker.domain.search import Hit, HitKind
+from onlooker.domain.search import EDGE_KINDS, Edge, EdgeKind, Hit, HitKind
 from onlooker.engine import memory as engine
 from onlooker.engine import streams as engine_streams
 from onlooker.engine.histories import Item
 from onlooker.engine.indexing import IndexingStatus
 from onlooker.engine.searching import KINDS
 from onlooker.engine.streams import MOST_HELD
-from onlooker.policy.context import Context
+from onlooker.policy.render import Context
 from onlooker.policy.settings import Settings
 from onlooker.ports import Store
 

@@ -7,22 +7,21 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from onlooker.blocking.portal import Portal
-from onlooker.domain.extractions import Extraction, Extractor
+from onlooker.domain.context import Layers
 from onlooker.domain.history import Forgot, NoteHistory
 from onlooker.domain.items import Item as MemoryItem
-from onlooker.domain.knowledge import Layers
 from onlooker.domain.messages import Message, SessionId
-from onlooker.domain.notes import Note, NoteKind, NoteStatus, State
+from onlooker.domain.notes import Extraction, Extractor, Note, NoteKind, NoteStatus, State
 from onlooker.domain.search import Hit, HitKind
 from onlooker.engine import session as engine
 from onlooker.engine import tools as engine_tools
 from onlooker.engine.histories import Item
 from onlooker.engine.searching import KINDS
-from onlooker.policy.context import Context
+from onlooker.policy.render import Context
 
 if TYPE_CHECKING:
     from onlooker.engine.hand import Moment
-    from onlooker.policy.diff import Diff
+    from onlooker.policy.history import Diff
 
 E = TypeVar("E", bound=Extractor)
 

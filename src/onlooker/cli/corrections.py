@@ -35,9 +35,8 @@ from onlooker.cli.target import (
     find_note,
     no_note,
 )
-from onlooker.domain.history import Forgot
+from onlooker.domain.history import Forgot, RetainedIn
 from onlooker.domain.notes import LIVE, Note, SessionSummary
-from onlooker.domain.retention import RetainedIn
 from onlooker.engine.memory import Memory
 from onlooker.engine.session import Session
 from onlooker.policy.settings import Settings

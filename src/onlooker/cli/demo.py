@@ -32,8 +32,8 @@ from onlooker.domain.notes import Note, Progress, State
 from onlooker.engine.memory import Memory
 from onlooker.engine.session import Session
 from onlooker.models.times import SystemClock
-from onlooker.policy.context import Context
 from onlooker.policy.intake import intake_all
+from onlooker.policy.render import Context
 from onlooker.policy.tokens import Estimator
 from onlooker.wiring import open_memory
 

@@ -17,7 +17,7 @@ from onlooker.cli.screen import NOT_THERE, WRONG_USE, Column, Json, Screen, Stop
 from onlooker.cli.sessions import minute
 from onlooker.cli.settings import ConfigFile
 from onlooker.cli.target import DEFAULT_DATABASE, Database, DryRun, chosen_settings, existing, key_for, there
-from onlooker.domain.files import Consolidated
+from onlooker.domain.events import Consolidated
 from onlooker.domain.items import Item, ItemStatus
 from onlooker.domain.messages import DEFAULT_OWNER
 from onlooker.engine.memory import Memory

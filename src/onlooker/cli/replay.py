@@ -35,10 +35,9 @@ from onlooker.domain.messages import DEFAULT_OWNER, GIVEN_ID_PREFIX, Message
 from onlooker.domain.notes import State
 from onlooker.engine.memory import Memory
 from onlooker.engine.session import Session
-from onlooker.policy.assemble import ELISION, Layout, assemble, lay_out
-from onlooker.policy.context import Context, Sections
-from onlooker.policy.frame import Counting, PromptRequest
+from onlooker.policy.assemble import ELISION, Counting, Layout, PromptRequest, assemble, lay_out
 from onlooker.policy.intake import intake
+from onlooker.policy.render import Context, Sections
 from onlooker.policy.settings import SMALLEST_BUDGET, Settings, check
 from onlooker.wiring import open_memory
 

@@ -22,8 +22,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from onlooker.domain.extractions import Extraction
-from onlooker.domain.notes import Note, SessionSummary, State
+from onlooker.domain.notes import Extraction, Note, SessionSummary, State
 from onlooker.engine.session import Session
 from onlooker.policy.cut import tokens_of
 

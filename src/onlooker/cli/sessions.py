@@ -44,9 +44,9 @@ from onlooker.domain.context import Stats
 from onlooker.domain.notes import LIVE, NoteKind, NoteStatus, State
 from onlooker.engine.reminding import Reminder
 from onlooker.engine.session import Session
-from onlooker.policy.context import Context
-from onlooker.policy.frame import Counting, PromptRequest
-from onlooker.policy.items.shown import remembers
+from onlooker.policy.assemble import Counting, PromptRequest
+from onlooker.policy.items.choose import remembers
+from onlooker.policy.render import Context
 from onlooker.policy.settings import Settings
 
 

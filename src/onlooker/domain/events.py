@@ -5,19 +5,38 @@ docs/events.md has them all in a table; a test compares the two.
 
 from __future__ import annotations
 
+import datetime as dt
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Literal
 
 from onlooker.domain.context import Stats
 from onlooker.domain.errors import SpendLimitOf
-from onlooker.domain.extractions import Extraction
-from onlooker.domain.files import Consolidated
 from onlooker.domain.history import Forgot
-from onlooker.domain.indexing import IndexName
 from onlooker.domain.items import Item
 from onlooker.domain.messages import Message, SessionId
-from onlooker.domain.notes import Note, NoteKind, Usage
+from onlooker.domain.notes import Extraction, Note, NoteKind, Usage
+from onlooker.domain.search import IndexName
+
+# -- What happens to the files that people read and edit
+
+
+@dataclass(frozen=True, slots=True)
+class Consolidated:
+    """A daily file whose notes became items; `archived` is where the file is now, empty while it stays.
+
+    `items` are those that were new, ended ones among them; `problem` says why the file was left alone.
+    """
+
+    owner: str
+    day: dt.date
+    file: str
+    items: tuple[Item, ...] = ()
+    archived: str = ""
+    problem: str = ""
+
+
+# -- What happens to a memory
 
 # An event that was not emitted yet.
 UNSTAMPED = datetime.min.replace(tzinfo=UTC)

@@ -6,11 +6,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, NamedTuple
 
-from onlooker.domain.extractions import Extraction
 from onlooker.domain.history import Change, Version
 from onlooker.domain.items import Item
 from onlooker.domain.messages import Message, SessionId
-from onlooker.domain.notes import Note, Progress, Usage
+from onlooker.domain.notes import Extraction, Note, Progress, Usage
 
 # live: in the session; compacted: a summary stands in its place; cleared: a person deleted the notes
 # that stood for it; retired: the host took it back.

@@ -16,8 +16,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from onlooker.domain.errors import ConflictError, OnlookerError
-from onlooker.domain.events import FileConsolidated, ItemsMade
-from onlooker.domain.files import Consolidated
+from onlooker.domain.events import Consolidated, FileConsolidated, ItemsMade
 from onlooker.domain.items import Item, ItemChange
 from onlooker.domain.messages import SessionId
 from onlooker.domain.notes import Note, NoteStatus
@@ -28,7 +27,7 @@ from onlooker.engine.memory_file import alone
 from onlooker.policy.files.daily import read_day
 from onlooker.policy.files.names import day_of
 from onlooker.policy.files.page import damage
-from onlooker.policy.items.matching import duplicates, reconcile
+from onlooker.policy.items.match import duplicates, reconcile
 
 log = logging.getLogger("onlooker")
 

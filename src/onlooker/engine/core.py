@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
+from onlooker.domain.context import Layers
 from onlooker.domain.errors import ClosedError
 from onlooker.domain.events import UNSTAMPED, Calibrated, Event, Searched
-from onlooker.domain.knowledge import Layers
 from onlooker.domain.messages import SessionId
 from onlooker.domain.notes import Appended, State
 from onlooker.engine.buffer import Buffer
@@ -26,9 +26,8 @@ from onlooker.engine.meaning import GraphIndex, Meaning, VectorIndex
 from onlooker.engine.retaining import Retaining
 from onlooker.engine.worker import Composer, Worker
 from onlooker.engine.writing import Writer
-from onlooker.policy.frame import Counting
+from onlooker.policy.assemble import Counting, MemorySection, memory_section
 from onlooker.policy.layers import in_order
-from onlooker.policy.section import MemorySection, memory_section
 from onlooker.policy.settings import Limits, Settings, check, suited
 from onlooker.policy.tokens import Calibration, Remembering, estimator
 from onlooker.ports import Clock, Embedder, Model, Store, Workers

@@ -20,11 +20,11 @@ from onlooker.domain.notes import Note, Progress, State
 from onlooker.engine.items import MOST_ITEMS, Items
 from onlooker.engine.worker import Worker, note_id
 from onlooker.policy.cut import tokens_of
-from onlooker.policy.items.shown import remembers
+from onlooker.policy.items.choose import remembers
 from onlooker.ports import ItemsRequest, Store
 
 if TYPE_CHECKING:
-    from onlooker.policy.items.choosing import Candidate
+    from onlooker.policy.items.extract import Candidate
 
 log = logging.getLogger("onlooker")
 
@@ -162,7 +162,7 @@ class Ending:
     ) -> Sequence[Item] | None:
         """The items that are new; None where the session changed since they were made, so that they may
         say what was forgotten."""
-        from onlooker.policy.items.matching import reconcile
+        from onlooker.policy.items.match import reconcile
 
         now = self.items.clock.now()
         for _ in range(MOST_TRIES):
@@ -222,8 +222,7 @@ class Ending:
         return await asyncio.to_thread(self._pick, session, notes, messages)
 
     def _pick(self, session: SessionId, notes: Sequence[Note], messages: Sequence[Message]) -> list[Item]:
-        from onlooker.policy.items.choosing import choose
-        from onlooker.policy.items.said import said
+        from onlooker.policy.items.extract import choose, said
         from onlooker.policy.items.statements import statements
 
         format = self.items.settings.format
@@ -243,7 +242,7 @@ class Ending:
         Raises:
             ModelError: It did not answer.
         """
-        from onlooker.policy.items.asking import read_items
+        from onlooker.policy.items.extract import read_items
         from onlooker.policy.render import text_lines
         from onlooker.policy.values import invented
 
@@ -269,7 +268,7 @@ class Ending:
         notes: Sequence[Note],
         messages: Sequence[Message],
     ) -> list[Item]:
-        from onlooker.policy.items.choosing import said_in
+        from onlooker.policy.items.extract import said_in
 
         # In the order in which they are worth keeping: of two made at once the first counts as newer.
         now = self.items.clock.now()

@@ -13,10 +13,9 @@ from typing import Any
 
 from onlooker.domain.errors import SettingsError
 from onlooker.domain.events import ExtractionRefused
-from onlooker.domain.extractions import Extraction, Extractor, Schema
 from onlooker.domain.messages import SessionId
-from onlooker.policy.extracting import Said, came_from, masked, schema_of
-from onlooker.policy.reading.block import Block, take_block
+from onlooker.domain.notes import Extraction, Extractor, Schema
+from onlooker.policy.reply.extraction import Block, Said, came_from, masked, schema_of, take_block
 from onlooker.ports import ObserveRequest
 
 __all__ = ["Block", "Types", "take_block"]

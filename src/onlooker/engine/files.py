@@ -21,10 +21,10 @@ from onlooker.domain.messages import SessionId
 from onlooker.engine.daily_files import DailyFiles, Dated
 from onlooker.engine.folders import Busy, Folder, owners_in
 from onlooker.engine.memory_file import MemoryFile, alone
-from onlooker.policy.items.shown import remembers
+from onlooker.policy.items.choose import remembers
 
 if TYPE_CHECKING:
-    from onlooker.domain.files import Consolidated
+    from onlooker.domain.events import Consolidated
     from onlooker.engine.core import Core
 
 log = logging.getLogger("onlooker")

@@ -17,7 +17,7 @@ from onlooker.domain.messages import Message, SessionId
 from onlooker.domain.notes import Note, NoteStatus
 from onlooker.engine.observer import LEAST_TARGET
 from onlooker.policy.cut import tokens_of
-from onlooker.policy.forgetting import (
+from onlooker.policy.history import (
     Remaking,
     above,
     exact_values,

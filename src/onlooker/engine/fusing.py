@@ -9,12 +9,10 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from onlooker.domain.errors import StoreError
-from onlooker.domain.graph import Edge, EdgeKind, Node, note_node
-from onlooker.domain.indexing import Near
 from onlooker.domain.messages import SessionId
 from onlooker.domain.notes import Note
-from onlooker.domain.search import HitKind, Match
-from onlooker.policy.searching import linking
+from onlooker.domain.search import Edge, EdgeKind, HitKind, Match, Near, Node, note_node
+from onlooker.policy.search import graph as linking
 from onlooker.ports import Store
 
 if TYPE_CHECKING:

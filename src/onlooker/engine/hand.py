@@ -14,12 +14,10 @@ from onlooker.domain.history import Change, NoteHistory, Version
 from onlooker.domain.history_rows import ChangeRow, Row, RowKind, Scope, VersionRow
 from onlooker.domain.messages import Message, SessionId
 from onlooker.domain.notes import Note, NoteStatus, Progress, State
-from onlooker.policy.as_of import Then, as_of
-from onlooker.policy.assemble import assemble
-from onlooker.policy.context import Context
-from onlooker.policy.diff import Diff, diff
-from onlooker.policy.frame import Counting, PromptRequest
+from onlooker.policy.assemble import Counting, PromptRequest, assemble
+from onlooker.policy.history import Diff, Then, as_of, diff
 from onlooker.policy.plan import Reflect, plan
+from onlooker.policy.render import Context
 from onlooker.policy.settings import Settings
 
 if TYPE_CHECKING:

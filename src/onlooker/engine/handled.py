@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from onlooker.domain.history import Forgot, NoteHistory
     from onlooker.engine.core import Core
     from onlooker.engine.hand import Hand, Moment
-    from onlooker.policy.diff import Diff
+    from onlooker.policy.history import Diff
 
 
 class Handled:

@@ -29,10 +29,10 @@ from onlooker.domain.events import (
     Recorded,
     Reflected,
 )
-from onlooker.domain.indexing import Document, IndexName
 from onlooker.domain.messages import SessionId
 from onlooker.domain.notes import Note
-from onlooker.policy.searching.documents import text_of
+from onlooker.domain.search import Document, IndexName
+from onlooker.policy.search.rank import text_of
 from onlooker.policy.settings import Settings
 from onlooker.ports import Store
 

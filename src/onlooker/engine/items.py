@@ -15,12 +15,12 @@ from onlooker.domain.items import Item, ItemChange, ItemStatus, ItemType, Origin
 from onlooker.domain.messages import SessionId
 from onlooker.domain.notes import Progress, State
 from onlooker.engine.worker import note_id
-from onlooker.policy.items.shown import remembers
+from onlooker.policy.items.choose import remembers
 from onlooker.policy.settings import Settings
 from onlooker.ports import Clock, Store
 
 if TYPE_CHECKING:
-    from onlooker.policy.items.salience import Found
+    from onlooker.policy.items.choose import Found
 
 log = logging.getLogger("onlooker")
 
@@ -59,9 +59,9 @@ class Items:
         Raises:
             SettingsError: It is too short or too long to be one, or there is no live item to supersede.
         """
-        from onlooker.policy.items.choosing import tags_of
-        from onlooker.policy.items.gates import check_words
-        from onlooker.policy.items.lexicon import kind_of
+        from onlooker.policy.items.extract import tags_of
+        from onlooker.policy.items.statements import kind_of
+        from onlooker.policy.items.tools import check_words
         from onlooker.policy.values import mask
 
         summary = re.sub(r"\s+", " ", summary).strip()
@@ -102,7 +102,7 @@ class Items:
     async def forget(self, owner: str, ident: str) -> Sequence[Item]:
         """Put an item out of sight, with what it replaced and what was made of it; empty where there is
         none."""
-        from onlooker.policy.items.links import cascade
+        from onlooker.policy.items.choose import cascade
 
         everything = await self.store.items(owner, statuses=EVERY)
         going = [item.id for item in cascade(everything, ident)]
@@ -113,7 +113,7 @@ class Items:
 
     async def history(self, owner: str, ident: str) -> Sequence[Item]:
         """The item with what it replaced and what replaced it, oldest first."""
-        from onlooker.policy.items.links import history
+        from onlooker.policy.items.choose import history
 
         return history(await self.store.items(owner, statuses=EVERY), ident)
 
@@ -121,7 +121,7 @@ class Items:
 
     async def search(self, owner: str, query: str, *, limit: int) -> Sequence[Found]:
         """The items that answer a query best. Being found counts as a use."""
-        from onlooker.policy.items.salience import ranked
+        from onlooker.policy.items.choose import ranked
 
         now = self.clock.now()
         live = [item for item in await self.store.items(owner, limit=MOST_ITEMS) if item.holds(now)]
@@ -157,7 +157,7 @@ class Items:
 
     async def choice(self, session: SessionId, budget: int) -> Sequence[Item]:
         """What the session would show if it were chosen now."""
-        from onlooker.policy.items.salience import chosen
+        from onlooker.policy.items.choose import chosen
         from onlooker.policy.settings import limits
 
         items = await self.store.items(session.owner, limit=MOST_ITEMS)

@@ -13,7 +13,7 @@ from functools import cache
 
 from onlooker.domain.notes import NoteFormat
 from onlooker.policy.prompts import observer_prompt, reflector_prompt
-from onlooker.policy.reading import Accepted, Refused, Verdict, judge
+from onlooker.policy.reply import Accepted, Refused, Verdict, judge
 from onlooker.policy.values import invented, mask, with_values
 from onlooker.ports import ObserveRequest, Reply, Request
 

@@ -14,10 +14,9 @@ from typing import BinaryIO
 
 from onlooker.domain.errors import StoreError
 from onlooker.domain.events import Deleted, OwnerForgotten
-from onlooker.domain.history import Forgot
+from onlooker.domain.history import Forgot, Retained
 from onlooker.domain.history_rows import Row, Scope, UsageRow
 from onlooker.domain.messages import DEFAULT_OWNER, SessionId
-from onlooker.domain.retention import Retained
 from onlooker.engine.core import Core
 
 BATCH = 500

@@ -10,11 +10,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from onlooker.domain.context import RuntimeContext
+from onlooker.domain.context import Knowledge, Layer, LayerRequest, RuntimeContext
 from onlooker.domain.events import Event, LayerCut, LayerLeftOut
-from onlooker.domain.knowledge import Knowledge, Layer, LayerRequest
 from onlooker.domain.messages import Message, SessionId
-from onlooker.policy.frame import Counting, PromptRequest
+from onlooker.policy.assemble import Counting, PromptRequest
 from onlooker.policy.layers import allot, parted, room_for_layers, shortened, with_layers
 from onlooker.policy.settings import MOST_TOKENS, Settings
 

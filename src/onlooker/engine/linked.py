@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from onlooker.domain.graph import EDGE_KINDS, Edge, EdgeKind, Node
 from onlooker.domain.messages import DEFAULT_OWNER, SessionId
+from onlooker.domain.search import EDGE_KINDS, Edge, EdgeKind, Node
 from onlooker.engine.core import Core
 from onlooker.engine.indexing import IndexingStatus
 

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 from onlooker.domain.errors import OnlookerError
-from onlooker.domain.indexing import Document
+from onlooker.domain.search import Document
 from onlooker.engine.searching import keep_findable
-from onlooker.policy.searching.entities import entities
-from onlooker.policy.searching.words import tokens
+from onlooker.policy.search.graph import entities
+from onlooker.policy.search.words import tokens
 from onlooker.policy.values import mask
 from onlooker.ports import Embedder, Store
 

@@ -14,13 +14,11 @@ from datetime import UTC, datetime, timedelta, tzinfo
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 
-from onlooker.domain.context import current_session
+from onlooker.domain.context import Layers, current_session
 from onlooker.domain.errors import SettingsError
 from onlooker.domain.events import BaseEvent, Compacted, Event
-from onlooker.domain.extractions import Extractor
-from onlooker.domain.knowledge import Layers
 from onlooker.domain.messages import DEFAULT_OWNER, Message, SessionId
-from onlooker.domain.notes import Progress, SessionSummary, Usage
+from onlooker.domain.notes import Extractor, Progress, SessionSummary, Usage
 from onlooker.domain.search import Hit, HitKind
 from onlooker.engine.core import Core
 from onlooker.engine.histories import Item
@@ -32,10 +30,9 @@ from onlooker.engine.searching import KINDS, Search
 from onlooker.engine.session import Session
 from onlooker.engine.streams import MOST_HELD, EventStream
 from onlooker.engine.worker import Composer
-from onlooker.policy.assemble import untouched
-from onlooker.policy.context import Context
-from onlooker.policy.frame import PromptRequest
+from onlooker.policy.assemble import PromptRequest, untouched
 from onlooker.policy.intake import intake_all
+from onlooker.policy.render import Context
 from onlooker.policy.settings import Settings
 from onlooker.ports import Clock, Embedder, Model, Store, Workers
 

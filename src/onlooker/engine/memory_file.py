@@ -21,7 +21,7 @@ from onlooker.policy.files.page import TITLES, Page, damage, read_page
 from onlooker.policy.files.patching import patched, says_it_all
 from onlooker.policy.files.sidecar import Sidecar, Written
 from onlooker.policy.files.taking import Taken, take
-from onlooker.policy.items.salience import salience
+from onlooker.policy.items.choose import salience
 
 log = logging.getLogger("onlooker")
 

@@ -38,7 +38,7 @@ async def reflect(
 
 def _source(request: ReflectRequest, writer: Writer) -> Source:
     from onlooker.engine.judging import Source
-    from onlooker.policy.reading import critical_lines, read
+    from onlooker.policy.reply import critical_lines, read
 
     text = "\n".join(n.text for n in request.notes)
     note = read(text, format="lines")

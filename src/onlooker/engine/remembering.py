@@ -12,7 +12,7 @@ from onlooker.domain.messages import DEFAULT_OWNER
 from onlooker.engine.core import Core
 
 if TYPE_CHECKING:
-    from onlooker.domain.files import Consolidated
+    from onlooker.domain.events import Consolidated
     from onlooker.engine.files import Files
 
 

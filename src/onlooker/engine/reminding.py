@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING
 from onlooker.domain.messages import Message, SessionId
 from onlooker.domain.notes import State
 from onlooker.engine.searching import Recall, Recalled, catch_up
-from onlooker.policy.assemble import Layout, lay_out, select_tail
+from onlooker.policy.assemble import Counting, Layout, PromptRequest, lay_out, select_tail
 from onlooker.policy.cut import tokens_of
-from onlooker.policy.frame import Counting, PromptRequest
-from onlooker.policy.searching.recalling import question_of, recall_room, recalled_text
+from onlooker.policy.search.recall import question_of, recall_room, recalled_text
 from onlooker.policy.settings import Settings
 from onlooker.ports import Store
 

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 
 from onlooker.domain.errors import OnlookerError
 from onlooker.domain.events import Event, Pruned
+from onlooker.domain.history import Retained, Retention
 from onlooker.domain.notes import SessionSummary
-from onlooker.domain.retention import Retained, Retention
 from onlooker.policy.settings import Settings
 from onlooker.ports import Clock, Store
 

@@ -12,11 +12,11 @@ from onlooker.domain.errors import SettingsError, StoreError
 from onlooker.domain.messages import Message, SessionId
 from onlooker.domain.search import Found, Hit, HitKind, Match, Query
 from onlooker.engine.fusing import SEARCH_SECONDS, Nearness, as_one, tied
-from onlooker.policy.searching import ranking, recalling
-from onlooker.policy.searching.days import days_in
-from onlooker.policy.searching.linking import GRAPH_WEIGHT
-from onlooker.policy.searching.snippets import snippet
-from onlooker.policy.searching.words import query_tokens
+from onlooker.policy.search import rank, recall
+from onlooker.policy.search.graph import GRAPH_WEIGHT
+from onlooker.policy.search.rank import snippet
+from onlooker.policy.search.recall import days_in
+from onlooker.policy.search.words import query_tokens
 from onlooker.ports import Store
 
 if TYPE_CHECKING:
@@ -84,12 +84,12 @@ class Search:
         rankings = [await self._ranked(store, kind, terms) for kind in self.kinds]
         if terms:
             rankings += [await self._near(near, kind) for kind in self.kinds]
-        score = ranking.fused(*as_one(*rankings))
+        score = rank.fused(*as_one(*rankings))
         if terms and "note" in self.kinds:
             found = sorted(score, key=lambda match: -score[match])
             rankings.append(await tied(store, self.owner, self.session, found, self.limit))
             weights = [*[1.0] * (len(rankings) - 1), GRAPH_WEIGHT]
-            score = ranking.fused(*as_one(*rankings), weights=weights)
+            score = rank.fused(*as_one(*rankings), weights=weights)
         best = sorted(score, key=lambda match: -score[match])[: self.limit]
         return [_hit(match, score[match], terms, self.marks) for match in best]
 
@@ -101,9 +101,9 @@ class Search:
         found = await store.search(query)
         if not terms:
             return list(found.matches)
-        names = ranking.names_in(terms, found.matches)
-        scored = ranking.scores(found, terms)
-        return ranking.best_first(ranking.weighted_by_name(scored, names))[: self.limit]
+        names = rank.names_in(terms, found.matches)
+        scored = rank.scores(found, terms)
+        return rank.best_first(rank.weighted_by_name(scored, names))[: self.limit]
 
 
 def _hit(match: Match, score: float, terms: Mapping[str, float], marks: Marks) -> Hit:
@@ -172,70 +172,70 @@ class Recall:
 
     async def found(self, question: str, shown: Sequence[Message], memory: str) -> Recalled | None:
         """Messages that bear on the question, but for those that the prompt shows already."""
-        terms = recalling.recall_terms(question)
+        terms = recall.recall_terms(question)
         days = tuple(dict.fromkeys(days_in(question, self.now)))
         if not terms and not days and self.meaning is None:
             return None
         near = Nearness(self.store, self.meaning, question, within=self.within)
         matched, asked = await self._matched(terms, days)
         close = await self._close(near)
-        around = await self._around(list(dict.fromkeys([*recalling.best_places(matched), *close])))
+        around = await self._around(list(dict.fromkeys([*recall.best_places(matched), *close])))
         there = {m.id for m in shown}
         around = {
             (session, seq): m
             for (session, seq), m in around.items()
             if not (session == self.session and m.id in there) and not (m.text and m.text in memory)
         }
-        worth = recalling.worth(matched, around, asked)
-        return Recalled(recalling.with_close(worth, close), around, asked.terms)
+        worth = recall.worth(matched, around, asked)
+        return Recalled(recall.with_close(worth, close), around, asked.terms)
 
-    async def _close(self, near: Nearness) -> list[recalling.Place]:
-        found = await near.ranked(self.session.owner, "message", self._where, most=recalling.MOST_CLOSE)
+    async def _close(self, near: Nearness) -> list[recall.Place]:
+        found = await near.ranked(self.session.owner, "message", self._where, most=recall.MOST_CLOSE)
         return [(m.session, m.seq) for m in found]
 
     async def _matched(
         self, terms: Mapping[str, float], days: tuple[tuple[str, str], ...]
-    ) -> tuple[dict[recalling.Place, float], recalling.Asked]:
+    ) -> tuple[dict[recall.Place, float], recall.Asked]:
         found = await self._search(terms) if terms else Found(0, 0, {}, ())
-        names = ranking.names_in(terms, found.matches)
+        names = rank.names_in(terms, found.matches)
         # Who is asked about says whose words count, not which: both speak of each other by name.
         if others := {t: w for t, w in terms.items() if t not in names}:
             terms = others
         if terms:
-            extra = recalling.feedback(found, terms)
+            extra = recall.feedback(found, terms)
             if extra or names:
                 found = await self._search({**terms, **extra})
-            terms_too = {**terms, **recalling.tempered(found, extra)}
+            terms_too = {**terms, **recall.tempered(found, extra)}
         else:
             terms_too = {}
-        matched = recalling.matched_places(found, terms_too)
+        matched = recall.matched_places(found, terms_too)
         for first, last in days:
             matched = await self._said_then(first, last) | matched
-        return matched, recalling.Asked(terms, frozenset(names), days)
+        return matched, recall.Asked(terms, frozenset(names), days)
 
     async def _search(self, terms: Mapping[str, float]) -> Found:
         return await self.store.search(Query(self.session.owner, "message", terms, self._where))
 
-    async def _said_then(self, first: str, last: str) -> dict[recalling.Place, float]:
+    async def _said_then(self, first: str, last: str) -> dict[recall.Place, float]:
         """What was said at the time that the question names counts a little even where it shares no word."""
         tz = self.now.tzinfo
         after = datetime.fromisoformat(first).replace(tzinfo=tz)
         before = datetime.fromisoformat(last).replace(tzinfo=tz) + timedelta(days=1)
-        query = Query(self.session.owner, "message", {}, self._where, after, before, recalling.MOST_HITS // 3)
+        query = Query(self.session.owner, "message", {}, self._where, after, before, recall.MOST_HITS // 3)
         found = await self.store.search(query)
-        return {(m.session, m.seq): recalling.SAID_THEN for m in found.matches}
+        return {(m.session, m.seq): recall.SAID_THEN for m in found.matches}
 
     @property
     def _where(self) -> SessionId | None:
         return None if self.owner_wide else self.session
 
-    async def _around(self, places: Sequence[recalling.Place]) -> dict[recalling.Place, Message]:
+    async def _around(self, places: Sequence[recall.Place]) -> dict[recall.Place, Message]:
         by_session: dict[SessionId, list[int]] = {}
         for session, seq in places:
             by_session.setdefault(session, []).append(seq)
-        found: dict[recalling.Place, Message] = {}
+        found: dict[recall.Place, Message] = {}
         for session, seqs in by_session.items():
-            for message in await self.store.around(session, seqs, len(recalling.NEARNESS)):
+            for message in await self.store.around(session, seqs, len(recall.NEARNESS)):
                 found[session, message.seq] = message
         return found
 
@@ -244,6 +244,6 @@ class Recall:
 class Recalled:
     """What was found, each with what it is worth."""
 
-    worth: Mapping[recalling.Place, float]
-    around: Mapping[recalling.Place, Message]
+    worth: Mapping[recall.Place, float]
+    around: Mapping[recall.Place, Message]
     terms: Mapping[str, float]

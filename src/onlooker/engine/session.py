@@ -10,14 +10,12 @@ from dataclasses import dataclass, replace
 from datetime import datetime, tzinfo
 from typing import TYPE_CHECKING, TypeVar
 
-from onlooker.domain.context import RuntimeContext
+from onlooker.domain.context import Layer, Layers, RuntimeContext
 from onlooker.domain.errors import ConflictError, OnlookerError, SettingsError, StoreError
 from onlooker.domain.events import Cleared, ContextBuilt, Deleted, Pinned, Waited
-from onlooker.domain.extractions import Extraction, Extractor
 from onlooker.domain.items import Item as MemoryItem
-from onlooker.domain.knowledge import Layer, Layers
 from onlooker.domain.messages import Message, SessionId
-from onlooker.domain.notes import Note, NoteKind, NoteStatus, Progress, State
+from onlooker.domain.notes import Extraction, Extractor, Note, NoteKind, NoteStatus, Progress, State
 from onlooker.domain.search import Hit, HitKind
 from onlooker.engine.core import Core
 from onlooker.engine.handled import Handled
@@ -26,13 +24,11 @@ from onlooker.engine.layers import Asking, last_question
 from onlooker.engine.recording import Recorder
 from onlooker.engine.reminding import Reminder
 from onlooker.engine.searching import KINDS, Search, expanded
-from onlooker.policy.assemble import Layout, assemble, lay_out, untouched
-from onlooker.policy.context import Context
-from onlooker.policy.frame import PromptRequest
+from onlooker.policy.assemble import Layout, PromptRequest, assemble, lay_out, relative_days, untouched
 from onlooker.policy.intake import intake_all
 from onlooker.policy.layers import in_order
 from onlooker.policy.plan import Idle, make_room, must_wait, plan
-from onlooker.policy.when import relative_days
+from onlooker.policy.render import Context
 
 if TYPE_CHECKING:
     from onlooker.engine.tools import Tools

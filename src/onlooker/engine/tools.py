@@ -18,7 +18,7 @@ from onlooker.domain.items import Item, ItemType
 from onlooker.domain.messages import Message, SessionId
 from onlooker.domain.search import Hit
 from onlooker.engine.items import EVERY, MOST_ITEMS
-from onlooker.policy.items.shown import remembers
+from onlooker.policy.items.choose import remembers
 from onlooker.policy.items.tools import DEFINITIONS, Definition, problem_with
 from onlooker.policy.prompts import abbreviate
 from onlooker.policy.render import text_lines
@@ -179,7 +179,7 @@ class _Runs:
         supersedes: str = "",
         expires: str = "",
     ) -> str:
-        from onlooker.policy.items.gates import check_save
+        from onlooker.policy.items.tools import check_save
 
         core = self.session.core
         await core.ready()

@@ -23,8 +23,8 @@ from onlooker.engine.reflector import reflect, reflect_request
 from onlooker.engine.searching import keep_findable
 from onlooker.engine.steps import planned
 from onlooker.engine.writing import Writer, Written
+from onlooker.policy.assemble import beside_items
 from onlooker.policy.plan import Activate, Idle, Observe, Reflect, Rewrite, Step, plan, wake_at
-from onlooker.policy.section import beside_items
 from onlooker.policy.settings import Limits, Settings, limits
 from onlooker.policy.tokens import Estimator
 from onlooker.ports import Clock, Request, Store

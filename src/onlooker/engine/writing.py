@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Literal, TypeVar
 
 from onlooker.domain.errors import ModelError
 from onlooker.domain.events import Answered, Event, Refused
-from onlooker.domain.extractions import Extraction
 from onlooker.domain.messages import SessionId
-from onlooker.domain.notes import Note, Usage
+from onlooker.domain.notes import Extraction, Note, Usage
 from onlooker.policy.settings import Settings
 from onlooker.policy.tokens import Estimator
 from onlooker.ports import Clock, ItemsRequest, Model, ObserveRequest, Reply, Request
@@ -21,7 +20,7 @@ from onlooker.ports import Clock, ItemsRequest, Model, ObserveRequest, Reply, Re
 if TYPE_CHECKING:
     from onlooker.engine.extracting import Block, Types
     from onlooker.engine.judging import Source
-    from onlooker.policy.reading import Verdict
+    from onlooker.policy.reply import Verdict
 
 log = logging.getLogger("onlooker")
 

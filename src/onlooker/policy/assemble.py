@@ -5,18 +5,292 @@ Selection takes the newest first; rendering runs from the oldest to the newest.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import date, datetime
+from typing import ClassVar
 
-from onlooker.domain.context import RuntimeContext, Stats
-from onlooker.domain.knowledge import OWN_LAYERS
+from onlooker.domain.context import OWN_LAYERS, RuntimeContext, Stats
+from onlooker.domain.errors import BudgetError
 from onlooker.domain.messages import Message
-from onlooker.domain.notes import State
-from onlooker.policy.context import Context, Sections
+from onlooker.domain.notes import Note, State
 from onlooker.policy.cut import groups, newest_within, tokens_of
-from onlooker.policy.frame import Counting, PromptRequest
-from onlooker.policy.section import MemorySection, memory_section
-from onlooker.policy.settings import Limits, Settings, limits
+from onlooker.policy.items.choose import about
+from onlooker.policy.render import Context, Sections, text_lines
+from onlooker.policy.settings import SECTION_TOKENS, Limits, Settings, limits
+from onlooker.policy.tokens import Calibration, Estimator
+
+# -- What a call asks for, and how tokens are counted
+
+MEMORY_HEADING = "## Conversation Memory"
+MEMORY_INTRO = "Notes on what was said before the messages that follow, oldest first."
+
+
+_OURS = f"{MEMORY_HEADING}\n{MEMORY_INTRO}"
+
+
+def without_memory(prompt: str) -> str:
+    """A prompt without the memory section at its end: a host may hand back what it got from us."""
+    return prompt.split(_OURS, 1)[0].rstrip() if _OURS in prompt else prompt
+
+
+@dataclass(frozen=True, slots=True)
+class PromptRequest:
+    """What a call asks for: everything in a context that is not memory or messages."""
+
+    system: str = ""
+    knowledge: Mapping[str, str] = field(default_factory=dict[str, str])
+    lead: tuple[Message, ...] = ()  # system messages at the head of a history: part of the base prompt
+    preface: tuple[Message, ...] = ()
+    end: str = ""
+    budget: int = 0
+    # Layers that change from call to call. They stand in `end` already; here for the statistics.
+    volatile: Mapping[str, str] = field(default_factory=dict[str, str])
+    cut: Mapping[str, int] = field(default_factory=dict[str, int])  # tokens that a layer lost
+    missing: tuple[str, ...] = ()  # layers that did not answer
+    kept: int = 0  # tokens that recall may take, and nothing else
+    question: str = ""  # what the context is built for, where the call says so
+    recalled: str = ""  # stands in `end` already; here for the statistics
+    reserved: int = 0  # tokens that the end may take without changing what there is for memory
+
+    @property
+    def prompt(self) -> str:
+        """The base prompt without the knowledge, and without any memory of ours in it."""
+        texts = (self.system, *(m.text for m in self.lead))
+        return "\n\n".join(t for t in map(without_memory, texts) if t)
+
+    @property
+    def base(self) -> str:
+        return "\n\n".join(t for t in (self.prompt, *self.knowledge.values()) if t)
+
+
+@dataclass(frozen=True, slots=True)
+class Counting:
+    """How tokens are counted: the estimator, and what providers' usage has taught about its error."""
+
+    estimator: Estimator
+    calibration: Calibration
+
+    def text(self, text: str) -> int:
+        return self.estimator.text(text) if text else 0
+
+    def messages(self, messages: Sequence[Message]) -> int:
+        return sum(m.tokens or self.estimator.message(m) for m in messages)
+
+    def frame(self, frame: PromptRequest) -> int:
+        return self.text(frame.base) + self.messages(frame.preface) + self.text(frame.end)
+
+    def room(self, frame: PromptRequest, settings: Settings) -> int:
+        """Tokens for all but the base prompt, by our count; 0: no budget.
+
+        What changes from turn to turn takes no part in it, so that the limits of memory stay put.
+
+        Raises:
+            BudgetError: The base prompt alone is larger, or leaves nothing beside the end.
+        """
+        if not frame.budget:
+            return 0
+        usable = self.usable(frame, settings)
+        base, end = self.text(frame.base), self.text(frame.end)
+        if base + end >= usable:
+            raise BudgetError(frame.budget, base + end, "the base prompt")
+        return max(1, usable - base - frame.reserved - frame.kept)
+
+    def usable(self, frame: PromptRequest, settings: Settings) -> int:
+        """The budget by our count, less the margin for its error."""
+        return int(frame.budget * (1 - settings.margin) / self.calibration.ratio)
+
+
+# -- The memory section of a prompt: which items and notes stand in it, and how
+
+
+@dataclass(frozen=True, slots=True)
+class MemorySection:
+    """The memory that a prompt shows, and what it costs."""
+
+    sections: Sections
+    tokens: int
+    pinned: int
+    reflections: int
+    observations: int
+    left_out: int
+    items: int = 0
+
+
+def memory_section(state: State, bounds: Limits, counting: Counting) -> MemorySection:
+    """Choose and render what is remembered: items, pins, then the newest reflections, then the newest
+    observations that still fit."""
+    if not state.pinned and not state.active and not state.items:
+        return MemorySection(Sections(), 0, 0, 0, 0, 0)
+    settings = bounds.settings
+    head = f"{MEMORY_HEADING}\n{MEMORY_INTRO}"
+    told = _about_owner(state, bounds, counting.text)
+    items = counting.text(told)
+    # Both headings are paid for first, since pins may be of either kind.
+    room = bounds.memory_limit - counting.text(head) - items - 2 * _Choice.HEADING_TOKENS
+    choice = _Choice(room, state.pins, counting)
+    pinned = choice.pinned_text(state.pinned)
+    choice.take_pins(state.active)
+    reflections = choice.take(state.reflections, settings.max_reflections)
+    observations = choice.take(state.observations, settings.max_observations)
+    shown = len(reflections) + len(observations)
+    if not told and not pinned and not shown:
+        return MemorySection(Sections(), 0, 0, 0, 0, len(state.active))
+    rendered = _rendered("### Reflections", reflections)
+    sections = Sections(
+        reflections="\n\n".join(t for t in (head + told + pinned, rendered) if t),
+        observations=_rendered("### Observations", observations),
+    )
+    upper, lower = counting.text(sections.reflections), counting.text(sections.observations)
+    pins = counting.text(pinned)
+    rest = upper - pins - items
+    return MemorySection(sections, upper + lower, pins, rest, lower, len(state.active) - shown, items)
+
+
+def _about_owner(state: State, bounds: Limits, count: Callable[[str], int]) -> str:
+    if not state.items:
+        return ""
+    owner = state.progress.session.owner
+    text = about(owner, state.items, bounds.cross_session_limit, count)
+    return f"\n\n{text}" if text else ""
+
+
+def beside_items(bounds: Limits, state: State, count: Callable[[str], int]) -> Limits:
+    """The limits for a session's own notes, which are condensed before they no longer fit beside items."""
+    if not state.items:
+        return bounds
+    left = bounds.memory_limit - count(_about_owner(state, bounds, count)) - SECTION_TOKENS
+    return replace(bounds, reflect_at=max(1, min(bounds.reflect_at, left)))
+
+
+@dataclass(slots=True)
+class _Choice:
+    """Newest first within what is left, pins before all others. Stops at the first note that does
+    not fit, so that no gap opens in the middle of what is shown."""
+
+    left: int
+    pins: frozenset[str]
+    counting: Counting
+    chosen: dict[str, Note] = field(default_factory=dict[str, Note])
+
+    # What a heading and the blank line around it cost, and what joining one more note does.
+    HEADING_TOKENS: ClassVar[int] = 8
+    JOINING_TOKENS: ClassVar[int] = 1
+    # Less than this is not worth showing a note in part.
+    LEAST_PART: ClassVar[int] = 40
+
+    def pinned_text(self, messages: Sequence[Message]) -> str:
+        """Pinned messages, the newest that fit."""
+        shown: tuple[Message, ...] = ()
+        for message in reversed(messages):
+            longer = "\n\n### Pinned\n" + text_lines((message, *shown))
+            if self.counting.text(longer) > self.left:
+                break
+            shown = (message, *shown)
+        text = "\n\n### Pinned\n" + text_lines(shown) if shown else ""
+        self.left -= self.counting.text(text)
+        return text
+
+    def take_pins(self, notes: Sequence[Note]) -> None:
+        """Pinned notes of either kind, before any other may take their place."""
+        for note in reversed([n for n in notes if n.id in self.pins]):
+            if not self._add(note):
+                self._add_part(note)
+
+    def take(self, notes: Sequence[Note], most: int) -> list[Note]:
+        shown = sum(n.id in self.chosen for n in notes)
+        for note in reversed([n for n in notes if n.id not in self.pins]):
+            if most and shown >= most:
+                break
+            if not self._add(note):
+                # One note too large for the section is shown in part rather than not at all, and
+                # nothing older slips in behind it, here or in the next section.
+                if not shown:
+                    self._add_part(note)
+                self.left = 0
+                break
+            shown += 1
+        return [self.chosen[n.id] for n in notes if n.id in self.chosen]
+
+    def _add(self, note: Note) -> bool:
+        # Joining: the line break, and what the counts of many short notes round off.
+        cost = note.tokens + self.JOINING_TOKENS
+        if cost > self.left:
+            return False
+        self.chosen[note.id] = note
+        self.left -= cost
+        return True
+
+    def _add_part(self, note: Note) -> None:
+        if self.left >= self.LEAST_PART and (part := self._newest_lines(note)).text:
+            self._add(part)
+
+    def _newest_lines(self, note: Note) -> Note:
+        lines = note.text.splitlines()
+        start = len(lines)
+        used = 0
+        while (
+            start and (used := used + self.counting.text(lines[start - 1]) + self.JOINING_TOKENS) < self.left
+        ):
+            start -= 1
+        text = "\n".join(lines[start:])
+        return replace(note, text=text, tokens=self.counting.text(text))
+
+
+def _rendered(heading: str, notes: Sequence[Note]) -> str:
+    """Notes one after the other; a day that goes on from the note before needs no second heading."""
+    if not notes:
+        return ""
+    lines = [heading]
+    day = ""
+    for note in notes:
+        for line in note.text.splitlines():
+            if line.startswith("## "):
+                if line == day:
+                    continue
+                day = line
+            lines.append(line)
+    return "\n".join(lines)
+
+
+# -- How long ago the days in the notes are
+
+_DAY = re.compile(r"^## (\d{4}-\d{2}-\d{2})$", re.MULTILINE)
+MOST_DAYS = 10
+
+
+def relative_days(notes: Sequence[Note], now: datetime) -> str:
+    """Today, and how long ago the last days are that the notes speak of."""
+    days = sorted({day for n in notes for day in _DAY.findall(n.text) if _is_real(day)})[-MOST_DAYS:]
+    today = f"Now: {now:%Y-%m-%d %H:%M} ({now:%A})."
+    ago = [f"{day} {_ago(date.fromisoformat(day), now.date())}" for day in days]
+    return f"{today} In the notes: {'; '.join(ago)}." if ago else today
+
+
+def _is_real(day: str) -> bool:
+    # A note says what its writer wrote.
+    try:
+        date.fromisoformat(day)
+    except ValueError:
+        return False
+    return True
+
+
+def _ago(day: date, today: date) -> str:
+    days = (today - day).days
+    if days < 0:
+        return f"in {-days} days" if days < -1 else "tomorrow"
+    if days < 2:
+        return ("today", "yesterday")[days]
+    if days < 14:
+        return f"{days} days ago"
+    if days < 60:
+        return f"{days // 7} weeks ago"
+    return f"{days // 30} months ago" if days < 730 else f"{days // 365} years ago"
+
+
+# -- Put a context together: memory first, then the newest messages, inside a budget
 
 ELISION = " […] "
 

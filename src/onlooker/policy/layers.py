@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import cast
 
+from onlooker.domain.context import LAYERS, OWN_LAYERS, Layer, Layers
 from onlooker.domain.errors import SettingsError
-from onlooker.domain.knowledge import LAYERS, OWN_LAYERS, Layer, Layers
-from onlooker.policy.frame import Counting, PromptRequest
+from onlooker.policy.assemble import Counting, PromptRequest
 from onlooker.policy.settings import Settings
 
 # Stands where the rest of a layer was cut off.

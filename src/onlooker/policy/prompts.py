@@ -14,10 +14,9 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from onlooker.domain.extractions import Schema
 from onlooker.domain.messages import Message, ToolCall
-from onlooker.domain.notes import Note, NoteFormat
-from onlooker.policy.reading.wrapping import clean
+from onlooker.domain.notes import Note, NoteFormat, Schema
+from onlooker.policy.reply.note_text import clean
 
 # Characters of a tool result and of a call's arguments that a model is shown. The middle goes: a
 # result begins with what it is and ends with how it came out. Its exact values are found by us.

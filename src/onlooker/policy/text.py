@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 
 # Han, kana and hangul: scripts written without spaces between words, or counted by character.
 CJK = "\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\uff66-\uff9f"
@@ -102,3 +103,123 @@ def _joined(sentence: str, spans: list[tuple[int, int]], *, cjk: bool) -> list[s
 
 def _count_words(text: str) -> int:
     return len(text.split())
+
+
+# -- Which language a text is in, as far as its script and its commonest words tell
+
+SAMPLE = 20_000  # characters looked at: enough to know a language, whatever the size of the text
+
+_SCRIPTS: dict[str, str] = {
+    "latin": "A-Za-z\u00c0-\u024f\u1e00-\u1eff",
+    "han": "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0002fa1f",
+    "kana": "\u3040-\u30ff\u31f0-\u31ff\uff66-\uff9f",
+    "hangul": "\u1100-\u11ff\u3130-\u318f\uac00-\ud7af",
+    "cyrillic": "\u0400-\u052f",
+    "arabic": "\u0600-\u06ff\u0750-\u077f\ufb50-\ufdff\ufe70-\ufeff",
+    "hebrew": "\u0590-\u05ff",
+    "greek": "\u0370-\u03ff",
+    "devanagari": "\u0900-\u097f",
+    "bengali": "\u0980-\u09ff",
+    "tamil": "\u0b80-\u0bff",
+    "thai": "\u0e00-\u0e7f",
+}
+_LETTERS = {name: re.compile(f"[{letters}]") for name, letters in _SCRIPTS.items()}
+# A character of these scripts says as much as several letters of an alphabet.
+_WEIGHT = {"han": 3.0, "kana": 2.0, "hangul": 2.0}
+
+_CODE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`", re.S)
+# Names, paths, ids, addresses and our own words are the same in every language.
+_RUN = re.compile(r"[!-~]+")
+_NO_WORD = re.compile(
+    r"[\d_/\\@=<>{}()\[\]#$%&|~]|[.:][!-~]|^[A-Z]{2,}\W*$|^(?:user|assistant|tool|system)\W*$"
+)
+
+_COMMON_WORDS: dict[str, str] = {
+    "english": "the and is was to of that for with it you are have this not be they she he will from has had",
+    "german": "der die und das ist nicht ich ein eine zu mit sie den von auf dem für wir auch sich wurde hat",
+    "french": "le la les et est pas je une des pour dans que qui vous nous avec ce sur au elle il sont été",
+    "spanish": "el los las es una que por para con no se lo su como más pero muy está yo del fue han",
+    "portuguese": "o os as uma que para com não se por mais mas você está do da em no na foi um são",
+    "italian": "il gli che è una per con non si di sono come più ma anche della nel ha ho questo stato",
+    "dutch": "de het een en van is niet ik dat op te zijn voor met je ook maar hij ze werd heeft wordt",
+    "norwegian": "og er det jeg ikke på som en til av med for har vi den et å men skal ble ved hun",
+    "swedish": "och är det jag inte på som en till av med för har vi den ett att men ska blev hon",
+    "polish": "i w nie na się jest to z że do jak ale co tak już dla tym czy przez był są",
+    "turkish": "ve bir bu için çok ne da de ile ama var ben mi gibi daha olarak değil olan sonra kadar",
+    "indonesian": "dan yang di untuk dengan ini itu tidak saya ada akan dari ke juga sudah bisa pada karena",
+    "vietnamese": "và là của có không tôi cho được trong một này với đã các để người khi những thì cũng",
+}
+_WORD_SETS = {language: frozenset(words.split()) for language, words in _COMMON_WORDS.items()}
+_LANGUAGES_OF = {
+    word: [language for language, known in _WORD_SETS.items() if word in known]
+    for word in " ".join(_COMMON_WORDS.values()).split()
+}
+_WORD = re.compile(r"[^\W\d_]+")
+
+_ENOUGH_LETTERS = 24.0
+_ENOUGH_SOURCE = 100.0
+_ENOUGH_WORDS = 10
+
+
+def wrong_language(note: str, source: str) -> str:
+    """How the note's language differs from its source's, or "" where it does not, or nobody can tell."""
+    note, source = _prose_of(note), _prose_of(source)
+    return _script_differs(_scripts(note), _scripts(source)) or _words_differ(note, source)
+
+
+def _script_differs(note: dict[str, float], source: dict[str, float]) -> str:
+    if sum(note.values()) < _ENOUGH_LETTERS or sum(source.values()) < _ENOUGH_SOURCE:
+        return ""
+    # Japanese is written in Han and kana, and a note in it may do with little of either.
+    theirs, ours = _share(source), _share(note)
+    if theirs.get("kana", 0) > 0.2 and ours.get("han", 0) > 0.6 and ours.get("kana", 0) < 0.02:
+        return "in Chinese, of a conversation in Japanese"
+    for shares in (theirs, ours):
+        shares["han"] = shares.get("han", 0.0) + shares.pop("kana", 0.0)
+    main = max(theirs, key=lambda script: theirs[script])
+    written = max(ours, key=lambda script: ours[script])
+    # Where the conversation uses both scripts, a note may keep to one of them.
+    if (
+        main != written
+        and theirs[main] > 0.6
+        and theirs.get(written, 0.0) < 0.3
+        and ours.get(main, 0.0) < 0.1
+    ):
+        return f"in {written} script, of a conversation in {main} script"
+    return ""
+
+
+def _words_differ(note: str, source: str) -> str:
+    theirs, ours = _language(source), _language(note)
+    if theirs and ours and theirs != ours and {theirs, ours} != {"norwegian", "swedish"}:
+        return f"in {ours}, of a conversation in {theirs}"
+    return ""
+
+
+def _language(text: str) -> str:
+    """The language whose common words stand out clearly; "" where none does."""
+    hits: Counter[str] = Counter()
+    for word, times in Counter(_WORD.findall(text.lower())).items():
+        for language in _LANGUAGES_OF.get(word, ()):
+            hits[language] += times
+    first, second = ([*hits.most_common(2), ("", 0), ("", 0)])[:2]
+    return first[0] if first[1] >= _ENOUGH_WORDS and first[1] >= 2.5 * second[1] else ""
+
+
+def _prose_of(text: str) -> str:
+    return _RUN.sub(_only_words, _CODE.sub(" ", text[:SAMPLE]))
+
+
+def _only_words(run: re.Match[str]) -> str:
+    return " " if _NO_WORD.search(run[0]) else run[0]
+
+
+def _scripts(text: str) -> dict[str, float]:
+    """Letters by script, weighed."""
+    found = {name: len(pattern.findall(text)) * _WEIGHT.get(name, 1.0) for name, pattern in _LETTERS.items()}
+    return {name: weight for name, weight in found.items() if weight}
+
+
+def _share(weights: dict[str, float]) -> dict[str, float]:
+    total = sum(weights.values())
+    return {name: weight / total for name, weight in weights.items()}

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, Protocol
 
-from onlooker.domain.extractions import Schema
 from onlooker.domain.messages import Message, SessionId
 from onlooker.domain.notes import (
     Note,
     NoteFormat,
+    Schema,
 )
 
 

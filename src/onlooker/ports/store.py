@@ -11,17 +11,15 @@ from datetime import datetime
 from pathlib import Path
 from typing import Protocol
 
-from onlooker.domain.extractions import Extraction
-from onlooker.domain.graph import EDGE_KINDS, Edge, EdgeKind, Node
-from onlooker.domain.history import Forgetting
+from onlooker.domain.history import Forgetting, Retained, Retention
 from onlooker.domain.history_rows import EVERYTHING, Row, Scope
-from onlooker.domain.indexing import Coverage, Document, Near
 from onlooker.domain.items import Item, ItemChange, ItemStatus
 from onlooker.domain.messages import Message, SessionId
 from onlooker.domain.notes import (
     Appended,
     Commit,
     Digest,
+    Extraction,
     Note,
     NoteKind,
     NoteStatus,
@@ -31,8 +29,18 @@ from onlooker.domain.notes import (
     State,
     Usage,
 )
-from onlooker.domain.retention import Retained, Retention
-from onlooker.domain.search import Found, Match, Query
+from onlooker.domain.search import (
+    EDGE_KINDS,
+    Coverage,
+    Document,
+    Edge,
+    EdgeKind,
+    Found,
+    Match,
+    Near,
+    Node,
+    Query,
+)
 
 
 class Store(Protocol):

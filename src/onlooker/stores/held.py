@@ -12,13 +12,13 @@ from datetime import datetime
 from typing import TypeVar
 
 from onlooker.domain.errors import ConflictError, StoreError
-from onlooker.domain.extractions import Extraction
 from onlooker.domain.history import Change, Version
 from onlooker.domain.messages import EMPTY_HISTORY_HASH, Message, extend_history_hash
 from onlooker.domain.notes import (
     LIVE,
     Appended,
     Commit,
+    Extraction,
     Note,
     NoteKind,
     NoteStatus,
@@ -26,7 +26,7 @@ from onlooker.domain.notes import (
     Realignment,
     State,
 )
-from onlooker.policy.rollback import roll_back
+from onlooker.policy.history import roll_back
 from onlooker.stores.past import change_of, changed_by, rolled_back, time_of
 from onlooker.stores.past import gone as gone_notes
 from onlooker.stores.progress import check_commit, check_revision, committed, grown, made_due, released

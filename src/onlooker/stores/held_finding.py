@@ -4,10 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from onlooker.domain.graph import EDGE_KINDS, Edge, EdgeKind, Node
-from onlooker.domain.indexing import Coverage, Document, Near
 from onlooker.domain.messages import Message, SessionId
-from onlooker.domain.search import Found, Match, Query
+from onlooker.domain.search import (
+    EDGE_KINDS,
+    Coverage,
+    Document,
+    Edge,
+    EdgeKind,
+    Found,
+    Match,
+    Near,
+    Node,
+    Query,
+)
 from onlooker.stores import held_index, held_search
 from onlooker.stores.held import Held
 

@@ -5,14 +5,11 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from onlooker.domain.graph import Edge, EdgeKind, Node, note_node
-from onlooker.domain.indexing import Coverage, Document, Near
 from onlooker.domain.messages import SessionId
 from onlooker.domain.notes import Note
-from onlooker.domain.search import HitKind, Match
-from onlooker.policy.searching.entities import folded
-from onlooker.policy.searching.linking import Stub, structure
-from onlooker.policy.searching.vectors import RESCORED, closest, likely, signs, unit
+from onlooker.domain.search import Coverage, Document, Edge, EdgeKind, HitKind, Match, Near, Node, note_node
+from onlooker.policy.search.graph import Stub, folded, structure
+from onlooker.policy.search.vectors import RESCORED, closest, likely, signs, unit
 from onlooker.stores.held import Held, in_order
 from onlooker.stores.held_search import check_owner, note_match, texts_of, was_then
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from onlooker.domain.retention import Retained, Retention
+from onlooker.domain.history import Retained, Retention
 from onlooker.stores.held import Held, Record
 from onlooker.stores.retaining import Kept, outlived
 

@@ -9,8 +9,7 @@ from onlooker.domain.errors import SettingsError
 from onlooker.domain.messages import Message, SessionId
 from onlooker.domain.notes import Note
 from onlooker.domain.search import Found, HitKind, Match, Query
-from onlooker.policy.searching.documents import text_of, words_of
-from onlooker.policy.searching.ranking import MOST_HOLDERS, shortlist
+from onlooker.policy.search.rank import MOST_HOLDERS, shortlist, text_of, words_of
 from onlooker.stores.held import Held, in_order
 
 

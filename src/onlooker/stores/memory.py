@@ -9,8 +9,7 @@ from datetime import datetime
 from pathlib import Path
 
 from onlooker.domain.errors import ClosedError, ConflictError, StoreError
-from onlooker.domain.extractions import Extraction
-from onlooker.domain.history import Forgetting
+from onlooker.domain.history import Forgetting, Retained, Retention
 from onlooker.domain.history_rows import EVERYTHING, Row, Scope
 from onlooker.domain.items import Item, ItemChange, ItemStatus
 from onlooker.domain.messages import Message, SessionId
@@ -18,6 +17,7 @@ from onlooker.domain.notes import (
     Appended,
     Commit,
     Digest,
+    Extraction,
     Note,
     NoteKind,
     NoteStatus,
@@ -27,7 +27,6 @@ from onlooker.domain.notes import (
     State,
     Usage,
 )
-from onlooker.domain.retention import Retained, Retention
 from onlooker.stores import held_moving, held_past, held_retaining
 from onlooker.stores.held import Held, in_order, newest_of
 from onlooker.stores.held_finding import Finding

@@ -9,7 +9,7 @@ from datetime import datetime
 from onlooker.domain.errors import ConflictError
 from onlooker.domain.history import Change, Forgetting, Version
 from onlooker.domain.notes import LIVE, Commit, Note, NoteStatus, Progress
-from onlooker.policy.rollback import Rollback
+from onlooker.policy.history import Rollback
 from onlooker.stores.realigning import Known
 
 # What stands in the place of a model beside a note that was edited.

@@ -6,8 +6,8 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from onlooker.domain.history import Retained, Retention
 from onlooker.domain.notes import LIVE, Note, Progress
-from onlooker.domain.retention import Retained, Retention
 
 
 @dataclass(frozen=True, slots=True)

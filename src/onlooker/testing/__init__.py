@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from onlooker.testing.clock import FrozenClock
-from onlooker.testing.embedding import WordEmbedder
-from onlooker.testing.models import FAULTS, FaultyModel, ScriptedModel
+from onlooker.testing.models import FAULTS, FaultyModel, FrozenClock, ScriptedModel, WordEmbedder
 
 if TYPE_CHECKING:
     from onlooker.testing.stores import StoreContract

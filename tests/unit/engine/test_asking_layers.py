@@ -9,12 +9,11 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from onlooker.domain.context import RuntimeContext
+from onlooker.domain.context import Layer, LayerRequest, RuntimeContext
 from onlooker.domain.events import Event, LayerCut
-from onlooker.domain.knowledge import Layer, LayerRequest
 from onlooker.domain.messages import SessionId
 from onlooker.engine.layers import Asking
-from onlooker.policy.frame import Counting, PromptRequest
+from onlooker.policy.assemble import Counting, PromptRequest
 from onlooker.policy.layers import room_for_layers
 from onlooker.policy.settings import DEFAULT
 from onlooker.policy.tokens import Calibration, estimator

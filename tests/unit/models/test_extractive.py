@@ -14,7 +14,7 @@ from tests.unit.models.asking import MODEL, SESSION, START, TALK, note, observe,
 
 from onlooker.domain.messages import Message, Role, ToolCall
 from onlooker.domain.notes import NoteFormat
-from onlooker.policy.reading import Accepted, judge
+from onlooker.policy.reply import Accepted, judge
 from onlooker.policy.tokens import estimate, estimator
 from onlooker.ports import ObserveRequest
 

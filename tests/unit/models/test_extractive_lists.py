@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from tests.unit.models.asking import reflect
 
-from onlooker.models.extractive.answers import topic
-from onlooker.models.extractive.kinds import things_in
+from onlooker.models.extractive.lists import things_in
+from onlooker.models.extractive.sentences import topic
 
 DAYS = (
     "## 2026-02-16\nAna: flew to Lisbon for work; adopted dog named Rex; weather was grey all week long\n"

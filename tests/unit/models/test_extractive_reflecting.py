@@ -7,7 +7,7 @@ from datetime import date
 import pytest
 from tests.unit.models.asking import reflect
 
-from onlooker.policy.reading import read
+from onlooker.policy.reply import read
 from onlooker.policy.tokens import estimate
 
 FIRST = (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from onlooker.models.extractive.wording import tighten, vocatives
+from onlooker.models.extractive.sentences import tighten, vocatives
 
 
 @pytest.mark.parametrize(

@@ -13,10 +13,9 @@ from onlooker.domain.context import RuntimeContext
 from onlooker.domain.errors import BudgetError
 from onlooker.domain.messages import Message
 from onlooker.domain.notes import Note, State
-from onlooker.policy.assemble import ELISION, assemble, untouched
-from onlooker.policy.context import Context
+from onlooker.policy.assemble import ELISION, Counting, PromptRequest, assemble, untouched
 from onlooker.policy.cut import tokens_of
-from onlooker.policy.frame import Counting, PromptRequest
+from onlooker.policy.render import Context
 from onlooker.policy.settings import DEFAULT, LANGO, OFF, ZORA, Settings, limits
 from onlooker.policy.tokens import Calibration, estimator
 

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from onlooker.policy.reading.block import MOST_RECORDS, take_block
+from onlooker.policy.reply.extraction import MOST_RECORDS, take_block
 
 NOTE = "## 2026-02-16\n[14:02] IMPORTANT Ana: ordered 3 cakes"
 ONE = ("Order", {"item": "cake", "count": 3})

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from onlooker.policy.searching.vectors import closest, likely, packed, signs, unit, unpacked
+from onlooker.policy.search.vectors import closest, likely, packed, signs, unit, unpacked
 
 numbers = st.lists(st.floats(-1000, 1000, width=32), min_size=1, max_size=40)
 

@@ -11,9 +11,8 @@ import pytest
 from conversations import counting, message, note, numbered, state
 
 from onlooker.domain.errors import SettingsError
-from onlooker.policy.assemble import assemble
+from onlooker.policy.assemble import PromptRequest, assemble
 from onlooker.policy.config import from_mapping
-from onlooker.policy.frame import PromptRequest
 from onlooker.policy.plan import Idle, Observe, Reflect, Step, must_wait, plan
 from onlooker.policy.settings import DEFAULT, LANGO, MOST_TOKENS, ZORA, Settings, limits
 

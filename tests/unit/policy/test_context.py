@@ -14,10 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from onlooker.domain.messages import Message
-from onlooker.policy.assemble import assemble
-from onlooker.policy.context import Context
-from onlooker.policy.frame import PromptRequest
+from onlooker.policy.assemble import PromptRequest, assemble
 from onlooker.policy.intake import intake_all
+from onlooker.policy.render import Context
 from onlooker.policy.settings import DEFAULT, LANGO, Settings
 
 PLAIN = counting("lango")

@@ -7,7 +7,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from onlooker.policy.diff import diff
+from onlooker.policy.history import diff
 
 LINES = st.lists(st.sampled_from(["a", "b", "c", "## 2026-02-16", "", "d d"]), max_size=8)
 

@@ -6,10 +6,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from onlooker.domain.graph import Edge, Node, note_node
 from onlooker.domain.messages import SessionId
-from onlooker.policy.searching.entities import MOST_ENTITIES, entities, folded
-from onlooker.policy.searching.linking import MOST_HOLDERS, Stub, spread, structure, with_sources
+from onlooker.domain.search import Edge, Node, note_node
+from onlooker.policy.search.graph import (
+    MOST_ENTITIES,
+    MOST_HOLDERS,
+    Stub,
+    entities,
+    folded,
+    spread,
+    structure,
+    with_sources,
+)
 
 ANA = SessionId("ana", "a")
 

@@ -10,7 +10,7 @@ import pytest
 from pydantic import BaseModel
 
 from onlooker.domain.messages import Message, ToolCall
-from onlooker.policy.extracting import Said, came_from, masked, schema_of
+from onlooker.policy.reply.extraction import Said, came_from, masked, schema_of
 
 AT = datetime(2026, 2, 16, 14, 2, tzinfo=UTC)  # a Monday
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from onlooker.domain.notes import Note
 from onlooker.policy.files.daily import read_day, renewed, with_note
-from onlooker.policy.reading import read
+from onlooker.policy.reply import read
 
 DAY = date(2026, 2, 16)
 AT = datetime(2026, 2, 16, 14, 5, tzinfo=UTC)

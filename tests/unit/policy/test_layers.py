@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import onlooker
-from onlooker.domain.knowledge import LAYERS, Layer, LayerRequest
-from onlooker.policy.frame import PromptRequest
+from onlooker.domain.context import LAYERS, Layer, LayerRequest
+from onlooker.policy.assemble import PromptRequest
 from onlooker.policy.layers import CUT_MARK, allot, in_order, parted, room_for_layers, shortened
 from onlooker.policy.settings import DEFAULT, LANGO
 

@@ -10,9 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from onlooker.domain.extractions import Schema
 from onlooker.domain.messages import Message, ToolCall
-from onlooker.domain.notes import Note
+from onlooker.domain.notes import Note, Schema
 from onlooker.policy.prompts import (
     MOST_ARGUMENTS,
     MOST_RESULT,

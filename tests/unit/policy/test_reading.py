@@ -12,7 +12,7 @@ from gallery_of_sources import CRITICAL, ENGLISH, NOTES
 from hypothesis import given
 from hypothesis import strategies as st
 
-from onlooker.policy.reading import (
+from onlooker.policy.reply import (
     Accepted,
     Line,
     NoteText,

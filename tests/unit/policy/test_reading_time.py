@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from onlooker.policy.reading import Refused, judge
+from onlooker.policy.reply import Refused, judge
 
 DAY = dt.date(2026, 2, 16)
 SOURCE = " ".join(f"word{i}" for i in range(40_000))

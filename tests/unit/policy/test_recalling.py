@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from onlooker.domain.messages import Message, SessionId
-from onlooker.policy.searching.recalling import (
+from onlooker.policy.search.recall import (
     Asked,
     Place,
     question_of,

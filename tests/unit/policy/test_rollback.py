@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from onlooker.domain.notes import LIVE, Note
-from onlooker.policy.rollback import Rollback, roll_back
+from onlooker.policy.history import Rollback, roll_back
 
 
 def reflection(*sources: Note, generation: int = 1) -> Note:

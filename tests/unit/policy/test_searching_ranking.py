@@ -8,11 +8,18 @@ import pytest
 
 from onlooker.domain.messages import SessionId
 from onlooker.domain.search import Found, Match
-from onlooker.policy.searching.days import days_in
-from onlooker.policy.searching.documents import words_of
-from onlooker.policy.searching.ranking import best_first, fused, names_in, scores, shortlist, weighted_by_name
-from onlooker.policy.searching.snippets import snippet
-from onlooker.policy.searching.words import query_tokens
+from onlooker.policy.search.rank import (
+    best_first,
+    fused,
+    names_in,
+    scores,
+    shortlist,
+    snippet,
+    weighted_by_name,
+    words_of,
+)
+from onlooker.policy.search.recall import days_in
+from onlooker.policy.search.words import query_tokens
 
 ANA = SessionId("ana", "a")
 NOW = datetime(2026, 2, 16, 14, tzinfo=UTC)

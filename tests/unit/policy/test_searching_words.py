@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from onlooker.policy.searching.stemming import stem
-from onlooker.policy.searching.words import MOST_TOKEN, query_tokens, telling_tokens, tokens
+from onlooker.policy.search.words import MOST_TOKEN, query_tokens, stem, telling_tokens, tokens
 
 
 @pytest.mark.parametrize(

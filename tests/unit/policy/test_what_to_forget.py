@@ -8,7 +8,7 @@ from typing import Any
 from onlooker.domain.items import Item
 from onlooker.domain.messages import Message
 from onlooker.domain.notes import Note
-from onlooker.policy.forgetting import (
+from onlooker.policy.history import (
     above,
     exact_values,
     items_to_go,

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from conversations import note
 
-from onlooker.policy.when import MOST_DAYS, relative_days
+from onlooker.policy.assemble import MOST_DAYS, relative_days
 
 NOW = datetime(2026, 2, 16, 14, 5, tzinfo=UTC)
 

@@ -6,11 +6,143 @@ two tokens each, where the lines that they come from would not all be kept.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
 
-from onlooker.models.extractive.clause import Clause, is_call
-from onlooker.models.extractive.kinds import things_in
+from onlooker.models.extractive.clauses import Clause, is_call
 from onlooker.policy.tokens import estimate
+
+# -- Kinds of things that people are later asked about by their kind
+
+
+def _any(*names: str, flags: re.RegexFlag = re.I) -> re.Pattern[str]:
+    words = sorted((name for line in names for name in line.split("|")), key=len, reverse=True)
+    return re.compile(r"\b(?:" + "|".join(map(re.escape, words)) + r")\b", flags)
+
+
+_EXACT = re.RegexFlag(0)  # a place is written with a capital, and some are words without one
+
+_NAMED: dict[str, re.Pattern[str]] = {
+    "cities": _any(
+        "Paris|London|Rome|Berlin|Madrid|Barcelona|Lisbon|Vienna|Prague|Amsterdam|Dublin|Edinburgh|Athens",
+        "Istanbul|Moscow|Kyiv|Tokyo|Kyoto|Osaka|Seoul|Busan|Beijing",
+        "Shanghai|Shenzhen|Taipei|Singapore|Bangkok",
+        "Hanoi|Jakarta|Manila|Mumbai|Delhi|Bangalore|Dubai|Tel Aviv|Jerusalem|Cairo|Nairobi|Lagos|Cape Town",
+        "Sydney|Melbourne|Auckland|Toronto|Montreal|Vancouver|Boston|Chicago|Seattle|Denver|Austin|Dallas",
+        "Houston|Miami|Atlanta|Philadelphia|Detroit|Minneapolis|Nashville|New York City|New York|NYC",
+        "Los Angeles|San Francisco|San Diego|Las Vegas|New Orleans|Hong Kong|Mexico City|Buenos Aires",
+        "Rio de Janeiro|São Paulo|Lima|Bogotá|Santiago|Havana|Oslo|Bergen",
+        "Stockholm|Copenhagen|Helsinki|Reykjavik",
+        "Warsaw|Krakow|Budapest|Bucharest|Belgrade|Zagreb|Munich|Hamburg",
+        "Frankfurt|Cologne|Zurich|Geneva|Milan",
+        "Venice|Florence|Naples|Brussels|Lyon|Marseille|Porto|Seville|Manchester|Liverpool|Glasgow|Bristol",
+        flags=_EXACT,
+    ),
+    "countries": _any(
+        "France|Germany|Italy|Spain|Portugal|England|Scotland|Ireland|Wales|Sweden|Norway|Denmark|Finland",
+        "Iceland|Poland|Austria|Switzerland|Belgium|Netherlands|Greece|Turkey|Russia|Ukraine|Hungary|Croatia",
+        "Czech Republic|Romania|China|Japan|South Korea|Korea|India|Nepal",
+        "Thailand|Vietnam|Indonesia|Malaysia",
+        "Philippines|Taiwan|Australia|New Zealand|Canada|Mexico|Brazil|Argentina|Peru|Colombia|Cuba|Egypt",
+        "Morocco|Kenya|Nigeria|Ghana|Ethiopia|South Africa|Israel|Iran|Iraq|Pakistan|UK|USA|United States",
+        "United Kingdom",
+        flags=_EXACT,
+    ),
+    "states": _any(
+        "California|Texas|Florida|Oregon|Nevada|Arizona|Colorado|Utah|Montana|Michigan|Ohio|Illinois|Indiana",
+        "Wisconsin|Minnesota|Virginia|Tennessee|Kentucky|Alabama|Louisiana|Hawaii|Alaska|Maine|Vermont|Idaho",
+        "Massachusetts|Connecticut|Pennsylvania|North Carolina|South Carolina|New Jersey|New Mexico|Bavaria",
+        flags=_EXACT,
+    ),
+    "activities, sports": _any(
+        "yoga|kickboxing|boxing|taekwondo|karate|judo|basketball|football",
+        "soccer|baseball|tennis|golf|volleyball",
+        "hockey|rugby|cricket|badminton|swimming|surfing|diving|sailing|rowing|kayaking|skiing|snowboarding",
+        "skating|running|jogging|marathon|hiking|camping|climbing|mountaineering",
+        "cycling|biking|fishing|horseback riding",
+        "gardening|pottery|painting|drawing|sculpting|photography|knitting|sewing|woodworking|baking|cooking",
+        "reading|writing|blogging|dancing|ballet|pilates|weight training|circuit training|weightlifting",
+        "meditation|chess|board games|gaming|video games|volunteering|singing|acting|bowling|archery|origami",
+    ),
+    "instruments": _any(
+        "piano|guitar|violin|viola|cello|clarinet|flute|oboe|drums|saxophone|trumpet|trombone|ukulele|harp|banjo"
+    ),
+}
+_PET = (
+    "dog|dogs|puppy|pup|cat|cats|kitten|kitty|guinea pig|hamster|rabbit|turtle|turtles|tortoise|parrot|horse"
+    "|lizard"
+)
+_PERSON = (
+    "son|daughter|wife|husband|brother|sister|friend|colleague|coworker|boss|aunt|uncle|cousin|niece|nephew"
+    "|mom|mum|dad|mother|father|grandma|grandmother|grandpa|grandfather|partner|fiancé|fiancée|girlfriend"
+    "|boyfriend|neighbor|neighbour|teacher|coach|mentor|roommate|manager|teammate|buddy"
+)
+
+
+def _with_name(kinds: str) -> re.Pattern[str]:
+    return re.compile(
+        rf"\b(?:{kinds})(?:(?:,| is|'s) (?:named|called)| named| called|,)? (?-i:[A-Z][a-z]+)\b", re.I
+    )
+
+
+_PEOPLE = _with_name(_PERSON)
+_PETS = (_with_name(_PET), re.compile(rf"\b(?-i:[A-Z][a-z]+),? (?:{_PET})\b|\b(?:{_PET})\b", re.I))
+_TITLE = re.compile(r"[\"“]([^\"”\n]{3,50})[\"”]")
+_OF_FILMS = re.compile(r"\b(?:movies?|films?|watch(?:ed|ing)?|shows?|tv|episodes?)\b", re.I)
+_OF_BOOKS = re.compile(r"\b(?:books?|read(?:ing)?|novels?|authors?|trilogy|stor(?:y|ies))\b", re.I)
+_OF_SONGS = re.compile(r"\b(?:songs?|music|album|listen(?:ed|ing)?|band|concert|tune)\b", re.I)
+_OF_GAMES = re.compile(r"\b(?:games?|play(?:ed|ing)?|tournament)\b", re.I)
+_TITLED = (("movies, shows", _OF_FILMS), ("books", _OF_BOOKS), ("music", _OF_SONGS), ("games", _OF_GAMES))
+# Up to three words, none of which begins what only says where, when or why.
+_THING = (
+    r"((?:(?!(?:for|from|to|at|in|on|with|of|and|that|because|last|this|yesterday|today|it|them|him|her)\b)"
+    r"[\w'’-]+ ?){1,3})"
+)
+_DONE: dict[str, re.Pattern[str]] = {
+    "bought": re.compile(
+        rf"\b(?:bought|purchased|got (?:some |a )?new) (?:a |an |some |new |these |this )*{_THING}", re.I
+    ),
+    "attended, joined": re.compile(
+        rf"\b(?:attended|joined|participated in|took part in|signed up for|enrolled in) "
+        rf"(?:a |an |the |some |this )*{_THING}",
+        re.I,
+    ),
+}
+_NAMING = re.compile(r"(?:,| is|'s)? (?:named|called) |, ", re.I)
+_UNTRUE = re.compile(r"\b(?:not|no|never|nor|without|if|unless|wish)\b|n't\b", re.I)
+
+
+def things_in(clause: str, line: str) -> Iterator[tuple[str, str]]:
+    """What a clause names, each with its kind. The line around it says what a title is the title of.
+
+    Nothing is taken from a question, a picture's caption, or what is denied or only imagined.
+    """
+    if clause.endswith("?") or clause.startswith("[") or _UNTRUE.search(clause):
+        return
+    for kind, pattern in _NAMED.items():
+        exact = pattern.flags & re.I == 0
+        yield from ((kind, found[0] if exact else found[0].lower()) for found in pattern.finditer(clause))
+    yield from (("people", _told(found[0])) for found in _PEOPLE.finditer(clause))
+    yield from (("pets", _told(name)) for name in _pets(clause))
+    for kind, pattern in _DONE.items():
+        yield from ((kind, found[1].strip()) for found in pattern.finditer(clause))
+    for title in _TITLE.findall(clause):
+        kind = next((kind for kind, words in _TITLED if words.search(line)), "")
+        if kind:
+            yield kind, f'"{title}"'
+
+
+def _pets(clause: str) -> Iterable[str]:
+    named = [found[0] for found in _PETS[0].finditer(clause)]
+    return named or [found[0] for found in _PETS[1].finditer(clause)]
+
+
+def _told(name: str) -> str:
+    """ "dog Bo" for "dog named Bo" or "dog, Bo": a comma stands between things, and not in one."""
+    return _NAMING.sub(" ", name)
+
+
+# -- Running lists per person: "Ana speaks of: cities: Oslo, Bergen; pets: cat Miso"
 
 _SPEAKS_OF = " speaks of"
 _MOST_OF_A_KIND = 8

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from itertools import groupby
 
 from onlooker.domain.notes import NoteFormat
-from onlooker.models.extractive.clause import ROLES, Clause, is_call
-from onlooker.policy.reading import Line, read
+from onlooker.models.extractive.clauses import ROLES, Clause, is_call
+from onlooker.policy.reply import Line, read
 from onlooker.policy.text import sentences
 from onlooker.policy.tokens import estimate
 

@@ -6,8 +6,7 @@ import heapq
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
-from onlooker.models.extractive.clause import Clause
-from onlooker.models.extractive.units import overlap
+from onlooker.models.extractive.clauses import Clause, overlap
 
 # What a unit is still worth where it was said before: the same day, and on another.
 AGAIN_TODAY, AGAIN_LATER = 0.5, 0.9

@@ -11,8 +11,7 @@ from datetime import datetime
 from functools import lru_cache
 
 from onlooker.policy.dates import cjk, english, european
-from onlooker.policy.dates.calendar import day, month, week, year
-from onlooker.policy.dates.spans import Resolved, Rules
+from onlooker.policy.dates.rules import Resolved, Rules, day, month, week, year
 from onlooker.policy.text import CJK_CHARACTER
 
 __all__ = ["Resolved", "annotate", "obvious", "resolve"]

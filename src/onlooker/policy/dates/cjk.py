@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from datetime import datetime
 
-from onlooker.policy.dates import calendar as on
-from onlooker.policy.dates.spans import Meaning, Rules
+from onlooker.policy.dates import rules as on
+from onlooker.policy.dates.rules import Meaning, Rules
 
 _DIGITS = {"一": 1, "二": 2, "两": 2, "兩": 2, "三": 3, "四": 4, "五": 5, "六": 6, "七": 7, "八": 8, "九": 9}
 _KOREAN = {

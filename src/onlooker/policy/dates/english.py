@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from datetime import date, datetime, timedelta
 
-from onlooker.policy.dates import calendar as on
-from onlooker.policy.dates.spans import Meaning, Rules
+from onlooker.policy.dates import rules as on
+from onlooker.policy.dates.rules import Meaning, Rules
 
 _NUMBERS = {
     word: n

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from datetime import datetime
 
-from onlooker.policy.dates import calendar as on
-from onlooker.policy.dates.spans import Meaning, Rules
+from onlooker.policy.dates import rules as on
+from onlooker.policy.dates.rules import Meaning, Rules
 
 _NUMBERS = {
     **dict.fromkeys(["ein", "eine", "einem", "einer", "einen", "un", "une", "uno", "una"], 1),

@@ -9,7 +9,7 @@ from onlooker.domain.items import Item
 from onlooker.policy.files.names import digest_of, mark_of, one_line
 from onlooker.policy.files.page import PINNED, Entry, Page, type_of
 from onlooker.policy.files.sidecar import Line, Written
-from onlooker.policy.items.matching import contradictions, same_meaning
+from onlooker.policy.items.match import contradictions, same_meaning
 from onlooker.policy.values import mask
 
 # Where so many lines or more were deleted, and they are more than half, a copy is kept.

@@ -7,9 +7,141 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from onlooker.domain.items import Origin
+from onlooker.domain.items import ItemType, Origin
 from onlooker.domain.notes import NoteFormat
-from onlooker.policy.reading import Line, Priority, read
+from onlooker.policy.reply import Line, Priority, read
+
+# -- The words by which a statement is known to be worth keeping beyond its session, or not
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """One kind of fact: its type and tag, how much it matters, and how it is said."""
+
+    type: ItemType
+    tag: str
+    weight: int
+    pattern: re.Pattern[str]
+
+
+def _kind(type: ItemType, tag: str, weight: int, *words: str) -> Kind:
+    return Kind(type, tag, weight, re.compile("|".join(words), re.I))
+
+
+# People that someone speaks of by what they are to them.
+FAMILY = (
+    "sister|brother|wife|husband|partner|girlfriend|boyfriend|fiancée?|son|daughter|mother|father"
+    "|mom|mum|dad"
+    "|parents|grandmother|grandfather|cousin|niece|nephew|boss|manager|colleague|roommate|flatmate"
+    "|dog|cat|pet"
+    "|kids?|child|children|friend"
+)
+# The first that matches says what a statement is; what does harm when forgotten stands first.
+KINDS = (
+    _kind(
+        "profile", "health", 5,
+        r"\ballerg(?:y|ies|ic)\b|\bintoleran(?:t|ce)\b|\bdiabet(?:es|ic)\b|\bc(?:o)?eliac\b|\bdiagnosed\b"
+        r"|\basthma\b|\bpregnant\b|\bmedication\b|\bvegan\b|\bvegetarian\b|\b(?:halal|kosher)\b",
+        "过敏|忌口|素食|アレルギー|ベジタリアン|알레르기|채식|\\bAllergi(?:e|sch)\\b|\\ballergique\\b|\\balérgic[oa]\\b",
+    ),
+    _kind(
+        "behavior", "instruction", 4,
+        r"\b(?:always|never|from now on|in future|going forward|please (?:always|never|don't|do not"
+        r"|use|write"
+        r"|call|keep|avoid)|call me|address me|remember (?:that|to)|make sure|stop (?:using|sending"
+        r"|asking))\b",
+        "以后|今后|总是|永远|不要再|请记住|务必|必ず|今後|いつも|覚えて|항상|앞으로|기억해|\\bimmer\\b|\\btoujours\\b|\\bsiempre\\b",
+    ),
+    _kind(
+        "event", "deadline", 4,
+        r"\bdeadline\b|\bdue (?:on|by|date)\b|\bappointment\b|\bwedding\b|\bgetting married\b"
+        r"|\bflight (?:on|at|to)\b"
+        r"|\bexam\b|\binterview (?:on|at|with)\b|\bsurgery\b|\bgraduat\w+\b|\banniversary\b"
+        r"|\bexpires? on\b",
+        "截止|婚礼|考试|预约|締め切り|締切|結婚式|予約|마감|결혼식|예약",
+    ),
+    _kind(
+        "behavior", "preference", 3,
+        r"\b(?:prefers?|preferred|favou?rites?|likes?|loves?|hates?|dislikes?|enjoys?|can(?:'t|not) stand"
+        r"|would rather|no longer likes?|fan of)\b",
+        "喜欢|喜歡|偏好|讨厌|最爱|好き|嫌い|好む|좋아|싫어|선호|\\bbevorzug\\w+|\\bpréfère\\b|\\bprefier[eo]\\b",
+    ),
+    _kind(
+        "profile", "identity", 3,
+        r"\bname is\b|\bliv(?:e|es|ing) (?:in|with|near|at|alone)\b|\bmov(?:ed|ing|es) (?:from|to"
+        r"|back|in)\b|\bborn (?:in|on)\b"
+        r"|\bbased in\b|\brelocat\w+\b|\byears old\b|\bbirthday\b|\bcomes? from\b|\bgrew up\b"
+        r"|\bnationality\b"
+        r"|\bworks? (?:as|at|for|in|remotely)\b|\bworking (?:as|at|for)\b|\bjob\b|\bstud(?:y|ies"
+        r"|ying) (?:at|in|to)\b"
+        r"|\b(?:got|is|am|are) (?:married|engaged|divorced|single|retired)\b|\bemail\b|\bphone number\b"
+        r"|\b(?:is|am) an? (?:[\w-]+ ){0,3}(?:engineer|developer|teacher|nurse|doctor|student|designer"
+        r"|manager|lawyer|artist|writer|scientist|researcher|founder|freelancer|consultant|analyst|chef|driver|pilot"
+        r"|photographer|musician|parent)\b"
+        r"|\btime ?zone\b|\bpronouns\b|\bmajor(?:s|ed|ing)? in\b|\bdegree\b|\bpromoted\b|\bhired\b",
+        "我叫|名字是|住在|搬到|搬家|出生|来自|岁|生日|工作是|职业|名前は|住んで|引っ越|出身|歳|誕生日|이름은|살고|이사|생일",
+        r"\bich (?:heiße|wohne|arbeite)\b|\bje m'appelle\b|\bj'habite\b|\bme llamo\b|\bvivo en\b"
+        r"|\btrabajo\b",
+    ),
+    _kind(
+        "knowledge", "decision", 3,
+        r"\b(?:decided|decides|agreed (?:on|to|that)|chose|chosen|settled on|going with|switch(?:ed"
+        r"|ing) to|instead of"
+        r"|migrat(?:ed|ing) to|approved|cancell?ed)\b",
+        "决定|選んだ|決めた|決定|결정|\\bentschieden\\b|\\bdécidé\\b|\\bdecidido\\b",
+    ),
+    _kind(
+        "skill", "skill", 2,
+        r"\b(?:speaks?|fluent in|knows how to|experienced (?:in|with)|years of experience|expert in"
+        r"|certified|plays? the"
+        r"|can (?:speak|play|code|program)|learning (?:to )?\w+|beginner|native speaker)\b",
+        "会说|擅长|正在学|話せ|得意|勉強し|할 줄|배우고",
+    ),
+    _kind(
+        "profile", "people", 2,
+        rf"\b(?:{FAMILY})(?:'s|s)?\b",
+        "妻子|丈夫|老婆|老公|儿子|女儿|妈妈|爸爸|姐姐|妹妹|哥哥|弟弟|同事|老板|妻|夫|息子|娘|母|父|姉|妹|兄|弟|상사|아내|남편|아들|딸",
+    ),
+    _kind(
+        "knowledge", "fix", 1,
+        r"\b(?:fixed by|root cause|caused by|the fix|solved by|resolved by|turned out)\b",
+        "原因是|修复|原因は|원인은",
+    ),
+)  # fmt: skip
+
+# What is true for the moment only.
+TRANSIENT = re.compile(
+    r"\b(?:today|tonight|right now|just now|at the moment|for now|this (?:morning|afternoon|evening"
+    r"|minute|second)"
+    r"|in a (?:minute|second|moment|bit)|brb|currently (?:busy|driving|eating|out|away|waiting|typing|in a)"
+    r"|(?:am|is|are|i'm|feeling|feels) (?:so |very |a bit |really )?(?:tired|hungry|sleepy|bored|busy"
+    r"|cold|late)"
+    r"|heute|gerade eben|im moment|aujourd'hui|en ce moment|hoy|ahora mismo)\b"
+    r"|今天|现在|刚才|此刻|今日は|今は|さっき|지금|오늘|방금",
+    re.I,
+)
+# Said to have something done or answered, not to say something.
+ASKS = re.compile(
+    r"[?？]\s*$|^(?:can|could|would|will) you\b|^(?:what|how|why|when|where|who|which|is|are|do|does"
+    r"|did)\b.*\b(?:you|we|i|it)\b"
+    r"|^(?:please )?(?:run|show|give|tell|explain|help|find|list|open|check|fix|try)\b"
+    r"|\basked (?:whether|if|what|how|why)\b",
+    re.I,
+)
+NEGATION = re.compile(
+    r"\b(?:not|no|never|none|no longer|cannot|without|stopped|quit|\w+n't|nicht|kein\w*|ne|pas|jamais"
+    r"|nunca|nie)\b"
+    r"|不|没|沒|ない|ません|안 |않",
+    re.I,
+)
+
+
+def kind_of(text: str) -> Kind | None:
+    """What kind of fact it states, if any."""
+    return next((kind for kind in KINDS if kind.pattern.search(text)), None)
+
+
+# -- Notes taken apart into statements, each of which can stand alone
 
 # The longest summary: what is longer is a passage, not a fact.
 MOST_CHARACTERS = 300

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from onlooker.domain.extractions import Extraction
 from onlooker.domain.history_rows import ExtractionRow, MessageRow, NoteRow, SessionRow
 from onlooker.domain.messages import Message, ToolCall
-from onlooker.domain.notes import Note, Progress
+from onlooker.domain.notes import Extraction, Note, Progress
 from onlooker.policy.lines.fields import (
     Fields,
     iso,

@@ -24,11 +24,10 @@ import psycopg
 from onlooker.domain.errors import ClosedError, StoreError
 from onlooker.domain.history import Forgetting
 from onlooker.domain.history_rows import Row
-from onlooker.domain.indexing import Document, Near
 from onlooker.domain.items import Item, ItemChange
 from onlooker.domain.messages import Message, SessionId
 from onlooker.domain.notes import Appended, Progress
-from onlooker.domain.search import Match
+from onlooker.domain.search import Document, Match, Near
 from onlooker.stores.moving import OnConflict
 from onlooker.stores.postgres import vectors as of_vectors
 from onlooker.stores.postgres.appending import Appender

@@ -15,9 +15,8 @@ from typing import Any
 import psycopg
 from psycopg import errors, sql
 
-from onlooker.domain.indexing import Document, Near
-from onlooker.domain.search import Match
-from onlooker.policy.searching.vectors import RESCORED, signs, unit
+from onlooker.domain.search import Document, Match, Near
+from onlooker.policy.search.vectors import RESCORED, signs, unit
 from onlooker.stores.postgres.database import Database
 from onlooker.stores.postgres.opening import lock_number
 from onlooker.stores.sqlite import vectors as of_sqlite

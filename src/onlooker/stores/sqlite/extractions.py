@@ -9,8 +9,8 @@ from datetime import datetime
 from itertools import count
 from typing import Any
 
-from onlooker.domain.extractions import Extraction
 from onlooker.domain.messages import SessionId
+from onlooker.domain.notes import Extraction
 from onlooker.stores.sqlite.rows import pack, sid_of, unpack
 from onlooker.stores.sqlite.statements import sql
 

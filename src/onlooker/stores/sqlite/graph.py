@@ -9,13 +9,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 
 from onlooker.domain.errors import SettingsError
-from onlooker.domain.graph import Edge, EdgeKind, Node, note_node
-from onlooker.domain.indexing import Document
 from onlooker.domain.messages import SessionId
-from onlooker.domain.search import Match
-from onlooker.policy.searching.documents import words_of
-from onlooker.policy.searching.entities import folded
-from onlooker.policy.searching.linking import Stub, structure
+from onlooker.domain.search import Document, Edge, EdgeKind, Match, Node, note_node
+from onlooker.policy.search.graph import Stub, folded, structure
+from onlooker.policy.search.rank import words_of
 from onlooker.stores.sqlite.rows import pack, sid_of, to_session, unpack
 from onlooker.stores.sqlite.statements import sql
 

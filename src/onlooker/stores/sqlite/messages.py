@@ -13,7 +13,7 @@ from typing import Any
 from onlooker.domain.errors import StoreError
 from onlooker.domain.messages import EMPTY_HISTORY_HASH, Message, SessionId, extend_history_hash
 from onlooker.domain.notes import Appended, Digest, Note, Progress, Realignment
-from onlooker.policy.rollback import Rollback, roll_back
+from onlooker.policy.history import Rollback, roll_back
 from onlooker.stores.past import rolled_back
 from onlooker.stores.progress import check_realignment, check_revision, made_due
 from onlooker.stores.realigning import Known, Placement, Undone, floor_of, place, restored

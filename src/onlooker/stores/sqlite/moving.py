@@ -9,7 +9,6 @@ from datetime import datetime
 from itertools import groupby
 from typing import Any
 
-from onlooker.domain.extractions import Extraction
 from onlooker.domain.history_rows import (
     PORTABLE_VALUES,
     ChangeRow,
@@ -26,7 +25,7 @@ from onlooker.domain.history_rows import (
     VersionRow,
 )
 from onlooker.domain.messages import SessionId
-from onlooker.domain.notes import Progress, Usage
+from onlooker.domain.notes import Extraction, Progress, Usage
 from onlooker.stores.moving import OnConflict, already_there, incomplete
 from onlooker.stores.sqlite import messages, sessions
 from onlooker.stores.sqlite.items import item_row, to_item

@@ -6,8 +6,8 @@ import sqlite3
 from dataclasses import replace
 from datetime import datetime
 
+from onlooker.domain.history import Retained, Retention
 from onlooker.domain.messages import SessionId
-from onlooker.domain.retention import Retained, Retention
 from onlooker.stores.retaining import Kept, Outlived, outlived
 from onlooker.stores.sqlite import sessions
 from onlooker.stores.sqlite.rows import pack, to_note, unpack

@@ -12,8 +12,7 @@ from typing import Any
 from onlooker.domain.errors import SettingsError
 from onlooker.domain.messages import Message, SessionId
 from onlooker.domain.search import Found, HitKind, Match, Query
-from onlooker.policy.searching.documents import text_of, words_of
-from onlooker.policy.searching.ranking import MOST_HOLDERS, shortlist
+from onlooker.policy.search.rank import MOST_HOLDERS, shortlist, text_of, words_of
 from onlooker.stores.sqlite import messages
 from onlooker.stores.sqlite.rows import (
     LAST_SEQ,

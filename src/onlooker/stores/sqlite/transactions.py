@@ -12,17 +12,15 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Sequen
 from datetime import datetime
 from typing import TypeVar
 
-from onlooker.domain.extractions import Extraction
-from onlooker.domain.graph import EDGE_KINDS, Edge, EdgeKind, Node
-from onlooker.domain.history import Forgetting
+from onlooker.domain.history import Forgetting, Retained, Retention
 from onlooker.domain.history_rows import EVERYTHING, Row, Scope
-from onlooker.domain.indexing import Coverage, Document, Near
 from onlooker.domain.items import Item, ItemChange, ItemStatus
 from onlooker.domain.messages import Message, SessionId
 from onlooker.domain.notes import (
     Appended,
     Commit,
     Digest,
+    Extraction,
     Note,
     NoteKind,
     NoteStatus,
@@ -32,8 +30,18 @@ from onlooker.domain.notes import (
     State,
     Usage,
 )
-from onlooker.domain.retention import Retained, Retention
-from onlooker.domain.search import Found, Match, Query
+from onlooker.domain.search import (
+    EDGE_KINDS,
+    Coverage,
+    Document,
+    Edge,
+    EdgeKind,
+    Found,
+    Match,
+    Near,
+    Node,
+    Query,
+)
 from onlooker.stores.sqlite import extractions as of_extractions
 from onlooker.stores.sqlite import graph as of_graph
 from onlooker.stores.sqlite import items as of_items

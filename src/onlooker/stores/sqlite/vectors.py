@@ -16,10 +16,9 @@ from functools import cache
 from typing import Any
 
 from onlooker.domain.errors import SettingsError
-from onlooker.domain.indexing import Coverage, Document, Near
 from onlooker.domain.messages import SessionId
-from onlooker.domain.search import Match
-from onlooker.policy.searching.vectors import RESCORED, closest, likely, packed, signs, unit, unpacked
+from onlooker.domain.search import Coverage, Document, Match, Near
+from onlooker.policy.search.vectors import RESCORED, closest, likely, packed, signs, unit, unpacked
 from onlooker.stores.sqlite.driver import errors
 from onlooker.stores.sqlite.rows import instant, pack, sid_of, to_session
 from onlooker.stores.sqlite.searching import matches

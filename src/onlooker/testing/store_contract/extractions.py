@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 from onlooker.domain.errors import ConflictError
-from onlooker.domain.extractions import Extraction
 from onlooker.domain.messages import SessionId
-from onlooker.domain.notes import Guard
+from onlooker.domain.notes import Extraction, Guard
 from onlooker.ports import Store
 from onlooker.testing.store_contract.case import ANA, BEN, NOW, StoreCase, later, note, said, talk
 

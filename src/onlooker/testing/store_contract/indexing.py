@@ -8,10 +8,8 @@ from typing import Any
 import pytest
 
 from onlooker.domain.errors import SettingsError
-from onlooker.domain.graph import EdgeKind, Node, note_node
-from onlooker.domain.indexing import Document, Near
 from onlooker.domain.messages import SessionId
-from onlooker.domain.search import HitKind
+from onlooker.domain.search import Document, EdgeKind, HitKind, Near, Node, note_node
 from onlooker.ports import Store
 from onlooker.testing.store_contract.case import ANA, BEN, StoreCase, later, note, said, talk
 

@@ -8,7 +8,6 @@ from dataclasses import replace
 import pytest
 
 from onlooker.domain.errors import ConflictError, OnlookerError, StoreError
-from onlooker.domain.extractions import Extraction
 from onlooker.domain.history_rows import (
     ItemRow,
     MessageRow,
@@ -23,7 +22,7 @@ from onlooker.domain.history_rows import (
 )
 from onlooker.domain.items import Item, ItemChange
 from onlooker.domain.messages import SessionId, ToolCall
-from onlooker.domain.notes import Usage
+from onlooker.domain.notes import Extraction, Usage
 from onlooker.policy.lines import from_line, to_line
 from onlooker.policy.moving import pages
 from onlooker.ports import Store

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from onlooker.domain.history import Retained, Retention
 from onlooker.domain.notes import LIVE
-from onlooker.domain.retention import Retained, Retention
 from onlooker.domain.search import Query
-from onlooker.policy.searching.words import query_tokens
+from onlooker.policy.search.words import query_tokens
 from onlooker.ports import Store
 from onlooker.testing.store_contract.case import ANA, BEN, StoreCase, ids, later, note, said, talk
 

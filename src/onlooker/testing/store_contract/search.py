@@ -9,7 +9,7 @@ import pytest
 from onlooker.domain.errors import SettingsError
 from onlooker.domain.messages import SessionId, ToolCall
 from onlooker.domain.search import Found, HitKind, Query
-from onlooker.policy.searching.words import query_tokens
+from onlooker.policy.search.words import query_tokens
 from onlooker.ports import Store
 from onlooker.testing.store_contract.case import ANA, BEN, NOW, StoreCase, later, note, said, seqs, talk
 

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from onlooker.domain.messages import Message
 from onlooker.domain.notes import Note
-from onlooker.policy.items.asking import items_prompt, read_items
-from onlooker.policy.items.choosing import Candidate
+from onlooker.policy.items.extract import Candidate, items_prompt, read_items
 from onlooker.policy.values import invented
 
 AT = datetime(2026, 2, 16, 14, 0, tzinfo=UTC)

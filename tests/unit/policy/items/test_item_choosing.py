@@ -7,8 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 from onlooker.domain.messages import Message
-from onlooker.policy.items.choosing import MOST_CHOSEN, Candidate, choose, said_in
-from onlooker.policy.items.said import said
+from onlooker.policy.items.extract import MOST_CHOSEN, Candidate, choose, said, said_in
 from onlooker.policy.items.statements import statements
 
 AT = datetime(2026, 2, 16, 14, 0, tzinfo=UTC)

@@ -7,8 +7,16 @@ from datetime import timedelta
 import pytest
 from making_items import NOW, item
 
-from onlooker.policy.items.gates import MOST_SAVES, check_save, check_words
-from onlooker.policy.items.tools import DEFINITIONS, FORGET, SAVE, SEARCH, problem_with
+from onlooker.policy.items.tools import (
+    DEFINITIONS,
+    FORGET,
+    MOST_SAVES,
+    SAVE,
+    SEARCH,
+    check_save,
+    check_words,
+    problem_with,
+)
 
 
 def minutes(count: int) -> timedelta:

@@ -7,9 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from making_items import NOW, days, item
 
-from onlooker.policy.items.facts import facts_of
-from onlooker.policy.items.links import cascade, history
-from onlooker.policy.items.matching import contradictions, duplicates, reconcile
+from onlooker.policy.items.choose import cascade, history
+from onlooker.policy.items.match import contradictions, duplicates, facts_of, reconcile
 
 
 @pytest.mark.parametrize(

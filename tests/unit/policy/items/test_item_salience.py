@@ -8,8 +8,17 @@ from hypothesis import strategies as st
 from making_items import NOW, days, item
 
 from onlooker.domain.messages import SessionId
-from onlooker.policy.items.salience import bm25, boost, chosen, decay, ranked, salience
-from onlooker.policy.items.shown import about, line_of, remembers
+from onlooker.policy.items.choose import (
+    about,
+    bm25,
+    boost,
+    chosen,
+    decay,
+    line_of,
+    ranked,
+    remembers,
+    salience,
+)
 from onlooker.policy.settings import DEFAULT, LANGO, ZORA
 
 HERE = SessionId("ana", "telegram:42")

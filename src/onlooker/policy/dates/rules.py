@@ -1,0 +1,136 @@
+"""Arithmetic on days, weeks, months and years, and how each is written."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from datetime import date, datetime, timedelta
+from functools import cached_property
+from typing import NamedTuple
+
+WEDNESDAY, SATURDAY = 2, 5
+_DAYS_IN_WEEK = 7
+_MONTHS = 12
+
+
+def day(at: datetime, days: int = 0) -> str:
+    return (at.date() + timedelta(days)).isoformat()
+
+
+def week(at: datetime, weeks: int = 0) -> str:
+    year, number, _ = (at.date() + timedelta(weeks=weeks)).isocalendar()
+    return f"{year}-W{number:02}"
+
+
+def month(at: datetime, months: int = 0) -> str:
+    year, index = divmod(at.year * _MONTHS + at.month - 1 + months, _MONTHS)
+    return f"{date(year, index + 1, 1):%Y-%m}"
+
+
+def year(at: datetime, years: int = 0) -> str:
+    return f"{date(at.year + years, 1, 1):%Y}"
+
+
+def day_of_month(at: datetime, months: int, number: int) -> str:
+    y, m = (int(part) for part in month(at, months).split("-"))
+    return date(y, m, number).isoformat()
+
+
+def day_of_week(at: datetime, weeks: int, weekday: int) -> str:
+    """That weekday in the calendar week so many weeks from this one."""
+    return day(at, weeks * _DAYS_IN_WEEK + weekday - at.weekday())
+
+
+def last_weekday(at: datetime, weekday: int, times: int = 1) -> str:
+    """The most recent such day before today; with `times`, the one so many back."""
+    back = (at.weekday() - weekday - 1) % _DAYS_IN_WEEK + 1
+    return day(at, -back - _DAYS_IN_WEEK * (times - 1))
+
+
+def coming_weekday(at: datetime, weekday: int) -> str:
+    """The first such day after today."""
+    return day(at, (weekday - at.weekday() - 1) % _DAYS_IN_WEEK + 1)
+
+
+def next_weekday(at: datetime, weekday: int) -> str | None:
+    """None while that day is still to come this week: people then mean either of two days."""
+    return coming_weekday(at, weekday) if weekday <= at.weekday() else None
+
+
+def this_weekday(at: datetime, weekday: int) -> str | None:
+    """None once it has passed this week: "this Monday", said on a Friday, looks either way."""
+    return day_of_week(at, 0, weekday) if weekday >= at.weekday() else None
+
+
+def weekend(at: datetime, weekends: int) -> str:
+    """0 is the one of this calendar week. Written as Saturday and Sunday: 2026-02-14/15."""
+    saturday = at.date() + timedelta(SATURDAY - at.weekday() + _DAYS_IN_WEEK * weekends)
+    sunday = saturday + timedelta(1)
+    return (
+        f"{saturday.isoformat()}/{sunday:%d}"
+        if saturday.month == sunday.month
+        else f"{saturday}/{sunday:%m-%d}"
+    )
+
+
+def next_weekend(at: datetime) -> str | None:
+    """None on a working day, when it may be the coming one or the one after."""
+    return weekend(at, 1) if at.weekday() >= SATURDAY else None
+
+
+def shifted(at: datetime, unit: str, amount: int) -> str:
+    """So many days, weeks, months or years from now, as exactly as the unit says."""
+    return {"day": day, "week": week, "month": month, "year": year}[unit](at, amount)
+
+
+def same_day(at: datetime, unit: str, amount: int) -> str:
+    """The exact day so many units from now ("a week from today")."""
+    if unit in ("day", "week"):
+        return day(at, amount * (_DAYS_IN_WEEK if unit == "week" else 1))
+    return day_of_month(at, amount * (_MONTHS if unit == "year" else 1), at.day)
+
+
+# -- Rules: what to look for, and the date that it means
+
+# The date that a match means; None where it could mean two.
+Meaning = Callable[[re.Match[str], datetime], str | None]
+
+
+class Resolved(NamedTuple):
+    """text[start:end] refers to `iso`: 2026-02-09, 2026-02-14/15, 2026-W07, 2026-02 or 2026."""
+
+    start: int
+    end: int
+    iso: str
+
+
+class Rules:
+    """The rules of a language or a family of them.
+
+    `hint` matches wherever any rule could: most clauses speak of no time, and are done with then.
+    """
+
+    def __init__(self, hint: str, *rules: tuple[str, Meaning]) -> None:
+        self._hint = re.compile(hint, re.I)
+        self._patterns = rules
+
+    @cached_property
+    def _rules(self) -> list[tuple[re.Pattern[str], Meaning]]:
+        # On first use: compiling them all would be felt when the package is imported.
+        return [(re.compile(pattern, re.I), meaning) for pattern, meaning in self._patterns]
+
+    def find(self, text: str, at: datetime) -> Iterable[Resolved]:
+        if not self._hint.search(text):
+            return
+        for pattern, meaning in self._rules:
+            for found in pattern.finditer(text):
+                iso = _within_calendar(meaning, found, at)
+                if iso is not None:
+                    yield Resolved(found.start(), found.end(), iso)
+
+
+def _within_calendar(meaning: Meaning, found: re.Match[str], at: datetime) -> str | None:
+    try:
+        return meaning(found, at)
+    except (ValueError, OverflowError):  # "9999 years ago", "the 31st of next month" in January
+        return None

@@ -1,0 +1,383 @@
+"""What is left of a memory when messages are forgotten: which notes and items go, and which are made
+again from what remains."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from difflib import unified_diff
+
+from onlooker.domain.history import Change, Version
+from onlooker.domain.history_rows import ChangeRow, MessageRow, NoteRow, Row, SessionRow, VersionRow
+from onlooker.domain.items import Item
+from onlooker.domain.messages import EMPTY_HISTORY_HASH, Message
+from onlooker.domain.notes import LIVE, Note, NoteStatus, Progress, State
+from onlooker.policy.search.words import tokens
+from onlooker.policy.values import find_values, holds
+
+# -- Which notes still stand when a host takes messages back
+
+
+@dataclass(frozen=True, slots=True)
+class Rollback:
+    """Notes to retire and to revive, and where the session then stands."""
+
+    retire: tuple[str, ...]
+    revive: tuple[str, ...]
+    frontier: int
+    watermark: int
+
+
+def roll_back(notes: Sequence[Note], keep: int, floor: int) -> Rollback:
+    """Undo every note that reaches beyond message `keep`.
+
+    `notes` are all of the session's notes that are not retired. A reflection that reaches beyond
+    gives way to those of its sources that do not, so that as little as possible is noted again.
+    `floor` is the last message that a person cleared away with its notes: nothing before it is
+    noted again.
+    """
+    by_id = {n.id: n for n in notes}
+    live = [n for n in notes if n.status in LIVE]
+    standing: dict[str, Note] = {}
+    for note in live:
+        for survivor in _survivors(note, keep, by_id):
+            standing[survivor.id] = survivor
+    retire = {n.id for n in _reaching_beyond(live, keep, by_id)}
+    floor = min(floor, keep)
+    in_order = sorted(standing.values(), key=lambda n: (n.first, n.last))
+    return Rollback(
+        retire=tuple(sorted(retire)),
+        revive=tuple(n.id for n in in_order if n.status not in LIVE),
+        frontier=max((floor, *(n.last for n in in_order))),
+        watermark=max((floor, *(n.last for n in in_order if n.status != "buffered"))),
+    )
+
+
+def _survivors(note: Note, keep: int, by_id: dict[str, Note]) -> Iterable[Note]:
+    """The note itself, or those of its sources that do not reach beyond `keep`."""
+    if note.last <= keep:
+        yield note
+        return
+    if note.generation:
+        for source in note.sources:
+            if source in by_id:
+                yield from _survivors(by_id[source], keep, by_id)
+
+
+def _reaching_beyond(live: Iterable[Note], keep: int, by_id: dict[str, Note]) -> Iterable[Note]:
+    for note in live:
+        if note.last > keep:
+            yield note
+            if note.generation:
+                yield from _reaching_beyond((by_id[s] for s in note.sources if s in by_id), keep, by_id)
+
+
+# -- What is left of a memory when messages are forgotten
+
+# An item that names no source is taken for one of a forgotten message when so much of it was said there.
+MOST_SAID = 0.8
+
+
+@dataclass(frozen=True, slots=True)
+class Remaking:
+    """`delete` are notes that nothing is left for, or that nothing leads to any more. `remake` are notes to
+    be written again, those first that others are made from, each with the sources that are left."""
+
+    delete: tuple[str, ...]
+    remake: tuple[Note, ...]
+
+
+def told_by(note: Note, notes: Mapping[str, Note], gone: Collection[str], seqs: Collection[int]) -> bool:
+    """Whether a note was made from any of the messages that go, through any number of generations."""
+    if not note.generation:
+        return any(source in gone for source in note.sources)
+    if lacks_sources(note, notes) and any(note.first <= seq <= note.last for seq in seqs):
+        return True  # its range still says what it stands for
+    return any(told_by(notes[s], notes, gone, seqs) for s in note.sources if s in notes)
+
+
+def lacks_sources(note: Note, notes: Mapping[str, Note]) -> bool:
+    """Whether notes that a reflection was made from were purged."""
+    return note.generation > 0 and any(source not in notes for source in note.sources)
+
+
+def above(notes: Mapping[str, Note], touched: Collection[str]) -> set[str]:
+    """Everything that was made from any of these notes, through any number of generations."""
+    found = set(touched)
+    while more := {n.id for n in notes.values() if n.generation and found & set(n.sources)} - found:
+        found |= more
+    return found
+
+
+def remaking(
+    notes: Mapping[str, Note],
+    touched: Collection[str],
+    left: Collection[str],
+    by_range: Collection[str] = (),
+) -> Remaking:
+    """What becomes of the `touched` notes when of the messages they stand for only `left` are there.
+
+    `by_range` are reflections that lack sources and have messages left in their range.
+    """
+    reached = _reached(notes)
+    delete = {ident for ident in touched if ident not in reached}
+    remake: list[Note] = []
+    for note in sorted((notes[i] for i in touched if i in reached), key=lambda n: (n.generation, n.first)):
+        if note.generation:
+            sources = tuple(s for s in note.sources if s not in delete)
+        else:
+            sources = tuple(s for s in note.sources if s in left)
+        stands = any(s in notes for s in sources) if note.generation else bool(sources)
+        if stands or note.id in by_range:
+            remake.append(replace(note, sources=sources))
+        else:
+            delete.add(note.id)
+    return Remaking(tuple(sorted(delete)), tuple(remake))
+
+
+def _reached(notes: Mapping[str, Note]) -> set[str]:
+    """Live notes, and everything that they were made from."""
+    reached: set[str] = set()
+    layer = [n for n in notes.values() if n.status in LIVE]
+    while layer:
+        reached |= {n.id for n in layer}
+        layer = [
+            notes[s] for n in layer if n.generation for s in n.sources if s in notes and s not in reached
+        ]
+    return reached
+
+
+def exact_values(text: str) -> frozenset[str]:
+    """The values in a text that are found again to the letter."""
+    return frozenset(value.text for value in find_values(text))
+
+
+def tells_more(note: Note, values: Collection[str], own: Iterable[Message]) -> bool:
+    """Whether a note holds any of these values, which are said in what is forgotten, though its own
+    messages do not. A model is shown the notes before, and may have taken it from there."""
+    shared = [value for value in values if holds(note.text, value)]
+    if not shared:
+        return False
+    said = "\n".join(text_of(m) for m in own)
+    return any(not holds(said, value) for value in shared)
+
+
+def tells_of(text: str, values: Collection[str], notes: Iterable[str]) -> bool:
+    """Whether a summary tells of what is forgotten: it holds the text of a note that was made from it, or a
+    value that was said there."""
+    return any(note.strip() and note.strip() in text for note in notes) or any(
+        holds(text, value) for value in values
+    )
+
+
+def text_of(message: Message) -> str:
+    """Everything that a message says."""
+    parts = (message.body, message.name, *(text for c in message.calls for text in (c.name, c.arguments)))
+    return "\n".join(part for part in parts if part)
+
+
+# ------------------------------------------------------------------------------------ items
+
+
+def items_to_go(
+    items: Sequence[Item],
+    *,
+    session: str,
+    touched: Collection[str],
+    gone: Collection[str],
+    forgotten: str,
+    remaining: str,
+) -> tuple[str, ...]:
+    """The items of a session that come from what is forgotten, and those made of them.
+
+    One whose every word is still said in `remaining`, the notes and messages that stay, holds without it.
+    """
+    sources = {*touched, *gone}
+    words, kept = set(tokens(forgotten)), set(tokens(remaining))
+    going: set[str] = set()
+    for item in items:
+        if item.session != session:
+            continue
+        told = set(tokens(item.summary))
+        if item.sources:
+            comes_from = bool(sources & set(item.sources)) and not told <= kept
+        else:
+            comes_from = bool(told) and len(told & words) >= MOST_SAID * len(told)
+        if comes_from:
+            going.add(item.id)
+    return tuple(sorted(_with_derived(items, going)))
+
+
+def _with_derived(items: Sequence[Item], going: set[str]) -> set[str]:
+    while more := {i.id for i in items if going & set(i.derived_from)} - going:
+        going = going | more
+    return going
+
+
+# -- The memory as it was: which notes stood, with which text, and which messages were raw
+
+
+@dataclass(frozen=True, slots=True)
+class Then:
+    """The state at a moment; `missing` counts notes that stood then and are deleted or purged by now."""
+
+    state: State
+    missing: int = 0
+
+
+@dataclass(slots=True)
+class _Record:
+    """What is known of a session."""
+
+    top: SessionRow | None = None
+    messages: list[MessageRow] = field(default_factory=list[MessageRow])
+    notes: dict[str, Note] = field(default_factory=dict[str, Note])
+    versions: dict[str, list[Version]] = field(default_factory=dict[str, list[Version]])
+    changes: list[Change] = field(default_factory=list[Change])
+
+    def take(self, row: Row) -> None:
+        match row:
+            case SessionRow():
+                self.top = row
+            case MessageRow():
+                self.messages.append(row)
+            case NoteRow(note=note):
+                self.notes[note.id] = note
+            case VersionRow(version=version):
+                self.versions.setdefault(version.note, []).append(version)
+            case ChangeRow(change=change):
+                self.changes.append(change)
+            case _:
+                pass
+
+
+def as_of(rows: Iterable[Row], point: int | datetime) -> Then | None:
+    """The memory when message `point` was the newest, or at that time; None without a session.
+
+    A time goes by when messages were said, and then by when notes changed. Pins are those of today.
+    """
+    record = _Record()
+    for row in rows:
+        record.take(row)
+    if record.top is None:
+        return None
+    last = _newest(record, point)
+    changes = list(_until(record.changes, last, point))
+    statuses: dict[str, NoteStatus] = {}
+    for change in changes:
+        statuses.update(change.statuses)
+    live = [ident for ident, status in statuses.items() if status in LIVE]
+    number = changes[-1].number if changes else 0
+    notes = [_note(record, ident, statuses[ident], number) for ident in live if ident in record.notes]
+    missing = sum(ident not in record.notes for ident in live)
+    return Then(_state(record.top, notes, _messages(record, last, changes), changes, last), missing)
+
+
+def _newest(record: _Record, point: int | datetime) -> int:
+    assert record.top is not None
+    if isinstance(point, int):
+        return max(0, min(point, record.top.progress.last_seq))
+    said = (r.message for r in record.messages if not r.summary)
+    return max((m.seq for m in said if m.at is not None and m.at <= point), default=0)
+
+
+def _until(changes: Sequence[Change], last: int, point: int | datetime) -> Iterable[Change]:
+    for change in changes:
+        if change.last_seq > last:
+            return
+        if change.last_seq == last and isinstance(point, datetime) and change.at > point:
+            return
+        yield change
+
+
+def _note(record: _Record, ident: str, status: NoteStatus, number: int) -> Note:
+    note = replace(record.notes[ident], status=status)
+    texts = [v for v in record.versions.get(ident, ()) if v.change <= number]
+    if not texts:
+        return note
+    newest = max(texts, key=lambda v: v.number)
+    return replace(note, text=newest.text, tokens=newest.tokens)
+
+
+def _messages(record: _Record, last: int, changes: Sequence[Change]) -> list[Message]:
+    """What was part of the conversation then, those that were taken back since included."""
+    taken = [c.taken for c in changes if c.taken]
+    originals = {r.message.seq for r in record.messages if not r.summary}
+    found: list[Message] = []
+    for row in record.messages:
+        seq = row.message.seq
+        if seq > last or (row.summary and seq in originals):
+            continue
+        if row.place != "retired" or not any(keep < seq <= up_to for keep, up_to in taken):
+            found.append(row.message)
+    return sorted(found, key=lambda m: m.seq)
+
+
+def _state(
+    top: SessionRow, notes: Sequence[Note], messages: Sequence[Message], changes: Sequence[Change], last: int
+) -> State:
+    then = changes[-1] if changes else Change(0, top.used_at, 0, 0, 0, 1)
+    progress = Progress(
+        top.session,
+        last_seq=last,
+        frontier=then.frontier,
+        watermark=then.watermark,
+        tail_start=then.tail_start,
+        unnoted_tokens=sum(m.tokens for m in messages if m.seq > then.frontier),
+        prompt_version=then.number,
+        budget=top.progress.budget,
+        history_hash=EMPTY_HISTORY_HASH,
+    )
+    start = min(then.tail_start, then.watermark + 1)
+    return State(
+        progress,
+        tuple(sorted(notes, key=lambda n: (n.first, n.generation, n.id))),
+        tuple(m for m in messages if m.seq >= start),
+        frozenset(top.pins),
+        tuple(m for m in messages if m.seq < start and m.id in top.pins),
+    )
+
+
+# -- What one text kept, dropped and added against another, line by line
+
+
+@dataclass(frozen=True, slots=True)
+class Diff:
+    """Two texts side by side. Day headings, which only say when, are in neither of the three lists."""
+
+    before: str
+    after: str
+    kept: tuple[str, ...]
+    dropped: tuple[str, ...]
+    added: tuple[str, ...]
+
+    def unified(self, before: str = "before", after: str = "after") -> str:
+        """As a patch, with names for the two; empty where they are equal."""
+        old, new = self.before.splitlines(), self.after.splitlines()
+        return "\n".join(unified_diff(old, new, before, after, lineterm=""))
+
+
+def diff(before: str, after: str) -> Diff:
+    """The lines of two texts compared, in order; a line said twice counts twice."""
+    old, new = _lines(before), _lines(after)
+    dropped = _left(old, Counter(new))
+    kept = _left(old, Counter(dropped))
+    return Diff(before, after, tuple(kept), tuple(dropped), tuple(_left(new, Counter(old))))
+
+
+def _lines(text: str) -> list[str]:
+    stripped = (line.strip() for line in text.splitlines())
+    return [line for line in stripped if line and not line.startswith("## ")]
+
+
+def _left(lines: Sequence[str], others: Counter[str]) -> list[str]:
+    """The lines without those that the others have, as often as they have them."""
+    found: list[str] = []
+    for line in lines:
+        if others[line]:
+            others[line] -= 1
+        else:
+            found.append(line)
+    return found

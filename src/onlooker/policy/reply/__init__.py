@@ -1,0 +1,20 @@
+"""Reading what a model answered, and judging whether it may become a note."""
+
+from __future__ import annotations
+
+from onlooker.policy.reply.judge import SMALL_NOTE, Accepted, Reason, Refused, Verdict, judge
+from onlooker.policy.reply.note_text import Line, NoteText, Priority, critical_lines, read
+
+__all__ = [
+    "SMALL_NOTE",
+    "Accepted",
+    "Line",
+    "NoteText",
+    "Priority",
+    "Reason",
+    "Refused",
+    "Verdict",
+    "critical_lines",
+    "judge",
+    "read",
+]

@@ -1,0 +1,460 @@
+"""Whether a reply may become a note.
+
+Nothing is committed on a reply that was not accepted here, so a model that fails in whatever way
+consumes no message. The checks run from the surest to the vaguest; the first that speaks is the reason.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from collections import Counter
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from onlooker.domain.notes import NoteFormat
+from onlooker.policy.reply.note_text import Line, NoteText, clean, is_thinking_only, read, take_head
+from onlooker.policy.text import wrong_language
+
+# -- Answers that are no note: refusals, requests for something to note, and "nothing to note"
+
+# Each is what a refusal begins with; a note begins with a date, a name or a topic.
+_REFUSALS = (
+    # English
+    r"(?:i(?:'|’)?m|i am|we(?:'|’)?re) (?:very |really |so |truly )?(?:sorry|afraid)\b",
+    r"sorry,? (?:but )?(?:i|we|as|this|that|your)\b",
+    r"i apologi[sz]e",
+    r"unfortunately,? (?:i|we)\b",
+    r"i(?:(?:'|’)m| am) (?:unable|not able|not allowed|not permitted|prohibited|just an? (?:ai|language))",
+    r"i (?:can(?:'|’)?t|cannot|can not|won(?:'|’)t|will not|must (?:decline|refuse)|have to (?:decline"
+    r"|refuse)|decline|refuse)\b",
+    r"i(?:'|’)?d (?:rather|prefer) not",
+    r"i (?:do not|don(?:'|’)t) (?:have (?:access|enough|the ability|any)|see any|feel comfortable"
+    r"|think i (?:can|should))",
+    r"as an? (?:ai|large language|language)\b",
+    r"(?:this|your|the) (?:request|content|conversation|prompt|input) (?:goes against|violates"
+    r"|may violate)",
+    r"(?:the|your) (?:conversation|input|prompt|text) (?:is|was|appears|seems)(?: to be)? (?:empty"
+    r"|missing|blank)",
+    r"(?:it (?:looks|seems|appears) (?:like|that) )?(?:there (?:is|was)|you(?:'|’)?(?:ve| have)?) (?:no"
+    r"|not|n(?:'|’)t|haven(?:'|’)t)"
+    r" ?(?:conversation|messages?|text|content|provided|included|shared|pasted)",
+    r"it (?:looks|seems|appears) (?:like|that|as if) (?:you|there (?:is|are|was|were) no"
+    r"|the (?:conversation|input))\b",
+    r"(?:please|could you(?: please)?|can you(?: please)?) (?:provide|share|paste|send|give|upload)\b",
+    r"no (?:conversation|messages?|text|content) (?:was|were|has been|have been) (?:provided|given"
+    r"|included|found)",
+    r"\[?(?:content (?:filter|blocked|removed)|blocked by|request blocked|response blocked|redacted by)",
+    # Chinese, Japanese, Korean
+    r"(?:很|非常|十分)?(?:抱歉|对不起|對不起|不好意思)",
+    r"(?:作为|作為)(?:一个|一個|一名)?(?:ai|人工智能|人工智慧|语言模型|語言模型)",
+    r"我(?:无法|無法|不能|没有办法|沒有辦法|不可以)(?:协助|協助|帮|幫|提供|处理|處理|完成|满足|回答"
+    r"|继续|为|對|对)",
+    r"(?:请|請)(?:提供|您提供|给出|輸入|输入)",
+    r"(?:大変|誠に)?(?:申し訳(?:ありません|ございません|ないですが)|すみません|恐れ入りますが"
+    r"|ごめんなさい)",
+    r"(?:私は)?(?:ai|言語モデル)(?:アシスタント)?(?:として|なので|であるため)",
+    r"(?:その|この|ご)(?:ご?要望|リクエスト|依頼)(?:に)?は?(?:お応え|対応|お答え)(?:でき|いたしかね)",
+    r"(?:죄송|미안)(?:합니다|하지만|해요|스럽)",
+    r"(?:저는 )?(?:ai|인공지능|언어 모델)(?:로서|이기 때문에|이므로)",
+    r"(?:해당|이) 요청(?:은|을|에는?) .{0,12}(?:수 없|어렵)",
+    # European languages
+    r"(?:es )?tut mir (?:sehr )?leid|leider (?:kann|darf|bin) ich|ich kann (?:dabei|dir|ihnen|diese|das"
+    r"|dieser)\b.{0,40}\bnicht|ich bin nicht in der lage"
+    r"|als (?:ki|sprachmodell)\b",
+    r"(?:je suis )?(?:désolée?|navrée?)\b|je ne (?:peux|suis) pas|je regrette|malheureusement,? je"
+    r"|en tant qu(?:e |['’])(?:ia|modèle|assistant|intelligence)",
+    r"lo siento|lo lamento|no puedo (?:ayudar|cumplir|proporcionar|asistir|continuar|procesar)"
+    r"|como (?:modelo|ia|inteligencia)\b|lamentablemente,? no",
+    r"(?:sinto muito|desculpe|lamento)\b|não posso (?:ajudar|fornecer|atender|continuar)"
+    r"|como (?:um )?modelo de linguagem|infelizmente,? não",
+    r"mi dispiace|non posso (?:aiutar|fornire|soddisfare|continuare)|come (?:modello|intelligenza|ia)\b"
+    r"|purtroppo non",
+    r"het spijt me|sorry,? (?:maar )?ik kan|ik kan (?:u|je|hier|dit|deze)\b.{0,40}\bniet|als (?:ai"
+    r"|taalmodel)\b",
+    r"(?:jeg )?beklager\b|(?:jeg kan )?dessverre|jeg kan ikke (?:hjelpe|oppfylle|bistå|gi)"
+    r"|jag kan (?:tyvärr )?inte|tyvärr kan jag|jeg kan desværre",
+    r"przykro mi|przepraszam|niestety,? nie mogę|nie mogę (?:pomóc|spełnić)|jako model",
+    r"извините|к сожалению,? я|простите|я не могу (?:помочь|выполнить|предоставить|ответить)"
+    r"|как (?:языковая модель|ии|искусственный)",
+    r"вибачте|на жаль,? я|üzgünüm|maalesef|bu isteğe|omlouvám se|bohužel nemohu|sajnálom|îmi pare rău"
+    r"|valitettavasti en|anteeksi",
+    # Others
+    r"(?:عذر|آسف|أعتذر|للأسف|لا أستطيع|لا يمكنني)|(?:סליחה|מצטער|אני לא יכול)|(?:क्षमा|माफ़|मुझे खेद)"
+    r"|(?:ขออภัย|ขอโทษ)",
+    r"(?:xin lỗi|rất tiếc|tôi không thể)|(?:maaf|mohon maaf)",
+)
+_REFUSES = re.compile("|".join(f"(?:{pattern})" for pattern in _REFUSALS), re.I)
+
+_NOTHING = re.compile(
+    r"[\W_]*(?:none|n/?a|nil|null|empty|nothing|no (?:new |further |notable |relevant |significant "
+    r"|important )*"
+    r"(?:observations?|notes?|reflections?|information|facts|updates?|content|changes)"
+    r"|(?:there (?:is|are|was|were) )?nothing (?:new |else |notable |important "
+    r"|significant )*(?:to (?:note|observe|report|add|record|remember))?"
+    r"|there (?:are|were) no (?:new |further |notable |relevant |significant "
+    r"|important )*(?:observations?|notes?|facts|updates?)"
+    r"|keine(?: neuen)?(?: beobachtungen| notizen)?|aucune(?: nouvelle)?(?: observation| note)?"
+    r"|ninguna?(?: observación| nota)?"
+    r"|ingen(?: nye)?(?: observasjoner| notater)?|无|無|没有|暂无|没有新的?(?:观察|信息|内容)"
+    r"|无(?:新)?(?:观察|内容|笔记)|なし|特になし|特筆事項なし"
+    r"|없음|해당 없음|нет(?: новых)?(?: наблюдений| заметок)?)"
+    r"(?: (?:to (?:report|note|add|record|observe)|at this time|so far|yet|were made|found|here"
+    r"|in this (?:conversation|chunk|batch)))*[\W_]*",
+    re.I,
+)
+_SPEAKS_TO_THE_USER = re.compile(
+    r"(?:(?:hi|hello|hey)(?: there)?[,! ]|thank you for|thanks for|you(?:'|’)re welcome|great question"
+    r"|how can i help|happy to help"
+    r"|i(?:'|’)?d be happy to|i(?:'|’)ll (?:help|get|take|look|go|start|fix|do|check)|let(?:'|’)s\b"
+    r"|sure[,!.] |of course[,!.] |certainly[,!.] "
+    r"|好的[，,！]|没问题|您好|你好|はい、|こんにちは|ありがとうございます|안녕하세요|네, |bonjour"
+    r"|hola[,! ]|hallo[,! ]|gerne[,!])",
+    re.I,
+)
+
+
+def refuses(text: str) -> bool:
+    """Whether the text begins as a refusal does."""
+    return bool(_REFUSES.match(text.lstrip(" \t\n*_\"'“”「『>#-")))
+
+
+def says_nothing(text: str) -> bool:
+    """Whether the text only says that there was nothing to note."""
+    return len(text) < 120 and bool(_NOTHING.fullmatch(text.strip()))
+
+
+def speaks_to_the_user(text: str) -> bool:
+    """Whether the text goes on with the conversation instead of noting it."""
+    return bool(_SPEAKS_TO_THE_USER.match(text.strip()))
+
+
+# -- A text that repeats itself, or repeats another
+
+WINDOW = 8
+_UNIT = re.compile(r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\u0e00-\u0e7f]|[^\W_]+")
+# A short run of letters, over and over: "hahahaha…". Rules, dots and zeros are not meant.
+_STUTTER = re.compile(r"([^\W\d_]{1,8}?|(?:[^\W\d_]{1,12}[ ,.!\n]{1,2}){1,2}?)\1{15,}")
+
+_MIN_UNITS = 40  # below this a repetition is a manner of speaking
+_REPEATED_SHARE = 0.4
+_REPEATED_RUN = 80
+_SAME_LINES = 4
+_ECHO_UNITS = 60
+# A short note of a short source may well say the same, and a reflection may keep most of its lines: a
+# copy is literal, and far longer than what was asked for.
+_COPY_SHARE = 0.85
+_COPY_SOURCE = 150
+_COPY_AT_LEAST = 0.6
+_COPY_AT_MOST = 0.95
+_BEYOND_TARGET = 1.5
+_PROMPT_SHARE = 0.3
+
+
+def units(text: str) -> list[str]:
+    """The words of a text, or its characters where words are not divided."""
+    return _UNIT.findall(text.lower())
+
+
+def degenerate(text: str, lines: Sequence[Line]) -> str:
+    """How the text repeats itself, or ""."""
+    if match := _STUTTER.search(text):
+        return f"repeats {match[1].strip()[:24]!r}"
+    if repeated := _repeated_line(lines):
+        return f"repeats the line {repeated[:60]!r}"
+    words = units(text)
+    if len(words) < _MIN_UNITS:
+        return ""
+    seen: set[tuple[str, ...]] = set()
+    again = run = longest = 0
+    for window in windows(words):
+        run = run + 1 if window in seen else 0
+        again += run > 0
+        longest = max(longest, run)
+        seen.add(window)
+    share = again / (len(words) - WINDOW + 1)
+    if share > _REPEATED_SHARE or (longest > _REPEATED_RUN and share > _REPEATED_SHARE / 2):
+        return f"{share:.0%} of it is said before in it"
+    return ""
+
+
+def copies(text: str, source: str, asked: float) -> bool:
+    """Whether the text is the source over again, where a note of the `asked` share of it was wanted."""
+    words, original = units(text), units(source)
+    length = max(_COPY_AT_LEAST, min(_COPY_AT_MOST, _BEYOND_TARGET * asked))
+    if len(original) < _COPY_SOURCE or len(words) < length * len(original):
+        return False
+    return shared(words, set(windows(original))) > _COPY_SHARE
+
+
+def repeats_prompt(text: str, prompt: str) -> bool:
+    """Whether a good part of the text is what the model was told."""
+    words = units(text)
+    if len(words) < WINDOW or not prompt:
+        return False
+    share = shared(words, set(windows(units(prompt))))
+    return share > _PROMPT_SHARE or share * len(words) > _ECHO_UNITS
+
+
+def shared(words: Sequence[str], known: Collection[tuple[str, ...]]) -> float:
+    """The share of the windows that are among the known ones."""
+    own = windows(words)
+    return sum(window in known for window in own) / max(1, len(own))
+
+
+def windows(words: Sequence[str]) -> list[tuple[str, ...]]:
+    return list(zip(*(words[i:] for i in range(WINDOW)), strict=False))
+
+
+def _repeated_line(lines: Sequence[Line]) -> str:
+    counts = Counter(line.text.casefold() for line in lines)
+    if not counts:
+        return ""
+    text, times = counts.most_common(1)[0]
+    return text if times >= _SAME_LINES and times > 0.3 * len(lines) else ""
+
+
+# -- Whether an answer stops before its end, although the provider did not say so
+
+_SENTENCE_END = tuple(".!?…。！？」』”\"')）]*`")
+# Words that something has to follow, in lower case only: OR and DE may be places.
+_LEADS_ON = re.compile(
+    r"(?:^|\s)(?:and|or|but|the|an|of|because|than|whose|und|oder|aber|weil|dass|et|ou|mais|parce que"
+    r"|du|pero|porque"
+    r"|y|og|eller|fordi|och|i że|ponieważ|и|или|потому что)$"
+)
+_OPEN_END = re.compile(r"(?:[,，、;；({\[（「『“+=→]|\s[-–—&])$")
+_OPEN_STAMP = re.compile(r"\[[\d\-:/ T]{0,16}$|^#{1,6}\s*(?:\d[\d-]{0,9})?$")
+_MIN_SENTENCES = 2
+_MIN_LINES = 4
+
+
+def stops_short(reply: str, note: NoteText) -> str:
+    """What shows that the answer was cut off, or ""."""
+    text = reply.rstrip().rstrip("`~").rstrip()
+    last = text.rsplit("\n", 1)[-1].strip()
+    if not last:
+        return ""
+    if _OPEN_STAMP.search(last) or _bare_head(last):
+        return f"ends with {last[-24:]!r}"
+    if _OPEN_END.search(last) or _LEADS_ON.search(last):
+        return f"ends with {last[-24:]!r}"
+    if _unlike_the_rest(note, last, one_paragraph="\n" not in text.strip()):
+        return f"the last sentence has no end: {last[-24:]!r}"
+    return ""
+
+
+def _bare_head(last: str) -> bool:
+    head = take_head(last)
+    return head.found and not head.text
+
+
+def _unlike_the_rest(note: NoteText, last: str, *, one_paragraph: bool) -> bool:
+    """Whether every sentence but the last has its full stop."""
+    if last.endswith(_SENTENCE_END) or last.lower().startswith("values"):
+        return False
+    if note.format == "prose":
+        text = note.lines[-1].text if note.lines else ""
+        return one_paragraph and len(re.findall(r"[.!?](?=\s)|[。！？]", text)) >= _MIN_SENTENCES
+    # The lines may be sorted by day by now; the cut one is whichever does not end as the others do.
+    ended = [line.text.endswith(_SENTENCE_END) for line in note.lines]
+    return len(ended) > _MIN_LINES and ended.count(False) == 1
+
+
+# -- Whether a reply may become a note
+
+Reason = Literal[
+    "empty",
+    "refusal",
+    "cut off",
+    "degenerate",
+    "echo",
+    "too long",
+    "unparseable",
+    "lost critical",
+    "wrong language",
+    "invented values",
+]
+
+# What a second attempt is told. Nothing of the reply or the source is quoted: this stands outside
+# the fence, where text counts as an instruction.
+_CORRECTIONS: dict[Reason, str] = {
+    "empty": "it held no note. Write at least one line that says what happened.",
+    "refusal": "it was not a note. Only note what was said; leave out what you must.",
+    "cut off": "it stopped before its end. Write a shorter note and finish it.",
+    "degenerate": "it repeated itself. Say each thing once.",
+    "echo": "it copied the input. Write a note of it in far fewer words.",
+    "too long": "it was longer than what it stands for. Write a much shorter note.",
+    "unparseable": "it was not in the form asked for. Write the note alone, in that form.",
+    "lost critical": "lines marked CRITICAL were missing. Copy every one of them word for word.",
+    "wrong language": "it was in another language. Write in the language of the conversation.",
+    "invented values": "it held numbers, paths or names that the input does not hold. Copy them exactly.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """The note as it may be committed: `text` in our own form, and the same as lines."""
+
+    text: str
+    note: NoteText
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """Why the reply is no note; `detail` is for the log."""
+
+    reason: Reason
+    detail: str = ""
+
+    @property
+    def correction(self) -> str:
+        """What to tell the model when it is asked again."""
+        return _CORRECTIONS[self.reason]
+
+
+Verdict = Accepted | Refused
+
+# Whatever its source, a reply beyond this many characters per token of it is not worth reading.
+_CHARACTERS_PER_TOKEN = 8
+_MOST_CHARACTERS = 400_000
+_ALWAYS_READ = 8_000
+# A heading and a few words may be longer than a source of one word; such a note is never too long.
+SMALL_NOTE = 60
+_MOST_SOURCE = 400_000  # characters of the source that are compared
+
+
+def nothing_invented(note: str, source: str) -> Sequence[object]:
+    """Takes no value for invented."""
+    return ()
+
+
+def judge(
+    reply_text: str,
+    *,
+    finish: str = "stop",
+    source_text: str,
+    source_tokens: int,
+    prompt_text: str = "",
+    format: NoteFormat,
+    day: dt.date | None,
+    must_keep: Sequence[str] = (),
+    target_tokens: int = 0,
+    count: Callable[[str], int],
+    invented: Callable[[str, str], Sequence[object]] = nothing_invented,
+) -> Verdict:
+    """Accept a reply as a note of its source, repaired, or say what is wrong with it.
+
+    `prompt_text` is what the model was told besides the source; `must_keep` are CRITICAL lines of
+    the source; `day` is the day of the source's first message; `target_tokens` is how long the note
+    was to be (0: not said). `invented` finds values of a note that its source does not hold.
+    """
+    readable = max(_ALWAYS_READ, min(_MOST_CHARACTERS, _CHARACTERS_PER_TOKEN * source_tokens))
+    if len(reply_text) > readable:
+        return Refused("too long", f"{len(reply_text)} characters for {source_tokens} tokens")
+    note = _without_apology(read(reply_text, format=format, day=day))
+    source = source_text[:_MOST_SOURCE]
+    asked = target_tokens / max(1, source_tokens) if target_tokens else 1.0
+    if refused := _not_a_note(reply_text, finish, note) or _repeats(note, source, prompt_text, asked):
+        return refused
+    if refused := _cut_off(reply_text, finish, note):
+        return refused
+    own_words, note, lost = _keep_critical(note, must_keep)
+    text = note.render()
+    if lost:
+        return Refused("lost critical", f"{len(lost)} missing, such as {lost[0][:80]!r}")
+    tokens = count(text)
+    if tokens > max(source_tokens, SMALL_NOTE):
+        return Refused("too long", f"{tokens} tokens for {source_tokens}")
+    if difference := wrong_language(own_words, source):
+        return Refused("wrong language", difference)
+    if made_up := invented(text, source_text):
+        return Refused("invented values", ", ".join(str(value) for value in made_up[:5]))
+    return Accepted(text, note)
+
+
+def _not_a_note(reply: str, finish: str, note: NoteText) -> Refused | None:
+    body = " ".join(line.text for line in note.lines)
+    if finish == "refused":
+        return Refused("refusal", "the provider says so")
+    if not clean(reply).strip():
+        return Refused("empty")
+    if is_thinking_only(reply):
+        return Refused("cut off", "it was still thinking aloud")
+    if says_nothing(body):
+        return Refused("empty", body)
+    if note.lines and all(refuses(line.text) for line in (note.lines if note.dated else note.lines[:1])):
+        return Refused("refusal", body[:80])
+    if not note.dated and speaks_to_the_user(reply):
+        return Refused("unparseable", "goes on with the conversation")
+    if garbled := _garbled(body):
+        return Refused("unparseable", garbled)
+    return None
+
+
+def _garbled(body: str) -> str:
+    """What shows that the text is no language at all, or ""."""
+    if not body:
+        return "no line in it"
+    if re.match(r"[\[{]\s*[\"{\[]|<(?:!doctype|html|\?xml)", body, re.I):
+        return "structured data"
+    seen = [c for c in body if not c.isspace()]
+    if body.count("\ufffd") > 0.05 * len(seen):
+        return "unreadable characters"
+    letters = sum(c.isalnum() or c.isalpha() or not c.isascii() for c in seen)
+    if letters < 0.4 * len(seen):
+        return f"{letters} letters in {len(seen)} characters"
+    longest = max((len(w) for w in re.findall(r"[!-~]+", body)), default=0)
+    return f"a word of {longest} characters" if longest > 400 and longest > 0.5 * len(seen) else ""
+
+
+def _repeats(note: NoteText, source: str, prompt: str, asked: float) -> Refused | None:
+    body = "\n".join(line.text for line in note.lines)
+    if repetition := degenerate(body, note.lines):
+        return Refused("degenerate", repetition)
+    if repeats_prompt(body, prompt):
+        return Refused("echo", "of the prompt")
+    if copies(body, source, asked):
+        return Refused("echo", "of the source")
+    return None
+
+
+def _cut_off(reply: str, finish: str, note: NoteText) -> Refused | None:
+    if finish == "length":
+        return Refused("cut off", "the provider says so")
+    shows = stops_short(reply, note)
+    return Refused("cut off", shows) if shows else None
+
+
+def _without_apology(note: NoteText) -> NoteText:
+    """Drop a first line that apologises where proper lines follow it."""
+    first, rest = note.lines[:1], note.lines[1:]
+    if note.dated and rest and first[0].time is None and refuses(first[0].text):
+        return replace(note, lines=rest)
+    return note
+
+
+def _keep_critical(note: NoteText, must_keep: Sequence[str]) -> tuple[str, NoteText, list[str]]:
+    """What the model wrote beside the lines to be kept, the note, and what is lost of those lines.
+
+    A line that lost only its priority gets it back.
+    """
+    wanted = [(key, text) for line in must_keep if (text := take_head(line).text) and (key := _key(text))]
+    keys = [_key(line.text) for line in note.lines]
+    kept = [any(key in own for key, _ in wanted) for own in keys]
+    lines = [_as_critical(line) if keep else line for keep, line in zip(kept, note.lines, strict=True)]
+    own_words = "\n".join(line.text for keep, line in zip(kept, note.lines, strict=True) if not keep)
+    everything = "\n".join(keys)
+    lost = [text for key, text in wanted if key not in everything]
+    return own_words, replace(note, lines=tuple(lines)), lost
+
+
+def _as_critical(line: Line) -> Line:
+    return replace(line, priority="CRITICAL")
+
+
+def _key(text: str) -> str:
+    """A line as it is compared: quotes, spaces and a full stop at its end do not count."""
+    text = re.sub(r"[\"'“”‘’`*]", "", text)
+    return re.sub(r"\s+", " ", text).strip(" .。;").casefold()

@@ -1,0 +1,546 @@
+"""A note's text as lines, read from whatever a model answered and written back in our form."""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from onlooker.domain.notes import NoteFormat
+
+# -- What stands around an answer: thinking aloud, code fences, a preamble, a closing offer
+
+_THINKS = r"(?:think|thinking|reasoning|scratchpad)"
+_OPENS_THINKING = re.compile(rf"^[ \t]*<{_THINKS}>", re.I | re.M)
+# The whole line goes, since a note may well speak of such a tag inside one.
+_CLOSES_THINKING = re.compile(rf"^.*</{_THINKS}>[ \t]*$", re.I | re.M)
+_FENCE = re.compile(r"\s*(?:```+|~~~+)\s*[\w.+-]*\s*$")
+_TAG = re.compile(r"\s*</?[a-z][\w-]{0,40}>\s*$", re.I)
+_RULE = re.compile(r"\s*(?:[-*_=~#—]\s*){3,}$")
+_TABLE_RULE = re.compile(r"[\s|:-]+$")
+# Tokens of chat templates: inside a prompt they could end a message.
+_TEMPLATE_TOKEN = re.compile(r"<\|([A-Za-z_]{1,30})\|>")
+_UNPRINTABLE = re.compile("[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f\ufeff\ufff9-\ufffb]")
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+_SUBJECT = (
+    r"observ|note|reflect|summar|memor|log|condens|updat|entr|beobacht|notiz|zusammenfass|resum|résum"
+    r"|sammendrag|notat|merknad|riassunt|appunt|nota|观察|觀察|笔记|筆記|记录|記錄|摘要|总结|總結|観察"
+    r"|メモ|要約|記録"
+    r"|관찰|메모|요약|наблюден|замет|резюме"
+)
+_OPENING = (
+    r"^(?:(?:sure|certainly|of course|okay|ok|absolutely|understood|alright|got it|great|klar|gerne"
+    r"|natürlich"
+    r"|bien sûr|d'accord|claro|por supuesto|certo|конечно|好的|当然|當然|了解|はい|承知しました"
+    r"|わかりました|네|알겠습니다)"
+    r"[\s,.!，。！、-]*){0,3}"
+)
+_HERE_IS = re.compile(_OPENING + r"here(?:'s|’s| is| are)\b", re.I)
+_POINTS = re.compile(
+    _OPENING + r"(?:here|below (?:is|are)|i(?:'ve|’ve| have)|these are|the following|this is|based on"
+    r"|hier (?:ist|sind)|voici|ci-dessous|aquí|a continuación|aqui|ecco|her er|вот|以下|下面|这是|這是"
+    r"|これ|다음은|아래)",
+    re.I,
+)
+_COURTESY = re.compile(
+    r"^(?:sure|certainly|of course|okay|ok|absolutely|understood|alright|got it|no problem|好的"
+    r"|当然可以|はい"
+    r"|承知しました|네|알겠습니다|gerne|claro|bien sûr)[!.,。！]*$",
+    re.I,
+)
+_CLOSING = re.compile(
+    r"^[\[(*_]*(?:let me know|i hope (?:this|that)|hope this helps|feel free|would you like me"
+    r"|if you (?:need|want|would like|'d like)"
+    r"|is there anything else|please let me know|end of (?:notes|observations|reflection|log)|\(?end\)?$"
+    r"|lass mich wissen|n'hésitez pas|avísame|如果您|如需|希望这|希望這|ご不明な点|필요하시면|дайте знать)",
+    re.I,
+)
+
+
+def clean(text: str) -> str:
+    """The text without characters that no note may hold, and with template tokens made harmless."""
+    text = text.replace("\r\n", "\n").replace("\r", "\n").replace("\u2028", "\n").replace("\u2029", "\n")
+    text = _UNPRINTABLE.sub("", _SURROGATE.sub("\ufffd", text.replace("\x0b", "\n").replace("\x0c", "\n")))
+    return _TEMPLATE_TOKEN.sub(r"[\1]", text.replace("\x85", "\n"))
+
+
+def is_thinking_only(text: str) -> bool:
+    """Whether the model was still thinking aloud when it stopped."""
+    return bool(_OPENS_THINKING.search(_after_thinking(text)))
+
+
+def unwrap(text: str) -> list[str]:
+    """The lines of the answer itself, blank ones included."""
+    lines = [line.rstrip() for line in _after_thinking(clean(text)).split("\n")]
+    lines = [line for line in lines if not (_FENCE.match(line) or _TAG.match(line) or is_rule(line))]
+    return _without_closing(_without_preamble(lines))
+
+
+def _after_thinking(text: str) -> str:
+    """Some servers send the closing tag alone, so whatever stands before the last one was thought."""
+    ends = [closing.end() for closing in _CLOSES_THINKING.finditer(text)]
+    return text[ends[-1] :] if ends else text
+
+
+def is_rule(line: str) -> bool:
+    """Whether the line only divides others."""
+    return bool(_RULE.match(line)) or ("--" in line and bool(_TABLE_RULE.match(line)))
+
+
+def announces(line: str) -> bool:
+    """Whether the line only says that notes follow, as "Here are the observations:" does."""
+    line = line.strip(" \t*_#")
+    if len(line) > 300:
+        return False
+    if _COURTESY.match(line):
+        return True
+    if re.search(_SUBJECT, line, re.I) is None:
+        return False
+    return (
+        bool(_POINTS.match(line))
+        if line.endswith((":", "："))
+        else bool(_HERE_IS.match(line)) and len(line) < 80
+    )
+
+
+def _without_preamble(lines: list[str]) -> list[str]:
+    start = 0
+    while start < len(lines) and (not lines[start].strip() or announces(lines[start])):
+        start += 1
+    return lines[start:]
+
+
+def _without_closing(lines: list[str]) -> list[str]:
+    end = len(lines)
+    while end and (not lines[end - 1].strip() or _CLOSING.match(lines[end - 1].strip())):
+        end -= 1
+    return lines[:end]
+
+
+# -- The head of a line: the date, the time and the priority that stand before its text
+
+Priority = Literal["CRITICAL", "IMPORTANT", "NOTE"]
+
+_WORDS: dict[Priority, str] = {
+    "CRITICAL": (
+        "critical kritisch kritisk critique crítico crítica critico critica krytyczne критично критическое "
+        "关键 關鍵 严重 重大 緊急 치명적 심각"
+    ),
+    "IMPORTANT": ("important high wichtig viktig importante ważne importantes важно важное 重要 중요"),
+    "NOTE": "note low info notiz merknad nota notatka заметка примечание 备注 備註 注 メモ 備考 메모 참고",
+}
+_PRIORITY: dict[str, Priority] = {word: p for p, words in _WORDS.items() for word in words.split()}
+# "High: 23 °C" and the like are text: these words count inside brackets only.
+_ANYWHERE = [w for w in _PRIORITY if w not in {"high", "low", "info", "注"}]
+_SHOUTED = "|".join(w.upper() for w in _ANYWHERE)
+_NAMED = "|".join(_ANYWHERE)
+_EMOJI: dict[str, Priority] = {
+    **dict.fromkeys("🔴🚨❗‼", "CRITICAL"),
+    **dict.fromkeys("🟠🟡⚠", "IMPORTANT"),
+    **dict.fromkeys("🟢🔵⚪", "NOTE"),
+}
+_MONTHS = "jan feb mar apr may jun jul aug sep oct nov dec"
+_MONTH = r"(?P<mon>jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]{0,6}\.?"
+
+_DATES = (
+    re.compile(r"(?<!\d)(?P<y>\d{4})([-/.])(?P<m>\d{1,2})\2(?P<d>\d{1,2})(?!\d)"),
+    re.compile(r"(?<!\d)(?P<y>\d{4})[年년]\s?(?P<m>\d{1,2})[月월]\s?(?P<d>\d{1,2})[日일]"),
+    re.compile(r"(?<!\d)(?P<d>\d{1,2})\.\s?(?P<m>\d{1,2})\.\s?(?P<y>\d{4})(?!\d)"),
+    re.compile(rf"(?<!\d)(?P<d>\d{{1,2}})(?:st|nd|rd|th|\.)?\s{_MONTH},?\s(?P<y>\d{{4}})(?!\d)", re.I),
+    re.compile(rf"\b{_MONTH}\s(?P<d>\d{{1,2}})(?:st|nd|rd|th)?,?\s(?P<y>\d{{4}})(?!\d)", re.I),
+)
+_TIME = re.compile(
+    r"(?<![\d:.])(?P<h>\d{1,2})[:：](?P<min>\d{2})(?:[:：]\d{2}(?:\.\d+)?)?\s?(?P<half>[AaPp]\.?[Mm]\.?)?(?![\d:])"
+)
+_WEEKDAY = re.compile(
+    r"\b(?:mon|tues?|wednes|thurs?|fri|satur|sun)(?:day)?\b|(?:星期|周|週)[一二三四五六日天]"
+    r"|[月火水木金土日]曜日?",
+    re.I,
+)
+_LEFT_OVER = re.compile(r"\b(?:date|day|utc|gmt|at|on|T|Z)\b|[+-]\d{2}:?\d{2}\b|[\s,;:|()\-–—·@/]", re.I)
+
+_SQUARE = re.compile(r"[\[【]([^\[\]【】\n]{1,48})[\]】]\s*")
+_ROUND = re.compile(r"[(（]([^()（）\n]{1,24})[)）]\s*")
+_BARE_DATE = re.compile(
+    r"(\d{4}[-/.]\d{1,2}[-/.]\d{1,2})(?:\s*[:：|](?:\s+|$)|\s+[-–—]\s+|(?=[T ]\d{1,2}:\d{2}))[T ]?"
+)
+_BARE_TIME = re.compile(
+    r"(\d{1,2}:\d{2}(?::\d{2})?(?:\s?[AaPp][Mm])?)(?!\s*[-–—]\s*\d)(?:\s*[:：|]|\s*[-–—](?=\s))?\s+"
+)
+_BARE_PRIORITY = re.compile(rf"({_SHOUTED})(?:\s*[:：|]\s*|\s+[-–—]\s+|\s+|$)")
+_NAMED_PRIORITY = re.compile(rf"({_NAMED})\s*[:：]\s*", re.I)
+_MARK = re.compile(r"([🔴🚨❗‼🟠🟡⚠🟢🔵⚪])\ufe0f?\s*")
+# "16. Februar" is a date, not the sixteenth item of a list.
+_NO_MONTH = r"(?!\s*(?:jan|feb|m[aä]r|apr|mai|jun|jul|aug|sep|okt|nov|de[zs])[a-zé]*\b)"
+_BULLET = re.compile(
+    rf"(?:[-*+•‣◦▪●·–—>]|#{{1,6}}|\d{{1,3}}\)|\d{{1,2}}\.{_NO_MONTH})(?:\s+|$)|[:：|]+\s*", re.I
+)
+_JOINT = re.compile(r"[:：|]\s*|[-–—]\s+")
+# Nobody writes more bullets and stamps than this before a text; whoever does may keep them.
+_MOST_MARKS = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """What stood before the text of a line, and the text."""
+
+    text: str
+    day: dt.date | None = None
+    time: dt.time | None = None
+    priority: Priority | None = None
+
+    @property
+    def found(self) -> bool:
+        return bool(self.day or self.time or self.priority)
+
+
+def take_head(line: str) -> Head:
+    """Take bullets, stamps and a priority off the front of a line, each kind at most once."""
+    head = Head(line.strip())
+    for _ in range(_MOST_MARKS):
+        shorter = _take_one(head)
+        if shorter is None:
+            break
+        head = shorter
+    return head
+
+
+def find_date(text: str) -> tuple[dt.date, str] | None:
+    """The first date in the text, and the text without it."""
+    hits = [(m.start(), m) for pattern in _DATES if (m := pattern.search(text))]
+    for _, match in sorted(hits, key=lambda hit: hit[0]):
+        if day := _as_date(match):
+            return day, text[: match.start()] + " " + text[match.end() :]
+    return None
+
+
+def heading_date(text: str) -> tuple[dt.date, str] | None:
+    """The day that a heading names, and the topic it names beside it."""
+    found = find_date(text)
+    if found is None:
+        return None
+    day, rest = found
+    if again := find_date(rest):  # a span of days: its lines stand under the first
+        rest = again[1]
+    rest = _WEEKDAY.sub(" ", rest)
+    topic = re.sub(r"^(?:date|day|on|to|日期|日付)\b", "", rest.strip(" :：,;()-–—|·*_"), flags=re.I)
+    return day, topic.strip(" :：,;()-–—|·*_")
+
+
+def _take_one(head: Head) -> Head | None:
+    text = head.text
+    if match := _BULLET.match(text):
+        return replace(head, text=text[match.end() :].lstrip())
+    for pattern in (_SQUARE, _ROUND):
+        if (match := pattern.match(text)) and (inside := _read_inside(match[1], pattern is _SQUARE)):
+            return _merge(head, inside, _after(text, match.end()))
+    for pattern in (_BARE_DATE, _BARE_TIME):
+        if (match := pattern.match(text)) and (inside := _read_inside(match[1], True)):
+            return _merge(head, inside, text[match.end() :].lstrip())
+    if match := _MARK.match(text):
+        return _merge(head, Head("", priority=_EMOJI[match[1]]), _after(text, match.end()))
+    if match := _BARE_PRIORITY.match(text) or _NAMED_PRIORITY.match(text):
+        return _merge(head, Head("", priority=_PRIORITY[match[1].lower()]), text[match.end() :].lstrip())
+    return None
+
+
+def _after(text: str, at: int) -> str:
+    """What follows a stamp, without the colon or dash that joined it."""
+    rest = text[at:].lstrip()
+    joint = _JOINT.match(rest)
+    return rest[joint.end() :].lstrip() if joint else rest
+
+
+def _merge(head: Head, inside: Head, text: str) -> Head | None:
+    """Add what was found; None where that kind was found before, so that it is text this time."""
+    if (head.day and inside.day) or (head.time and inside.time) or (head.priority and inside.priority):
+        return None
+    return Head(text, head.day or inside.day, head.time or inside.time, head.priority or inside.priority)
+
+
+def _read_inside(text: str, dates_count: bool) -> Head | None:
+    """A date, a time and a priority, if that is all the text holds.
+
+    A date in round brackets is what a line refers to, not when it was said.
+    """
+    day = time = priority = None
+    rest = text
+    if dates_count and (found := find_date(rest)):
+        day, rest = found
+    if match := _TIME.search(rest):
+        time = _as_time(match)
+        rest = rest[: match.start()] + " " + rest[match.end() :] if time else rest
+    rest = _LEFT_OVER.sub(" ", _WEEKDAY.sub(" ", rest)).strip()
+    if rest.lower() in _PRIORITY:
+        priority, rest = _PRIORITY[rest.lower()], ""
+    if rest or not (day or time or priority):
+        return None
+    return Head("", day, time, priority)
+
+
+def _as_date(match: re.Match[str]) -> dt.date | None:
+    parts = match.groupdict()
+    month = int(parts["m"]) if parts.get("m") else _MONTHS.index(parts["mon"].lower()) // 4 + 1
+    try:
+        return dt.date(int(parts["y"]), month, int(parts["d"]))
+    except ValueError:
+        return None
+
+
+def _as_time(match: re.Match[str]) -> dt.time | None:
+    hour, half = int(match["h"]), (match["half"] or "")[:1].lower()
+    if half and 1 <= hour <= 12:
+        hour = hour % 12 + (12 if half == "p" else 0)
+    try:
+        return dt.time(hour, int(match["min"]))
+    except ValueError:
+        return None
+
+
+# -- A note's text as lines, read from whatever a model answered and written back in our form
+
+# "#12 is fixed" is about an issue; two hashes are a heading with or without the space.
+_HEADING = re.compile(r"(?:#{2,6}\s*|#\s+)(?=[^\s#])")
+_BOLD_LINE = re.compile(r"(?:\*\*|__)([^*\n]{1,80}?)(?:\*\*|__)\s*[:：]?$")
+_COLON_LINE = re.compile(r"([^\W\d_][^:：\n]{0,60})[:：]$")
+# Emphasis has space or punctuation outside it; `f(**options)` and `**kwargs` do not.
+_BOLD = re.compile(r"(?<![\w*(=,/])\*\*(\S(?:[^*\n]*[^\s*])?)\*\*(?![\w*(/=])")
+_INDENT = re.compile(r"(?: {2,}|\t)\s*(?P<bullet>(?:[-*+•‣◦▪]|\d{1,2}[.)])\s+)?")
+_VALUES = re.compile(r"(?:[-*•]\s+)?\**(?:exact\s+)?values?(?:\s+used)?\s*\**\s*[:：]\s*\**\s*(?=\S|$)", re.I)
+_TABLE_ROW = re.compile(r"\|(.+)\|\s*$")
+# Headings that name no topic, the ones of our own prompt among them: a reply must not forge those.
+_NO_TOPIC = re.compile(
+    r"(?:conversation memory|memory|observations?|reflections?|notes?|note log|observation log|summary|log"
+    r"|conversation|key (?:points|facts)|facts|details|updates?|new observations|notes so far|general"
+    r"|other|misc"
+    r"|time|date|priority|text|beobachtungen|notizen|zusammenfassung|résumé|resumen|notas|observaciones"
+    r"|观察|观察记录|觀察|笔记|筆記|记录|摘要|总结|観察|観察記録|メモ|要約|관찰|메모|요약|наблюдения"
+    r"|заметки|итоги)",
+    re.I,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One thing noted: when it was said, how much it matters, and what it says."""
+
+    text: str
+    day: dt.date | None = None
+    time: dt.time | None = None
+    priority: Priority = "NOTE"
+
+    def render(self) -> str:
+        """The line as it stands under the heading of its day."""
+        stamp = f"[{self.time:%H:%M}] " if self.time else ""
+        if self.priority != "NOTE":
+            return f"{stamp}{self.priority} {self.text}"
+        # NOTE is understood, unless the text alone would be read as something else.
+        understood = read(stamp + self.text, format="lines", day=self.day).lines == (self,)
+        return stamp + self.text if understood else f"{stamp}NOTE {self.text}"
+
+
+@dataclass(frozen=True, slots=True)
+class NoteText:
+    """A note, read: its lines in order of their days, and the exact values beside them."""
+
+    lines: tuple[Line, ...] = ()
+    values: tuple[str, ...] = ()
+    format: NoteFormat = "lines"
+    # How many lines came with a date, a time, a priority or under a dated heading.
+    dated: int = field(default=0, compare=False)
+
+    def render(self) -> str:
+        """The note in our own form, without an empty line."""
+        rendered: list[str] = []
+        day: dt.date | None = None
+        for line in self.lines:
+            if line.day and line.day != day:
+                day = line.day
+                rendered.append(f"## {day.isoformat()}")
+            rendered.append(line.render() if self.format == "lines" else line.text)
+        if self.values:
+            rendered.append("Values: " + " · ".join(self.values))
+        return "\n".join(rendered)
+
+
+def read(text: str, *, format: NoteFormat, day: dt.date | None = None) -> NoteText:
+    """Read a reply, repairing what can be repaired. `day` is when lines without a date were said."""
+    if format == "prose":
+        return _read_prose(unwrap(text))
+    reader = _Reader(day)
+    for line in unwrap(text):
+        reader.take(line)
+    lines = sorted(reader.lines, key=lambda line: line.day or dt.date.min)
+    return NoteText(tuple(lines), _unique(reader.values), "lines", reader.dated)
+
+
+def critical_lines(text: str) -> tuple[str, ...]:
+    """The texts of a note's CRITICAL lines: what a reflection of it has to keep word for word."""
+    return _unique([line.text for line in read(text, format="lines").lines if line.priority == "CRITICAL"])
+
+
+class _Reader:
+    """Goes through the lines of a reply once, remembering the heading that each stands under."""
+
+    def __init__(self, day: dt.date | None) -> None:
+        self.lines: list[Line] = []
+        self.values: list[str] = []
+        self.dated = 0
+        self._day = day
+        self._under_date = False
+        self._topic = ""
+        self._priority: Priority = "NOTE"
+        self._time: dt.time | None = None
+        self._in_values = False
+        self._joinable = False  # whether the newest line stands under the newest heading
+
+    def take(self, raw: str) -> None:
+        line = raw.strip()
+        if not line:
+            return
+        if (heading := _heading(line)) is not None:
+            self._take_heading(heading)
+        elif match := _VALUES.match(line):
+            values = split_values(_plain(line[match.end() :]))
+            self.values += values
+            self._in_values = not values  # then they follow, one on each line
+        elif not self._joins_previous(raw):
+            self._take_line(line)
+
+    def _take_heading(self, heading: str) -> None:
+        self._in_values = self._joinable = False
+        self._time = None
+        if dated := heading_date(heading):
+            self._day, topic = dated
+            self._under_date = True
+            self._priority = "NOTE"
+            self._topic = _topic(topic)
+            return
+        if _VALUES.fullmatch(heading + ":") or heading.lower() == "values":
+            self._in_values = True
+            return
+        head = take_head(heading.rstrip(":： ") + ":")
+        if head.priority and not head.text.strip(":： "):
+            self._priority, self._topic = head.priority, ""
+            return
+        self._topic = _topic(re.sub(r"^about\s+", "", heading.strip(" :：*_"), flags=re.I))
+        self._priority = "NOTE"
+
+    def _take_line(self, line: str) -> None:
+        if row := _TABLE_ROW.match(line):
+            cells = [c.strip() for c in row[1].split("|") if c.strip()]
+            if all(_NO_TOPIC.fullmatch(c) for c in cells):
+                return
+            line = " ".join(cells)
+        head = take_head(_plain(line))
+        if self._in_values and not head.found:
+            self.values += split_values(head.text)
+            return
+        self._in_values = False
+        if any(c.isalnum() or not c.isascii() for c in head.text):
+            self._add(head)
+        elif head.found:
+            self._take_stamp_alone(head)
+
+    def _take_stamp_alone(self, head: Head) -> None:
+        """A stamp on a line of its own is a heading."""
+        if head.day:
+            self._day, self._under_date = head.day, True
+        if head.priority:
+            self._priority = head.priority
+        self._time = head.time
+
+    def _add(self, head: Head) -> None:
+        if head.found or self._under_date:
+            self.dated += 1
+        day = head.day or self._day
+        text = self._with_topic(re.sub(r"\s+", " ", head.text))
+        self.lines.append(Line(text, day, head.time or self._time, head.priority or self._priority))
+        self._joinable = True
+
+    def _with_topic(self, text: str) -> str:
+        """Name the topic in the line itself: a line has to be understood alone."""
+        if not self._topic or self._topic.casefold() in text.casefold():
+            return text
+        return f"{self._topic}: {text}"
+
+    def _joins_previous(self, raw: str) -> bool:
+        """Whether the line is indented under the one before and goes on with it."""
+        indent = _INDENT.match(raw)
+        if indent is None or not self._joinable or self._in_values:
+            return False
+        rest = _plain(raw[indent.end() :].strip())
+        if not rest or take_head(rest).found:
+            return False
+        before = self.lines[-1]
+        joint = " " if not indent["bullet"] or before.text.endswith((":", "：", ";")) else "; "
+        self.lines[-1] = replace(before, text=before.text + joint + re.sub(r"\s+", " ", rest))
+        return True
+
+
+def _heading(line: str) -> str | None:
+    """What the line names as a heading: after hashes, in bold, or short and ending with a colon."""
+    if match := _HEADING.match(line):
+        return _plain(line[match.end() :].rstrip(" #"))
+    match = _BOLD_LINE.match(line) or _COLON_LINE.match(line)
+    if (
+        match is None
+        or len(match[1].split()) > 6
+        or match[1].rstrip().endswith((".", "。", "!", "！", "?", "？"))
+    ):
+        return None
+    head = take_head(match[1])
+    return None if head.found and head.text else match[1]
+
+
+def _topic(heading: str) -> str:
+    """What a heading says that its lines are about, if anything."""
+    topic = take_head(heading[:60]).text.rstrip(" :：*_|")
+    says = any(c.isalnum() for c in topic) and not _NO_TOPIC.fullmatch(topic)
+    return re.sub(r"\s+", " ", topic) if says else ""
+
+
+def _read_prose(raw: Sequence[str]) -> NoteText:
+    """One paragraph: the sentences of the reply without headings and bullets."""
+    parts: list[str] = []
+    values: list[str] = []
+    for line in raw:
+        if match := _VALUES.match(line.strip()):
+            values += split_values(_plain(line.strip()[match.end() :]))
+        else:
+            parts += _prose_parts(line)
+    text = re.sub(r"\s+", " ", " ".join(parts)).strip()
+    while (shorter := text.lstrip("#> ")) != text:
+        text = shorter
+    return NoteText((Line(text),) if text else (), _unique(values), "prose")
+
+
+def _prose_parts(raw: str) -> Iterator[str]:
+    line = raw.strip()
+    heading = _heading(line)
+    if heading is None:
+        if text := re.sub(r"^(?:[-*+•‣◦▪●>]\s+)+", "", _plain(line)):
+            yield text
+        return
+    topic = heading.strip(" :：*_")
+    if topic and not _NO_TOPIC.fullmatch(topic) and heading_date(topic) is None:
+        yield topic + ":"
+
+
+def split_values(text: str) -> list[str]:
+    """The values of a ledger line. One comma may be part of a name; two divide a list."""
+    separator = next((s for s in ("·", ";", "|") if s in text), ", " if text.count(", ") > 1 else "·")
+    parts = text.split(separator)
+    return [value for part in parts if (value := re.sub(r"\s+", " ", part).strip(" `"))]
+
+
+def _plain(text: str) -> str:
+    """The text without bold marks."""
+    return _BOLD.sub(r"\1", text).strip()
+
+
+def _unique(values: Sequence[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(values))

@@ -1,1 +1,0 @@
-"""Searching, as pure functions: how text becomes words, how hits are ranked, joined and shown."""
