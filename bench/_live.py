@@ -26,7 +26,7 @@ from onlooker.policy.settings import Settings
 from onlooker.policy.tokens import estimate, estimator
 from onlooker.ports import Model, ObserveRequest, Request
 from onlooker.testing import ScriptedModel
-from onlooker.wiring import Builtin
+from onlooker.wiring import Builtin, row_files
 
 COUNT = estimator("default")
 SESSION = "bench"
@@ -192,6 +192,7 @@ class Live:
             reflector=observer,
             builtin=builtin,
             clock=clock,
+            row_files=row_files,
         )
 
     def _count(self, conversation: Conversation, state: State) -> None:

@@ -18,7 +18,19 @@ from onlooker.domain.notes import Extractor
 from onlooker.engine.memory import Memory
 from onlooker.models.times import SystemClock
 from onlooker.policy.settings import Settings, preset
-from onlooker.ports import Clock, Embedder, Model, Reading, Reply, Request, Store, Workers
+from onlooker.ports import (
+    Clock,
+    Embedder,
+    Files,
+    Mirror,
+    Model,
+    Reading,
+    Reply,
+    Request,
+    RowFiles,
+    Store,
+    Workers,
+)
 
 if TYPE_CHECKING:
     from onlooker.engine.core import Core
@@ -126,6 +138,9 @@ def open_memory(
         knowledge=knowledge,
         embedder=_embedder(chosen.embedder if embedder is None else embedder),
         workers=_staff(workers, store),
+        journal=_journal if chosen.journal else None,
+        files=_notes_folder if chosen.notes_folder else None,
+        row_files=row_files,
     )
     if chosen.telemetry:
         from onlooker.telemetry import WhenUsed
@@ -221,6 +236,37 @@ def _staff(workers: WorkerMode, store: Store) -> Callable[[Core], Workers] | Non
         return QueueWorkers(store, core.clock, core.worker.advance, heartbeat=heart, **_limits(core.settings))
 
     return queue
+
+
+def _journal(core: Core) -> Mirror:
+    from onlooker.files.journal import Journal
+
+    settings = core.settings
+    return Journal(Path(settings.journal).expanduser(), core.store, core.emit, pause=settings.sweep_seconds)
+
+
+def _notes_folder(core: Core) -> Files:
+    from onlooker.engine.worker import note_id
+    from onlooker.files.notes_folder import NotesFolder
+
+    return NotesFolder(
+        Path(core.settings.notes_folder).expanduser(),
+        store=core.store,
+        settings=core.settings,
+        clock=core.clock,
+        tz=core.tz,
+        emit=core.emit,
+        new_id=note_id,
+        forget_item=core.items.forget,
+        choose_items=core.ending.chosen,
+        asks_model=core.worker.reflector.model.name != core.worker.builtin.name,
+    )
+
+
+def row_files() -> RowFiles:
+    from onlooker.files import export
+
+    return export
 
 
 def _limits(settings: Settings) -> dict[str, Any]:

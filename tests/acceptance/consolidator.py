@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any, cast
 
 import onlooker
-from onlooker.engine.consolidating import Consolidation
-from onlooker.engine.folders import Folder
+from onlooker.files.consolidate import Consolidation
+from onlooker.files.folder import Folder
 
 
 def die(*_: object) -> None:

@@ -49,13 +49,13 @@ def test_what_cannot_be_exported_or_imported_is_said_clearly(db: Path, tmp_path:
     target = tmp_path / "all.jsonl"
     assert call("export", target, "--db", db).code == 0
     for arguments, code, says in (
-        (["export", target, "--db", db], 1, "there is a file already"),
+        (["export", target, "--db", db], 1, "the file exists"),
         (["export", tmp_path / "x.jsonl", "--db", db, "--owner", "nobody"], 1, "nothing is stored"),
         (["export", tmp_path / "x.jsonl", "--db", db, "--session", "nobody"], 1, "no session 'nobody'"),
         (["export", tmp_path / "x.jsonl", "--db", tmp_path / "no.db"], 1, "no such database"),
         (["import", target, "--db", db], 1, "is there already"),
         (["import", tmp_path / "no.jsonl", "--db", db], 1, "cannot be read"),
-        (["import", db, "--db", tmp_path / "y.db"], 1, "not an export"),
+        (["import", db, "--db", tmp_path / "y.db"], 1, "not an Onlooker export"),
         (["import", "--db", db], 2, "name a FILE"),
         (["import", target, "--journal", tmp_path, "--db", db], 2, "name a FILE"),
         (["import", "--journal", tmp_path / "no", "--db", db], 1, "no such folder"),

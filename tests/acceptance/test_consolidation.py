@@ -18,10 +18,9 @@ from old_notes import LATER, days, opened, summaries, talked
 from people_files import NOON, SETTINGS
 
 import onlooker
-from onlooker import events
+from onlooker import atomic, events
 from onlooker.domain.notes import NoteStatus
-from onlooker.engine import folders
-from onlooker.engine.folders import Folder
+from onlooker.files.folder import Folder
 from onlooker.ports import ItemsRequest, Request
 from onlooker.testing import ScriptedModel
 
@@ -224,7 +223,7 @@ async def test_a_file_that_is_saved_meanwhile_stays_and_is_looked_at_again(
 ) -> None:
     await talked(tmp_path, "is allergic to peanuts.")
     (day,) = days(tmp_path)
-    original = folders.read
+    original = atomic.read
 
     async with opened(tmp_path) as memory:
         put_away = Folder.put_away

@@ -183,7 +183,7 @@ def one_line_more(whole: bytes) -> bytes:
         (one_word_changed, "changed or is damaged"),
         (garbage_inside, "line 10"),
         (of_the_future, "newer version"),
-        (another_file, "not an export"),
+        (another_file, "not an Onlooker export"),
         (nothing, "ends before"),
         (one_line_more, "more follows"),
     ],
@@ -205,7 +205,7 @@ async def test_a_file_that_is_there_is_not_overwritten(tmp_path: Path) -> None:
     target = tmp_path / "export.jsonl"
     target.write_text("mine")
     async with onlooker.open_memory(":memory:") as memory:
-        with pytest.raises(onlooker.StoreError, match="there is a file already"):
+        with pytest.raises(onlooker.StoreError, match="the file exists"):
             await memory.export(target)
         with pytest.raises(onlooker.StoreError, match="cannot be written"):
             await memory.export(tmp_path / "no such folder" / "export.jsonl")

@@ -15,9 +15,8 @@ import pytest
 from people_files import daily_files, memory_file, noted, opened, prompt_of_a_new_session, saved, until
 
 import onlooker
-from onlooker import events
+from onlooker import atomic, events
 from onlooker.domain.errors import SettingsError
-from onlooker.engine import folders
 from onlooker.testing import FrozenClock
 
 pytestmark = pytest.mark.anyio
@@ -233,7 +232,7 @@ async def test_words_that_are_saved_while_the_file_is_written_are_kept(
                 path.write_text(path.read_text() + "\n- Berit is Ana's sister\n")
             original(source, target)
 
-        monkeypatch.setattr(folders.os, "replace", save_first)
+        monkeypatch.setattr(atomic.os, "replace", save_first)
         await saved(memory, "Ana has a boat")
         assert not left
         text = path.read_text()
@@ -254,7 +253,7 @@ async def test_a_crash_after_a_change_was_taken_in_takes_it_in_once(
         raise OSError("no space left")
 
     with monkeypatch.context() as broken:
-        broken.setattr(folders, "_part", full)
+        broken.setattr(atomic, "NewFile", full)
         async with opened(tmp_path) as (memory, _):
             assert "Bergen" in await prompt_of_a_new_session(memory)
     assert "Berit is Ana's sister\n" in path.read_text()  # taken in, and not written

@@ -188,7 +188,7 @@ async def test_lines_that_are_none_are_reported_and_passed_over(tmp_path: Path) 
     async with onlooker.open_memory(":memory:", settings=SETTINGS, clock=clock) as memory:
         _, problems = await memory.import_journal(folder)
         assert len(problems) == len(bad) + 2
-        assert all("line" in p or "left out" in p for p in problems)
+        assert all("line" in p or "skipped" in p for p in problems)
         assert len(await memory.sessions()) == 2
         assert len(await memory.items("ana")) == 1
         with pytest.raises(onlooker.StoreError, match="no such folder"):

@@ -13,7 +13,7 @@ from tests.contract.test_alike import Script
 
 from onlooker.domain.errors import StoreError
 from onlooker.domain.history_rows import Row
-from onlooker.engine.exporting import check, lines_of, rows_of
+from onlooker.files.export import check, lines_of, rows_of
 from onlooker.ports import Store
 from onlooker.stores.memory import MemoryStore
 from onlooker.stores.sqlite import SqliteStore

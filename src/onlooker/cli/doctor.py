@@ -19,14 +19,15 @@ from typing import TYPE_CHECKING, Any
 import typer
 from rich.text import Text
 
+from onlooker.atomic import read
 from onlooker.cli.screen import NOT_THERE, Json, Screen, Stop, printable
 from onlooker.cli.settings import ConfigFile, load_settings, settings_path
 from onlooker.cli.target import DEFAULT_DATABASE, Database, database_path, key_for
 from onlooker.domain.errors import SettingsError, StoreError
-from onlooker.engine.folders import Folder, owners_in, read
 from onlooker.engine.indexing import COUNTS
-from onlooker.policy.files.names import digest_of
-from onlooker.policy.files.page import damage
+from onlooker.files.folder import Folder, owners_in
+from onlooker.files.names import digest_of
+from onlooker.files.page import damage
 from onlooker.policy.settings import Settings
 from onlooker.stores.sqlite import driver, vectors
 from onlooker.stores.sqlite.opening import APPLICATION_ID, OLDEST_SQLITE, version_of

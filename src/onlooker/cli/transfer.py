@@ -36,8 +36,8 @@ from onlooker.cli.target import (
 from onlooker.domain.errors import StoreError
 from onlooker.domain.history_rows import Scope
 from onlooker.domain.moving import Moved, MoveStep
-from onlooker.engine.exporting import lines_of
 from onlooker.engine.memory import Memory
+from onlooker.files.export import lines_of
 from onlooker.policy.settings import Settings
 from onlooker.stores.sqlite.copying import put_back
 from onlooker.stores.sqlite.key import Key

@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import tzinfo
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
@@ -30,13 +29,11 @@ from onlooker.policy.assemble import Counting, MemorySection, memory_section
 from onlooker.policy.layers import in_order
 from onlooker.policy.settings import Limits, Settings, check, suited
 from onlooker.policy.tokens import Calibration, Remembering, estimator
-from onlooker.ports import Clock, Embedder, Model, Store, Workers
+from onlooker.ports import Clock, Embedder, Files, Mirror, Model, Store, Workers
 
 if TYPE_CHECKING:
     from onlooker.domain.search import Hit
     from onlooker.engine.extracting import Types
-    from onlooker.engine.files import Files
-    from onlooker.engine.journal import Journal
     from onlooker.engine.searching import Search
     from onlooker.engine.streams import EventStream
 
@@ -64,6 +61,8 @@ class Core:
         knowledge: Layers | None = None,
         embedder: Embedder | None = None,
         workers: Callable[[Core], Workers] | None = None,
+        journal: Callable[[Core], Mirror] | None = None,
+        files: Callable[[Core], Files] | None = None,
     ) -> None:
         self.settings = settings = suited(
             check(settings),
@@ -92,7 +91,7 @@ class Core:
             self.emit,
         )
         self.buffer = (workers or _tasks)(self)
-        self.journal = self._journal()
+        self.journal = journal(self) if journal else None
         self.retaining = Retaining(store, settings, clock, self.emit, self.journal)
         self.meaning = Meaning(embedder) if embedder else None
         vectors = VectorIndex(store, embedder, settings.model_deadline) if embedder else None
@@ -101,28 +100,13 @@ class Core:
         self.items = Items(store, settings, self.estimator.text, clock, self.emit)
         self.ending = Ending(self.items, self.worker, tz)
         self.worker.condensed = self.ending.condensed
-        self.files = self._files()
+        self.files = files(self) if files else None
         self._life = asyncio.Lock()
         self._open = False
         self._closed = False
 
     def _writer(self, model: Model) -> Writer:
         return Writer(model, self.settings, self.estimator, self.clock, self.emit, self.store.record_usage)
-
-    def _journal(self) -> Journal | None:
-        if not self.settings.journal:
-            return None
-        from onlooker.engine.journal import Journal
-
-        folder = Path(self.settings.journal).expanduser()
-        return Journal(folder, self.store, self.emit, pause=self.settings.sweep_seconds)
-
-    def _files(self) -> Files | None:
-        if not self.settings.notes_folder:
-            return None
-        from onlooker.engine.files import Files
-
-        return Files(Path(self.settings.notes_folder).expanduser(), self)
 
     # -- life
 

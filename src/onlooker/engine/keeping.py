@@ -2,30 +2,24 @@
 
 from __future__ import annotations
 
-import asyncio
-import os
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import suppress
-from itertools import islice
+from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
-from typing import BinaryIO
 
-from onlooker.domain.errors import StoreError
 from onlooker.domain.events import Deleted, OwnerForgotten
 from onlooker.domain.history import Forgot, Retained
 from onlooker.domain.history_rows import Row, Scope, UsageRow
 from onlooker.domain.messages import DEFAULT_OWNER, SessionId
 from onlooker.engine.core import Core
-
-BATCH = 500
+from onlooker.ports import RowFiles
 
 
 class Keeping:
     """The part of `Memory` that is about all of it."""
 
     _core: Core
+    _row_files: Callable[[], RowFiles]
 
     # -- forgetting
 
@@ -65,11 +59,8 @@ class Keeping:
             StoreError: The file exists, or cannot be written.
         """
         await self._core.ready()
-        from onlooker.engine.exporting import lines_of
-
-        path = Path(target)
-        lines = lines_of(self._core.store.dump(_scope(owner, session)))
-        return await _write_file(path, lines) - 2
+        rows = self._core.store.dump(_scope(owner, session))
+        return await self._row_files().write_export(Path(target), rows)
 
     async def import_file(self, source: str | Path, *, replace: bool = False) -> dict[str, int]:
         """Take in what `export` wrote; how many rows of each kind. The file is checked first, and each
@@ -80,16 +71,7 @@ class Keeping:
             StoreError: The file is no export, not whole, or changed; or it cannot be written.
         """
         await self._core.ready()
-        from onlooker.engine import exporting
-
-        path = Path(source)
-        try:
-            await asyncio.to_thread(_checked, path)
-            with await asyncio.to_thread(path.open, "rb") as file:
-                rows = _in_batches(exporting.rows_of(file, path.name))
-                return await self._taken_in(rows, replace)
-        except OSError as error:
-            raise StoreError(f"{path}: cannot be read ({error.strerror or error})") from error
+        return await self._taken_in(self._row_files().read_export(Path(source)), replace)
 
     async def import_journal(
         self, folder: str | Path, *, replace: bool = False
@@ -102,22 +84,9 @@ class Keeping:
             StoreError: There is no journal.
         """
         await self._core.ready()
-        from onlooker.engine import journal_files as files
-
-        path = Path(folder)
-        if not await asyncio.to_thread(path.is_dir):
-            raise StoreError(f"{path}: no such folder")
         problems: list[str] = []
-
-        def problem(file: Path, line: int, what: str) -> None:
-            problems.append(f"{file.name}, line {line}: {what}" if line else f"{file.name}: {what}")
-
-        try:
-            rows = _in_batches(files.read(path, problem))
-            counts = await self._taken_in(rows, replace)
-        except OSError as error:
-            raise StoreError(f"{path}: cannot be read ({error.strerror or error})") from error
-        return counts, problems
+        rows = self._row_files().read_journal(Path(folder), problems.append)
+        return await self._taken_in(rows, replace), problems
 
     async def _taken_in(self, rows: AsyncIterator[Row], replace: bool) -> dict[str, int]:
         from onlooker.engine.moving import lacking_calls
@@ -184,46 +153,3 @@ class _Parts:
             yield self._call
         async for row in self._rows:
             yield row
-
-
-async def _in_batches(rows: Iterator[Row]) -> AsyncIterator[Row]:
-    """Rows that are read from a file, without holding up the event loop for long."""
-    while batch := await asyncio.to_thread(lambda: list(islice(rows, BATCH))):
-        for row in batch:
-            yield row
-
-
-def _checked(path: Path) -> None:
-    from onlooker.engine import exporting
-
-    with path.open("rb") as file:
-        exporting.check(file, path.name)
-
-
-async def _write_file(path: Path, lines: AsyncIterator[str]) -> int:
-    """Write a new file, readable by its owner alone, which is there when it is complete; how many lines."""
-    if await asyncio.to_thread(path.exists):
-        raise StoreError(f"{path}: there is a file already; choose another name, or move it away")
-    part = path.with_name(path.name + ".part")
-    count = 0
-    try:
-        with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-            batch: list[str] = []
-            async for line in lines:
-                batch.append(line)
-                count += 1
-                if len(batch) >= BATCH:
-                    await asyncio.to_thread(_write, file, batch)
-                    batch = []
-            await asyncio.to_thread(_write, file, batch)
-        os.rename(part, path)
-    except OSError as error:
-        raise StoreError(f"{path}: cannot be written ({error.strerror or error})") from error
-    finally:
-        with suppress(OSError):
-            part.unlink()
-    return count
-
-
-def _write(file: BinaryIO, lines: Sequence[str]) -> None:
-    file.write("".join(f"{line}\n" for line in lines).encode())

@@ -34,7 +34,7 @@ from onlooker.policy.assemble import PromptRequest, untouched
 from onlooker.policy.intake import intake_all
 from onlooker.policy.render import Context
 from onlooker.policy.settings import Settings
-from onlooker.ports import Clock, Embedder, Model, Store, Workers
+from onlooker.ports import Clock, Embedder, Files, Mirror, Model, RowFiles, Store, Workers
 
 if TYPE_CHECKING:
     from onlooker.engine.extracting import Types
@@ -64,6 +64,9 @@ class Memory(Remembering, Keeping, Linked):
         knowledge: Layers | None = None,
         embedder: Embedder | None = None,
         workers: Callable[[Core], Workers] | None = None,
+        journal: Callable[[Core], Mirror] | None = None,
+        files: Callable[[Core], Files] | None = None,
+        row_files: Callable[[], RowFiles],
     ) -> None:
         self._core = Core(
             store,
@@ -77,7 +80,10 @@ class Memory(Remembering, Keeping, Linked):
             knowledge=knowledge,
             embedder=embedder,
             workers=workers,
+            journal=journal,
+            files=files,
         )
+        self._row_files = row_files
         if settings.compact:
             self._core.worker.compact = self._compact_noted
 

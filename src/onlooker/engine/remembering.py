@@ -10,10 +10,10 @@ from onlooker.domain.errors import SettingsError
 from onlooker.domain.items import ITEM_TYPES, TRUST, Item, ItemStatus, ItemType, Origin
 from onlooker.domain.messages import DEFAULT_OWNER
 from onlooker.engine.core import Core
+from onlooker.ports import Files
 
 if TYPE_CHECKING:
     from onlooker.domain.events import Consolidated
-    from onlooker.engine.files import Files
 
 
 class Remembering:

@@ -12,17 +12,13 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
 
 from onlooker.domain.errors import OnlookerError
 from onlooker.domain.events import Event, Pruned
 from onlooker.domain.history import Retained, Retention
 from onlooker.domain.notes import SessionSummary
 from onlooker.policy.settings import Settings
-from onlooker.ports import Clock, Store
-
-if TYPE_CHECKING:
-    from onlooker.engine.journal import Journal
+from onlooker.ports import Clock, Mirror, Store
 
 log = logging.getLogger(__name__)
 
@@ -110,7 +106,7 @@ class Retaining:
         settings: Settings,
         clock: Clock,
         emit: Callable[[Event], None],
-        journal: Journal | None,
+        journal: Mirror | None,
     ) -> None:
         self._store = store
         self._settings = settings

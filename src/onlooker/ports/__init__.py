@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from onlooker.ports.files import Files, Mirror, RowFiles
 from onlooker.ports.models import (
     Clock,
     Embedder,
@@ -18,13 +19,16 @@ from onlooker.ports.workers import Workers
 __all__ = [
     "Clock",
     "Embedder",
+    "Files",
     "ItemsRequest",
+    "Mirror",
     "Model",
     "ObserveRequest",
     "Reading",
     "ReflectRequest",
     "Reply",
     "Request",
+    "RowFiles",
     "Store",
     "Workers",
 ]

@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from onlooker.engine import folders
-from onlooker.engine.folders import Folder, Lock, owners_in, read, swap, write
-from onlooker.policy.files.sidecar import Sidecar
+from onlooker.atomic import read, swap, write
+from onlooker.files import folder as folders
+from onlooker.files.folder import Folder, Lock, owners_in
+from onlooker.files.sidecar import Sidecar
 
 NOW = datetime(2026, 2, 16, 12, tzinfo=UTC)
 

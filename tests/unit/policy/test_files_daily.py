@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from onlooker.domain.notes import Note
-from onlooker.policy.files.daily import read_day, renewed, with_note
+from onlooker.files.daily import read_day, renewed, with_note
 from onlooker.policy.reply import read
 
 DAY = date(2026, 2, 16)

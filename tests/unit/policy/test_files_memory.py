@@ -12,12 +12,12 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from onlooker.domain.items import ITEM_TYPES, Item
-from onlooker.policy.files.finding import Hand, find, many, replaced_whole
-from onlooker.policy.files.names import day_of, digest_of, folder_name, mark_of
-from onlooker.policy.files.page import Page, damage, read_page
-from onlooker.policy.files.patching import Patched, patched
-from onlooker.policy.files.sidecar import Line, Sidecar, Written, read_sidecar
-from onlooker.policy.files.taking import Taken, take
+from onlooker.files.finding import Hand, find, many, replaced_whole
+from onlooker.files.names import day_of, digest_of, folder_name, mark_of
+from onlooker.files.page import Page, damage, read_page
+from onlooker.files.patching import Patched, patched
+from onlooker.files.sidecar import Line, Sidecar, Written, read_sidecar
+from onlooker.files.taking import Taken, take
 
 NOW = datetime(2026, 2, 16, 12, tzinfo=UTC)
 SECRET = "sk-ant-" + "a1B2c3D4" * 5

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from onlooker.domain.items import Item
-from onlooker.policy.files.finding import words_of
-from onlooker.policy.files.names import digest_of, mark_of, name_of
-from onlooker.policy.files.page import PINNED, TITLES, Entry, Page, Section, emptied, marked, unmarked
-from onlooker.policy.files.sidecar import Line, Written
+from onlooker.files.finding import words_of
+from onlooker.files.names import digest_of, mark_of, name_of
+from onlooker.files.page import PINNED, TITLES, Entry, Page, Section, emptied, marked, unmarked
+from onlooker.files.sidecar import Line, Written
 
 _ORDER = tuple(TITLES)
 

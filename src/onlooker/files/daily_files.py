@@ -10,14 +10,15 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, tzinfo
 from pathlib import Path
 
+from onlooker.atomic import read, swap, write
 from onlooker.domain.events import Event, FileKept
 from onlooker.domain.messages import SessionId
 from onlooker.domain.notes import Note, NoteStatus
-from onlooker.engine.folders import Busy, Folder, day_path, read, swap, write
-from onlooker.engine.memory_file import MOST_TRIES, alone
-from onlooker.policy.files.daily import read_day, renewed, with_note
-from onlooker.policy.files.names import day_of
-from onlooker.policy.files.page import damage
+from onlooker.files.daily import read_day, renewed, with_note
+from onlooker.files.folder import Busy, Folder, day_path
+from onlooker.files.memory_md import MOST_TRIES, alone
+from onlooker.files.names import day_of
+from onlooker.files.page import damage
 from onlooker.ports import Clock, Store
 
 log = logging.getLogger("onlooker")

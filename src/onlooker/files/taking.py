@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from onlooker.domain.items import Item, ItemChange
-from onlooker.policy.files.finding import Hand, current, words_of, written_words
-from onlooker.policy.files.page import PINNED, Entry, Page, type_of
+from onlooker.files.finding import Hand, current, words_of, written_words
+from onlooker.files.page import PINNED, Entry, Page, type_of
 from onlooker.policy.items.extract import expiry, tags_of
 from onlooker.policy.items.match import contradictions, duplicates, same_meaning
 from onlooker.policy.items.statements import MOST_CHARACTERS, kind_of

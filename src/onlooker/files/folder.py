@@ -14,8 +14,9 @@ from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 
+from onlooker.atomic import NO_LINKS, make_folder, read, write
 from onlooker.domain.errors import StoreError
-from onlooker.policy.files.names import (
+from onlooker.files.names import (
     ARCHIVE,
     DAILY,
     KEPT,
@@ -25,14 +26,12 @@ from onlooker.policy.files.names import (
     digest_of,
     folder_name,
 )
-from onlooker.policy.files.sidecar import Sidecar, read_sidecar
+from onlooker.files.sidecar import Sidecar, read_sidecar
 
 SIDECAR = ".onlooker.json"
 # Held while files are written, and while daily notes are consolidated, which may take a model's time.
 WRITING, CONSOLIDATING = ".writing.lock", ".consolidating.lock"
 
-_NO_LINKS: int = getattr(os, "O_NOFOLLOW", 0)
-_NEW = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | _NO_LINKS
 _MOST_NUMBER = 10_000
 
 
@@ -105,7 +104,7 @@ class Folder:
 
     def put_away(self, path: Path, data: bytes) -> Path | None:
         """Move a daily file to the archive as it was read; None where a person changed it since."""
-        _make(self.archive)
+        make_folder(self.archive)
         stem, number = path.stem, 1
         target = self.archive / path.name
         while target.exists():
@@ -151,92 +150,6 @@ def _days_in(folder: Path) -> list[Path]:
     return sorted(found, key=lambda path: path.name)
 
 
-# ------------------------------------------------------------------------------------ whole files
-
-
-def read(path: Path) -> bytes | None:
-    """The file's content; None where there is none."""
-    try:
-        handle = os.open(path, os.O_RDONLY | _NO_LINKS)
-    except FileNotFoundError:
-        return None
-    with os.fdopen(handle, "rb") as file:
-        return file.read()
-
-
-def write(path: Path, data: bytes) -> None:
-    """Write the whole file, or leave the one that is there."""
-    part = _part(path, data)
-    try:
-        os.replace(part, path)
-    finally:
-        part.unlink(missing_ok=True)
-
-
-def swap(path: Path, data: bytes, expected: bytes | None) -> bool:
-    """Write the file in the place of the one that was read; False where it is another by now, which stays."""
-    if read(path) != expected:
-        return False
-    part = _part(path, data)
-    try:
-        return _create(part, path) if expected is None else _replace(part, path, expected)
-    finally:
-        part.unlink(missing_ok=True)
-
-
-def _create(part: Path, path: Path) -> bool:
-    try:
-        os.link(part, path)
-    except FileExistsError:
-        return False
-    except OSError:  # no links on this file system
-        if path.exists():
-            return False
-        os.replace(part, path)
-    return True
-
-
-def _replace(part: Path, path: Path, expected: bytes) -> bool:
-    """A second name for the file that is replaced tells whether it was saved in the very moment."""
-    before = before_of(path)
-    before.unlink(missing_ok=True)
-    try:
-        os.link(path, before, follow_symlinks=False)
-    except OSError:  # no links on this file system, or the file was deleted meanwhile
-        if read(path) not in (expected, None):
-            return False
-        os.replace(part, path)
-        return True
-    os.replace(part, path)
-    if before.read_bytes() == expected:
-        before.unlink()
-        return True
-    os.replace(before, path)
-    return False
-
-
-def before_of(path: Path) -> Path:
-    return path.with_name(f".{path.name}.before")
-
-
-def _part(path: Path, data: bytes) -> Path:
-    _make(path.parent)
-    part = path.with_name(f".{path.name}.part")
-    part.unlink(missing_ok=True)
-    with os.fdopen(os.open(part, _NEW, 0o600), "wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    return part
-
-
-def _make(folder: Path) -> None:
-    missing = [path for path in (folder, *folder.parents) if not path.exists()]
-    for path in reversed(missing):
-        # Not with `parents=True`, which gives those the usual permissions.
-        path.mkdir(mode=0o700, exist_ok=True)
-
-
 # ------------------------------------------------------------------------------------ one at a time
 
 
@@ -249,8 +162,8 @@ class Lock:
 
     def take(self) -> bool:
         """False while another has it."""
-        _make(self._path.parent)
-        handle = os.open(self._path, os.O_RDWR | os.O_CREAT | _NO_LINKS, 0o600)
+        make_folder(self._path.parent)
+        handle = os.open(self._path, os.O_RDWR | os.O_CREAT | NO_LINKS, 0o600)
         try:
             _lock(handle)
         except OSError:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from urllib.parse import quote, unquote
 
 from onlooker.domain.notes import Note
-from onlooker.policy.files.names import digest_of, one_line
+from onlooker.files.names import digest_of, one_line
 
 # Which note of which messages of which session a block is, and a hash of its words.
 _MARK = re.compile(

@@ -8,24 +8,27 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import replace
-from datetime import timedelta, tzinfo
+from datetime import datetime, timedelta, tzinfo
 from pathlib import Path
 from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
 
 from onlooker.domain.errors import OnlookerError, StoreError
 from onlooker.domain.events import Deleted, Event, FileFailed, ItemsForgotten, ItemsMade, Noted
+from onlooker.domain.items import Item
 from onlooker.domain.messages import SessionId
-from onlooker.engine.daily_files import DailyFiles, Dated
-from onlooker.engine.folders import Busy, Folder, owners_in
-from onlooker.engine.memory_file import MemoryFile, alone
+from onlooker.domain.notes import Note
+from onlooker.files.daily_files import DailyFiles, Dated
+from onlooker.files.folder import Busy, Folder, owners_in
+from onlooker.files.memory_md import MemoryFile, alone
 from onlooker.policy.items.choose import remembers
+from onlooker.policy.settings import Settings
+from onlooker.ports import Clock, Store
 
 if TYPE_CHECKING:
     from onlooker.domain.events import Consolidated
-    from onlooker.engine.core import Core
 
 log = logging.getLogger("onlooker")
 
@@ -42,15 +45,34 @@ TURN_SECONDS = 0.5
 OLDER_THAN = timedelta(days=7)
 
 
-class Files:
+class NotesFolder:
     """Looks after the folder of one memory."""
 
-    def __init__(self, root: Path, core: Core) -> None:
+    def __init__(
+        self,
+        root: Path,
+        *,
+        store: Store,
+        settings: Settings,
+        clock: Clock,
+        tz: tzinfo,
+        emit: Callable[[Event], None],
+        new_id: Callable[[str, datetime], str],
+        forget_item: Callable[[str, str], Awaitable[object]],
+        choose_items: Callable[[SessionId, Sequence[Note]], Awaitable[list[Item]]],
+        asks_model: bool,
+    ) -> None:
         self.root = root
-        self._core = core
-        self._pause = core.settings.sweep_seconds
-        self._memory = MemoryFile(root, core.items)
-        self._daily = DailyFiles(root, core.store, core.clock, core.emit)
+        self._store = store
+        self._settings = settings
+        self._clock = clock
+        self._tz = tz
+        self._emit = emit
+        self._choose_items = choose_items
+        self._asks_model = asks_model
+        self._pause = settings.sweep_seconds
+        self._memory = MemoryFile(root, store, clock, emit, new_id, forget_item)
+        self._daily = DailyFiles(root, store, clock, emit)
         self._due: dict[str, None] = {}  # owners whose MEMORY.md may have to be written
         self._noted: list[Dated] = []
         self._seen: dict[str, tuple[int, int, int] | None] = {}  # MEMORY.md as it was left, by owner
@@ -65,14 +87,14 @@ class Files:
 
     def in_zone(self, session: SessionId, tz: tzinfo) -> None:
         """By whose clock a session's days begin."""
-        if tz != self._core.tz:
+        if tz != self._tz:
             self._zones.pop(session, None)
             self._zones[session] = tz
             if len(self._zones) > MOST_CAUGHT_UP:
                 del self._zones[next(iter(self._zones))]
 
     def _zone(self, session: SessionId) -> tzinfo:
-        return self._zones.get(session, self._core.tz)
+        return self._zones.get(session, self._tz)
 
     def hear(self, event: Event) -> None:
         """Something happened to memory; write it down when there is time."""
@@ -111,7 +133,7 @@ class Files:
         self._task = None
 
     async def _run(self) -> None:
-        await self._catch_up()
+        await self.catch_up()
         while True:
             done = await self._write_all()
             more = bool(self._due or self._noted)
@@ -138,10 +160,10 @@ class Files:
             log.exception("files not written: this is a bug in Onlooker")
             return False
 
-    async def _catch_up(self) -> None:
+    async def catch_up(self) -> None:
         """Owners of late, and those who have files."""
         try:
-            found = await self._core.store.sessions(limit=MOST_CAUGHT_UP)
+            found = await self._store.sessions(limit=MOST_CAUGHT_UP)
             by_owner: dict[str, list[SessionId]] = {}
             for summary in found:
                 session = summary.progress.session
@@ -205,7 +227,7 @@ class Files:
         seen = await asyncio.to_thread(folder.seen)
         there = await asyncio.to_thread(folder.path.is_dir)
         # Nobody gets a folder before there is something to say about them.
-        if there or (write and await self._core.store.items(owner, limit=1)):
+        if there or (write and await self._store.items(owner, limit=1)):
             await self._memory.sync(owner, write=write)
             seen = await asyncio.to_thread(folder.seen_as_written) if write else seen
         self._seen.pop(owner, None)
@@ -215,13 +237,13 @@ class Files:
         path = Folder(self.root, owner).path
         log.warning("%s not written now: %s", path, error)
         if not isinstance(error, Busy):
-            self._core.emit(FileFailed(owner, str(path), str(error), self._pause))
+            self._emit(FileFailed(owner, str(path), str(error), self._pause))
         return False
 
     async def pick_up(self, owner: str) -> None:
         """Take in what a person changed before a session of theirs chooses what to show. It writes no file,
         waits for nothing long, and nothing that goes wrong here reaches the turn."""
-        if not remembers(self._core.settings, owner):
+        if not remembers(self._settings, owner):
             return
         task = asyncio.create_task(self._read(owner), name="onlooker pick up")
         self._reading.add(task)
@@ -264,15 +286,17 @@ class Files:
         Raises:
             StoreError: The files or the store cannot be read or written now.
         """
-        from onlooker.engine.consolidating import Consolidation
+        from onlooker.files.consolidate import Consolidation
 
         age = OLDER_THAN if older_than is None else older_than
-        before = (self._core.clock.now().astimezone(self._core.tz) - age).date()
-        run = Consolidation(self.root, self._core.ending)
+        before = (self._clock.now().astimezone(self._tz) - age).date()
+        run = Consolidation(
+            self.root, self._store, self._clock, self._tz, self._emit, self._choose_items, self._asks_model
+        )
         done: list[Consolidated] = []
         try:
             for each in [owner] if owner is not None else await self._owners():
-                if not remembers(replace(self._core.settings, enabled=True), each):
+                if not remembers(replace(self._settings, enabled=True), each):
                     log.info("%s: sessions of this owner share nothing, so that no items are made", each)
                     continue
                 if not dry_run:
@@ -289,7 +313,7 @@ class Files:
 
     # -- forgetting
 
-    async def renew(self, sessions: Iterable[SessionId], owners: Iterable[str]) -> None:
+    async def renew(self, sessions: Iterable[SessionId] = (), owners: Iterable[str] = ()) -> None:
         """Leave nothing in the files that the store no longer has.
 
         Raises:
@@ -324,7 +348,7 @@ class Files:
 
     async def _is_empty(self, owner: str) -> bool:
         """Whether the store has nothing of an owner any more."""
-        store = self._core.store
+        store = self._store
         if await store.sessions(owner=owner, limit=1):
             return False
         return not await store.items(owner, statuses=("live", "ended", "archived"), limit=1)

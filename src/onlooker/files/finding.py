@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from onlooker.domain.items import Item
-from onlooker.policy.files.names import digest_of, mark_of, one_line
-from onlooker.policy.files.page import PINNED, Entry, Page, type_of
-from onlooker.policy.files.sidecar import Line, Written
+from onlooker.files.names import digest_of, mark_of, one_line
+from onlooker.files.page import PINNED, Entry, Page, type_of
+from onlooker.files.sidecar import Line, Written
 from onlooker.policy.items.match import contradictions, same_meaning
 from onlooker.policy.values import mask
 

@@ -11,26 +11,27 @@ import datetime as dt
 import hashlib
 import logging
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from onlooker.atomic import read
 from onlooker.domain.errors import ConflictError, OnlookerError
-from onlooker.domain.events import Consolidated, FileConsolidated, ItemsMade
+from onlooker.domain.events import Consolidated, Event, FileConsolidated, ItemsMade
 from onlooker.domain.items import Item, ItemChange
 from onlooker.domain.messages import SessionId
 from onlooker.domain.notes import Note, NoteStatus
-from onlooker.engine.ending import MOST_TRIES, Ending
-from onlooker.engine.folders import CONSOLIDATING, Folder, read
-from onlooker.engine.items import EVERY
-from onlooker.engine.memory_file import alone
-from onlooker.policy.files.daily import read_day
-from onlooker.policy.files.names import day_of
-from onlooker.policy.files.page import damage
+from onlooker.files.daily import read_day
+from onlooker.files.folder import CONSOLIDATING, Folder
+from onlooker.files.memory_md import EVERY, alone
+from onlooker.files.names import day_of
+from onlooker.files.page import damage
 from onlooker.policy.items.match import duplicates, reconcile
+from onlooker.ports import Clock, Store
 
 log = logging.getLogger("onlooker")
 
+MOST_TRIES = 3
 _ID_TIME = "T000000000000"
 _THERE: tuple[NoteStatus, ...] = ("buffered", "active", "superseded", "retired")
 
@@ -40,7 +41,12 @@ class Consolidation:
     """Consolidates the daily files of any owner."""
 
     root: Path
-    ending: Ending
+    store: Store
+    clock: Clock
+    tz: dt.tzinfo
+    emit: Callable[[Event], None]
+    choose_items: Callable[[SessionId, Sequence[Note]], Awaitable[list[Item]]]
+    asks_model: bool  # whether choosing items calls a language model
 
     async def run(self, owner: str, before: dt.date, *, dry_run: bool) -> list[Consolidated]:
         """Every daily file of a day before that one, oldest first.
@@ -78,7 +84,7 @@ class Consolidation:
             return self._left(done, str(error))
         if not done.archived:
             return self._left(done, "it was changed meanwhile; it is looked at again next time")
-        self.ending.items.emit(FileConsolidated(done.owner, done, seconds=time.perf_counter() - began))
+        self.emit(FileConsolidated(done.owner, done, seconds=time.perf_counter() - began))
         return done
 
     async def _consolidate(self, folder: Folder, done: Consolidated, path: Path, data: bytes) -> Consolidated:
@@ -97,15 +103,10 @@ class Consolidation:
         log.warning("%s not consolidated now: %s", done.file, problem)
         return replace(done, problem=problem)
 
-    @property
-    def _asks(self) -> bool:
-        worker = self.ending.worker
-        return worker.reflector.model.name != worker.builtin.name
-
     # -- what becomes of one file
 
     async def _would_make(self, owner: str, day: dt.date, data: bytes) -> Sequence[Item]:
-        if self._asks:
+        if self.asks_model:
             return ()  # a model that is paid for is not asked for nothing
         change = await self._change(owner, await self._made(owner, day, data))
         return change.add if change else ()
@@ -117,22 +118,22 @@ class Consolidation:
             if change is None or not change.add:
                 return ()
             try:
-                await self.ending.store.change_items(change)
+                await self.store.change_items(change)
             except ConflictError:
                 continue
-            self.ending.items.emit(ItemsMade(owner, change.add))
+            self.emit(ItemsMade(owner, change.add))
             return change.add
         raise ConflictError("other workers keep changing the items of this owner")
 
     async def _change(self, owner: str, made: Sequence[Item]) -> ItemChange | None:
         """What the items mean to those that are there; None where they are there themselves."""
-        known = {i.id: i for i in await self.ending.store.items(owner, statuses=EVERY)}
+        known = {i.id: i for i in await self.store.items(owner, statuses=EVERY)}
         if any(item.id in known for item in made):
             return None
         news = [item for item in made if not _was_there(item, known.values())]
         found = reconcile(news, [i for i in known.values() if i.status == "live"])
         # Said again by the same notes, nothing is used again.
-        return ItemChange(owner, self.ending.items.clock.now(), tuple(found.add), tuple(found.end.items()))
+        return ItemChange(owner, self.clock.now(), tuple(found.add), tuple(found.end.items()))
 
     async def _told(self, owner: str, data: bytes) -> dict[str, str]:
         """What the store has of the notes in a file: it may be forgotten at any time."""
@@ -140,24 +141,24 @@ class Consolidation:
         found: dict[str, str] = {}
         for key in dict.fromkeys(block.session for block in blocks):
             wanted = {block.note for block in blocks if block.session == key}
-            notes = await self.ending.store.notes(SessionId(owner, key), statuses=_THERE, kind="observation")
+            notes = await self.store.notes(SessionId(owner, key), statuses=_THERE, kind="observation")
             found |= {note.id: note.text for note in notes if note.id in wanted}
         return found
 
     async def _made(self, owner: str, day: dt.date, data: bytes) -> list[Item]:
         """The items that the file's notes make, by session, each with an id that follows from the file."""
         page = read_day(data.decode("utf-8-sig"))
-        at = dt.datetime.combine(day, dt.time(12), self.ending.tz)
+        at = dt.datetime.combine(day, dt.time(12), self.tz)
         by_session: dict[str, list[Note]] = {}
         for block in page.blocks:
             note = _note(block.note, block.first, block.last, block.text, at)
             by_session.setdefault(block.session, []).append(note)
         made: list[Item] = []
         for key, notes in by_session.items():
-            made += await self.ending.chosen(SessionId(owner, key), notes)
+            made += await self.choose_items(SessionId(owner, key), notes)
         if page.beside:
             # A person wrote it, in no session.
-            own = await self.ending.chosen(
+            own = await self.choose_items(
                 SessionId(owner, f"daily:{day}"), [_note("", 1, 1, page.beside, at)]
             )
             made += [replace(item, session="", sources=()) for item in own]

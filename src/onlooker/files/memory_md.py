@@ -4,30 +4,34 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
+from datetime import datetime
 from pathlib import Path
 
+from onlooker.atomic import before_of, read, swap
 from onlooker.domain.errors import ConflictError
-from onlooker.domain.events import FileEdited, FileKept, ItemsMade
-from onlooker.domain.items import Item
-from onlooker.engine.folders import WRITING, Busy, Folder, Lock, before_of, read, swap
-from onlooker.engine.items import EVERY, MOST_ITEMS, Items
-from onlooker.engine.worker import note_id
-from onlooker.policy.files.finding import Hand, current, find, many, replaced_whole
-from onlooker.policy.files.names import digest_of
-from onlooker.policy.files.page import TITLES, Page, damage, read_page
-from onlooker.policy.files.patching import patched, says_it_all
-from onlooker.policy.files.sidecar import Sidecar, Written
-from onlooker.policy.files.taking import Taken, take
+from onlooker.domain.events import Event, FileEdited, FileKept, ItemsMade
+from onlooker.domain.items import Item, ItemStatus
+from onlooker.files.finding import Hand, current, find, many, replaced_whole
+from onlooker.files.folder import WRITING, Busy, Folder, Lock
+from onlooker.files.names import digest_of
+from onlooker.files.page import TITLES, Page, damage, read_page
+from onlooker.files.patching import patched, says_it_all
+from onlooker.files.sidecar import Sidecar, Written
+from onlooker.files.taking import Taken, take
 from onlooker.policy.items.choose import salience
+from onlooker.ports import Clock, Store
 
 log = logging.getLogger("onlooker")
 
 # The name under which a store says which one it is, so that lines of another are not taken for ours.
 STORE_NAME = "files_store"
 MOST_TRIES = 5
+# The most of an owner's items that a file holds: pinned ones, and those used last.
+MOST_ITEMS = 2_000
+EVERY: tuple[ItemStatus, ...] = ("live", "ended", "archived")
 LOCK_SECONDS = 2.0
 LOCK_PAUSE = 0.02
 
@@ -75,7 +79,11 @@ class MemoryFile:
     """Reads and writes MEMORY.md for any owner."""
 
     root: Path
-    items: Items
+    store: Store
+    clock: Clock
+    emit: Callable[[Event], None]
+    new_id: Callable[[str, datetime], str]
+    forget_item: Callable[[str, str], Awaitable[object]]
 
     async def sync(self, owner: str, *, write: bool = True) -> None:
         """Take in what a person changed, and write what is known now, unless that is left for later.
@@ -133,10 +141,10 @@ class MemoryFile:
     # -- what is there
 
     async def _store_name(self) -> str:
-        store = self.items.store
+        store = self.store
         name = await store.get_value(STORE_NAME)
         if not name:
-            name = note_id("store", self.items.clock.now())
+            name = self.new_id("store", self.clock.now())
             await store.set_value(STORE_NAME, name)
         return name
 
@@ -153,7 +161,7 @@ class MemoryFile:
 
     async def _known(self, owner: str, base: Written) -> dict[str, Item]:
         """Live items, and what became of others that we wrote."""
-        store = self.items.store
+        store = self.store
         live = {item.id: item for item in await store.items(owner, limit=MOST_ITEMS)}
         wanted = [line.item for line in base.lines.values() if line.item not in live]
         while wanted:
@@ -166,9 +174,9 @@ class MemoryFile:
 
     async def _shown(self, owner: str) -> list[Item]:
         """What holds now, pinned first, then by type, then by weight."""
-        now = self.items.clock.now()
+        now = self.clock.now()
         order = list(TITLES)
-        live = [i for i in await self.items.store.items(owner, limit=MOST_ITEMS) if i.holds(now)]
+        live = [i for i in await self.store.items(owner, limit=MOST_ITEMS) if i.holds(now)]
         return sorted(live, key=lambda i: (not i.pinned, order.index(i.type), -salience(i, now), i.id))
 
     # -- what a person did
@@ -183,9 +191,9 @@ class MemoryFile:
         hand = await asyncio.to_thread(find, found.page, found.base, items)
         if many(hand, found.base):
             await self._keep_before(folder, f"{len(hand.deleted)} lines were deleted at once")
-        now = self.items.clock.now()
+        now = self.clock.now()
         taken = await asyncio.to_thread(
-            take, found.page, hand, items, folder.owner, now, lambda: note_id("itm", now)
+            take, found.page, hand, items, folder.owner, now, lambda: self.new_id("itm", now)
         )
         await self._apply(folder.owner, hand, taken)
         if hand.count:
@@ -196,12 +204,12 @@ class MemoryFile:
         return {**heirs, **unchanged, **taken.stands_for}, taken.refused
 
     async def _apply(self, owner: str, hand: Hand, taken: Taken) -> None:
-        store = self.items.store
+        store = self.store
         if taken.change.add or taken.change.end:
             await store.change_items(taken.change)
-            self.items.emit(ItemsMade(owner, taken.change.add))
+            self.emit(ItemsMade(owner, taken.change.add))
         for ident in hand.deleted:
-            await self.items.forget(owner, ident)
+            await self.forget_item(owner, ident)
         for ident, on in hand.pins.items():
             try:
                 await store.pin_item(owner, ident, on=on)
@@ -216,24 +224,22 @@ class MemoryFile:
             log.info(
                 "%s: %d added, %d changed, %d deleted by hand", folder.memory, added, taken.edited, deleted
             )
-            self.items.emit(
-                FileEdited(folder.owner, str(folder.memory), added, taken.edited, deleted, refused)
-            )
+            self.emit(FileEdited(folder.owner, str(folder.memory), added, taken.edited, deleted, refused))
 
     # -- copies
 
     async def _keep(self, folder: Folder, path: Path, reason: str) -> None:
-        copy = await asyncio.to_thread(folder.keep_copy, path, self.items.clock.now())
+        copy = await asyncio.to_thread(folder.keep_copy, path, self.clock.now())
         if copy is not None:
             log.warning("%s: %s; a copy is kept as %s", path, reason, copy)
-            self.items.emit(FileKept(folder.owner, str(path), str(copy), reason))
+            self.emit(FileKept(folder.owner, str(path), str(copy), reason))
 
     async def _keep_before(self, folder: Folder, reason: str) -> None:
         """Keep what the file said before a change that may have been a mistake."""
         text = patched(None, {}, (), await self._shown(folder.owner), folder.owner).text
-        target = await asyncio.to_thread(folder.keep, text.encode(), folder.memory, self.items.clock.now())
+        target = await asyncio.to_thread(folder.keep, text.encode(), folder.memory, self.clock.now())
         log.warning("%s: %s; what it said before is kept as %s", folder.memory, reason, target)
-        self.items.emit(FileKept(folder.owner, str(folder.memory), str(target), reason))
+        self.emit(FileKept(folder.owner, str(folder.memory), str(target), reason))
 
     async def _keep_leftover(self, folder: Folder, sidecar: Sidecar) -> None:
         """A process that was killed while it wrote may have left what a person saved in that moment."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, cast
 
-from onlooker.policy.files.page import Section
+from onlooker.files.page import Section
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,162 @@
+"""Whole files, written completely or not at all, and readable by their owner alone.
+
+The content goes to a file beside the target, which is flushed to the disk and then renamed. A reader sees the
+old file or the new one, also after a crash. Symbolic links are not followed.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+NO_LINKS: int = getattr(os, "O_NOFOLLOW", 0)
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | NO_LINKS
+
+
+def part_of(path: Path) -> Path:
+    """The file that is written before it takes the place of `path`."""
+    return path.with_name(f".{path.name}.part")
+
+
+def before_of(path: Path) -> Path:
+    """The second name that `swap` gives to the file it replaces, until it has seen what was replaced."""
+    return path.with_name(f".{path.name}.before")
+
+
+class NewFile:
+    """A file in the making. Use it with `with`: what is not published by then is deleted."""
+
+    def __init__(self, target: Path) -> None:
+        self.target = target
+        self.path = part_of(target)
+        self.path.unlink(missing_ok=True)  # left by a process that was killed
+        # Closed at once: SQLite, which may write it, loses its locks when anyone closes the file.
+        os.close(os.open(self.path, _NEW, 0o600))
+        self._identity = self.path.stat().st_ino
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.discard()
+
+    def append(self, data: bytes) -> None:
+        with self.path.open("ab") as file:
+            file.write(data)
+
+    def publish(self, *, replace: bool = True, mode: int = 0o600) -> None:
+        """Put the file in its place.
+
+        Raises:
+            FileExistsError: There is a file, and `replace` is False.
+            OSError: The disk is full, or another process writes the same file.
+        """
+        if mode != 0o600:
+            self.path.chmod(mode)
+        with self.path.open("rb+") as file:
+            if os.fstat(file.fileno()).st_ino != self._identity:
+                raise OSError(errno.EBUSY, "another process writes this file", str(self.target))
+            os.fsync(file.fileno())
+        if replace:
+            os.replace(self.path, self.target)
+        else:
+            _move_to_new(self.path, self.target)
+        _sync_folder(self.target.parent)
+
+    def discard(self) -> None:
+        with suppress(OSError):
+            self.path.unlink()
+
+
+def _move_to_new(path: Path, target: Path) -> None:
+    try:
+        # A link and not a rename: it fails where another process was faster.
+        os.link(path, target)
+    except FileExistsError:
+        raise
+    except OSError:  # a file system without links
+        if target.exists():
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(target)) from None
+        os.replace(path, target)
+    else:
+        path.unlink()
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make the rename last through a power failure."""
+    if os.name != "nt":  # where a folder cannot be opened
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+def read(path: Path) -> bytes | None:
+    """The content of a file; None if there is none."""
+    try:
+        handle = os.open(path, os.O_RDONLY | NO_LINKS)
+    except FileNotFoundError:
+        return None
+    with os.fdopen(handle, "rb") as file:
+        return file.read()
+
+
+def write(path: Path, data: bytes, *, mode: int = 0o600) -> None:
+    """Write the whole file, or leave the old one as it is. A missing folder is made."""
+    make_folder(path.parent)
+    with NewFile(path) as new:
+        new.append(data)
+        new.publish(mode=mode)
+
+
+def swap(path: Path, data: bytes, expected: bytes | None) -> bool:
+    """Write the file if it still holds `expected` (None: if there is none); False if it does not.
+
+    A person may save the file at any moment, and their version must survive.
+    """
+    if read(path) != expected:
+        return False
+    make_folder(path.parent)
+    with NewFile(path) as new:
+        new.append(data)
+        if expected is not None:
+            return _swap(new, expected)
+        try:
+            new.publish(replace=False)
+        except FileExistsError:
+            return False
+        return True
+
+
+def _swap(new: NewFile, expected: bytes) -> bool:
+    path, before = new.target, before_of(new.target)
+    before.unlink(missing_ok=True)
+    try:
+        # Reached by this second name, the file that was replaced shows what it held at that moment.
+        os.link(path, before, follow_symlinks=False)
+    except OSError:  # a file system without links, or the file was deleted
+        if read(path) not in (expected, None):
+            return False
+        new.publish()
+        return True
+    new.publish()
+    if before.read_bytes() == expected:
+        before.unlink()
+        return True
+    os.replace(before, path)
+    return False
+
+
+def make_folder(folder: Path) -> None:
+    """Make the folder and its parents, open to their owner alone."""
+    missing = [path for path in (folder, *folder.parents) if not path.exists()]
+    for path in reversed(missing):
+        # Not with `parents=True`, which gives parents the usual permissions.
+        path.mkdir(mode=0o700, exist_ok=True)

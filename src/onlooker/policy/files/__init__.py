@@ -1,1 +1,0 @@
-"""MEMORY.md and daily notes: files for people, read and written as text."""
