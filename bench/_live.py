@@ -17,7 +17,7 @@ import onlooker
 from _conversations import Conversation
 from onlooker.cli.demo import shared_prefix
 from onlooker.cli.replay import Fitting, ReplayClock
-from onlooker.domain.events import Event, Failed, Refused
+from onlooker.domain.events import Event, ReplyRejected, StepFailed
 from onlooker.domain.notes import Progress, State
 from onlooker.models.llm import prompt_of
 from onlooker.policy.assemble import PromptRequest
@@ -204,8 +204,8 @@ class Live:
         tally.notes += sum(estimate(note.text) for note in state.active)
 
     def _hear(self, event: Event) -> None:
-        self.tally.refused += isinstance(event, Refused)
-        self.tally.failed += isinstance(event, Failed)
+        self.tally.refused += isinstance(event, ReplyRejected)
+        self.tally.failed += isinstance(event, StepFailed)
 
 
 @dataclass

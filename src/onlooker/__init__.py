@@ -17,7 +17,7 @@ if TYPE_CHECKING:
         StoreError,
     )
     from onlooker.domain.events import Consolidated
-    from onlooker.domain.history import Forgot, NoteHistory, Version
+    from onlooker.domain.history import ForgetResult, NoteHistory, Version
     from onlooker.domain.items import Item
     from onlooker.domain.messages import Message, SessionId, ToolCall
     from onlooker.domain.moving import Moved, MoveStep, Refused
@@ -46,7 +46,7 @@ __all__ = [
     "Diff",
     "Edge",
     "Extraction",
-    "Forgot",
+    "ForgetResult",
     "Hit",
     "Item",
     "Key",
@@ -101,7 +101,7 @@ _HOMES = {
     "onlooker.domain.errors": tuple(name for name in __all__ if name.endswith("Error")),
     "onlooker.domain.notes": ("Extraction", "Note"),
     "onlooker.domain.events": ("Consolidated",),
-    "onlooker.domain.history": ("Forgot", "NoteHistory", "Version"),
+    "onlooker.domain.history": ("ForgetResult", "NoteHistory", "Version"),
     "onlooker.domain.search": ("Edge", "Hit", "Node"),
     "onlooker.domain.items": ("Item",),
     "onlooker.domain.messages": ("Message", "SessionId", "ToolCall"),

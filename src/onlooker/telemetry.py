@@ -125,7 +125,7 @@ class Telemetry:
 
     def __call__(self, event: Event) -> None:
         self._events.add(1, _kind(event))
-        if isinstance(event, happened.Answered):
+        if isinstance(event, happened.ModelReplied):
             self._count_usage(event.usage)
         if isinstance(event, happened.ContextBuilt):
             self._count_sections(event.stats)
@@ -215,7 +215,7 @@ def described(event: Event) -> Operation | None:
             return Operation("delete_memory", _records("message", event.done.messages))
         case happened.Pruned():
             return Operation("delete_memory", {"gen_ai.memory.record.count": event.rows})
-        case happened.Failed():
+        case happened.StepFailed():
             name = "create_memory" if event.what == "observe" else "update_memory"
             return Operation(name, {"onlooker.retry_in": event.retry_in}, "ModelError")
         case _:
@@ -226,13 +226,13 @@ def _kind(event: Event) -> Attributes:
     """What events are counted by: nothing that has more than a few values."""
     kind: Attributes = {"onlooker.event": type(event).__name__}
     match event:
-        case happened.Refused() | happened.ExtractionRefused():
+        case happened.ReplyRejected() | happened.ExtractionRejected():
             return kind | {"onlooker.reason": event.reason}
         case happened.LayerLeftOut():
             return kind | {"onlooker.reason": event.reason, "onlooker.layer": event.layer}
         case happened.LayerCut():
             return kind | {"onlooker.layer": event.layer}
-        case happened.SpendReached():
+        case happened.SpendLimitReached():
             return kind | {"onlooker.reason": event.what}
         case _:
             return kind

@@ -16,7 +16,7 @@ import pytest
 
 import onlooker
 from onlooker import events
-from onlooker.domain.events import BaseEvent, Event, InSession
+from onlooker.domain.events import BaseEvent, Event, SessionEvent
 from onlooker.policy.settings import DEFAULT, LANGO, Settings
 from onlooker.testing import FaultyModel, FrozenClock, ScriptedModel
 
@@ -95,13 +95,13 @@ async def test_each_step_towards_a_note_is_an_event() -> None:
         kinds = set(names(heard))
         notes = await session.notes(statuses=("active", "buffered", "superseded"))
         usage = await memory.usage()
-    assert {"Planned", "Noted", "Activated", "Reflected", "Answered"} <= kinds
+    assert {"Planned", "Noted", "Activated", "Reflected", "ModelReplied"} <= kinds
     assert {e.step for e in of(events.Planned, heard)} == {"observe", "activate", "reflect"}
     assert all(e.tokens > 0 for e in of(events.Planned, heard))
     written = [e for e in heard if isinstance(e, events.Noted | events.Reflected)]
     assert {e.note.id for e in written} == {n.id for n in notes}
     assert all(e.calls and e.seconds > 0 for e in written)
-    assert [e.usage for e in of(events.Answered, heard)] == list(usage)
+    assert [e.usage for e in of(events.ModelReplied, heard)] == list(usage)
     assert sum(c.input_tokens for e in written for c in e.calls) == sum(u.input_tokens for u in usage)
     planned = names([e for e in heard if isinstance(e, events.Planned | events.Noted | events.Reflected)])
     assert planned[0] == "Planned"
@@ -114,7 +114,7 @@ async def test_the_built_in_model_makes_no_calls() -> None:
     noted = of(events.Noted, heard)
     assert noted
     assert all(e.calls == () and e.seconds > 0 for e in noted)
-    assert not of(events.Answered, heard)
+    assert not of(events.ModelReplied, heard)
 
 
 async def test_a_refused_reply_a_failure_and_what_they_cost_are_events() -> None:
@@ -122,11 +122,11 @@ async def test_a_refused_reply_a_failure_and_what_they_cost_are_events() -> None
         session = memory.session("a")
         await talk(session, 40)
         await memory.flush()
-    refused, failed = of(events.Refused, heard), of(events.Failed, heard)
+    refused, failed = of(events.ReplyRejected, heard), of(events.StepFailed, heard)
     assert {e.reason for e in refused} == {"empty"}
     assert {e.what for e in failed} == {"observe"}
     assert all(e.retry_in > 0 and e.seconds > 0 for e in failed)
-    assert {e.usage.verdict for e in of(events.Answered, heard)} == {"empty"}
+    assert {e.usage.verdict for e in of(events.ModelReplied, heard)} == {"empty"}
 
 
 async def test_what_a_person_does_is_an_event() -> None:
@@ -307,10 +307,10 @@ def test_the_page_has_every_event_with_what_it_holds() -> None:
 
 def besides(kind: type[BaseEvent]) -> list[str]:
     """The fields that not every event, or not every event of a session, has."""
-    common = {f.name for f in fields(InSession if issubclass(kind, InSession) else BaseEvent)}
+    common = {f.name for f in fields(SessionEvent if issubclass(kind, SessionEvent) else BaseEvent)}
     return [f.name for f in fields(kind) if f.name not in common]
 
 
 def test_every_class_of_events_is_one_of_them() -> None:
     named = {c for c in vars(events).values() if isinstance(c, type) and issubclass(c, BaseEvent)}
-    assert named - {BaseEvent, InSession} == set(get_args(Event))
+    assert named - {BaseEvent, SessionEvent} == set(get_args(Event))

@@ -18,7 +18,7 @@ from tests.promises.checks import check_coverage
 import onlooker
 from onlooker import blocking
 from onlooker.domain.errors import ModelError
-from onlooker.domain.events import Event, Extracted, ExtractionRefused, Noted, Refused
+from onlooker.domain.events import Event, Extracted, ExtractionRejected, Noted, ReplyRejected
 from onlooker.ports import ObserveRequest, ReflectRequest, Reply
 from onlooker.testing import FrozenClock, ScriptedModel
 from onlooker.testing.models import good_note
@@ -109,10 +109,10 @@ async def test_a_block_that_is_wrong_costs_its_values_and_never_the_note(
     events, orders, text = await noted(model)
     assert orders == []
     # Each chunk was asked for once, and what was written stands without the block.
-    assert not [event for event in events if isinstance(event, Refused)]
+    assert not [event for event in events if isinstance(event, ReplyRejected)]
     observed = [request for request in model.requests if isinstance(request, ObserveRequest)]
     assert len(observed) == sum(isinstance(event, Noted) for event in events) > 3
-    refused = [event for event in events if isinstance(event, ExtractionRefused)]
+    refused = [event for event in events if isinstance(event, ExtractionRejected)]
     assert {event.reason for event in refused} >= {reason}
     assert len(refused) == len(observed)
     assert "json" not in text
@@ -128,7 +128,7 @@ async def test_one_wrong_value_does_not_cost_the_others(caplog: pytest.LogCaptur
 
     events, orders, _ = await noted(clerk(with_one_made_up))
     assert orders == (await noted(clerk()))[1]
-    refused = [event for event in events if isinstance(event, ExtractionRefused)]
+    refused = [event for event in events if isinstance(event, ExtractionRejected)]
     assert refused
     assert {(event.type, event.reason) for event in refused} == {("Order", "invented values")}
 
@@ -157,7 +157,7 @@ async def test_an_answer_cut_off_inside_its_block_is_still_a_note() -> None:
 
     events, orders, text = await noted(ScriptedModel(cut_off))
     assert orders == []
-    assert not [event for event in events if isinstance(event, Refused)]
+    assert not [event for event in events if isinstance(event, ReplyRejected)]
     assert "88-1\n" not in text
 
 

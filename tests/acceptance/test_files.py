@@ -191,7 +191,7 @@ async def test_a_mangled_file_is_kept_as_a_copy_and_forgets_nothing(
         await memory.sync_files(owner="ana")
         assert {i.id for i in await memory.items("ana")} == {i.id for i in made}
         assert sorted(path.read_bytes().split(b"\n")) == sorted(whole.split(b"\n"))
-        event = next(e for e in heard if isinstance(e, events.FileKept))
+        event = next(e for e in heard if isinstance(e, events.FileBackedUp))
         assert await asyncio.to_thread(Path(event.copy).read_bytes) == damage(whole)
         assert event.reason
 
@@ -213,7 +213,7 @@ async def test_deleting_most_lines_counts_but_keeps_a_copy(tmp_path: Path) -> No
         path.write_text("\n".join(before))
         await memory.sync_files(owner="ana")
         assert await memory.items("ana") == []
-        event = next(e for e in heard if isinstance(e, events.FileKept))
+        event = next(e for e in heard if isinstance(e, events.FileBackedUp))
         assert "6 lines" in event.reason
         assert "fact number 3" in await asyncio.to_thread(Path(event.copy).read_text)
 

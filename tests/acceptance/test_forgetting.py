@@ -327,7 +327,7 @@ async def test_a_session_or_an_owner_is_forgotten_with_everything_and_others_kee
         assert not [p for p in (tmp_path / "journal").iterdir() if b'"ana"' in p.read_bytes()]
         assert len(await memory.session("harbour", owner="ben").messages()) == 30
         assert "benword3x" in in_tables(tmp_path / "agent.db")
-        assert await memory.forget(owner="ana") == onlooker.Forgot()
+        assert await memory.forget(owner="ana") == onlooker.ForgetResult()
 
 
 async def test_bytes_wait_for_whoever_still_reads_the_file(

@@ -16,7 +16,16 @@ from typing import Any
 import pytest
 
 import onlooker
-from onlooker.domain.events import Activated, ContextBuilt, Event, Failed, Noted, Recorded, Reflected, Refused
+from onlooker.domain.events import (
+    Activated,
+    ContextBuilt,
+    Event,
+    Noted,
+    Recorded,
+    Reflected,
+    ReplyRejected,
+    StepFailed,
+)
 from onlooker.policy.settings import LANGO, OFF, ZORA, Settings
 from onlooker.ports import ObserveRequest
 from onlooker.testing import FaultyModel, FrozenClock, ScriptedModel
@@ -120,7 +129,7 @@ async def test_a_reflection_that_fails_is_logged_and_never_fatal(caplog: pytest.
         raise RuntimeError("the reflector is out")
 
     async with opened(model=ScriptedModel(observe_only), clock=clock) as memory:
-        memory.subscribe(lambda e: failed.append(e) if isinstance(e, Failed) else None)
+        memory.subscribe(lambda e: failed.append(e) if isinstance(e, StepFailed) else None)
         session = memory.session("a")
         with caplog.at_level(logging.WARNING, "onlooker"):
             for round_ in range(12):
@@ -249,9 +258,9 @@ async def test_a_subscriber_that_fails_breaks_nothing() -> None:
 
 
 async def test_a_refused_reply_is_an_event_with_its_reason() -> None:
-    refused: list[Refused] = []
+    refused: list[ReplyRejected] = []
     async with opened(model=FaultyModel("empty")) as memory:
-        memory.subscribe(lambda e: refused.append(e) if isinstance(e, Refused) else None)
+        memory.subscribe(lambda e: refused.append(e) if isinstance(e, ReplyRejected) else None)
         await talk(memory.session("a"), 12)
         await memory.flush()
     assert {r.reason for r in refused} == {"empty"}
@@ -499,7 +508,7 @@ async def _noted_by(reply: str, *said: str) -> tuple[str, list[str]]:
     """The memory section after a model answered so, and why it was refused, if it was."""
     refused: list[str] = []
     async with opened(model=ScriptedModel(lambda request: reply)) as memory:
-        memory.subscribe(lambda e: refused.append(e.reason) if isinstance(e, Refused) else None)
+        memory.subscribe(lambda e: refused.append(e.reason) if isinstance(e, ReplyRejected) else None)
         session = memory.session("a")
         await session.record(*(onlooker.user(text) for text in said))
         for i in range(8):

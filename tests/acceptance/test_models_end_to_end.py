@@ -12,7 +12,7 @@ from tests.acceptance.providers import START, model_at
 from tests.promises.checks import check_coverage
 
 import onlooker
-from onlooker.domain.events import Event, Failed, Noted, Reflected
+from onlooker.domain.events import Event, Noted, Reflected, StepFailed
 from onlooker.models.calling import Breaker, Fallback, Price, Spend
 from onlooker.testing import FrozenClock
 from onlooker.testing.provider import Answer, LocalProvider, Received
@@ -82,7 +82,7 @@ async def test_a_conversation_is_noted_reflected_and_in_the_final_prompt(
             await check_nothing_lost(session, 120)
             asked = list(provider.received)
 
-    assert not [event for event in events if isinstance(event, Failed)]
+    assert not [event for event in events if isinstance(event, StepFailed)]
     assert {type(event) for event in events} >= {Noted, Reflected}
     assert all(note.model == model.name and not note.degraded for note in notes)
     # What the provider wrote stands in the prompt, word for word, and then what no note covers.
@@ -242,5 +242,5 @@ async def test_a_model_named_by_a_string_is_asked_again_when_it_fails(
             memory.subscribe(events.append)
             session = memory.session("telegram:42")
             await talk(session, clock, 1, 30)
-        assert not [event for event in events if isinstance(event, Failed)]
+        assert not [event for event in events if isinstance(event, StepFailed)]
         assert any(isinstance(event, Noted) for event in events)

@@ -17,7 +17,7 @@ from command_line import Done, call
 from tests.postgres.server import Server
 
 import onlooker
-from onlooker.domain.history import Retained
+from onlooker.domain.history import RetentionResult
 from onlooker.policy.settings import Settings
 from onlooker.testing import FaultyModel, FrozenClock
 
@@ -75,7 +75,7 @@ async def test_messages_go_from_live_to_archived_to_gone_as_they_age(path: Path)
         await say(memory, clock, "s", 40)
         before = (await memory.session("s", owner="ana").context()).text()
         would = await memory.retain(dry_run=True)
-        assert await memory.retain() == would == Retained(archived=10, deleted=10 - 1)
+        assert await memory.retain() == would == RetentionResult(archived=10, deleted=10 - 1)
         assert await texts(memory, "s", archived=False) == [f"s {n}" for n in range(19, 40)]
         assert await texts(memory, "s") == [f"s {n}" for n in range(9, 40)]
         assert (await memory.session("s", owner="ana").context()).text() == before
@@ -106,12 +106,12 @@ async def test_an_owner_keeps_so_many_and_the_session_used_longest_ago_loses_fir
         await say(memory, clock, "old", 30)
         await say(memory, clock, "new", 30)
         await say(memory, clock, "other", 30, owner="ben")
-        assert await memory.retain(dry_run=True) == Retained(deleted=10)
-        assert await memory.retain() == Retained(deleted=10)
+        assert await memory.retain(dry_run=True) == RetentionResult(deleted=10)
+        assert await memory.retain() == RetentionResult(deleted=10)
         assert await texts(memory, "old") == [f"old {n}" for n in range(10, 30)]
         assert len(await texts(memory, "new")) == 30
         assert len(await texts(memory, "other", owner="ben")) == 30
-        assert await memory.retain() == Retained()
+        assert await memory.retain() == RetentionResult()
 
 
 async def test_limits_of_sessions_are_counted_before_those_of_their_owner(path: Path) -> None:

@@ -15,7 +15,7 @@ import pytest
 import onlooker
 from onlooker import assistant, user
 from onlooker.domain.errors import SettingsError, StoreError
-from onlooker.domain.search import Found, Query
+from onlooker.domain.search import Query, SearchResult
 from onlooker.stores.memory import MemoryStore
 from onlooker.testing import FrozenClock
 
@@ -238,7 +238,7 @@ class Troubled(MemoryStore):
 
     trouble = "none"
 
-    async def search(self, query: Query) -> Found:
+    async def search(self, query: Query) -> SearchResult:
         if self.trouble == "failing":
             raise StoreError("the index is damaged")
         if self.trouble == "broken":

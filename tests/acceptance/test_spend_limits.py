@@ -15,7 +15,7 @@ from tests.acceptance.providers import START
 from tests.promises.checks import check_coverage
 
 import onlooker
-from onlooker.domain.events import Event, Failed, SpendReached
+from onlooker.domain.events import Event, SpendLimitReached, StepFailed
 from onlooker.models.calling import Fallback, Spend
 from onlooker.testing import FrozenClock, ScriptedModel
 
@@ -40,10 +40,10 @@ async def test_a_limit_of_the_settings_stops_calls_and_says_so_and_memory_goes_o
         await check_coverage(session)
         notes = await session.notes()
         assert {note.model for note in notes if note.degraded} == {"extractive"}
-        reached = [event for event in events if isinstance(event, SpendReached)]
+        reached = [event for event in events if isinstance(event, SpendLimitReached)]
         assert {(event.what, event.limit) for event in reached} == {(what, 0.03)}
         assert all(event.spent >= 0.03 and event.session == session.id for event in reached)
-        assert len(reached) == sum(isinstance(event, Failed) for event in events)
+        assert len(reached) == sum(isinstance(event, StepFailed) for event in events)
         # Whom the limit is not about is noted still.
         other = memory.session("shop", owner="ben")
         await talk(other, clock, 1, 20)

@@ -22,7 +22,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import SpanKind, StatusCode
 
 import onlooker
-from onlooker.domain.events import Answered
+from onlooker.domain.events import ModelReplied
 from onlooker.policy.settings import DEFAULT
 from onlooker.ports import ObserveRequest, Reply, Request
 from onlooker.telemetry import Telemetry, WhenUsed, described
@@ -171,7 +171,7 @@ async def test_a_model_that_fails_is_a_span_with_an_error() -> None:
     async with watched(FaultyModel("error")) as (memory, received):
         await talk(memory.session("a"), 30)
         await memory.flush()
-    failed = received.spans("Failed")
+    failed = received.spans("StepFailed")
     assert failed
     assert {s.status.status_code for s in failed} == {StatusCode.ERROR}
     assert {(s.name, attributes(s)["error.type"]) for s in failed} == {("create_memory", "ModelError")}
@@ -226,7 +226,7 @@ async def test_nothing_that_was_said_is_in_any_span_or_metric() -> None:
 async def test_metrics_count_tokens_cost_time_and_events() -> None:
     async with watched(Priced(), knowledge={"skills": "word " * 5000}) as (memory, received):
         session = memory.session("a", owner="ana")
-        answers = memory.events(Answered)
+        answers = memory.events(ModelReplied)
         await talk(session, 60)
         await memory.settle()
         await session.context()

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from onlooker.domain.errors import StoreError
 from onlooker.domain.history import Retention
-from onlooker.domain.messages import EMPTY_HISTORY_HASH, GIVEN_ID_PREFIX, Message, extend_history_hash
+from onlooker.domain.messages import EMPTY_HISTORY_HASH, GENERATED_ID_PREFIX, Message, extend_history_hash
 from onlooker.domain.notes import Commit, Extraction, Guard, Note, NoteStatus, Progress, Realignment, State
 from onlooker.ports import Store
 from onlooker.stores.memory import MemoryStore
@@ -59,7 +59,7 @@ class Script:
         self.count += 1
         known = self.random.random() < 0.3
         number = self.random.randint(1, self.count) if known else self.count
-        prefix = GIVEN_ID_PREFIX if self.random.random() < 0.5 else "h"
+        prefix = GENERATED_ID_PREFIX if self.random.random() < 0.5 else "h"
         text = self.random.choice(["yes", f"text {number}", f"strange {number} \0\ud800"])
         return said(f"{prefix}{number}", text, at=self.now, tokens=number % 7)
 

@@ -12,7 +12,7 @@ import pytest
 from tests.contract.sqlite_files import opened
 
 from onlooker.domain.messages import Message, SessionId
-from onlooker.domain.search import Document, Near
+from onlooker.domain.search import Document, VectorQuery
 from onlooker.stores.sqlite import SqliteStore, vectors
 from onlooker.stores.sqlite.opening import APPLICATION_ID
 from onlooker.stores.sqlite.rows import sid_of
@@ -69,7 +69,7 @@ async def test_what_an_earlier_version_kept_lacks_both_and_gets_both(tmp_path: P
         assert [e.target.name for e in await store.edges("ana", kinds=("mentions",))] == ["Oslo"]
 
 
-async def many(store: SqliteStore, count: int = 1500, dimensions: int = 48) -> Near:
+async def many(store: SqliteStore, count: int = 1500, dimensions: int = 48) -> VectorQuery:
     """Texts with random vectors, and something to look for."""
     random = Random(7)
     said = [Message("user", f"word {n}", id=f"m{n}", at=NOW, tokens=1) for n in range(count)]
@@ -79,7 +79,7 @@ async def many(store: SqliteStore, count: int = 1500, dimensions: int = 48) -> N
     documents = [Document("message", ANA, m.id, m.text) for m in said]
     pairs = [(d, [random.gauss(0, 1) for _ in range(dimensions)]) for d in documents]
     assert await store.add_vectors(SPACE, pairs) == count
-    return Near("ana", "message", SPACE, tuple(pairs[7][1]), most=20)
+    return VectorQuery("ana", "message", SPACE, tuple(pairs[7][1]), most=20)
 
 
 async def test_the_closest_of_many_is_found_without_an_extension(
@@ -99,7 +99,7 @@ async def test_sqlite_vec_chooses_the_same_where_this_python_can_load_it(
     async with opened(tmp_path / "memory.db") as store:
         query = await many(store)
         for session in (None, ANA):
-            asked = Near("ana", "message", SPACE, query.vector, session, most=20)
+            asked = VectorQuery("ana", "message", SPACE, query.vector, session, most=20)
             found = [(m.id, c) for m, c in await store.near(asked)]
             assert found[0][0] == "m7"
             with monkeypatch.context() as patch:

@@ -13,7 +13,7 @@ import pytest
 from psycopg.sql import SQL
 
 from onlooker.domain.messages import Message, SessionId
-from onlooker.domain.search import Document, Near
+from onlooker.domain.search import Document, VectorQuery
 from onlooker.ports import Store
 from onlooker.stores.postgres import PostgresStore, vectors
 from onlooker.stores.postgres.database import Database
@@ -71,7 +71,9 @@ async def many(
 
 
 async def ids_near(store: Store, vector: Sequence[float], **more: Any) -> list[str]:
-    query = Near(more.pop("owner", "ana"), "message", SPACE, tuple(vector), more.pop("session", None), **more)
+    query = VectorQuery(
+        more.pop("owner", "ana"), "message", SPACE, tuple(vector), more.pop("session", None), **more
+    )
     return [match.id for match, _ in await store.near(query)]
 
 
@@ -116,10 +118,10 @@ async def test_owners_sessions_and_times_are_kept_apart_by_the_index(server: Ser
         made = await many(store, 300)
         await many(store, 300, session=ben)
         await many(store, 300, session=other)
-        found = await store.near(Near("ben", "message", SPACE, tuple(made[7]), most=100))
+        found = await store.near(VectorQuery("ben", "message", SPACE, tuple(made[7]), most=100))
         assert found
         assert {match.session for match, _ in found} == {ben}
-        found = await store.near(Near("ana", "message", SPACE, tuple(made[7]), other, most=100))
+        found = await store.near(VectorQuery("ana", "message", SPACE, tuple(made[7]), other, most=100))
         assert {match.session for match, _ in found} == {other}
         early = await ids_near(store, made[7], session=ANA, before=later(50), most=100)
         assert early[0] == "m7"
@@ -130,7 +132,7 @@ async def test_owners_sessions_and_times_are_kept_apart_by_the_index(server: Ser
 async def test_the_server_goes_by_the_index_where_an_owner_has_many(server: Server) -> None:
     async with opened(server.new_url()) as store:
         made = await many(store, 10)
-        query = Near("ana", "message", SPACE, tuple(made[0]))
+        query = VectorQuery("ana", "message", SPACE, tuple(made[0]))
 
         def plan(db: Database) -> str:
             db.connection.execute(
@@ -182,7 +184,7 @@ async def test_a_space_from_before_pgvector_goes_on_and_a_later_one_gets_the_ind
         assert await store.add_vectors("test:later", pairs) == len(pairs) > 50
         assert await indexes(store) == ["vector_signs_near_2_64"]
         ident = pairs[5][0].id
-        found = await store.near(Near("ana", "message", "test:later", tuple(pairs[5][1])))
+        found = await store.near(VectorQuery("ana", "message", "test:later", tuple(pairs[5][1])))
         assert found[0][0].id == ident
 
 

@@ -26,8 +26,8 @@ class Mutation:
 MUTATIONS = {
     "a refused reply is taken": Mutation(
         "engine/writing.py",
-        "        if isinstance(verdict, judging.Refused):\n            raise",
-        '        if isinstance(verdict, judging.Refused):\n            return Written("", "")\n'
+        "        if isinstance(verdict, judging.Rejected):\n            raise",
+        '        if isinstance(verdict, judging.Rejected):\n            return Written("", "")\n'
         "            raise",
     ),
     "the tail starts one message late": Mutation(

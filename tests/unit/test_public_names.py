@@ -16,7 +16,7 @@ PUBLIC = [
     "Diff",
     "Edge",
     "Extraction",
-    "Forgot",
+    "ForgetResult",
     "Hit",
     "Item",
     "Key",

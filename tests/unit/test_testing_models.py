@@ -16,7 +16,7 @@ import onlooker.testing
 from onlooker.domain.errors import ModelError
 from onlooker.domain.messages import Message, SessionId, ToolCall
 from onlooker.domain.notes import Note
-from onlooker.policy.reply import Accepted, Refused, Verdict, critical_lines, judge
+from onlooker.policy.reply import Accepted, Rejected, Verdict, critical_lines, judge
 from onlooker.policy.tokens import estimate
 from onlooker.ports import ObserveRequest, ReflectRequest, Reply, Request
 from onlooker.testing import FAULTS, FaultyModel, FrozenClock, ScriptedModel
@@ -226,7 +226,7 @@ async def test_every_bad_answer_is_refused(fault: Any, format: Any) -> None:
         ),
     ):
         reply = await FaultyModel(fault).write(request)
-        assert isinstance(judged(request, reply), Refused), reply.text[:200]
+        assert isinstance(judged(request, reply), Rejected), reply.text[:200]
 
 
 @pytest.mark.parametrize(("fault", "error"), RAISED.items())

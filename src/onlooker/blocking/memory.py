@@ -12,7 +12,7 @@ from onlooker.blocking.portal import Portal
 from onlooker.blocking.session import Session
 from onlooker.blocking.streams import EventStream
 from onlooker.domain.events import BaseEvent, Consolidated, Event
-from onlooker.domain.history import Forgot, Retained
+from onlooker.domain.history import ForgetResult, RetentionResult
 from onlooker.domain.items import Item as MemoryItem
 from onlooker.domain.items import ItemStatus, ItemType, Origin
 from onlooker.domain.messages import DEFAULT_OWNER, Message
@@ -128,7 +128,7 @@ class Memory:
     def prune(self, *, older_than: timedelta | None = None) -> int:
         return self._portal.call(self._memory.prune(older_than=older_than))
 
-    def retain(self, *, dry_run: bool = False) -> Retained:
+    def retain(self, *, dry_run: bool = False) -> RetentionResult:
         return self._portal.call(self._memory.retain(dry_run=dry_run))
 
     def items(
@@ -182,7 +182,7 @@ class Memory:
     def sync_files(self, *, owner: str | None = None) -> None:
         self._portal.call(self._memory.sync_files(owner=owner))
 
-    def forget(self, *, owner: str, session: str | None = None) -> Forgot:
+    def forget(self, *, owner: str, session: str | None = None) -> ForgetResult:
         return self._portal.call(self._memory.forget(owner=owner, session=session))
 
     def export(self, target: str | Path, *, owner: str | None = None, session: str | None = None) -> int:

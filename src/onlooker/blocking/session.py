@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from onlooker.blocking.portal import Portal
 from onlooker.domain.context import Layers
-from onlooker.domain.history import Forgot, NoteHistory
+from onlooker.domain.history import ForgetResult, NoteHistory
 from onlooker.domain.items import Item as MemoryItem
 from onlooker.domain.messages import Message, SessionId
 from onlooker.domain.notes import Extraction, Extractor, Note, NoteKind, NoteStatus, State
@@ -152,7 +152,7 @@ class Session:
     def undo(self, note: str | None = None) -> Sequence[Note]:
         return self._portal.call(self._session.undo(note))
 
-    def forget(self, *targets: str, dry_run: bool = False, rewrite_later: bool | None = None) -> Forgot:
+    def forget(self, *targets: str, dry_run: bool = False, rewrite_later: bool | None = None) -> ForgetResult:
         return self._portal.call(self._session.forget(*targets, dry_run=dry_run, rewrite_later=rewrite_later))
 
     def neighbours(self, note: str) -> Sequence[Note]:

@@ -35,7 +35,7 @@ from onlooker.cli.target import (
     find_note,
     no_note,
 )
-from onlooker.domain.history import Forgot, RetainedIn
+from onlooker.domain.history import ForgetResult, SessionRetention
 from onlooker.domain.notes import LIVE, Note, SessionSummary
 from onlooker.engine.memory import Memory
 from onlooker.engine.session import Session
@@ -396,7 +396,7 @@ async def _forget_all(
         items = [i for i in await memory.items(owner) if key in (None, i.session)]
         if not found and not items:
             raise Stop(f"nothing is stored for the owner {owner!r}", NOT_THERE)
-        would = Forgot(sum(s.messages for s in found), items=len(items), sessions=len(found))
+        would = ForgetResult(sum(s.messages for s in found), items=len(items), sessions=len(found))
         view: dict[str, Any] = {"session_key": key, "owner": owner} | asdict(would)
         if dry_run or not (yes or screen.confirm(f"{_forget_sentence('This forgets', view)}\nForget?")):
             return view | {"forgotten": False}
@@ -404,7 +404,7 @@ async def _forget_all(
         return view | asdict(done) | {"forgotten": True}
 
 
-def _forget_view(done: Forgot, session: Session) -> dict[str, Any]:
+def _forget_view(done: ForgetResult, session: Session) -> dict[str, Any]:
     return {"session_key": session.key, "owner": session.owner} | asdict(done)
 
 
@@ -581,7 +581,7 @@ async def _superseded(memory: Memory, wanted: Pruning) -> int:
     return await memory.store.prune(before=before, dry_run=wanted.dry_run)
 
 
-def _prune_view(kept: RetainedIn) -> dict[str, Any]:
+def _prune_view(kept: SessionRetention) -> dict[str, Any]:
     return {
         "session_key": kept.session.key,
         "owner": kept.session.owner,

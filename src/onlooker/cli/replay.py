@@ -31,7 +31,7 @@ from onlooker.cli.target import (
 )
 from onlooker.domain.context import RuntimeContext
 from onlooker.domain.errors import BudgetError, MessageError
-from onlooker.domain.messages import DEFAULT_OWNER, GIVEN_ID_PREFIX, Message
+from onlooker.domain.messages import DEFAULT_OWNER, GENERATED_ID_PREFIX, Message
 from onlooker.domain.notes import State
 from onlooker.engine.memory import Memory
 from onlooker.engine.session import Session
@@ -96,7 +96,7 @@ def _with_id(message: Message, seen: Counter[bytes]) -> Message:
         return message
     digest = message.digest
     seen[digest] += 1
-    return replace(message, id=f"{GIVEN_ID_PREFIX}{digest.hex()}_{seen[digest]}")
+    return replace(message, id=f"{GENERATED_ID_PREFIX}{digest.hex()}_{seen[digest]}")
 
 
 # ------------------------------------------------------------------------------------ replaying

@@ -16,7 +16,7 @@ from __future__ import annotations
 from typing import Literal
 
 # Whose spending a limit is on.
-SpendLimitOf = Literal["session", "owner", "day"]
+SpendScope = Literal["session", "owner", "day"]
 
 
 class OnlookerError(Exception):
@@ -64,8 +64,8 @@ class ModelError(OnlookerError):
 class SpendError(ModelError):
     """A spend limit is reached: the model is not called, and memory goes on without it."""
 
-    def __init__(self, model: str, what: SpendLimitOf, spent: float, limit: float) -> None:
-        self.what: SpendLimitOf = what
+    def __init__(self, model: str, what: SpendScope, spent: float, limit: float) -> None:
+        self.what: SpendScope = what
         self.spent = spent
         self.limit = limit
         whose = "today" if what == "day" else f"this {what}"

@@ -11,8 +11,8 @@ from datetime import UTC, datetime
 from typing import Literal
 
 from onlooker.domain.context import Stats
-from onlooker.domain.errors import SpendLimitOf
-from onlooker.domain.history import Forgot
+from onlooker.domain.errors import SpendScope
+from onlooker.domain.history import ForgetResult
 from onlooker.domain.items import Item
 from onlooker.domain.messages import Message, SessionId
 from onlooker.domain.notes import Extraction, Note, NoteKind, Usage
@@ -51,7 +51,7 @@ class BaseEvent:
 
 
 @dataclass(frozen=True, slots=True)
-class InSession(BaseEvent):
+class SessionEvent(BaseEvent):
     """An event of one session."""
 
     session: SessionId
@@ -65,14 +65,14 @@ class InSession(BaseEvent):
 
 
 @dataclass(frozen=True, slots=True)
-class Recorded(InSession):
+class Recorded(SessionEvent):
     """Messages were recorded, and are durable."""
 
     messages: tuple[Message, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Realigned(InSession):
+class Realigned(SessionEvent):
     """A host's history went another way: messages after `keep` were taken back."""
 
     keep: int
@@ -80,7 +80,7 @@ class Realigned(InSession):
 
 
 @dataclass(frozen=True, slots=True)
-class Compacted(InSession):
+class Compacted(SessionEvent):
     """Messages up to seq `up_to`, inclusive, made way for a summary."""
 
     up_to: int
@@ -92,7 +92,7 @@ StepName = Literal["observe", "activate", "reflect", "rewrite"]
 
 
 @dataclass(frozen=True, slots=True)
-class Planned(InSession):
+class Planned(SessionEvent):
     """A step is due and begins now; `tokens` is how much it takes in."""
 
     step: StepName
@@ -100,7 +100,7 @@ class Planned(InSession):
 
 
 @dataclass(frozen=True, slots=True)
-class Noted(InSession):
+class Noted(SessionEvent):
     """An observation was written, or a note rewritten; buffered ones are not shown yet.
 
     `calls` are the model calls that it took, of which at most the last was accepted; none where the
@@ -112,14 +112,14 @@ class Noted(InSession):
 
 
 @dataclass(frozen=True, slots=True)
-class Activated(InSession):
+class Activated(SessionEvent):
     """Notes written ahead now stand in the prompt, in place of their messages."""
 
     notes: tuple[Note, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Reflected(InSession):
+class Reflected(SessionEvent):
     """Notes were condensed into one."""
 
     note: Note
@@ -128,14 +128,14 @@ class Reflected(InSession):
 
 
 @dataclass(frozen=True, slots=True)
-class Answered(InSession):
+class ModelReplied(SessionEvent):
     """A model replied, well or not; `usage` says what it cost and what became of the reply."""
 
     usage: Usage
 
 
 @dataclass(frozen=True, slots=True)
-class Refused(InSession):
+class ReplyRejected(SessionEvent):
     """A model's reply was not good enough; nothing was consumed."""
 
     model: str
@@ -144,7 +144,7 @@ class Refused(InSession):
 
 
 @dataclass(frozen=True, slots=True)
-class Failed(InSession):
+class StepFailed(SessionEvent):
     """A step could not be done now; it is tried again after `retry_in` seconds."""
 
     what: str
@@ -153,23 +153,23 @@ class Failed(InSession):
 
 
 @dataclass(frozen=True, slots=True)
-class SpendReached(InSession):
+class SpendLimitReached(SessionEvent):
     """A model was not asked, since this session, its owner or the day has cost what it may."""
 
-    what: SpendLimitOf
+    what: SpendScope
     spent: float
     limit: float
 
 
 @dataclass(frozen=True, slots=True)
-class Extracted(InSession):
+class Extracted(SessionEvent):
     """Values of your own types were kept, together with the note they were written with."""
 
     extractions: tuple[Extraction, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class ExtractionRefused(InSession):
+class ExtractionRejected(SessionEvent):
     """A value was not kept, for this reason; its note was judged by itself. No type: all of a reply's."""
 
     type: str
@@ -178,7 +178,7 @@ class ExtractionRefused(InSession):
 
 
 @dataclass(frozen=True, slots=True)
-class Cleared(InSession):
+class Cleared(SessionEvent):
     """Notes were deleted, of one kind or of both; the messages they stood for are set aside."""
 
     kind: NoteKind | None
@@ -186,7 +186,7 @@ class Cleared(InSession):
 
 
 @dataclass(frozen=True, slots=True)
-class Pinned(InSession):
+class Pinned(SessionEvent):
     """A note or message was pinned, or let go again."""
 
     target: str
@@ -194,12 +194,12 @@ class Pinned(InSession):
 
 
 @dataclass(frozen=True, slots=True)
-class Deleted(InSession):
+class Deleted(SessionEvent):
     """The session was deleted with everything in it."""
 
 
 @dataclass(frozen=True, slots=True)
-class Edited(InSession):
+class Edited(SessionEvent):
     """A person gave a note another text."""
 
     note: Note
@@ -207,17 +207,17 @@ class Edited(InSession):
 
 
 @dataclass(frozen=True, slots=True)
-class Undone(InSession):
+class Undone(SessionEvent):
     """A reflection gave way to the notes that it was made from."""
 
     note: Note
 
 
 @dataclass(frozen=True, slots=True)
-class Forgotten(InSession):
+class Forgotten(SessionEvent):
     """Messages were forgotten, with everything derived from them; `done` says how much that was."""
 
-    done: Forgot
+    done: ForgetResult
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,7 +225,7 @@ class OwnerForgotten(BaseEvent):
     """Everything of an owner was forgotten."""
 
     owner: str
-    done: Forgot
+    done: ForgetResult
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,7 +269,7 @@ class ItemsForgotten(BaseEvent):
 
 
 @dataclass(frozen=True, slots=True)
-class IndexDropped(InSession):
+class IndexDropped(SessionEvent):
     """A text was not queued for an index, since too many wait already: the message or note `target`. The
     sweep finds it; `dropped` is how many there were so far."""
 
@@ -304,7 +304,7 @@ class FileEdited(BaseEvent):
 
 
 @dataclass(frozen=True, slots=True)
-class FileKept(BaseEvent):
+class FileBackedUp(BaseEvent):
     """A file was not what it should be, and was copied before it was written anew."""
 
     owner: str
@@ -335,7 +335,7 @@ class FileConsolidated(BaseEvent):
 
 
 @dataclass(frozen=True, slots=True)
-class ContextBuilt(InSession):
+class ContextBuilt(SessionEvent):
     """A context was handed out; `stats` has its tokens by section and layer, and what did not fit."""
 
     stats: Stats
@@ -352,14 +352,14 @@ class Searched(BaseEvent):
 
 
 @dataclass(frozen=True, slots=True)
-class Waited(InSession):
+class Waited(SessionEvent):
     """A context waited for notes that were far behind (`block_after`), in vain or not."""
 
     caught_up: bool
 
 
 @dataclass(frozen=True, slots=True)
-class LayerLeftOut(InSession):
+class LayerLeftOut(SessionEvent):
     """A knowledge layer gave nothing for this context, since it failed or took too long."""
 
     layer: str
@@ -368,7 +368,7 @@ class LayerLeftOut(InSession):
 
 
 @dataclass(frozen=True, slots=True)
-class LayerCut(InSession):
+class LayerCut(SessionEvent):
     """A knowledge layer gave more than its share; so many of its tokens stayed, and so many went."""
 
     layer: str
@@ -391,12 +391,12 @@ Event = (
     | Noted
     | Activated
     | Reflected
-    | Answered
-    | Refused
-    | Failed
-    | SpendReached
+    | ModelReplied
+    | ReplyRejected
+    | StepFailed
+    | SpendLimitReached
     | Extracted
-    | ExtractionRefused
+    | ExtractionRejected
     | Cleared
     | Pinned
     | Deleted
@@ -411,7 +411,7 @@ Event = (
     | IndexDropped
     | IndexFailed
     | FileEdited
-    | FileKept
+    | FileBackedUp
     | FileFailed
     | FileConsolidated
     | ContextBuilt

@@ -61,7 +61,7 @@ class Forgetting:
 
 
 @dataclass(frozen=True, slots=True)
-class Forgot:
+class ForgetResult:
     """What forgetting did, or would do: how many messages, notes and items go, and how many notes are
     rewritten without them. `erased` is false where the bytes go from the files only when others have
     finished reading them."""
@@ -107,7 +107,7 @@ class Retention:
 
 
 @dataclass(frozen=True, slots=True)
-class RetainedIn:
+class SessionRetention:
     """The same of one session."""
 
     session: SessionId
@@ -116,19 +116,19 @@ class RetainedIn:
 
 
 @dataclass(frozen=True, slots=True)
-class Retained:
+class RetentionResult:
     """How many messages went into the archive, and how many for good; and in which sessions."""
 
     archived: int = 0
     deleted: int = 0
-    sessions: tuple[RetainedIn, ...] = field(default=(), compare=False)
+    sessions: tuple[SessionRetention, ...] = field(default=(), compare=False)
 
-    def __add__(self, other: Retained) -> Retained:
+    def __add__(self, other: RetentionResult) -> RetentionResult:
         sessions = (*self.sessions, *other.sessions)
-        return Retained(self.archived + other.archived, self.deleted + other.deleted, sessions)
+        return RetentionResult(self.archived + other.archived, self.deleted + other.deleted, sessions)
 
-    def of(self, session: SessionId) -> Retained:
+    def of(self, session: SessionId) -> RetentionResult:
         """With the session that it was, where anything went at all."""
         if not (self.archived or self.deleted):
             return self
-        return replace(self, sessions=(RetainedIn(session, self.archived, self.deleted),))
+        return replace(self, sessions=(SessionRetention(session, self.archived, self.deleted),))

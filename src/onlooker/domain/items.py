@@ -50,7 +50,7 @@ class Item:
     status: ItemStatus = "live"
 
     @property
-    def word_of(self) -> datetime:
+    def stated_at(self) -> datetime:
         """When it was said, or else saved."""
         return self.said_at or self.made_at
 

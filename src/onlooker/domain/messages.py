@@ -16,7 +16,7 @@ DEFAULT_OWNER = "default"
 
 # An id that we gave. Hosts' own ids are compared as they are; one of ours says nothing about the
 # host's message, so alignment goes by content there.
-GIVEN_ID_PREFIX = "onl_"
+GENERATED_ID_PREFIX = "onl_"
 
 
 class SessionId(NamedTuple):
@@ -75,7 +75,7 @@ class Message:
             body = f'[{role}, {text}, [], "", []]'
         return hashlib.blake2b(body.encode(), digest_size=16).digest()
 
-    def placed(self, seq: int) -> Message:
+    def with_seq(self, seq: int) -> Message:
         """The message as the one of that number in its session."""
         # By place, which is quicker than `replace`: this runs for every message.
         # fmt: off

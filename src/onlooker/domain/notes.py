@@ -229,7 +229,7 @@ class Appended:
 
 
 @dataclass(frozen=True, slots=True)
-class Digest:
+class MessageDigest:
     """A recorded message as alignment sees it."""
 
     seq: int

@@ -65,7 +65,7 @@ class Match:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class SearchResult:
     """The best matches, and what their ranking goes by: how many texts of that kind there are where it was
     looked, how many tokens they have together, and how many of them hold each term."""
 
@@ -122,7 +122,7 @@ class Document:
 
 
 @dataclass(frozen=True, slots=True)
-class Near:
+class VectorQuery:
     """What a store is asked for: texts of one kind whose vectors are closest to this one.
 
     `space` is the embedder that made them: vectors of two embedders cannot be compared. The search is in
@@ -140,7 +140,7 @@ class Near:
 
 
 @dataclass(frozen=True, slots=True)
-class Coverage:
+class IndexCoverage:
     """How much of a store is indexed: texts that can have a vector and that have one, notes that can be in
     the graph and that are."""
 

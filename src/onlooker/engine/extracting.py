@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Any
 
 from onlooker.domain.errors import SettingsError
-from onlooker.domain.events import ExtractionRefused
+from onlooker.domain.events import ExtractionRejected
 from onlooker.domain.messages import SessionId
 from onlooker.domain.notes import Extraction, Extractor, Schema
 from onlooker.policy.reply.extraction import Block, Said, came_from, masked, schema_of, take_block
@@ -59,10 +59,10 @@ class Types:
 
     def kept(
         self, block: Block, request: ObserveRequest, now: datetime
-    ) -> Iterator[Extraction | ExtractionRefused]:
+    ) -> Iterator[Extraction | ExtractionRejected]:
         """What the block holds: each value, or why it is not kept. The note's id is not known yet."""
         if block.problem:
-            yield ExtractionRefused(request.session, "", block.problem, block.detail)
+            yield ExtractionRejected(request.session, "", block.problem, block.detail)
         said = Said(request.messages)
         seen: set[tuple[str, str]] = set()
         for name, raw in block.records:
@@ -77,14 +77,14 @@ class Types:
 
     def _judged(
         self, name: str, value: dict[str, Any], said: Said, session: SessionId
-    ) -> ExtractionRefused | None:
+    ) -> ExtractionRejected | None:
         if unsaid := said.unsaid(value):
-            return ExtractionRefused(session, name, "invented values", ", ".join(unsaid[:5])[:_MOST_DETAIL])
+            return ExtractionRejected(session, name, "invented values", ", ".join(unsaid[:5])[:_MOST_DETAIL])
         extractor = next(e for e in self.extractors if e.__name__ == name)
         try:
             extractor.model_validate(value)
         except Exception as error:  # noqa: BLE001  a user's own class may raise anything
-            return ExtractionRefused(session, name, "invalid", f"{error}"[:_MOST_DETAIL])
+            return ExtractionRejected(session, name, "invalid", f"{error}"[:_MOST_DETAIL])
         return None
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from onlooker.domain.errors import ConflictError, SettingsError
 from onlooker.domain.events import Forgotten
-from onlooker.domain.history import Forgetting, Forgot
+from onlooker.domain.history import ForgetResult, Forgetting
 from onlooker.domain.history_rows import MessageRow, Scope, SessionRow, VersionRow
 from onlooker.domain.messages import Message, SessionId
 from onlooker.domain.notes import Note, NoteStatus
@@ -66,7 +66,9 @@ class Forgetter:
     core: Core
     session: SessionId
 
-    async def forget(self, targets: Sequence[str], *, dry_run: bool, rewrite_later: bool | None) -> Forgot:
+    async def forget(
+        self, targets: Sequence[str], *, dry_run: bool, rewrite_later: bool | None
+    ) -> ForgetResult:
         """Forget messages, and those that notes stand for.
 
         Raises:
@@ -80,7 +82,7 @@ class Forgetter:
             found = await self._find(targets)
             plan = remaking(found.notes, found.touched, found.kept, found.by_range)
             change = await self._decided(found, plan, rewrite_later)
-            done = Forgot(len(found.seqs), len(plan.delete), len(plan.remake), len(change.items))
+            done = ForgetResult(len(found.seqs), len(plan.delete), len(plan.remake), len(change.items))
             if dry_run:
                 return done
             try:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from onlooker.domain.errors import StoreError
 from onlooker.domain.messages import SessionId
 from onlooker.domain.notes import Note
-from onlooker.domain.search import Edge, EdgeKind, HitKind, Match, Near, Node, note_node
+from onlooker.domain.search import Edge, EdgeKind, HitKind, Match, Node, VectorQuery, note_node
 from onlooker.policy.search import graph as linking
 from onlooker.ports import Store
 
@@ -50,7 +50,7 @@ class Nearness:
         vector = await self._vector
         if vector is None:
             return []
-        query = Near(owner, kind, self._meaning.space, vector, session, after, before, most)
+        query = VectorQuery(owner, kind, self._meaning.space, vector, session, after, before, most)
         return [match for match, _ in await self._store.near(query)]
 
 

@@ -10,7 +10,7 @@ from onlooker.domain.messages import SessionId
 from onlooker.domain.notes import Note
 
 if TYPE_CHECKING:
-    from onlooker.domain.history import Forgot, NoteHistory
+    from onlooker.domain.history import ForgetResult, NoteHistory
     from onlooker.engine.core import Core
     from onlooker.engine.hand import Hand, Moment
     from onlooker.policy.history import Diff
@@ -48,7 +48,9 @@ class Handled:
         await self.core.ready()
         return await self._hand.undo(note)
 
-    async def forget(self, *targets: str, dry_run: bool = False, rewrite_later: bool | None = None) -> Forgot:
+    async def forget(
+        self, *targets: str, dry_run: bool = False, rewrite_later: bool | None = None
+    ) -> ForgetResult:
         """Forget messages, by id, and what notes stand for, with everything derived from them: notes that
         mixed them with others are written again without them (on the spot, and by the model when it is
         due), and nothing of them is left in any table, index, journal or file. A host that hands over

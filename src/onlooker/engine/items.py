@@ -20,7 +20,7 @@ from onlooker.policy.settings import Settings
 from onlooker.ports import Clock, Store
 
 if TYPE_CHECKING:
-    from onlooker.policy.items.choose import Found
+    from onlooker.policy.items.choose import RankedItem
 
 log = logging.getLogger("onlooker")
 
@@ -119,7 +119,7 @@ class Items:
 
     # -- found
 
-    async def search(self, owner: str, query: str, *, limit: int) -> Sequence[Found]:
+    async def search(self, owner: str, query: str, *, limit: int) -> Sequence[RankedItem]:
         """The items that answer a query best. Being found counts as a use."""
         from onlooker.policy.items.choose import ranked
 

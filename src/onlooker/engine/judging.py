@@ -13,11 +13,11 @@ from functools import cache
 
 from onlooker.domain.notes import NoteFormat
 from onlooker.policy.prompts import observer_prompt, reflector_prompt
-from onlooker.policy.reply import Accepted, Refused, Verdict, judge
+from onlooker.policy.reply import Accepted, Rejected, Verdict, judge
 from onlooker.policy.values import invented, mask, with_values
 from onlooker.ports import ObserveRequest, Reply, Request
 
-__all__ = ["Refused", "Source", "verdict_on"]
+__all__ = ["Rejected", "Source", "verdict_on"]
 
 # What the ledger of exact values may add to a note, as a share of what was asked for.
 LEDGER_SHARE = 0.2
@@ -50,7 +50,7 @@ def verdict_on(reply: Reply, request: Request, source: Source, count: Callable[[
         count=count,
         invented=invented,
     )
-    if isinstance(verdict, Refused):
+    if isinstance(verdict, Rejected):
         return verdict
     return _completed(verdict, request, source, count)
 

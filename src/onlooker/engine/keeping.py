@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 
 from onlooker.domain.events import Deleted, OwnerForgotten
-from onlooker.domain.history import Forgot, Retained
+from onlooker.domain.history import ForgetResult, RetentionResult
 from onlooker.domain.history_rows import Row, Scope, UsageRow
 from onlooker.domain.messages import DEFAULT_OWNER, SessionId
 from onlooker.engine.core import Core
@@ -23,7 +23,7 @@ class Keeping:
 
     # -- forgetting
 
-    async def forget(self, *, owner: str, session: str | None = None) -> Forgot:
+    async def forget(self, *, owner: str, session: str | None = None) -> ForgetResult:
         """Forget a session of an owner, or everything of that owner: messages, notes, items, indexes and
         journals, down to the bytes in the files. What calls cost stays counted for the day."""
         await self._core.ready()
@@ -40,7 +40,9 @@ class Keeping:
             await store.delete_session(SessionId(owner, session))
         after = await store.items(owner, statuses=statuses)
         erased = await self._core.erase(found or _named(owner, session), owners=[owner])
-        done = Forgot(messages=messages, items=len(before) - len(after), sessions=len(found), erased=erased)
+        done = ForgetResult(
+            messages=messages, items=len(before) - len(after), sessions=len(found), erased=erased
+        )
         if session is None:
             self._core.emit(OwnerForgotten(owner, done, seconds=time.perf_counter() - began))
         for each in found:
@@ -103,7 +105,7 @@ class Keeping:
 
     # -- keeping
 
-    async def retain(self, *, dry_run: bool = False) -> Retained:
+    async def retain(self, *, dry_run: bool = False) -> RetentionResult:
         """Put noted messages into the archive, and delete them, once they are past the limits of
         `retention_archive_…`, `retention_delete_…` and `retention_owner_messages`; how many, or how many it
         would be. What no note stands for stays, and so do all notes."""

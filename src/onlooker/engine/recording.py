@@ -9,7 +9,7 @@ from datetime import tzinfo
 
 from onlooker.domain.errors import ConflictError
 from onlooker.domain.events import Compacted, Realigned, Recorded
-from onlooker.domain.messages import EMPTY_HISTORY_HASH, GIVEN_ID_PREFIX, Message, SessionId
+from onlooker.domain.messages import EMPTY_HISTORY_HASH, GENERATED_ID_PREFIX, Message, SessionId
 from onlooker.domain.notes import Progress, Realignment
 from onlooker.engine.core import Core
 from onlooker.engine.histories import Item, Unread
@@ -146,7 +146,7 @@ class Recorder:
 
     def _counted(self, message: Message) -> Message:
         """The message with the id and the count that it is stored with."""
-        given = message.id or note_id(GIVEN_ID_PREFIX.rstrip("_"), self.core.clock.now())
+        given = message.id or note_id(GENERATED_ID_PREFIX.rstrip("_"), self.core.clock.now())
         return replace(message, id=given, tokens=self.core.estimator.message(message))
 
     def _due_tokens(self) -> int:

@@ -15,7 +15,7 @@ from datetime import UTC, datetime, timedelta
 
 from onlooker.domain.errors import OnlookerError
 from onlooker.domain.events import Event, Pruned
-from onlooker.domain.history import Retained, Retention
+from onlooker.domain.history import Retention, RetentionResult
 from onlooker.domain.notes import SessionSummary
 from onlooker.policy.settings import Settings
 from onlooker.ports import Clock, Mirror, Store
@@ -156,9 +156,9 @@ class Retaining:
         self._emit(Pruned(rows))
         return rows
 
-    async def run(self, *, dry_run: bool = False) -> Retained:
+    async def run(self, *, dry_run: bool = False) -> RetentionResult:
         """Go through all sessions, each in one transaction; what was done, or would be."""
-        done = Retained()
+        done = RetentionResult()
         if not (self._limits().limits or self._settings.retention_owner_messages):
             return done
         by_owner: dict[str, list[SessionSummary]] = defaultdict(list)
@@ -170,8 +170,8 @@ class Retaining:
             self._emit(Pruned(done.deleted))
         return done
 
-    async def _of_owner(self, summaries: Sequence[SessionSummary], dry_run: bool) -> Retained:
-        done = Retained()
+    async def _of_owner(self, summaries: Sequence[SessionSummary], dry_run: bool) -> RetentionResult:
+        done = RetentionResult()
         excess = self._excess(summaries)
         for summary in summaries:
             limits = self._limits()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from onlooker.domain.errors import SettingsError, StoreError
 from onlooker.domain.messages import Message, SessionId
-from onlooker.domain.search import Found, Hit, HitKind, Match, Query
+from onlooker.domain.search import Hit, HitKind, Match, Query, SearchResult
 from onlooker.engine.fusing import SEARCH_SECONDS, Nearness, as_one, tied
 from onlooker.policy.search import rank, recall
 from onlooker.policy.search.graph import GRAPH_WEIGHT
@@ -196,7 +196,7 @@ class Recall:
     async def _matched(
         self, terms: Mapping[str, float], days: tuple[tuple[str, str], ...]
     ) -> tuple[dict[recall.Place, float], recall.Asked]:
-        found = await self._search(terms) if terms else Found(0, 0, {}, ())
+        found = await self._search(terms) if terms else SearchResult(0, 0, {}, ())
         names = rank.names_in(terms, found.matches)
         # Who is asked about says whose words count, not which: both speak of each other by name.
         if others := {t: w for t, w in terms.items() if t not in names}:
@@ -213,7 +213,7 @@ class Recall:
             matched = await self._said_then(first, last) | matched
         return matched, recall.Asked(terms, frozenset(names), days)
 
-    async def _search(self, terms: Mapping[str, float]) -> Found:
+    async def _search(self, terms: Mapping[str, float]) -> SearchResult:
         return await self.store.search(Query(self.session.owner, "message", terms, self._where))
 
     async def _said_then(self, first: str, last: str) -> dict[recall.Place, float]:

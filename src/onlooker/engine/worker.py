@@ -14,7 +14,15 @@ from datetime import datetime, timedelta
 from typing import Protocol
 
 from onlooker.domain.errors import ConflictError, ModelError, SpendError
-from onlooker.domain.events import Activated, Event, Extracted, Failed, Noted, Reflected, SpendReached
+from onlooker.domain.events import (
+    Activated,
+    Event,
+    Extracted,
+    Noted,
+    Reflected,
+    SpendLimitReached,
+    StepFailed,
+)
 from onlooker.domain.messages import Message, SessionId
 from onlooker.domain.notes import Commit, Guard, Note, Progress, State
 from onlooker.engine.leasing import Lease, Leases
@@ -335,8 +343,8 @@ class Worker:
         wait *= random.uniform(0.5, 1.0)
         log.warning("%s: notes wait %.1f s: %s", session.key, wait, error)
         if isinstance(error, SpendError):
-            self.emit(SpendReached(session, error.what, error.spent, error.limit))
-        self.emit(Failed(session, type(step).__name__.lower(), str(error), wait, seconds=took))
+            self.emit(SpendLimitReached(session, error.what, error.spent, error.limit))
+        self.emit(StepFailed(session, type(step).__name__.lower(), str(error), wait, seconds=took))
         due = self.clock.now() + timedelta(seconds=wait)
         await self.leases.release(state, lease, due, state.progress.wake_at, failures)
 

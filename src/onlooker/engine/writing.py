@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, TypeVar
 
 from onlooker.domain.errors import ModelError
-from onlooker.domain.events import Answered, Event, Refused
+from onlooker.domain.events import Event, ModelReplied, ReplyRejected
 from onlooker.domain.messages import SessionId
 from onlooker.domain.notes import Extraction, Note, Usage
 from onlooker.policy.settings import Settings
@@ -91,12 +91,12 @@ class Writer:
         request = self._in_full(request)
         answer = await self._ask(request, source)
         calls = [answer.usage]
-        if isinstance(answer.verdict, judging.Refused):
+        if isinstance(answer.verdict, judging.Rejected):
             mend = _MEND_BLOCK if answer.block and answer.block.problem else ""
             answer = await self._ask(replace(request, correction=answer.verdict.correction + mend), source)
             calls.append(answer.usage)
         verdict = answer.verdict
-        if isinstance(verdict, judging.Refused):
+        if isinstance(verdict, judging.Rejected):
             raise ModelError(f"{self.model.name} gave no usable note ({verdict.reason}: {verdict.detail})")
         filled, took = self._filled(answer.block, request), time.perf_counter() - began
         return Written(verdict.text, answer.usage.model, filled, tuple(calls), took)
@@ -113,7 +113,7 @@ class Writer:
         found = None if reply.finish == "refused" else read(reply.text)
         model = reply.model or self.model.name
         usage = self._usage(request, reply, model, "unparseable" if found is None else "accepted")
-        self.emit(Answered(request.session, usage, seconds=time.perf_counter() - began))
+        self.emit(ModelReplied(request.session, usage, seconds=time.perf_counter() - began))
         if reply.input_tokens or reply.output_tokens or reply.cost:
             await self.spend(request.session, usage)
         return found
@@ -134,12 +134,12 @@ class Writer:
         model = reply.model or self.model.name
         note, block = self._parted(reply, request)
         verdict = judging.verdict_on(note, request, source, self.estimator.text)
-        refused = verdict.reason if isinstance(verdict, judging.Refused) else ""
-        if isinstance(verdict, judging.Refused):
+        refused = verdict.reason if isinstance(verdict, judging.Rejected) else ""
+        if isinstance(verdict, judging.Rejected):
             log.warning("%s: reply refused (%s: %s)", model, verdict.reason, verdict.detail)
-            self.emit(Refused(request.session, model, verdict.reason, verdict.detail))
+            self.emit(ReplyRejected(request.session, model, verdict.reason, verdict.detail))
         usage = self._usage(request, reply, model, refused or "accepted")
-        self.emit(Answered(request.session, usage, seconds=took))
+        self.emit(ModelReplied(request.session, usage, seconds=took))
         if reply.input_tokens or reply.output_tokens or reply.cost:
             await self.spend(request.session, usage)
         return Answer(verdict, usage, block)

@@ -178,6 +178,6 @@ def _ident(owner: str, day: dt.date, data: bytes, number: int) -> str:
 def _was_there(item: Item, known: Iterable[Item]) -> bool:
     """Whether it ended or was forgotten after it was said: old notes bring nothing back."""
     # A note says the day alone, and counts as said at its end.
-    said = item.word_of - dt.timedelta(days=1)
+    said = item.stated_at - dt.timedelta(days=1)
     past = [i for i in known if i.status != "live" and (i.ended_at is None or i.ended_at >= said)]
     return bool(duplicates(item.summary, past))

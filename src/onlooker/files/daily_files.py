@@ -11,7 +11,7 @@ from datetime import datetime, timedelta, tzinfo
 from pathlib import Path
 
 from onlooker.atomic import read, swap, write
-from onlooker.domain.events import Event, FileKept
+from onlooker.domain.events import Event, FileBackedUp
 from onlooker.domain.messages import SessionId
 from onlooker.domain.notes import Note, NoteStatus
 from onlooker.files.daily import read_day, renewed, with_note
@@ -95,7 +95,7 @@ class DailyFiles:
         copy = await asyncio.to_thread(folder.keep_copy, path, self.clock.now())
         if copy is not None:
             log.warning("%s: %s; a copy is kept as %s", path, reason, copy)
-            self.emit(FileKept(folder.owner, str(path), str(copy), reason))
+            self.emit(FileBackedUp(folder.owner, str(path), str(copy), reason))
 
     async def missing(
         self, owner: str, sessions: Sequence[SessionId], zone: Callable[[SessionId], tzinfo]

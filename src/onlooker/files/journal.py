@@ -25,7 +25,6 @@ from onlooker.domain.events import (
     Edited,
     Event,
     Forgotten,
-    InSession,
     ItemsForgotten,
     ItemsMade,
     JournalFailed,
@@ -34,6 +33,7 @@ from onlooker.domain.events import (
     Realigned,
     Recorded,
     Reflected,
+    SessionEvent,
     Undone,
 )
 from onlooker.domain.history_rows import ItemRow, Position, RestartRow, Row, RowKind, Scope, SessionRow
@@ -95,7 +95,7 @@ class Journal:
                 self._due.setdefault(event.session, False)
             case _:
                 return
-        if isinstance(event, InSession) and len(self._touched) < MOST_SESSIONS:
+        if isinstance(event, SessionEvent) and len(self._touched) < MOST_SESSIONS:
             self._touched[event.session] = None
         self._woken.set()
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from onlooker.atomic import before_of, read, swap
 from onlooker.domain.errors import ConflictError
-from onlooker.domain.events import Event, FileEdited, FileKept, ItemsMade
+from onlooker.domain.events import Event, FileBackedUp, FileEdited, ItemsMade
 from onlooker.domain.items import Item, ItemStatus
 from onlooker.files.finding import Hand, current, find, many, replaced_whole
 from onlooker.files.folder import WRITING, Busy, Folder, Lock
@@ -232,14 +232,14 @@ class MemoryFile:
         copy = await asyncio.to_thread(folder.keep_copy, path, self.clock.now())
         if copy is not None:
             log.warning("%s: %s; a copy is kept as %s", path, reason, copy)
-            self.emit(FileKept(folder.owner, str(path), str(copy), reason))
+            self.emit(FileBackedUp(folder.owner, str(path), str(copy), reason))
 
     async def _keep_before(self, folder: Folder, reason: str) -> None:
         """Keep what the file said before a change that may have been a mistake."""
         text = patched(None, {}, (), await self._shown(folder.owner), folder.owner).text
         target = await asyncio.to_thread(folder.keep, text.encode(), folder.memory, self.clock.now())
         log.warning("%s: %s; what it said before is kept as %s", folder.memory, reason, target)
-        self.emit(FileKept(folder.owner, str(folder.memory), str(target), reason))
+        self.emit(FileBackedUp(folder.owner, str(folder.memory), str(target), reason))
 
     async def _keep_leftover(self, folder: Folder, sidecar: Sidecar) -> None:
         """A process that was killed while it wrote may have left what a person saved in that moment."""

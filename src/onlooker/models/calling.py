@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Literal, Protocol
 
-from onlooker.domain.errors import ModelError, SettingsError, SpendError, SpendLimitOf
+from onlooker.domain.errors import ModelError, SettingsError, SpendError, SpendScope
 from onlooker.domain.messages import SessionId
 from onlooker.models.times import SystemClock
 from onlooker.ports import Clock, ItemsRequest, Model, ObserveRequest, Reply, Request
@@ -516,7 +516,7 @@ class SpendLimit(Wrapped):
         here = self._clock.now().astimezone(self._limits.tz)
         return here.replace(hour=0, minute=0, second=0, microsecond=0)
 
-    def _refuse(self, spent: float, limit: float, what: SpendLimitOf) -> None:
+    def _refuse(self, spent: float, limit: float, what: SpendScope) -> None:
         if spent >= limit:
             raise SpendError(self.name, what, spent, limit)
 

@@ -11,8 +11,8 @@ from collections import defaultdict, deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from onlooker.domain.messages import GIVEN_ID_PREFIX, Message
-from onlooker.domain.notes import Digest
+from onlooker.domain.messages import GENERATED_ID_PREFIX, Message
+from onlooker.domain.notes import MessageDigest
 
 # So many messages in a row in common are no accident.
 CERTAIN_RUN = 3
@@ -51,7 +51,7 @@ class _Run:
         return self.start + self.length
 
 
-def align(history: Sequence[Message], recorded: Sequence[Digest], *, whole: bool = True) -> Alignment:
+def align(history: Sequence[Message], recorded: Sequence[MessageDigest], *, whole: bool = True) -> Alignment:
     """Find where the history and the record part.
 
     `whole` says that `recorded` begins with the session's first message. A history with nothing in
@@ -74,11 +74,11 @@ class _Look:
 
     history: Sequence[Message]
     digests: Sequence[bytes]
-    recorded: Sequence[Digest]
+    recorded: Sequence[MessageDigest]
     places: dict[bytes, list[int]]
 
     @classmethod
-    def at(cls, history: Sequence[Message], recorded: Sequence[Digest]) -> _Look:
+    def at(cls, history: Sequence[Message], recorded: Sequence[MessageDigest]) -> _Look:
         places: dict[bytes, list[int]] = defaultdict(list)
         for i, d in enumerate(recorded):
             places[d.digest].append(i)
@@ -100,7 +100,7 @@ class _Look:
 
     def follow(self, run: _Run) -> tuple[int | Message, ...]:
         """What comes after the common part: recorded messages keep their identity, in the new order."""
-        free: dict[bytes, deque[Digest]] = defaultdict(deque)
+        free: dict[bytes, deque[MessageDigest]] = defaultdict(deque)
         for d in self.recorded[run.end :]:
             free[d.digest].append(d)
         follow: list[int | Message] = []
@@ -147,8 +147,8 @@ class _Look:
     def _same(self, i: int, j: int) -> bool:
         return self.digests[i] == self.recorded[j].digest and self._ids_agree(i, self.recorded[j])
 
-    def _ids_agree(self, i: int, recorded: Digest) -> bool:
+    def _ids_agree(self, i: int, recorded: MessageDigest) -> bool:
         """Ids tell two equal messages apart, where both are the host's own."""
         given = self.history[i].id
-        ours = recorded.id.startswith(GIVEN_ID_PREFIX) or given.startswith(GIVEN_ID_PREFIX)
+        ours = recorded.id.startswith(GENERATED_ID_PREFIX) or given.startswith(GENERATED_ID_PREFIX)
         return ours or not given or given == recorded.id

@@ -11,15 +11,15 @@ from datetime import datetime
 from pathlib import Path
 from typing import Protocol
 
-from onlooker.domain.history import Forgetting, Retained, Retention
+from onlooker.domain.history import Forgetting, Retention, RetentionResult
 from onlooker.domain.history_rows import EVERYTHING, Row, Scope
 from onlooker.domain.items import Item, ItemChange, ItemStatus
 from onlooker.domain.messages import Message, SessionId
 from onlooker.domain.notes import (
     Appended,
     Commit,
-    Digest,
     Extraction,
+    MessageDigest,
     Note,
     NoteKind,
     NoteStatus,
@@ -31,15 +31,15 @@ from onlooker.domain.notes import (
 )
 from onlooker.domain.search import (
     EDGE_KINDS,
-    Coverage,
     Document,
     Edge,
     EdgeKind,
-    Found,
+    IndexCoverage,
     Match,
-    Near,
     Node,
     Query,
+    SearchResult,
+    VectorQuery,
 )
 
 
@@ -89,7 +89,7 @@ class Store(Protocol):
         """
         ...
 
-    async def digests(self, session: SessionId, *, newest: int | None = None) -> Sequence[Digest]:
+    async def digests(self, session: SessionId, *, newest: int | None = None) -> Sequence[MessageDigest]:
         """Every message of the current conversation, oldest first: live, compacted and cleared ones, without
         summaries. `newest` limits the result to the last n."""
         ...
@@ -295,7 +295,7 @@ class Store(Protocol):
 
     # -- search
 
-    async def search(self, query: Query) -> Found:
+    async def search(self, query: Query) -> SearchResult:
         """Candidates for a full-text query: messages of the current conversation, without summaries, or
         active notes. Only indexed texts are found.
 
@@ -332,14 +332,14 @@ class Store(Protocol):
         text. If the embedder's vectors have another size than before, all earlier ones are deleted."""
         ...
 
-    async def near(self, query: Near) -> Sequence[tuple[Match, float]]:
+    async def near(self, query: VectorQuery) -> Sequence[tuple[Match, float]]:
         """The texts whose vectors are closest, best first, each with its cosine, which is above 0.
 
         `policy.searching.vectors` chooses them, so every store returns the same ones.
         """
         ...
 
-    async def coverage(self, space: str) -> Coverage:
+    async def coverage(self, space: str) -> IndexCoverage:
         """How much is indexed, for all owners."""
         ...
 
@@ -434,7 +434,9 @@ class Store(Protocol):
         the number of rows. Live notes and everything they were made from stay."""
         ...
 
-    async def retain(self, session: SessionId, limits: Retention, *, dry_run: bool = False) -> Retained:
+    async def retain(
+        self, session: SessionId, limits: Retention, *, dry_run: bool = False
+    ) -> RetentionResult:
         """Archive or delete messages beyond the limits, with their index entries; return the counts.
 
         Notes stay. So do messages that no active note covers, and whatever else `outlived` spares. Archived

@@ -137,7 +137,7 @@ class Held:
             if message.id in self.ids:
                 continue
             seq += 1
-            placed = message.placed(seq)
+            placed = message.with_seq(seq)
             record = _record(placed)
             history_hash = extend_history_hash(history_hash, record.known.digest)
             self.ids.add(message.id)

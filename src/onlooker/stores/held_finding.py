@@ -7,15 +7,15 @@ from collections.abc import Sequence
 from onlooker.domain.messages import Message, SessionId
 from onlooker.domain.search import (
     EDGE_KINDS,
-    Coverage,
     Document,
     Edge,
     EdgeKind,
-    Found,
+    IndexCoverage,
     Match,
-    Near,
     Node,
     Query,
+    SearchResult,
+    VectorQuery,
 )
 from onlooker.stores import held_index, held_search
 from onlooker.stores.held import Held
@@ -32,7 +32,7 @@ class Finding:
 
     # -- by words
 
-    async def search(self, query: Query) -> Found:
+    async def search(self, query: Query) -> SearchResult:
         return held_search.search(self._all(), query)
 
     async def around(self, session: SessionId, seqs: Sequence[int], reach: int) -> Sequence[Message]:
@@ -61,7 +61,7 @@ class Finding:
     async def add_vectors(self, space: str, vectors: Sequence[tuple[Document, Sequence[float]]]) -> int:
         return self._index.add(self._all(), space, vectors)
 
-    async def near(self, query: Near) -> Sequence[tuple[Match, float]]:
+    async def near(self, query: VectorQuery) -> Sequence[tuple[Match, float]]:
         return self._index.near(self._all(), query)
 
     async def unlinked(self, *, limit: int = 100) -> Sequence[Document]:
@@ -84,5 +84,5 @@ class Finding:
     async def noted(self, wanted: Sequence[tuple[SessionId, str]]) -> Sequence[Match]:
         return held_index.noted(self._all(), wanted)
 
-    async def coverage(self, space: str) -> Coverage:
+    async def coverage(self, space: str) -> IndexCoverage:
         return self._index.coverage(self._all(), space)

@@ -7,7 +7,17 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from onlooker.domain.messages import SessionId
 from onlooker.domain.notes import Note
-from onlooker.domain.search import Coverage, Document, Edge, EdgeKind, HitKind, Match, Near, Node, note_node
+from onlooker.domain.search import (
+    Document,
+    Edge,
+    EdgeKind,
+    HitKind,
+    IndexCoverage,
+    Match,
+    Node,
+    VectorQuery,
+    note_node,
+)
 from onlooker.policy.search.graph import Stub, folded, structure
 from onlooker.policy.search.vectors import RESCORED, closest, likely, signs, unit
 from onlooker.stores.held import Held, in_order
@@ -60,7 +70,7 @@ class HeldIndex:
                 added += 1
         return added
 
-    def near(self, sessions: Sessions, query: Near) -> list[tuple[Match, float]]:
+    def near(self, sessions: Sessions, query: VectorQuery) -> list[tuple[Match, float]]:
         check_owner(query.owner, query.session)
         known = self.vectors.get(query.space, {})
         there: list[tuple[Match, array[float]]] = []
@@ -75,11 +85,11 @@ class HeldIndex:
         best = closest(asked, ((n, there[n][1]) for n in numbers), query.most)
         return [(there[number][0], cosine) for number, cosine in best]
 
-    def coverage(self, sessions: Sessions, space: str) -> Coverage:
+    def coverage(self, sessions: Sessions, space: str) -> IndexCoverage:
         texts = sum(bool(m.words) for m in _texts(sessions))
         notes = sum(len(held.notes) for held in sessions.values())
         lacking = len(self.lacking(sessions, space, texts))
-        return Coverage(texts, texts - lacking, notes, notes - len(self.unlinked(sessions, notes)))
+        return IndexCoverage(texts, texts - lacking, notes, notes - len(self.unlinked(sessions, notes)))
 
     # -- graph
 

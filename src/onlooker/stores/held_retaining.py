@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from onlooker.domain.history import Retained, Retention
+from onlooker.domain.history import Retention, RetentionResult
 from onlooker.stores.held import Held, Record
 from onlooker.stores.retaining import Kept, outlived
 
 
-def retain(held: Held, limits: Retention, *, dry_run: bool) -> Retained:
+def retain(held: Held, limits: Retention, *, dry_run: bool) -> RetentionResult:
     standing = held.standing(summaries=False)
     kept = [Kept(r.seq, r.message.id, r.message.at, r.known.place == "live") for r in standing]
     decided = outlived(kept, limits, held.progress, pins=held.pins, notes=held.notes.values())
-    if dry_run or decided.counts == Retained():
+    if dry_run or decided.counts == RetentionResult():
         return decided.counts
     delete = {k.seq for k in decided.delete}
     archive = {k.seq for k in decided.archive}

@@ -8,12 +8,12 @@ from datetime import datetime
 from onlooker.domain.errors import SettingsError
 from onlooker.domain.messages import Message, SessionId
 from onlooker.domain.notes import Note
-from onlooker.domain.search import Found, HitKind, Match, Query
+from onlooker.domain.search import HitKind, Match, Query, SearchResult
 from onlooker.policy.search.rank import MOST_HOLDERS, shortlist, text_of, words_of
 from onlooker.stores.held import Held, in_order
 
 
-def search(sessions: Mapping[SessionId, Held], query: Query) -> Found:
+def search(sessions: Mapping[SessionId, Held], query: Query) -> SearchResult:
     check_owner(query.owner, query.session)
     texts = list(texts_of(sessions, query.owner, query.kind, query.session))
     length = sum(_length(text.words) for text in texts)
@@ -28,7 +28,7 @@ def search(sessions: Mapping[SessionId, Held], query: Query) -> Found:
     else:
         numbers = _newest(then)[: query.most]
     counts = {term: len(numbers) for term, numbers in holders.items()}
-    return Found(len(texts), length, counts, tuple(texts[number] for number in numbers))
+    return SearchResult(len(texts), length, counts, tuple(texts[number] for number in numbers))
 
 
 def check_owner(owner: str, session: SessionId | None) -> None:

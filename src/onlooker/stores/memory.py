@@ -9,15 +9,15 @@ from datetime import datetime
 from pathlib import Path
 
 from onlooker.domain.errors import ClosedError, ConflictError, StoreError
-from onlooker.domain.history import Forgetting, Retained, Retention
+from onlooker.domain.history import Forgetting, Retention, RetentionResult
 from onlooker.domain.history_rows import EVERYTHING, Row, Scope
 from onlooker.domain.items import Item, ItemChange, ItemStatus
 from onlooker.domain.messages import Message, SessionId
 from onlooker.domain.notes import (
     Appended,
     Commit,
-    Digest,
     Extraction,
+    MessageDigest,
     Note,
     NoteKind,
     NoteStatus,
@@ -92,11 +92,11 @@ class MemoryStore(Finding):
         self._held[session] = held
         return done
 
-    async def digests(self, session: SessionId, *, newest: int | None = None) -> Sequence[Digest]:
+    async def digests(self, session: SessionId, *, newest: int | None = None) -> Sequence[MessageDigest]:
         held = self._find(session)
         records = held.standing(summaries=False) if held else []
         records = newest_of(records, newest)
-        return [Digest(r.seq, r.message.id, r.message.role, r.known.digest) for r in records]
+        return [MessageDigest(r.seq, r.message.id, r.message.role, r.known.digest) for r in records]
 
     async def messages(
         self,
@@ -347,9 +347,11 @@ class MemoryStore(Finding):
         found = self._all().values()
         return sum((deepcopy(held) if dry_run else held).prune(before) for held in found)
 
-    async def retain(self, session: SessionId, limits: Retention, *, dry_run: bool = False) -> Retained:
+    async def retain(
+        self, session: SessionId, limits: Retention, *, dry_run: bool = False
+    ) -> RetentionResult:
         held = self._find(session)
-        return held_retaining.retain(held, limits, dry_run=dry_run) if held else Retained()
+        return held_retaining.retain(held, limits, dry_run=dry_run) if held else RetentionResult()
 
     async def get_value(self, name: str) -> str | None:
         self._all()

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from onlooker.domain.errors import ConflictError
-from onlooker.domain.messages import GIVEN_ID_PREFIX, Message
+from onlooker.domain.messages import GENERATED_ID_PREFIX, Message
 from onlooker.domain.notes import Realignment
 
 # live: in the session; compacted: a summary stands in its place; cleared: a person deleted the notes
@@ -137,7 +137,7 @@ class _Past:
     def take(self, message: Message, ids: set[str]) -> Known | None:
         """The one that the message equals. The same id with another text is an edit, and new."""
         alike = self._by_digest.get(message.digest, [])
-        given = message.id.startswith(GIVEN_ID_PREFIX)
+        given = message.id.startswith(GENERATED_ID_PREFIX)
         # Two live messages may not share an id: one that has come back, or whose id was used again,
         # stays where it is.
         fits = [k for k in alike if k.id not in ids and (given or k.id == message.id)]

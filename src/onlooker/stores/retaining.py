@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from onlooker.domain.history import Retained, Retention
+from onlooker.domain.history import Retention, RetentionResult
 from onlooker.domain.notes import LIVE, Note, Progress
 
 
@@ -28,8 +28,8 @@ class Outlived:
     delete: tuple[Kept, ...]
 
     @property
-    def counts(self) -> Retained:
-        return Retained(len(self.archive), len(self.delete))
+    def counts(self) -> RetentionResult:
+        return RetentionResult(len(self.archive), len(self.delete))
 
 
 def outlived(

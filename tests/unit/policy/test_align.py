@@ -10,8 +10,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from onlooker.domain.messages import GIVEN_ID_PREFIX, Message, Role
-from onlooker.domain.notes import Digest
+from onlooker.domain.messages import GENERATED_ID_PREFIX, Message, Role
+from onlooker.domain.notes import MessageDigest
 from onlooker.policy.align import Alignment, align
 
 ROLES: tuple[Role, Role] = ("user", "assistant")
@@ -22,10 +22,11 @@ def talk(*texts: str, ids: bool = False) -> list[Message]:
     return [Message(ROLES[i % 2], t, id=f"host-{t}" if ids else "") for i, t in enumerate(texts)]
 
 
-def recorded(messages: Sequence[Message], first: int = 1) -> list[Digest]:
+def recorded(messages: Sequence[Message], first: int = 1) -> list[MessageDigest]:
     """As the store has them: with ids of ours where the host gave none."""
     return [
-        Digest(i, m.id or f"{GIVEN_ID_PREFIX}{i}", m.role, m.digest) for i, m in enumerate(messages, first)
+        MessageDigest(i, m.id or f"{GENERATED_ID_PREFIX}{i}", m.role, m.digest)
+        for i, m in enumerate(messages, first)
     ]
 
 

@@ -17,7 +17,7 @@ from onlooker.policy.reply import (
     Line,
     NoteText,
     Reason,
-    Refused,
+    Rejected,
     Verdict,
     critical_lines,
     judge,
@@ -48,7 +48,7 @@ def verdict(case: Case) -> Verdict:
 @pytest.mark.parametrize("case", BAD, ids=lambda c: f"{c.reason}: {c.name}")
 def test_a_bad_reply_is_refused_for_its_reason(case: Case) -> None:
     judged = verdict(case)
-    assert isinstance(judged, Refused), judged
+    assert isinstance(judged, Rejected), judged
     assert judged.reason == case.reason, judged
 
 
@@ -67,7 +67,7 @@ def test_the_gallery_shows_every_reason() -> None:
 
 
 def test_every_reason_has_its_own_correction() -> None:
-    corrections = Counter(Refused(reason).correction for reason in get_args(Reason))
+    corrections = Counter(Rejected(reason).correction for reason in get_args(Reason))
     assert len(corrections) == len(get_args(Reason))
 
 
@@ -123,7 +123,7 @@ def test_any_text_at_all_gets_a_verdict(text: str, format: Any) -> None:
     judged = judge(
         text, source_text=ENGLISH, source_tokens=400, format=format, day=DAY, must_keep=["x"], count=estimate
     )
-    assert isinstance(judged, Accepted | Refused)
+    assert isinstance(judged, Accepted | Rejected)
 
 
 # ------------------------------------------------------------------------------------ repair

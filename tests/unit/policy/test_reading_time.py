@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from onlooker.policy.reply import Refused, judge
+from onlooker.policy.reply import Rejected, judge
 
 DAY = dt.date(2026, 2, 16)
 SOURCE = " ".join(f"word{i}" for i in range(40_000))
@@ -18,7 +18,7 @@ def test_ten_megabytes_are_judged_at_once() -> None:
     began = time.perf_counter()
     judged = judge(reply, source_text="hi", source_tokens=400, format="lines", day=DAY, count=len)
     assert time.perf_counter() - began < 0.2
-    assert isinstance(judged, Refused)
+    assert isinstance(judged, Rejected)
     assert judged.reason == "too long"
 
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 from onlooker.domain.messages import SessionId
-from onlooker.domain.search import Found, Match
+from onlooker.domain.search import Match, SearchResult
 from onlooker.policy.search.rank import (
     best_first,
     fused,
@@ -29,10 +29,10 @@ def match(seq: int, text: str, speaker: str = "") -> Match:
     return Match("message", ANA, f"m{seq}", seq, NOW, speaker, text, words_of(text))
 
 
-def found(*matches: Match, docs: int = 100) -> Found:
+def found(*matches: Match, docs: int = 100) -> SearchResult:
     words = {w for m in matches for w in m.words.split()}
     holders = {w: sum(w in m.words.split() for m in matches) for w in words}
-    return Found(docs, docs * 4, holders, matches)
+    return SearchResult(docs, docs * 4, holders, matches)
 
 
 def order(query: str, *matches: Match) -> list[int]:

@@ -64,18 +64,18 @@ def _fitting(items: Sequence[Item], left: int, count: Callable[[str], int]) -> I
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class RankedItem:
     """An item that answers a query, and how well."""
 
     item: Item
     score: float
 
 
-def ranked(items: Sequence[Item], query: str, now: datetime) -> list[Found]:
+def ranked(items: Sequence[Item], query: str, now: datetime) -> list[RankedItem]:
     """The items that have a word of the query, best first."""
     relevance = bm25([" ".join((item.summary, *item.tags)) for item in items], query)
     found = [
-        Found(item, salience(item, now, score))
+        RankedItem(item, salience(item, now, score))
         for item, score in zip(items, relevance, strict=True)
         if score > 0
     ]
@@ -154,7 +154,7 @@ def history(items: Sequence[Item], ident: str) -> list[Item]:
     found = _reach(
         by_id, ident, lambda item: (*item.replaces, item.superseded_by, *_replaced_by(item, by_id))
     )
-    return sorted(found, key=lambda i: (i.word_of, i.made_at, len(_before(by_id, i)), i.id))
+    return sorted(found, key=lambda i: (i.stated_at, i.made_at, len(_before(by_id, i)), i.id))
 
 
 def cascade(items: Sequence[Item], ident: str) -> list[Item]:

@@ -273,7 +273,7 @@ def _take_in(item: Item, live: dict[str, Item], done: Reconciled) -> None:
             return
         _replace(replace(item, derived_from=tuple(k.id for k in more)), more, live, done)
         return
-    newer = [other for other in against if other.word_of > item.word_of]
+    newer = [other for other in against if other.stated_at > item.stated_at]
     if newer:
         at = newer[0].valid_from or newer[0].made_at
         done.add.append(replace(item, status="ended", ended_at=at, superseded_by=newer[0].id))

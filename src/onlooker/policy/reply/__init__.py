@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from onlooker.policy.reply.judge import SMALL_NOTE, Accepted, Reason, Refused, Verdict, judge
+from onlooker.policy.reply.judge import SMALL_NOTE, Accepted, Reason, Rejected, Verdict, judge
 from onlooker.policy.reply.note_text import Line, NoteText, Priority, critical_lines, read
 
 __all__ = [
@@ -12,7 +12,7 @@ __all__ = [
     "NoteText",
     "Priority",
     "Reason",
-    "Refused",
+    "Rejected",
     "Verdict",
     "critical_lines",
     "judge",

@@ -302,7 +302,7 @@ class Accepted:
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class Rejected:
     """Why the reply is no note; `detail` is for the log."""
 
     reason: Reason
@@ -314,7 +314,7 @@ class Refused:
         return _CORRECTIONS[self.reason]
 
 
-Verdict = Accepted | Refused
+Verdict = Accepted | Rejected
 
 # Whatever its source, a reply beyond this many characters per token of it is not worth reading.
 _CHARACTERS_PER_TOKEN = 8
@@ -352,7 +352,7 @@ def judge(
     """
     readable = max(_ALWAYS_READ, min(_MOST_CHARACTERS, _CHARACTERS_PER_TOKEN * source_tokens))
     if len(reply_text) > readable:
-        return Refused("too long", f"{len(reply_text)} characters for {source_tokens} tokens")
+        return Rejected("too long", f"{len(reply_text)} characters for {source_tokens} tokens")
     note = _without_apology(read(reply_text, format=format, day=day))
     source = source_text[:_MOST_SOURCE]
     asked = target_tokens / max(1, source_tokens) if target_tokens else 1.0
@@ -363,33 +363,33 @@ def judge(
     own_words, note, lost = _keep_critical(note, must_keep)
     text = note.render()
     if lost:
-        return Refused("lost critical", f"{len(lost)} missing, such as {lost[0][:80]!r}")
+        return Rejected("lost critical", f"{len(lost)} missing, such as {lost[0][:80]!r}")
     tokens = count(text)
     if tokens > max(source_tokens, SMALL_NOTE):
-        return Refused("too long", f"{tokens} tokens for {source_tokens}")
+        return Rejected("too long", f"{tokens} tokens for {source_tokens}")
     if difference := wrong_language(own_words, source):
-        return Refused("wrong language", difference)
+        return Rejected("wrong language", difference)
     if made_up := invented(text, source_text):
-        return Refused("invented values", ", ".join(str(value) for value in made_up[:5]))
+        return Rejected("invented values", ", ".join(str(value) for value in made_up[:5]))
     return Accepted(text, note)
 
 
-def _not_a_note(reply: str, finish: str, note: NoteText) -> Refused | None:
+def _not_a_note(reply: str, finish: str, note: NoteText) -> Rejected | None:
     body = " ".join(line.text for line in note.lines)
     if finish == "refused":
-        return Refused("refusal", "the provider says so")
+        return Rejected("refusal", "the provider says so")
     if not clean(reply).strip():
-        return Refused("empty")
+        return Rejected("empty")
     if is_thinking_only(reply):
-        return Refused("cut off", "it was still thinking aloud")
+        return Rejected("cut off", "it was still thinking aloud")
     if says_nothing(body):
-        return Refused("empty", body)
+        return Rejected("empty", body)
     if note.lines and all(refuses(line.text) for line in (note.lines if note.dated else note.lines[:1])):
-        return Refused("refusal", body[:80])
+        return Rejected("refusal", body[:80])
     if not note.dated and speaks_to_the_user(reply):
-        return Refused("unparseable", "goes on with the conversation")
+        return Rejected("unparseable", "goes on with the conversation")
     if garbled := _garbled(body):
-        return Refused("unparseable", garbled)
+        return Rejected("unparseable", garbled)
     return None
 
 
@@ -409,22 +409,22 @@ def _garbled(body: str) -> str:
     return f"a word of {longest} characters" if longest > 400 and longest > 0.5 * len(seen) else ""
 
 
-def _repeats(note: NoteText, source: str, prompt: str, asked: float) -> Refused | None:
+def _repeats(note: NoteText, source: str, prompt: str, asked: float) -> Rejected | None:
     body = "\n".join(line.text for line in note.lines)
     if repetition := degenerate(body, note.lines):
-        return Refused("degenerate", repetition)
+        return Rejected("degenerate", repetition)
     if repeats_prompt(body, prompt):
-        return Refused("echo", "of the prompt")
+        return Rejected("echo", "of the prompt")
     if copies(body, source, asked):
-        return Refused("echo", "of the source")
+        return Rejected("echo", "of the source")
     return None
 
 
-def _cut_off(reply: str, finish: str, note: NoteText) -> Refused | None:
+def _cut_off(reply: str, finish: str, note: NoteText) -> Rejected | None:
     if finish == "length":
-        return Refused("cut off", "the provider says so")
+        return Rejected("cut off", "the provider says so")
     shows = stops_short(reply, note)
-    return Refused("cut off", shows) if shows else None
+    return Rejected("cut off", shows) if shows else None
 
 
 def _without_apology(note: NoteText) -> NoteText:

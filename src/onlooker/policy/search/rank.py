@@ -10,7 +10,7 @@ from math import log
 from typing import TypeVar
 
 from onlooker.domain.messages import Message
-from onlooker.domain.search import Found, Match
+from onlooker.domain.search import Match, SearchResult
 from onlooker.policy.search.words import tokens
 
 # -- What of a message or a note can be found, and how it reads when it is
@@ -64,7 +64,7 @@ def shortlist(
     return heapq.nlargest(most, weights, key=lambda number: (weights[number], number))
 
 
-def scores(found: Found, terms: Mapping[str, float]) -> dict[Match, float]:
+def scores(found: SearchResult, terms: Mapping[str, float]) -> dict[Match, float]:
     """BM25 of each match."""
     average = found.length / found.docs if found.docs else 1.0
     telling = {t: w * rarity(found.docs, found.holders.get(t, 0)) for t, w in terms.items()}

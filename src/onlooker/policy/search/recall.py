@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 
 from onlooker.domain.messages import Message, SessionId
-from onlooker.domain.search import Found
+from onlooker.domain.search import SearchResult
 from onlooker.policy.dates import resolve
 from onlooker.policy.search.rank import BY_NAME, best_first, fused, rarity, scores, snippet, text_of
 from onlooker.policy.search.words import is_telling, telling_tokens, tokens
@@ -156,7 +156,7 @@ def recall_terms(question: str) -> dict[str, float]:
     return dict.fromkeys(telling_tokens(question)[:MOST_TERMS], 1.0)
 
 
-def feedback(found: Found, terms: Mapping[str, float]) -> dict[str, float]:
+def feedback(found: SearchResult, terms: Mapping[str, float]) -> dict[str, float]:
     """Words that may go with what was asked: those of the best hits, by how many of them have each."""
     if found.docs > FEEDBACK_DOCS:
         return {}
@@ -171,7 +171,7 @@ def feedback(found: Found, terms: Mapping[str, float]) -> dict[str, float]:
     return {word: FEEDBACK_WEIGHT * weights[word] for word in most}
 
 
-def tempered(found: Found, extra: Mapping[str, float]) -> dict[str, float]:
+def tempered(found: SearchResult, extra: Mapping[str, float]) -> dict[str, float]:
     """Those words that few others have, now that it is known how many do."""
     told = {w: v * rarity(found.docs, found.holders.get(w, 0)) for w, v in extra.items()}
     told = {w: v for w, v in told.items() if found.holders.get(w, 0) > 1}
@@ -300,7 +300,7 @@ def _rendered(chosen: Mapping[Place, str], around: Mapping[Place, Message]) -> s
     return "\n".join(lines)
 
 
-def matched_places(found: Found, terms: Mapping[str, float]) -> dict[Place, float]:
+def matched_places(found: SearchResult, terms: Mapping[str, float]) -> dict[Place, float]:
     """The scores of messages, by place."""
     return {(m.session, m.seq): value for m, value in scores(found, terms).items()}
 

@@ -314,7 +314,7 @@ def _append(
             continue
         ids.add(message.id)
         seq += 1
-        placed = message.placed(seq)
+        placed = message.with_seq(seq)
         digest = placed.digest
         history_hash = extend_history_hash(history_hash, digest)
         fresh.append(placed)

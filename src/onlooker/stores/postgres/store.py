@@ -27,7 +27,7 @@ from onlooker.domain.history_rows import Row
 from onlooker.domain.items import Item, ItemChange
 from onlooker.domain.messages import Message, SessionId
 from onlooker.domain.notes import Appended, Progress
-from onlooker.domain.search import Document, Match, Near
+from onlooker.domain.search import Document, Match, VectorQuery
 from onlooker.stores.moving import OnConflict
 from onlooker.stores.postgres import vectors as of_vectors
 from onlooker.stores.postgres.appending import Appender
@@ -143,7 +143,7 @@ class PostgresStore(Transactions):
 
         return await self._write(alone)
 
-    async def near(self, query: Near) -> Sequence[tuple[Match, float]]:
+    async def near(self, query: VectorQuery) -> Sequence[tuple[Match, float]]:
         return await self._read(lambda db: of_vectors.near(db, query))
 
     async def delete_session(self, session: SessionId) -> bool:

@@ -15,7 +15,7 @@ from typing import Any
 import psycopg
 from psycopg import errors, sql
 
-from onlooker.domain.search import Document, Match, Near
+from onlooker.domain.search import Document, Match, VectorQuery
 from onlooker.policy.search.vectors import RESCORED, signs, unit
 from onlooker.stores.postgres.database import Database
 from onlooker.stores.postgres.opening import lock_number
@@ -49,7 +49,7 @@ def add(db: sqlite3.Connection, space: str, vectors: Sequence[tuple[Document, Se
     return added
 
 
-def near(db: sqlite3.Connection, query: Near) -> Sequence[tuple[Match, float]]:
+def near(db: sqlite3.Connection, query: VectorQuery) -> Sequence[tuple[Match, float]]:
     return of_sqlite.near(db, query, choose=_likely)
 
 
@@ -61,7 +61,7 @@ def _space(db: sqlite3.Connection, name: str) -> tuple[int, int] | None:
 # ------------------------------------------------------------------------------------ finding
 
 
-def _likely(db: sqlite3.Connection, query: Near, space: int, asked: bytes) -> list[int]:
+def _likely(db: sqlite3.Connection, query: VectorQuery, space: int, asked: bytes) -> list[int]:
     own = Database.under(db)
     if _texts(own, query) < LARGE or not (schema := _indexed(own, space, len(query.vector))):
         return of_sqlite.likely_of(db, query, space, asked)
@@ -73,7 +73,7 @@ def _likely(db: sqlite3.Connection, query: Near, space: int, asked: bytes) -> li
     return [number for (number,) in found]
 
 
-def _texts(db: Database, query: Near) -> int:
+def _texts(db: Database, query: VectorQuery) -> int:
     sid = query.session and sid_of(query.session)
     row = db.named("search_totals", (pack(query.owner), query.kind, sid)).fetchone()
     return 0 if row is None else row[0]
@@ -89,7 +89,7 @@ def _indexed(db: Database, space: int, dimensions: int) -> str:
     return "" if row is None else row[0]
 
 
-def _closest(query: Near, space: int, schema: str) -> sql.Composed:
+def _closest(query: VectorQuery, space: int, schema: str) -> sql.Composed:
     width = sql.SQL(str(_bits(len(query.vector))))  # pyright: ignore[reportArgumentType] - a number of ours
     where = "" if query.session is None else " AND sid = %(sid)s"
     when = "" if query.after is None and query.before is None else " AND at >= %(after)s AND at < %(before)s"
@@ -105,7 +105,7 @@ def _closest(query: Near, space: int, schema: str) -> sql.Composed:
     )
 
 
-def _values(query: Near, asked: bytes) -> dict[str, Any]:
+def _values(query: VectorQuery, asked: bytes) -> dict[str, Any]:
     return {
         "owner": pack(query.owner),
         "kind": query.kind,

@@ -30,7 +30,7 @@ def append(
         raise StoreError(f"session {session.key!r} has {seq:,} messages and no room for more; begin another")
     fresh: list[Message] = []
     for message in messages:
-        placed = message.placed(seq + 1)
+        placed = message.with_seq(seq + 1)
         digest = placed.digest
         if db.execute(sql("append_message"), (base, *message_row(sid, placed, digest))).rowcount:
             seq, history_hash = seq + 1, extend_history_hash(history_hash, digest)

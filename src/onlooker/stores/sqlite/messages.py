@@ -12,7 +12,7 @@ from typing import Any
 
 from onlooker.domain.errors import StoreError
 from onlooker.domain.messages import EMPTY_HISTORY_HASH, Message, SessionId, extend_history_hash
-from onlooker.domain.notes import Appended, Digest, Note, Progress, Realignment
+from onlooker.domain.notes import Appended, MessageDigest, Note, Progress, Realignment
 from onlooker.policy.history import Rollback, roll_back
 from onlooker.stores.past import rolled_back
 from onlooker.stores.progress import check_realignment, check_revision, made_due
@@ -34,10 +34,10 @@ from onlooker.stores.sqlite.sessions import NO_LIMIT
 from onlooker.stores.sqlite.statements import sql
 
 
-def digests(db: sqlite3.Connection, session: SessionId, newest: int | None) -> Sequence[Digest]:
+def digests(db: sqlite3.Connection, session: SessionId, newest: int | None) -> Sequence[MessageDigest]:
     limit = NO_LIMIT if newest is None else max(newest, 0)
     rows = db.execute(sql("digests"), (sid_of(session), limit))
-    newest_first = [Digest(seq, unpack(ident), role, digest) for seq, ident, role, digest in rows]
+    newest_first = [MessageDigest(seq, unpack(ident), role, digest) for seq, ident, role, digest in rows]
     return newest_first[::-1]
 
 

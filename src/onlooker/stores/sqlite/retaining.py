@@ -6,7 +6,7 @@ import sqlite3
 from dataclasses import replace
 from datetime import datetime
 
-from onlooker.domain.history import Retained, Retention
+from onlooker.domain.history import Retention, RetentionResult
 from onlooker.domain.messages import SessionId
 from onlooker.stores.retaining import Kept, Outlived, outlived
 from onlooker.stores.sqlite import sessions
@@ -14,12 +14,12 @@ from onlooker.stores.sqlite.rows import pack, to_note, unpack
 from onlooker.stores.sqlite.statements import sql
 
 
-def retain(db: sqlite3.Connection, session: SessionId, limits: Retention, dry_run: bool) -> Retained:
+def retain(db: sqlite3.Connection, session: SessionId, limits: Retention, dry_run: bool) -> RetentionResult:
     row = sessions.find(db, session)
     if row is None:
-        return Retained()
+        return RetentionResult()
     decided = _decided(db, row, limits)
-    if not dry_run and decided.counts != Retained():
+    if not dry_run and decided.counts != RetentionResult():
         _apply(db, row.sid, decided)
         count, tokens = sessions.totals(db, row.sid)
         sessions.save(db, replace(row, messages=count, message_tokens=tokens))

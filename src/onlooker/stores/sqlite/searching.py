@@ -11,7 +11,7 @@ from typing import Any
 
 from onlooker.domain.errors import SettingsError
 from onlooker.domain.messages import Message, SessionId
-from onlooker.domain.search import Found, HitKind, Match, Query
+from onlooker.domain.search import HitKind, Match, Query, SearchResult
 from onlooker.policy.search.rank import MOST_HOLDERS, shortlist, text_of, words_of
 from onlooker.stores.sqlite import messages
 from onlooker.stores.sqlite.rows import (
@@ -81,7 +81,7 @@ def _scope(kind: HitKind, owner: str, session: SessionId | None) -> str:
 # ------------------------------------------------------------------------------------ finding
 
 
-def search(db: sqlite3.Connection, query: Query) -> Found:
+def search(db: sqlite3.Connection, query: Query) -> SearchResult:
     if query.session is not None and query.session.owner != query.owner:
         raise SettingsError("session", query.session, f"must be one of the owner {query.owner!r}")
     sid = query.session and sid_of(query.session)
@@ -93,7 +93,7 @@ def search(db: sqlite3.Connection, query: Query) -> Found:
         values = (pack(query.owner), query.kind, sid, *_times(query), query.most)
         numbers = [number for (number,) in db.execute(sql("said_then"), values)]
     counts = {term: len(numbers) for term, numbers in holders.items()}
-    return Found(int(docs), int(length), counts, tuple(matches(db, query.kind, numbers)))
+    return SearchResult(int(docs), int(length), counts, tuple(matches(db, query.kind, numbers)))
 
 
 def _holders(db: sqlite3.Connection, query: Query, term: str) -> list[int]:

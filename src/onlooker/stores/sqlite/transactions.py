@@ -12,15 +12,15 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Sequen
 from datetime import datetime
 from typing import TypeVar
 
-from onlooker.domain.history import Forgetting, Retained, Retention
+from onlooker.domain.history import Forgetting, Retention, RetentionResult
 from onlooker.domain.history_rows import EVERYTHING, Row, Scope
 from onlooker.domain.items import Item, ItemChange, ItemStatus
 from onlooker.domain.messages import Message, SessionId
 from onlooker.domain.notes import (
     Appended,
     Commit,
-    Digest,
     Extraction,
+    MessageDigest,
     Note,
     NoteKind,
     NoteStatus,
@@ -32,15 +32,15 @@ from onlooker.domain.notes import (
 )
 from onlooker.domain.search import (
     EDGE_KINDS,
-    Coverage,
     Document,
     Edge,
     EdgeKind,
-    Found,
+    IndexCoverage,
     Match,
-    Near,
     Node,
     Query,
+    SearchResult,
+    VectorQuery,
 )
 from onlooker.stores.sqlite import extractions as of_extractions
 from onlooker.stores.sqlite import graph as of_graph
@@ -118,7 +118,7 @@ class Transactions(ABC):
     ) -> Appended:
         return await self._write(lambda db: of_messages.realign(db, session, change, due_tokens, now))
 
-    async def digests(self, session: SessionId, *, newest: int | None = None) -> Sequence[Digest]:
+    async def digests(self, session: SessionId, *, newest: int | None = None) -> Sequence[MessageDigest]:
         return await self._read(lambda db: of_messages.digests(db, session, newest))
 
     async def messages(
@@ -252,7 +252,7 @@ class Transactions(ABC):
 
     # -- search
 
-    async def search(self, query: Query) -> Found:
+    async def search(self, query: Query) -> SearchResult:
         return await self._read(lambda db: of_search.search(db, query))
 
     async def around(self, session: SessionId, seqs: Sequence[int], reach: int) -> Sequence[Message]:
@@ -277,7 +277,7 @@ class Transactions(ABC):
     async def add_vectors(self, space: str, vectors: Sequence[tuple[Document, Sequence[float]]]) -> int:
         return await self._write(lambda db: of_vectors.add(db, space, vectors))
 
-    async def near(self, query: Near) -> Sequence[tuple[Match, float]]:
+    async def near(self, query: VectorQuery) -> Sequence[tuple[Match, float]]:
         return await self._read(lambda db: of_vectors.near(db, query))
 
     async def unlinked(self, *, limit: int = 100) -> Sequence[Document]:
@@ -300,7 +300,7 @@ class Transactions(ABC):
     async def noted(self, wanted: Sequence[tuple[SessionId, str]]) -> Sequence[Match]:
         return await self._read(lambda db: of_graph.noted(db, wanted))
 
-    async def coverage(self, space: str) -> Coverage:
+    async def coverage(self, space: str) -> IndexCoverage:
         return await self._read(lambda db: of_vectors.coverage(db, space))
 
     # -- work
@@ -348,7 +348,9 @@ class Transactions(ABC):
             return await self._write(lambda db: of_past.tried(db, lambda db: of_notes.prune(db, before)))
         return await self._taking_away(self._write(lambda db: of_notes.prune(db, before)))
 
-    async def retain(self, session: SessionId, limits: Retention, *, dry_run: bool = False) -> Retained:
+    async def retain(
+        self, session: SessionId, limits: Retention, *, dry_run: bool = False
+    ) -> RetentionResult:
         if dry_run:
             return await self._read(lambda db: of_retaining.retain(db, session, limits, dry_run))
         return await self._taking_away(

@@ -17,7 +17,7 @@ from typing import Any
 
 from onlooker.domain.errors import SettingsError
 from onlooker.domain.messages import SessionId
-from onlooker.domain.search import Coverage, Document, Match, Near
+from onlooker.domain.search import Document, IndexCoverage, Match, VectorQuery
 from onlooker.policy.search.vectors import RESCORED, closest, likely, packed, signs, unit, unpacked
 from onlooker.stores.sqlite.driver import errors
 from onlooker.stores.sqlite.rows import instant, pack, sid_of, to_session
@@ -84,10 +84,12 @@ def _add(db: sqlite3.Connection, space: int, document: Document, vector: array[f
 # ------------------------------------------------------------------------------------ finding
 
 # What chooses the likely ones, by number, of a query, a space and the query's signs.
-Choice = Callable[[sqlite3.Connection, Near, int, bytes], list[int]]
+Choice = Callable[[sqlite3.Connection, VectorQuery, int, bytes], list[int]]
 
 
-def near(db: sqlite3.Connection, query: Near, choose: Choice | None = None) -> Sequence[tuple[Match, float]]:
+def near(
+    db: sqlite3.Connection, query: VectorQuery, choose: Choice | None = None
+) -> Sequence[tuple[Match, float]]:
     if query.session is not None and query.session.owner != query.owner:
         raise SettingsError("session", query.session, f"must be one of the owner {query.owner!r}")
     row = db.execute(sql("space"), (pack(query.space),)).fetchone()
@@ -101,14 +103,14 @@ def near(db: sqlite3.Connection, query: Near, choose: Choice | None = None) -> S
 
 
 def _matches(
-    db: sqlite3.Connection, query: Near, best: Sequence[tuple[int, float]]
+    db: sqlite3.Connection, query: VectorQuery, best: Sequence[tuple[int, float]]
 ) -> list[tuple[Match, float]]:
     # One at a time, so that one which is gone takes no other's place.
     found = [(list(matches(db, query.kind, [number])), cosine) for number, cosine in best]
     return [(match[0], cosine) for match, cosine in found if match]
 
 
-def likely_of(db: sqlite3.Connection, query: Near, space: int, asked: bytes) -> list[int]:
+def likely_of(db: sqlite3.Connection, query: VectorQuery, space: int, asked: bytes) -> list[int]:
     """By number, those that are worth comparing in full."""
     most = max(RESCORED, query.most)
     values: dict[str, Any] = {
@@ -129,10 +131,10 @@ def likely_of(db: sqlite3.Connection, query: Near, space: int, asked: bytes) -> 
     return likely(asked, ((number, blob) for number, blob in rows), most)
 
 
-def coverage(db: sqlite3.Connection, space: str) -> Coverage:
+def coverage(db: sqlite3.Connection, space: str) -> IndexCoverage:
     row = db.execute(sql("space"), (pack(space),)).fetchone()
     texts, vectors, notes, unlinked = db.execute(sql("coverage"), (row["space"] if row else 0,)).fetchone()
-    return Coverage(texts, vectors, notes, notes - unlinked)
+    return IndexCoverage(texts, vectors, notes, notes - unlinked)
 
 
 # ------------------------------------------------------------------------------------ sqlite-vec

@@ -9,7 +9,7 @@ import pytest
 
 from onlooker.domain.errors import SettingsError
 from onlooker.domain.messages import SessionId
-from onlooker.domain.search import Document, EdgeKind, HitKind, Near, Node, note_node
+from onlooker.domain.search import Document, EdgeKind, HitKind, Node, VectorQuery, note_node
 from onlooker.ports import Store
 from onlooker.testing.store_contract.case import ANA, BEN, StoreCase, later, note, said, talk
 
@@ -46,7 +46,7 @@ class IndexContract(StoreCase):
         session: SessionId | None = None,
         **more: Any,
     ) -> list[str]:
-        query = Near(owner, kind, more.pop("space", SPACE), vector, session, **more)
+        query = VectorQuery(owner, kind, more.pop("space", SPACE), vector, session, **more)
         return [m.id for m, _ in await store.near(query)]
 
     async def link(self, store: Store) -> int:
@@ -73,7 +73,7 @@ class IndexContract(StoreCase):
         assert await self.near(store, (2.0, 3.0, 0.0)) == ["b", "a", "c"]
         assert await self.near(store, EAST, most=1) == ["a"]
         assert await self.near(store, NORTH, kind="note") == ["o1"]
-        found = await store.near(Near("ana", "message", SPACE, NORTH))
+        found = await store.near(VectorQuery("ana", "message", SPACE, NORTH))
         assert [round(cosine, 5) for _, cosine in found] == [1.0, 0.8]
         match = found[0][0]
         assert (match.kind, match.session, match.seq, match.text) == ("message", ANA, 3, "north")

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from onlooker.domain.errors import ConflictError
-from onlooker.domain.messages import EMPTY_HISTORY_HASH, GIVEN_ID_PREFIX, extend_history_hash
+from onlooker.domain.messages import EMPTY_HISTORY_HASH, GENERATED_ID_PREFIX, extend_history_hash
 from onlooker.domain.notes import Guard, Progress, Realignment
 from onlooker.ports import Store
 from onlooker.testing.store_contract.case import (
@@ -99,12 +99,12 @@ class RealignmentContract(StoreCase):
         ]
 
     async def test_an_id_that_we_gave_says_nothing_so_content_revives(self, store: Store) -> None:
-        given = [said(f"{GIVEN_ID_PREFIX}{n}", "yes", at=later(n)) for n in range(3)]
+        given = [said(f"{GENERATED_ID_PREFIX}{n}", "yes", at=later(n)) for n in range(3)]
         await self.record(store, *given)
         await self.realign(store, 1)
-        again = [said(f"{GIVEN_ID_PREFIX}again{n}", "yes") for n in range(3)]
+        again = [said(f"{GENERATED_ID_PREFIX}again{n}", "yes") for n in range(3)]
         await self.realign(store, 1, *again)
-        assert await self.live(store) == [*ids(given), f"{GIVEN_ID_PREFIX}again2"]
+        assert await self.live(store) == [*ids(given), f"{GENERATED_ID_PREFIX}again2"]
 
     async def test_a_hosts_own_id_is_not_overruled_by_content(self, store: Store) -> None:
         await self.record(store, said("h1", "yes"), said("h2", "yes"))

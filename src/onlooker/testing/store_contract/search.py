@@ -8,7 +8,7 @@ import pytest
 
 from onlooker.domain.errors import SettingsError
 from onlooker.domain.messages import SessionId, ToolCall
-from onlooker.domain.search import Found, HitKind, Query
+from onlooker.domain.search import HitKind, Query, SearchResult
 from onlooker.policy.search.words import query_tokens
 from onlooker.ports import Store
 from onlooker.testing.store_contract.case import ANA, BEN, NOW, StoreCase, later, note, said, seqs, talk
@@ -25,7 +25,7 @@ class SearchContract(StoreCase):
         session: SessionId | None = ANA,
         owner: str = "ana",
         **more: Any,
-    ) -> Found:
+    ) -> SearchResult:
         """Everything that holds a word of the text, indexed first."""
         for behind in await store.unindexed(owner, session=session):
             assert await store.index(behind) < 500
