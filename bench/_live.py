@@ -167,7 +167,7 @@ class Live:
                     await turns.next()
                 clock.move_to(message.at)
                 await session.record(message)
-                await memory.flush()
+                await memory.background.flush()
             await session.settle()
             state = await turns.next()
             fitting = Fitting(state, self.settings, session.core.counting)
@@ -222,7 +222,7 @@ class Turns:
     async def next(self) -> State:
         """Ask for a context; return the state that it was made from."""
         context = await self.session.context()
-        state = await self.session.state() or State(Progress(self.session.id))
+        state = await self.session.history.state() or State(Progress(self.session.id))
         self._compare(context)
         if context.stats.left_out_messages or context.stats.left_out_notes:
             self.unseen |= unseen(context, state)

@@ -91,7 +91,7 @@ async def turns(folder: Path, sizes: Sizes) -> list[Figure]:
                     with context:
                         await session.context(system=SYSTEM)
             disk.write([m.text for m in messages])
-        await memory.flush()
+        await memory.background.flush()
         notes = len(await session.notes(statuses=("active", "superseded", "buffered")))
     if not notes:
         raise SystemExit("no notes were taken in the background: these would be figures of something else")
@@ -145,7 +145,7 @@ class Subject:
             async with onlooker.open_memory(self.path, model=QuickModel(), settings=large) as memory:
                 for start in range(0, count, 250):
                     await memory.session(key).record(talk.many(min(250, count - start)))
-                    await memory.flush()
+                    await memory.background.flush()
 
     def talk(self) -> Talk:
         """What goes on from what was built."""
@@ -173,7 +173,7 @@ async def growth(folder: Path, sizes: Sizes) -> list[Figure]:
             with watch:
                 await session.record(message)
                 await session.context(system=SYSTEM)
-            await memory.flush()
+            await memory.background.flush()
     for memory in memories:
         await memory.close()
     return _grown("record + context at {:,} messages, p50", sizes.growth, watches)
@@ -203,7 +203,7 @@ async def _hand_over(
         history.append(_plain(message))
         with watch:
             await session.prepare(history, system=SYSTEM)
-        await memory.flush()
+        await memory.background.flush()
 
 
 async def _adopt(folder: Path, count: int) -> float:
@@ -300,7 +300,7 @@ async def _long_session(folder: Path, count: int) -> None:
         for _ in range(0, count, 10):
             await session.record(talk.many(10))
             await session.context(system=SYSTEM)
-        await memory.flush()
+        await memory.background.flush()
 
 
 # ------------------------------------------------------------------------------------ the table

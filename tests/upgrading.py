@@ -41,7 +41,7 @@ async def edited(session: onlooker.Session) -> None:
     for _ in range(20):
         note = (await session.notes())[-1]
         try:
-            await session.edit(note.id, f"{note.text}\nBy hand", by="ana")
+            await session.history.edit(note.id, f"{note.text}\nBy hand", by="ana")
         except KeyError:
             continue
         return
@@ -73,5 +73,5 @@ async def use(memory: onlooker.Memory, name: str) -> None:
     note = (await session.notes())[0]
     assert [m.text for m in await session.recall(note.id)] == said[note.first - 1 : note.last]
     await edited(session)
-    await memory.save_item(f"{name} plays chess on Fridays at {len(name)} Storgata", owner="ana")
-    assert any(name in item.summary for item in await memory.items("ana"))
+    await memory.items.save(f"{name} plays chess on Fridays at {len(name)} Storgata", owner="ana")
+    assert any(name in item.summary for item in await memory.items.list("ana"))

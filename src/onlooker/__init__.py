@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from onlooker.domain.moving import Moved, MoveStep, Refused
     from onlooker.domain.notes import Extraction, Note
     from onlooker.domain.search import Edge, Hit, Node
-    from onlooker.engine.hand import Moment
+    from onlooker.engine.corrections import Moment
     from onlooker.engine.memory import Memory
     from onlooker.engine.session import Session
     from onlooker.engine.tools import Tool, Tools
@@ -106,7 +106,7 @@ _HOMES = {
     "onlooker.domain.items": ("Item",),
     "onlooker.domain.messages": ("Message", "SessionId", "ToolCall"),
     "onlooker.domain.moving": ("MoveStep", "Moved", "Refused"),
-    "onlooker.engine.hand": ("Moment",),
+    "onlooker.engine.corrections": ("Moment",),
     "onlooker.engine.memory": ("Memory",),
     "onlooker.engine.session": ("Session",),
     "onlooker.engine.tools": ("Tool", "Tools"),

@@ -256,8 +256,9 @@ def _notes_folder(core: Core) -> Files:
         clock=core.clock,
         tz=core.tz,
         emit=core.emit,
+        ready=core.ready,
         new_id=note_id,
-        forget_item=core.items.forget,
+        forget_item=core.items.archive,
         choose_items=core.ending.chosen,
         asks_model=core.worker.reflector.model.name != core.worker.builtin.name,
     )

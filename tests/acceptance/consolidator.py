@@ -46,7 +46,7 @@ async def main(folder: Path, point: str) -> None:
     async with onlooker.open_memory(
         folder / "a.db", settings=onlooker.Settings(enabled=False), notes_folder=folder / "notes"
     ) as memory:
-        await memory.consolidate()
+        await memory.files.consolidate()
 
 
 if __name__ == "__main__":

@@ -157,8 +157,8 @@ async def share(job: Job) -> None:
             await session.record(said(call))
             await asyncio.sleep(job.get("pause", 0))
         # Another writer may hold the session for as long as its own notes take.
-        while await memory.tick():
-            await memory.flush()
+        while await memory.background.tick():
+            await memory.background.flush()
             await asyncio.sleep(0.02)
 
 

@@ -41,7 +41,7 @@ def exported(url: str | Path, file: Path, **options: object) -> bytes:
 
     async def run() -> None:
         async with onlooker.open_memory(url, settings=STILL, **options) as memory:  # pyright: ignore[reportArgumentType]
-            await memory.export(file)
+            await memory.storage.export(file)
 
     asyncio.run(run())
     lines = file.read_bytes()

@@ -48,7 +48,7 @@ async def talked(
 
 async def summaries(folder: Path, **options: Any) -> list[str]:
     async with opened(folder, settings=replace(SETTINGS, enabled=False)) as memory:
-        return sorted(item.summary for item in await memory.items("ana", **options))
+        return sorted(item.summary for item in await memory.items.list("ana", **options))
 
 
 def days(folder: Path, where: str = "daily") -> list[Path]:

@@ -63,8 +63,8 @@ def everything_in(folder: Path) -> bytes:
 
 
 async def saved(memory: onlooker.Memory, *summaries: str, owner: str = "ana") -> list[onlooker.Item]:
-    made = [await memory.save_item(summary, owner=owner) for summary in summaries]
-    await memory.sync_files(owner=owner)
+    made = [await memory.items.save(summary, owner=owner) for summary in summaries]
+    await memory.files.sync(owner=owner)
     return made
 
 

@@ -104,7 +104,7 @@ async def live_notes(messages: list[dict[str, Any]], budget: int) -> list[str]:
             if message["role"] == "assistant":
                 await session.context()
             await session.record(message)
-            await memory.flush()
+            await memory.background.flush()
         await session.settle()
         return [n.text for n in await session.notes(statuses=("active", "buffered", "superseded"))]
 

@@ -40,7 +40,7 @@ async def test_old_notes_become_items_of_the_next_session_and_their_file_is_arch
     async with opened(tmp_path) as memory:
         heard: list[Any] = []
         memory.subscribe(heard.append)
-        (done,) = await memory.consolidate()
+        (done,) = await memory.files.consolidate()
         assert [e.done for e in heard if isinstance(e, events.FileConsolidated)] == [done]
         assert (done.owner, done.day, done.problem) == ("ana", NOON.date(), "")
         assert any("allergic to peanuts" in item.summary for item in done.items)
@@ -50,7 +50,7 @@ async def test_old_notes_become_items_of_the_next_session_and_their_file_is_arch
         session = memory.session("telegram:2", owner="ana")
         await session.record(onlooker.user("What should I cook?"))
         assert "allergic to peanuts" in (await session.context()).system
-        assert await memory.consolidate() == []
+        assert await memory.files.consolidate() == []
     assert days(tmp_path) == []
     assert [path.read_bytes() for path in days(tmp_path, "archive")] == [raw]
     (memory_file,) = (tmp_path / "notes").glob("*/MEMORY.md")
@@ -62,10 +62,10 @@ async def test_only_days_that_are_old_enough_are_taken_and_only_of_the_owner_nam
     await talked(tmp_path, "is allergic to lupins.", at=LATER - timedelta(days=3), key="telegram:2")
     await talked(tmp_path, "is allergic to shellfish.", owner="ben")
     async with opened(tmp_path) as memory:
-        done = await memory.consolidate(owner="ana")
+        done = await memory.files.consolidate(owner="ana")
         assert [(one.owner, one.day) for one in done] == [("ana", NOON.date())]
-        assert await memory.items("ben") == []
-        done = await memory.consolidate(older_than=timedelta(days=1))
+        assert await memory.items.list("ben") == []
+        done = await memory.files.consolidate(older_than=timedelta(days=1))
         assert sorted(one.owner for one in done) == ["ana", "ben"]
 
 
@@ -73,21 +73,21 @@ async def test_what_sessions_made_already_is_not_made_again(tmp_path: Path) -> N
     await talked(tmp_path, "is allergic to peanuts.")
     async with opened(tmp_path) as memory:
         await memory.session("telegram:1", owner="ana").end()
-        before = await memory.items("ana")
+        before = await memory.items.list("ana")
         assert before
-        (done,) = await memory.consolidate()
+        (done,) = await memory.files.consolidate()
         assert done.items == ()
-        assert await memory.items("ana") == before
+        assert await memory.items.list("ana") == before
 
 
 async def test_a_later_day_supersedes_an_earlier_one(tmp_path: Path) -> None:
     await talked(tmp_path, "lives in Oslo.")
     await talked(tmp_path, "moved from Oslo to Bergen.", at=NOON + timedelta(days=2), key="telegram:2")
     async with opened(tmp_path) as memory:
-        assert len(await memory.consolidate()) == 2
-        (home,) = [i for i in await memory.items("ana") if "Oslo" in i.summary or "Bergen" in i.summary]
+        assert len(await memory.files.consolidate()) == 2
+        (home,) = [i for i in await memory.items.list("ana") if "Oslo" in i.summary or "Bergen" in i.summary]
         assert "Bergen" in home.summary
-        assert [i.status for i in await memory.item_history(home.id, owner="ana")] == ["ended", "live"]
+        assert [i.status for i in await memory.items.history(home.id, owner="ana")] == ["ended", "live"]
 
 
 @pytest.mark.req(90)
@@ -95,12 +95,12 @@ async def test_what_was_forgotten_by_hand_does_not_come_back(tmp_path: Path) -> 
     await talked(tmp_path, "is allergic to peanuts.")
     async with opened(tmp_path, NOON) as memory:
         await memory.session("telegram:1", owner="ana").end()
-        await memory.sync_files(owner="ana")
+        await memory.files.sync(owner="ana")
     (memory_file,) = (tmp_path / "notes").glob("*/MEMORY.md")
     lines = [line for line in memory_file.read_text().split("\n") if "peanuts" not in line]
     memory_file.write_text("\n".join(lines))
     async with opened(tmp_path, settings=replace(SETTINGS, enabled=False)) as memory:
-        await memory.consolidate()
+        await memory.files.consolidate()
     assert not any("peanuts" in summary for summary in await summaries(tmp_path))
     assert "peanuts" not in memory_file.read_text()
 
@@ -111,7 +111,7 @@ async def test_what_a_person_wrote_into_a_daily_file_counts(tmp_path: Path) -> N
     text = day.read_text().replace("peanuts", "hazelnuts")
     day.write_text(text.replace("# 2026-02-16\n", "# 2026-02-16\n\nAna prefers green tea over coffee\n", 1))
     async with opened(tmp_path) as memory:
-        (done,) = await memory.consolidate()
+        (done,) = await memory.files.consolidate()
         found = {item.summary: item for item in done.items}
         assert any("hazelnuts" in summary for summary in found)
         assert found["Ana prefers green tea over coffee"].session == ""
@@ -121,7 +121,7 @@ async def test_what_a_person_wrote_into_a_daily_file_counts(tmp_path: Path) -> N
 async def test_owners_who_share_nothing_keep_their_daily_notes(tmp_path: Path) -> None:
     await talked(tmp_path, "is allergic to peanuts.", owner="default")
     async with opened(tmp_path) as memory:
-        assert await memory.consolidate() == []
+        assert await memory.files.consolidate() == []
     assert len(days(tmp_path)) == 1
 
 
@@ -138,9 +138,9 @@ def answering(request: Request) -> str | None:
 async def test_a_language_model_chooses_where_there_is_one(tmp_path: Path) -> None:
     await talked(tmp_path, "is allergic to peanuts.", "is called Ana.")
     async with opened(tmp_path, reflector=ScriptedModel(answering)) as memory:
-        (dry,) = await memory.consolidate(dry_run=True)
+        (dry,) = await memory.files.consolidate(dry_run=True)
         assert dry.items == ()
-        (done,) = await memory.consolidate()
+        (done,) = await memory.files.consolidate()
         assert [item.summary for item in done.items] == ["Ana is allergic to peanuts"]
 
 
@@ -148,13 +148,13 @@ async def test_a_dry_run_asks_no_model_and_changes_nothing(tmp_path: Path) -> No
     await talked(tmp_path, "is allergic to peanuts.")
     model = ScriptedModel()
     async with opened(tmp_path, reflector=model, settings=replace(SETTINGS, enabled=False)) as memory:
-        (done,) = await memory.consolidate(dry_run=True)
+        (done,) = await memory.files.consolidate(dry_run=True)
         assert (done.archived, model.calls) == ("", 0)
-        assert await memory.items("ana") == []
+        assert await memory.items.list("ana") == []
     async with opened(tmp_path) as memory:
-        (done,) = await memory.consolidate(dry_run=True)
+        (done,) = await memory.files.consolidate(dry_run=True)
         assert any("peanuts" in item.summary for item in done.items)
-        assert await memory.items("ana") == []
+        assert await memory.items.list("ana") == []
     assert len(days(tmp_path)) == 1
 
 
@@ -162,7 +162,7 @@ async def test_where_the_model_is_down_the_built_in_choice_stands_in(tmp_path: P
     await talked(tmp_path, "is allergic to peanuts.")
     down = ScriptedModel(lambda _: RuntimeError("down"))
     async with opened(tmp_path, reflector=down, settings=replace(SETTINGS, enabled=False)) as memory:
-        (done,) = await memory.consolidate()
+        (done,) = await memory.files.consolidate()
         assert any("peanuts" in item.summary for item in done.items)
     assert days(tmp_path) == []
 
@@ -179,7 +179,7 @@ async def test_a_process_that_is_killed_neither_loses_nor_doubles(tmp_path: Path
     codes = [await _killed(script, tmp_path, point) for _ in range(3)]
     assert -signal.SIGKILL in codes
     async with opened(tmp_path) as memory:
-        await memory.consolidate()
+        await memory.files.consolidate()
     found = await summaries(tmp_path, statuses=("live", "ended", "archived"))
     assert len(found) == len(set(found))
     assert [sum(word in s for s in found) for word in ("peanuts", "short answers", "Oslo")] == [1, 1, 1]
@@ -211,11 +211,11 @@ async def test_a_model_that_answers_otherwise_the_second_time_does_not_double(
     async with opened(tmp_path, reflector=ScriptedModel(answer)) as memory:
         with monkeypatch.context() as broken:
             broken.setattr(Folder, "put_away", full)
-            (done,) = await memory.consolidate()
+            (done,) = await memory.files.consolidate()
             assert "no space" in done.problem
-        (done,) = await memory.consolidate()
+        (done,) = await memory.files.consolidate()
         assert (done.items, done.problem) == ((), "")
-        assert [item.summary for item in await memory.items("ana")] == ["Ana is allergic to peanuts"]
+        assert [item.summary for item in await memory.items.list("ana")] == ["Ana is allergic to peanuts"]
 
 
 async def test_a_file_that_is_saved_meanwhile_stays_and_is_looked_at_again(
@@ -234,10 +234,10 @@ async def test_a_file_that_is_saved_meanwhile_stays_and_is_looked_at_again(
 
         with monkeypatch.context() as meanwhile:
             meanwhile.setattr(Folder, "put_away", save_first)
-            (done,) = await memory.consolidate()
+            (done,) = await memory.files.consolidate()
         assert "changed meanwhile" in done.problem
         assert day.exists()
-        (done,) = await memory.consolidate()
+        (done,) = await memory.files.consolidate()
         assert [item.summary for item in done.items] == ["Ana prefers green tea over coffee"]
     assert days(tmp_path) == []
 
@@ -254,9 +254,9 @@ async def test_what_is_forgotten_while_a_model_is_asked_does_not_become_an_item(
         return json.dumps({"type": "profile", "summary": "Ana is allergic to peanuts", "said_by": "user"})
 
     async with opened(tmp_path, reflector=ScriptedModel(forget_first)) as memory:
-        (done,) = await memory.consolidate()
+        (done,) = await memory.files.consolidate()
         assert "changed meanwhile" in done.problem
-        assert await memory.items("ana") == []
+        assert await memory.items.list("ana") == []
     files = [path for path in (tmp_path / "notes").rglob("*") if path.is_file()]
     assert not any(b"peanuts" in path.read_bytes() for path in files)
 
@@ -266,7 +266,7 @@ async def test_a_mangled_daily_file_is_left_alone(tmp_path: Path) -> None:
     (day,) = days(tmp_path)
     day.write_bytes(b"\xff\xfe\x00")
     async with opened(tmp_path) as memory:  # nor is it written anew for the sake of what it said
-        (done,) = await memory.consolidate()
+        (done,) = await memory.files.consolidate()
     assert done.problem
     assert day.read_bytes() == b"\xff\xfe\x00"
 
@@ -274,10 +274,10 @@ async def test_a_mangled_daily_file_is_left_alone(tmp_path: Path) -> None:
 async def test_a_note_of_a_day_that_was_archived_gets_a_file_of_its_own(tmp_path: Path) -> None:
     await talked(tmp_path, "is allergic to peanuts.")
     async with opened(tmp_path) as memory:
-        await memory.consolidate()
+        await memory.files.consolidate()
     await talked(tmp_path, "is allergic to lupins.", key="telegram:2")
     async with opened(tmp_path) as memory:
-        (done,) = await memory.consolidate()
+        (done,) = await memory.files.consolidate()
         assert any("lupins" in item.summary for item in done.items)
     assert [path.name for path in days(tmp_path, "archive")] == ["2026-02-16-2.md", "2026-02-16.md"]
     archived: Sequence[str] = [path.read_text() for path in days(tmp_path, "archive")]

@@ -116,7 +116,7 @@ async def _goes_on_and_settles(path: Path) -> int:
         await check_conversation(session, [*before, text_of("last")])
         await check_coverage(session)
         context = await session.context(system="You are helpful.")
-        state = await session.state()
+        state = await session.history.state()
         assert state
         assert state.progress.due_at is None
         check_context(context, state, await session.messages(archived=True), SETTINGS)

@@ -90,7 +90,7 @@ async def test_each_step_towards_a_note_is_an_event() -> None:
         for _ in range(300):
             await talk(session, 1)
             await session.record(onlooker.assistant("Noted."))
-            await memory.flush()
+            await memory.background.flush()
         await memory.settle()
         kinds = set(names(heard))
         notes = await session.notes(statuses=("active", "buffered", "superseded"))
@@ -121,7 +121,7 @@ async def test_a_refused_reply_a_failure_and_what_they_cost_are_events() -> None
     async with listened(model=FaultyModel("empty")) as (memory, heard):
         session = memory.session("a")
         await talk(session, 40)
-        await memory.flush()
+        await memory.background.flush()
     refused, failed = of(events.ReplyRejected, heard), of(events.StepFailed, heard)
     assert {e.reason for e in refused} == {"empty"}
     assert {e.what for e in failed} == {"observe"}
@@ -138,9 +138,9 @@ async def test_what_a_person_does_is_an_event() -> None:
         heard.clear()
         await session.pin(notes[0].id)
         await session.pin(notes[0].id, on=False)
-        await session.compact_messages(2, "They spoke of parcels.")
-        cleared = await session.clear()
-        await memory.prune(older_than=timedelta(0))
+        await session.history.compact(2, "They spoke of parcels.")
+        cleared = await session.history.clear()
+        await memory.retention.prune(older_than=timedelta(0))
         context = await session.context(system="You are helpful. " * 60)
         for _ in range(3):
             await memory.calibrate(context, input_tokens=round(context.stats.total * 1.4))
@@ -185,7 +185,7 @@ async def test_compaction_after_a_note_is_an_event_whoever_does_it() -> None:
 
         async def compact(key: str, up_to: int, summary: str) -> None: ...
 
-        memory.set_compactor(compact)
+        memory.background.set_compactor(compact)
         await talk(memory.session("b"), 120)
         await memory.settle()
         compacted = of(events.Compacted, heard)

@@ -27,13 +27,13 @@ async def lived(memory: onlooker.Memory, clock: FrozenClock) -> None:
         await talk(session, clock, 1, 120 if owner == "ana" and key == "bakery" else 16)
     session = memory.session("bakery", owner="ana")
     notes = await session.notes()
-    await session.edit(notes[-1].id, f"{notes[-1].text}\nchecked by hand", by="ana")
+    await session.history.edit(notes[-1].id, f"{notes[-1].text}\nchecked by hand", by="ana")
     await session.pin((await session.messages())[3].id)
-    await session.compact_messages(5, "So far: bread.")
+    await session.history.compact(5, "So far: bread.")
     said = await session.messages(archived=True)
     history = [{"role": m.role, "content": m.text, "id": m.id} for m in said[:-2] if m.name != "summary"]
     await session.prepare([*history, {"role": "user", "content": "No: the other loaf.", "id": "again"}])
-    await memory.save_item("Ana bakes rye bread every Friday morning", owner="ana")
+    await memory.items.save("Ana bakes rye bread every Friday morning", owner="ana")
     await session.end()
     await memory.calibrate(await session.context(), input_tokens=900)
 
@@ -47,7 +47,7 @@ async def file(tmp_path: Path, anyio_backend: str) -> Path:
         url, settings=SETTINGS, model=clerk(), extractors=[Order, Preference], clock=clock
     ) as memory:
         await lived(memory, clock)
-        rows = await memory.export(tmp_path / "export.jsonl")
+        rows = await memory.storage.export(tmp_path / "export.jsonl")
         assert rows > 100
     return tmp_path / "export.jsonl"
 
@@ -87,10 +87,10 @@ async def test_it_comes_back_byte_for_byte_through_any_store(
     for number, kind in enumerate(through):
         url: Any = ":memory:" if kind == "memory" else tmp_path / f"{number}.db"
         async with onlooker.open_memory(url, settings=SETTINGS, model=ScriptedModel()) as memory:
-            counts = await memory.import_file(before)
+            counts = await memory.storage.import_file(before)
             assert counts == {k: n for k, n in kinds(file).items() if k not in ("onlooker", "end")}
             after = tmp_path / f"{number}.jsonl"
-            await memory.export(after)
+            await memory.storage.export(after)
             before = after
     assert data(before) == data(file)
 
@@ -102,7 +102,7 @@ async def test_what_was_imported_goes_on_as_if_nothing_had_happened(file: Path, 
         before = await first.session("bakery", owner="ana").context(system="You are helpful.")
         found = await first.search("rye", owner="ana", limit=5)
     async with onlooker.open_memory(":memory:", settings=SETTINGS, clock=clock) as second:
-        await second.import_file(file)
+        await second.storage.import_file(file)
         session = second.session("bakery", owner="ana")
         assert (await session.context(system="You are helpful.")).openai() == before.openai()
         assert [h.id for h in await second.search("rye", owner="ana", limit=5)] == [h.id for h in found]
@@ -113,15 +113,15 @@ async def test_what_was_imported_goes_on_as_if_nothing_had_happened(file: Path, 
 
 async def test_an_owner_or_a_session_is_exported_alone(file: Path, tmp_path: Path) -> None:
     async with onlooker.open_memory(tmp_path / "agent.db", settings=SETTINGS) as memory:
-        await memory.export(tmp_path / "ana.jsonl", owner="ana")
-        await memory.export(tmp_path / "one.jsonl", owner="ben", session="bakery")
+        await memory.storage.export(tmp_path / "ana.jsonl", owner="ana")
+        await memory.storage.export(tmp_path / "one.jsonl", owner="ben", session="bakery")
     assert b'"ben"' not in (tmp_path / "ana.jsonl").read_bytes()
     assert b'"ana"' not in (tmp_path / "one.jsonl").read_bytes()
     async with onlooker.open_memory(":memory:", settings=SETTINGS) as other:
-        await other.import_file(tmp_path / "one.jsonl")
+        await other.storage.import_file(tmp_path / "one.jsonl")
         assert [s.progress.session for s in await other.sessions()] == [SessionId("ben", "bakery")]
-        await other.import_file(tmp_path / "ana.jsonl")
-        await other.export(tmp_path / "ana2.jsonl", owner="ana")
+        await other.storage.import_file(tmp_path / "ana.jsonl")
+        await other.storage.export(tmp_path / "ana2.jsonl", owner="ana")
     assert (tmp_path / "ana2.jsonl").read_bytes() == (tmp_path / "ana.jsonl").read_bytes()
 
 
@@ -133,9 +133,9 @@ async def test_a_session_that_is_there_is_kept_unless_it_is_to_be_replaced(
     ) as memory:
         await memory.session("bakery", owner="ana").record(onlooker.user("one more thing", id="more"))
         with pytest.raises(onlooker.ConflictError, match="is there already"):
-            await memory.import_file(file)
+            await memory.storage.import_file(file)
         assert (await memory.session("bakery", owner="ana").messages())[-1].id == "more"
-        await memory.import_file(file, replace=True)
+        await memory.storage.import_file(file, replace=True)
         assert (await memory.session("bakery", owner="ana").messages())[-1].id == "again"
         paid = [json.loads(line)["cost"] for line in data(file).splitlines() if b'"kind":"usage"' in line]
         assert await memory.store.spent() == pytest.approx(sum(paid))  # and not twice
@@ -195,10 +195,10 @@ async def test_a_file_that_is_not_whole_is_refused_before_anything_is_taken_in(
     bad.write_bytes(damage(data(file)))
     async with onlooker.open_memory(":memory:") as memory:
         with pytest.raises(onlooker.StoreError, match=says):
-            await memory.import_file(bad)
+            await memory.storage.import_file(bad)
         assert await memory.sessions() == []
         with pytest.raises(onlooker.StoreError, match="cannot be read"):
-            await memory.import_file(tmp_path / "nowhere.jsonl")
+            await memory.storage.import_file(tmp_path / "nowhere.jsonl")
 
 
 async def test_a_file_that_is_there_is_not_overwritten(tmp_path: Path) -> None:
@@ -206,9 +206,9 @@ async def test_a_file_that_is_there_is_not_overwritten(tmp_path: Path) -> None:
     target.write_text("mine")
     async with onlooker.open_memory(":memory:") as memory:
         with pytest.raises(onlooker.StoreError, match="the file exists"):
-            await memory.export(target)
+            await memory.storage.export(target)
         with pytest.raises(onlooker.StoreError, match="cannot be written"):
-            await memory.export(tmp_path / "no such folder" / "export.jsonl")
+            await memory.storage.export(tmp_path / "no such folder" / "export.jsonl")
     assert target.read_text() == "mine"
     assert names(tmp_path) == ["export.jsonl"]
 
@@ -220,11 +220,11 @@ async def test_memory_stays_bounded_however_long_the_session(tmp_path: Path) -> 
             text = "x" * 1000
             await session.record([onlooker.user(text, id=f"m{n}") for n in range(start, start + 1000)])
         tracemalloc.start()
-        await memory.export(tmp_path / "long.jsonl")
+        await memory.storage.export(tmp_path / "long.jsonl")
         exporting = tracemalloc.get_traced_memory()[1]
         tracemalloc.reset_peak()
         async with onlooker.open_memory(tmp_path / "b.db") as other:
-            await other.import_file(tmp_path / "long.jsonl")
+            await other.storage.import_file(tmp_path / "long.jsonl")
             importing = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
     size = (tmp_path / "long.jsonl").stat().st_size

@@ -81,8 +81,8 @@ async def test_values_lead_back_to_their_note_and_messages_and_survive_a_restart
     with blocking.open_memory(path, settings=SETTINGS) as memory:
         session = memory.session("shop", owner="ana")
         assert session.extracted(Order) == orders
-        assert session.extractions() == kept
-        assert session.extractions("Preference") == []
+        assert session.history.extractions() == kept
+        assert session.history.extractions("Preference") == []
         for order, extraction in zip(orders, kept, strict=True):
             (seq,) = {m.seq for m in session.recall(extraction.note) if order.number in m.text}
             assert seq in extraction.seqs
@@ -204,10 +204,10 @@ async def test_values_go_with_what_they_came_from() -> None:
         after = await session.extracted(Order)
         assert after == before[: len(after)]
         assert 0 < len(after) < len(before)
-        await session.clear()
+        await session.history.clear()
         assert await session.extracted(Order) == []
         await session.delete()
-        assert await session.extractions() == []
+        assert await session.history.extractions() == []
 
 
 async def test_a_class_that_has_changed_leaves_out_what_it_no_longer_takes(
@@ -223,7 +223,7 @@ async def test_a_class_that_has_changed_leaves_out_what_it_no_longer_takes(
     async with onlooker.open_memory(tmp_path / "a.db") as memory:
         session = memory.session("shop", owner="ana")
         assert await session.extracted(Stricter) == []
-        assert len(await session.extractions("Order")) == len(orders)
+        assert len(await session.history.extractions("Order")) == len(orders)
 
 
 # ------------------------------------------------------------------------------------ at opening

@@ -49,7 +49,7 @@ async def test_no_folder_is_made_without_the_setting_or_before_there_is_somethin
     assert not (tmp_path / "notes").exists()
     async with opened(tmp_path, notes_folder=None) as (memory, _):
         with pytest.raises(SettingsError, match="notes_folder"):
-            await memory.sync_files()
+            await memory.files.sync()
 
 
 async def test_the_day_is_that_of_the_session(tmp_path: Path) -> None:
@@ -83,7 +83,7 @@ async def test_a_note_that_a_person_took_out_of_a_daily_file_stays_out(tmp_path:
     (day,) = daily_files(tmp_path)
     day.write_text("# 2026-02-16\n\nAll clear.\n")
     async with opened(tmp_path) as (memory, _):
-        await memory.sync_files(owner="ana")
+        await memory.files.sync(owner="ana")
         await noted(memory, "another")
     text = day.read_text()
     assert "All clear." in text
@@ -95,13 +95,13 @@ async def test_what_changes_in_memory_changes_in_the_file(tmp_path: Path) -> Non
     async with opened(tmp_path) as (memory, _):
         first, second = await saved(memory, "Ana lives in Oslo", "Ana has a boat")
         path = memory_file(tmp_path)
-        await memory.save_item("Ana lives in Bergen", owner="ana", supersedes=first.id)
+        await memory.items.save("Ana lives in Bergen", owner="ana", supersedes=first.id)
         await until(lambda: "Bergen" in path.read_text())
         assert "Oslo" not in path.read_text()
-        await memory.forget_item(second.id, owner="ana")
+        await memory.items.forget(second.id, owner="ana")
         await until(lambda: "boat" not in path.read_text())
-        (left,) = await memory.items("ana")
-        await memory.pin_item(left.id, owner="ana")
+        (left,) = await memory.items.list("ana")
+        await memory.items.pin(left.id, owner="ana")
         await until(lambda: "## Pinned" in path.read_text())
 
 
@@ -120,10 +120,10 @@ async def test_a_change_by_hand_stands_in_the_prompt_of_the_next_session(tmp_pat
         assert "- Berit is Ana's sister" in prompt
         assert "peanuts" not in prompt
         assert "red car" not in prompt
-        changed = next(i for i in await memory.items("ana") if "hazelnuts" in i.summary)
+        changed = next(i for i in await memory.items.list("ana") if "hazelnuts" in i.summary)
         assert (changed.replaces, changed.origin, changed.trust) == ((old.id,), "user", 1.0)
-        assert [i.status for i in await memory.item_history(old.id, owner="ana")] == ["ended", "live"]
-        assert [i.id for i in await memory.items("ana", statuses=("archived",))] == [gone.id]
+        assert [i.status for i in await memory.items.history(old.id, owner="ana")] == ["ended", "live"]
+        assert [i.id for i in await memory.items.list("ana", statuses=("archived",))] == [gone.id]
         (event,) = [e for e in heard if isinstance(e, events.FileEdited)]
         assert (event.owner, event.added, event.changed, event.deleted) == ("ana", 1, 1, 1)
         await until(lambda: "Berit is Ana's sister <!-- " in path.read_text())
@@ -148,7 +148,7 @@ async def test_the_sweep_sees_a_saved_file_by_itself(tmp_path: Path) -> None:
         path.write_text(path.read_text() + "\nAna speaks Norwegian\n")
         await until(lambda: any(isinstance(e, events.FileEdited) for e in heard))
         await until(lambda: "Norwegian <!-- " in path.read_text())
-        assert "Ana speaks Norwegian" in [i.summary for i in await memory.items("ana")]
+        assert "Ana speaks Norwegian" in [i.summary for i in await memory.items.list("ana")]
 
 
 async def test_a_session_that_runs_keeps_its_prefix_but_for_what_was_forgotten(tmp_path: Path) -> None:
@@ -157,11 +157,11 @@ async def test_a_session_that_runs_keeps_its_prefix_but_for_what_was_forgotten(t
         before = await prompt_of_a_new_session(memory, "running")
         path = memory_file(tmp_path)
         path.write_text(path.read_text() + "\nAna speaks Norwegian\n")
-        await memory.sync_files(owner="ana")
+        await memory.files.sync(owner="ana")
         session = memory.session("running", owner="ana")
         assert (await session.context(system="You are helpful.")).system == before
         path.write_text("\n".join(line for line in path.read_text().split("\n") if "red car" not in line))
-        await memory.sync_files(owner="ana")
+        await memory.files.sync(owner="ana")
         after = (await session.context(system="You are helpful.")).system
         assert after == "\n".join(line for line in before.split("\n") if "red car" not in line)
 
@@ -188,8 +188,8 @@ async def test_a_mangled_file_is_kept_as_a_copy_and_forgets_nothing(
         path = memory_file(tmp_path)
         whole = path.read_bytes()
         path.write_bytes(damage(whole))
-        await memory.sync_files(owner="ana")
-        assert {i.id for i in await memory.items("ana")} == {i.id for i in made}
+        await memory.files.sync(owner="ana")
+        assert {i.id for i in await memory.items.list("ana")} == {i.id for i in made}
         assert sorted(path.read_bytes().split(b"\n")) == sorted(whole.split(b"\n"))
         event = next(e for e in heard if isinstance(e, events.FileBackedUp))
         assert await asyncio.to_thread(Path(event.copy).read_bytes) == damage(whole)
@@ -200,9 +200,9 @@ async def test_a_deleted_file_is_written_again_and_forgets_nothing(tmp_path: Pat
     async with opened(tmp_path) as (memory, _):
         await saved(memory, "Ana is allergic to peanuts")
         memory_file(tmp_path).unlink()
-        await memory.sync_files(owner="ana")
+        await memory.files.sync(owner="ana")
         assert "peanuts" in memory_file(tmp_path).read_text()
-        assert len(await memory.items("ana")) == 1
+        assert len(await memory.items.list("ana")) == 1
 
 
 async def test_deleting_most_lines_counts_but_keeps_a_copy(tmp_path: Path) -> None:
@@ -211,8 +211,8 @@ async def test_deleting_most_lines_counts_but_keeps_a_copy(tmp_path: Path) -> No
         path = memory_file(tmp_path)
         before = [line for line in path.read_text().split("\n") if not line.startswith("- ")]
         path.write_text("\n".join(before))
-        await memory.sync_files(owner="ana")
-        assert await memory.items("ana") == []
+        await memory.files.sync(owner="ana")
+        assert await memory.items.list("ana") == []
         event = next(e for e in heard if isinstance(e, events.FileBackedUp))
         assert "6 lines" in event.reason
         assert "fact number 3" in await asyncio.to_thread(Path(event.copy).read_text)
@@ -238,7 +238,7 @@ async def test_words_that_are_saved_while_the_file_is_written_are_kept(
         text = path.read_text()
         assert "Berit is Ana's sister <!-- " in text
         assert "Ana has a boat <!-- " in text
-        assert len(await memory.items("ana")) == 3
+        assert len(await memory.items.list("ana")) == 3
 
 
 async def test_a_crash_after_a_change_was_taken_in_takes_it_in_once(
@@ -258,8 +258,8 @@ async def test_a_crash_after_a_change_was_taken_in_takes_it_in_once(
             assert "Bergen" in await prompt_of_a_new_session(memory)
     assert "Berit is Ana's sister\n" in path.read_text()  # taken in, and not written
     async with opened(tmp_path) as (memory, _):
-        await memory.sync_files()
-        found = sorted(i.summary for i in await memory.items("ana", statuses=("live", "ended")))
+        await memory.files.sync()
+        found = sorted(i.summary for i in await memory.items.list("ana", statuses=("live", "ended")))
         assert found == [
             "Ana is allergic to peanuts",
             "Ana lives in Bergen",
@@ -276,7 +276,7 @@ async def test_a_store_that_was_lost_is_taught_again_by_the_file(tmp_path: Path)
         (tmp_path / name).unlink(missing_ok=True)
     async with opened(tmp_path) as (memory, _):
         assert "allergic to peanuts" in await prompt_of_a_new_session(memory)
-        assert sorted(i.summary for i in await memory.items("ana")) == [
+        assert sorted(i.summary for i in await memory.items.list("ana")) == [
             "Ana has a boat",
             "Ana is allergic to peanuts",
         ]
@@ -287,9 +287,9 @@ async def test_two_memories_on_one_folder_take_a_change_in_once(tmp_path: Path) 
         await saved(one, "Ana is allergic to peanuts")
         path = memory_file(tmp_path)
         path.write_text(path.read_text() + "\n- Berit is Ana's sister\n")
-        await asyncio.gather(*(m.sync_files(owner="ana") for m in (one, two, one, two)))
-        assert len(await one.items("ana")) == 2
-        await two.save_item("Ana has a boat", owner="ana")
-        await asyncio.gather(*(m.sync_files(owner="ana") for m in (one, two)))
-        assert len(await one.items("ana")) == 3
+        await asyncio.gather(*(m.files.sync(owner="ana") for m in (one, two, one, two)))
+        assert len(await one.items.list("ana")) == 2
+        await two.items.save("Ana has a boat", owner="ana")
+        await asyncio.gather(*(m.files.sync(owner="ana") for m in (one, two)))
+        assert len(await one.items.list("ana")) == 3
     assert memory_file(tmp_path).read_text().count("\n- ") == 3

@@ -51,7 +51,7 @@ async def test_a_folder_that_cannot_be_written_is_an_event_and_is_caught_up_with
     (tmp_path / "notes").write_text("a file is in the way")
     async with opened(tmp_path) as (memory, heard):
         await noted(memory)
-        await memory.save_item("Ana has a boat", owner="ana")
+        await memory.items.save("Ana has a boat", owner="ana")
         assert "Ana has a boat" in await prompt_of_a_new_session(memory)  # the turn goes on
         await until(lambda: any(isinstance(e, events.FileFailed) for e in heard))
         assert next(e for e in heard if isinstance(e, events.FileFailed)).owner == "ana"
@@ -67,7 +67,7 @@ async def test_what_a_process_could_not_write_any_more_is_written_by_the_next(tm
     (tmp_path / "notes").write_text("a file is in the way")
     async with opened(tmp_path) as (memory, _):
         await noted(memory)
-        await memory.save_item("Ana has a boat", owner="ana")
+        await memory.items.save("Ana has a boat", owner="ana")
     (tmp_path / "notes").unlink()
     async with opened(tmp_path):
         await until(
@@ -81,7 +81,7 @@ async def test_items_that_another_process_made_come_into_the_file(tmp_path: Path
     async with opened(tmp_path) as (memory, _):
         await saved(memory, "Ana is allergic to peanuts")
         async with opened(tmp_path, settings=replace(SETTINGS, enabled=False)) as (other, _):
-            await other.save_item("Ana has a boat", owner="ana")
+            await other.items.save("Ana has a boat", owner="ana")
         await until(lambda: "boat" in memory_file(tmp_path).read_text())
 
 
@@ -101,15 +101,15 @@ async def test_what_is_forgotten_is_in_no_file_any_more(tmp_path: Path) -> None:
             )
         await session.settle()
         await session.end()
-        await memory.sync_files(owner="ana")
+        await memory.files.sync(owner="ana")
         await until(lambda: bool(daily_files(tmp_path)))
         memory_file(tmp_path).write_bytes(memory_file(tmp_path).read_bytes() + b"\xff")  # a copy is kept
-        await memory.sync_files(owner="ana")
+        await memory.files.sync(owner="ana")
         assert everything_in(tmp_path).count(b"rumpelnuts") >= 2
         await session.forget(said[0].id)
         assert b"rumpelnuts" not in everything_in(tmp_path)
         assert b"Parcel" in everything_in(tmp_path)
-        await memory.flush()
+        await memory.background.flush()
     assert b"rumpelnuts" not in everything_in(tmp_path)
 
 

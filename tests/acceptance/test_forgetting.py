@@ -103,12 +103,12 @@ class Life:
                 await session.pin(random.choice(await session.messages()).id)
             case "edit" if notes:
                 note = random.choice(notes)
-                await session.edit(note.id, f"{note.text}\nchecked", by="ana")
+                await session.history.edit(note.id, f"{note.text}\nchecked", by="ana")
             case "compact":
-                state = await session.state()
+                state = await session.history.state()
                 assert state is not None
                 if state.progress.watermark > 1:
-                    await session.compact_messages(state.progress.watermark - 1, notes[0].text)
+                    await session.history.compact(state.progress.watermark - 1, notes[0].text)
             case "take back":
                 await self.take_back()
             case "search":
@@ -117,7 +117,7 @@ class Life:
                 await session.end()
             case "undo":
                 with suppress(KeyError, onlooker.OnlookerError):
-                    await session.undo()
+                    await session.history.undo()
             case _:
                 await session.context(system="You are helpful.")
 
@@ -174,7 +174,7 @@ async def check_forgetting(seed: int, folder: Path, *, scripted: bool, in_memory
             assert_gone(folder, gone)
             # What was not forgotten is still covered: every message is raw or stands under a note.
             await assert_covered(life.session)
-        await memory.export(folder / "export.jsonl")
+        await memory.storage.export(folder / "export.jsonl")
         assert_gone(folder, gone)
         kept = (folder / "export.jsonl").read_text().lower()
         assert sum(secret in kept for secret in life.secrets.values()) >= len(life.secrets) - 2
@@ -182,7 +182,7 @@ async def check_forgetting(seed: int, folder: Path, *, scripted: bool, in_memory
 
 
 async def assert_covered(session: onlooker.Session) -> None:
-    state = await session.state()
+    state = await session.history.state()
     assert state is not None
     live = {m.id for m in await session.messages()}
     covered = {m.id for note in state.notes for m in await session.recall(note.id)}
@@ -301,7 +301,7 @@ async def test_items_that_come_from_it_go_and_the_others_stay(tmp_path: Path) ->
         await memory.store.change_items(ItemChange("ana", clock.now(), add=items))
         done = await session.forget("m1")
         assert done.items == 3
-        assert [i.id for i in await memory.items("ana")] == ["i2"]
+        assert [i.id for i in await memory.items.list("ana")] == ["i2"]
         assert "Tromsøvik" not in await everything_in(memory.store)
         assert_gone(tmp_path, ["tromsøvik"])
 

@@ -47,7 +47,7 @@ async def noted(memory: onlooker.Memory, key: str, *texts: str, owner: str = "an
     notes = await session.notes()
     assert len(notes) >= len(texts)
     for note, text in zip(notes, texts, strict=False):
-        await session.edit(note.id, text)
+        await session.history.edit(note.id, text)
     return session
 
 
@@ -55,14 +55,16 @@ async def test_notes_lead_to_their_sessions_and_to_what_they_mention(url: str) -
     async with onlooker.open_memory(url, settings=SMALL) as memory:
         session = await noted(memory, "a", "Ana met Émile Zola in Oslo about ticket OPS-4711")
         await noted(memory, "b", "The release of OPS-4711 was put off", owner="ben")
-        await memory.index()
+        await memory.index.catch_up()
         note = (await session.notes())[0]
-        mentioned = await memory.graph("ana", entity="ops-4711")
+        mentioned = await memory.index.graph("ana", entity="ops-4711")
         assert said(list(mentioned)) == {(note.id, "mentions", "OPS-4711")}
-        whole = said(list(await memory.graph("ana", session="a")))
+        whole = said(list(await memory.index.graph("ana", session="a")))
         assert {(note.id, "in_session", "a"), (note.id, "mentions", "Oslo")} <= whole
         assert (note.id, "mentions", "Émile Zola") in whole
-        assert all(e.source.session and e.source.session.owner == "ana" for e in await memory.graph("ana"))
+        assert all(
+            e.source.session and e.source.session.owner == "ana" for e in await memory.index.graph("ana")
+        )
 
 
 @pytest.mark.req(79)
@@ -76,17 +78,17 @@ async def test_search_adds_notes_that_mention_what_the_found_one_does(url: str) 
         await noted(memory, "c", "Ben does not tell anyone about OPS-4711", owner="ben")
         wanted = (await second.notes())[0]
         assert wanted.id not in {h.id for h in await memory.search("billing migration", owner="ana")}
-        await memory.index()
+        await memory.index.catch_up()
         hits = await memory.search("billing migration", owner="ana")
         assert hits[0].id == (await first.notes())[0].id
         assert wanted.id in {h.id for h in hits}
         assert {h.session.owner for h in hits} == {"ana"}
         alone = await first.search("billing migration")
         assert {h.session for h in alone} == {first.id}
-        closest, *_ = await first.neighbours(hits[0].id)
+        closest, *_ = await first.history.neighbours(hits[0].id)
         assert closest.id == wanted.id
         with pytest.raises(KeyError):
-            await first.neighbours("none")
+            await first.history.neighbours("none")
 
 
 async def test_a_reflection_is_tied_to_the_notes_that_it_condenses(url: str) -> None:
@@ -97,31 +99,31 @@ async def test_a_reflection_is_tied_to_the_notes_that_it_condenses(url: str) -> 
                 onlooker.user(f"Fact {i}: parcel {i} weighs {i + 100} grams and goes to Oslo."),
                 onlooker.assistant("Noted."),
             )
-            await memory.flush()
+            await memory.background.flush()
         await memory.settle()
-        await memory.index()
+        await memory.index.catch_up()
         reflections = await session.notes(kind="reflection")
         assert reflections
-        edges = said(list(await memory.graph("ana", kinds=("reflects_on",))))
+        edges = said(list(await memory.index.graph("ana", kinds=("reflects_on",))))
         assert {(reflections[0].id, "reflects_on", s) for s in reflections[0].sources} <= edges
-        tied = {n.id for n in await session.neighbours(reflections[0].id)}
+        tied = {n.id for n in await session.history.neighbours(reflections[0].id)}
         assert set(reflections[0].sources) & tied
-        assert said(list(await memory.graph("ana", kinds=("follows",))))
+        assert said(list(await memory.index.graph("ana", kinds=("follows",))))
 
 
 async def test_what_is_noted_is_linked_in_the_background(url: str) -> None:
     async with onlooker.open_memory(url, settings=SMALL) as memory:
         session = await noted(memory, "a", "Ana moved to Tromsø with Liv Ullmann")
         for _ in range(200):
-            if await memory.graph("ana", entity="Liv Ullmann"):
+            if await memory.index.graph("ana", entity="Liv Ullmann"):
                 break
             await asyncio.sleep(0.02)
-        assert await memory.graph("ana", entity="liv ullmann")
-        assert memory.indexing.vectors is None
-        assert memory.indexing.graph.done > 0
-        await session.edit((await session.notes())[0].id, "Nobody moved")
-        await memory.index()
-        assert list(await memory.graph("ana", entity="Liv Ullmann")) == []
+        assert await memory.index.graph("ana", entity="liv ullmann")
+        assert memory.index.status.vectors is None
+        assert memory.index.status.graph.done > 0
+        await session.history.edit((await session.notes())[0].id, "Nobody moved")
+        await memory.index.catch_up()
+        assert list(await memory.index.graph("ana", entity="Liv Ullmann")) == []
 
 
 @pytest.mark.req(34)
@@ -135,12 +137,12 @@ async def test_a_full_queue_for_the_graph_drops_and_the_sweep_makes_up_for_it(
             await asyncio.sleep(0.02)  # the first sweep, which finds nothing
             memory.subscribe(lambda e: heard.append(e) if isinstance(e, events.IndexDropped) else None)
             session = await noted(memory, "a", "one", "two about Liv Ullmann")
-            assert memory.indexing.dropped == len(heard) > 0
+            assert memory.index.status.dropped == len(heard) > 0
             assert "is not queued for the graph" in caplog.text
-            assert await memory.index() > 0
+            assert await memory.index.catch_up() > 0
             assert list(await memory.store.unlinked()) == []
             note = (await session.notes())[1]
-            assert said(list(await memory.graph("ana", entity="Liv Ullmann"))) == {
+            assert said(list(await memory.index.graph("ana", entity="Liv Ullmann"))) == {
                 (note.id, "mentions", "Liv Ullmann")
             }
 
@@ -149,8 +151,8 @@ async def test_what_is_forgotten_leaves_no_name(tmp_path: Path) -> None:
     url = str(tmp_path / "agent.db")
     async with onlooker.open_memory(url, settings=SMALL, clock=FrozenClock()) as memory:
         session = await noted(memory, "a", "Ana met Quetzalcoatl in Oslo, and Quetzalcoatl left")
-        await memory.index()
-        assert await memory.graph("ana", entity="Quetzalcoatl")
+        await memory.index.catch_up()
+        assert await memory.index.graph("ana", entity="Quetzalcoatl")
         await memory.forget(owner="ana", session=session.key)
-        assert list(await memory.graph("ana")) == []
+        assert list(await memory.index.graph("ana")) == []
     assert not any(b"uetzalcoatl" in file.read_bytes() for file in tmp_path.iterdir())  # noqa: ASYNC240

@@ -93,9 +93,11 @@ async def test_two_owners_know_what_they_said_and_nothing_of_each_other(url: str
             assert answer.startswith("Nothing is remembered")
         for context in contexts["ana"]:
             assert not any(word in context.text() for word in ("Rex", "Rome", "Eva", "Ben"))
-        assert not {i.id for i in await memory.items("ana")} & {i.id for i in await memory.items("ben")}
+        assert not {i.id for i in await memory.items.list("ana")} & {
+            i.id for i in await memory.items.list("ben")
+        }
         for owner in ("ana", "ben"):
-            await memory.export(tmp_path / f"{owner}.jsonl", owner=owner)
+            await memory.storage.export(tmp_path / f"{owner}.jsonl", owner=owner)
     alone = {owner: (tmp_path / f"{owner}.jsonl").read_text(encoding="utf-8") for owner in ("ana", "ben")}
     assert "peanut" in alone["ana"]
     assert "Rex" in alone["ben"]
@@ -116,7 +118,7 @@ async def test_sessions_without_an_owner_share_nothing_unless_asked_to(url: str)
     async with onlooker.open_memory(url) as memory:
         await talk(memory.session("of somebody"), "I'm allergic to peanuts.")
         assert await memory.session("of somebody").end() == ()
-        await memory.save_item("Somebody is allergic to peanuts")
+        await memory.items.save("Somebody is allergic to peanuts")
         assert about(await talk(memory.session("of somebody else"), "Hello")) == []
         refused = (
             await memory.session("of somebody").tools().call("memory_save", {"summary": "Ana likes tea"})
@@ -153,7 +155,7 @@ async def test_what_changed_ends_the_old_item_and_says_since_when(url: str) -> N
             "- user: moved from Oslo to Bergen last week (since 2026-02-09)",
             "- user: works as a nurse (2026-02-16)",
         ]
-        history = await memory.item_history(moved.id, owner="ana")
+        history = await memory.items.history(moved.id, owner="ana")
         assert [(i.summary, i.status) for i in history] == [
             ("user: lives in Oslo", "ended"),
             ("user: moved from Oslo to Bergen last week", "live"),
@@ -168,7 +170,7 @@ async def test_said_again_it_is_used_and_not_doubled(url: str) -> None:
             session = memory.session(f"s{number}", owner="ana")
             await talk(session, "I'm allergic to peanuts.")
             await session.end()
-        (item,) = await memory.items("ana")
+        (item,) = await memory.items.list("ana")
         assert item.uses == 2
 
 
@@ -187,34 +189,34 @@ async def test_by_hand_items_are_saved_pinned_and_forgotten(url: str) -> None:
     events: list[Event] = []
     async with onlooker.open_memory(url) as memory:
         memory.subscribe(events.append)
-        tea = await memory.save_item("Ana likes tea", owner="ana", type="behavior", tags=["drinks"])
-        rule = await memory.save_item("Never call Ana before ten", owner="ana", pinned=True)
-        coffee = await memory.save_item("Ana likes coffee now", owner="ana", supersedes=tea.id)
+        tea = await memory.items.save("Ana likes tea", owner="ana", type="behavior", tags=["drinks"])
+        rule = await memory.items.save("Never call Ana before ten", owner="ana", pinned=True)
+        coffee = await memory.items.save("Ana likes coffee now", owner="ana", supersedes=tea.id)
         session = memory.session("one", owner="ana")
         assert [line.split(" (")[0] for line in about(await talk(session, "Hello"))] == [
             "- Never call Ana before ten",
             "- Ana likes coffee now",
         ]
-        await memory.pin_item(coffee.id, owner="ana")
-        await memory.pin_item(rule.id, owner="ana", on=False)
-        assert [i.id for i in await memory.items("ana")] == [coffee.id, rule.id]
-        gone = await memory.forget_item(coffee.id, owner="ana")
+        await memory.items.pin(coffee.id, owner="ana")
+        await memory.items.pin(rule.id, owner="ana", on=False)
+        assert [i.id for i in await memory.items.list("ana")] == [coffee.id, rule.id]
+        gone = await memory.items.forget(coffee.id, owner="ana")
         assert {i.id for i in gone} == {coffee.id, tea.id}
         # It leaves the prompt of a session that shows it at once.
         assert [line.split(" (")[0] for line in about(await session.context())] == [
             "- Never call Ana before ten"
         ]
-        assert await memory.forget_item(coffee.id, owner="ana") == []
-        archived = await memory.items("ana", statuses=("archived",))
+        assert await memory.items.forget(coffee.id, owner="ana") == []
+        archived = await memory.items.list("ana", statuses=("archived",))
         assert {i.id for i in archived} == {coffee.id, tea.id}
         with pytest.raises(onlooker.SettingsError):
-            await memory.save_item("tea", owner="ana")
+            await memory.items.save("tea", owner="ana")
         with pytest.raises(onlooker.SettingsError):
-            await memory.save_item("Ana likes tea", owner="ana", supersedes=coffee.id)
+            await memory.items.save("Ana likes tea", owner="ana", supersedes=coffee.id)
         with pytest.raises(onlooker.SettingsError):
-            await memory.save_item("Ana likes tea", owner="ben", supersedes=rule.id)
+            await memory.items.save("Ana likes tea", owner="ben", supersedes=rule.id)
         with pytest.raises(KeyError):
-            await memory.pin_item(coffee.id, owner="ana")
+            await memory.items.pin(coffee.id, owner="ana")
     assert [type(e) for e in events if isinstance(e, ItemsMade | ItemsForgotten)] == [ItemsMade] * 3 + [
         ItemsForgotten
     ]
@@ -227,10 +229,10 @@ async def test_by_hand_items_are_saved_pinned_and_forgotten(url: str) -> None:
 async def test_what_a_session_shows_stays_for_its_length_and_across_a_restart(tmp_path: Path) -> None:
     path = tmp_path / "agent.db"
     async with onlooker.open_memory(path) as memory:
-        await memory.save_item("Ana likes tea", owner="ana")
+        await memory.items.save("Ana likes tea", owner="ana")
         session = memory.session("one", owner="ana")
         before = await talk(session, "Hello")
-        late = await memory.save_item("Ana has a dog", owner="ana", pinned=True)
+        late = await memory.items.save("Ana has a dog", owner="ana", pinned=True)
         assert (await session.context(system="Help.")).system == before.system
     async with onlooker.open_memory(path) as memory:
         session = memory.session("one", owner="ana")
@@ -263,7 +265,7 @@ async def test_items_keep_within_their_share_and_notes_get_what_they_leave() -> 
     settings = replace(DEFAULT, budget=2000, cross_session_limit=100)
     async with onlooker.open_memory(":memory:", settings=settings, clock=clock) as memory:
         for number in range(40):
-            await memory.save_item(f"Ana keeps {number} tins of paint in the cellar", owner="ana")
+            await memory.items.save(f"Ana keeps {number} tins of paint in the cellar", owner="ana")
         contexts: list[onlooker.Context] = []
         for owner in ("ana", "ben"):
             session = memory.session("long", owner=owner)
@@ -289,7 +291,7 @@ async def test_storage_that_cannot_choose_items_costs_the_items_alone() -> None:
             raise StoreError("the disk is full")
 
     async with onlooker.open_memory(Forgetful()) as memory:
-        await memory.save_item("Ana likes tea", owner="ana")
+        await memory.items.save("Ana likes tea", owner="ana")
         context = await talk(memory.session("one", owner="ana"), "Hello")
         assert about(context) == []
         assert context.messages[-1].text == "Hello"
@@ -308,9 +310,9 @@ async def test_a_session_ends_once_and_later_only_what_is_new_counts(url: str) -
         assert await session.end() == ()
         await talk(session, "I prefer short answers.")
         assert [i.summary for i in await session.end()] == ["user: prefers short answers"]
-        assert [i.uses for i in await memory.items("ana")] == [0, 0]
+        assert [i.uses for i in await memory.items.list("ana")] == [0, 0]
         await session.delete()
-        assert list(await memory.items("ana")) == []
+        assert list(await memory.items.list("ana")) == []
 
 
 async def test_two_who_end_a_session_at_once_make_its_items_once(tmp_path: Path) -> None:
@@ -322,7 +324,7 @@ async def test_two_who_end_a_session_at_once_make_its_items_once(tmp_path: Path)
                 onlooker.user(f"My sister number {number} lives in Rome.")
             )
             await asyncio.gather(*(m.session(key, owner="ana").end() for m in (one, other, one)))
-        made = await one.items("ana", statuses=("live", "ended", "archived"))
+        made = await one.items.list("ana", statuses=("live", "ended", "archived"))
         assert len({i.session for i in made}) == len(made)
 
 
@@ -332,13 +334,13 @@ async def test_an_idle_session_ends_by_itself(url: str) -> None:
     settings = replace(DEFAULT, idle_minutes=10, sweep_seconds=0.05)
     async with onlooker.open_memory(url, clock=clock, settings=settings) as memory:
         await talk(memory.session("one", owner="ana"), "I'm allergic to peanuts.")
-        assert await memory.end_idle() == 0
+        assert await memory.background.end_idle() == 0
         clock.advance(11 * 60)
-        assert await memory.end_idle() == 1
-        assert await memory.end_idle() == 0
-        assert len(await memory.items("ana")) == 1
+        assert await memory.background.end_idle() == 1
+        assert await memory.background.end_idle() == 0
+        assert len(await memory.items.list("ana")) == 1
         await talk(memory.session("two", owner="ana"), "I prefer short answers.")
-        assert await memory.end_idle(idle=timedelta(0)) == 1
+        assert await memory.background.end_idle(idle=timedelta(0)) == 1
 
 
 async def test_a_later_process_ends_what_an_earlier_one_left(tmp_path: Path) -> None:
@@ -348,8 +350,8 @@ async def test_a_later_process_ends_what_an_earlier_one_left(tmp_path: Path) -> 
         await talk(memory.session("one", owner="ana"), "I'm allergic to peanuts.")
     clock.advance(3600)
     async with onlooker.open_memory(path, clock=clock, settings=settings) as memory:
-        await eventually(lambda: memory.items("ana"))
-        assert [i.summary for i in await memory.items("ana")] == ["user: is allergic to peanuts"]
+        await eventually(lambda: memory.items.list("ana"))
+        assert [i.summary for i in await memory.items.list("ana")] == ["user: is allergic to peanuts"]
 
 
 async def eventually(found: Callable[[], object]) -> None:
@@ -366,7 +368,7 @@ async def test_a_process_that_stops_ends_what_it_has_used(tmp_path: Path) -> Non
     async with onlooker.open_memory(path) as memory:
         await talk(memory.session("one", owner="ana"), "I'm allergic to peanuts.")
     async with onlooker.open_memory(path) as memory:
-        assert [i.summary for i in await memory.items("ana")] == ["user: is allergic to peanuts"]
+        assert [i.summary for i in await memory.items.list("ana")] == ["user: is allergic to peanuts"]
 
 
 async def test_stopping_waits_for_no_model_beyond_its_deadline(tmp_path: Path) -> None:
@@ -381,7 +383,7 @@ async def test_stopping_waits_for_no_model_beyond_its_deadline(tmp_path: Path) -
         async with onlooker.open_memory(path, model=ScriptedModel(hang), settings=settings) as memory:
             await talk(memory.session("one", owner="ana"), "I'm allergic to peanuts.")
     async with onlooker.open_memory(path, settings=replace(DEFAULT, idle_minutes=0)) as memory:
-        assert list(await memory.items("ana")) == []
+        assert list(await memory.items.list("ana")) == []
         assert len(await memory.session("one", owner="ana").end()) == 1
 
 
@@ -390,7 +392,7 @@ async def test_nothing_ends_by_itself_where_that_is_switched_off(tmp_path: Path)
     async with onlooker.open_memory(path, settings=replace(DEFAULT, idle_minutes=0)) as memory:
         await talk(memory.session("one", owner="ana"), "I'm allergic to peanuts.")
     async with onlooker.open_memory(path, settings=replace(DEFAULT, idle_minutes=0)) as memory:
-        assert list(await memory.items("ana")) == []
+        assert list(await memory.items.list("ana")) == []
 
 
 @pytest.mark.req(27)
@@ -405,7 +407,7 @@ async def test_what_is_condensed_away_is_kept_as_an_item() -> None:
             await session.settle()
             clock.advance(60)
         assert await session.notes(kind="reflection")
-        assert any("allergic to peanuts" in i.summary for i in await memory.items("ana"))
+        assert any("allergic to peanuts" in i.summary for i in await memory.items.list("ana"))
 
 
 # ------------------------------------------------------------------------------------ language models
@@ -417,7 +419,7 @@ def items_model(reply: str | BaseException) -> ScriptedModel:
 
 async def ended_with(model: ScriptedModel) -> tuple[list[Item], onlooker.Memory]:
     async with onlooker.open_memory(":memory:", model=model) as memory:
-        await memory.save_item("Ana has a dog", owner="ana")
+        await memory.items.save("Ana has a dog", owner="ana")
         session = memory.session("one", owner="ana")
         await talk(session, "I'm Ana.", "I moved to Bergen last week, order 88-1431.")
         return list(await session.end()), memory
@@ -461,7 +463,7 @@ async def test_what_changed_takes_nothing_else_along(url: str) -> None:
         first = memory.session("one", owner="ana")
         await talk(first, "I live in Oslo and I'm allergic to peanuts.")
         await first.end()
-        await memory.save_item("user: lives in Oslo, is allergic to hazelnuts", owner="ana")
+        await memory.items.save("user: lives in Oslo, is allergic to hazelnuts", owner="ana")
         second = memory.session("two", owner="ana")
         await talk(second, "I moved from Oslo to Bergen last week.")
         await second.end()

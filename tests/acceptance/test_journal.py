@@ -37,7 +37,7 @@ def names(folder: Path) -> list[str]:
 
 async def exported(memory: onlooker.Memory, file: Path) -> list[bytes]:
     """An export without what no journal holds."""
-    await memory.export(file)
+    await memory.storage.export(file)
     lines = data(file).splitlines()
     return [line for line in lines[1:-1] if b'"kind":"usage"' not in line and b'"kind":"value"' not in line]
 
@@ -57,13 +57,13 @@ async def test_a_store_is_built_again_from_its_journal(tmp_path: Path) -> None:
         await talk(session, clock, 1, 40)
         await talk(other, clock, 1, 20)
         notes = await session.notes()
-        await session.edit(notes[0].id, "by hand", by="ana")
+        await session.history.edit(notes[0].id, "by hand", by="ana")
         await session.pin(notes[1].id)
         history = [{"role": m.role, "content": m.text, "id": m.id} for m in (await session.messages())[:38]]
         await session.prepare([*history, {"role": "user", "content": "No, wait.", "id": "w"}])
         await talk(session, clock, 51, 70)
-        await other.clear()
-        await memory.save_item("Ana bakes rye bread every Friday morning", owner="ana")
+        await other.history.clear()
+        await memory.items.save("Ana bakes rye bread every Friday morning", owner="ana")
         await session.end()
         context = await session.context()
     async with onlooker.open_memory(
@@ -73,7 +73,7 @@ async def test_a_store_is_built_again_from_its_journal(tmp_path: Path) -> None:
     async with onlooker.open_memory(
         tmp_path / "b.db", settings=SETTINGS, model=ScriptedModel(), clock=clock
     ) as memory:
-        counts, problems = await memory.import_journal(folder)
+        counts, problems = await memory.storage.import_journal(folder)
         assert list(problems) == []
         assert counts["session"] >= 2
         assert await exported(memory, tmp_path / "after.jsonl") == before
@@ -87,8 +87,8 @@ async def test_one_file_per_session_and_one_per_owner_for_their_owners_eyes_alon
     async with onlooker.open_memory(":memory:", settings=keeping(folder), clock=clock) as memory:
         for key in ("a/b", "a b", "..", "\0\ud800", "x" * 500):
             await talk(memory.session(key, owner="ana"), clock, 1, 2)
-        await memory.save_item("Ana bakes rye bread every Friday morning", owner="ana")
-        await memory.save_item("Ben drinks coffee without any sugar", owner="ben")
+        await memory.items.save("Ana bakes rye bread every Friday morning", owner="ana")
+        await memory.items.save("Ben drinks coffee without any sugar", owner="ben")
     files = sorted(folder.iterdir())
     assert len([f for f in files if f.name.startswith("session-")]) == 5
     assert len([f for f in files if f.name.startswith("cross-session-")]) == 2
@@ -141,7 +141,7 @@ async def test_a_journal_that_cannot_be_written_costs_no_note_and_catches_up(tmp
     async with onlooker.open_memory(tmp_path / "a.db", settings=SETTINGS, clock=clock) as memory:
         before = await exported(memory, tmp_path / "before.jsonl")
     async with onlooker.open_memory(":memory:", settings=SETTINGS, clock=clock) as memory:
-        await memory.import_journal(folder)
+        await memory.storage.import_journal(folder)
         assert await exported(memory, tmp_path / "after.jsonl") == before
 
 
@@ -159,7 +159,7 @@ async def test_what_an_earlier_process_left_is_written_at_the_next_opening(tmp_p
     async with onlooker.open_memory(tmp_path / "a.db", settings=keeping(folder), clock=clock):
         pass
     async with onlooker.open_memory(":memory:", settings=SETTINGS, clock=clock) as memory:
-        _, problems = await memory.import_journal(folder)
+        _, problems = await memory.storage.import_journal(folder)
         assert len(problems) == 1  # the line that was cut off
         assert await exported(memory, tmp_path / "after.jsonl") == before
 
@@ -169,7 +169,7 @@ async def test_lines_that_are_none_are_reported_and_passed_over(tmp_path: Path) 
     async with onlooker.open_memory(":memory:", settings=keeping(folder), clock=clock) as memory:
         await talk(memory.session("bakery", owner="ana"), clock, 1, 20)
         await talk(memory.session("bakery", owner="ben"), clock, 1, 4)
-        await memory.save_item("Ana bakes rye bread every Friday morning", owner="ana")
+        await memory.items.save("Ana bakes rye bread every Friday morning", owner="ana")
     first, second = sorted(folder.glob("session-*"))
     lines = first.read_bytes().splitlines(keepends=True)
     stranger = second.read_bytes().splitlines(keepends=True)[0]
@@ -186,13 +186,13 @@ async def test_lines_that_are_none_are_reported_and_passed_over(tmp_path: Path) 
     cross = next(folder.glob("cross-session-*"))
     cross.write_bytes(cross.read_bytes() + b"nonsense\n")
     async with onlooker.open_memory(":memory:", settings=SETTINGS, clock=clock) as memory:
-        _, problems = await memory.import_journal(folder)
+        _, problems = await memory.storage.import_journal(folder)
         assert len(problems) == len(bad) + 2
         assert all("line" in p or "skipped" in p for p in problems)
         assert len(await memory.sessions()) == 2
-        assert len(await memory.items("ana")) == 1
+        assert len(await memory.items.list("ana")) == 1
         with pytest.raises(onlooker.StoreError, match="no such folder"):
-            await memory.import_journal(tmp_path / "nowhere")
+            await memory.storage.import_journal(tmp_path / "nowhere")
 
 
 async def test_a_deleted_session_leaves_no_file(tmp_path: Path) -> None:

@@ -176,7 +176,7 @@ async def test_a_layer_that_cannot_be_is_refused_before_anything_is_recorded(tmp
         wrong: Any = {"tools": 3}
         with pytest.raises(onlooker.SettingsError, match="tools"):
             await session.prepare([{"role": "user", "content": "hello"}], knowledge=wrong)
-        assert await session.state() is None
+        assert await session.history.state() is None
 
 
 # ------------------------------------------------------------------------------------ who is asked what

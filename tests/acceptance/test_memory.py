@@ -59,7 +59,7 @@ async def talk_long(memory: onlooker.Memory, session: onlooker.Session) -> None:
     """Long enough that observations are condensed, with time for notes between the turns."""
     for turn in range(1, 500):
         await talk(session, 1, first=turn)
-        await memory.flush()
+        await memory.background.flush()
 
 
 # ------------------------------------------------------------------------------------ the turn never waits
@@ -87,9 +87,9 @@ async def test_a_model_that_is_down_is_logged_and_tried_again(caplog: pytest.Log
         session = memory.session("a")
         with caplog.at_level(logging.WARNING, "onlooker"):
             await talk(session, 12)
-            await memory.flush()
+            await memory.background.flush()
         assert "notes wait" in caplog.text
-        state = await session.state()
+        state = await session.history.state()
         assert state is not None
         assert not state.notes
         assert len(state.unshown) == 24
@@ -193,7 +193,7 @@ async def test_work_that_outlasts_the_deadline_is_left_for_the_next_process(tmp_
     async with opened(tmp_path / "a.db", ScriptedModel(), replace(SMALL, lease_seconds=1.0)) as memory:
         session = memory.session("a")
         assert len(await session.messages()) == 24
-        state = await session.state()
+        state = await session.history.state()
         assert state is not None
         assert state.progress.due_at is not None
 
@@ -204,9 +204,9 @@ async def test_tick_starts_what_is_due_and_flush_waits_for_it(tmp_path: Path) ->
         await talk(memory.session("a"), 12)
     clock = FrozenClock(datetime(2026, 2, 17, 9, 0, tzinfo=UTC))
     async with opened(tmp_path / "a.db", ScriptedModel(), SMALL, clock) as memory:
-        await memory.tick()
-        await memory.flush()
-        assert memory.pending == 0
+        await memory.background.tick()
+        await memory.background.flush()
+        assert memory.background.pending == 0
         assert await memory.session("a").notes(statuses=("active", "buffered"))
 
 
@@ -262,7 +262,7 @@ async def test_a_refused_reply_is_an_event_with_its_reason() -> None:
     async with opened(model=FaultyModel("empty")) as memory:
         memory.subscribe(lambda e: refused.append(e) if isinstance(e, ReplyRejected) else None)
         await talk(memory.session("a"), 12)
-        await memory.flush()
+        await memory.background.flush()
     assert {r.reason for r in refused} == {"empty"}
 
 
@@ -314,7 +314,7 @@ async def test_a_compactor_can_be_set_at_run_time() -> None:
         called.append((key, up_to, summary))
 
     async with opened(model=ScriptedModel(), settings=COMPACTING) as memory:
-        memory.set_compactor(compactor)
+        memory.background.set_compactor(compactor)
         session = memory.session("a")
         await talk(session, 20)
         await memory.settle()
@@ -322,7 +322,7 @@ async def test_a_compactor_can_be_set_at_run_time() -> None:
         assert {key for key, _, _ in called} == {"a"}
         assert all(summary for _, _, summary in called)
         count = len(called)
-        memory.set_compactor(None)
+        memory.background.set_compactor(None)
         await talk(session, 20, first=21)
         await memory.settle()
         assert len(called) == count
@@ -333,14 +333,14 @@ async def test_compacting_by_hand_puts_the_summary_before_the_rest() -> None:
     async with opened() as memory:
         session = memory.session("a")
         await talk(session, 3)
-        await session.compact_messages(4, "They talked about two parcels.")
+        await session.history.compact(4, "They talked about two parcels.")
         context = await session.context()
         assert [m.text for m in context.messages] == [
             "They talked about two parcels.",
             "Fact 3: the parcel 3 weighs 103 grams and goes to Oslo.",
             "Noted, parcel 3.",
         ]
-        await session.compact_messages(0, "It began well.")
+        await session.history.compact(0, "It began well.")
         assert (await session.messages())[0].text == "It began well."
 
 
@@ -475,7 +475,7 @@ async def test_a_model_is_asked_once_for_a_chunk_and_never_for_a_message() -> No
         session = memory.session("a")
         for turn in range(1, 400):
             await talk(session, 1, first=turn)
-            await memory.flush()
+            await memory.background.flush()
         said = await session.messages()
     asked = [r for r in model.requests if isinstance(r, ObserveRequest)]
     chunk = Settings().chunk_tokens * 16_000 * 0.94
@@ -514,7 +514,7 @@ async def _noted_by(reply: str, *said: str) -> tuple[str, list[str]]:
         for i in range(8):
             await session.record(onlooker.assistant(f"I see, and I shall keep it in mind, point {'i' * i}."))
             await session.record(onlooker.user("Good. Tell me more about the harbour and the weather there."))
-        await memory.flush()
+        await memory.background.flush()
         await memory.settle()
         notes = await session.notes(statuses=("active", "buffered"))
     return "\n".join(n.text for n in notes), refused

@@ -74,8 +74,8 @@ async def test_messages_go_from_live_to_archived_to_gone_as_they_age(path: Path)
     async with onlooker.open_memory(path, settings=settings, clock=clock) as memory:
         await say(memory, clock, "s", 40)
         before = (await memory.session("s", owner="ana").context()).text()
-        would = await memory.retain(dry_run=True)
-        assert await memory.retain() == would == RetentionResult(archived=10, deleted=10 - 1)
+        would = await memory.retention.apply(dry_run=True)
+        assert await memory.retention.apply() == would == RetentionResult(archived=10, deleted=10 - 1)
         assert await texts(memory, "s", archived=False) == [f"s {n}" for n in range(19, 40)]
         assert await texts(memory, "s") == [f"s {n}" for n in range(9, 40)]
         assert (await memory.session("s", owner="ana").context()).text() == before
@@ -91,9 +91,9 @@ async def test_nothing_goes_while_no_model_has_noted_it(path: Path) -> None:
             clock.advance(86_400)
             await session.record(onlooker.user(f"s {n}: {sentence(n)}"))
             await session.context()
-        state = await session.state()
+        state = await session.history.state()
         assert state is not None
-        await memory.retain()
+        await memory.retention.apply()
         kept = await texts(memory, "s")
         # What the built-in model noted in the other's place is to be written anew, from the messages.
         assert kept == [f"s {n}" for n in range(12)]
@@ -106,12 +106,12 @@ async def test_an_owner_keeps_so_many_and_the_session_used_longest_ago_loses_fir
         await say(memory, clock, "old", 30)
         await say(memory, clock, "new", 30)
         await say(memory, clock, "other", 30, owner="ben")
-        assert await memory.retain(dry_run=True) == RetentionResult(deleted=10)
-        assert await memory.retain() == RetentionResult(deleted=10)
+        assert await memory.retention.apply(dry_run=True) == RetentionResult(deleted=10)
+        assert await memory.retention.apply() == RetentionResult(deleted=10)
         assert await texts(memory, "old") == [f"old {n}" for n in range(10, 30)]
         assert len(await texts(memory, "new")) == 30
         assert len(await texts(memory, "other", owner="ben")) == 30
-        assert await memory.retain() == RetentionResult()
+        assert await memory.retention.apply() == RetentionResult()
 
 
 async def test_limits_of_sessions_are_counted_before_those_of_their_owner(path: Path) -> None:
@@ -120,7 +120,7 @@ async def test_limits_of_sessions_are_counted_before_those_of_their_owner(path: 
     async with onlooker.open_memory(path, settings=settings, clock=clock) as memory:
         await say(memory, clock, "old", 25)
         await say(memory, clock, "new", 40)
-        assert await memory.prune() == 15
+        assert await memory.retention.prune() == 15
         assert len(await texts(memory, "old")) == 25
         assert await texts(memory, "new") == [f"new {n}" for n in range(15, 40)]
 
@@ -143,7 +143,7 @@ async def test_a_journal_does_not_keep_what_is_gone(path: Path, tmp_path: Path) 
     settings = replace(SMALL, retention_delete_messages=20, journal=str(journal))
     async with onlooker.open_memory(path, settings=settings, clock=clock) as memory:
         await say(memory, clock, "s", 30)
-        await memory.retain()
+        await memory.retention.apply()
     lines = [json.loads(line) for f in journal.rglob("*.jsonl") for line in f.read_text().splitlines()]
     said = [line["text"].partition(":")[0] for line in lines if line["kind"] == "message"]
     assert said == [f"s {n}" for n in range(10, 30)]
@@ -158,7 +158,7 @@ async def test_a_host_that_hands_over_its_whole_history_goes_on(path: Path) -> N
         for n in range(1, 30):
             await session.prepare(history[:n])
         await session.settle()
-        assert (await memory.retain()).deleted
+        assert (await memory.retention.apply()).deleted
     async with onlooker.open_memory(path, settings=settings, clock=clock) as memory:
         session = memory.session("s", owner="ana")
         kept = len(await session.messages(archived=True))

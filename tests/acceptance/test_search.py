@@ -169,10 +169,10 @@ async def test_a_question_leaves_everything_else_as_it_was(memory: onlooker.Memo
     session = await told(memory.session("a", owner="ana"))
     await session.context(system=SYSTEM)
     await session.settle()  # what the budget has made due
-    before, state = await session.context(system=SYSTEM), await session.state()
+    before, state = await session.context(system=SYSTEM), await session.history.state()
     await session.context(system=SYSTEM, question=ASKED)
     assert await session.context(system=SYSTEM) == before
-    assert await session.state() == state
+    assert await session.history.state() == state
 
 
 @pytest.mark.req(53)

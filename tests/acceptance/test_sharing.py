@@ -48,7 +48,7 @@ def test_processes_that_share_a_session_double_neither_messages_nor_calls(
     async def check() -> int:
         async with reading(path) as session:
             await _check_writers(session, dict.fromkeys(names, 120))
-            state = await session.state()
+            state = await session.history.state()
             assert state
             assert state.progress.due_at is None
             return len(await session.notes(statuses=EVERY))
@@ -69,7 +69,7 @@ async def test_settling_beside_the_background_pays_for_no_call_twice(tmp_path: P
             await session.record(said([f"m{n}"]))
             if n % 7 == 0:
                 assert await session.settle()
-        await memory.flush()
+        await memory.background.flush()
         notes = await session.notes(statuses=EVERY)
     log.close()
     assert model.calls <= MOST_CALLS_PER_NOTE * len(notes), f"{model.calls} calls for {len(notes)} notes"

@@ -151,7 +151,7 @@ async def test_writing_a_note_is_a_span_with_its_model_and_its_tokens() -> None:
         for _ in range(300):
             await talk(session, 1)
             await session.record(onlooker.assistant("Noted."))
-            await memory.flush()
+            await memory.background.flush()
         await memory.settle()
         notes = await session.notes(statuses=("active", "buffered", "superseded"))
     noted, reflected = received.spans("Noted"), received.spans("Reflected")
@@ -170,7 +170,7 @@ async def test_writing_a_note_is_a_span_with_its_model_and_its_tokens() -> None:
 async def test_a_model_that_fails_is_a_span_with_an_error() -> None:
     async with watched(FaultyModel("error")) as (memory, received):
         await talk(memory.session("a"), 30)
-        await memory.flush()
+        await memory.background.flush()
     failed = received.spans("StepFailed")
     assert failed
     assert {s.status.status_code for s in failed} == {StatusCode.ERROR}
@@ -184,7 +184,7 @@ async def test_deleting_is_a_span() -> None:
         await memory.settle()
         pinned = (await session.notes())[0]
         await session.pin(pinned.id)
-        cleared = await session.clear()
+        cleared = await session.history.clear()
         await session.delete()
     (pin,) = received.spans("Pinned")
     assert (pin.name, attributes(pin)["gen_ai.memory.record.id"]) == ("update_memory", pinned.id)

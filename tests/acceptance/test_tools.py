@@ -68,7 +68,7 @@ async def test_what_is_saved_is_found_and_stands_in_the_next_session(memory: onl
     )
     found = await tools_of(memory).call("memory_search", {"query": "violin"})
     assert f"[{ident}] Ana plays the violin" in found
-    (item,) = await memory.items("ana")
+    (item,) = await memory.items.list("ana")
     assert (item.type, item.origin, item.trust, item.session, item.uses) == ("skill", "agent", 0.7, "chat", 1)
     assert "Ana plays the violin" in (await memory.session("next", owner="ana").context()).system
     assert "Nothing is remembered" in await tools_of(memory, "ben").call("memory_search", {"query": "violin"})
@@ -91,7 +91,7 @@ async def test_the_gates_and_the_way_to_supersede(memory: onlooker.Memory) -> No
     answer = await tools.call("memory_save", {"summary": "Ana lives in Bergen", "supersedes": oslo})
     bergen = saved_id(answer)
     assert answer.endswith(f"in place of {oslo}.")
-    assert [i.id for i in await memory.item_history(bergen, owner="ana")] == [oslo, bergen]
+    assert [i.id for i in await memory.items.history(bergen, owner="ana")] == [oslo, bergen]
     again = await tools.call("memory_save", {"summary": "Ana lives in Paris", "supersedes": oslo})
     assert again.startswith("Not saved: supersedes must be an item")
 
@@ -127,7 +127,7 @@ async def test_forgetting_archives_with_what_was_replaced(memory: onlooker.Memor
     bergen = saved_id(await tools.call("memory_save", {"summary": "Ana lives in Bergen", "supersedes": oslo}))
     answer = await tools.call("memory_forget", {"id": bergen})
     assert answer == 'Forgotten: "Ana lives in Bergen"; "Ana lives in Oslo"'
-    assert list(await memory.items("ana")) == []
+    assert list(await memory.items.list("ana")) == []
     assert "Nothing is remembered" in await tools.call("memory_search", {"query": "Oslo Bergen"})
     assert "Nothing forgotten" in await tools.call("memory_forget", {"id": bergen})
 

@@ -65,10 +65,10 @@ async def test_what_means_the_same_is_found_though_it_shares_no_word(url: str) -
     async with opened(url, embedder) as memory:
         session = await filled(memory)
         assert await session.search("automobile purchased") == []
-        assert await memory.index() == 4
+        assert await memory.index.catch_up() == 4
         hits = await session.search("automobile purchased")
         assert hits[0].text == "I acquired a sedan in March"
-        assert await memory.index() == 0
+        assert await memory.index.catch_up() == 0
         together = await memory.search("dreadful automobile", owner="ana")
         assert {h.text for h in together[:2]} == {
             "I acquired a sedan in March",
@@ -83,7 +83,7 @@ async def test_nothing_of_another_owner_or_session_is_found_by_meaning(url: str)
         other = memory.session("b", owner="ana")
         await other.record(onlooker.user("nothing of the kind"))
         await filled(memory, owner="ben")
-        await memory.index()
+        await memory.index.catch_up()
         assert {h.session for h in await memory.search("automobile", owner="ana")} == {("ana", "a")}
         assert all(h.session.owner == "ben" for h in await memory.search("automobile", owner="ben"))
         found = await other.search("automobile")
@@ -98,7 +98,7 @@ async def test_notes_are_found_by_meaning_once_they_are_shown(url: str) -> None:
         for i in range(40):
             await session.record(onlooker.user(f"Order {i}: the customer acquired sedan number {i} today."))
         await memory.settle()
-        await memory.index()
+        await memory.index.catch_up()
         notes = {n.id for n in await session.notes()}
         hits = await session.search("automobile", kinds=["note"])
         assert notes
@@ -116,8 +116,8 @@ async def test_recall_puts_what_means_the_same_at_the_end_of_the_prompt(url: str
                 onlooker.assistant(f"Noted row {i}."),
             )
         await memory.settle()
-        await memory.index()
-        await session.clear()
+        await memory.index.catch_up()
+        await session.history.clear()
         await session.record(onlooker.user("Which automobile was purchased this spring?"))
         context = await session.context(system="You are helpful.")
         base, *_, last = context.openai()
@@ -134,7 +134,7 @@ async def test_a_question_is_answered_by_meaning(url: str) -> None:
     async with opened(url, WordEmbedder(MEANINGS), settings=settings) as memory:
         await filled(memory)
         await filled(memory, owner="ben")
-        await memory.index()
+        await memory.index.catch_up()
         other = memory.session("later", owner="ana")
         await other.record(onlooker.user("hello"))
         context = await other.context(question="Which automobile was purchased?", budget=2000)
@@ -149,15 +149,15 @@ async def test_another_embedder_finds_what_it_has_indexed_itself(tmp_path: Path)
     url = str(tmp_path / "agent.db")
     async with opened(url, WordEmbedder(MEANINGS)) as memory:
         await filled(memory)
-        await memory.index()
+        await memory.index.catch_up()
     other = WordEmbedder(MEANINGS, dimensions=32, name="other")
     async with opened(url, other) as memory:
-        await memory.index()
+        await memory.index.catch_up()
         assert await memory.search("automobile", owner="ana") != []
     assert sum(map(len, other.received)) == 5  # four texts and a query
     again = WordEmbedder(MEANINGS)
     async with opened(url, again) as memory:
-        assert await memory.index() == 0
+        assert await memory.index.catch_up() == 0
         assert await memory.search("automobile", owner="ana") != []
     assert again.received == [("automobile",)]
 
@@ -166,7 +166,7 @@ async def test_what_is_forgotten_leaves_no_vector(tmp_path: Path) -> None:
     url = str(tmp_path / "agent.db")
     async with opened(url, WordEmbedder(MEANINGS)) as memory:
         session = await filled(memory)
-        await memory.index()
+        await memory.index.catch_up()
         said = await session.messages()
         await session.forget(said[0].id)
         assert await session.search("automobile") == []
@@ -180,7 +180,7 @@ async def test_secrets_and_endless_texts_do_not_reach_an_embedder() -> None:
     async with opened(":memory:", embedder) as memory:
         session = memory.session("a")
         await session.record(onlooker.user(f"my key is {KEY}"), onlooker.user("word " * 10_000))
-        await memory.index()
+        await memory.index.catch_up()
         await session.search(f"where is {KEY}")
     sent = [text for batch in embedder.received for text in batch]
     assert len(sent) >= 3
@@ -202,10 +202,10 @@ async def test_a_full_queue_drops_with_a_warning_and_a_counter_and_the_sweep_mak
         session = memory.session("a", owner="ana")
         with caplog.at_level(logging.WARNING, logger="onlooker"):
             said = await session.record([onlooker.user(f"car number {i}") for i in range(25)])
-        assert memory.indexing.dropped == 15
-        assert memory.indexing.waiting == 10
-        assert memory.indexing.vectors is not None
-        assert memory.indexing.vectors.dropped == 15
+        assert memory.index.status.dropped == 15
+        assert memory.index.status.waiting == 10
+        assert memory.index.status.vectors is not None
+        assert memory.index.status.vectors.dropped == 15
         warnings = [r.getMessage() for r in caplog.records if "not queued" in r.getMessage()]
         assert len(warnings) == 15
         assert all(m.id in w and "a:" in w for m, w in zip(said[10:], warnings, strict=True))
@@ -215,7 +215,7 @@ async def test_a_full_queue_drops_with_a_warning_and_a_counter_and_the_sweep_mak
             said[-1].id,
             15,
         )
-        assert await memory.index() == 25
+        assert await memory.index.catch_up() == 25
         assert (await memory.store.coverage("words")).vectors == 25
         assert len(await session.search("automobile", limit=30)) == 25
 
@@ -227,10 +227,10 @@ async def test_a_later_process_finds_what_was_never_indexed(tmp_path: Path) -> N
         await filled(memory)
     eager = replace(DEFAULT, sweep_seconds=0.05, index_seconds=0.01)
     async with opened(url, WordEmbedder(MEANINGS), settings=eager) as memory:
-        await _until(lambda: bool(memory.indexing.vectors and memory.indexing.vectors.done == 4))
+        await _until(lambda: bool(memory.index.status.vectors and memory.index.status.vectors.done == 4))
         assert await memory.search("automobile", owner="ana") != []
         await memory.session("a", owner="ana").record(onlooker.user("An automobile, once more"))
-        await _until(lambda: bool(memory.indexing.vectors and memory.indexing.vectors.done == 5))
+        await _until(lambda: bool(memory.index.status.vectors and memory.index.status.vectors.done == 5))
 
 
 @pytest.mark.req(34)
@@ -243,10 +243,10 @@ async def test_a_failing_embedder_leaves_search_to_the_words_and_is_made_up_for(
     async with opened(url, embedder) as memory:
         memory.subscribe(lambda e: heard.append(e) if isinstance(e, events.IndexFailed) else None)
         session = await filled(memory)
-        assert await memory.index() == 0
-        assert memory.indexing.failed == 4
-        assert memory.indexing.vectors is not None
-        assert memory.indexing.vectors.error == "out of order"
+        assert await memory.index.catch_up() == 0
+        assert memory.index.status.failed == 4
+        assert memory.index.status.vectors is not None
+        assert memory.index.status.vectors.error == "out of order"
         assert (heard[0].index, heard[0].texts, heard[0].error) == ("vectors", 4, "out of order")
         hits = await session.search("dreadful weather")
         assert hits[0].text == "The weather in Bergen is dreadful"
@@ -255,8 +255,8 @@ async def test_a_failing_embedder_leaves_search_to_the_words_and_is_made_up_for(
         await session.search("umbrella")  # it failed a moment ago, and is not asked again
         assert len(embedder.received) == asked
         embedder.error = None
-        assert await memory.index() == 4
-        assert memory.indexing.vectors.error == ""
+        assert await memory.index.catch_up() == 4
+        assert memory.index.status.vectors.error == ""
     assert "searching by words alone" in caplog.text
 
 
@@ -269,8 +269,8 @@ async def test_one_text_that_an_embedder_rejects_keeps_no_other_out() -> None:
 
     async with opened(":memory:", Picky(MEANINGS)) as memory:
         session = await filled(memory)
-        assert await memory.index() == 4
-        assert await memory.index() == 0
+        assert await memory.index.catch_up() == 4
+        assert await memory.index.catch_up() == 0
         assert (await session.search("automobile"))[0].seq == 1
         assert all("umbrella" not in h.text for h in await session.search("automobile"))
 
@@ -309,7 +309,7 @@ async def test_an_endpoint_of_openai_s_protocol_gives_the_vectors() -> None:
         assert embedder.dimensions == 0
         async with opened(":memory:", embedder) as memory:
             session = await filled(memory)
-            assert await memory.index() == 4
+            assert await memory.index.catch_up() == 4
             hits = await session.search("sedan")
             assert hits[0].text == "I acquired a sedan in March"
         assert embedder.dimensions == 256
@@ -327,7 +327,7 @@ async def test_an_endpoint_can_be_named_in_the_settings() -> None:
         settings = replace(QUIET, embedder=f"openai:small@{provider.url}/v1")
         async with onlooker.open_memory(":memory:", settings=settings) as memory:
             await filled(memory)
-            assert await memory.index() == 4
+            assert await memory.index.catch_up() == 4
             assert KEY not in provider.received[0].headers["authorization"]
 
 

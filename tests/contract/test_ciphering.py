@@ -46,7 +46,7 @@ async def lines(path: Path, key: Key | None) -> list[str]:
     target = path.with_name("export.jsonl")
     target.unlink(missing_ok=True)
     async with onlooker.open_memory(path, key=key, settings=Settings(enabled=False)) as memory:
-        await memory.export(target)
+        await memory.storage.export(target)
     content = target.read_text().splitlines()
     target.unlink()
     return content

@@ -75,7 +75,7 @@ async def test_a_process_that_only_records_has_nothing_in_its_background(
         found = await memory.store.coverage(embedder.name)
         assert (found.vectors, found.linked) == (0, 0)
         assert len(await session.messages(archived=True)) == 41  # retention would keep 30
-        assert await memory.items("ana") == []
+        assert await memory.items.list("ana") == []
     assert model.requests == []
     assert embedder.received == []
     assert not (tmp_path / "journal").exists()
@@ -101,7 +101,7 @@ async def test_workers_do_all_that_would_be_done_in_the_background(
             )
 
         async def ended() -> bool:
-            return any("Oslo" in item.summary for item in await web.items("ana"))
+            return any("Oslo" in item.summary for item in await web.items.list("ana"))
 
         async def kept_in_files() -> bool:
             journal = "".join(p.read_text() for p in (tmp_path / "journal").rglob("*") if p.is_file())

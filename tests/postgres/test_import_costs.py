@@ -51,11 +51,11 @@ async def spent(memory: onlooker.Memory) -> tuple[int, float]:
 async def test_a_session_that_was_deleted_since_costs_nothing_anew(
     memory: onlooker.Memory, tmp_path: Path
 ) -> None:
-    await memory.export(tmp_path / "a.jsonl", owner="ana", session="a")
+    await memory.storage.export(tmp_path / "a.jsonl", owner="ana", session="a")
     for _ in range(2):
         await memory.session("a", owner="ana").delete()
         assert await spent(memory) == (4, 1.0)
-        counts = await memory.import_file(tmp_path / "a.jsonl")
+        counts = await memory.storage.import_file(tmp_path / "a.jsonl")
         assert counts == {"session": 1, "message": 1}
         assert await spent(memory) == (4, 1.0)
         assert await memory.store.spent(owner="ana") == 1.0
@@ -63,9 +63,9 @@ async def test_a_session_that_was_deleted_since_costs_nothing_anew(
 
 
 async def test_nor_does_one_of_an_owner_who_was_forgotten(memory: onlooker.Memory, tmp_path: Path) -> None:
-    await memory.export(tmp_path / "ana.jsonl", owner="ana")
+    await memory.storage.export(tmp_path / "ana.jsonl", owner="ana")
     await memory.forget(owner="ana")
-    await memory.import_file(tmp_path / "ana.jsonl")
+    await memory.storage.import_file(tmp_path / "ana.jsonl")
     assert await spent(memory) == (4, 1.0)
     assert len(await memory.sessions(owner="ana")) == 2
 
@@ -74,32 +74,32 @@ async def test_an_export_from_after_the_deletion_adds_nothing_to_a_store_from_be
     memory: onlooker.Memory, tmp_path: Path
 ) -> None:
     async with onlooker.open_memory(":memory:", settings=STILL) as other:
-        await memory.export(tmp_path / "before.jsonl")
-        await other.import_file(tmp_path / "before.jsonl")
+        await memory.storage.export(tmp_path / "before.jsonl")
+        await other.storage.import_file(tmp_path / "before.jsonl")
         await memory.session("a", owner="ana").delete()
-        await memory.export(tmp_path / "after.jsonl")
-        await other.import_file(tmp_path / "after.jsonl", replace=True)
+        await memory.storage.export(tmp_path / "after.jsonl")
+        await other.storage.import_file(tmp_path / "after.jsonl", replace=True)
         assert await spent(other) == (4, 1.0)
         # And the other way round.
-        await memory.import_file(tmp_path / "before.jsonl", replace=True)
+        await memory.storage.import_file(tmp_path / "before.jsonl", replace=True)
         assert await spent(memory) == (4, 1.0)
 
 
 async def test_what_was_paid_since_is_not_lost_and_what_is_new_comes_in(
     memory: onlooker.Memory, tmp_path: Path
 ) -> None:
-    await memory.export(tmp_path / "a.jsonl", owner="ana", session="a")
+    await memory.storage.export(tmp_path / "a.jsonl", owner="ana", session="a")
     await paid(memory, "a", 50)
     await memory.session("a", owner="ana").delete()
-    await memory.import_file(tmp_path / "a.jsonl")
+    await memory.storage.import_file(tmp_path / "a.jsonl")
     assert await spent(memory) == (5, 1.25)
     await paid(memory, "a", 60)
-    await memory.export(tmp_path / "all.jsonl")
+    await memory.storage.export(tmp_path / "all.jsonl")
     async with onlooker.open_memory(":memory:", settings=STILL) as other:
-        counts = await other.import_file(tmp_path / "all.jsonl")
+        counts = await other.storage.import_file(tmp_path / "all.jsonl")
         assert counts["usage"] == 6
         assert await spent(other) == (6, 1.5)
-        await other.export(tmp_path / "again.jsonl")
+        await other.storage.export(tmp_path / "again.jsonl")
     assert (tmp_path / "again.jsonl").read_bytes() == (tmp_path / "all.jsonl").read_bytes()
 
 
@@ -108,10 +108,10 @@ async def test_two_calls_that_are_told_apart_by_nothing_both_count(
 ) -> None:
     await paid(memory, "a", 0)
     await memory.session("a", owner="ana").delete()
-    await memory.export(tmp_path / "all.jsonl")
+    await memory.storage.export(tmp_path / "all.jsonl")
     async with onlooker.open_memory(":memory:", settings=STILL) as other:
         for _ in range(2):
-            await other.import_file(tmp_path / "all.jsonl", replace=True)
+            await other.storage.import_file(tmp_path / "all.jsonl", replace=True)
             assert await spent(other) == (5, 1.25)
 
 

@@ -93,8 +93,8 @@ async def test_a_process_that_only_records_takes_no_notes_by_itself(server: Serv
         assert model.requests == []
         assert [s.key for s in await memory.store.due(memory_now())] == ["a"]
         # What a host asks for on purpose is done here.
-        assert await memory.tick() == 1
-        await memory.flush()
+        assert await memory.background.tick() == 1
+        await memory.background.flush()
         assert model.requests
 
 

@@ -20,12 +20,12 @@ async def check_conversation(session: onlooker.Session, truth: list[str]) -> Non
 
 async def check_coverage(session: onlooker.Session) -> None:
     """Every message is raw, or covered by exactly one live note, and each note leads back to it."""
-    while (state := await session.state()) is not None:
+    while (state := await session.history.state()) is not None:
         try:
             await _check_coverage(session, state)
         except AssertionError:
             # It takes several looks; notes taken in the background meanwhile are no fault.
-            now = await session.state()
+            now = await session.history.state()
             if now and now.progress != state.progress:
                 continue
             raise

@@ -80,7 +80,7 @@ class _Host:
                 self.memory = self._open()
             case Wait():
                 self.clock.advance(operation.seconds)
-                await self.memory.tick()
+                await self.memory.background.tick()
 
     # -- saying
 
@@ -155,7 +155,7 @@ class _Host:
         await self._check(await self.session.context(system=SYSTEM, budget=budget))
 
     async def _check(self, context: onlooker.Context) -> None:
-        state = await self.session.state()
+        state = await self.session.history.state()
         if state is None:
             assert context.memory == ""
             return

@@ -117,22 +117,22 @@ def test_the_rest_of_the_surface_works_too(memory: blocking.Memory) -> None:
     session = memory.session("chat")
     talk(session, 12)
     memory.settle()
-    memory.flush()
-    assert memory.tick() == 0
-    assert memory.pending == 0
+    memory.background.flush()
+    assert memory.background.tick() == 0
+    assert memory.background.pending == 0
     assert events
     stop()
     session.pin("u0")
-    state = session.state()
+    state = session.history.state()
     assert state is not None
     assert state.pins == {"u0"}
     memory.calibrate(session.context(), input_tokens=500)
     assert memory.usage()
-    assert memory.prune() == 0
-    session.compact_messages(2, "They spoke of an order.")
+    assert memory.retention.prune() == 0
+    session.history.compact(2, "They spoke of an order.")
     assert session.messages()[0].text == "They spoke of an order."
     session.end()
-    assert session.clear() > 0
+    assert session.history.clear() > 0
     assert session.delete()
     assert not session.delete()
 
@@ -142,20 +142,20 @@ def test_a_persons_hand_works_without_await(memory: blocking.Memory, tmp_path: P
     talk(session, 20)
     assert session.settle()
     note = session.notes()[0]
-    session.edit(note.id, "by hand", by="ana")
-    assert [v.by for v in session.history(note.id).versions] == ["scripted", "ana"]
-    assert session.diff(note.id).added == ("by hand",)
-    assert session.as_of(1).messages[-1].id == "u0"
+    session.history.edit(note.id, "by hand", by="ana")
+    assert [v.by for v in session.history.of(note.id).versions] == ["scripted", "ana"]
+    assert session.history.diff(note.id).added == ("by hand",)
+    assert session.history.as_of(1).messages[-1].id == "u0"
     assert session.forget("u0").messages == 1
-    rows = memory.export(tmp_path / "all.jsonl")
+    rows = memory.storage.export(tmp_path / "all.jsonl")
     with blocking.open_memory(":memory:") as other:
-        assert sum(other.import_file(tmp_path / "all.jsonl").values()) == rows
+        assert sum(other.storage.import_file(tmp_path / "all.jsonl").values()) == rows
         with pytest.raises(KeyError):
-            other.session("chat", owner="ana").undo()
+            other.session("chat", owner="ana").history.undo()
         with pytest.raises(onlooker.StoreError):
-            other.import_journal(tmp_path / "nowhere")
+            other.storage.import_journal(tmp_path / "nowhere")
         with pytest.raises(onlooker.StoreError):
-            other.back_up(tmp_path / "copy.db")
+            other.storage.back_up(tmp_path / "copy.db")
     assert memory.forget(owner="ana").sessions == 1
 
 

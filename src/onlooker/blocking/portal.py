@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import threading
 from collections.abc import Coroutine
 from typing import Any, TypeVar
@@ -37,6 +38,24 @@ class Portal:
                 loop.call_soon_threadsafe(loop.stop)
                 thread.join()
                 self._runner = None
+
+
+class Group:
+    """A group of methods, such as `memory.items`, each returning when it is done."""
+
+    def __init__(self, group: object, portal: Portal) -> None:
+        self._group = group
+        self._portal = portal
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._group, name)
+        if not inspect.iscoroutinefunction(found):
+            return found
+
+        def call(*args: Any, **options: Any) -> Any:
+            return self._portal.call(found(*args, **options))
+
+        return call
 
 
 def _run(loop: asyncio.AbstractEventLoop) -> None:

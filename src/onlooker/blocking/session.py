@@ -4,24 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
-from onlooker.blocking.portal import Portal
+from onlooker.blocking.portal import Group, Portal
 from onlooker.domain.context import Layers
-from onlooker.domain.history import ForgetResult, NoteHistory
+from onlooker.domain.history import ForgetResult
 from onlooker.domain.items import Item as MemoryItem
 from onlooker.domain.messages import Message, SessionId
-from onlooker.domain.notes import Extraction, Extractor, Note, NoteKind, NoteStatus, State
+from onlooker.domain.notes import Extractor, Note, NoteKind, NoteStatus
 from onlooker.domain.search import Hit, HitKind
 from onlooker.engine import session as engine
 from onlooker.engine import tools as engine_tools
 from onlooker.engine.histories import Item
 from onlooker.engine.searching import KINDS
 from onlooker.policy.render import Context
-
-if TYPE_CHECKING:
-    from onlooker.engine.hand import Moment
-    from onlooker.policy.history import Diff
 
 E = TypeVar("E", bound=Extractor)
 
@@ -44,6 +40,10 @@ class Session:
     @property
     def owner(self) -> str:
         return self._session.owner
+
+    @property
+    def history(self) -> Any:
+        return Group(self._session.history, self._portal)
 
     def record(self, *messages: Item | Sequence[Item]) -> Sequence[Message]:
         return self._portal.call(self._session.record(*messages))
@@ -116,9 +116,6 @@ class Session:
     def extracted(self, type: type[E]) -> list[E]:
         return self._portal.call(self._session.extracted(type))
 
-    def extractions(self, type: str | None = None) -> Sequence[Extraction]:
-        return self._portal.call(self._session.extractions(type))
-
     def messages(self, *, archived: bool = False) -> Sequence[Message]:
         return self._portal.call(self._session.messages(archived=archived))
 
@@ -140,38 +137,11 @@ class Session:
         found = self._session.search(query, kinds=kinds, limit=limit, after=after, before=before, marks=marks)
         return self._portal.call(found)
 
-    def state(self) -> State | None:
-        return self._portal.call(self._session.state())
-
     def pin(self, target: str, *, on: bool = True) -> None:
         self._portal.call(self._session.pin(target, on=on))
 
-    def edit(self, note: str, text: str, *, by: str = "", was: str | None = None) -> Note:
-        return self._portal.call(self._session.edit(note, text, by=by, was=was))
-
-    def undo(self, note: str | None = None) -> Sequence[Note]:
-        return self._portal.call(self._session.undo(note))
-
     def forget(self, *targets: str, dry_run: bool = False, rewrite_later: bool | None = None) -> ForgetResult:
         return self._portal.call(self._session.forget(*targets, dry_run=dry_run, rewrite_later=rewrite_later))
-
-    def neighbours(self, note: str) -> Sequence[Note]:
-        return self._portal.call(self._session.neighbours(note))
-
-    def history(self, note: str) -> NoteHistory:
-        return self._portal.call(self._session.history(note))
-
-    def as_of(self, point: int | datetime) -> Moment:
-        return self._portal.call(self._session.as_of(point))
-
-    def diff(self, note: str, other: str | None = None) -> Diff:
-        return self._portal.call(self._session.diff(note, other))
-
-    def compact_messages(self, up_to: int, summary: str) -> None:
-        self._portal.call(self._session.compact_messages(up_to, summary))
-
-    def clear(self, kind: NoteKind | None = None) -> int:
-        return self._portal.call(self._session.clear(kind))
 
     def delete(self) -> bool:
         return self._portal.call(self._session.delete())

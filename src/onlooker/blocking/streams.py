@@ -7,7 +7,7 @@ from typing import Generic, Self, TypeVar
 
 from onlooker.blocking.portal import Portal
 from onlooker.domain.events import BaseEvent
-from onlooker.engine import streams as engine
+from onlooker.engine import events as engine
 
 H = TypeVar("H", bound=BaseEvent)
 

@@ -108,8 +108,8 @@ async def _edit(
         if text.strip("\n") == note.text.strip("\n"):
             raise Stop("nothing was changed", NOT_THERE)
         # Someone may have changed it while the editor was open.
-        after = await session.edit(ident, text, by=by, was=note.text)
-        versions = (await session.history(ident)).versions
+        after = await session.history.edit(ident, text, by=by, was=note.text)
+        versions = (await session.history.of(ident)).versions
         return {
             "id": after.id,
             "session_key": session.key,
@@ -173,7 +173,7 @@ async def _undo(
         if dry_run or not (yes or screen.confirm(question)):
             return view | {"undone": False}
         try:
-            back = await session.undo(note.id)
+            back = await session.history.undo(note.id)
         except KeyError:
             raise Stop(f"note {note.id!r} is no reflection that is shown", NOT_THERE) from None
         return view | {"notes": [n.id for n in back], "undone": True}
@@ -222,7 +222,7 @@ async def _history(
 ) -> dict[str, Any]:
     async with existing(db, chosen_settings(config)) as memory:
         session, _ = await find_note(memory, ident, *wanted)
-        found = await session.history(ident)
+        found = await session.history.of(ident)
         return {
             "id": ident,
             "session_key": session.key,
@@ -270,7 +270,7 @@ async def _diff(
     async with existing(db, chosen_settings(config)) as memory:
         session, note = await find_note(memory, ident, *wanted)
         try:
-            found = await session.diff(ident, other)
+            found = await session.history.diff(ident, other)
         except KeyError as error:
             raise no_note(error.args[0]) from None
         before = ident if other else "what it was made from" if note.generation else "before"
@@ -323,7 +323,7 @@ def forget(
     if as_json:
         screen.json(done)
     elif done["forgotten"] or dry_run:
-        screen.say(_forget_sentence("Would forget" if dry_run else "Forgot", done))
+        screen.say(_forget_sentence("Would forget" if dry_run else "ForgetResult", done))
     if not done["forgotten"] and not dry_run:
         raise Stop("nothing was forgotten", NOT_THERE)
 
@@ -393,7 +393,7 @@ async def _forget_all(
             owner = session.owner
         assert owner is not None
         found = await memory.sessions(owner=owner, key=key)
-        items = [i for i in await memory.items(owner) if key in (None, i.session)]
+        items = [i for i in await memory.items.list(owner) if key in (None, i.session)]
         if not found and not items:
             raise Stop(f"nothing is stored for the owner {owner!r}", NOT_THERE)
         would = ForgetResult(sum(s.messages for s in found), items=len(items), sessions=len(found))
@@ -471,7 +471,7 @@ async def _clear(
         if agreed and messages:
             await session.delete()
         elif agreed:
-            await session.clear(kind.note if kind else None)
+            await session.history.clear(kind.note if kind else None)
         return going | {"cleared": agreed}
 
 
@@ -560,7 +560,7 @@ def prune(
 
 async def _prune(db: str, settings: Settings, wanted: Pruning) -> dict[str, Any]:
     async with existing(db, settings) as memory:
-        kept = await memory.retain(dry_run=wanted.dry_run)
+        kept = await memory.retention.apply(dry_run=wanted.dry_run)
         done: dict[str, Any] = {
             "rows": await _superseded(memory, wanted),
             "older_than_days": wanted.days,

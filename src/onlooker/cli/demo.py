@@ -112,7 +112,7 @@ async def _replay_demo(screen: Screen, path: Path, budget: int) -> Result:
 
 
 async def _report(session: Session, figures: Figures, final: Context) -> dict[str, Any]:
-    state = await session.state() or State(Progress(session.id))
+    state = await session.history.state() or State(Progress(session.id))
     said = await session.messages(archived=True)
     values = bundled.facts().values
     return {

@@ -90,10 +90,10 @@ def items(
             whose = owner or await _only_owner(memory)
             match action:
                 case Action.list:
-                    return await memory.items(whose, statuses=_statuses(everything))
+                    return await memory.items.list(whose, statuses=_statuses(everything))
                 case Action.add:
                     return [
-                        await memory.save_item(
+                        await memory.items.save(
                             what or "",
                             owner=whose,
                             type=type.value,
@@ -103,9 +103,9 @@ def items(
                         )
                     ]
                 case Action.forget:
-                    return _found(await memory.forget_item(what or "", owner=whose), what, whose)
+                    return _found(await memory.items.forget(what or "", owner=whose), what, whose)
                 case Action.history:
-                    return _found(await memory.item_history(what or "", owner=whose), what, whose)
+                    return _found(await memory.items.history(what or "", owner=whose), what, whose)
                 case Action.pin | Action.unpin:
                     return [await _pinned(memory, what or "", whose, on=action is Action.pin)]
 
@@ -133,9 +133,9 @@ def _found(found: Sequence[Item], ident: str | None, owner: str) -> Sequence[Ite
 
 
 async def _pinned(memory: Memory, ident: str, owner: str, *, on: bool) -> Item:
-    live = _found([i for i in await memory.items(owner) if i.id == ident], ident, owner)
-    await memory.pin_item(ident, owner=owner, on=on)
-    return next((i for i in await memory.items(owner) if i.id == ident), live[0])
+    live = _found([i for i in await memory.items.list(owner) if i.id == ident], ident, owner)
+    await memory.items.pin(ident, owner=owner, on=on)
+    return next((i for i in await memory.items.list(owner) if i.id == ident), live[0])
 
 
 async def _only_owner(memory: Memory) -> str:
@@ -256,7 +256,7 @@ async def _consolidate(
     # Nothing else that is due is done along with it, but the reflector is the one of the settings.
     still = replace(settings, enabled=False, embedder="")
     async with open_memory(place, settings=still, key=key_for(place)) as memory:
-        return await memory.consolidate(owner=owner, older_than=older_than, dry_run=dry_run)
+        return await memory.files.consolidate(owner=owner, older_than=older_than, dry_run=dry_run)
 
 
 def _show_files(screen: Screen, done: Sequence[Consolidated], dry_run: bool, as_json: bool) -> None:

@@ -145,7 +145,7 @@ class Replay:
             context = await self._context() if message.role == "assistant" else None
             self.clock.move_to(message.at)
             await self.session.record(message)
-            await self.memory.flush()
+            await self.memory.background.flush()
             yield Moment(number, message, context)
         await self.session.settle()
 
@@ -321,12 +321,12 @@ async def _replay(
         wanted.db, settings=wanted.settings, model=wanted.model, clock=clock, key=key
     ) as memory:
         session = memory.session(wanted.key, owner=wanted.owner)
-        before = await session.state()
+        before = await session.history.state()
         run = Replay(memory, session, clock, wanted.system)
         with _progress(screen, len(messages)) as progress:
             async for moment in run.moments(messages):
                 progress.update(progress.task_ids[0], completed=moment.number)
-        state = await session.state()
+        state = await session.history.state()
         if state is None:
             raise Stop("there is no message in it", NOT_THERE)
         fitting = Fitting(state, wanted.settings, session.core.counting)

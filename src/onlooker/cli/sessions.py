@@ -306,7 +306,7 @@ async def _extracted(
 ) -> list[dict[str, Any]]:
     async with existing(db, chosen_settings(config)) as memory:
         session, _ = await find(memory, key, owner)
-        return [extraction_view(extraction) for extraction in await session.extractions(type)]
+        return [extraction_view(extraction) for extraction in await session.history.extractions(type)]
 
 
 _EXTRACTED_COLUMNS = (
@@ -393,11 +393,11 @@ async def _built(
 ) -> tuple[Context, dict[str, Any]]:
     async with existing(db, settings) as memory:
         session, _ = await find(memory, *wanted)
-        state = await session.state()
+        state = await session.history.state()
         if state is None:
             raise Stop(f"no session {session.key!r}", NOT_THERE)
         if as_of is not None:
-            state = replace((await session.as_of(point(as_of))).state, items=())
+            state = replace((await session.history.as_of(point(as_of))).state, items=())
         counting = session.core.counting
         asked = (
             budget if budget is not None else _last_budget(state.progress.budget, system, counting, settings)
@@ -421,7 +421,7 @@ async def _with_items(session: Session, state: State, settings: Settings, room: 
         return replace(state, items=())
     if state.items is not None:
         return state
-    items = replace(session.core.items, settings=settings)
+    items = replace(session.core.shown_items, settings=settings)
     return replace(state, items=tuple(await items.choice(session.id, room)))
 
 

@@ -76,10 +76,10 @@ async def _export(
         if key is not None:
             found, _ = await find(memory, key, owner)
             owner = found.owner
-        elif owner is not None and not (await memory.sessions(owner=owner) or await memory.items(owner)):
+        elif owner is not None and not (await memory.sessions(owner=owner) or await memory.items.list(owner)):
             raise Stop(f"nothing is stored for the owner {owner!r}", NOT_THERE)
         if file != "-":
-            return await memory.export(file, owner=owner, session=key)
+            return await memory.storage.export(file, owner=owner, session=key)
         scope = (
             Scope(owner=owner) if key is None else Scope(session=memory.session(key, owner=owner or "").id)
         )
@@ -129,12 +129,12 @@ async def _import(
 ) -> dict[str, Any]:
     async with _written(db, settings) as memory:
         if journal is not None:
-            counts, problems = await memory.import_journal(journal, replace=replace)
+            counts, problems = await memory.storage.import_journal(journal, replace=replace)
             counts.pop("restart", None)
             return {"rows": counts, "problems": list(problems)}
         assert file is not None
         with _on_disk(file) as path:
-            return {"rows": await memory.import_file(path, replace=replace), "problems": []}
+            return {"rows": await memory.storage.import_file(path, replace=replace), "problems": []}
 
 
 @asynccontextmanager
@@ -180,7 +180,7 @@ def backup(
 
 async def _backup(db: str, config: Path | None, target: Path) -> None:
     async with existing(db, chosen_settings(config)) as memory:
-        await memory.back_up(target)
+        await memory.storage.back_up(target)
 
 
 def restore(

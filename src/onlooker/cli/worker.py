@@ -127,9 +127,11 @@ async def _work(screen: Screen, opened: Callable[[], Memory]) -> None:
     async with opened() as memory:
         screen.say(f"taking notes, {memory.settings.concurrency} sessions at a time; Ctrl-C stops")
         await stop.wait()
-        if memory.pending:
+        if memory.background.pending:
             limit = f"{memory.settings.stop_deadline:g} s"
-            screen.say(f"stopping: {memory.pending} in progress, for at most {limit}; Ctrl-C stops now")
+            screen.say(
+                f"stopping: {memory.background.pending} in progress, for at most {limit}; Ctrl-C stops now"
+            )
 
 
 def _end_within(seconds: float) -> None:

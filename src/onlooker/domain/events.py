@@ -265,6 +265,15 @@ class ItemsForgotten(BaseEvent):
     items: tuple[Item, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class ItemPinned(BaseEvent):
+    """An item was pinned, or unpinned."""
+
+    owner: str
+    item: str
+    on: bool
+
+
 # ------------------------------------------------------------------------------------ indexing
 
 
@@ -408,6 +417,7 @@ Event = (
     | Pruned
     | ItemsMade
     | ItemsForgotten
+    | ItemPinned
     | IndexDropped
     | IndexFailed
     | FileEdited

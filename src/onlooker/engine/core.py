@@ -16,13 +16,14 @@ from onlooker.domain.errors import ClosedError
 from onlooker.domain.events import UNSTAMPED, Calibrated, Event, Searched
 from onlooker.domain.messages import SessionId
 from onlooker.domain.notes import Appended, State
+from onlooker.engine.background import Background
 from onlooker.engine.buffer import Buffer
 from onlooker.engine.ending import Ending
 from onlooker.engine.histories import Histories
-from onlooker.engine.indexing import Indexing
-from onlooker.engine.items import Items
+from onlooker.engine.indexing import Index
+from onlooker.engine.items import Items, ShownItems
 from onlooker.engine.meaning import GraphIndex, Meaning, VectorIndex
-from onlooker.engine.retaining import Retaining
+from onlooker.engine.retention import Retention
 from onlooker.engine.worker import Composer, Worker
 from onlooker.engine.writing import Writer
 from onlooker.policy.assemble import Counting, MemorySection, memory_section
@@ -33,9 +34,9 @@ from onlooker.ports import Clock, Embedder, Files, Mirror, Model, Store, Workers
 
 if TYPE_CHECKING:
     from onlooker.domain.search import Hit
+    from onlooker.engine.events import EventStream
     from onlooker.engine.extracting import Types
     from onlooker.engine.searching import Search
-    from onlooker.engine.streams import EventStream
 
 log = logging.getLogger("onlooker")
 
@@ -92,13 +93,17 @@ class Core:
         )
         self.buffer = (workers or _tasks)(self)
         self.journal = journal(self) if journal else None
-        self.retaining = Retaining(store, settings, clock, self.emit, self.journal)
+        self.retention = Retention(store, settings, clock, self.emit, self.journal, self.ready)
         self.meaning = Meaning(embedder) if embedder else None
         vectors = VectorIndex(store, embedder, settings.model_deadline) if embedder else None
         shared = not isinstance(self.buffer, Buffer)
-        self.indexing = Indexing(GraphIndex(store), vectors, store, settings, self.emit, shared=shared)
-        self.items = Items(store, settings, self.estimator.text, clock, self.emit)
-        self.ending = Ending(self.items, self.worker, tz)
+        self.index = Index(
+            GraphIndex(store), vectors, store, settings, self.emit, ready=self.ready, shared=shared
+        )
+        self.items = Items(store, clock, self.emit, self.ready)
+        self.shown_items = ShownItems(store, settings, self.estimator.text, clock)
+        self.ending = Ending(store, settings, clock, self.emit, self.worker, tz)
+        self.background = Background(self.buffer, self.worker, self.ending, self.emit, self.ready)
         self.worker.condensed = self.ending.condensed
         self.files = files(self) if files else None
         self._life = asyncio.Lock()
@@ -146,10 +151,10 @@ class Core:
         if self.files:
             self.listeners.append(self.files.hear)
             self.files.start()
-        self.listeners.append(self.indexing.hear)
-        self.indexing.start()
+        self.listeners.append(self.index.hear)
+        self.index.start()
         self.ending.start()
-        self.retaining.start()
+        self.retention.start()
 
     async def close(self) -> None:
         async with self._life:
@@ -161,7 +166,7 @@ class Core:
 
     async def _stop(self, deadline: float) -> None:
         stop_by = time.monotonic() + deadline
-        await self.retaining.stop()
+        await self.retention.stop()
         await self.buffer.stop(deadline)
         await self.ending.stop(stop_by - time.monotonic())
         await self._stop_indexing(stop_by - time.monotonic())
@@ -174,11 +179,11 @@ class Core:
         await self.store.close()
 
     async def _stop_indexing(self, deadline: float) -> None:
-        await self.indexing.stop(deadline)
+        await self.index.stop(deadline)
         if self.meaning:
             await self.meaning.stop()
-        if self.indexing.hear in self.listeners:
-            self.listeners.remove(self.indexing.hear)
+        if self.index.hear in self.listeners:
+            self.listeners.remove(self.index.hear)
 
     # -- shared
 
@@ -220,6 +225,11 @@ class Core:
         if self.files:
             await self.files.renew(sessions, owners)
         return await self.store.erase()
+
+    async def imported(self) -> None:
+        """Sessions came in from elsewhere."""
+        if self.journal and self.settings.enabled:
+            await self.journal.catch_up()
 
     def wake(self, session: SessionId, appended: Appended) -> None:
         """Tell the buffer, where what was recorded has made the session due."""

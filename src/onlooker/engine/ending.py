@@ -7,21 +7,22 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta, tzinfo
 from typing import TYPE_CHECKING
 
 from onlooker.domain.errors import ConflictError, ModelError, OnlookerError
-from onlooker.domain.events import ItemsMade
+from onlooker.domain.events import Event, ItemsMade
 from onlooker.domain.items import EndMark, Item, ItemChange
 from onlooker.domain.messages import Message, SessionId
 from onlooker.domain.notes import Note, Progress, State
-from onlooker.engine.items import MOST_ITEMS, Items
+from onlooker.engine.items import MOST_ITEMS
 from onlooker.engine.worker import Worker, note_id
 from onlooker.policy.cut import tokens_of
 from onlooker.policy.items.choose import remembers
-from onlooker.ports import ItemsRequest, Store
+from onlooker.policy.settings import Settings
+from onlooker.ports import Clock, ItemsRequest, Store
 
 if TYPE_CHECKING:
     from onlooker.policy.items.extract import Candidate
@@ -45,21 +46,20 @@ MOST_TRIES = 3
 class Ending:
     """Ends sessions, and makes their items."""
 
-    items: Items
+    store: Store
+    settings: Settings
+    clock: Clock
+    emit: Callable[[Event], None]
     worker: Worker
     tz: tzinfo
     _used: dict[SessionId, None] = field(default_factory=dict[SessionId, None])
     _sweeper: asyncio.Task[None] | None = None
 
-    @property
-    def store(self) -> Store:
-        return self.items.store
-
     # -- when
 
     def used(self, session: SessionId) -> None:
         """Something was said in it by this process."""
-        if self._by_itself and remembers(self.items.settings, session.owner):
+        if self._by_itself and remembers(self.settings, session.owner):
             self._used.pop(session, None)
             self._used[session] = None
             if len(self._used) > MOST_USED:
@@ -70,7 +70,7 @@ class Ending:
 
     @property
     def _by_itself(self) -> bool:
-        settings = self.items.settings
+        settings = self.settings
         on = settings.cross_session != "off" and bool(settings.cross_session_limit)
         return settings.enabled and on and settings.idle_minutes > 0
 
@@ -94,18 +94,20 @@ class Ending:
         self._used.clear()
 
     async def _sweep(self) -> None:
-        settings = self.items.settings
+        settings = self.settings
         pause = min(LONGEST_PAUSE, max(settings.sweep_seconds, settings.idle_minutes * 6))
         while True:
             try:
-                await self.end_idle(timedelta(minutes=settings.idle_minutes))
+                await self.end_idle()
             except OnlookerError as error:
                 log.warning("looking for sessions that have ended: %s", error)
             await asyncio.sleep(pause)
 
-    async def end_idle(self, idle: timedelta) -> int:
-        """End sessions without a message for so long; return how many."""
-        found = await self.store.idle(self.items.clock.now() - idle, limit=MOST_AT_ONCE)
+    async def end_idle(self, idle: timedelta | None = None) -> int:
+        """End sessions without a message for that long, by default `idle_minutes`; return how many."""
+        if idle is None:
+            idle = timedelta(minutes=self.settings.idle_minutes)
+        found = await self.store.idle(self.clock.now() - idle, limit=MOST_AT_ONCE)
         for session in found:
             await self._end_quietly(session)
         return len(found)
@@ -136,7 +138,7 @@ class Ending:
             progress = state.progress
             mark = EndMark(session, progress.ended, progress.last_seq, progress.revision)
             began = time.perf_counter()
-            made = await self._made(state) if remembers(self.items.settings, session.owner) else []
+            made = await self._made(state) if remembers(self.settings, session.owner) else []
             kept = await self._keep(session, made, mark, began)
             if kept is not None:
                 return kept
@@ -145,7 +147,7 @@ class Ending:
     async def condensed(self, progress: Progress, notes: Sequence[Note]) -> None:
         """Keep what notes say that were condensed just now, before it is gone from the prompt."""
         session = progress.session
-        if not remembers(self.items.settings, session.owner):
+        if not remembers(self.settings, session.owner):
             return
         try:
             # An observation is condensed once, so the mark stays where it is and only guards the revision;
@@ -164,7 +166,7 @@ class Ending:
         say what was forgotten."""
         from onlooker.policy.items.match import reconcile
 
-        now = self.items.clock.now()
+        now = self.clock.now()
         for _ in range(MOST_TRIES):
             existing = await self.store.items(session.owner, limit=MOST_ITEMS) if made else ()
             done = await asyncio.to_thread(reconcile, made, existing)
@@ -185,7 +187,7 @@ class Ending:
                 continue
             if change.add:
                 took = time.perf_counter() - began
-                self.items.emit(ItemsMade(session.owner, change.add, session.key, seconds=took))
+                self.emit(ItemsMade(session.owner, change.add, session.key, seconds=took))
             return change.add
         raise ConflictError(f"{session.key}: other workers keep changing the items of this owner")
 
@@ -225,7 +227,7 @@ class Ending:
         from onlooker.policy.items.extract import choose, said
         from onlooker.policy.items.statements import statements
 
-        format = self.items.settings.format
+        format = self.settings.format
         found = [
             s
             for note in notes
@@ -252,9 +254,7 @@ class Ending:
             return None
         request = ItemsRequest(session, tuple(notes), 1, ANSWER_TOKENS, messages=tuple(messages), known=known)
         source = "\n".join((*(n.text for n in notes), text_lines(messages), *known))
-        day = (messages[-1].at if messages else None) or (
-            notes[-1].made_at if notes else self.items.clock.now()
-        )
+        day = (messages[-1].at if messages else None) or (notes[-1].made_at if notes else self.clock.now())
         candidates = await writer.ask(
             request,
             lambda text: read_items(text, source=source, day=day.date(), tz=self.tz, invented=invented),
@@ -271,7 +271,7 @@ class Ending:
         from onlooker.policy.items.extract import said_in
 
         # In the order in which they are worth keeping: of two made at once the first counts as newer.
-        now = self.items.clock.now()
+        now = self.clock.now()
         made = [now - timedelta(microseconds=place) for place in range(len(candidates))]
         texts = [*((n.id, n.text) for n in notes), *((m.id, m.body) for m in messages)]
         return [

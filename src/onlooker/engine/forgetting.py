@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from onlooker.domain.errors import ConflictError, SettingsError
-from onlooker.domain.events import Forgotten
+from onlooker.domain.events import Deleted, Forgotten, OwnerForgotten
 from onlooker.domain.history import ForgetResult, Forgetting
 from onlooker.domain.history_rows import MessageRow, Scope, SessionRow, VersionRow
 from onlooker.domain.messages import Message, SessionId
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from onlooker.engine.core import Core
 
 EVERY: tuple[NoteStatus, ...] = ("buffered", "active", "superseded", "retired")
+ITEMS = ("live", "ended", "archived")
 # How often it is decided anew when notes are written meanwhile.
 MOST_TRIES = 20
 
@@ -221,8 +222,7 @@ class Forgetter:
 
     async def _items(self, found: _Found, made: Iterable[Note]) -> tuple[str, ...]:
         """The owner's items that come from what is forgotten."""
-        statuses = ("live", "ended", "archived")
-        items = await self.core.store.items(self.session.owner, statuses=statuses)
+        items = await self.core.store.items(self.session.owner, statuses=ITEMS)
         remaining = "\n".join((*(n.text for n in made), *(text_of(m) for m in found.kept.values())))
         return items_to_go(
             items,
@@ -232,3 +232,27 @@ class Forgetter:
             forgotten=found.forgotten,
             remaining=remaining,
         )
+
+
+async def forget_owner(core: Core, owner: str, session: str | None) -> ForgetResult:
+    """Forget one session of an owner, or everything of that owner."""
+    store, began = core.store, time.perf_counter()
+    there = await store.sessions(owner=owner, key=session)
+    found = [s.progress.session for s in there]
+    before = await store.items(owner, statuses=ITEMS)
+    for each in found:
+        core.forget(each)
+    if session is None:
+        await store.forget_owner(owner)
+    else:
+        await store.delete_session(SessionId(owner, session))
+    after = await store.items(owner, statuses=ITEMS)
+    named = [] if session is None else [SessionId(owner, session)]
+    erased = await core.erase(found or named, owners=[owner])
+    messages = sum(s.messages for s in there)
+    done = ForgetResult(messages=messages, items=len(before) - len(after), sessions=len(found), erased=erased)
+    if session is None:
+        core.emit(OwnerForgotten(owner, done, seconds=time.perf_counter() - began))
+    for each in found:
+        core.emit(Deleted(each))
+    return done

@@ -13,7 +13,7 @@ import logging
 import secrets
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Protocol
@@ -29,9 +29,9 @@ from onlooker.domain.events import (
     Recorded,
     Reflected,
 )
-from onlooker.domain.messages import SessionId
+from onlooker.domain.messages import DEFAULT_OWNER, SessionId
 from onlooker.domain.notes import Note
-from onlooker.domain.search import Document, IndexName
+from onlooker.domain.search import EDGE_KINDS, Document, Edge, EdgeKind, IndexName, Node
 from onlooker.policy.search.rank import text_of
 from onlooker.policy.settings import Settings
 from onlooker.ports import Store
@@ -46,7 +46,7 @@ STOP_SECONDS = 2.0
 TURN_SECONDS = 30.0
 
 
-class Index(Protocol):
+class Target(Protocol):
     """What puts texts into an index, and knows which ones it lacks."""
 
     @property
@@ -98,7 +98,7 @@ class IndexBuffer:
 
     def __init__(
         self,
-        index: Index,
+        index: Target,
         store: Store,
         settings: Settings,
         emit: Callable[[Event], None],
@@ -294,25 +294,49 @@ class IndexingStatus:
         return self.graph.waiting + (self.vectors.waiting if self.vectors else 0)
 
 
-class Indexing:
-    """Hears what happens to a memory, and queues what is to be indexed."""
+class Index:
+    """The graph of notes, and the vectors; `memory.index`. What is to be indexed it hears from events."""
 
     def __init__(
         self,
-        graph: Index,
-        vectors: Index | None,
+        graph: Target,
+        vectors: Target | None,
         store: Store,
         settings: Settings,
         emit: Callable[[Event], None],
         *,
+        ready: Callable[[], Awaitable[None]],
         shared: bool = False,
     ) -> None:
-        self.graph = IndexBuffer(graph, store, settings, emit, shared=shared)
-        self.vectors = IndexBuffer(vectors, store, settings, emit, shared=shared) if vectors else None
+        self._store = store
+        self._ready = ready
+        self._graph = IndexBuffer(graph, store, settings, emit, shared=shared)
+        self._vectors = IndexBuffer(vectors, store, settings, emit, shared=shared) if vectors else None
 
     @property
     def status(self) -> IndexingStatus:
-        return IndexingStatus(self.graph.status, self.vectors.status if self.vectors else None)
+        """How indexing goes in this process: what waits, and what was dropped or failed and is left to the
+        sweep."""
+        return IndexingStatus(self._graph.status, self._vectors.status if self._vectors else None)
+
+    async def graph(
+        self,
+        owner: str = DEFAULT_OWNER,
+        *,
+        session: str | None = None,
+        entity: str | None = None,
+        kinds: Sequence[EdgeKind] = EDGE_KINDS,
+        limit: int = 10_000,
+    ) -> Sequence[Edge]:
+        """The graph of an owner's notes, as edges: which session a note is in (`in_session`), which note it
+        follows, which notes a reflection reflects on (`reflects_on`), and which names and ids it mentions.
+
+        `session` is the key of one session; `entity` a name or an id, for the notes that mention it.
+        """
+        await self._ready()
+        where = None if session is None else SessionId(owner, session)
+        of = [] if entity is None else [Node("entity", entity)]
+        return await self._store.edges(owner, of=of, session=where, kinds=kinds, limit=limit)
 
     def start(self) -> None:
         for buffer in self._buffers:
@@ -322,19 +346,23 @@ class Indexing:
         await asyncio.gather(*(buffer.stop(deadline) for buffer in self._buffers))
 
     async def catch_up(self) -> int:
-        """Index everything that is missing before returning; how many texts that were."""
+        """Index what the graph and the vectors lack before returning, instead of in the background; how many
+        texts that were. Failures show in `status`."""
+        await self._ready()
         return sum([await buffer.catch_up() for buffer in self._buffers])
 
     @property
     def _buffers(self) -> list[IndexBuffer]:
-        return [self.graph, self.vectors] if self.vectors else [self.graph]
+        return [self._graph, self._vectors] if self._vectors else [self._graph]
 
     def hear(self, event: Event) -> None:
         match event:
             case Recorded():
-                if self.vectors:
+                if self._vectors:
                     messages = event.messages
-                    self.vectors.offer(Document("message", event.session, m.id, text_of(m)) for m in messages)
+                    self._vectors.offer(
+                        Document("message", event.session, m.id, text_of(m)) for m in messages
+                    )
             case Noted() | Reflected() | Edited():
                 self._note(event.session, [event.note], written=True)
             case Activated():
@@ -345,6 +373,6 @@ class Indexing:
     def _note(self, session: SessionId, notes: Sequence[Note], *, written: bool) -> None:
         documents = [Document("note", session, n.id, n.text) for n in notes]
         if written:
-            self.graph.offer(documents)
-        if self.vectors and (not written or notes[0].status == "active"):
-            self.vectors.offer(documents)
+            self._graph.offer(documents)
+        if self._vectors and (not written or notes[0].status == "active"):
+            self._vectors.offer(documents)

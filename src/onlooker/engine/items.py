@@ -1,18 +1,18 @@
-"""Items as people, agents and sessions use them: saved, found, forgotten, and chosen for a prompt."""
+"""Items: facts about an owner that outlive a session, saved by hand and chosen for a prompt."""
 
 from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
 from onlooker.domain.errors import ConflictError, OnlookerError, SettingsError
-from onlooker.domain.events import Event, ItemsForgotten, ItemsMade
-from onlooker.domain.items import Item, ItemChange, ItemStatus, ItemType, Origin
-from onlooker.domain.messages import SessionId
+from onlooker.domain.events import Event, ItemPinned, ItemsForgotten, ItemsMade
+from onlooker.domain.items import ITEM_TYPES, TRUST, Item, ItemChange, ItemStatus, ItemType, Origin
+from onlooker.domain.messages import DEFAULT_OWNER, SessionId
 from onlooker.domain.notes import Progress, State
 from onlooker.engine.worker import note_id
 from onlooker.policy.items.choose import remembers
@@ -24,28 +24,41 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("onlooker")
 
-# The most of an owner's items that are looked at together: pinned ones, and those used last.
+# How many of an owner's items are read at most: pinned ones first, then those used last.
 MOST_ITEMS = 2_000
 EVERY: tuple[ItemStatus, ...] = ("live", "ended", "archived")
 
 
-@dataclass(frozen=True, slots=True)
 class Items:
-    """The items of one memory."""
+    """The items of a memory, as people and agents use them; `memory.items`."""
 
-    store: Store
-    settings: Settings
-    count: Callable[[str], int]
-    clock: Clock
-    emit: Callable[[Event], None]
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        emit: Callable[[Event], None],
+        ready: Callable[[], Awaitable[None]],
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._emit = emit
+        self._ready = ready
 
-    # -- by hand
+    async def list(
+        self, owner: str = DEFAULT_OWNER, *, statuses: Sequence[ItemStatus] = ("live",)
+    ) -> Sequence[Item]:
+        """An owner's items, pinned ones first, then those used last.
+
+        Expired items count as live; `Item.holds` tells them apart.
+        """
+        await self._ready()
+        return await self._store.items(owner, statuses=statuses)
 
     async def save(
         self,
-        owner: str,
         summary: str,
         *,
+        owner: str = DEFAULT_OWNER,
         type: ItemType = "knowledge",
         tags: Sequence[str] = (),
         origin: Origin = "user",
@@ -54,22 +67,30 @@ class Items:
         pinned: bool = False,
         session: str = "",
     ) -> Item:
-        """Keep a fact, in the place of another where one is named.
+        """Save a fact: one sentence that can be understood alone.
+
+        `supersedes` is the id of the item that it replaces, which is kept as history. `session` is the key of
+        the session in which an agent saved it.
 
         Raises:
-            SettingsError: It is too short or too long to be one, or there is no live item to supersede.
+            SettingsError: The summary is too short or too long, or there is no live item to supersede.
         """
         from onlooker.policy.items.extract import tags_of
         from onlooker.policy.items.statements import kind_of
         from onlooker.policy.items.tools import check_words
         from onlooker.policy.values import mask
 
+        if type not in ITEM_TYPES:
+            raise SettingsError("type", type, f"must be one of {', '.join(ITEM_TYPES)}")
+        if origin not in TRUST:
+            raise SettingsError("origin", origin, f"must be one of {', '.join(TRUST)}")
+        await self._ready()
         summary = re.sub(r"\s+", " ", summary).strip()
         if refusal := check_words(summary):
             raise SettingsError("summary", summary[:80], refusal.advice)
-        if supersedes:
-            await self._live(owner, supersedes)
-        now = self.clock.now()
+        if supersedes and not await self._store.items(owner, ids=[supersedes]):
+            raise SettingsError("supersedes", supersedes, f"must be an item of {owner!r} that still holds")
+        now = self._clock.now()
         item = Item(
             owner=owner,
             id=note_id("itm", now),
@@ -87,54 +108,76 @@ class Items:
         )
         ending = ((supersedes, item.id),) if supersedes else ()
         try:
-            await self.store.change_items(ItemChange(owner, now, (item,), ending))
+            await self._store.change_items(ItemChange(owner, now, (item,), ending))
         except ConflictError as error:
             raise SettingsError("supersedes", supersedes, "must be an item that still holds") from error
-        self.emit(ItemsMade(owner, (item,), session))
+        self._emit(ItemsMade(owner, (item,), session))
         return item
 
-    async def _live(self, owner: str, ident: str) -> Item:
-        found = await self.store.items(owner, ids=[ident])
-        if not found:
-            raise SettingsError("supersedes", ident, f"must be an item of {owner!r} that still holds")
-        return found[0]
+    async def forget(self, item: str, *, owner: str = DEFAULT_OWNER) -> Sequence[Item]:
+        """Archive an item by id, with what it replaced and what was made of it. It leaves every prompt at
+        once. Returns what was archived; empty when there is no such item."""
+        await self._ready()
+        return await self.archive(owner, item)
 
-    async def forget(self, owner: str, ident: str) -> Sequence[Item]:
-        """Put an item out of sight, with what it replaced and what was made of it; empty where there is
-        none."""
+    async def archive(self, owner: str, item: str) -> Sequence[Item]:
+        """`forget`, also while the memory is closing."""
         from onlooker.policy.items.choose import cascade
 
-        everything = await self.store.items(owner, statuses=EVERY)
-        going = [item.id for item in cascade(everything, ident)]
-        gone = await self.store.archive_items(owner, going, now=self.clock.now()) if going else ()
+        everything = await self._store.items(owner, statuses=EVERY)
+        going = [each.id for each in cascade(everything, item)]
+        gone = await self._store.archive_items(owner, going, now=self._clock.now()) if going else ()
         if gone:
-            self.emit(ItemsForgotten(owner, tuple(gone)))
+            self._emit(ItemsForgotten(owner, tuple(gone)))
         return gone
 
-    async def history(self, owner: str, ident: str) -> Sequence[Item]:
-        """The item with what it replaced and what replaced it, oldest first."""
+    async def pin(self, item: str, *, owner: str = DEFAULT_OWNER, on: bool = True) -> None:
+        """Show an item first in every new session; `on=False` unpins it.
+
+        Raises:
+            KeyError: The owner has no live item with that id.
+        """
+        await self._ready()
+        await self._store.pin_item(owner, item, on=on)
+        self._emit(ItemPinned(owner, item, on))
+
+    async def history(self, item: str, *, owner: str = DEFAULT_OWNER) -> Sequence[Item]:
+        """An item with what it replaced and what replaced it, oldest first."""
         from onlooker.policy.items.choose import history
 
-        return history(await self.store.items(owner, statuses=EVERY), ident)
+        await self._ready()
+        return history(await self._store.items(owner, statuses=EVERY), item)
 
-    # -- found
-
-    async def search(self, owner: str, query: str, *, limit: int) -> Sequence[RankedItem]:
+    async def search(
+        self, query: str, *, owner: str = DEFAULT_OWNER, limit: int = 20
+    ) -> Sequence[RankedItem]:
         """The items that answer a query best. Being found counts as a use."""
         from onlooker.policy.items.choose import ranked
 
-        now = self.clock.now()
-        live = [item for item in await self.store.items(owner, limit=MOST_ITEMS) if item.holds(now)]
+        await self._ready()
+        now = self._clock.now()
+        live = [item for item in await self._store.items(owner, limit=MOST_ITEMS) if item.holds(now)]
         found = ranked(live, query, now)[: max(0, limit)]
         if found:
             used = tuple(f.item.id for f in found)
-            await self.store.change_items(ItemChange(owner, now, use=used))
+            await self._store.change_items(ItemChange(owner, now, use=used))
         return found
 
-    # -- in a prompt
+
+# ------------------------------------------------------------------------------------ in a prompt
+
+
+@dataclass(frozen=True, slots=True)
+class ShownItems:
+    """Which items a session shows. They are chosen once, so that the prompt's prefix stays the same."""
+
+    store: Store
+    settings: Settings
+    count: Callable[[str], int]
+    clock: Clock
 
     async def shown(self, state: State, budget: int) -> State:
-        """The state with the items that its session shows, chosen now where that was not done before.
+        """The state with the items that its session shows, chosen now if they were not chosen before.
 
         A failure is logged: the turn goes on without items, and the next one tries again.
         """
@@ -150,7 +193,7 @@ class Items:
             return state
 
     async def refresh(self, state: State, budget: int) -> State:
-        """The state with items chosen anew."""
+        """The state with items chosen again."""
         if not remembers(self.settings, state.progress.session.owner):
             return state
         return await self._choose(state, budget, anew=True)
@@ -167,7 +210,7 @@ class Items:
     async def _choose(self, state: State, budget: int, *, anew: bool) -> State:
         session = state.progress.session
         items = await self.choice(session, budget)
-        # Asking for a context of a session that does not exist does not make one, unless it has to.
+        # Asking for the context of a session that does not exist does not create it, unless it has items.
         if not items and state == State(Progress(session)):
             return replace(state, items=())
         ids = [item.id for item in items]

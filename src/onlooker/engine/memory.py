@@ -9,26 +9,27 @@ exception that has a deadline (`block_after`).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
-from datetime import UTC, datetime, timedelta, tzinfo
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime, tzinfo
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 
 from onlooker.domain.context import Layers, current_session
 from onlooker.domain.errors import SettingsError
-from onlooker.domain.events import BaseEvent, Compacted, Event
+from onlooker.domain.events import BaseEvent, Event
 from onlooker.domain.messages import DEFAULT_OWNER, Message, SessionId
 from onlooker.domain.notes import Extractor, Progress, SessionSummary, Usage
 from onlooker.domain.search import Hit, HitKind
+from onlooker.engine.background import Background
 from onlooker.engine.core import Core
+from onlooker.engine.events import MOST_HELD, EventStream
 from onlooker.engine.histories import Item
-from onlooker.engine.keeping import Keeping
-from onlooker.engine.linked import Linked
+from onlooker.engine.indexing import Index
+from onlooker.engine.items import Items
 from onlooker.engine.recording import Recorder
-from onlooker.engine.remembering import Remembering
+from onlooker.engine.retention import Retention
 from onlooker.engine.searching import KINDS, Search
 from onlooker.engine.session import Session
-from onlooker.engine.streams import MOST_HELD, EventStream
 from onlooker.engine.worker import Composer
 from onlooker.policy.assemble import PromptRequest, untouched
 from onlooker.policy.intake import intake_all
@@ -37,17 +38,16 @@ from onlooker.policy.settings import Settings
 from onlooker.ports import Clock, Embedder, Files, Mirror, Model, RowFiles, Store, Workers
 
 if TYPE_CHECKING:
+    from onlooker.domain.history import ForgetResult
     from onlooker.engine.extracting import Types
+    from onlooker.engine.storage import Storage
 
 H = TypeVar("H", bound=BaseEvent)
 
 SETTLE_PAUSE = 0.02
 
-# (session key, last message to take out, summary of what is taken out)
-Compactor = Callable[[str, int, str], Awaitable[None]]
 
-
-class Memory(Remembering, Keeping, Linked):
+class Memory:
     """All sessions of one store. Made by `open_memory`; use it with `async with`."""
 
     def __init__(
@@ -94,6 +94,47 @@ class Memory(Remembering, Keeping, Linked):
     @property
     def store(self) -> Store:
         return self._core.store
+
+    # -- groups
+
+    @property
+    def items(self) -> Items:
+        """Facts about owners that outlive their sessions."""
+        return self._core.items
+
+    @property
+    def files(self) -> Files:
+        """MEMORY.md and daily notes.
+
+        Raises:
+            SettingsError: There is no `notes_folder`.
+        """
+        if self._core.files is None:
+            raise SettingsError("notes_folder", "", "must name a folder for MEMORY.md and daily notes")
+        return self._core.files
+
+    @property
+    def index(self) -> Index:
+        """The graph of notes, and the indexes that search uses."""
+        return self._core.index
+
+    @property
+    def storage(self) -> Storage:
+        """Export, import and backup."""
+        from onlooker.engine.storage import Storage
+
+        core = self._core
+        return Storage(core.store, self._row_files, ready=core.ready, imported=core.imported)
+
+    @property
+    def retention(self) -> Retention:
+        """Deleting what is old."""
+        return self._core.retention
+
+    @property
+    def background(self) -> Background:
+        """Work in the background."""
+        return self._core.background
 
     # -- life
 
@@ -174,16 +215,6 @@ class Memory(Remembering, Keeping, Linked):
 
     # -- work
 
-    async def tick(self) -> int:
-        """Start on every session that is due, in the background; return how many."""
-        await self._core.ready()
-        return await self._core.buffer.tick()
-
-    async def flush(self) -> None:
-        """Wait until everything under way is done or put off."""
-        await self._core.ready()
-        await self._core.buffer.flush()
-
     async def settle(self) -> None:
         """Take every note that is due, in every session, before returning."""
         await self._core.ready()
@@ -192,22 +223,13 @@ class Memory(Remembering, Keeping, Linked):
             # Where another process has a session, it is that one which takes its notes.
             await asyncio.sleep(SETTLE_PAUSE)
 
-    @property
-    def pending(self) -> int:
-        """Sessions whose notes are being taken now."""
-        return self._core.buffer.pending
+    async def forget(self, *, owner: str, session: str | None = None) -> ForgetResult:
+        """Forget a session of an owner, or everything of that owner: messages, notes, items, indexes and
+        journals, down to the bytes in the files. What model calls cost stays counted for the day."""
+        from onlooker.engine.forgetting import forget_owner
 
-    async def prune(self, *, older_than: timedelta | None = None) -> int:
-        """Purge what retention no longer keeps: superseded notes, what hosts took back, and messages beyond
-        the limits of `retain`.
-
-        With those settings this happens while a memory is open as well; return how many rows went.
-        """
         await self._core.ready()
-        days = self.settings.retention_days
-        age = older_than if older_than is not None else timedelta(days=days) if days else None
-        rows = await self._core.retaining.prune(age) if age is not None else 0
-        return rows + (await self.retain()).deleted
+        return await forget_owner(self._core, owner, session)
 
     async def usage(self) -> Sequence[Usage]:
         """What model calls cost so far, those of deleted sessions included."""
@@ -244,21 +266,6 @@ class Memory(Remembering, Keeping, Linked):
         stream = EventStream(types, most)
         self._core.streams.add(stream)
         return stream
-
-    # -- compaction
-
-    def set_compactor(self, compactor: Compactor | None) -> None:
-        """Replace what takes noted messages out of a session (`compact` wires the store's own);
-        None: every message stays."""
-        if compactor is None:
-            self._core.worker.compact = None
-            return
-
-        async def compact(progress: Progress, up_to: int, summary: str) -> None:
-            await compactor(progress.session.key, up_to, summary)
-            self._core.emit(Compacted(progress.session, up_to))
-
-        self._core.worker.compact = compact
 
     async def _compact_noted(self, progress: Progress, up_to: int, summary: str) -> None:
         recorder = Recorder(self._core, progress.session, self._core.tz)

@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING, TypeVar
 
 from onlooker.domain.context import Layer, Layers, RuntimeContext
 from onlooker.domain.errors import ConflictError, OnlookerError, SettingsError, StoreError
-from onlooker.domain.events import Cleared, ContextBuilt, Deleted, Pinned, Waited
+from onlooker.domain.events import ContextBuilt, Deleted, Pinned, Waited
 from onlooker.domain.items import Item as MemoryItem
 from onlooker.domain.messages import Message, SessionId
-from onlooker.domain.notes import Extraction, Extractor, Note, NoteKind, NoteStatus, Progress, State
+from onlooker.domain.notes import Extractor, Note, NoteKind, NoteStatus, Progress, State
 from onlooker.domain.search import Hit, HitKind
 from onlooker.engine.core import Core
-from onlooker.engine.handled import Handled
 from onlooker.engine.histories import Item, with_originals
 from onlooker.engine.layers import Asking, last_question
 from onlooker.engine.recording import Recorder
@@ -31,6 +30,8 @@ from onlooker.policy.plan import Idle, make_room, must_wait, plan
 from onlooker.policy.render import Context
 
 if TYPE_CHECKING:
+    from onlooker.domain.history import ForgetResult
+    from onlooker.engine.corrections import History
     from onlooker.engine.tools import Tools
 
 log = logging.getLogger("onlooker")
@@ -42,7 +43,7 @@ ON_THE_SPOT_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Session(Handled):
+class Session:
     """One conversation in a memory. Cheap to make; it holds nothing itself."""
 
     core: Core
@@ -181,7 +182,7 @@ class Session(Handled):
         room = core.counting.room(frame, core.settings)
         if state.items is None and core.files:
             await core.files.pick_up(self.owner)
-        state = await core.items.shown(state, room)
+        state = await core.shown_items.shown(state, room)
         new_budget = core.worker.asked(self.id, room)
         state = await self._wait_if_far_behind(state)
         state, layout = await self._make_room(state, frame)
@@ -261,7 +262,7 @@ class Session(Handled):
         await self.core.ready()
         state = await self.core.store.load(self.id) or State(Progress(self.id))
         budget = self.core.worker.budgets.get(self.id.sid) or state.progress.budget
-        return (await self.core.items.refresh(state, budget)).items or ()
+        return (await self.core.shown_items.refresh(state, budget)).items or ()
 
     def tools(self) -> Tools:
         """`memory_search`, `memory_save`, `memory_forget` and `recall` for the agent of this session."""
@@ -284,21 +285,16 @@ class Session(Handled):
         """Values of one of your own types, filled in from what was said (`extractors`), oldest first.
 
         One that the class no longer takes, since it has changed, is left out with a warning;
-        `extractions` has it still.
+        `history.extractions` still has it.
         """
+        await self.core.ready()
         found: list[E] = []
-        for extraction in await self.extractions(type.__name__):
+        for extraction in await self.core.store.extractions(self.id, type=type.__name__):
             try:
                 found.append(type.model_validate(extraction.value))
             except Exception as error:  # noqa: BLE001  a user's own class may raise anything
                 log.warning("%s: a %s no longer fits its class: %s", self.key, extraction.type, error)
         return found
-
-    async def extractions(self, type: str | None = None) -> Sequence[Extraction]:
-        """What was filled in, of one type by name or of all, as it was given and with where it came
-        from."""
-        await self.core.ready()
-        return await self.core.store.extractions(self.id, type=type)
 
     async def messages(self, *, archived: bool = False) -> Sequence[Message]:
         """What was said, oldest first; with `archived`, what compaction set aside as well."""
@@ -335,33 +331,51 @@ class Session(Handled):
         search = Search(self.owner, self.id, tuple(kinds), limit, after, before, marks)
         return await self.core.search(search, query)
 
-    async def state(self) -> State | None:
-        """Where the session stands; None when nothing was recorded."""
-        await self.core.ready()
-        return await self.core.store.load(self.id)
-
     async def pin(self, target: str, *, on: bool = True) -> None:
         """Keep a note or message in every context of this session; `on=False` lets it go again."""
         await self.core.ready()
         await self.core.store.pin(self.id, target, on=on)
         self.core.emit(Pinned(self.id, target, on))
 
-    async def compact_messages(self, up_to: int, summary: str) -> None:
-        """Replace every message up to and including seq `up_to` by a summary, in one transaction.
+    @property
+    def history(self) -> History:
+        """The notes over time: correcting them, and looking back."""
+        core = self.core
+        from onlooker.engine.corrections import History
 
-        The originals are kept for recall unless `archive` is off. With nothing to replace the
-        summary is still put in.
+        return History(
+            self.id,
+            core.store,
+            core.settings,
+            core.counting,
+            core.clock,
+            core.tz,
+            core.emit,
+            ready=core.ready,
+            limits_of=core.worker.bounds,
+            compact=self._recorder.compact,
+        )
+
+    async def forget(
+        self, *targets: str, dry_run: bool = False, rewrite_later: bool | None = None
+    ) -> ForgetResult:
+        """Forget messages by id, and what notes stand for, with everything derived from them.
+
+        Notes that mix them with other messages are written again without them (on the spot, and by the model
+        when it is due). Nothing of them stays in any table, index, journal or file. A host that hands over
+        whole histories must remove them there as well.
+
+        `dry_run` only counts. `rewrite_later` says whether a model writes those notes again; by default it
+        does if one is configured.
+
+        Raises:
+            KeyError: There is no message or note with that id.
         """
-        await self.core.ready()
-        await self._recorder.compact(up_to, summary)
+        from onlooker.engine.forgetting import Forgetter
 
-    async def clear(self, kind: NoteKind | None = None) -> int:
-        """Delete the notes, or those of one kind; what they stood for is set aside. The recent
-        messages stay. Returns how many notes there were."""
         await self.core.ready()
-        count = await self.core.store.delete_notes(self.id, kind)
-        self.core.emit(Cleared(self.id, kind, count))
-        return count
+        forgetter = Forgetter(self.core, self.id)
+        return await forgetter.forget(targets, dry_run=dry_run, rewrite_later=rewrite_later)
 
     async def delete(self) -> bool:
         """Delete the session with everything in it; False when there was none. What its notes cost stays

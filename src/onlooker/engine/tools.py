@@ -148,7 +148,9 @@ class _Runs:
         await core.ready()
         facts: Sequence[str] = ()
         if remembers(core.settings, self.owner):
-            facts = [_fact_line(f.item) for f in await core.items.search(self.owner, query, limit=limit)]
+            facts = [
+                _fact_line(f.item) for f in await core.items.search(query, owner=self.owner, limit=limit)
+            ]
         said = await self._said(query, limit)
         parts = [("Facts", facts), ("Notes and messages", said)]
         shown = [f"{title}:\n" + "\n".join(lines) for title, lines in parts if lines]
@@ -196,8 +198,8 @@ class _Runs:
             return refusal.advice
         try:
             item = await core.items.save(
-                self.owner,
                 summary,
+                owner=self.owner,
                 type=type,
                 tags=tags,
                 origin="agent",
@@ -218,7 +220,7 @@ class _Runs:
     async def forget(self, id: str) -> str:
         core = self.session.core
         await core.ready()
-        gone = await core.items.forget(self.owner, id)
+        gone = await core.items.forget(id, owner=self.owner)
         if not gone:
             return f"Nothing forgotten: there is no fact {id!r}. memory_search shows the ids of facts."
         return "Forgotten: " + "; ".join(f'"{item.summary}"' for item in gone)

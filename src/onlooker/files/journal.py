@@ -25,6 +25,7 @@ from onlooker.domain.events import (
     Edited,
     Event,
     Forgotten,
+    ItemPinned,
     ItemsForgotten,
     ItemsMade,
     JournalFailed,
@@ -84,7 +85,7 @@ class Journal:
     def hear(self, event: Event) -> None:
         """Mark the file that the event concerns as due."""
         match event:
-            case ItemsMade() | ItemsForgotten():
+            case ItemsMade() | ItemsForgotten() | ItemPinned():
                 self._due[event.owner] = False
             case Deleted():
                 self._due.pop(event.session, None)

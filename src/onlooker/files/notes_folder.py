@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
 
 from onlooker.domain.errors import OnlookerError, StoreError
-from onlooker.domain.events import Deleted, Event, FileFailed, ItemsForgotten, ItemsMade, Noted
+from onlooker.domain.events import Deleted, Event, FileFailed, ItemPinned, ItemsForgotten, ItemsMade, Noted
 from onlooker.domain.items import Item
 from onlooker.domain.messages import SessionId
 from onlooker.domain.notes import Note
@@ -57,6 +57,7 @@ class NotesFolder:
         clock: Clock,
         tz: tzinfo,
         emit: Callable[[Event], None],
+        ready: Callable[[], Awaitable[None]],
         new_id: Callable[[str, datetime], str],
         forget_item: Callable[[str, str], Awaitable[object]],
         choose_items: Callable[[SessionId, Sequence[Note]], Awaitable[list[Item]]],
@@ -68,6 +69,7 @@ class NotesFolder:
         self._clock = clock
         self._tz = tz
         self._emit = emit
+        self._ready = ready
         self._choose_items = choose_items
         self._asks_model = asks_model
         self._pause = settings.sweep_seconds
@@ -103,7 +105,7 @@ class NotesFolder:
                 self._noted.append(Dated(session, note, note.made_at.astimezone(self._zone(session))))
                 del self._noted[:-MOST_WAITING]
                 self._wake.set()
-            case ItemsMade() | ItemsForgotten() | Deleted():
+            case ItemsMade() | ItemsForgotten() | ItemPinned() | Deleted():
                 self.changed(event.owner)
             case _:
                 pass
@@ -264,12 +266,14 @@ class NotesFolder:
 
     # -- asked for
 
-    async def sync(self, owner: str | None = None) -> None:
-        """Take in and write the files of an owner, or of all who have any.
+    async def sync(self, *, owner: str | None = None) -> None:
+        """Take in what was changed in MEMORY.md by hand and write what is known now, for an owner or for all
+        who have files. It happens by itself; this is for those who do not want to wait.
 
         Raises:
             StoreError: The files or the store cannot be read or written now.
         """
+        await self._ready()
         owners = [owner] if owner is not None else await self._owners()
         try:
             for each in owners:
@@ -279,15 +283,17 @@ class NotesFolder:
             raise StoreError(f"{self.root}: {error.strerror or error}") from error
 
     async def consolidate(
-        self, owner: str | None, older_than: timedelta | None, *, dry_run: bool
-    ) -> list[Consolidated]:
-        """Make items of daily files that are old enough, and archive them.
+        self, *, owner: str | None = None, older_than: timedelta | None = None, dry_run: bool = False
+    ) -> Sequence[Consolidated]:
+        """Make items of the daily notes of an owner, or of all, that are so old (seven days where it is not
+        said), and archive the files; what became of each. What was done before is not done again.
 
         Raises:
             StoreError: The files or the store cannot be read or written now.
         """
         from onlooker.files.consolidate import Consolidation
 
+        await self._ready()
         age = OLDER_THAN if older_than is None else older_than
         before = (self._clock.now().astimezone(self._tz) - age).date()
         run = Consolidation(
@@ -300,10 +306,10 @@ class NotesFolder:
                     log.info("%s: sessions of this owner share nothing, so that no items are made", each)
                     continue
                 if not dry_run:
-                    await self.sync(each)  # what was forgotten by hand must not come back
+                    await self.sync(owner=each)  # what was forgotten by hand must not come back
                 done += await run.run(each, before, dry_run=dry_run)
                 if not dry_run:
-                    await self.sync(each)
+                    await self.sync(owner=each)
         except OSError as error:
             raise StoreError(f"{self.root}: {error.strerror or error}") from error
         return done

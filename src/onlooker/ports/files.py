@@ -52,15 +52,11 @@ class Files(Mirror, Protocol):
         """Set the time zone in which a session's days begin."""
         ...
 
-    def changed(self, owner: str) -> None:
-        """Mark an owner's MEMORY.md as due for writing."""
-        ...
-
     async def pick_up(self, owner: str) -> None:
         """Take in manual edits before a new session chooses its items. Waits briefly and never raises."""
         ...
 
-    async def sync(self, owner: str | None = None) -> None:
+    async def sync(self, *, owner: str | None = None) -> None:
         """Take in manual edits and write the files of one owner, or of all.
 
         Raises:
@@ -69,7 +65,7 @@ class Files(Mirror, Protocol):
         ...
 
     async def consolidate(
-        self, owner: str | None, older_than: timedelta | None, *, dry_run: bool
+        self, *, owner: str | None = None, older_than: timedelta | None = None, dry_run: bool = False
     ) -> Sequence[Consolidated]:
         """Make items of daily files that are old enough, and archive the files.
 

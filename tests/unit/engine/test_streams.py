@@ -11,7 +11,7 @@ import pytest
 import onlooker
 from onlooker.domain.events import Deleted, Pruned, Recorded
 from onlooker.domain.messages import SessionId
-from onlooker.engine.streams import EventStream
+from onlooker.engine.events import EventStream
 
 pytestmark = pytest.mark.anyio
 

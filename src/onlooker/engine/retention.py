@@ -8,14 +8,15 @@ import json
 import logging
 import secrets
 from collections import defaultdict
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from onlooker.domain.errors import OnlookerError
 from onlooker.domain.events import Event, Pruned
-from onlooker.domain.history import Retention, RetentionResult
+from onlooker.domain.history import Retention as RetentionLimits
+from onlooker.domain.history import RetentionResult
 from onlooker.domain.notes import SessionSummary
 from onlooker.policy.settings import Settings
 from onlooker.ports import Clock, Mirror, Store
@@ -97,8 +98,8 @@ class Rounds:
         await self._store.set_value(self.NAME, json.dumps([self._us, self._limits, *times]))
 
 
-class Retaining:
-    """Applies the `retention_…` settings, at opening and then from time to time."""
+class Retention:
+    """Applies the `retention_…` settings, at opening and then periodically; `memory.retention`."""
 
     def __init__(
         self,
@@ -107,12 +108,14 @@ class Retaining:
         clock: Clock,
         emit: Callable[[Event], None],
         journal: Mirror | None,
+        ready: Callable[[], Awaitable[None]],
     ) -> None:
         self._store = store
         self._settings = settings
         self._clock = clock
         self._emit = emit
         self._journal = journal
+        self._ready = ready
         self._task: asyncio.Task[None] | None = None
         self._looked = asyncio.Event()  # whether the round at opening is over
 
@@ -147,17 +150,38 @@ class Retaining:
 
     async def _round(self) -> None:
         if self._settings.retention_days:
-            await self.prune(timedelta(days=self._settings.retention_days))
-        await self.run()
+            await self._prune(timedelta(days=self._settings.retention_days))
+        await self._apply()
 
-    async def prune(self, age: timedelta) -> int:
-        """Purge superseded notes, and what hosts took back, of at least that age."""
+    async def prune(self, *, older_than: timedelta | None = None) -> int:
+        """Purge what retention no longer keeps: superseded notes, messages that hosts took back, and messages
+        beyond the limits of `apply`. Returns how many rows were deleted.
+
+        `older_than` is how old notes must be, by default the setting `retention_days`. It runs by itself
+        where the settings ask for it.
+        """
+        await self._ready()
+        days = self._settings.retention_days
+        age = older_than if older_than is not None else timedelta(days=days) if days else None
+        rows = await self._prune(age) if age is not None else 0
+        return rows + (await self._apply()).deleted
+
+    async def apply(self, *, dry_run: bool = False) -> RetentionResult:
+        """Archive noted messages, and delete them, once they are past the limits of `retention_archive_…`,
+        `retention_delete_…` and `retention_owner_messages`. Returns how many, or how many it would be.
+
+        Messages that no note stands for stay, and so do all notes.
+        """
+        await self._ready()
+        return await self._apply(dry_run=dry_run)
+
+    async def _prune(self, age: timedelta) -> int:
         rows = await self._store.prune(before=self._clock.now() - age)
         self._emit(Pruned(rows))
         return rows
 
-    async def run(self, *, dry_run: bool = False) -> RetentionResult:
-        """Go through all sessions, each in one transaction; what was done, or would be."""
+    async def _apply(self, *, dry_run: bool = False) -> RetentionResult:
+        """Go through all sessions, each in one transaction."""
         done = RetentionResult()
         if not (self._limits().limits or self._settings.retention_owner_messages):
             return done
@@ -203,9 +227,9 @@ class Retaining:
         counts = s.retention_archive_messages, s.retention_delete_messages, s.retention_owner_messages
         return days + counts
 
-    def _limits(self) -> Retention:
+    def _limits(self) -> RetentionLimits:
         s = self._settings
-        return Retention(
+        return RetentionLimits(
             archive_before=self._ago(s.retention_archive_days),
             archive_beyond=s.retention_archive_messages or None,
             delete_before=self._ago(s.retention_delete_days),
@@ -216,7 +240,7 @@ class Retaining:
         return self._clock.now() - timedelta(days=days) if days else None
 
 
-def _may_be_past(summary: SessionSummary, limits: Retention) -> bool:
+def _may_be_past(summary: SessionSummary, limits: RetentionLimits) -> bool:
     """Whether it is worth looking at the messages of a session."""
     counts = [c for c in (limits.archive_beyond, limits.delete_beyond) if c is not None]
     times = [t for t in (limits.archive_before, limits.delete_before) if t is not None]

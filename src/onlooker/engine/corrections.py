@@ -1,0 +1,249 @@
+"""Correcting a session's notes, and looking back at them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, tzinfo
+
+from onlooker.domain.context import RuntimeContext
+from onlooker.domain.errors import BudgetError, SettingsError
+from onlooker.domain.events import Cleared, Edited, Event, Undone
+from onlooker.domain.history import Change, NoteHistory, Version
+from onlooker.domain.history_rows import ChangeRow, Row, RowKind, Scope, VersionRow
+from onlooker.domain.messages import Message, SessionId
+from onlooker.domain.notes import Extraction, Note, NoteKind, NoteStatus, Progress, State
+from onlooker.policy.assemble import Counting, PromptRequest, assemble
+from onlooker.policy.history import Diff, Then, as_of, diff
+from onlooker.policy.plan import Reflect, plan
+from onlooker.policy.render import Context
+from onlooker.policy.settings import Limits, Settings
+from onlooker.ports import Clock, Store
+
+EVERY: tuple[NoteStatus, ...] = ("buffered", "active", "superseded", "retired")
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """A session's memory as it was at one point: its notes, its raw messages, and the context it made.
+
+    `missing` counts notes of that time which have been deleted or purged since.
+    """
+
+    state: State
+    missing: int
+    settings: Settings
+    counting: Counting
+
+    @property
+    def notes(self) -> tuple[Note, ...]:
+        return self.state.active
+
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        """The raw messages, oldest first."""
+        return tuple(m for m in self.state.messages if m.seq >= self.state.progress.tail_start)
+
+    def context(self, *, system: str = "", budget: int | None = None) -> Context:
+        """What an agent would have received, with today's settings."""
+        runtime = RuntimeContext.of(self.state.progress.session.key)
+        frame = PromptRequest(system, budget=self.settings.budget if budget is None else budget)
+        return assemble(self.state, frame, self.settings, self.counting, runtime)
+
+
+class History:
+    """A session's notes over time, and how a person corrects them; `session.history`."""
+
+    def __init__(
+        self,
+        session: SessionId,
+        store: Store,
+        settings: Settings,
+        counting: Counting,
+        clock: Clock,
+        tz: tzinfo,
+        emit: Callable[[Event], None],
+        *,
+        ready: Callable[[], Awaitable[None]],
+        limits_of: Callable[[State], Limits],
+        compact: Callable[[int, str], Awaitable[None]],
+    ) -> None:
+        self._session = session
+        self._store = store
+        self._settings = settings
+        self._counting = counting
+        self._clock = clock
+        self._tz = tz
+        self._emit = emit
+        self._ready = ready
+        self._limits_of = limits_of
+        self._compact = compact
+
+    # -- correcting
+
+    async def edit(self, note: str, text: str, *, by: str = "", was: str | None = None) -> Note:
+        """Replace a note's text, in the prompt and for later reflections.
+
+        The text before is kept as a version, with who wrote it and when; see `of`. `was` guards against
+        concurrent edits: the text that the edit started from.
+
+        Raises:
+            KeyError: There is no live note with that id.
+            ConflictError: The note's text is not `was`.
+        """
+        await self._ready()
+        text = text.strip("\n")
+        if not text.strip():
+            raise SettingsError("text", text, "must not be empty; `forget` deletes a note")
+        tokens = self._counting.estimator.text(text)
+        now = self._clock.now()
+        after = await self._store.edit(self._session, note, text, tokens=tokens, by=by, now=now, was=was)
+        self._emit(Edited(self._session, after, by))
+        return after
+
+    async def undo(self, note: str | None = None) -> Sequence[Note]:
+        """Undo a reflection, by default the last one: show the notes that it was made from again, and return
+        them.
+
+        Raises:
+            KeyError: There is no such reflection, or it was condensed itself.
+            BudgetError: There is no room for the notes: they would be condensed again at once.
+            ConflictError: Some of the notes are gone, or others are changing the notes just now.
+        """
+        await self._ready()
+        state = await self._store.load(self._session)
+        chosen = _reflection(state, note)
+        if state is None or chosen is None:
+            raise KeyError(note or "no reflection")
+        known = {n.id: n for n in await self._store.notes(self._session, statuses=("superseded",))}
+        sources = [known[s] for s in chosen.sources if s in known]
+        self._check_room(state, chosen, sources)
+        prompt_version = state.progress.prompt_version
+        await self._store.undo(self._session, chosen.id, prompt_version=prompt_version, now=self._clock.now())
+        back = await self._store.notes(self._session)
+        self._emit(Undone(self._session, chosen))
+        return [n for n in back if n.id in chosen.sources]
+
+    async def clear(self, kind: NoteKind | None = None) -> int:
+        """Delete the notes, or those of one kind. Their messages go to the archive; recent messages stay.
+        Returns how many notes there were."""
+        await self._ready()
+        count = await self._store.delete_notes(self._session, kind)
+        self._emit(Cleared(self._session, kind, count))
+        return count
+
+    async def compact(self, up_to: int, summary: str) -> None:
+        """Replace every message up to and including seq `up_to` by a summary, in one transaction.
+
+        The originals are kept for recall unless the setting `archive` is off. With nothing to replace the
+        summary is still inserted.
+        """
+        await self._ready()
+        await self._compact(up_to, summary)
+
+    def _check_room(self, state: State, chosen: Note, sources: Sequence[Note]) -> None:
+        """Refuse an undo that the next plan would reverse: notes beyond their limit are condensed again."""
+        kept = [n for n in state.notes if n.id != chosen.id]
+        notes = sorted(
+            [*kept, *(replace(n, status="active") for n in sources)], key=lambda n: (n.first, n.generation)
+        )
+        after = State(state.progress, tuple(notes), state.messages, state.pins, state.pinned, state.items)
+        bounds = self._limits_of(state)
+        # Also in a memory that takes no notes itself: another process takes them.
+        bounds = replace(bounds, settings=replace(bounds.settings, enabled=True))
+        if isinstance(plan(after, bounds), Reflect) and not isinstance(plan(state, bounds), Reflect):
+            needed = sum(n.tokens for n in after.active)
+            raise BudgetError(bounds.reflect_at, needed, "the notes that this reflection stands for")
+
+    # -- looking
+
+    async def state(self) -> State | None:
+        """Where the session stands; None when nothing was recorded."""
+        await self._ready()
+        return await self._store.load(self._session)
+
+    async def extractions(self, type: str | None = None) -> Sequence[Extraction]:
+        """The values extracted for `extractors`, of one type by name or of all, with where each came from."""
+        await self._ready()
+        return await self._store.extractions(self._session, type=type)
+
+    async def of(self, note: str) -> NoteHistory:
+        """The history of a note: its texts with who wrote them and when, its status over time, and the notes
+        that were made from it.
+
+        Raises:
+            KeyError: There is no note with that id.
+        """
+        notes = await self._notes(note)
+        found = notes[note]
+        versions: list[Version] = []
+        changes: list[Change] = []
+        async for row in self._rows("version", "change"):
+            if isinstance(row, VersionRow) and row.version.note == note:
+                versions.append(row.version)
+            elif isinstance(row, ChangeRow):
+                changes.append(row.change)
+        first = Version(note, 1, 0, found.text, found.tokens, found.model, found.made_at)
+        statuses: list[tuple[datetime, NoteStatus]]
+        statuses = [(c.at, status) for c in changes for ident, status in c.statuses if ident == note]
+        statuses = [s for n, s in enumerate(statuses) if not n or statuses[n - 1][1] != s[1]]
+        made_into = tuple(n.id for n in notes.values() if n.generation and note in n.sources)
+        return NoteHistory(found, tuple(versions) or (first,), tuple(statuses), made_into)
+
+    async def as_of(self, point: int | datetime) -> Moment:
+        """The memory as it was when the message with that seq was the newest, or at that time."""
+        await self._ready()
+        if isinstance(point, datetime) and point.tzinfo is None:
+            point = point.replace(tzinfo=self._tz)
+        rows = [row async for row in self._rows("session", "message", "note", "version", "change")]
+        then = as_of(rows, point) or Then(State(Progress(self._session)))
+        return Moment(then.state, then.missing, self._settings, self._counting)
+
+    async def diff(self, note: str, other: str | None = None) -> Diff:
+        """What a note kept, dropped and added: compared with what it was made from (a reflection) or its text
+        before (an edited note); with `other`, what that note did compared with this one.
+
+        Raises:
+            KeyError: There is no note with that id.
+        """
+        notes = await self._notes(note, other)
+        if other is not None:
+            return diff(notes[note].text, notes[other].text)
+        found = notes[note]
+        if found.generation:
+            sources = [notes[s].text for s in found.sources if s in notes]
+            return diff("\n".join(sources), found.text)
+        versions = (await self.of(note)).versions
+        return diff(versions[-2].text if len(versions) > 1 else found.text, found.text)
+
+    async def neighbours(self, note: str) -> Sequence[Note]:
+        """The owner's notes that are connected to a note, closest first: both mention the same name or id,
+        one condenses the other, or one follows the other.
+
+        Raises:
+            KeyError: There is no note with that id.
+        """
+        from onlooker.engine.fusing import neighbours
+
+        await self._ready()
+        return await neighbours(self._store, self._session, note)
+
+    async def _notes(self, *wanted: str | None) -> dict[str, Note]:
+        """Every note by id, if the wanted ones are among them."""
+        await self._ready()
+        notes = {n.id: n for n in await self._store.notes(self._session, statuses=EVERY)}
+        for ident in wanted:
+            if ident is not None and ident not in notes:
+                raise KeyError(ident)
+        return notes
+
+    def _rows(self, *kinds: RowKind) -> AsyncIterator[Row]:
+        return self._store.dump(Scope(session=self._session, kinds=frozenset(kinds)))
+
+
+def _reflection(state: State | None, ident: str | None) -> Note | None:
+    """The named reflection, or the one made last."""
+    reflections = state.reflections if state else ()
+    if ident is None:
+        return max(reflections, key=lambda n: n.made_at, default=None)
+    return next((n for n in reflections if n.id == ident), None)
