@@ -186,10 +186,6 @@ def _store(url: str | Path | Store, key: Key | str | bytes | None) -> Store:
         return url
     # A store is imported when it is chosen, so that the others cost nothing.
     text = str(url)
-    if text == ":memory:":
-        from onlooker.stores.memory import MemoryStore
-
-        return MemoryStore()
     if text.startswith(POSTGRES):
         return _postgres(text)
     if "://" in text.removeprefix("sqlite:///"):
@@ -198,7 +194,7 @@ def _store(url: str | Path | Store, key: Key | str | bytes | None) -> Store:
     from onlooker.stores.sqlite import SqliteStore
     from onlooker.stores.sqlite.key import key_of
 
-    return SqliteStore(Path(text.removeprefix("sqlite:///")), key=key_of(key))
+    return SqliteStore(text.removeprefix("sqlite:///"), key=key_of(key))
 
 
 def _postgres(url: str) -> Store:

@@ -146,7 +146,9 @@ async def test_what_a_person_does_is_an_event() -> None:
             await memory.calibrate(context, input_tokens=round(context.stats.total * 1.4))
         assert await session.delete()
         assert not await session.delete()
-    assert [e for e in heard if not isinstance(e, events.ContextBuilt)] == [
+    # The context may make the session due, and then the background plans beside this.
+    background = (events.ContextBuilt, events.Planned, events.Noted, events.ModelReplied, events.Activated)
+    assert [e for e in heard if not isinstance(e, background)] == [
         events.Pinned(session.id, notes[0].id, True),
         events.Pinned(session.id, notes[0].id, False),
         events.Compacted(session.id, 2),

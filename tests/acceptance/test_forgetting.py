@@ -19,7 +19,7 @@ import onlooker
 from onlooker.domain.history_rows import MessageRow
 from onlooker.domain.items import Item, ItemChange
 from onlooker.ports import ObserveRequest, Reply, Request, Store
-from onlooker.stores.memory import MemoryStore
+from onlooker.stores.sqlite import SqliteStore
 from onlooker.testing import FrozenClock, ScriptedModel
 from onlooker.testing.models import good_note
 
@@ -156,7 +156,7 @@ async def check_forgetting(seed: int, folder: Path, *, scripted: bool, in_memory
     journal = folder / "journal"
     chosen = replace(SMALL, journal=str(journal))
     model = ScriptedModel() if scripted else None
-    url: Path | Store = MemoryStore() if in_memory else folder / "agent.db"
+    url: Path | Store = SqliteStore(":memory:") if in_memory else folder / "agent.db"
     async with onlooker.open_memory(url, settings=chosen, model=model, clock=clock) as memory:
         life = Life(seed, memory, clock)
         gone: list[str] = []

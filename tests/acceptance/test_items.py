@@ -16,7 +16,7 @@ from onlooker.domain.events import Event, ItemsForgotten, ItemsMade
 from onlooker.domain.items import Item
 from onlooker.policy.settings import DEFAULT, LANGO, ZORA
 from onlooker.ports import ItemsRequest, Request
-from onlooker.stores.memory import MemoryStore
+from onlooker.stores.sqlite import SqliteStore
 from onlooker.testing import FrozenClock, ScriptedModel
 
 pytestmark = pytest.mark.anyio
@@ -286,11 +286,11 @@ async def test_items_keep_within_their_share_and_notes_get_what_they_leave() -> 
 
 
 async def test_storage_that_cannot_choose_items_costs_the_items_alone() -> None:
-    class Forgetful(MemoryStore):
+    class Forgetful(SqliteStore):
         async def show_items(self, *args: object, **options: object) -> None:
             raise StoreError("the disk is full")
 
-    async with onlooker.open_memory(Forgetful()) as memory:
+    async with onlooker.open_memory(Forgetful(":memory:")) as memory:
         await memory.items.save("Ana likes tea", owner="ana")
         context = await talk(memory.session("one", owner="ana"), "Hello")
         assert about(context) == []

@@ -17,7 +17,7 @@ import onlooker
 from onlooker.domain.events import Pruned
 from onlooker.policy.settings import Settings
 from onlooker.ports import Store
-from onlooker.stores.memory import MemoryStore
+from onlooker.stores.sqlite import SqliteStore
 from onlooker.testing import FrozenClock
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req(41, 99)]
@@ -130,7 +130,7 @@ async def test_others_with_other_limits_go_round_by_themselves(tmp_path: Path) -
         await asyncio.gather(*(each.reaches(2) for each in seen))
 
 
-class Stuck(MemoryStore):
+class Stuck(SqliteStore):
     """A store in which the first round does not come to its end."""
 
     rounds = 0
@@ -150,7 +150,7 @@ def opened(store: Store, clock: FrozenClock) -> onlooker.Memory:
 
 
 async def test_nobody_goes_round_while_another_does_and_one_that_is_stopped_holds_nobody_up() -> None:
-    store, clock = Stuck(), FrozenClock(START)
+    store, clock = Stuck(":memory:"), FrozenClock(START)
     first, second = opened(store, clock), opened(store, clock)
     seen = Seen(second)
     await first.open()
@@ -164,7 +164,7 @@ async def test_nobody_goes_round_while_another_does_and_one_that_is_stopped_hold
 
 
 async def test_one_that_was_killed_holds_nobody_up_for_long() -> None:
-    store, clock = MemoryStore(), FrozenClock(START)
+    store, clock = SqliteStore(":memory:"), FrozenClock(START)
     await store.open()
     until = START + timedelta(minutes=10)
     limits = [SETTINGS.retention_days, 0, 0, 0, 0, 0]
@@ -182,7 +182,7 @@ async def test_one_that_was_killed_holds_nobody_up_for_long() -> None:
 
 async def test_a_clock_that_is_set_back_does_not_put_it_off() -> None:
     clock = FrozenClock(START)
-    memory = opened(MemoryStore(), clock)
+    memory = opened(SqliteStore(":memory:"), clock)
     seen = Seen(memory)
     async with memory:
         await seen.reaches(1)

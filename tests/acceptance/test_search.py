@@ -16,7 +16,7 @@ import onlooker
 from onlooker import assistant, user
 from onlooker.domain.errors import SettingsError, StoreError
 from onlooker.domain.search import Query, SearchResult
-from onlooker.stores.memory import MemoryStore
+from onlooker.stores.sqlite import SqliteStore
 from onlooker.testing import FrozenClock
 
 pytestmark = pytest.mark.anyio
@@ -233,7 +233,7 @@ async def test_other_sessions_of_the_owner_are_recalled_where_that_is_wanted(tmp
             assert "9999" not in context.text()
 
 
-class Troubled(MemoryStore):
+class Troubled(SqliteStore):
     """Searching fails, or never ends."""
 
     trouble = "none"
@@ -250,10 +250,12 @@ class Troubled(MemoryStore):
 
 @pytest.mark.parametrize("trouble", ["failing", "broken", "slow"])
 async def test_no_failure_of_recall_reaches_the_turn(trouble: str, caplog: pytest.LogCaptureFixture) -> None:
-    store = Troubled()
+    store = Troubled(":memory:")
     async with onlooker.open_memory(store, settings=RECALL) as memory:
         session = await told(memory.session("a"))
         await session.record(user(ASKED))
+        await session.context(system=SYSTEM)  # the first one tells the budget, which may call for notes
+        await session.settle()
         well = await session.context(system=SYSTEM)
         store.trouble = trouble
         with caplog.at_level(logging.WARNING, "onlooker"):

@@ -12,7 +12,7 @@ import pytest
 import onlooker
 from onlooker.domain.errors import StoreError
 from onlooker.policy.items.tools import MOST_SAVES
-from onlooker.stores.memory import MemoryStore
+from onlooker.stores.sqlite import SqliteStore
 from onlooker.testing import FrozenClock
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req(89)]
@@ -196,14 +196,14 @@ async def test_no_call_raises_into_the_turn(memory: onlooker.Memory, name: str, 
 
 
 async def test_storage_that_fails_is_an_answer() -> None:
-    class Broken(MemoryStore):
+    class Broken(SqliteStore):
         async def items(self, *args: Any, **options: Any) -> Any:
             raise StoreError("the disk is gone")
 
         async def archive_items(self, *args: Any, **options: Any) -> Any:
             raise RuntimeError("a bug")
 
-    async with onlooker.open_memory(Broken()) as memory:
+    async with onlooker.open_memory(Broken(":memory:")) as memory:
         for tool in tools_of(memory):
             given = {"query": "x"} if tool.name == "memory_search" else {"id": "x"}
             given = {"summary": "Ana plays the violin"} if tool.name == "memory_save" else given

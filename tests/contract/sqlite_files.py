@@ -12,8 +12,8 @@ from onlooker.testing.store_contract.case import ANA, NEVER, NOW
 
 
 @asynccontextmanager
-async def opened(path: Path) -> AsyncGenerator[SqliteStore]:
-    store = SqliteStore(path)
+async def opened(path: Path | str | SqliteStore) -> AsyncGenerator[SqliteStore]:
+    store = path if isinstance(path, SqliteStore) else SqliteStore(path)
     await store.open()
     try:
         yield store

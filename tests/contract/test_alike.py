@@ -13,13 +13,13 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.contract.model_store import ModelStore
 
 from onlooker.domain.errors import StoreError
 from onlooker.domain.history import Retention
 from onlooker.domain.messages import EMPTY_HISTORY_HASH, GENERATED_ID_PREFIX, Message, extend_history_hash
 from onlooker.domain.notes import Commit, Extraction, Guard, Note, NoteStatus, Progress, Realignment, State
 from onlooker.ports import Store
-from onlooker.stores.memory import MemoryStore
 from onlooker.stores.sqlite import SqliteStore
 from onlooker.testing.store_contract.case import ANA, later, note, said
 
@@ -227,7 +227,7 @@ async def _check(store: Store, script: Script) -> None:
 def test_both_stores_say_the_same_whatever_is_done(seed: int) -> None:
     async def run(folder: Path) -> None:
         script = Script(seed)
-        memory, sqlite = MemoryStore(), SqliteStore(folder / "memory.db")
+        memory, sqlite = ModelStore(), SqliteStore(folder / "memory.db")
         await asyncio.gather(memory.open(), sqlite.open())
         try:
             for _ in range(25):

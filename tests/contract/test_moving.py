@@ -9,13 +9,13 @@ from pathlib import Path
 
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.contract.model_store import ModelStore
 from tests.contract.test_alike import Script
 
 from onlooker.domain.errors import StoreError
 from onlooker.domain.history_rows import Row
 from onlooker.files.export import check, lines_of, rows_of
 from onlooker.ports import Store
-from onlooker.stores.memory import MemoryStore
 from onlooker.stores.sqlite import SqliteStore
 from onlooker.testing.store_contract.case import ANA
 
@@ -41,7 +41,7 @@ async def moved(lines: list[bytes], store: Store) -> list[bytes]:
 @given(st.integers(0, 2**32), st.integers(1, 30))
 def test_an_export_comes_back_byte_for_byte_whatever_was_done_before(seed: int, steps: int) -> None:
     async def run(folder: Path) -> None:
-        script, store = Script(seed), MemoryStore()
+        script, store = Script(seed), ModelStore()
         await store.open()
         for _ in range(steps):
             step = await script.next(store)
@@ -53,7 +53,7 @@ def test_an_export_comes_back_byte_for_byte_whatever_was_done_before(seed: int, 
         assert check(lines, "export") == len(lines) - 2
         through = await moved(lines, SqliteStore(folder / "a.db"))
         assert through == lines
-        again = MemoryStore()
+        again = ModelStore()
         assert await moved(through, again) == lines
         await again.open()
         assert await again.load(ANA) == await store.load(ANA)

@@ -12,6 +12,7 @@ from random import Random
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.contract.model_store import ModelStore
 from tests.contract.sqlite_files import opened
 from tests.contract.test_alike import Script
 
@@ -22,7 +23,6 @@ from onlooker.domain.search import HitKind, Query
 from onlooker.engine.searching import Recall, Search, catch_up
 from onlooker.policy.intake import intake_all
 from onlooker.ports import Store
-from onlooker.stores.memory import MemoryStore
 from onlooker.stores.sqlite import SqliteStore
 from onlooker.testing.store_contract.case import ANA, NEVER, NOW
 
@@ -39,7 +39,7 @@ async def _found(store: Store, kind: HitKind) -> tuple[object, ...]:
 def test_both_stores_find_the_same_whatever_is_done(seed: int) -> None:
     async def run(folder: Path) -> None:
         script, random = Script(seed), Random(seed)
-        memory, sqlite = MemoryStore(), SqliteStore(folder / "memory.db")
+        memory, sqlite = ModelStore(), SqliteStore(folder / "memory.db")
         await asyncio.gather(memory.open(), sqlite.open())
         try:
             for _ in range(20):
@@ -65,7 +65,7 @@ async def test_both_stores_rank_alike(tmp_path: Path) -> None:
     said = intake_all(demo.conversation(), at=at, tz=UTC)
     assert len(said) > 50
     questions = [m.text for m in said if "?" in m.text]
-    memory = MemoryStore()
+    memory = ModelStore()
     await memory.open()
     async with opened(tmp_path / "memory.db") as sqlite:
         for store in (memory, sqlite):

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import operator
 import os
 import re
 import sqlite3
 import stat
+import weakref
 from contextlib import closing
 from pathlib import Path
 from threading import Event
@@ -17,8 +19,10 @@ import pytest
 from sqlite_files import opened, record
 
 from onlooker.domain.errors import ClosedError, ConflictError, SettingsError, StoreError
+from onlooker.domain.history_rows import MessageRow, SessionRow
 from onlooker.domain.notes import Commit, Guard
-from onlooker.stores.sqlite import SqliteStore
+from onlooker.stores.sqlite import SqliteStore, driver
+from onlooker.stores.sqlite.key import Key
 from onlooker.stores.sqlite.rows import instant_of_text
 from onlooker.stores.sqlite.statements import statements
 from onlooker.stores.sqlite.writer import Job
@@ -100,9 +104,35 @@ async def test_a_path_that_cannot_be_is_an_error_that_says_so(tmp_path: Path) ->
         await SqliteStore(tmp_path).open()
 
 
-def test_memory_is_not_a_file() -> None:
-    with pytest.raises(SettingsError, match="MemoryStore"):
-        SqliteStore(":memory:")
+def test_a_database_in_memory_has_no_key() -> None:
+    with pytest.raises(SettingsError, match="encrypts a file"):
+        SqliteStore(":memory:", key=Key("secret"))
+
+
+async def test_each_database_in_memory_is_its_own_and_lives_as_long_as_its_store() -> None:
+    async with opened(":memory:") as store, opened(":memory:") as other:
+        await record(store, said("m1"))
+        assert await other.load(ANA) is None
+    async with opened(store) as again:
+        assert [m.id for m in await again.messages(ANA)] == ["m1"]
+    anchor = weakref.ref(again)
+    name = store.path
+    del store, again, other
+    gc.collect()
+    assert anchor() is None
+    with closing(driver.connect(name, None, timeout=0)) as db:
+        assert db.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0] == 0
+
+
+async def test_a_database_in_memory_is_written_while_it_is_read() -> None:
+    async with opened(":memory:") as store:
+        await record(store, *talk(1, 50))
+        rows = store.dump()
+        first = await anext(rows)
+        await record(store, said("later"))
+        rest = [row async for row in rows]
+    assert isinstance(first, SessionRow)
+    assert "later" not in [row.message.id for row in rest if isinstance(row, MessageRow)]
 
 
 async def test_a_store_that_was_never_opened_says_so(path: Path) -> None:

@@ -14,7 +14,6 @@ from tests.contract.sqlite_files import opened, record
 
 from onlooker.domain.errors import ClosedError, StoreError
 from onlooker.domain.history import Forgetting
-from onlooker.stores.memory import MemoryStore
 from onlooker.stores.sqlite import SqliteStore
 from onlooker.stores.sqlite.copying import put_back
 from onlooker.testing.store_contract.case import ANA, NEVER, NOW, ids, said, talk
@@ -123,10 +122,14 @@ async def test_a_target_that_cannot_be_is_said_clearly(tmp_path: Path) -> None:
             await store.back_up(tmp_path / "file" / "copy.db")
     with pytest.raises(ClosedError):
         await store.back_up(tmp_path / "late.db")
-    memory = MemoryStore()
-    await memory.open()
-    with pytest.raises(StoreError, match="export"):
-        await memory.back_up(tmp_path / "memory.db")
+
+
+async def test_a_database_in_memory_can_be_backed_up_to_a_file(tmp_path: Path) -> None:
+    async with opened(":memory:") as store:
+        await record(store, *talk(1, 3))
+        await store.back_up(tmp_path / "memory.db")
+    async with opened(tmp_path / "memory.db") as copy:
+        assert len(await copy.messages(ANA)) == 3
 
 
 async def test_erasing_takes_out_what_was_deleted_before_without_being_overwritten(tmp_path: Path) -> None:

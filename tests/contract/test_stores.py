@@ -1,4 +1,4 @@
-"""Both stores keep the contract that users' own stores are tested by."""
+"""Every store keeps the contract that users' own stores are tested by."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.contract.model_store import ModelStore
 
 from onlooker.ports import Store
-from onlooker.stores.memory import MemoryStore
 from onlooker.stores.sqlite import SqliteStore
 from onlooker.testing import StoreContract
 
@@ -38,9 +38,16 @@ for _name, _numbers in PROVES.items():
     pytest.mark.req(*_numbers)(_test)
 
 
-class TestMemoryStore(StoreContract):
+class TestModelStore(StoreContract):
+    """What the others are compared with keeps the contract as well."""
+
     async def make_store(self) -> Store:
-        return MemoryStore()
+        return ModelStore()
+
+
+class TestSqliteStoreInMemory(StoreContract):
+    async def make_store(self) -> Store:
+        return SqliteStore(":memory:")
 
 
 class TestSqliteStore(StoreContract):

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from onlooker.domain.errors import StoreError
 from onlooker.engine.searching import catch_up
-from onlooker.stores.memory import MemoryStore
 from onlooker.stores.postgres import PostgresStore
+from tests.contract.model_store import ModelStore
 from tests.contract.test_alike import (
     Script,
     _check,  # pyright: ignore[reportPrivateUsage]
@@ -38,7 +38,7 @@ fewer = settings(
 def test_both_stores_say_the_same_whatever_is_done(server: Server, seed: int) -> None:
     async def run() -> None:
         script = Script(seed)
-        memory, postgres = MemoryStore(), PostgresStore(server.new_url())
+        memory, postgres = ModelStore(), PostgresStore(server.new_url())
         await asyncio.gather(memory.open(), postgres.open())
         try:
             for _ in range(25):
@@ -57,7 +57,7 @@ def test_both_stores_say_the_same_whatever_is_done(server: Server, seed: int) ->
 def test_both_stores_find_the_same_whatever_is_done(server: Server, seed: int) -> None:
     async def run() -> None:
         script, random = Script(seed), Random(seed)
-        memory, postgres = MemoryStore(), PostgresStore(server.new_url())
+        memory, postgres = ModelStore(), PostgresStore(server.new_url())
         await asyncio.gather(memory.open(), postgres.open())
         try:
             for _ in range(20):

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 
-from onlooker.stores.memory import MemoryStore
 from onlooker.stores.sqlite import SqliteStore
 from onlooker.stores.sqlite.key import Key
+from tests.contract.model_store import ModelStore
 from tests.promises.host import run
 from tests.promises.programs import Program, programs
 
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.req(9, 42, 43, 52, 53)
 
 @given(programs())
 def test_promises_hold_on_the_store_in_memory(program: Program) -> None:
-    store = MemoryStore()
+    store = ModelStore()
     run(program, lambda: store)
 
 

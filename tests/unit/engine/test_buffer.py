@@ -14,7 +14,7 @@ import pytest
 from onlooker.domain.errors import StoreError
 from onlooker.domain.messages import Message, SessionId
 from onlooker.engine.buffer import Buffer
-from onlooker.stores.memory import MemoryStore
+from onlooker.stores.sqlite import SqliteStore
 from onlooker.testing import FrozenClock
 
 pytestmark = pytest.mark.anyio
@@ -49,10 +49,14 @@ class Work:
 
 
 def buffer(
-    work: Work, store: MemoryStore | None = None, *, concurrency: int = 4, sweep: float = 60
+    work: Work, store: SqliteStore | None = None, *, concurrency: int = 4, sweep: float = 60
 ) -> Buffer:
     return Buffer(
-        store or MemoryStore(), FrozenClock(), work.advance, concurrency=concurrency, sweep_seconds=sweep
+        store or SqliteStore(":memory:"),
+        FrozenClock(),
+        work.advance,
+        concurrency=concurrency,
+        sweep_seconds=sweep,
     )
 
 
@@ -179,8 +183,8 @@ async def test_a_failure_is_logged_and_ends_nothing_else(
 # ------------------------------------------------------------------------------------ what the store says
 
 
-async def due_store(*sessions: SessionId) -> MemoryStore:
-    store = MemoryStore()
+async def due_store(*sessions: SessionId) -> SqliteStore:
+    store = SqliteStore(":memory:")
     await store.open()
     now = FrozenClock().now()
     for session in sessions:
@@ -224,7 +228,7 @@ async def test_what_is_due_is_looked_for_now_and_then() -> None:
 
 
 async def test_a_store_that_cannot_be_read_now_is_asked_again(caplog: pytest.LogCaptureFixture) -> None:
-    class Failing(MemoryStore):
+    class Failing(SqliteStore):
         asked = 0
 
         async def due(self, *args: object, **options: object) -> list[SessionId]:
@@ -233,7 +237,7 @@ async def test_a_store_that_cannot_be_read_now_is_asked_again(caplog: pytest.Log
                 raise StoreError("locked")
             return []
 
-    store = Failing()
+    store = Failing(":memory:")
     found = buffer(Work(), store, sweep=0.01)
     await found.start()
     await until(lambda: store.asked >= 5)
@@ -244,7 +248,7 @@ async def test_a_store_that_cannot_be_read_now_is_asked_again(caplog: pytest.Log
 async def test_a_sweep_that_fails_in_an_unexpected_way_is_not_the_last(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    class Broken(MemoryStore):
+    class Broken(SqliteStore):
         async def due(self, now: datetime, *, limit: int = 1_000) -> list[SessionId]:
             looks.append(now)
             if len(looks) == 2:
@@ -252,7 +256,7 @@ async def test_a_sweep_that_fails_in_an_unexpected_way_is_not_the_last(
             return []
 
     looks: list[datetime] = []
-    some = buffer(Work(), Broken(), sweep=0.01)
+    some = buffer(Work(), Broken(":memory:"), sweep=0.01)
     await some.start()
     await until(lambda: len(looks) > 3)
     await some.stop(1)

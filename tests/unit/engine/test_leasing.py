@@ -14,7 +14,7 @@ from onlooker.domain.messages import SessionId
 from onlooker.engine.leasing import Leases
 from onlooker.policy.settings import Settings
 from onlooker.ports import Request
-from onlooker.stores.memory import MemoryStore
+from onlooker.stores.sqlite import SqliteStore
 from onlooker.testing import FrozenClock, ScriptedModel
 
 pytestmark = pytest.mark.anyio
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.anyio
 ONE = SessionId("default", "one")
 
 
-class Flaky(MemoryStore):
+class Flaky(SqliteStore):
     """A store that is away while `away` is set."""
 
     away = False
@@ -35,7 +35,7 @@ class Flaky(MemoryStore):
         return await super().lease(session, holder=holder, now=now, until=until)
 
 
-class Slow(MemoryStore):
+class Slow(SqliteStore):
     """A store that has done what it was asked to for a while before it says so; on request, not at all."""
 
     seconds = 0.02
@@ -48,18 +48,18 @@ class Slow(MemoryStore):
         return fence
 
 
-async def due(store: MemoryStore, clock: FrozenClock) -> None:
+async def due(store: SqliteStore, clock: FrozenClock) -> None:
     await store.open()
     await store.append(ONE, [onlooker.user("Hello", id="m1")], due_tokens=0, now=clock.now())
 
 
-async def is_free(store: MemoryStore, clock: FrozenClock) -> bool:
+async def is_free(store: SqliteStore, clock: FrozenClock) -> bool:
     now = clock.now()
     return await store.lease(ONE, holder="asking", now=now, until=now) is not None
 
 
 async def test_work_that_is_cancelled_gives_the_session_back_and_leaves_it_due() -> None:
-    store, clock = MemoryStore(), FrozenClock()
+    store, clock = SqliteStore(":memory:"), FrozenClock()
     await due(store, clock)
     leases = Leases(store, clock, 30.0)
 
@@ -85,7 +85,7 @@ async def cancelled(work: Coroutine[None, None, None], after: float) -> None:
 
 
 async def test_a_session_that_was_being_taken_is_given_back_where_that_is_cancelled() -> None:
-    store, clock = Slow(), FrozenClock()
+    store, clock = Slow(":memory:"), FrozenClock()
     await due(store, clock)
 
     async def work() -> None:
@@ -98,7 +98,7 @@ async def test_a_session_that_was_being_taken_is_given_back_where_that_is_cancel
 
 
 async def test_a_lease_that_was_being_extended_is_given_back_where_that_is_cancelled() -> None:
-    store, clock = Slow(), FrozenClock()
+    store, clock = Slow(":memory:"), FrozenClock()
     await due(store, clock)
     leases = Leases(store, clock, 30.0)
 
@@ -116,7 +116,7 @@ async def test_a_lease_that_was_being_extended_is_given_back_where_that_is_cance
 
 
 async def test_a_store_that_does_not_answer_does_not_hold_up_a_worker_that_is_cancelled() -> None:
-    store, clock = Slow(), FrozenClock()
+    store, clock = Slow(":memory:"), FrozenClock()
     await due(store, clock)
     store.mute = True
 
@@ -129,7 +129,7 @@ async def test_a_store_that_does_not_answer_does_not_hold_up_a_worker_that_is_ca
 
 
 async def test_a_lease_that_ran_out_is_ours_still_where_nobody_was_there() -> None:
-    store, clock = MemoryStore(), FrozenClock()
+    store, clock = SqliteStore(":memory:"), FrozenClock()
     await due(store, clock)
     leases = Leases(store, clock, 30.0)
     async with leases.held(ONE) as lease:
@@ -140,7 +140,7 @@ async def test_a_lease_that_ran_out_is_ours_still_where_nobody_was_there() -> No
 
 
 async def test_one_who_finds_that_another_was_there_and_is_done_holds_nothing_up() -> None:
-    store, clock = MemoryStore(), FrozenClock()
+    store, clock = SqliteStore(":memory:"), FrozenClock()
     await due(store, clock)
     sleeper, other = Leases(store, clock, 30.0), Leases(store, clock, 30.0)
     async with sleeper.held(ONE) as old:
@@ -156,7 +156,7 @@ async def test_one_who_finds_that_another_was_there_and_is_done_holds_nothing_up
 
 
 async def test_a_store_that_is_away_for_a_moment_does_not_end_the_beating() -> None:
-    store, clock = Flaky(), FrozenClock()
+    store, clock = Flaky(":memory:"), FrozenClock()
     await due(store, clock)
     async with Leases(store, clock, 0.03).held(ONE) as lease:
         assert lease is not None
@@ -170,7 +170,7 @@ async def test_a_store_that_is_away_for_a_moment_does_not_end_the_beating() -> N
 
 
 async def test_a_beat_on_its_way_does_not_take_back_what_was_given_back() -> None:
-    store, clock = MemoryStore(), FrozenClock()
+    store, clock = SqliteStore(":memory:"), FrozenClock()
     await due(store, clock)
     leases = Leases(store, clock, 30.0)
     async with leases.held(ONE) as lease:
@@ -181,7 +181,7 @@ async def test_a_beat_on_its_way_does_not_take_back_what_was_given_back() -> Non
 
 
 async def test_a_worker_that_lost_its_session_while_it_stood_still_pays_for_no_further_call() -> None:
-    store, clock = MemoryStore(), FrozenClock()
+    store, clock = SqliteStore(":memory:"), FrozenClock()
     settings = Settings(budget=400, lease_seconds=30.0)
     texts = [f"On day {n} order {n}-1431 went to Oslo, and Ana signed for it herself." for n in range(60)]
 

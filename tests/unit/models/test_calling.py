@@ -28,7 +28,7 @@ from onlooker.models.calling import (
 )
 from onlooker.policy.intake import user
 from onlooker.ports import Model, ObserveRequest, Reply
-from onlooker.stores.memory import MemoryStore
+from onlooker.stores.sqlite import SqliteStore
 from onlooker.testing import FaultyModel, FrozenClock, ScriptedModel
 
 pytestmark = pytest.mark.anyio
@@ -366,7 +366,7 @@ WRAPPERS: list[Callable[[Model], Model]] = [
     Breaker,
     Limited,
     lambda model: Priced(model, {}),
-    lambda model: SpendLimit(model, Spend(), MemoryStore()),
+    lambda model: SpendLimit(model, Spend(), SqliteStore(":memory:")),
 ]
 
 

@@ -13,7 +13,7 @@ from onlooker.domain.notes import Usage
 from onlooker.models.calling import Breaker, Price, Priced, Spend, SpendLimit, cost
 from onlooker.policy.intake import user
 from onlooker.ports import ObserveRequest, Reply
-from onlooker.stores.memory import MemoryStore
+from onlooker.stores.sqlite import SqliteStore
 from onlooker.testing import FrozenClock, ScriptedModel
 
 pytestmark = pytest.mark.anyio
@@ -49,7 +49,7 @@ class Till:
 
     def __init__(self, limits: Spend, *, each: float | None = 1.0) -> None:
         self.clock = FrozenClock(datetime(2026, 2, 16, 22, 0, tzinfo=UTC))
-        self.store = MemoryStore()
+        self.store = SqliteStore(":memory:")
         self._each = each
         self.model = ScriptedModel(lambda _: Reply("## 2026-02-16\nNoted.", cost=each))
         self.limited = SpendLimit(self.model, limits, self.store, clock=self.clock)

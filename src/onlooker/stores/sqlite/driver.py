@@ -12,11 +12,14 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 from onlooker.domain.errors import StoreError
 from onlooker.stores.sqlite.key import Key
 
 _CIPHER = "sqlcipher3.dbapi2"
+
+IN_MEMORY = ":memory:"
 
 WITHOUT_KEY = (
     "not a database, or an encrypted one: give its key (key=…, --key-file or ONLOOKER_KEY), "
@@ -61,6 +64,16 @@ def is_twice(error: Exception) -> bool:
     return code_of(error) == sqlite3.SQLITE_CONSTRAINT and str(error).startswith("UNIQUE ")
 
 
+def new_in_memory() -> Path:
+    """The path of a new database in memory. All connections of this process to it share its content, which
+    goes when the last of them is closed."""
+    return Path(f"{IN_MEMORY}{uuid4().hex}")
+
+
+def is_in_memory(path: Path) -> bool:
+    return str(path).startswith(IN_MEMORY)
+
+
 @dataclass(frozen=True, slots=True)
 class _Way:
     """How to get at a file."""
@@ -70,9 +83,18 @@ class _Way:
     read_only: bool = False
 
     def connect(self, module: Any) -> sqlite3.Connection:
-        name = f"{self.path.absolute().as_uri()}?mode=ro" if self.read_only else str(self.path)
+        if is_in_memory(self.path):
+            name = f"file:/{self.path.name.removeprefix(IN_MEMORY)}?vfs=memdb"
+        elif self.read_only:
+            name = f"{self.path.absolute().as_uri()}?mode=ro"
+        else:
+            name = str(self.path)
         connection = module.connect(
-            name, timeout=self.timeout, isolation_level=None, check_same_thread=False, uri=self.read_only
+            name,
+            timeout=self.timeout,
+            isolation_level=None,
+            check_same_thread=False,
+            uri=name.startswith("file:"),
         )
         connection.row_factory = module.Row
         return connection

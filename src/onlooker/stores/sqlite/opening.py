@@ -89,7 +89,8 @@ def open_for_writing(path: Path, key: Key | None = None) -> sqlite3.Connection:
     """
     if sqlite3.sqlite_version_info < OLDEST_SQLITE:
         raise StoreError(f"SQLite 3.37 or newer is needed; this Python has {sqlite3.sqlite_version}")
-    create_file(path)
+    if not driver.is_in_memory(path):
+        create_file(path)
     empty = path.is_file() and not path.stat().st_size
     try:
         return _opened(path, key)

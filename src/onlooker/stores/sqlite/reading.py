@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from threading import Lock
 from typing import TypeVar
@@ -96,10 +97,13 @@ class SqliteReading:
 
     def _opened(self) -> sqlite3.Connection | None:
         """A connection that sees this moment and no later one; None where nothing is stored yet."""
-        if not self._path.is_file() or not self._path.stat().st_size:
+        in_memory = driver.is_in_memory(self._path)
+        if not in_memory and (not self._path.is_file() or not self._path.stat().st_size):
             return None
         # Not even the log may be written back to the file, as the last one to close it does.
         db = self._said(lambda: driver.connect(self._path, self._key, timeout=BUSY_SECONDS, read_only=True))
+        if in_memory:
+            db = self._said(lambda: _copied(db))
         try:
             there = self._said(lambda: self._begin(db))
         except BaseException:
@@ -125,6 +129,14 @@ class SqliteReading:
     def _in_our_words(self, error: Exception) -> StoreError:
         assert isinstance(error, driver.errors())
         return store_error(error, self._path)
+
+
+def _copied(db: sqlite3.Connection) -> sqlite3.Connection:
+    """A copy of a database in memory: that has no log, so that a long read would stop its writer."""
+    with closing(db):
+        copy = driver.connect(driver.new_in_memory(), None, timeout=0)
+        db.backup(copy)
+    return copy
 
 
 def refuse_older(where: str, version: int, known: int) -> None:

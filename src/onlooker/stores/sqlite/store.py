@@ -10,18 +10,20 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sqlite3
 from collections.abc import AsyncIterator, Callable, Hashable, Sequence
 from datetime import datetime
 from pathlib import Path
 from threading import Lock
 from typing import TypeVar
+from weakref import finalize
 
 from onlooker.domain.errors import ClosedError, SettingsError
 from onlooker.domain.history_rows import Row
 from onlooker.domain.messages import Message, SessionId
 from onlooker.domain.notes import Appended
 from onlooker.stores.moving import OnConflict
-from onlooker.stores.sqlite import appending, copying, feeding
+from onlooker.stores.sqlite import appending, copying, driver, feeding
 from onlooker.stores.sqlite.key import Key
 from onlooker.stores.sqlite.opening import open_for_writing
 from onlooker.stores.sqlite.readers import Readers
@@ -33,17 +35,19 @@ T = TypeVar("T")
 
 
 class SqliteStore(Transactions):
-    """`Store` in the file at `path`, which is created at need, for its owner's eyes alone; encrypted where
-    there is a key.
+    """`Store` in the file at `path`, which is created if missing, readable by its owner only, and encrypted
+    if there is a key. ":memory:" is a new database without a file, which lives as long as this object.
 
     Any number of stores, in any number of processes, may have the same file open.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, key: Key | None = None) -> None:
-        if os.fspath(path) == ":memory:":
-            raise SettingsError("path", ":memory:", "must be a file; MemoryStore keeps sessions in memory")
-        self.path = Path(path)
+        in_memory = os.fspath(path) == driver.IN_MEMORY
+        if in_memory and key is not None:
+            raise SettingsError("key", "…", "encrypts a file, and :memory: has none")
+        self.path = driver.new_in_memory() if in_memory else Path(path)
         self._key = key
+        self._anchor: sqlite3.Connection | None = None  # keeps a database in memory while the store is closed
         self._lock = Lock()  # held in threads only, while opening and closing
         self._work: tuple[Writer, Readers] | None = None
         self._commits = 0
@@ -57,6 +61,9 @@ class SqliteStore(Transactions):
         with self._lock:
             if self._work is None:
                 connection = open_for_writing(self.path, self._key)
+                if driver.is_in_memory(self.path) and self._anchor is None:
+                    self._anchor = driver.connect(self.path, None, timeout=0)
+                    finalize(self, self._anchor.close)
                 self._work = Writer(connection, self.path), Readers(self.path, self._key)
 
     def _close(self) -> None:

@@ -26,7 +26,7 @@ from onlooker.domain.notes import Extraction, Usage
 from onlooker.policy.lines import from_line, to_line
 from onlooker.policy.moving import pages
 from onlooker.ports import Store
-from onlooker.stores.memory import MemoryStore
+from onlooker.stores.sqlite import SqliteStore
 from onlooker.testing.store_contract.case import ANA, BEN, NEVER, NOW, StoreCase, later, note, said, talk
 
 OTHER = SessionId("ana", "strange \0\ud800 東京")
@@ -38,6 +38,14 @@ async def given(rows: Iterable[Row]) -> AsyncIterator[Row]:
 
 
 class MovingContract(StoreCase):
+    @pytest.fixture
+    async def other(self, anyio_backend: str) -> AsyncIterator[Store]:
+        """A store of ours, to move rows from and to."""
+        store = SqliteStore(":memory:")
+        await store.open()
+        yield store
+        await store.close()
+
     async def everything(self, store: Store, scope: Scope = Scope()) -> list[Row]:  # noqa: B008
         return [row async for row in store.dump(scope)]
 
@@ -70,11 +78,9 @@ class MovingContract(StoreCase):
         await store.show_items(ANA, ["i2", "i1"], now=NOW)
         await store.set_value("calibration", '{"ratio": 1.1}')
 
-    async def test_what_is_given_out_makes_the_same_store_again(self, store: Store) -> None:
+    async def test_what_is_given_out_makes_the_same_store_again(self, store: Store, other: Store) -> None:
         await self.fill(store)
         rows = await self.everything(store)
-        other = MemoryStore()
-        await other.open()
         counts = await other.restore(given(rows))
         assert await self.everything(other) == rows
         assert counts["message"] == sum(isinstance(row, MessageRow) for row in rows)
@@ -87,9 +93,7 @@ class MovingContract(StoreCase):
         assert list(await other.usage()) == list(await store.usage())
         assert await other.get_value("calibration") == '{"ratio": 1.1}'
 
-    async def test_what_is_taken_in_is_given_out_alike(self, store: Store) -> None:
-        other = MemoryStore()
-        await other.open()
+    async def test_what_is_taken_in_is_given_out_alike(self, store: Store, other: Store) -> None:
         await self.fill(other)
         rows = await self.everything(other)
         await store.restore(given(rows))
@@ -154,9 +158,7 @@ class MovingContract(StoreCase):
         # Above the revision of the one that made way, so that nobody writes into this one by mistake.
         assert [_without_branch(row) for row in after] == [_without_branch(row) for row in rows]
 
-    async def test_a_session_is_taken_in_whole_or_not_at_all(self, store: Store) -> None:
-        other = MemoryStore()
-        await other.open()
+    async def test_a_session_is_taken_in_whole_or_not_at_all(self, store: Store, other: Store) -> None:
         await self.fill(other)
         rows = await self.everything(other, Scope(session=ANA))
         with pytest.raises(StoreError):
@@ -175,10 +177,8 @@ class MovingContract(StoreCase):
         assert await self.everything(store, Scope(session=ANA)) == rows
 
     async def test_the_later_of_two_rows_counts_and_a_restart_voids_what_was_before(
-        self, store: Store
+        self, store: Store, other: Store
     ) -> None:
-        other = MemoryStore()
-        await other.open()
         await self.record(other, *talk(1, 4))
         await self.commit(other, note("o1", 1, 2))
         first = await self.everything(other)
@@ -191,9 +191,9 @@ class MovingContract(StoreCase):
         after = await self.everything(store)
         assert [_without_branch(row) for row in after] == [_without_branch(row) for row in first]
 
-    async def test_a_session_is_renewed_without_touching_items_or_what_it_cost(self, store: Store) -> None:
-        other = MemoryStore()
-        await other.open()
+    async def test_a_session_is_renewed_without_touching_items_or_what_it_cost(
+        self, store: Store, other: Store
+    ) -> None:
         await self.fill(other)
         # Another session shows an item that was made in this one.
         await other.show_items(OTHER, ["i1"], now=NOW)
@@ -235,9 +235,7 @@ class MovingContract(StoreCase):
             paged += await self.everything(store, Scope(between=edges))
         assert paged == everything
 
-    async def test_many_rows_come_through(self, store: Store) -> None:
-        other = MemoryStore()
-        await other.open()
+    async def test_many_rows_come_through(self, store: Store, other: Store) -> None:
         await self.record(other, *talk(1, 3000))
         rows = await self.everything(other)
         assert (await store.restore(given(rows)))["message"] == 3000

@@ -1,4 +1,4 @@
-"""One session held in memory, and what each change does to it.
+"""What the model of a store keeps: one session, all items, all usage.
 
 Every method checks before it changes anything, so that one that raises has changed nothing.
 """
@@ -8,12 +8,13 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import TypeVar
 
 from onlooker.domain.errors import ConflictError, StoreError
-from onlooker.domain.history import Change, Version
-from onlooker.domain.messages import EMPTY_HISTORY_HASH, Message, extend_history_hash
+from onlooker.domain.history import Change, Forgetting, Retention, RetentionResult, Version
+from onlooker.domain.items import Item, ItemChange, ItemStatus
+from onlooker.domain.messages import EMPTY_HISTORY_HASH, Message, SessionId, extend_history_hash
 from onlooker.domain.notes import (
     LIVE,
     Appended,
@@ -25,12 +26,25 @@ from onlooker.domain.notes import (
     Progress,
     Realignment,
     State,
+    Usage,
 )
 from onlooker.policy.history import roll_back
-from onlooker.stores.past import change_of, changed_by, rolled_back, time_of
+from onlooker.stores.past import (
+    change_of,
+    changed_by,
+    check_forgetting,
+    check_prompt_version,
+    edited,
+    rolled_back,
+    time_of,
+    undone,
+    versions_after,
+    without_summaries,
+)
 from onlooker.stores.past import gone as gone_notes
 from onlooker.stores.progress import check_commit, check_revision, committed, grown, made_due, released
 from onlooker.stores.realigning import Known, Place, Placement, Undone, floor_of, place, restored
+from onlooker.stores.retaining import Kept, outlived
 
 T = TypeVar("T")
 
@@ -392,3 +406,284 @@ def _inside(note: Note, other: Note) -> bool:
 def _retired_before(record: Record, before: datetime) -> bool:
     at = record.message.at
     return record.known.place == "retired" and at is not None and at < before
+
+
+# ------------------------------------------------------------------------------------ corrections
+
+
+def edit(held: Held, ident: str, text: str, tokens: int, by: str, now: datetime, was: str | None) -> Note:
+    before = held.notes.get(ident)
+    after = edited(before, ident, was, text, tokens, by)
+    assert before is not None
+    held.notes[ident] = after
+    p = held.progress
+    # A note in the making may have been told the old text.
+    held.progress = replace(
+        p, revision=p.revision + 1, prompt_version=p.prompt_version + (after.status == "active")
+    )
+    change = held.log(now, [(after.id, after.status)])
+    known = sum(v.note == ident for v in held.versions)
+    held.versions.extend(versions_after(before, after, known, change, by))
+    return after
+
+
+def undo(held: Held, ident: str, prompt_version: int, now: datetime) -> Progress:
+    check_prompt_version(held.progress, prompt_version)
+    statuses = undone(held.notes, ident)
+    held.notes |= {note: replace(held.notes[note], status=status) for note, status in statuses}
+    held.pins.discard(ident)
+    p = held.progress
+    held.progress = replace(p, revision=p.revision + 1, prompt_version=p.prompt_version + 1)
+    held.log(now, statuses)
+    return held.progress
+
+
+def forget(held: Held, change: Forgetting, now: datetime) -> Progress:
+    last = held.changes[-1].number if held.changes else 0
+    check_forgetting(held.progress, last, change)
+    records = [*held.live, *held.aside]
+    gone = set(change.messages)
+    seqs = {r.seq for r in records if r.message.id in gone}
+    drop, back = without_summaries([r.known for r in records], change)
+    out, again = {id(k) for k in drop}, {id(k) for k in back}
+    held.set_records(
+        r.at(r.seq, "live") if id(r.known) in again else r
+        for r in records
+        if r.message.id not in gone and id(r.known) not in out
+    )
+    held.notes = {i: n for i, n in held.notes.items() if i not in change.deleted}
+    held.notes |= {n.id: n for n in change.rewritten}
+    rewritten = {n.id for n in change.rewritten}
+    held.versions = [v for v in held.versions if v.note not in rewritten]
+    held.extractions = [e for e in held.extractions if e.note in held.notes and seqs.isdisjoint(e.seqs)]
+    held.drop_loose()
+    p = held.progress
+    held.progress = replace(
+        p,
+        history_hash=held.history_hash(),
+        unnoted_tokens=held.unnoted(p.frontier),
+        revision=p.revision + 1,
+        prompt_version=p.prompt_version + 1,
+        due_at=now if change.due and p.due_at is None else p.due_at,
+    )
+    held.log(now, gone_notes(change.deleted))
+    return held.progress
+
+
+# ------------------------------------------------------------------------------------ retention
+
+
+def retain(held: Held, limits: Retention, *, dry_run: bool) -> RetentionResult:
+    standing = held.standing(summaries=False)
+    kept = [Kept(r.seq, r.message.id, r.message.at, r.known.place == "live") for r in standing]
+    decided = outlived(kept, limits, held.progress, pins=held.pins, notes=held.notes.values())
+    if dry_run or decided.counts == RetentionResult():
+        return decided.counts
+    delete = {k.seq for k in decided.delete}
+    archive = {k.seq for k in decided.archive}
+
+    def moved(record: Record) -> Record | None:
+        if record.known.summary or record.known.place == "retired":
+            return record
+        if record.seq in delete:
+            return None
+        return record.at(record.seq, "compacted") if record.seq in archive else record
+
+    held.set_records(m for r in (*held.aside, *held.live) if (m := moved(r)) is not None)
+    return decided.counts
+
+
+# ------------------------------------------------------------------------------------ items
+
+_LATE = datetime.max.replace(tzinfo=UTC)
+
+
+class HeldItems:
+    """All owners' items. Every method checks before it changes anything."""
+
+    def __init__(self) -> None:
+        self._items: dict[str, dict[str, Item]] = {}
+        self._shown: dict[SessionId, tuple[str, ...]] = {}
+
+    def read(
+        self, owner: str, statuses: Sequence[ItemStatus], ids: Sequence[str] | None, limit: int | None
+    ) -> list[Item]:
+        wanted = [
+            item
+            for item in self._items.get(owner, {}).values()
+            if item.status in statuses and (ids is None or item.id in ids)
+        ]
+        wanted.sort(key=lambda i: (not i.pinned, _LATE - (i.last_used_at or i.made_at), i.id))
+        return wanted if limit is None else wanted[: max(limit, 0)]
+
+    def change(self, change: ItemChange, sessions: dict[SessionId, Held]) -> None:
+        ending = _ending(change, sessions)
+        items = dict(self._items.get(change.owner, {}))
+        for ident, by in change.end:
+            old = items.get(ident)
+            if old is None or old.status != "live":
+                raise ConflictError(f"item {ident!r} is no longer live")
+            items[ident] = replace(old, status="ended", ended_at=change.at, superseded_by=by)
+        for item in change.add:
+            if item.id in items:
+                raise ConflictError(f"item {item.id!r} is there already")
+            items[item.id] = replace(item, owner=change.owner)
+        for ident in change.use:
+            if item := items.get(ident):
+                items[ident] = replace(item, uses=item.uses + 1, last_used_at=change.at)
+        self._items[change.owner] = items
+        if ending and change.mark:
+            ending.progress = replace(ending.progress, ended=change.mark.up_to)
+
+    def archive(
+        self, owner: str, ids: Sequence[str], now: datetime, sessions: dict[SessionId, Held]
+    ) -> list[Item]:
+        items = self._items.get(owner, {})
+        gone: list[Item] = []
+        for ident in dict.fromkeys(ids):
+            if (item := items.get(ident)) and item.status != "archived":
+                ended = item.ended_at or now
+                items[ident] = replace(item, status="archived", pinned=False, ended_at=ended)
+                gone.append(items[ident])
+        self._hide(owner, {item.id for item in gone}, sessions)
+        return gone
+
+    def delete(self, owner: str, ids: Iterable[str] | None, sessions: dict[SessionId, Held]) -> int:
+        items = self._items.get(owner, {})
+        gone = set(items if ids is None else ids) & items.keys()
+        self._items[owner] = {i: _unlinked(item, gone) for i, item in items.items() if i not in gone}
+        self._hide(owner, gone, sessions)
+        return len(gone)
+
+    def delete_of_session(self, session: SessionId, sessions: dict[SessionId, Held]) -> None:
+        """What was made in a session goes with it, wherever it is shown."""
+        items = self._items.get(session.owner, {})
+        made = [item.id for item in items.values() if item.session == session.key]
+        self.delete(session.owner, made, sessions)
+        self._shown.pop(session, None)
+
+    def _hide(self, owner: str, ids: set[str], sessions: dict[SessionId, Held]) -> None:
+        """Take them out of every prompt that shows them."""
+        for session, shown in self._shown.items():
+            if session.owner == owner and ids & set(shown):
+                self._shown[session] = tuple(i for i in shown if i not in ids)
+                _grow_epoch(sessions[session])
+
+    def pin(self, owner: str, ident: str, on: bool) -> None:
+        item = self._items.get(owner, {}).get(ident)
+        if item is None or item.status != "live":
+            raise KeyError(ident)
+        self._items[owner][ident] = replace(item, pinned=on)
+
+    # -- sessions
+
+    def shown(self, session: SessionId) -> tuple[Item, ...] | None:
+        ids = self.chosen(session)
+        return None if ids is None else tuple(self._items[session.owner][i] for i in ids)
+
+    def show(self, session: SessionId, ids: Sequence[str], anew: bool, held: Held) -> None:
+        before = self.chosen(session)
+        if before is not None and not anew:
+            return
+        items = self._items.get(session.owner, {})
+        there = (i for i in dict.fromkeys(ids) if i in items and items[i].status != "archived")
+        self._shown[session] = tuple(there)
+        if (before or ()) != self._shown[session]:
+            _grow_epoch(held)
+
+    # -- moving
+
+    def every(self) -> list[Item]:
+        """All items of all owners."""
+        return [item for items in self._items.values() for item in items.values()]
+
+    def put(self, item: Item) -> None:
+        self._items.setdefault(item.owner, {})[item.id] = item
+
+    def chosen(self, session: SessionId) -> tuple[str, ...] | None:
+        """What the session shows, by id, as far as it is there; None while that was not chosen."""
+        ids, there = self._shown.get(session), self._items.get(session.owner, {})
+        return None if ids is None else tuple(i for i in ids if i in there)
+
+    def choose(self, session: SessionId, ids: Iterable[str] | None) -> None:
+        """What a session from elsewhere shows. Items come after the sessions that show them."""
+        self._shown.pop(session, None)
+        if ids is not None:
+            self._shown[session] = tuple(ids)
+
+
+def _ending(change: ItemChange, sessions: dict[SessionId, Held]) -> Held | None:
+    """The session that the change ends, if any, as it was when the change was made."""
+    mark = change.mark
+    if mark is None:
+        return None
+    held = sessions.get(mark.session)
+    if (
+        held is None
+        or held.progress.ended != mark.expected
+        or mark.revision not in (None, held.progress.revision)
+    ):
+        raise ConflictError(f"session {mark.session.key!r} was ended by another worker, changed, or deleted")
+    return held
+
+
+def _grow_epoch(held: Held) -> None:
+    held.progress = replace(held.progress, prompt_version=held.progress.prompt_version + 1)
+
+
+def _unlinked(item: Item, gone: set[str]) -> Item:
+    if item.superseded_by not in gone and not gone & {*item.replaces, *item.derived_from}:
+        return item
+    return replace(
+        item,
+        superseded_by="" if item.superseded_by in gone else item.superseded_by,
+        replaces=tuple(i for i in item.replaces if i not in gone),
+        derived_from=tuple(i for i in item.derived_from if i not in gone),
+    )
+
+
+# ------------------------------------------------------------------------------------ usage
+
+# What a call cost: for which owner, and which session unless that was deleted.
+Spent = tuple[str, SessionId | None, Usage]
+
+
+class HeldUsage:
+    """All owners' calls. What was paid stays paid: it outlives the session and the owner it was for."""
+
+    def __init__(self) -> None:
+        self._spent: list[Spent] = []
+
+    def record(self, session: SessionId, usage: Usage) -> None:
+        self._spent.append((session.owner, session, usage))
+
+    def of(self, session: SessionId | None) -> list[Usage]:
+        """The calls for one session, or all."""
+        return [usage for _, whose, usage in self._spent if session in (None, whose)]
+
+    def cost(self, session: SessionId | None, owner: str | None, since: datetime | None) -> float:
+        return sum(
+            usage.cost or 0.0
+            for payer, whose, usage in self._spent
+            if session in (None, whose) and owner in (None, payer) and (since is None or usage.at >= since)
+        )
+
+    def leave_session(self, session: SessionId) -> None:
+        """It was deleted: its calls stay its owner's."""
+        self._spent = [(owner, None if s == session else s, usage) for owner, s, usage in self._spent]
+
+    def leave_owner(self, owner: str) -> None:
+        """They were forgotten: their calls are nobody's."""
+        self._spent = [("" if payer == owner else payer, s, usage) for payer, s, usage in self._spent]
+
+    # -- moving
+
+    def every(self) -> Sequence[Spent]:
+        return tuple(self._spent)
+
+    def put(self, spent: Spent) -> None:
+        self._spent.append(spent)
+
+    def drop(self, session: SessionId) -> None:
+        """Another copy of the session comes, with its own."""
+        self._spent = [spent for spent in self._spent if spent[1] != session]

@@ -1,19 +1,41 @@
-"""Sessions in this process's memory: for tests and trials, and the plainest form of the contract."""
+"""An independent model of a store, in plain Python objects: what the real ones are compared with."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
+from itertools import groupby
 from pathlib import Path
+
+from tests.contract import model_index, model_session
+from tests.contract.model_session import Held, HeldItems, HeldUsage, Record, in_order, newest_of
 
 from onlooker.domain.errors import ClosedError, ConflictError, StoreError
 from onlooker.domain.history import Forgetting, Retention, RetentionResult
-from onlooker.domain.history_rows import EVERYTHING, Row, Scope
+from onlooker.domain.history_rows import (
+    EVERYTHING,
+    PORTABLE_VALUES,
+    ChangeRow,
+    ExtractionRow,
+    ItemRow,
+    MessageRow,
+    NoteRow,
+    RestartRow,
+    Row,
+    Scope,
+    SessionRow,
+    UsageRow,
+    ValueRow,
+    VersionRow,
+    session_of,
+)
 from onlooker.domain.items import Item, ItemChange, ItemStatus
 from onlooker.domain.messages import Message, SessionId
 from onlooker.domain.notes import (
+    LIVE,
     Appended,
     Commit,
     Extraction,
@@ -27,23 +49,31 @@ from onlooker.domain.notes import (
     State,
     Usage,
 )
-from onlooker.stores import held_moving, held_past, held_retaining
-from onlooker.stores.held import Held, in_order, newest_of
-from onlooker.stores.held_finding import Finding
-from onlooker.stores.held_items import HeldItems
-from onlooker.stores.held_usage import HeldUsage
-from onlooker.stores.moving import OnConflict
+from onlooker.domain.search import (
+    EDGE_KINDS,
+    Document,
+    Edge,
+    EdgeKind,
+    IndexCoverage,
+    Match,
+    Node,
+    Query,
+    SearchResult,
+    VectorQuery,
+)
+from onlooker.stores.moving import OnConflict, already_there, incomplete, kind_of
 from onlooker.stores.progress import check_realignment
+from onlooker.stores.realigning import Known
 
 
-class MemoryStore(Finding):
-    """`Store` without a file. Closing keeps what it holds; that goes with the object.
+class ModelStore:
+    """`Store` as Python objects. Closing keeps what it holds.
 
     For one event loop: no method waits, so each is one transaction.
     """
 
     def __init__(self) -> None:
-        super().__init__()
+        self._index = model_index.HeldIndex()
         self._is_open = False
         self._held: dict[SessionId, Held] = {}
         self._usage = HeldUsage()
@@ -187,6 +217,63 @@ class MemoryStore(Finding):
         if held := self._find(session):
             held.set_budget(budget)
 
+    # -- search
+
+    async def search(self, query: Query) -> SearchResult:
+        return model_index.search(self._all(), query)
+
+    async def around(self, session: SessionId, seqs: Sequence[int], reach: int) -> Sequence[Message]:
+        held = self._all().get(session)
+        return model_index.around(held, seqs, max(reach, 0)) if held else []
+
+    async def unindexed(
+        self, owner: str, *, session: SessionId | None = None, limit: int = 100
+    ) -> Sequence[SessionId]:
+        self._all()
+        return []  # everything is looked at
+
+    async def index(self, session: SessionId, *, limit: int = 500) -> int:
+        self._all()
+        return 0
+
+    # -- by meaning and mention
+
+    async def behind(self, *, limit: int = 100) -> Sequence[SessionId]:
+        self._all()
+        return []  # everything is looked at
+
+    async def lacking(self, space: str, *, limit: int = 100) -> Sequence[Document]:
+        return self._index.lacking(self._all(), space, limit)
+
+    async def add_vectors(self, space: str, vectors: Sequence[tuple[Document, Sequence[float]]]) -> int:
+        return self._index.add(self._all(), space, vectors)
+
+    async def near(self, query: VectorQuery) -> Sequence[tuple[Match, float]]:
+        return self._index.near(self._all(), query)
+
+    async def unlinked(self, *, limit: int = 100) -> Sequence[Document]:
+        return self._index.unlinked(self._all(), limit)
+
+    async def link(self, found: Sequence[tuple[Document, Sequence[str]]]) -> int:
+        return self._index.link(self._all(), found)
+
+    async def edges(
+        self,
+        owner: str,
+        *,
+        of: Sequence[Node] = (),
+        session: SessionId | None = None,
+        kinds: Sequence[EdgeKind] = EDGE_KINDS,
+        limit: int = 10_000,
+    ) -> Sequence[Edge]:
+        return self._index.edges(self._all(), owner, of, session, kinds, limit)
+
+    async def noted(self, wanted: Sequence[tuple[SessionId, str]]) -> Sequence[Match]:
+        return model_index.noted(self._all(), wanted)
+
+    async def coverage(self, space: str) -> IndexCoverage:
+        return self._index.coverage(self._all(), space)
+
     # -- items
 
     async def items(
@@ -226,7 +313,7 @@ class MemoryStore(Finding):
         ]
         return [session for _, _, session in sorted(open_ones)][: max(limit, 0)]
 
-    # -- a person's hand
+    # -- corrections
 
     async def edit(
         self,
@@ -242,19 +329,19 @@ class MemoryStore(Finding):
         held = self._find(session)
         if held is None:
             raise KeyError(note_id)
-        return held_past.edit(held, note_id, text, tokens, by, now, was)
+        return model_session.edit(held, note_id, text, tokens, by, now, was)
 
     async def undo(self, session: SessionId, note_id: str, *, prompt_version: int, now: datetime) -> Progress:
         held = self._find(session)
         if held is None:
             raise KeyError(note_id)
-        return held_past.undo(held, note_id, prompt_version, now)
+        return model_session.undo(held, note_id, prompt_version, now)
 
     async def forget(self, session: SessionId, change: Forgetting, *, now: datetime) -> Progress:
         held = self._find(session)
         if held is None:
             raise ConflictError(f"session {session.key!r} was deleted")
-        progress = held_past.forget(held, change, now)
+        progress = model_session.forget(held, change, now)
         self._items.delete(session.owner, change.items, self._all())
         self._index.drop_stale(self._all())
         return progress
@@ -271,11 +358,11 @@ class MemoryStore(Finding):
         self._all()
         return True
 
-    # -- moving
+    # -- rows
 
     async def dump(self, scope: Scope = EVERYTHING) -> AsyncIterator[Row]:
         # All of one moment, whatever happens while they are read.
-        for row in list(held_moving.dump(self._all(), self._items, self._usage, self._values, scope)):
+        for row in list(dump(self._all(), self._items, self._usage, self._values, scope)):
             yield row
 
     async def restore(
@@ -283,7 +370,7 @@ class MemoryStore(Finding):
     ) -> dict[str, int]:
         self._all()
         way = OnConflict(replace, renew)
-        taking = held_moving.Taking(self._held, self._items, self._usage, self._values, way)
+        taking = Taking(self._held, self._items, self._usage, self._values, way)
         return await taking.take(rows, self._make_way, lambda: self._beginning)
 
     async def _make_way(self, session: SessionId, way: OnConflict) -> None:
@@ -351,7 +438,7 @@ class MemoryStore(Finding):
         self, session: SessionId, limits: Retention, *, dry_run: bool = False
     ) -> RetentionResult:
         held = self._find(session)
-        return held_retaining.retain(held, limits, dry_run=dry_run) if held else RetentionResult()
+        return model_session.retain(held, limits, dry_run=dry_run) if held else RetentionResult()
 
     async def get_value(self, name: str) -> str | None:
         self._all()
@@ -378,3 +465,214 @@ def _summary(held: Held) -> SessionSummary:
         started_at=messages[0].at if messages else None,
         last_at=messages[-1].at if messages else None,
     )
+
+
+# ------------------------------------------------------------------------------------ rows
+
+# ------------------------------------------------------------------------------------ out
+
+
+def dump(
+    held: Mapping[SessionId, Held],
+    items: HeldItems,
+    usage: HeldUsage,
+    values: Mapping[str, str],
+    scope: Scope,
+) -> Iterator[Row]:
+    """Sessions by their hash, each with what belongs to it; then what belongs to the store."""
+    low, high = scope.hashes
+    wanted = [s for s in held if scope.owner in (None, s.owner) and low <= s.sid <= high]
+    for session in sorted(wanted, key=lambda s: s.sid):
+        yield from rows_of(session, held[session], items, scope)
+    if scope.wants("item"):
+        for item in sorted(items.every(), key=lambda i: (i.owner, i.id)):
+            made_in = SessionId(item.owner, item.session)
+            if scope.owner in (None, item.owner) and scope.session in (None, made_in):
+                yield ItemRow(item)
+    if scope.wants("usage"):
+        for payer, session, used in usage.every():
+            if scope.owner in (None, payer) and scope.session in (None, session):
+                yield UsageRow(payer, session.key if session and session in held else None, used)
+    if scope.wants("value") and scope.owner is None and scope.session is None:
+        yield from (ValueRow(name, values[name]) for name in PORTABLE_VALUES if name in values)
+
+
+def rows_of(session: SessionId, held: Held, items: HeldItems, scope: Scope) -> Iterator[Row]:
+    """One session, with what belongs to it."""
+    seq, change = scope.after
+    changed = {note for c in held.changes if c.number > change for note, _ in c.statuses}
+    if scope.wants("session"):
+        changes = held.changes[-1].number if held.changes else 0
+        pins, shown = tuple(sorted(held.pins)), _shown(session, items, scope)
+        yield SessionRow(held.progress, held.used_at, changes, pins, shown)
+    if scope.wants("message"):
+        for r in sorted((*held.live, *held.aside), key=_place):
+            if not seq or r.seq > seq:
+                yield MessageRow(session, r.message, r.known.place, r.known.summary)
+    if scope.wants("note"):
+        for note in sorted(held.notes.values(), key=_order):
+            if not change or note.id in changed:
+                yield NoteRow(session, note)
+    if scope.wants("extraction"):
+        yield from (e for e in _extractions(session, held) if not change or e.extraction.note in changed)
+    if scope.wants("version"):
+        fresh = {v.note for v in held.versions if v.change > change}
+        for version in sorted(held.versions, key=lambda v: (v.note, v.number)):
+            if not change or version.note in fresh:
+                yield VersionRow(session, version)
+    if scope.wants("change"):
+        yield from (ChangeRow(session, c) for c in held.changes if c.number > change)
+
+
+def _shown(session: SessionId, items: HeldItems, scope: Scope) -> tuple[str, ...] | None:
+    shown = items.chosen(session)
+    if shown is None or scope.session is None:
+        return shown
+    # Of other sessions' items only where those come along.
+    own = {i.id for i in items.every() if SessionId(i.owner, i.session) == session}
+    return tuple(i for i in shown if i in own)
+
+
+def _place(record: Record) -> tuple[int, bool, str, str]:
+    return record.seq, record.known.summary, record.known.place, record.known.id
+
+
+def _order(note: Note) -> tuple[bool, int, int, str]:
+    return note.status in LIVE, note.first, note.generation, note.id
+
+
+def _extractions(session: SessionId, held: Held) -> Iterator[ExtractionRow]:
+    by_note = sorted(held.extractions, key=lambda e: e.note)
+    for _, group in groupby(by_note, key=lambda e: e.note):
+        for number, extraction in enumerate(group):
+            yield ExtractionRow(session, number, extraction)
+
+
+# ------------------------------------------------------------------------------------ in
+
+
+@dataclass(frozen=True, slots=True)
+class Taking:
+    """Where rows are taken into."""
+
+    held: dict[SessionId, Held]
+    items: HeldItems
+    usage: HeldUsage
+    values: dict[str, str]
+    way: OnConflict
+
+    async def take(
+        self,
+        rows: AsyncIterator[Row],
+        make_way: Callable[[SessionId, OnConflict], Awaitable[None]],
+        beginning: Callable[[], int],
+    ) -> dict[str, int]:
+        """Take the rows in, one session after the other; how many of each kind."""
+        counts: Counter[str] = Counter()
+        shown: dict[SessionId, tuple[str, ...] | None] = {}
+        async for session, group in _grouped(rows):
+            counts.update(kind_of(row) for row in group)
+            if session is None:
+                self._take_others(group)
+                continue
+            if session in self.held and not any(self.way):
+                raise already_there(session)
+            made = held_of(session, group)
+            if session in self.held:
+                await make_way(session, self.way)
+            self.held[session] = replace_branch(made, beginning())
+            tops = [row for row in group if isinstance(row, SessionRow)]
+            shown[session] = tops[-1].shown_items
+        for session, ids in shown.items():
+            self.items.choose(session, ids)
+        return dict(counts)
+
+    def _take_others(self, rows: Sequence[Row]) -> None:
+        for row in rows:
+            match row:
+                case ItemRow(item):
+                    self.items.put(item)
+                case UsageRow(owner, key, usage):
+                    spent = (owner, None if key is None else SessionId(owner, key), usage)
+                    self.usage.put(spent)
+                case ValueRow(name, value):
+                    self.values[name] = value
+                case _:
+                    continue
+
+
+async def _grouped(rows: AsyncIterator[Row]) -> AsyncIterator[tuple[SessionId | None, list[Row]]]:
+    """Rows of one session together."""
+    group: list[Row] = []
+    async for row in rows:
+        if group and session_of(group[-1]) != session_of(row):
+            yield session_of(group[-1]), group
+            group = []
+        group.append(row)
+    if group:
+        yield session_of(group[-1]), group
+
+
+def replace_branch(held: Held, beginning: int) -> Held:
+    """Above every session of that name that was deleted, so that nobody writes into this one by mistake."""
+    held.progress = replace(held.progress, revision=max(held.progress.revision, beginning))
+    held.fence = beginning
+    return held
+
+
+def held_of(session: SessionId, rows: Sequence[Row]) -> Held:
+    """The session that the rows make, the later of two that say the same thing counting.
+
+    Raises:
+        StoreError: They do not say where it stands.
+    """
+    top: SessionRow | None = None
+    parts = _Parts()
+    for row in rows:
+        match row:
+            case SessionRow():
+                top = row
+            case RestartRow():
+                top, parts = None, _Parts()
+            case ItemRow() | UsageRow() | ValueRow():
+                continue
+            case _:
+                parts.take(row)
+    if top is None:
+        raise incomplete(session)
+    return parts.held(top)
+
+
+class _Parts:
+    """What rows said so far about one session."""
+
+    def __init__(self) -> None:
+        self.records: dict[tuple[int, str], Record] = {}
+        self.notes: dict[str, NoteRow] = {}
+        self.extractions: dict[tuple[str, int], ExtractionRow] = {}
+        self.versions: dict[tuple[str, int], VersionRow] = {}
+        self.changes: dict[int, ChangeRow] = {}
+
+    def take(self, row: MessageRow | NoteRow | ExtractionRow | VersionRow | ChangeRow) -> None:
+        match row:
+            case MessageRow(_, message, place, summary):
+                known = Known(message.seq, message.id, message.digest, place, summary)
+                self.records[message.seq, message.id] = Record(message, known)
+            case NoteRow():
+                self.notes[row.note.id] = row
+            case ExtractionRow():
+                self.extractions[row.extraction.note, row.number] = row
+            case VersionRow():
+                self.versions[row.version.note, row.version.number] = row
+            case ChangeRow():
+                self.changes[row.change.number] = row
+
+    def held(self, top: SessionRow) -> Held:
+        held = Held(top.progress, top.used_at, 0)
+        held.set_records(self.records.values())
+        held.notes = {ident: row.note for ident, row in self.notes.items()}
+        held.pins = set(top.pins)
+        held.extractions = [self.extractions[key].extraction for key in sorted(self.extractions)]
+        held.versions = [self.versions[key].version for key in sorted(self.versions)]
+        held.changes = [self.changes[key].change for key in sorted(self.changes)]
+        return held
