@@ -32,17 +32,17 @@ def after(original: Callable[..., Any]) -> Callable[..., Any]:
 
 async def main(folder: Path, point: str) -> None:
     if point == "asked":
-        made = Consolidation._made  # pyright: ignore[reportPrivateUsage]
+        made = Consolidation._make_items  # pyright: ignore[reportPrivateUsage]
 
         async def ask_and_die(*args: Any) -> Any:
             await made(*args)
             die()
 
-        Consolidation._made = cast("Any", ask_and_die)  # pyright: ignore[reportPrivateUsage]
+        Consolidation._make_items = cast("Any", ask_and_die)  # pyright: ignore[reportPrivateUsage]
     elif point == "kept":
-        Folder.put_away = cast("Any", die)
+        Folder.archive_day = cast("Any", die)
     elif point == "archived":
-        Folder.put_away = after(Folder.put_away)
+        Folder.archive_day = after(Folder.archive_day)
     async with onlooker.open_memory(
         folder / "a.db", settings=onlooker.Settings(enabled=False), notes_folder=folder / "notes"
     ) as memory:

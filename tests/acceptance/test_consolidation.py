@@ -210,7 +210,7 @@ async def test_a_model_that_answers_otherwise_the_second_time_does_not_double(
 
     async with opened(tmp_path, reflector=ScriptedModel(answer)) as memory:
         with monkeypatch.context() as broken:
-            broken.setattr(Folder, "put_away", full)
+            broken.setattr(Folder, "archive_day", full)
             (done,) = await memory.files.consolidate()
             assert "no space" in done.problem
         (done,) = await memory.files.consolidate()
@@ -226,14 +226,14 @@ async def test_a_file_that_is_saved_meanwhile_stays_and_is_looked_at_again(
     original = atomic.read
 
     async with opened(tmp_path) as memory:
-        put_away = Folder.put_away
+        archive_day = Folder.archive_day
 
         def save_first(self: Folder, path: Path, data: bytes) -> Path | None:
             path.write_bytes(b"Ana prefers green tea over coffee\n\n" + (original(path) or b""))
-            return put_away(self, path, data)
+            return archive_day(self, path, data)
 
         with monkeypatch.context() as meanwhile:
-            meanwhile.setattr(Folder, "put_away", save_first)
+            meanwhile.setattr(Folder, "archive_day", save_first)
             (done,) = await memory.files.consolidate()
         assert "changed meanwhile" in done.problem
         assert day.exists()

@@ -26,8 +26,7 @@ from onlooker.cli.target import DEFAULT_DATABASE, Database, database_path, key_f
 from onlooker.domain.errors import SettingsError, StoreError
 from onlooker.engine.indexing import COUNTS
 from onlooker.files.folder import Folder, owners_in
-from onlooker.files.names import digest_of
-from onlooker.files.page import damage
+from onlooker.files.markdown import damage
 from onlooker.policy.settings import Settings
 from onlooker.stores.sqlite import driver, vectors
 from onlooker.stores.sqlite.opening import APPLICATION_ID, OLDEST_SQLITE, version_of
@@ -355,8 +354,7 @@ def _is_open(path: Path) -> bool:
 
 
 def _is_changed(folder: Folder) -> bool:
-    data = read(folder.memory)
-    return data is not None and digest_of(data) != folder.sidecar().memory.digest
+    return folder.memory.exists() and not folder.is_as_written()
 
 
 def _name_some(what: str, paths: list[str]) -> str:

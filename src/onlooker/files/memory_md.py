@@ -1,77 +1,63 @@
-"""MEMORY.md of one owner: what a person changed is taken in first, then the file is written."""
+"""MEMORY.md of one owner, kept in step with the items: a person's edits are taken in first, then the file is
+written."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
 from onlooker.atomic import before_of, read, swap
 from onlooker.domain.errors import ConflictError
-from onlooker.domain.events import Event, FileBackedUp, FileEdited, ItemsMade
+from onlooker.domain.events import Event, FileEdited, ItemsMade
 from onlooker.domain.items import Item, ItemStatus
-from onlooker.files.finding import Hand, current, find, many, replaced_whole
-from onlooker.files.folder import WRITING, Busy, Folder, Lock
-from onlooker.files.names import digest_of
-from onlooker.files.page import TITLES, Page, damage, read_page
-from onlooker.files.patching import patched, says_it_all
-from onlooker.files.sidecar import Sidecar, Written
-from onlooker.files.taking import Taken, take
+from onlooker.files.folder import BusyError, Folder, Sidecar, locked, report_copy
+from onlooker.files.markdown import (
+    TITLES,
+    Base,
+    Edits,
+    Page,
+    Resolution,
+    damage,
+    digest_of,
+    find_edits,
+    is_current,
+    is_mass_deletion,
+    is_other_file,
+    read_page,
+    render,
+    resolve,
+    successor,
+)
 from onlooker.policy.items.choose import salience
 from onlooker.ports import Clock, Store
 
 log = logging.getLogger("onlooker")
 
-# The name under which a store says which one it is, so that lines of another are not taken for ours.
-STORE_NAME = "files_store"
+# The name of the value that identifies a store. Lines that were written from another store are not ours.
+STORE_ID = "files_store"
 MOST_TRIES = 5
-# The most of an owner's items that a file holds: pinned ones, and those used last.
+# The most items of an owner that the file holds: pinned ones, and those used last.
 MOST_ITEMS = 2_000
-EVERY: tuple[ItemStatus, ...] = ("live", "ended", "archived")
-LOCK_SECONDS = 2.0
-LOCK_PAUSE = 0.02
-
-
-@asynccontextmanager
-async def alone(
-    folder: Folder, name: str = WRITING, *, seconds: float = LOCK_SECONDS
-) -> AsyncGenerator[None]:
-    """Hold the folder, against tasks of this process as well.
-
-    Raises:
-        Busy: Another has it for too long.
-    """
-    lock = Lock(folder.path / name)
-    tries = max(1, round(seconds / LOCK_PAUSE))
-    while not await asyncio.to_thread(lock.take):
-        tries -= 1
-        if not tries:
-            raise Busy(f"{folder.path}: another process writes it now")
-        await asyncio.sleep(LOCK_PAUSE)
-    try:
-        yield
-    finally:
-        lock.free()
+EVERY_STATUS: tuple[ItemStatus, ...] = ("live", "ended", "archived")
 
 
 @dataclass(frozen=True, slots=True)
-class _Read:
-    """The file as it is on the disk, with what we know of it."""
+class _Found:
+    """The file on the disk, and what we know about it."""
 
     sidecar: Sidecar
     data: bytes | None
-    page: Page | None  # None: there is none, or it is damaged
-    base: Written
+    page: Page | None  # None if there is no file, or it is damaged
+    base: Base
 
     @property
-    def untouched(self) -> bool:
-        """Whether it is what we wrote, and we know that."""
-        side, data = self.sidecar, self.data
-        return data is not None and side.before is None and digest_of(data) == side.memory.digest
+    def is_as_written(self) -> bool:
+        sidecar, data = self.sidecar, self.data
+        return data is not None and sidecar.before is None and digest_of(data) == sidecar.memory.digest
 
 
 @dataclass(slots=True)
@@ -86,167 +72,161 @@ class MemoryFile:
     forget_item: Callable[[str, str], Awaitable[object]]
 
     async def sync(self, owner: str, *, write: bool = True) -> None:
-        """Take in what a person changed, and write what is known now, unless that is left for later.
+        """Take in a person's edits, and write the file unless `write` is False.
 
         Raises:
-            OSError: The disk does not let us; nothing is lost, and the file is as it was.
-            StoreError: The store cannot be read or written now.
+            OSError: The disk is full or not accessible. The file is as it was.
+            StoreError: The store cannot be read or written.
         """
         folder = Folder(self.root, owner)
-        async with alone(folder):
+        async with locked(folder):
             for _ in range(MOST_TRIES):
                 try:
-                    if await self._once(folder, write):
+                    if await self._try(folder, write):
                         return
                 except ConflictError:
                     continue  # the items changed meanwhile
-            raise Busy(f"{folder.memory}: it keeps changing")
+            raise BusyError(f"{folder.memory}: it keeps changing")
 
-    async def _once(self, folder: Folder, write: bool) -> bool:
-        """One pass; False where a person saved the file meanwhile."""
-        store = await self._store_name()
-        found = await self._read(folder, store)
+    async def _try(self, folder: Folder, write: bool) -> bool:
+        """One attempt; False if a person saved the file meanwhile."""
+        store_id = await self._store_id()
+        found = await self._read(folder, store_id)
         if write:
             await self._keep_leftover(folder, found.sidecar)
-        if found.untouched and says_it_all(found.base, await self._shown(folder.owner)):
+        if found.is_as_written and is_current(found.base, await self._items_in_order(folder.owner)):
             return True
-        items = await self._known(folder.owner, found.base)
-        if found.page is not None and replaced_whole(found.page, found.base, items):
+        items = await self._known_items(folder.owner, found.base)
+        if found.page is not None and is_other_file(found.page, found.base, items):
             found = replace(found, page=None)
             if write:
-                await self._keep(folder, folder.memory, "it has none of the lines that were written")
+                await self._keep_copy(folder, folder.memory, "it has none of the lines that were written")
         elif found.data is not None and found.page is None and write:
-            await self._keep(folder, folder.memory, damage(found.data))
-        stands_for, left = await self._take_in(folder, found, items)
+            await self._keep_copy(folder, folder.memory, damage(found.data))
+        stated, kept = await self._take_in(folder, found, items)
         if not write:
             return True
-        shown = await self._shown(folder.owner)
-        new = await asyncio.to_thread(patched, found.page, stands_for, left, shown, folder.owner)
+        shown = await self._items_in_order(folder.owner)
+        new = await asyncio.to_thread(render, found.page, stated, kept, shown, folder.owner)
         data = new.text.encode()
-        after = replace(found.sidecar, store=store, memory=new.written, before=None)
+        after = replace(found.sidecar, store=store_id, memory=new.base, before=None)
         if data == found.data and found.sidecar == after:
             return True
         return await self._write(folder, found, data, after)
 
-    async def _write(self, folder: Folder, found: _Read, data: bytes, after: Sidecar) -> bool:
-        # Which lines are ours is known before they stand there, so that a crash in between mistakes
-        # nothing of ours for a person's, nor the other way round.
-        ahead = replace(after, before=found.base)
-        await asyncio.to_thread(folder.write_sidecar, ahead)
+    async def _write(self, folder: Folder, found: _Found, data: bytes, after: Sidecar) -> bool:
+        # The sidecar is written first, with both versions: after a crash in between, no line of ours is
+        # taken for a person's, and none of theirs for ours.
+        await asyncio.to_thread(folder.write_sidecar, replace(after, before=found.base))
         if data != found.data and not await asyncio.to_thread(swap, folder.memory, data, found.data):
             return False
         await asyncio.to_thread(folder.write_sidecar, after)
         return True
 
-    # -- what is there
+    # -- reading
 
-    async def _store_name(self) -> str:
-        store = self.store
-        name = await store.get_value(STORE_NAME)
-        if not name:
-            name = self.new_id("store", self.clock.now())
-            await store.set_value(STORE_NAME, name)
-        return name
+    async def _store_id(self) -> str:
+        ident = await self.store.get_value(STORE_ID)
+        if not ident:
+            ident = self.new_id("store", self.clock.now())
+            await self.store.set_value(STORE_ID, ident)
+        return ident
 
-    async def _read(self, folder: Folder, store: str) -> _Read:
+    async def _read(self, folder: Folder, store_id: str) -> _Found:
         sidecar = await asyncio.to_thread(folder.sidecar)
         data = await asyncio.to_thread(read, folder.memory)
-        if sidecar.store != store:
-            # Written for another store: every line is news to this one, and none is missed.
-            sidecar = replace(sidecar, store="", memory=Written(), before=None)
+        if sidecar.store != store_id:
+            # Written from another store: every line is new to this one, and none was deleted.
+            sidecar = replace(sidecar, store="", memory=Base(), before=None)
         if data is None or damage(data):
-            return _Read(sidecar, data, None, Written())
+            return _Found(sidecar, data, None, Base())
         page = await asyncio.to_thread(read_page, data.decode("utf-8-sig"))
-        return _Read(sidecar, data, page, sidecar.base(digest_of(data)))
+        return _Found(sidecar, data, page, sidecar.base(digest_of(data)))
 
-    async def _known(self, owner: str, base: Written) -> dict[str, Item]:
-        """Live items, and what became of others that we wrote."""
-        store = self.store
-        live = {item.id: item for item in await store.items(owner, limit=MOST_ITEMS)}
-        wanted = [line.item for line in base.lines.values() if line.item not in live]
+    async def _known_items(self, owner: str, base: Base) -> dict[str, Item]:
+        """Live items, and those that the base names with what superseded them."""
+        known = {item.id: item for item in await self.store.items(owner, limit=MOST_ITEMS)}
+        wanted = [line.item for line in base.lines.values() if line.item not in known]
         while wanted:
-            more = {i.id: i for i in await store.items(owner, statuses=EVERY, ids=wanted)}
-            live |= more
+            more = {i.id: i for i in await self.store.items(owner, statuses=EVERY_STATUS, ids=wanted)}
+            known |= more
             wanted = [
-                i.superseded_by for i in more.values() if i.superseded_by and i.superseded_by not in live
+                i.superseded_by for i in more.values() if i.superseded_by and i.superseded_by not in known
             ]
-        return live
+        return known
 
-    async def _shown(self, owner: str) -> list[Item]:
-        """What holds now, pinned first, then by type, then by weight."""
+    async def _items_in_order(self, owner: str) -> list[Item]:
+        """Items that hold now: pinned first, then by type, then by salience."""
         now = self.clock.now()
         order = list(TITLES)
         live = [i for i in await self.store.items(owner, limit=MOST_ITEMS) if i.holds(now)]
         return sorted(live, key=lambda i: (not i.pinned, order.index(i.type), -salience(i, now), i.id))
 
-    # -- what a person did
+    # -- taking in edits
 
     async def _take_in(
-        self, folder: Folder, found: _Read, items: Mapping[str, Item]
+        self, folder: Folder, found: _Found, items: Mapping[str, Item]
     ) -> tuple[dict[int, str], Sequence[int]]:
-        """Which entry stands for which item now, and which stay as they are."""
+        """Change the items as a person edited the file. Returns the item that each entry states, and the
+        entries that stay as they are."""
         if found.page is None:
             return {}, ()
         # In a thread, since comparing many items takes a while.
-        hand = await asyncio.to_thread(find, found.page, found.base, items)
-        if many(hand, found.base):
-            await self._keep_before(folder, f"{len(hand.deleted)} lines were deleted at once")
+        edits = await asyncio.to_thread(find_edits, found.page, found.base, items)
+        if is_mass_deletion(edits, found.base):
+            await self._keep_before(folder, f"{len(edits.deleted)} lines were deleted at once")
         now = self.clock.now()
-        taken = await asyncio.to_thread(
-            take, found.page, hand, items, folder.owner, now, lambda: self.new_id("itm", now)
+        resolution = await asyncio.to_thread(
+            resolve, found.page, edits, items, folder.owner, now, lambda: self.new_id("itm", now)
         )
-        await self._apply(folder.owner, hand, taken)
-        if hand.count:
-            self._tell(folder, found.page, hand, taken)
-        # Where an item gave way to another, that one stands in its place.
-        heirs = {place: (heir.id if (heir := current(i, items)) else i) for place, i in hand.same.items()}
-        unchanged = {place: hand.edited[place] for place in taken.refused if place in hand.edited}
-        return {**heirs, **unchanged, **taken.stands_for}, taken.refused
+        await self._apply(folder.owner, edits, resolution)
+        if edits.count:
+            self._report(folder, found.page, edits, resolution)
+        # The line of an item that was superseded meanwhile now states its successor.
+        same = {index: (heir.id if (heir := successor(i, items)) else i) for index, i in edits.same.items()}
+        too_long = {index: edits.edited[index] for index in resolution.too_long if index in edits.edited}
+        return {**same, **too_long, **resolution.stated}, resolution.too_long
 
-    async def _apply(self, owner: str, hand: Hand, taken: Taken) -> None:
-        store = self.store
-        if taken.change.add or taken.change.end:
-            await store.change_items(taken.change)
-            self.emit(ItemsMade(owner, taken.change.add))
-        for ident in hand.deleted:
+    async def _apply(self, owner: str, edits: Edits, resolution: Resolution) -> None:
+        change = resolution.change
+        if change.add or change.end:
+            await self.store.change_items(change)
+            self.emit(ItemsMade(owner, change.add))
+        for ident in edits.deleted:
             await self.forget_item(owner, ident)
-        for ident, on in hand.pins.items():
+        for ident, on in edits.pins.items():
             try:
-                await store.pin_item(owner, ident, on=on)
+                await self.store.pin_item(owner, ident, on=on)
             except KeyError:
                 log.debug("%s ended before it was pinned", ident)
 
-    def _tell(self, folder: Folder, page: Page, hand: Hand, taken: Taken) -> None:
-        refused = tuple(page.entries[place].text for place in taken.refused)
-        added = len(taken.change.add) - taken.edited
-        deleted = len(hand.deleted)
-        if added or taken.edited or deleted or hand.pins:
-            log.info(
-                "%s: %d added, %d changed, %d deleted by hand", folder.memory, added, taken.edited, deleted
-            )
-            self.emit(FileEdited(folder.owner, str(folder.memory), added, taken.edited, deleted, refused))
+    def _report(self, folder: Folder, page: Page, edits: Edits, resolution: Resolution) -> None:
+        added, edited = len(resolution.change.add) - resolution.edited, resolution.edited
+        deleted = len(edits.deleted)
+        if added or edited or deleted or edits.pins:
+            log.info("%s: a person added %d, changed %d, deleted %d", folder.memory, added, edited, deleted)
+            too_long = tuple(page.entries[index].text for index in resolution.too_long)
+            self.emit(FileEdited(folder.owner, str(folder.memory), added, edited, deleted, too_long))
 
     # -- copies
 
-    async def _keep(self, folder: Folder, path: Path, reason: str) -> None:
+    async def _keep_copy(self, folder: Folder, path: Path, reason: str) -> None:
         copy = await asyncio.to_thread(folder.keep_copy, path, self.clock.now())
         if copy is not None:
-            log.warning("%s: %s; a copy is kept as %s", path, reason, copy)
-            self.emit(FileBackedUp(folder.owner, str(path), str(copy), reason))
+            report_copy(folder, path, copy, reason, self.emit)
 
     async def _keep_before(self, folder: Folder, reason: str) -> None:
-        """Keep what the file said before a change that may have been a mistake."""
-        text = patched(None, {}, (), await self._shown(folder.owner), folder.owner).text
-        target = await asyncio.to_thread(folder.keep, text.encode(), folder.memory, self.clock.now())
-        log.warning("%s: %s; what it said before is kept as %s", folder.memory, reason, target)
-        self.emit(FileBackedUp(folder.owner, str(folder.memory), str(target), reason))
+        """Keep what the file held before an edit that may have been a mistake."""
+        text = render(None, {}, (), await self._items_in_order(folder.owner), folder.owner).text
+        copy = await asyncio.to_thread(folder.keep, text.encode(), folder.memory, self.clock.now())
+        report_copy(folder, folder.memory, copy, reason, self.emit)
 
     async def _keep_leftover(self, folder: Folder, sidecar: Sidecar) -> None:
-        """A process that was killed while it wrote may have left what a person saved in that moment."""
+        """Keep the version that a person saved while a process, killed since, replaced the file."""
         left = before_of(folder.memory)
         data = await asyncio.to_thread(read, left)
         if data is None:
             return
         if digest_of(data) not in (sidecar.memory.digest, sidecar.before and sidecar.before.digest):
-            await self._keep(folder, left, "it was saved while the file was written")
+            await self._keep_copy(folder, left, "it was saved while the file was written")
         await asyncio.to_thread(left.unlink, True)

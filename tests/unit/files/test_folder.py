@@ -5,16 +5,16 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from pathlib import Path
 
 import pytest
 
 from onlooker.atomic import read, swap, write
-from onlooker.files import folder as folders
-from onlooker.files.folder import Folder, Lock, owners_in
-from onlooker.files.sidecar import Sidecar
+from onlooker.files.folder import Folder, Lock, Sidecar, day_of, folder_name, owners_in
+from onlooker.files.markdown import Base, BaseLine, digest_of
 
+DAY = date(2026, 2, 16)
 NOW = datetime(2026, 2, 16, 12, tzinfo=UTC)
 
 
@@ -37,16 +37,16 @@ def interrupt(monkeypatch: pytest.MonkeyPatch, name: str, act: Callable[[], obje
             left.pop()()
         return original(*args, **options)
 
-    monkeypatch.setattr(folders.os, name, first)
+    monkeypatch.setattr(os, name, first)
 
 
 def test_everything_is_readable_by_its_owner_alone(folder: Folder) -> None:
     assert swap(folder.memory, b"words", None)
     folder.write_sidecar(Sidecar("../ana"))
-    write(folder.day("2026-02-16.md"), b"words")
+    write(folder.day_file(DAY), b"words")
     for path in (folder.path, folder.path.parent, folder.daily):
         assert mode(path) == 0o700
-    for path in (folder.memory, folder.day("2026-02-16.md"), folder.path / ".onlooker.json"):
+    for path in (folder.memory, folder.day_file(DAY), folder.path / ".onlooker.json"):
         assert mode(path) == 0o600
     assert [p.name for p in folder.path.iterdir() if p.name.endswith((".part", ".before"))] == []
 
@@ -85,7 +85,7 @@ def test_where_there_are_no_links_files_are_written_all_the_same(
     def no_links(*_: object, **__: object) -> None:
         raise OSError("not supported")
 
-    monkeypatch.setattr(folders.os, "link", no_links)
+    monkeypatch.setattr(os, "link", no_links)
     assert swap(folder.memory, b"one", None)
     assert swap(folder.memory, b"two", b"one")
     assert read(folder.memory) == b"two"
@@ -103,29 +103,29 @@ def test_a_link_is_not_followed(folder: Folder, tmp_path: Path) -> None:
 
 
 def test_a_day_goes_to_the_archive_as_it_was_read(folder: Folder) -> None:
-    day = folder.day("2026-02-16.md")
+    day = folder.day_file(DAY)
     write(day, b"one")
-    assert folder.put_away(day, b"something else") is None
-    first = folder.put_away(day, b"one")
+    assert folder.archive_day(day, b"something else") is None
+    first = folder.archive_day(day, b"one")
     write(day, b"two")
-    second = folder.put_away(day, b"two")
+    second = folder.archive_day(day, b"two")
     assert first is not None
     assert second is not None
     assert (first.name, second.name) == ("2026-02-16.md", "2026-02-16-2.md")
     assert (first.read_bytes(), second.read_bytes()) == (b"one", b"two")
     assert folder.days() == []
-    assert folder.archived() == [second, first] or folder.archived() == [first, second]
+    assert folder.archived_days() == [second, first] or folder.archived_days() == [first, second]
 
 
 def test_a_day_that_is_saved_in_the_very_moment_comes_back(
     folder: Folder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    day = folder.day("2026-02-16.md")
+    day = folder.day_file(DAY)
     write(day, b"one")
     interrupt(monkeypatch, "rename", lambda: day.write_bytes(b"one, and more"))
-    assert folder.put_away(day, b"one") is None
+    assert folder.archive_day(day, b"one") is None
     assert day.read_bytes() == b"one, and more"
-    assert folder.archived() == []
+    assert folder.archived_days() == []
 
 
 def test_copies_do_not_take_each_others_place(folder: Folder) -> None:
@@ -136,16 +136,16 @@ def test_copies_do_not_take_each_others_place(folder: Folder) -> None:
     assert one is not None
     assert two is not None
     assert (one.read_bytes(), two.read_bytes()) == (b"one", b"two")
-    assert folder.keep_copy(folder.day("2026-01-01.md"), NOW) is None
+    assert folder.keep_copy(folder.day_file(date(2026, 1, 1)), NOW) is None
 
 
 def test_a_lock_is_held_by_one_at_a_time(folder: Folder) -> None:
     first, second = (Lock(folder.path / ".writing.lock") for _ in range(2))
-    assert first.take()
-    assert not second.take()
-    first.free()
-    assert second.take()
-    second.free()
+    assert first.acquire()
+    assert not second.acquire()
+    first.release()
+    assert second.acquire()
+    second.release()
 
 
 def test_owners_are_those_whose_folder_is_theirs(folder: Folder) -> None:
@@ -157,3 +157,50 @@ def test_owners_are_those_whose_folder_is_theirs(folder: Folder) -> None:
     (folder.path / ".onlooker.json").write_text("{")
     assert list(owners_in(folder.path.parent)) == []
     assert folder.sidecar() == Sidecar("../ana")
+
+
+# ------------------------------------------------------------------------------------ names and the sidecar
+
+
+def test_no_owner_leaves_the_folder_or_shares_one() -> None:
+    owners = [
+        "../../etc",
+        "a/b",
+        "a\\b",
+        "..",
+        ".",
+        "",
+        "Ana",
+        "ana",
+        "ana ",
+        "a\0b",
+        "\ud800",
+        "x" * 500,
+        "con",
+    ]
+    names = [folder_name(owner) for owner in owners]
+    assert len(set(names)) == len(owners)
+    assert all(set(name) <= set("abcdefghijklmnopqrstuvwxyz0123456789-") and len(name) < 90 for name in names)
+
+
+def test_other_files_in_the_folder_are_no_days() -> None:
+    assert day_of("2026-02-16.md")
+    assert day_of("2026-02-16-2.md")
+    assert not any(map(day_of, ("2026-02-30.md", "notes.md", "2026-02-16.md.part", "../2026-02-16.md")))
+
+
+def test_a_sidecar_reads_back_as_it_was() -> None:
+    version = Base("d", {"0123456789ab": BaseLine("itm_1", "profile", "e")})
+    one = Sidecar("ana", "s", version, Base(), NOW)
+    assert Sidecar.from_json(one.to_json()) == one
+    assert all(Sidecar.from_json(text) is None for text in ("", "{", "[]", "{}", '{"owner": 1}', "null"))
+
+
+def test_after_a_crash_in_the_middle_only_what_both_versions_have_is_missed() -> None:
+    line = BaseLine("itm_1", "", "")
+    old, new = Base("old", {"a": line, "b": line}), Base("new", {"b": line, "c": line})
+    side = Sidecar("ana", "s", new, old)
+    assert side.base("old") is old
+    assert side.base("new") is new
+    assert set(side.base("changed").lines) == {"b"}
+    assert side.base(digest_of("x")).digest == ""

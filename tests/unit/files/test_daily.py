@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from onlooker.domain.notes import Note
-from onlooker.files.daily import read_day, renewed, with_note
+from onlooker.files.daily import add_note, read_day, update_notes
 from onlooker.policy.reply import read
 
 DAY = date(2026, 2, 16)
@@ -29,7 +29,7 @@ def note(text: str = TEXT, ident: str = "obs_1", first: int = 1, last: int = 4) 
 def file(*notes: Note, session: str = "telegram:42") -> str:
     text = ""
     for each in notes:
-        text = with_note(text, DAY, session, each, AT)
+        text = add_note(text, DAY, session, each, AT)
     return text
 
 
@@ -47,11 +47,11 @@ def test_a_note_stands_under_its_session_and_reads_back_line_by_line() -> None:
 
 def test_a_note_goes_in_once() -> None:
     once = file(note())
-    assert with_note(once, DAY, "telegram:42", note(), AT) == once
+    assert add_note(once, DAY, "telegram:42", note(), AT) == once
 
 
 def test_notes_of_several_sessions_stand_one_below_the_other() -> None:
-    text = with_note(file(note()), DAY, "slack:7", note("Ben likes tea", "obs_2"), AT)
+    text = add_note(file(note()), DAY, "slack:7", note("Ben likes tea", "obs_2"), AT)
     assert [(b.session, b.note) for b in read_day(text).blocks] == [
         ("telegram:42", "obs_1"),
         ("slack:7", "obs_2"),
@@ -60,14 +60,14 @@ def test_notes_of_several_sessions_stand_one_below_the_other() -> None:
 
 def test_a_note_that_was_written_again_takes_the_place_of_the_first() -> None:
     text = file(note("[14:02] poor words", "obs_1"), note("[14:09] the next", "obs_2", 5, 8))
-    better = with_note(text, DAY, "telegram:42", note("[14:02] good words", "obs_3"), AT)
+    better = add_note(text, DAY, "telegram:42", note("[14:02] good words", "obs_3"), AT)
     assert [b.note for b in read_day(better).blocks] == ["obs_3", "obs_2"]
     assert "poor words" not in better
 
 
 def test_a_note_that_a_person_changed_is_not_replaced() -> None:
     text = file(note("[14:02] poor words")).replace("poor", "my own")
-    better = with_note(text, DAY, "telegram:42", note("[14:02] good words", "obs_3"), AT)
+    better = add_note(text, DAY, "telegram:42", note("[14:02] good words", "obs_3"), AT)
     assert "my own words" in better
     assert "good words" in better
 
@@ -75,30 +75,30 @@ def test_a_note_that_a_person_changed_is_not_replaced() -> None:
 def test_what_a_person_writes_beside_the_notes_is_read_apart() -> None:
     text = file(note()) + "\n## Mine\n\nBuy a boat some day\n"
     page = read_day(text)
-    assert page.beside == "## Mine\n\nBuy a boat some day"
+    assert page.own_text == "## Mine\n\nBuy a boat some day"
     assert "boat" not in page.blocks[0].text
 
 
 def test_forgetting_takes_out_blocks_of_notes_that_are_gone_and_keeps_the_rest() -> None:
     text = file(note("a secret plan", "obs_1"), note("the weather", "obs_2", 5, 8)) + "\n## Mine\n\nwords\n"
     kept = note("the weather", "obs_2", 5, 8)
-    left = renewed(text, DAY, {"telegram:42": {"obs_2": kept}})
+    left = update_notes(text, DAY, {"telegram:42": {"obs_2": kept}})
     assert "secret" not in left
     assert "the weather" in left
     assert "words" in left
-    assert renewed(text, DAY, {"slack:7": {}}) == text
+    assert update_notes(text, DAY, {"slack:7": {}}) == text
 
 
 def test_forgetting_rewrites_what_mixed_it_with_others() -> None:
     text = file(note("a secret plan and the weather")).replace("weather", "weather (my comment)")
-    left = renewed(text, DAY, {"telegram:42": {"obs_1": note("the weather")}})
+    left = update_notes(text, DAY, {"telegram:42": {"obs_1": note("the weather")}})
     assert "secret" not in left
     assert "- the weather" in left
-    assert renewed(left, DAY, {"telegram:42": {"obs_1": note("the weather")}}) == left
+    assert update_notes(left, DAY, {"telegram:42": {"obs_1": note("the weather")}}) == left
 
 
 def test_a_day_of_which_nothing_is_left_is_empty() -> None:
-    assert renewed(file(note()), DAY, {"telegram:42": {}}) == ""
+    assert update_notes(file(note()), DAY, {"telegram:42": {}}) == ""
 
 
 @given(st.text(min_size=1, max_size=60), st.text(max_size=200), st.text(max_size=200))
@@ -107,5 +107,5 @@ def test_neither_a_key_nor_a_note_can_forge_a_block(key: str, first: str, second
     notes = (note(first + forged, "obs_1"), note(second, "obs_2", 5, 8))
     page = read_day(file(*notes, session=key))
     assert [(b.session, b.note) for b in page.blocks] == [(key, "obs_1"), (key, "obs_2")]
-    assert all(block.untouched for block in page.blocks)
-    assert page.beside == ""
+    assert all(block.is_as_written for block in page.blocks)
+    assert page.own_text == ""
