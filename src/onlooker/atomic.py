@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import Self
 
 NO_LINKS: int = getattr(os, "O_NOFOLLOW", 0)
-_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | NO_LINKS
+_NEW: int = os.O_WRONLY | os.O_CREAT | os.O_EXCL | NO_LINKS | getattr(os, "O_BINARY", 0)
 
 
 def part_of(path: Path) -> Path:
@@ -34,9 +34,10 @@ class NewFile:
         self.target = target
         self.path = part_of(target)
         self.path.unlink(missing_ok=True)  # left by a process that was killed
-        # Closed at once: SQLite, which may write it, loses its locks when anyone closes the file.
-        os.close(os.open(self.path, _NEW, 0o600))
-        self._identity = self.path.stat().st_ino
+        # Kept open until the end. If another process begins the same file, its part is another file, and we
+        # can tell. SQLite may write it meanwhile, but must have closed it by the end: closing ours would
+        # take its locks away.
+        self._handle = os.open(self.path, _NEW, 0o600)
 
     def __enter__(self) -> Self:
         return self
@@ -44,11 +45,16 @@ class NewFile:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.discard()
+        if self._handle >= 0:
+            ours = self._is_ours()
+            self._close()
+            if ours:
+                with suppress(OSError):
+                    self.path.unlink()
 
     def append(self, data: bytes) -> None:
-        with self.path.open("ab") as file:
-            file.write(data)
+        while data:
+            data = data[os.write(self._handle, data) :]
 
     def publish(self, *, replace: bool = True, mode: int = 0o600) -> None:
         """Put the file in its place.
@@ -57,33 +63,43 @@ class NewFile:
             FileExistsError: There is a file, and `replace` is False.
             OSError: The disk is full, or another process writes the same file.
         """
+        if not self._is_ours():
+            raise OSError(errno.EBUSY, "another process writes this file", str(self.target))
         if mode != 0o600:
             self.path.chmod(mode)
-        with self.path.open("rb+") as file:
-            if os.fstat(file.fileno()).st_ino != self._identity:
-                raise OSError(errno.EBUSY, "another process writes this file", str(self.target))
-            os.fsync(file.fileno())
-        if replace:
-            os.replace(self.path, self.target)
-        else:
-            _move_to_new(self.path, self.target)
+        os.fsync(self._handle)
+        self._close()  # Windows does not rename an open file
+        try:
+            if replace:
+                os.replace(self.path, self.target)
+            else:
+                _rename_to_new(self.path, self.target)
+        except OSError:
+            self.path.unlink(missing_ok=True)
+            raise
         _sync_folder(self.target.parent)
 
-    def discard(self) -> None:
-        with suppress(OSError):
-            self.path.unlink()
+    def _is_ours(self) -> bool:
+        try:
+            return os.path.samestat(os.fstat(self._handle), os.stat(self.path))
+        except OSError:
+            return False
+
+    def _close(self) -> None:
+        os.close(self._handle)
+        self._handle = -1
 
 
-def _move_to_new(path: Path, target: Path) -> None:
+def _rename_to_new(path: Path, target: Path) -> None:
     try:
-        # A link and not a rename: it fails where another process was faster.
+        # Unlike a rename, this fails if another process was faster.
         os.link(path, target)
     except FileExistsError:
         raise
     except OSError:  # a file system without links
         if target.exists():
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(target)) from None
-        os.replace(path, target)
+        os.rename(path, target)
     else:
         path.unlink()
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import stat
+import subprocess
+import sys
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,6 +22,25 @@ from onlooker.domain.errors import SettingsError
 from onlooker.testing import FrozenClock
 
 pytestmark = pytest.mark.anyio
+
+
+def test_a_memory_without_files_does_not_load_them() -> None:
+    script = """
+import asyncio, sys, onlooker
+
+async def main():
+    async with onlooker.open_memory(":memory:", budget=2_000) as memory:
+        session = memory.session("a", owner="ana")
+        await session.record(*(onlooker.user(f"Parcel {n} weighs {n}00 grams. " * 20) for n in range(30)))
+        await session.context()
+        await session.settle()
+        await session.end()
+
+asyncio.run(main())
+print([name for name in sys.modules if name.startswith("onlooker.files")])
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
 
 
 # ------------------------------------------------------------------------------------ written

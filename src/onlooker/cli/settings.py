@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import tempfile
 import tomllib
 from collections.abc import Mapping, MutableMapping
 from dataclasses import replace
@@ -16,6 +14,7 @@ import tomlkit
 import typer
 from tomlkit.exceptions import TOMLKitError
 
+from onlooker import atomic
 from onlooker.cli.screen import NOT_THERE, WRONG_USE, Column, Json, Screen, Stop
 from onlooker.domain.errors import SettingsError
 from onlooker.policy.config import from_mapping
@@ -159,19 +158,11 @@ def _section_at(config: Mapping[str, Any], path: tuple[str, ...]) -> Any:
 
 
 def _replace_file(path: Path, text: str) -> None:
-    """Write the whole file or nothing of it."""
+    """Write the whole file or nothing of it. A link stays one, and the permissions stay as they are."""
+    target = path.resolve()
     try:
-        folder = path.resolve().parent
-        folder.mkdir(parents=True, exist_ok=True)
-        descriptor, name = tempfile.mkstemp(dir=folder, prefix=f".{path.name}.")
-        try:
-            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-                file.write(text)
-            os.chmod(name, path.stat().st_mode & 0o777 if path.exists() else 0o644)
-            os.replace(name, path.resolve())
-        except BaseException:
-            os.unlink(name)
-            raise
+        mode = target.stat().st_mode & 0o777 if target.exists() else 0o644
+        atomic.write(target, text.encode(), mode=mode)
     except OSError as error:
         raise Stop(f"{path}: cannot be written: {error.strerror or error}", NOT_THERE) from error
 

@@ -1,16 +1,15 @@
-"""Files on the disk: written whole, readable by their owner alone, and never over what a person saved."""
+"""An owner's folder: its permissions, the archive, copies, the sidecar and the lock."""
 
 from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable
 from datetime import UTC, date, datetime
 from pathlib import Path
 
 import pytest
 
-from onlooker.atomic import read, swap, write
+from onlooker.atomic import swap, write
 from onlooker.files.folder import Folder, Lock, Sidecar, day_of, folder_name, owners_in
 from onlooker.files.markdown import Base, BaseLine, digest_of
 
@@ -27,19 +26,6 @@ def folder(tmp_path: Path) -> Folder:
     return Folder(tmp_path / "made" / "notes", "../ana")
 
 
-def interrupt(monkeypatch: pytest.MonkeyPatch, name: str, act: Callable[[], object]) -> None:
-    """Do something right before the first call of a function of the system."""
-    original = getattr(os, name)
-    left = [act]
-
-    def first(*args: object, **options: object) -> object:
-        if left:
-            left.pop()()
-        return original(*args, **options)
-
-    monkeypatch.setattr(os, name, first)
-
-
 def test_everything_is_readable_by_its_owner_alone(folder: Folder) -> None:
     assert swap(folder.memory, b"words", None)
     folder.write_sidecar(Sidecar("../ana"))
@@ -49,57 +35,6 @@ def test_everything_is_readable_by_its_owner_alone(folder: Folder) -> None:
     for path in (folder.memory, folder.day_file(DAY), folder.path / ".onlooker.json"):
         assert mode(path) == 0o600
     assert [p.name for p in folder.path.iterdir() if p.name.endswith((".part", ".before"))] == []
-
-
-def test_a_file_that_was_saved_meanwhile_stays(folder: Folder) -> None:
-    write(folder.memory, b"theirs")
-    assert not swap(folder.memory, b"ours", b"as we read it")
-    assert read(folder.memory) == b"theirs"
-    assert not swap(folder.memory, b"ours", None)
-    assert read(folder.memory) == b"theirs"
-    assert swap(folder.memory, b"ours", b"theirs")
-    assert read(folder.memory) == b"ours"
-
-
-@pytest.mark.parametrize("moment", ["link", "replace"])
-def test_a_file_that_is_saved_in_the_very_moment_stays(
-    folder: Folder, monkeypatch: pytest.MonkeyPatch, moment: str
-) -> None:
-    write(folder.memory, b"before")
-    interrupt(monkeypatch, moment, lambda: folder.memory.write_bytes(b"their words"))
-    assert not swap(folder.memory, b"ours", b"before")
-    assert read(folder.memory) == b"their words"
-
-
-def test_a_file_that_is_made_in_the_very_moment_stays(
-    folder: Folder, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    interrupt(monkeypatch, "link", lambda: folder.memory.write_bytes(b"their words"))
-    assert not swap(folder.memory, b"ours", None)
-    assert read(folder.memory) == b"their words"
-
-
-def test_where_there_are_no_links_files_are_written_all_the_same(
-    folder: Folder, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def no_links(*_: object, **__: object) -> None:
-        raise OSError("not supported")
-
-    monkeypatch.setattr(os, "link", no_links)
-    assert swap(folder.memory, b"one", None)
-    assert swap(folder.memory, b"two", b"one")
-    assert read(folder.memory) == b"two"
-    assert not swap(folder.memory, b"three", b"one")
-
-
-def test_a_link_is_not_followed(folder: Folder, tmp_path: Path) -> None:
-    elsewhere = tmp_path / "elsewhere"
-    elsewhere.write_text("not ours")
-    folder.path.mkdir(parents=True)
-    folder.memory.symlink_to(elsewhere)
-    with pytest.raises(OSError, match="symbolic"):
-        swap(folder.memory, b"ours", b"not ours")
-    assert elsewhere.read_text() == "not ours"
 
 
 def test_a_day_goes_to_the_archive_as_it_was_read(folder: Folder) -> None:
@@ -122,7 +57,14 @@ def test_a_day_that_is_saved_in_the_very_moment_comes_back(
 ) -> None:
     day = folder.day_file(DAY)
     write(day, b"one")
-    interrupt(monkeypatch, "rename", lambda: day.write_bytes(b"one, and more"))
+    rename = os.rename
+
+    def save_first(source: Path, target: Path) -> None:
+        monkeypatch.undo()
+        day.write_bytes(b"one, and more")
+        rename(source, target)
+
+    monkeypatch.setattr(os, "rename", save_first)
     assert folder.archive_day(day, b"one") is None
     assert day.read_bytes() == b"one, and more"
     assert folder.archived_days() == []
