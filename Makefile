@@ -66,6 +66,10 @@ format: $(ENVIRONMENT) ## Format the code and mend what lint can mend
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+.PHONY: stubs
+stubs: $(ENVIRONMENT) ## Write the types of onlooker.blocking from the async classes
+	$(BIN)/python tools/blocking_stubs.py
+
 .PHONY: requirements
 requirements: $(ENVIRONMENT) ## Print which tests prove which requirement
 	@$(BIN)/python tools/requirements.py

@@ -204,7 +204,7 @@ def test_what_went_on_in_the_source_is_copied_anew(src: Path, tmp_path: Path) ->
     with blocking.open_memory(dst, settings=STILL) as memory:
         assert [m.id for m in memory.session("fresh", owner="ana").messages()] == ["f1", "f2"]
         assert [m.id for m in memory.session("newer", owner="ana").messages()] == ["n1"]
-        assert {item.id: item.uses for item in memory.items("ana")}["i1"] == 1
+        assert {item.id: item.uses for item in memory.items.list("ana")}["i1"] == 1
     assert call("migrate", src, dst, "--json").json["same"] == 5
 
 
@@ -230,7 +230,7 @@ def test_items_made_of_what_was_forgotten_are_forgotten_in_the_target(src: Path,
     assert done.code == 0, done.err
     assert "1 items that" in done.err
     with blocking.open_memory(dst, settings=STILL) as memory:
-        there = {item.id for item in memory.items("ana")}
+        there = {item.id for item in memory.items.list("ana")}
     assert "saved" in there
     assert "made" not in there
     assert call("migrate", src, dst, "--json").json["forgotten_items"] == 0

@@ -96,6 +96,10 @@ class Message:
         return self.name or self.role
 
 
+# A message in our form, or as a mapping in the form of OpenAI or Anthropic.
+MessageLike = Message | Mapping[str, Any]
+
+
 EMPTY_HISTORY_HASH = b""
 
 

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import copy
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, tzinfo
-from typing import Any
 
-from onlooker.domain.messages import EMPTY_HISTORY_HASH, Message, extend_history_hash
+from onlooker.domain.messages import EMPTY_HISTORY_HASH, Message, MessageLike, extend_history_hash
 from onlooker.domain.notes import Progress
 from onlooker.policy.intake import intake, intake_all
-
-Item = Message | Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +18,7 @@ class Seen:
     """A history as it was: its items, how many of them stand before the record, and the history hash of
     the conversation that it was then."""
 
-    items: list[Item]
+    items: list[MessageLike]
     lead: tuple[Message, ...]
     preface: tuple[Message, ...]
     history_hash: bytes
@@ -60,7 +57,7 @@ class Histories:
         self._count = 0
         self._most = most
 
-    def unread(self, sid: str, items: Sequence[Item], *, at: datetime, tz: tzinfo) -> Unread:
+    def unread(self, sid: str, items: Sequence[MessageLike], *, at: datetime, tz: tzinfo) -> Unread:
         """The history's messages that the last one did not have."""
         seen = self._seen.get(sid)
         if seen and list(items[: len(seen.items)]) == seen.items:
@@ -77,7 +74,7 @@ class Histories:
     def keep(
         self,
         sid: str,
-        items: Sequence[Item],
+        items: Sequence[MessageLike],
         lead: tuple[Message, ...],
         preface: tuple[Message, ...],
         history_hash: bytes,
@@ -104,7 +101,7 @@ OURS = ("id", "created_at", "timestamp")
 
 
 def with_originals(
-    tail: Sequence[Message], items: Sequence[Item], *, at: datetime, tz: tzinfo
+    tail: Sequence[Message], items: Sequence[MessageLike], *, at: datetime, tz: tzinfo
 ) -> tuple[Message, ...]:
     """The tail as the host gave it, images and provider fields included, matched from its end."""
     given: list[Message] = []
@@ -125,13 +122,13 @@ def _content(message: Message) -> tuple[object, ...]:
     return (message.role, message.text, message.calls, message.answers, message.attachments)
 
 
-def _for_provider(item: Item) -> Item:
+def _for_provider(item: MessageLike) -> MessageLike:
     if isinstance(item, Message):
         return item
     return {k: v for k, v in item.items() if k not in OURS}
 
 
-def _copied(item: Item) -> Item:
+def _copied(item: MessageLike) -> MessageLike:
     """A copy that does not change when the host changes its own, as cheap as its content allows."""
     if isinstance(item, Message):
         return item

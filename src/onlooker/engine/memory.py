@@ -17,13 +17,12 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 from onlooker.domain.context import Layers, current_session
 from onlooker.domain.errors import SettingsError
 from onlooker.domain.events import BaseEvent, Event
-from onlooker.domain.messages import DEFAULT_OWNER, Message, SessionId
+from onlooker.domain.messages import DEFAULT_OWNER, Message, MessageLike, SessionId
 from onlooker.domain.notes import Extractor, Progress, SessionSummary, Usage
 from onlooker.domain.search import Hit, HitKind
 from onlooker.engine.background import Background
 from onlooker.engine.core import Core
 from onlooker.engine.events import MOST_HELD, EventStream
-from onlooker.engine.histories import Item
 from onlooker.engine.indexing import Index
 from onlooker.engine.items import Items
 from onlooker.engine.recording import Recorder
@@ -197,13 +196,13 @@ class Memory:
         search = Search(owner, where, tuple(kinds), limit, after, before, marks)
         return await self._core.search(search, query)
 
-    async def record(self, *messages: Item) -> Sequence[Message]:
+    async def record(self, *messages: MessageLike) -> Sequence[Message]:
         """Record into the session named by `use_session`; with none named, do nothing."""
         session = self.current()
         return await session.record(*messages) if session else ()
 
     async def prepare(
-        self, history: Sequence[Item], *, system: str = "", budget: int | None = None
+        self, history: Sequence[MessageLike], *, system: str = "", budget: int | None = None
     ) -> Context:
         """`Session.prepare` for the session named by `use_session`; with none named, memory is
         skipped and the history comes back as it is."""

@@ -9,10 +9,10 @@ from datetime import tzinfo
 
 from onlooker.domain.errors import ConflictError
 from onlooker.domain.events import Compacted, Realigned, Recorded
-from onlooker.domain.messages import EMPTY_HISTORY_HASH, GENERATED_ID_PREFIX, Message, SessionId
+from onlooker.domain.messages import EMPTY_HISTORY_HASH, GENERATED_ID_PREFIX, Message, MessageLike, SessionId
 from onlooker.domain.notes import Progress, Realignment
 from onlooker.engine.core import Core
-from onlooker.engine.histories import Item, Unread
+from onlooker.engine.histories import Unread
 from onlooker.engine.worker import note_id
 from onlooker.policy.align import CERTAIN_RUN, Alignment, align
 from onlooker.policy.intake import intake_all
@@ -43,7 +43,7 @@ class Recorder:
     session: SessionId
     tz: tzinfo
 
-    async def record(self, items: Sequence[Item]) -> tuple[Message, ...]:
+    async def record(self, items: Sequence[MessageLike]) -> tuple[Message, ...]:
         """Record these; return the ones that were new."""
         said = intake_all(items, at=self.core.clock.now(), tz=self.tz)
         _, messages = await self._append(said)
@@ -60,7 +60,7 @@ class Recorder:
         )
         self.core.emit(Compacted(self.session, up_to))
 
-    async def follow(self, history: Sequence[Item]) -> Opening:
+    async def follow(self, history: Sequence[MessageLike]) -> Opening:
         """Make the record the conversation that the host now has.
 
         Cost grows with what is new: a history that goes on from the one before is recognised by its
@@ -73,7 +73,7 @@ class Recorder:
                 self.core.histories.drop(self.session.sid)
         raise ConflictError("other writers keep changing this session; hand the history over again")
 
-    async def _follow(self, history: Sequence[Item]) -> Opening:
+    async def _follow(self, history: Sequence[MessageLike]) -> Opening:
         unread = self._unread(history)
         state = await self.core.store.load(self.session)
         progress = state.progress if state else None
@@ -141,7 +141,7 @@ class Recorder:
         self.core.wake(self.session, appended)
         return appended.progress, appended.messages
 
-    def _unread(self, history: Sequence[Item]) -> Unread:
+    def _unread(self, history: Sequence[MessageLike]) -> Unread:
         return self.core.histories.unread(self.session.sid, history, at=self.core.clock.now(), tz=self.tz)
 
     def _counted(self, message: Message) -> Message:

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, TypeVar
 from onlooker.domain.context import Layer, Layers, RuntimeContext
 from onlooker.domain.errors import ConflictError, OnlookerError, SettingsError, StoreError
 from onlooker.domain.events import ContextBuilt, Deleted, Pinned, Waited
-from onlooker.domain.items import Item as MemoryItem
-from onlooker.domain.messages import Message, SessionId
+from onlooker.domain.items import Item
+from onlooker.domain.messages import Message, MessageLike, SessionId
 from onlooker.domain.notes import Extractor, Note, NoteKind, NoteStatus, Progress, State
 from onlooker.domain.search import Hit, HitKind
 from onlooker.engine.core import Core
-from onlooker.engine.histories import Item, with_originals
+from onlooker.engine.histories import with_originals
 from onlooker.engine.layers import Asking, last_question
 from onlooker.engine.recording import Recorder
 from onlooker.engine.reminding import Reminder
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("onlooker")
 
-E = TypeVar("E", bound=Extractor)
+V = TypeVar("V", bound=Extractor)
 
 # The longest that a turn may spend on notes written on the spot.
 ON_THE_SPOT_SECONDS = 1.0
@@ -60,7 +60,7 @@ class Session:
 
     # -- what was said
 
-    async def record(self, *messages: Item | Sequence[Item]) -> Sequence[Message]:
+    async def record(self, *messages: MessageLike | Sequence[MessageLike]) -> Sequence[Message]:
         """Record messages, ours or in OpenAI or Anthropic form; durable when this returns.
 
         Returns those that were new: one whose id is recorded already is passed over. However many,
@@ -76,7 +76,7 @@ class Session:
 
     async def prepare(
         self,
-        history: Sequence[Item],
+        history: Sequence[MessageLike],
         *,
         system: str = "",
         budget: int | None = None,
@@ -249,14 +249,14 @@ class Session:
         await self.core.ready()
         return await self.core.worker.advance(self.id)
 
-    async def end(self) -> Sequence[MemoryItem]:
+    async def end(self) -> Sequence[Item]:
         """The conversation is over: take the notes that are due, and make items of what other sessions of
         this owner should know; return those. What is said later opens it again."""
         await self.settle()
         async with self.core.worker.alone(self.id):
             return await self.core.ending.end(self.id)
 
-    async def refresh_items(self) -> Sequence[MemoryItem]:
+    async def refresh_items(self) -> Sequence[Item]:
         """Choose anew which of its owner's items this session shows, as a session that begins now would;
         the prompt's prefix changes with them."""
         await self.core.ready()
@@ -281,14 +281,14 @@ class Session:
         await self.core.ready()
         return await self.core.store.notes(self.id, statuses=statuses, kind=kind, recent=recent)
 
-    async def extracted(self, type: type[E]) -> list[E]:
+    async def extracted(self, type: type[V]) -> list[V]:
         """Values of one of your own types, filled in from what was said (`extractors`), oldest first.
 
         One that the class no longer takes, since it has changed, is left out with a warning;
         `history.extractions` still has it.
         """
         await self.core.ready()
-        found: list[E] = []
+        found: list[V] = []
         for extraction in await self.core.store.extractions(self.id, type=type.__name__):
             try:
                 found.append(type.model_validate(extraction.value))

@@ -15,21 +15,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from onlooker.domain.errors import MessageError
-from onlooker.domain.messages import EMPTY_HISTORY_HASH, Message, SessionId, extend_history_hash
+from onlooker.domain.messages import EMPTY_HISTORY_HASH, Message, MessageLike, SessionId, extend_history_hash
 from onlooker.domain.notes import Progress
-from onlooker.engine.histories import Histories, Item, Unread, with_originals
+from onlooker.engine.histories import Histories, Unread, with_originals
 from onlooker.policy.intake import intake_all
 
 NOW = datetime(2026, 2, 16, tzinfo=UTC)
 SID = "one"
 
 
-def said(*texts: str) -> list[Item]:
+def said(*texts: str) -> list[MessageLike]:
     roles = ("user", "assistant")
     return [{"role": roles[i % 2], "content": t} for i, t in enumerate(texts)]
 
 
-def look(histories: Histories, items: Sequence[Item], sid: str = SID) -> Unread:
+def look(histories: Histories, items: Sequence[MessageLike], sid: str = SID) -> Unread:
     return histories.unread(sid, items, at=NOW, tz=UTC)
 
 
@@ -45,7 +45,7 @@ def recorded(messages: Sequence[Message]) -> Progress:
     return Progress(SessionId("default", "s"), history_hash=history_hash(messages))
 
 
-def keep(histories: Histories, items: Sequence[Item], sid: str = SID) -> None:
+def keep(histories: Histories, items: Sequence[MessageLike], sid: str = SID) -> None:
     histories.keep(sid, items, (), (), history_hash(intake_all(items, at=NOW, tz=UTC)))
 
 
@@ -74,7 +74,7 @@ def test_only_what_is_new_has_to_be_a_message() -> None:
 
 
 @pytest.mark.parametrize("changed", [said("a"), said("a", "x"), said("x", "b", "c"), []])
-def test_a_history_that_went_another_way_is_read_whole(changed: list[Item]) -> None:
+def test_a_history_that_went_another_way_is_read_whole(changed: list[MessageLike]) -> None:
     histories = Histories()
     keep(histories, said("a", "b"))
     unread = look(histories, changed)
@@ -92,7 +92,7 @@ def test_a_change_in_place_is_noticed() -> None:
 
 
 def test_system_messages_at_the_head_are_told_apart() -> None:
-    history: list[Item] = [
+    history: list[MessageLike] = [
         {"role": "system", "content": "be kind"},
         {"role": "developer", "content": "be brief"},
     ]
@@ -167,9 +167,11 @@ _item = st.sampled_from(said("a", "b", "c"))
 
 
 @given(st.lists(st.tuples(st.sampled_from(("one", "other")), st.lists(_item, max_size=6)), max_size=12))
-def test_reading_what_is_new_is_the_same_as_reading_everything(turns: list[tuple[str, list[Item]]]) -> None:
+def test_reading_what_is_new_is_the_same_as_reading_everything(
+    turns: list[tuple[str, list[MessageLike]]],
+) -> None:
     histories = Histories(most=8)
-    before: dict[str, list[Item]] = {}
+    before: dict[str, list[MessageLike]] = {}
     for sid, items in turns:
         goes_on = [*before.get(sid, []), *items] if len(items) % 2 else items
         unread = look(histories, goes_on, sid)
@@ -195,7 +197,7 @@ def test_a_long_history_that_goes_on_costs_little() -> None:
 
 
 def test_the_tail_goes_out_in_the_hosts_own_form() -> None:
-    history: list[Item] = [*said("a", "b"), {"role": "user", "content": "c", "extra": [1]}]
+    history: list[MessageLike] = [*said("a", "b"), {"role": "user", "content": "c", "extra": [1]}]
     stored = tuple(
         replace(m, original=None, seq=i) for i, m in enumerate(intake_all(history, at=NOW, tz=UTC), 1)
     )
@@ -212,7 +214,7 @@ def test_a_message_that_the_history_does_not_have_keeps_our_form() -> None:
 
 
 def test_an_item_that_holds_several_messages_is_given_to_each_of_them() -> None:
-    results: Item = {
+    results: MessageLike = {
         "role": "user",
         "content": [
             {"type": "tool_result", "tool_use_id": "a", "content": "1"},

@@ -1,0 +1,581 @@
+"""Types of `blocking.py`. Written by `make stubs` from the async classes: change those instead."""
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime, timedelta, tzinfo
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Generic, Self, TypeVar, overload
+
+from onlooker.domain.context import Layers
+from onlooker.domain.events import BaseEvent, Consolidated, Event
+from onlooker.domain.history import ForgetResult, NoteHistory, RetentionResult
+from onlooker.domain.items import Item, ItemStatus, ItemType, Origin
+from onlooker.domain.messages import Message, MessageLike, SessionId
+from onlooker.domain.moving import Moved, MoveStep
+from onlooker.domain.notes import (
+    Extraction,
+    Extractor,
+    Note,
+    NoteKind,
+    NoteStatus,
+    SessionSummary,
+    State,
+    Usage,
+)
+from onlooker.domain.search import Edge, EdgeKind, Hit, HitKind
+from onlooker.engine.background import Compactor
+from onlooker.engine.core import Core
+from onlooker.engine.corrections import Moment
+from onlooker.engine.indexing import IndexingStatus
+from onlooker.models.calling import Spend
+from onlooker.policy.history import Diff
+from onlooker.policy.items.choose import RankedItem
+from onlooker.policy.render import Context
+from onlooker.policy.settings import Settings
+from onlooker.ports import Clock, Embedder, Model, Store
+from onlooker.stores.sqlite.key import Key
+from onlooker.wiring import Place, WorkerMode
+
+E = TypeVar("E", bound=BaseEvent)
+H = TypeVar("H", bound=BaseEvent)
+V = TypeVar("V", bound=Extractor)
+
+class EventStream(Generic[E]):
+    """Events from now on, until the memory is closed; made by `Memory.events`.
+    It holds at most so many that were not taken yet. Beyond that the oldest make way, and `dropped`
+    counts them: a reader that is slow costs itself events, and memory nothing.
+    """
+    def close(self) -> None:
+        """Hear no more; what is held can still be taken."""
+    def __iter__(self) -> Self: ...
+    def __next__(self) -> E: ...
+    def __enter__(self) -> Self: ...
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+class Items:
+    """The items of a memory, as people and agents use them; `memory.items`."""
+    def list(self, owner: str = ..., *, statuses: Sequence[ItemStatus] = ...) -> Sequence[Item]:
+        """An owner's items, pinned ones first, then those used last.
+
+        Expired items count as live; `Item.holds` tells them apart.
+        """
+    def save(
+        self,
+        summary: str,
+        *,
+        owner: str = ...,
+        type: ItemType = "knowledge",
+        tags: Sequence[str] = ...,
+        origin: Origin = "user",
+        supersedes: str = "",
+        expires_at: datetime | None = None,
+        pinned: bool = False,
+        session: str = "",
+    ) -> Item:
+        """Save a fact: one sentence that can be understood alone.
+
+        `supersedes` is the id of the item that it replaces, which is kept as history. `session` is the key of
+        the session in which an agent saved it.
+
+        Raises:
+            SettingsError: The summary is too short or too long, or there is no live item to supersede.
+        """
+    def forget(self, item: str, *, owner: str = ...) -> Sequence[Item]:
+        """Archive an item by id, with what it replaced and what was made of it. It leaves every prompt at
+        once. Returns what was archived; empty when there is no such item.
+        """
+    def pin(self, item: str, *, owner: str = ..., on: bool = True) -> None:
+        """Show an item first in every new session; `on=False` unpins it.
+
+        Raises:
+            KeyError: The owner has no live item with that id.
+        """
+    def history(self, item: str, *, owner: str = ...) -> Sequence[Item]:
+        """An item with what it replaced and what replaced it, oldest first."""
+    def search(self, query: str, *, owner: str = ..., limit: int = 20) -> Sequence[RankedItem]:
+        """The items that answer a query best. Being found counts as a use."""
+
+class Files:
+    """MEMORY.md and the daily notes of every owner."""
+    def sync(self, *, owner: str | None = None) -> None:
+        """Take in manual edits and write the files of one owner, or of all.
+
+        Raises:
+            StoreError: The files or the store cannot be read or written.
+        """
+    def consolidate(
+        self, *, owner: str | None = None, older_than: timedelta | None = None, dry_run: bool = False
+    ) -> Sequence[Consolidated]:
+        """Make items of daily files that are old enough, and archive the files.
+
+        Raises:
+            StoreError: The files or the store cannot be read or written.
+        """
+
+class Index:
+    """The graph of notes, and the vectors; `memory.index`. What is to be indexed it hears from events."""
+    @property
+    def status(self) -> IndexingStatus:
+        """How indexing goes in this process: what waits, and what was dropped or failed and is left to the
+        sweep.
+        """
+    def graph(
+        self,
+        owner: str = ...,
+        *,
+        session: str | None = None,
+        entity: str | None = None,
+        kinds: Sequence[EdgeKind] = ...,
+        limit: int = 10000,
+    ) -> Sequence[Edge]:
+        """The graph of an owner's notes, as edges: which session a note is in (`in_session`), which note it
+        follows, which notes a reflection reflects on (`reflects_on`), and which names and ids it mentions.
+
+        `session` is the key of one session; `entity` a name or an id, for the notes that mention it.
+        """
+    def catch_up(self) -> int:
+        """Index what the graph and the vectors lack before returning, instead of in the background; how many
+        texts that were. Failures show in `status`.
+        """
+
+class Storage:
+    """The store as a whole: export, import and backup; `memory.storage`."""
+    def export(self, target: str | Path, *, owner: str | None = None, session: str | None = None) -> int:
+        """Write everything, or what belongs to one owner or session, to a new file of JSON lines; how many
+        rows. The same content always makes the same file.
+
+        Raises:
+            StoreError: The file exists, or cannot be written.
+        """
+    def import_file(self, source: str | Path, *, replace: bool = False) -> dict[str, int]:
+        """Take in what `export` wrote; how many rows of each kind. The file is checked first, and each
+        session comes in whole or not at all.
+
+        Raises:
+            ConflictError: A session is there already, and was not to be replaced.
+            StoreError: The file is no export, not whole, or changed; or it cannot be written.
+        """
+    def import_journal(
+        self, folder: str | Path, *, replace: bool = False
+    ) -> tuple[dict[str, int], Sequence[str]]:
+        """Build sessions again from a journal; how many rows of each kind were taken in, and which lines
+        were not, with why.
+
+        Raises:
+            ConflictError: A session is there already, and was not to be replaced.
+            StoreError: There is no journal.
+        """
+    def back_up(self, target: str | Path) -> None:
+        """Copy the store to a new file while it is in use.
+
+        Raises:
+            StoreError: The store is no file, or the target exists or cannot be written.
+        """
+
+class Retention:
+    """Applies the `retention_…` settings, at opening and then periodically; `memory.retention`."""
+    def prune(self, *, older_than: timedelta | None = None) -> int:
+        """Purge what retention no longer keeps: superseded notes, messages that hosts took back, and messages
+        beyond the limits of `apply`. Returns how many rows were deleted.
+
+        `older_than` is how old notes must be, by default the setting `retention_days`. It runs by itself
+        where the settings ask for it.
+        """
+    def apply(self, *, dry_run: bool = False) -> RetentionResult:
+        """Archive noted messages, and delete them, once they are past the limits of `retention_archive_…`,
+        `retention_delete_…` and `retention_owner_messages`. Returns how many, or how many it would be.
+
+        Messages that no note stands for stay, and so do all notes.
+        """
+
+class Background:
+    """Work in the background; `memory.background`. It runs by itself while a memory is open."""
+    @property
+    def pending(self) -> int:
+        """Sessions whose notes are being taken now."""
+    def tick(self) -> int:
+        """Start on every session that is due, without waiting for it; return how many."""
+    def flush(self) -> None:
+        """Wait until everything in progress is done or postponed."""
+    def end_idle(self, *, idle: timedelta | None = None) -> int:
+        """End sessions without a message for that long, by default the setting `idle_minutes`; return how
+        many. It runs by itself unless `idle_minutes` is 0.
+        """
+    def set_compactor(self, compactor: Compactor | None) -> None:
+        """Replace what removes noted messages from a session (the setting `compact` installs the store's
+        own); None: every message stays.
+        """
+
+class History:
+    """A session's notes over time, and how a person corrects them; `session.history`."""
+    def edit(self, note: str, text: str, *, by: str = "", was: str | None = None) -> Note:
+        """Replace a note's text, in the prompt and for later reflections.
+
+        The text before is kept as a version, with who wrote it and when; see `of`. `was` guards against
+        concurrent edits: the text that the edit started from.
+
+        Raises:
+            KeyError: There is no live note with that id.
+            ConflictError: The note's text is not `was`.
+        """
+    def undo(self, note: str | None = None) -> Sequence[Note]:
+        """Undo a reflection, by default the last one: show the notes that it was made from again, and return
+        them.
+
+        Raises:
+            KeyError: There is no such reflection, or it was condensed itself.
+            BudgetError: There is no room for the notes: they would be condensed again at once.
+            ConflictError: Some of the notes are gone, or others are changing the notes just now.
+        """
+    def clear(self, kind: NoteKind | None = None) -> int:
+        """Delete the notes, or those of one kind. Their messages go to the archive; recent messages stay.
+        Returns how many notes there were.
+        """
+    def compact(self, up_to: int, summary: str) -> None:
+        """Replace every message up to and including seq `up_to` by a summary, in one transaction.
+
+        The originals are kept for recall unless the setting `archive` is off. With nothing to replace the
+        summary is still inserted.
+        """
+    def state(self) -> State | None:
+        """Where the session stands; None when nothing was recorded."""
+    def extractions(self, type: str | None = None) -> Sequence[Extraction]:
+        """The values extracted for `extractors`, of one type by name or of all, with where each came from."""
+    def of(self, note: str) -> NoteHistory:
+        """The history of a note: its texts with who wrote them and when, its status over time, and the notes
+        that were made from it.
+
+        Raises:
+            KeyError: There is no note with that id.
+        """
+    def as_of(self, point: int | datetime) -> Moment:
+        """The memory as it was when the message with that seq was the newest, or at that time."""
+    def diff(self, note: str, other: str | None = None) -> Diff:
+        """What a note kept, dropped and added: compared with what it was made from (a reflection) or its text
+        before (an edited note); with `other`, what that note did compared with this one.
+
+        Raises:
+            KeyError: There is no note with that id.
+        """
+    def neighbours(self, note: str) -> Sequence[Note]:
+        """The owner's notes that are connected to a note, closest first: both mention the same name or id,
+        one condenses the other, or one follows the other.
+
+        Raises:
+            KeyError: There is no note with that id.
+        """
+
+class Tools:
+    """The tools of one session. They reach what its owner's sessions know, and nobody else's."""
+    def openai(self) -> list[dict[str, Any]]:
+        """All of them for `tools=` of an OpenAI-compatible chat API."""
+    def anthropic(self) -> list[dict[str, Any]]:
+        """All of them for `tools=` of the Anthropic API."""
+    def call(self, name: str, arguments: Mapping[str, Any] | str | None = None) -> str:
+        """Run a tool by name, with arguments as a mapping or as the JSON text that a model gave."""
+
+class Session:
+    """One conversation in a memory. Cheap to make; it holds nothing itself."""
+    @property
+    def core(self) -> Core: ...
+    @property
+    def id(self) -> SessionId: ...
+    @property
+    def tz(self) -> tzinfo: ...
+    @property
+    def key(self) -> str: ...
+    @property
+    def owner(self) -> str: ...
+    def record(self, *messages: MessageLike | Sequence[MessageLike]) -> Sequence[Message]:
+        """Record messages, ours or in OpenAI or Anthropic form; durable when this returns.
+
+        Returns those that were new: one whose id is recorded already is passed over. However many,
+        it is one transaction.
+
+        Raises:
+            MessageError: Something is not a message; nothing was recorded.
+            StoreError: The storage cannot write now; nothing was recorded.
+        """
+    def prepare(
+        self,
+        history: Sequence[MessageLike],
+        *,
+        system: str = "",
+        budget: int | None = None,
+        knowledge: Layers | None = None,
+        end: str = "",
+        relative_time: bool = False,
+        question: str = "",
+    ) -> Context:
+        """Record what is new in a host's whole history, and return the context to send instead.
+
+        The history is aligned with what is recorded, by id or else by content and position. Where it
+        went another way (an answer regenerated, a message edited, a branch), recorded messages that
+        it no longer has are retired, and the notes that stand for them rolled back. A host that
+        trimmed its own past takes nothing back. System messages at its head belong to the base
+        prompt; anything else before what is recorded (a summary of the host's own) is passed on.
+        """
+    def context(
+        self,
+        *,
+        system: str = "",
+        budget: int | None = None,
+        knowledge: Layers | None = None,
+        end: str = "",
+        relative_time: bool = False,
+        question: str = "",
+    ) -> Context:
+        """The prompt for the next turn: base prompt, knowledge, memory, recent messages.
+
+        `budget` is the most it may cost, in tokens, and is remembered for the notes to come.
+        `knowledge` are layers by name, put after the base prompt: texts, functions that are asked, or
+        a `Layer` of either; they stand beside or replace those of `open_memory`. `end` is text for the
+        end of the prompt, where what changes each turn belongs; `relative_time` adds today's date and
+        how long ago the days in the notes are. `question` builds the context to answer that: most of
+        it are then earlier messages that bear on it, word for word, at the end.
+
+        Raises:
+            BudgetError: The base prompt alone is larger than the budget.
+            StoreError: The storage cannot be read now.
+        """
+    def settle(self) -> bool:
+        """Take every note that is due before returning; False when a model failed, or another process is at
+        them just now.
+        """
+    def end(self) -> Sequence[Item]:
+        """The conversation is over: take the notes that are due, and make items of what other sessions of
+        this owner should know; return those. What is said later opens it again.
+        """
+    def refresh_items(self) -> Sequence[Item]:
+        """Choose anew which of its owner's items this session shows, as a session that begins now would;
+        the prompt's prefix changes with them.
+        """
+    def tools(self) -> Tools:
+        """`memory_search`, `memory_save`, `memory_forget` and `recall` for the agent of this session."""
+    def notes(
+        self, *, kind: NoteKind | None = None, recent: int | None = None, statuses: Sequence[NoteStatus] = ...
+    ) -> Sequence[Note]:
+        """Notes, oldest first; with `recent`, the newest n."""
+    def extracted(self, type: type[V]) -> list[V]:
+        """Values of one of your own types, filled in from what was said (`extractors`), oldest first.
+
+        One that the class no longer takes, since it has changed, is left out with a warning;
+        `history.extractions` still has it.
+        """
+    def messages(self, *, archived: bool = False) -> Sequence[Message]:
+        """What was said, oldest first; with `archived`, what compaction set aside as well."""
+    def recall(
+        self, target: str | int | Hit, *, neighbours: int = 0, page: int | None = None
+    ) -> Sequence[Message]:
+        """The messages that a note, named by its id, stands for, word for word; or the message with that seq,
+        or what a hit of `search` stands for.
+
+        `neighbours` adds so many messages before and after, and `page` gives one page of 50, from 1 on.
+        """
+    def search(
+        self,
+        query: str,
+        *,
+        kinds: Sequence[HitKind] = ...,
+        limit: int = 20,
+        after: datetime | None = None,
+        before: datetime | None = None,
+        marks: tuple[str, str] = ...,
+    ) -> Sequence[Hit]:
+        """What was said and noted in this session that speaks of something, best first.
+
+        `kinds` are "message" and "note"; `after` and `before` bound when it was said or noted. In each
+        hit's snippet the words that were found stand between `marks`.
+        """
+    def pin(self, target: str, *, on: bool = True) -> None:
+        """Keep a note or message in every context of this session; `on=False` lets it go again."""
+    @property
+    def history(self) -> History:
+        """The notes over time: correcting them, and looking back."""
+    def forget(self, *targets: str, dry_run: bool = False, rewrite_later: bool | None = None) -> ForgetResult:
+        """Forget messages by id, and what notes stand for, with everything derived from them.
+
+        Notes that mix them with other messages are written again without them (on the spot, and by the model
+        when it is due). Nothing of them stays in any table, index, journal or file. A host that hands over
+        whole histories must remove them there as well.
+
+        `dry_run` only counts. `rewrite_later` says whether a model writes those notes again; by default it
+        does if one is configured.
+
+        Raises:
+            KeyError: There is no message or note with that id.
+        """
+    def delete(self) -> bool:
+        """Delete the session with everything in it; False when there was none. What its notes cost stays
+        counted for its owner and the day.
+        """
+
+class Memory:
+    """All sessions of one store. Made by `open_memory`; use it with `async with`."""
+    @property
+    def settings(self) -> Settings: ...
+    @property
+    def store(self) -> Store: ...
+    @property
+    def items(self) -> Items:
+        """Facts about owners that outlive their sessions."""
+    @property
+    def files(self) -> Files:
+        """MEMORY.md and daily notes.
+
+        Raises:
+            SettingsError: There is no `notes_folder`.
+        """
+    @property
+    def index(self) -> Index:
+        """The graph of notes, and the indexes that search uses."""
+    @property
+    def storage(self) -> Storage:
+        """Export, import and backup."""
+    @property
+    def retention(self) -> Retention:
+        """Deleting what is old."""
+    @property
+    def background(self) -> Background:
+        """Work in the background."""
+    def __enter__(self) -> Self: ...
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+    def open(self) -> None:
+        """Open the store and go on with what an earlier process left due. Opening twice is harmless."""
+    def close(self) -> None:
+        """Take nothing new, let work in progress complete within `stop_deadline`, close the store."""
+    def session(self, key: str, *, owner: str = ..., tz: tzinfo | None = None) -> Session:
+        """One conversation. `tz` is the time zone of messages that come without one."""
+    def current(self) -> Session | None:
+        """The session named by `use_session`, if any."""
+    def sessions(
+        self, *, owner: str | None = None, key: str | None = None, limit: int | None = None
+    ) -> Sequence[SessionSummary]:
+        """What is stored, most recently used first."""
+    def search(
+        self,
+        query: str,
+        *,
+        owner: str = ...,
+        session: str | None = None,
+        kinds: Sequence[HitKind] = ...,
+        limit: int = 20,
+        after: datetime | None = None,
+        before: datetime | None = None,
+        marks: tuple[str, str] = ...,
+    ) -> Sequence[Hit]:
+        """What was said and noted in an owner's sessions, or the one with that key, that speaks of something;
+        as `Session.search`.
+        """
+    def record(self, *messages: MessageLike) -> Sequence[Message]:
+        """Record into the session named by `use_session`; with none named, do nothing."""
+    def prepare(
+        self, history: Sequence[MessageLike], *, system: str = "", budget: int | None = None
+    ) -> Context:
+        """`Session.prepare` for the session named by `use_session`; with none named, memory is
+        skipped and the history comes back as it is.
+        """
+    def settle(self) -> None:
+        """Take every note that is due, in every session, before returning."""
+    def forget(self, *, owner: str, session: str | None = None) -> ForgetResult:
+        """Forget a session of an owner, or everything of that owner: messages, notes, items, indexes and
+        journals, down to the bytes in the files. What model calls cost stays counted for the day.
+        """
+    def usage(self) -> Sequence[Usage]:
+        """What model calls cost so far, those of deleted sessions included."""
+    def calibrate(self, context: Context, *, input_tokens: int) -> None:
+        """Learn from the input tokens that a provider reported for a context."""
+    def subscribe(self, listener: Callable[[Event], None]) -> Callable[[], None]:
+        """Call `listener` with every event; calling what is returned takes it off again."""
+    @overload
+    def events(self, *, most: int = ...) -> EventStream[Event]: ...
+    @overload
+    def events(self, *types: type[H], most: int = ...) -> EventStream[H]: ...
+    def events(self, *types: type[BaseEvent], most: int = ...) -> EventStream[Any]:
+        """Events from now on, of these types or of all, for `async for`; it ends when the memory is closed.
+
+        At most `most` that were not taken yet are held; the stream counts what it drops beyond that.
+        """
+
+def open_memory(
+    url: str | Path | Store = "onlooker.db",
+    *,
+    key: Key | str | bytes | None = None,
+    model: str | Model | None = None,
+    reflector: str | Model | None = None,
+    settings: Settings | str | None = None,
+    budget: int | None = None,
+    spend: Spend | None = None,
+    instruction: str | None = None,
+    extractors: Sequence[type[Extractor]] = ...,
+    knowledge: Layers | None = None,
+    embedder: str | Embedder | None = None,
+    notes_folder: str | Path | None = None,
+    workers: WorkerMode = "embedded",
+    clock: Clock | None = None,
+    tz: tzinfo = ...,
+) -> Memory:
+    """A memory, to be used with `async with`.
+
+    Args:
+        url: A file for SQLite (created at need), "postgresql://USER@HOST/DATABASE" for PostgreSQL (it needs
+            `onlooker[postgres]`), ":memory:" for nothing that lasts, or a store.
+        key: Keeps an SQLite file encrypted: a `Key`, or what one is made of: 32 bytes, 64 hexadecimal digits,
+            or a passphrase. It needs `onlooker[encrypted]`.
+        model: What writes observations: a model, or the name of one, such as "anthropic:claude-haiku-4-5";
+            the built-in extractive model where none is named.
+        reflector: What condenses them; the observer where none is named.
+        settings: Settings, or the name of a preset: "default", "lango", "zora".
+        budget: Tokens for a whole context, where a call names none.
+        spend: What note-taking may cost per session, owner and day; then model calls stop, not memory.
+            The settings' own limits where none is given.
+        instruction: Your own words on what to note, for language models; the built-in one ignores them.
+        extractors: Pydantic models whose values are filled in from the messages as they are noted, for
+            `Session.extracted`. They need a language model.
+        knowledge: What every context holds besides the conversation, in layers by name: texts, functions
+            that are asked, or a `Layer` of either.
+        embedder: What makes vectors, so that search and recall find by meaning as well: an embedder, or the
+            name of one, such as "openai:text-embedding-3-small" or "local:BAAI/bge-small-en-v1.5".
+        notes_folder: Where MEMORY.md and daily notes are kept for people to read and edit; none where it is
+            not named.
+        workers: Who takes notes: "embedded" is tasks of this process, "external" leaves it to others, so that
+            this process only records; "queue" makes it one of those others on PostgreSQL.
+        clock: Where the time comes from; for tests.
+        tz: The time zone of messages that come without one.
+    """
+
+def migrate(
+    src: Place,
+    dst: Place,
+    *,
+    key: Key | str | bytes | None = None,
+    new_key: Key | str | bytes | None = None,
+    dry_run: bool = False,
+    replace: bool = False,
+    index: bool = True,
+    batch: int = 500,
+    progress: Callable[[MoveStep], None] | None = None,
+) -> Moved:
+    """Copy everything that one store holds into another, of whichever kind, and compare the two.
+
+    Stopped at any moment and started again it goes on where it was. A session that went on in `src` since is
+    copied anew; one that is something else in `dst` is refused, and named in what is returned.
+
+    Args:
+        src: What `open_memory` takes. It is only read, as it is at one moment.
+        dst: The same; it is created at need.
+        key: The key of `src`, where that is an encrypted file.
+        new_key: The key of `dst`, where that is one or is to be one.
+        dry_run: Only say what would be done: nothing is written, and nothing created.
+        replace: Sessions that are something else in `dst` make way.
+        index: Make what came findable before returning, and not when it is first searched.
+        batch: About how many sessions are compared at a time.
+        progress: Is told how far it is.
+
+    Raises:
+        StoreError: A side cannot be read or written, or `dst` does not hold what was copied: which sessions.
+    """
