@@ -1,4 +1,4 @@
-"""The built-in observer: notes without a language model."""
+"""The built-in model, which writes notes without a language model."""
 
 from onlooker.models.extractive.compose import ExtractiveModel
 

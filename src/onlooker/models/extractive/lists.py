@@ -1,7 +1,7 @@
 """Running lists per person: "Ana speaks of: cities: Oslo, Bergen; pets: cat Miso".
 
-A question such as "which cities" is answered by words from many days. A list holds them in one place, for
-two tokens each, where the lines that they come from would not all be kept.
+The answer to "which cities" is spread over many days. A list collects it in one place for two tokens a
+name, where the lines that it comes from would not all be kept.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from onlooker.models.extractive.clauses import Clause, is_call
 from onlooker.policy.tokens import estimate
 
-# -- Kinds of things that people are later asked about by their kind
+# -- The things that a clause names
 
 
 def _any(*names: str, flags: re.RegexFlag = re.I) -> re.Pattern[str]:
@@ -20,7 +20,7 @@ def _any(*names: str, flags: re.RegexFlag = re.I) -> re.Pattern[str]:
     return re.compile(r"\b(?:" + "|".join(map(re.escape, words)) + r")\b", flags)
 
 
-_EXACT = re.RegexFlag(0)  # a place is written with a capital, and some are words without one
+_EXACT = re.RegexFlag(0)  # some place names are ordinary words in lower case
 
 _NAMED: dict[str, re.Pattern[str]] = {
     "cities": _any(
@@ -93,7 +93,7 @@ _OF_BOOKS = re.compile(r"\b(?:books?|read(?:ing)?|novels?|authors?|trilogy|stor(
 _OF_SONGS = re.compile(r"\b(?:songs?|music|album|listen(?:ed|ing)?|band|concert|tune)\b", re.I)
 _OF_GAMES = re.compile(r"\b(?:games?|play(?:ed|ing)?|tournament)\b", re.I)
 _TITLED = (("movies, shows", _OF_FILMS), ("books", _OF_BOOKS), ("music", _OF_SONGS), ("games", _OF_GAMES))
-# Up to three words, none of which begins what only says where, when or why.
+# Up to three words, none of which begins a phrase of place, time or reason.
 _THING = (
     r"((?:(?!(?:for|from|to|at|in|on|with|of|and|that|because|last|this|yesterday|today|it|them|him|her)\b)"
     r"[\w'’-]+ ?){1,3})"
@@ -113,17 +113,17 @@ _UNTRUE = re.compile(r"\b(?:not|no|never|nor|without|if|unless|wish)\b|n't\b", r
 
 
 def things_in(clause: str, line: str) -> Iterator[tuple[str, str]]:
-    """What a clause names, each with its kind. The line around it says what a title is the title of.
+    """Yield the things that a clause names, each with its kind. `line` tells what a title belongs to.
 
-    Nothing is taken from a question, a picture's caption, or what is denied or only imagined.
+    Questions, captions, denials and wishes are left out.
     """
     if clause.endswith("?") or clause.startswith("[") or _UNTRUE.search(clause):
         return
     for kind, pattern in _NAMED.items():
         exact = pattern.flags & re.I == 0
         yield from ((kind, found[0] if exact else found[0].lower()) for found in pattern.finditer(clause))
-    yield from (("people", _told(found[0])) for found in _PEOPLE.finditer(clause))
-    yield from (("pets", _told(name)) for name in _pets(clause))
+    yield from (("people", _without_naming(found[0])) for found in _PEOPLE.finditer(clause))
+    yield from (("pets", _without_naming(name)) for name in _pets(clause))
     for kind, pattern in _DONE.items():
         yield from ((kind, found[1].strip()) for found in pattern.finditer(clause))
     for title in _TITLE.findall(clause):
@@ -137,19 +137,19 @@ def _pets(clause: str) -> Iterable[str]:
     return named or [found[0] for found in _PETS[1].finditer(clause)]
 
 
-def _told(name: str) -> str:
-    """ "dog Bo" for "dog named Bo" or "dog, Bo": a comma stands between things, and not in one."""
+def _without_naming(name: str) -> str:
+    """Return "dog Bo" for "dog named Bo" or "dog, Bo": in a list, commas separate things."""
     return _NAMING.sub(" ", name)
 
 
-# -- Running lists per person: "Ana speaks of: cities: Oslo, Bergen; pets: cat Miso"
+# -- The lists
 
 _SPEAKS_OF = " speaks of"
 _MOST_OF_A_KIND = 8
-_FEWEST = 3  # things of a person: fewer say no more in a list than in their lines
+_FEWEST = 3  # things per person: a shorter list says no more than the lines
 _SHARE = 0.10  # of a reflection
 
-# Things by speaker and kind, each with the place where it was last named.
+# Things by speaker and kind, each with the place of its last mention.
 _Things = dict[str, dict[str, dict[str, tuple[int, int]]]]
 
 
@@ -157,24 +157,24 @@ def is_list(clause: Clause) -> bool:
     return clause.speaker.endswith(_SPEAKS_OF)
 
 
-def listed(clauses: Sequence[Clause], limit: int) -> list[Clause]:
-    """The lists of everybody who speaks in these clauses, the lists among them carried on.
+def write_lists(clauses: Sequence[Clause], limit: int) -> list[Clause]:
+    """Return a list for each speaker, continuing the lists among the clauses.
 
-    Where all that was said still fits, none are begun.
+    No list is begun while all clauses fit into the limit.
     """
     if not any(map(is_list, clauses)) and sum(clause.cost for clause in clauses) <= limit:
         return []
-    things = _gathered(clauses)
+    things = _collect(clauses)
     kinds = [of_kind for of_person in things.values() for of_kind in of_person.values()]
-    lists = list(_written(things))
+    lists = list(_list_clauses(things))
     while sum(clause.cost for clause in lists) > limit * _SHARE:
         longest = max(kinds, key=len)
         del longest[min(longest, key=lambda thing: longest[thing])]
-        lists = list(_written(things))
+        lists = list(_list_clauses(things))
     return lists
 
 
-def _gathered(clauses: Sequence[Clause]) -> _Things:
+def _collect(clauses: Sequence[Clause]) -> _Things:
     things: _Things = {}
     lines: dict[int, str] = {}
     for clause in clauses:
@@ -182,7 +182,7 @@ def _gathered(clauses: Sequence[Clause]) -> _Things:
     for clause in clauses:
         for kind, thing in _named(clause, lines[clause.place[0]]):
             of_kind = things.setdefault(clause.speaker.removesuffix(_SPEAKS_OF), {}).setdefault(kind, {})
-            of_kind[_known(of_kind, thing)] = clause.place
+            of_kind[_known_name(of_kind, thing)] = clause.place
     return things
 
 
@@ -190,23 +190,24 @@ def _named(clause: Clause, line: str) -> Iterable[tuple[str, str]]:
     if is_list(clause):
         kind, _, names = clause.text.partition(": ")
         return [(kind, name) for name in names.split(", ")] if names else []
-    # A call names what it was called with, and an assistant what everybody might like.
+    # A call names its arguments, and an assistant what anybody might like.
     if not clause.speaker or is_call(clause.speaker) or clause.speaker in ("assistant", "system"):
         return []
     return things_in(clause.text, line)
 
 
-def _known(of_kind: dict[str, tuple[int, int]], thing: str) -> str:
-    """The name under which a thing stands already, if only its capitals differ."""
+def _known_name(of_kind: dict[str, tuple[int, int]], thing: str) -> str:
+    """Return the name under which a thing is listed already, if only its capitals differ."""
     return next((name for name in of_kind if name.lower() == thing.lower()), thing)
 
 
-def _written(things: _Things) -> Iterable[Clause]:
+def _list_clauses(things: _Things) -> Iterable[Clause]:
     for n, (person, kinds) in enumerate(things.items()):
         if sum(map(len, kinds.values())) < _FEWEST:
             continue
         for k, (kind, of_kind) in enumerate(kinds.items()):
             newest = sorted(of_kind, key=lambda thing: of_kind[thing])[-_MOST_OF_A_KIND:]
             text = f"{kind}: {', '.join(newest)}"
-            if newest:  # before everything that has a day
+            if newest:
+                # Before everything that has a day.
                 yield Clause(text, person + _SPEAKS_OF, "", (n - 1_000_000, k), cost=estimate(text) + 1)

@@ -1,4 +1,4 @@
-"""The written form of a note: date headings, lines, the ledger of values; out of clauses and back."""
+"""The text of a note: date headings, lines of clauses, the ledger of values. It is read and written here."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from onlooker.policy.reply import Line, read
 from onlooker.policy.text import sentences
 from onlooker.policy.tokens import estimate
 
-# A longer line is read with difficulty, a shorter one pays for its speaker more often.
-LONGEST_LINE = 80  # tokens
+# A longer line is hard to read, and shorter ones repeat the speaker more often.
+_LONGEST_LINE = 80  # tokens
 _LONG_CLAUSE = 160  # characters
 
 _SPEAKER = re.compile(r"^(?P<speaker>[\w.-]+\([^\n]*?\)|[^\s:;.,(\[\"][^:;,.\n(]{0,40}?): (?=\S)")
@@ -26,14 +26,14 @@ _DATED_SENTENCE = re.compile(r"^On (\d{4}-\d\d-\d\d), ")
 
 @dataclass(slots=True)
 class Page:
-    """Notes taken apart."""
+    """The clauses and values of some notes."""
 
     clauses: list[Clause] = field(default_factory=list[Clause])
     values: list[str] = field(default_factory=list[str])
 
 
 def read_notes(texts: Iterable[str], format: NoteFormat = "lines") -> Page:
-    """What these notes say, in order; places count on from one note to the next."""
+    """Read notes, in order. Places count on from one note to the next."""
     page = Page()
     number = 0
     for text in texts:
@@ -51,18 +51,15 @@ def read_notes(texts: Iterable[str], format: NoteFormat = "lines") -> Page:
 
 
 def _sentences(text: str) -> Iterable[Line]:
-    day = ""
     for sentence in sentences(text):
-        dated = _DATED_SENTENCE.match(sentence)
-        day = dated[1] if dated else day
         yield Line(_DATED_SENTENCE.sub("", sentence).rstrip("."))
 
 
 def _clauses(line: Line, number: int) -> Iterable[Clause]:
     found = _SPEAKER.match(line.text)
     text = line.text[found.end() :] if found else line.text
-    # A critical line is kept or lost whole.
-    parts = [text] if line.priority == "CRITICAL" else split(text)
+    # A critical line is kept whole.
+    parts = [text] if line.priority == "CRITICAL" else _split(text)
     for k, part in enumerate(parts):
         yield Clause(
             text=part,
@@ -74,8 +71,8 @@ def _clauses(line: Line, number: int) -> Iterable[Clause]:
         )
 
 
-def split(text: str) -> list[str]:
-    """The clauses of a line; a separator inside quotes or brackets is none."""
+def _split(text: str) -> list[str]:
+    """Split a line into clauses. A separator inside quotes or brackets does not count."""
     parts: list[str] = []
     start = 0
     for found in _BETWEEN_CLAUSES.finditer(text):
@@ -88,31 +85,31 @@ def split(text: str) -> list[str]:
             parts.append(piece)
             start = found.end()
     parts.append(text[start:])
-    return [short for part in parts if part.strip() for short in _shorter(part)]
-
-
-def _shorter(part: str) -> list[str]:
-    """A language model writes whole paragraphs in one line."""
-    return sentences(part) if len(part) > _LONG_CLAUSE else [part]
+    # A language model may write a paragraph on one line.
+    return [
+        clause
+        for part in parts
+        if part.strip()
+        for clause in (sentences(part) if len(part) > _LONG_CLAUSE else [part])
+    ]
 
 
 def render(clauses: Sequence[Clause], values_line: str = "") -> str:
-    """The note as text: one heading per day, one line per speaker's run of clauses."""
+    """Write a note as lines: a heading for each day, a line for each run of one speaker's clauses."""
     lines: list[str] = []
     for day, of_day in groupby(clauses, key=lambda clause: clause.day):
         if day:
             lines.append(f"## {day}")
-        lines.extend(_line(run) for run in runs(_by_person(of_day)))
+        lines.extend(_line(run) for run in _runs(_by_person(of_day)))
     if values_line:
         lines.append(values_line)
     return "\n".join(lines)
 
 
 def _by_person(clauses: Iterable[Clause]) -> Iterable[Clause]:
-    """People's words of one day, each person's together: their name is then said once.
+    """Put each person's clauses of a day together, so that the name is written once.
 
-    What a user, an assistant and its tools did stays in the order in which they did it, and so does what
-    was said before and after that.
+    The clauses of users, assistants and tools stay in order, and so do the clauses before and after them.
     """
     for in_turn, stretch in groupby(clauses, key=_goes_in_turn):
         if in_turn:
@@ -135,8 +132,8 @@ def _goes_in_turn(clause: Clause) -> bool:
     )
 
 
-def runs(clauses: Iterable[Clause]) -> Iterable[list[Clause]]:
-    """Clauses that stand in one line: of one speaker and priority, up to a length."""
+def _runs(clauses: Iterable[Clause]) -> Iterable[list[Clause]]:
+    """Yield the clauses of each line: of one speaker and priority, up to a length."""
     run: list[Clause] = []
     for clause in clauses:
         if run and not _goes_on(run, clause):
@@ -152,7 +149,7 @@ def _goes_on(run: Sequence[Clause], clause: Clause) -> bool:
         run[-1].speaker == clause.speaker
         and run[-1].priority == clause.priority != "CRITICAL"
         and run[0].time == clause.time
-        and sum(c.cost for c in run) + clause.cost <= LONGEST_LINE
+        and sum(c.cost for c in run) + clause.cost <= _LONGEST_LINE
     )
 
 
@@ -160,15 +157,15 @@ def _line(run: Sequence[Clause]) -> str:
     first = run[0]
     head = f"[{first.time}] " if first.time else ""
     head += f"{first.priority} " if first.priority != "NOTE" else ""
-    return head + subject(first.speaker) + joined(clause.text for clause in run)
+    return head + _subject(first.speaker) + _joined(clause.text for clause in run)
 
 
-def subject(speaker: str) -> str:
+def _subject(speaker: str) -> str:
     return f"{speaker}: " if speaker else ""
 
 
-def joined(texts: Iterable[str]) -> str:
-    """Clauses in one line, so that they can be told apart again."""
+def _joined(texts: Iterable[str]) -> str:
+    """Join clauses so that they can be split again."""
     out = ""
     for text in texts:
         out += ((" " if out[-1] in _ENDS else "; ") if out else "") + text
@@ -176,28 +173,28 @@ def joined(texts: Iterable[str]) -> str:
 
 
 def prefix_cost(speaker: str) -> int:
-    return estimate(subject(speaker)) + 1
+    return estimate(_subject(speaker)) + 1
 
 
 def render_prose(clauses: Sequence[Clause], most: int) -> str:
-    """At most so many sentences, one per speaker's run; the day stands where it changes."""
+    """Write a note as at most `most` sentences, one for each run of a speaker. A new day is named once."""
     text = ""
     day = ""
     for run in _few_runs(clauses, most):
         dated = f"On {run[0].day}, " if run[0].day and run[0].day != day else ""
         day = run[0].day or day
-        sentence = dated + subject(run[0].speaker) + joined(clause.text for clause in run)
+        sentence = dated + _subject(run[0].speaker) + _joined(clause.text for clause in run)
         text += (" " if text else "") + sentence + ("" if sentence[-1] in _ENDS else ".")
     return text
 
 
 def _few_runs(clauses: Sequence[Clause], most: int) -> list[list[Clause]]:
-    """Runs of one speaker; the ones that say least go until there are few enough."""
+    """Group clauses by speaker, and drop the groups that say least until there are few enough."""
     grouped = [list(run) for _, run in groupby(clauses, key=lambda clause: (clause.day, clause.speaker))]
     while len(grouped) > most:
-        grouped.remove(min(grouped, key=_said))
+        grouped.remove(min(grouped, key=_weight))
     return grouped
 
 
-def _said(run: Sequence[Clause]) -> float:
+def _weight(run: Sequence[Clause]) -> float:
     return sum(clause.quality * sum(clause.units.values()) for clause in run)

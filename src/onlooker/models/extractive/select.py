@@ -1,4 +1,4 @@
-"""Which clauses stay: the most said, counted once, for the fewest tokens."""
+"""Selection: the clauses that say the most for the fewest tokens, counting what is repeated only once."""
 
 from __future__ import annotations
 
@@ -6,32 +6,31 @@ import heapq
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
-from onlooker.models.extractive.clauses import Clause, overlap
+from onlooker.models.extractive.clauses import Clause
+from onlooker.models.extractive.words import overlap
 
-# What a unit is still worth where it was said before: the same day, and on another.
-AGAIN_TODAY, AGAIN_LATER = 0.5, 0.9
-VALUE_AGAIN = 0.03
+# Factors for a unit that was said before: on the same day, on another day, and for an exact value.
+_AGAIN_TODAY, _AGAIN_LATER, _VALUE_AGAIN = 0.5, 0.9, 0.03
 _MOST_REPEATS = 4
-HEADING_COST = 8
+_HEADING_COST = 8  # tokens
 _SMALLEST_ROOM = 8
-# What any clause costs its reader, however short: of two that say as much per token, the longer one.
-_ANY_CLAUSE = 3
-# What is said in one breath explains itself.
-_TOGETHER = 1.15
-_SAME = 0.85
+# Added to the price of every clause: of two that say as much per token, the longer one is chosen.
+_CLAUSE_PRICE = 3
+# Clauses of one line explain each other.
+_SAME_LINE = 1.15
+_SAME = 0.85  # the overlap from which two clauses say the same
 
-
-# A clause of an earlier note: its speaker, and what it says.
-Told = tuple[str, Mapping[str, float]]
+# A clause of an earlier note: its speaker and its units.
+Noted = tuple[str, Mapping[str, float]]
 
 
 class Coverage:
-    """What has been said so far, by day and in all."""
+    """How often each unit has been said, by day and in total."""
 
-    def __init__(self, told: Iterable[Mapping[str, float]] = ()) -> None:
+    def __init__(self, noted: Iterable[Mapping[str, float]] = ()) -> None:
         self._today: Counter[tuple[str, str]] = Counter()
         self._ever: Counter[str] = Counter()
-        for said in told:
+        for said in noted:
             self._ever.update(said.keys())
 
     def copy(self) -> Coverage:
@@ -46,6 +45,7 @@ class Coverage:
             self._ever[unit] += 1
 
     def gain(self, clause: Clause) -> float:
+        """Return the weight of what the clause adds."""
         total = 0.0
         for unit, weight in clause.units.items():
             ever = self._ever.get(unit)
@@ -53,16 +53,16 @@ class Coverage:
                 total += weight
                 continue
             if unit[0] == "#":  # an exact value is held or it is not
-                total += weight * VALUE_AGAIN
+                total += weight * _VALUE_AGAIN
                 continue
             today = self._today.get((clause.day, unit), 0)
             elsewhere = ever - today
-            total += weight * AGAIN_TODAY**today * AGAIN_LATER ** min(elsewhere, _MOST_REPEATS)
+            total += weight * _AGAIN_TODAY**today * _AGAIN_LATER ** min(elsewhere, _MOST_REPEATS)
         return total
 
 
 def without_repeats(clauses: Sequence[Clause]) -> list[Clause]:
-    """Of clauses that say the same in the same words, the last; a critical line stays wherever it is."""
+    """Keep the last of clauses with the same words. Critical lines all stay."""
     last = {(clause.speaker, clause.text.lower()): clause.place for clause in clauses}
     return [
         clause
@@ -71,16 +71,16 @@ def without_repeats(clauses: Sequence[Clause]) -> list[Clause]:
     ]
 
 
-def new_to(told: Sequence[Told], clauses: Sequence[Clause]) -> list[Clause]:
-    """Those clauses that say something which the same speaker's told ones do not."""
+def without_noted(clauses: Sequence[Clause], noted: Sequence[Noted]) -> list[Clause]:
+    """Drop clauses that earlier notes have from the same speaker."""
     by_unit: dict[tuple[str, str], list[Mapping[str, float]]] = {}
-    for speaker, said in told:
+    for speaker, said in noted:
         for unit in said:
             by_unit.setdefault((speaker, unit), []).append(said)
-    return [clause for clause in clauses if not _is_told(clause, by_unit)]
+    return [clause for clause in clauses if not _is_noted(clause, by_unit)]
 
 
-def _is_told(clause: Clause, by_unit: Mapping[tuple[str, str], Sequence[Mapping[str, float]]]) -> bool:
+def _is_noted(clause: Clause, by_unit: Mapping[tuple[str, str], Sequence[Mapping[str, float]]]) -> bool:
     words = {unit: weight for unit, weight in clause.units.items() if unit[0] not in "#@"}
     if not words:
         return False
@@ -89,13 +89,13 @@ def _is_told(clause: Clause, by_unit: Mapping[tuple[str, str], Sequence[Mapping[
 
 
 class Selection:
-    """Greedy choice: the best clause per token goes in, and what it said is then worth less."""
+    """A greedy choice: take the best clause per token, then count what it said for less."""
 
-    def __init__(self, clauses: Sequence[Clause], prefix_cost: Mapping[str, int], told: Coverage) -> None:
+    def __init__(self, clauses: Sequence[Clause], prefix_cost: Mapping[str, int], coverage: Coverage) -> None:
         self.clauses = clauses
         self.chosen: list[Clause] = []
         self.spent = 0
-        self._coverage = told
+        self._coverage = coverage
         self._prefix_cost = prefix_cost
         self._lines: set[int] = set()
         self._days: set[str] = set()
@@ -105,6 +105,7 @@ class Selection:
             self._by_line.setdefault(clause.place[0], []).append(i)
 
     def run(self, budget: int) -> list[Clause]:
+        """Return the chosen clauses in order. A worth in the heap may be out of date, but never too low."""
         heap = [(-self._worth(clause), i) for i, clause in enumerate(self.clauses)]
         heapq.heapify(heap)
         taken: set[int] = set()
@@ -123,14 +124,14 @@ class Selection:
             taken.add(i)
             room -= price
             self.spent += price
-            # What was worth more by this is looked at again.
+            # The clauses that this one makes cheaper, or explains, have a new worth.
             for k in self._take(i):
                 if k not in taken:
                     heapq.heappush(heap, (-self._worth(self.clauses[k]), k))
         return sorted(self.chosen, key=lambda clause: clause.place)
 
     def _take(self, i: int) -> list[int]:
-        """Choose a clause; return those that it makes cheaper, or explains."""
+        """Choose a clause. Return those that it makes cheaper or explains."""
         clause = self.clauses[i]
         line, k = clause.place
         is_new = line not in self._lines
@@ -147,8 +148,8 @@ class Selection:
         if clause.alone < 1 and (clause.place[0], clause.place[1] - 1) not in self._places:
             gain *= clause.alone
         if clause.place[0] in self._lines:
-            gain *= _TOGETHER
-        return gain / (_ANY_CLAUSE + self._line_price(clause) - clause.date_cost)
+            gain *= _SAME_LINE
+        return gain / (_CLAUSE_PRICE + self._line_price(clause) - clause.date_cost)
 
     def _line_price(self, clause: Clause) -> int:
         if clause.place[0] in self._lines:
@@ -156,4 +157,4 @@ class Selection:
         return clause.cost + self._prefix_cost.get(clause.speaker, 3)
 
     def _price(self, clause: Clause) -> int:
-        return self._line_price(clause) + (0 if clause.day in self._days else HEADING_COST)
+        return self._line_price(clause) + (0 if clause.day in self._days else _HEADING_COST)

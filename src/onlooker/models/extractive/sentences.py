@@ -1,6 +1,7 @@
-"""Tighter wording: greetings, fillers, articles and the speaker's own "I" go; what is said stays.
+"""Shorter wording: greetings, fillers, articles and the speaker's own "I" go, the meaning stays.
 
-Quotations, code and anything with a digit or a slash in it are never touched, nor are negations.
+Quotations, code, negations and anything with a digit or a slash in it are left alone. An answer takes on
+the topic of its question: "pets: cat Miso".
 """
 
 from __future__ import annotations
@@ -8,8 +9,17 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from onlooker.models.extractive.clauses import Clause, is_courtesy, is_own, units, word_unit
-from onlooker.models.extractive.words import COMMON_STEMS, FUNCTION, GENERIC_STEMS, TOPICLESS_STEMS, stem
+from onlooker.models.extractive.clauses import Clause, is_courtesy, is_own
+from onlooker.models.extractive.words import (
+    COMMON_STEMS,
+    FUNCTION,
+    GENERIC_STEMS,
+    TOPICLESS_STEMS,
+    stem,
+    units,
+    word_set,
+    word_unit,
+)
 from onlooker.policy.text import is_cjk
 
 _PROTECTED = re.compile(r"`[^`]+`|[\"“][^\"”\n]+[\"”]|\S*(?:\d|[/\\@_])(?:\S*[^\s.,;:!?])?")
@@ -34,7 +44,7 @@ _FILLER = re.compile(
     |a\ bunch\ of|at\ the\ moment|in\ order\ (?=to\b))\b,?\s*""",
     re.I | re.X,
 )
-# What only announces what comes.
+# Words that only announce what follows.
 _LEAD_IN = re.compile(
     r"""^(?:i(?:'ve|'ll)?\s+)?(?:just\s+)?(?:(?:want(?:ed)?|have|had|got|gotta|need)(?:\s+to)?
     \s+(?:let\s+(?:you|ya)\s+know|tell\s+(?:you|ya)|share\s+with\s+you|(?:say|admit|mention)(?=\s+that\b|,))
@@ -43,7 +53,7 @@ _LEAD_IN = re.compile(
     |(?:it\s+)?turns\s+out|the\s+(?:best|good|great|cool)\s+(?:part|thing|news)\s+is)(?:\s+that)?[,:]?\s+(?=\S)""",
     re.I | re.X,
 )
-# The last words of a clause, where they begin as a remark on the rest does.
+# The end of a clause, where it begins like a remark on the rest.
 _REMARK = re.compile(
     r"(?:(?:,| -| –| —|\.\.\.?|…) (?:(?:and|but|so) )?| (?:and|but|so) )"
     r"(?:it|that|this|which|they)(?:'s|'re)? [^,;:]+$|, so [a-z]+$",
@@ -51,7 +61,7 @@ _REMARK = re.compile(
 )
 _I = re.compile(r"i(?:'|$)")
 _NEGATION = re.compile(r"\b(?:not|no|never|nor|none|without|hardly|barely|only)\b|n't\b", re.I)
-# Before these, "I have" owns something instead of telling a past.
+# Before these words "I have" means possession, not the past.
 _OWNING = r"(?!to\b|a\b|an\b|the\b|no\b|\ue000|two\b|three\b|four\b|some\b|my\b|any\b|many\b)"
 _SELF = tuple(
     (re.compile(pattern, re.I), instead)
@@ -73,7 +83,7 @@ _SELF = tuple(
             r"\1 ",
         ),
         (r"\b(and|but|so) (?:i'm|i am) ", r"\1 "),
-        # Not in "my sister and I went": there it is half of the subject.
+        # Not in "my sister and I went", where it is half of the subject.
         (r"(, and|\bbut|\bso) i (?=\w)", r"\1 "),
         (
             r"^(?:it's|it is|that's|that is|this is|there's|there is|there are|here's|here is) (?!not\b"
@@ -98,66 +108,23 @@ _PLAINER = tuple(
 _NUMBERING = re.compile(r"^(?:\(?\d{1,2}[.)]|[-*•])\s+")
 _DANGLING = re.compile(r"(?:[\s,;:]+(?:and|or|but|the|an|of|because|than|so|to|with)?)+$", re.I)
 _ARTICLES = frozenset({"a", "an", "the"})
-_INTENSIFIERS = frozenset(
-    [
-        "really",
-        "very",
-        "so",
-        "just",
-        "quite",
-        "super",
-        "totally",
-        "absolutely",
-        "definitely",
-        "truly",
-        "simply",
-        "extremely",
-        "incredibly",
-        "particularly",
-    ]
+_INTENSIFIERS = word_set(
+    "really very so just quite super totally absolutely definitely truly simply extremely",
+    "incredibly particularly",
 )
 _COPULAS = frozenset({"is", "are"})
-_KEEP_COPULA_AFTER = frozenset(
-    [
-        "i",
-        "he",
-        "she",
-        "they",
-        "we",
-        "you",
-        "who",
-        "it",
-        "that",
-        "this",
-        "there",
-        "to",
-        "will",
-        "would",
-        "can",
-        "could",
-        "should",
-        "might",
-        "must",
-        "not",
-        "how",
-        "what",
-        "where",
-        "when",
-        "why",
-        "if",
-        "as",
-        "here",
-        "n't",
-    ]
+_KEEP_COPULA_AFTER = word_set(
+    "i he she they we you who it that this there to will would can could should might must not",
+    "how what where when why if as here n't",
 )
-# After these a bare article or intensifier carries the meaning ("not just", "such a").
 # "a few" are some, "few" are hardly any.
 _AMOUNTS = frozenset({"few", "lot", "bit", "little", "while", "couple", "ton"})
+# After these an article or intensifier carries meaning: "not just", "such a".
 _HOLD = frozenset(["not", "n't", "such", "what", "quite", "many", "half"])
 
 
 def tighten(clause: str, vocatives: re.Pattern[str] | None = None) -> str:
-    """The clause in fewer words, meaning the same."""
+    """Return the clause in fewer words with the same meaning."""
     text, kept = _protect(_NUMBERING.sub("", clause.replace("’", "'").strip()))
     for _ in range(2):
         text = _OPENING.sub("", text)
@@ -171,11 +138,10 @@ def tighten(clause: str, vocatives: re.Pattern[str] | None = None) -> str:
     return _DANGLING.sub("", text)
 
 
-def begun(text: str, clause: str) -> str:
-    """A tightened clause with its first letter as it shall be: a small one begins what the speaker says
-    of themselves, a capital what is about something else.
+def set_first_letter(text: str, clause: str) -> str:
+    """Begin a tightened clause with a small letter if the speakers talk about themselves, else a capital.
 
-    It reads well after "Ana: ", and it is how a later pass tells the two apart.
+    It reads well after "Ana: ", and tells a later pass which of the two it was.
     """
     word = text.split(" ", 1)[0].removesuffix(",")
     if is_own(clause):
@@ -187,34 +153,34 @@ def begun(text: str, clause: str) -> str:
 
 
 def _is_everyday(word: str) -> bool:
-    """Whether a word is surely no name."""
+    """Whether a word is certainly not a name."""
     bare = word.replace("'", "")
     return word.endswith(("ed", "ing")) or bare in FUNCTION or stem(bare) in GENERIC_STEMS | COMMON_STEMS
 
 
 def _without_remark(text: str) -> str:
-    """A clause without the words at its end that only praise or complain: ", and it was so much fun"."""
+    """Drop words at the end that only praise or complain: ", and it was so much fun"."""
     remark = _REMARK.search(text)
     if remark is None or not remark.start() or "\ue000" in remark[0] or _NEGATION.search(remark[0]):
         return text
     before = text[: remark.start()]
     if (
         text.endswith(("?", "？"))
-        or any(map(_tells, remark[0].split()))
-        or not any(map(_tells, before.split()))
+        or any(map(_is_specific, remark[0].split()))
+        or not any(map(_is_specific, before.split()))
     ):
         return text
     return before
 
 
-def _tells(word: str) -> bool:
-    """Whether a word says something that would not be true of almost anything."""
+def _is_specific(word: str) -> bool:
+    """Whether a word says something that is not true of almost anything."""
     bare = word.strip(",.;:!?-–—…()").lower().removesuffix("'s").removesuffix("'re").replace("'", "")
     return bool(bare) and bare not in FUNCTION and stem(bare) not in GENERIC_STEMS
 
 
 def vocatives(names: frozenset[str]) -> re.Pattern[str] | None:
-    """Matches a speaker's name where it only addresses somebody: at the start, or between commas."""
+    """Return a pattern for speakers' names used as an address: at the start, or between commas."""
     short = {
         part for name in names for part in (name, name.split()[0], name.split()[0][:3], name.split()[0][:4])
     }
@@ -228,7 +194,7 @@ def vocatives(names: frozenset[str]) -> re.Pattern[str] | None:
 
 
 def _protect(text: str) -> tuple[str, list[str]]:
-    """Put a mark in place of everything that must stand word for word."""
+    """Replace everything that must be kept word for word with a mark."""
     kept: list[str] = []
 
     def mark(found: re.Match[str]) -> str:
@@ -246,7 +212,7 @@ def _without_small_words(words: list[str], *, asks: bool) -> list[str]:
     out: list[str] = []
     for i, word in enumerate(words):
         bare = word.lower().strip(",.;:!?")
-        if asks and bare in _COPULAS:  # the verb is what makes it a question
+        if asks and bare in _COPULAS:  # the verb makes it a question
             out.append(word)
             continue
         before = words[i - 1] if i else ""
@@ -277,32 +243,32 @@ def _is_droppable(said: str, before: str, after: str) -> bool:
     return False
 
 
-# -- An answer keeps what it answers
+# -- Questions and their answers
 
 _WORD = re.compile(r"[\w'’-]+")
 _JOINING = frozenset({"of", "for", "in", "at", "to", "and"})
 _MOST_WORDS = 4
-_TELLING = 0.5  # weight from which a unit says something
+_SPECIFIC = 0.5  # the least weight of a unit that says something
 _FIRST_CLAUSES = 3  # an answer comes early in a reply, or not at all
 
 
 def topic(question: str) -> str:
-    """What a question is about: its longest run of words that say something, the last of equals."""
-    if is_cjk(question):  # whose words cannot be told apart
+    """Return what a question is about: its longest run of words that say something."""
+    if is_cjk(question):  # words are not separated
         return ""
     best: list[str] = []
     run: list[str] = []
     for word in (*_WORD.findall(question), ""):
-        if _says(word) or (run and word.lower() in _JOINING):
+        if _names_topic(word) or (run and word.lower() in _JOINING):
             run.append(word)
             continue
         run = _without_joining(run)
-        best = max(run, best, key=lambda words: sum(map(_says, words)))
+        best = max(run, best, key=lambda words: sum(map(_names_topic, words)))
         run = []
     return " ".join(_without_joining(best[-_MOST_WORDS:]))
 
 
-def _says(word: str) -> bool:
+def _names_topic(word: str) -> bool:
     unit = word_unit(word) if word else ""
     return bool(unit) and unit not in GENERIC_STEMS and unit not in TOPICLESS_STEMS
 
@@ -316,21 +282,21 @@ def _without_joining(words: list[str]) -> list[str]:
 
 
 @dataclass(slots=True)
-class Asked:
-    """A question that waits for its answer, and what it is about."""
+class OpenQuestion:
+    """A question that waits for its answer, and its topic."""
 
-    question: Clause | None = None
-    about: str = ""
+    clause: Clause | None = None
+    topic: str = ""
 
-    def topic_for(self, clause: str, place: int) -> str:
-        """The question's topic, if the clause is the answer and does not name it."""
-        said = units(clause)
-        if not self.about or place >= _FIRST_CLAUSES or set(units(self.about)) & said.keys():
-            self.about = ""
+    def topic_for(self, answer: str, place: int) -> str:
+        """Return the topic to put before a clause if it is the answer and does not name the topic."""
+        said = units(answer)
+        if not self.topic or place >= _FIRST_CLAUSES or set(units(self.topic)) & said.keys():
+            self.topic = ""
             return ""
-        if is_courtesy(clause) or not any(weight >= _TELLING for weight in said.values()):
+        if is_courtesy(answer) or not any(weight >= _SPECIFIC for weight in said.values()):
             return ""
-        if self.question is not None:
-            self.question.units = {}  # it says nothing any more that its answer does not
-        about, self.about = self.about, ""
-        return f"{about}: "
+        if self.clause is not None:
+            self.clause.units = {}  # the answer says everything that the question does
+        topic, self.topic = self.topic, ""
+        return f"{topic}: "

@@ -1,42 +1,42 @@
-"""Calls and their results together: what was asked of a tool, how often, and what came of it."""
+"""Tool calls with their results: what was asked of a tool, how often, and what came of it."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import groupby
 from typing import NamedTuple, cast
 
 from onlooker.domain.messages import Message, ToolCall
 from onlooker.models.extractive.tool_results import (
-    OUTCOME,
+    LONGEST_JSON,
     TROUBLE,
-    bounded,
-    clean,
-    lines_of,
-    outcome,
+    UNPRINTABLE,
+    is_self_explanatory,
+    json_records,
+    keep_ends,
+    outcome_line,
     parse,
-    plain_value,
-    records,
+    records_of_result,
+    reports_outcome,
+    result_text,
     shorten,
-    speaks,
-    went,
+    value_text,
 )
 from onlooker.policy.values import mask
 
-# -- Tool traffic: each call with what came of it, as records of exact values
+# -- Labels: a call in short
 
-__all__ = ["OUTCOME", "TROUBLE", "changes_something", "is_act", "label", "records_of", "rest_of_call"]
-
-_LONGEST_LABEL = 64
+_LONGEST_LABEL = 64  # characters
 _LONGEST_TAIL = 36
 # An argument that is what the tool is asked to do: its key says nothing more.
-_ACT = re.compile(
+_ACTION = re.compile(
     r"^(?:command|cmd|action|operation|path|file|filename|file_?path|url|uri|query|q|question|pattern|sql"
     r"|script|input|text|expression)$",
     re.I,
 )
-# A code, a date: short, and clear enough beside the name of what is called.
+# A code or a date: short, and clear beside the name of the tool.
 _CODE = re.compile(r"^[A-Z]{2,6}$|^\d{4}-\d\d")
 _CHANGES = re.compile(
     r"(?:^|[^a-z])(?:create|write|edit|update|insert|replace|patch|apply|delete|remove|move|rename|save|send"
@@ -52,18 +52,14 @@ _ENDS_LABEL = re.compile(r"\)(?=: )")
 
 
 def changes_something(label: str) -> bool:
-    """Whether a call, by its label, does something that stays done, rather than look."""
+    """Whether a call changes something, judged by its label, rather than only looks."""
     return bool(_CHANGES.search(label)) and not _LOOKS.search(label)
 
 
-def is_act(key: str) -> bool:
-    return bool(_ACT.match(key))
-
-
 def label(call: ToolCall) -> str:
-    """The call in short, as the subject of its result's line: `get_order(88-1431)`."""
-    # What is done to what comes first; text of many lines is what is written there.
-    arguments = sorted(_scalars(call.arguments), key=lambda argument: not is_act(argument[0]))
+    """Return the call in short, as the subject of its result's line: `get_order(88-1431)`."""
+    # The action and its object come first.
+    arguments = sorted(_scalars(call.arguments), key=lambda argument: not _is_action(argument[0]))
     shown: list[str] = []
     room = _LONGEST_LABEL
     for key, value in arguments:
@@ -72,41 +68,6 @@ def label(call: ToolCall) -> str:
             shown.append(text)
             room -= len(text) + 2
     return _ENDS_LABEL.sub("", f"{call.name}({', '.join(shown)})")
-
-
-def _argument(key: str, value: str, *, alone: bool) -> str:
-    clear = alone or speaks(value) or is_act(key) or _CODE.match(value)
-    return value if clear else f"{key} {value}"
-
-
-def _cut(text: str, room: int, *, first: bool) -> str:
-    """A path by its end, anything else by its beginning; empty where there is no room beside the first."""
-    if len(text) > room:
-        text = _GO_THERE.sub("", text)
-    if len(text) <= room:
-        return text
-    if " " not in text and "/" in text and room >= _LONGEST_TAIL:
-        tail = text[-_LONGEST_TAIL:]
-        return "…" + (tail[tail.find("/") :] if "/" in tail[:-1] else tail)
-    return text[:room].rpartition(" ")[0].rstrip(" ,") + "…" if first else ""
-
-
-def rest_of_call(call: ToolCall) -> list[str]:
-    """The arguments that its label has no room for, as records."""
-    said = label(call)
-    parsed = parse(call.arguments)
-    if not isinstance(parsed, dict):
-        return (
-            [shorten(call.arguments)]
-            if parsed is None and len(call.arguments) > 2
-            else records(parsed, set())
-        )
-    left = {
-        key: value
-        for key, value in cast("dict[str, object]", parsed).items()
-        if not (_is_plain(value) and _GO_THERE.sub("", _one_line(value)) in said)
-    }
-    return records(left, set())
 
 
 def _scalars(arguments: str) -> Iterable[tuple[str, str]]:
@@ -122,117 +83,141 @@ def _is_plain(value: object) -> bool:
 
 
 def _is_long(value: object) -> bool:
+    # Text of many lines is content, such as that of a file, and says nothing in a label.
     return isinstance(value, str) and value.count("\n") > 1
 
 
 def _one_line(value: object) -> str:
-    return re.sub(r"\s+", " ", plain_value(value))
+    return re.sub(r"\s+", " ", value_text(value))
 
 
-def records_of(text: str, seen: set[str], said: str = "") -> list[str]:
-    """A result as short records: one per object where it is JSON, else its lines.
-
-    `seen` holds the keys that have been written, `said` is the call in short.
-    """
-    parsed = parse(text)
-    if isinstance(parsed, dict | list | tuple):
-        return records(cast("object", parsed), seen, said)
-    return lines_of(text)
+def _argument(key: str, value: str, *, alone: bool) -> str:
+    clear = alone or is_self_explanatory(value) or _is_action(key) or _CODE.match(value)
+    return value if clear else f"{key} {value}"
 
 
-# -- Calls and their results together
+def _is_action(key: str) -> bool:
+    return bool(_ACTION.match(key))
 
-_LONGEST_TEXT = 24_000  # characters of one message that are looked through
-_LONGEST_JSON = 200_000
-_UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]")
+
+def _cut(text: str, room: int, *, first: bool) -> str:
+    """Cut a path to its end, and the first argument to its beginning. Drop any other that has no room."""
+    if len(text) > room:
+        text = _GO_THERE.sub("", text)
+    if len(text) <= room:
+        return text
+    if " " not in text and "/" in text and room >= _LONGEST_TAIL:
+        tail = text[-_LONGEST_TAIL:]
+        return "…" + (tail[tail.find("/") :] if "/" in tail[:-1] else tail)
+    return text[:room].rpartition(" ")[0].rstrip(" ,") + "…" if first else ""
+
+
+def _remaining_arguments(call: ToolCall) -> list[str]:
+    """Return the arguments that the label has no room for, as records."""
+    shown = label(call)
+    parsed = parse(call.arguments)
+    if not isinstance(parsed, dict):
+        if parsed is None and len(call.arguments) > 2:
+            return [shorten(call.arguments)]
+        return json_records(parsed, set())
+    left = {
+        key: value
+        for key, value in cast("dict[str, object]", parsed).items()
+        if not (_is_plain(value) and _GO_THERE.sub("", _one_line(value)) in shown)
+    }
+    return json_records(left, set())
+
+
+# -- Traffic: calls, results and repetitions
+
 _MOST_ARGUMENTS = 20
 _MOST_OUTCOMES = 3
 _MOST_TROUBLES = 2
 _MOST_CHANGES = 4
 _LONGEST_CHANGE = 40
-# What is around a command without changing what it does.
-_MANNER = re.compile(r"\d?>{1,2} ?\S+|\| ?(?:tail|head|less|cat|tee)\b.*$|(?<!\S)-[-\w]\S*")
+# Parts of a command that do not change what it does.
+_INCIDENTAL = re.compile(r"\d?>{1,2} ?\S+|\| ?(?:tail|head|less|cat|tee)\b.*$|(?<!\S)-[-\w]\S*")
 
 
-class Said(NamedTuple):
-    """One record and the call that it is about."""
+class Record(NamedTuple):
+    """A short fact from a call or its result. `speaker` is the label of the call."""
 
     speaker: str
     text: str
 
 
 @dataclass(slots=True)
-class _Run:
+class _Repeats:
     """Calls that ask the same of the same tool, in order, and their results."""
 
     calls: list[str] = field(default_factory=list[str])
     results: list[str] = field(default_factory=list[str])
 
 
-class Exchanges:
-    """The tool traffic of some messages. A call that is repeated is told once, with how often it was made."""
+class ToolTraffic:
+    """The calls and results in some messages. A repeated call is noted once, with its count."""
 
-    def __init__(self, messages: Sequence[Message], told: str = "") -> None:
-        self._calls = {call.id: call for message in messages for call in _masked(message)}
+    def __init__(self, messages: Sequence[Message], noted: str = "") -> None:
+        self._calls = {call.id: call for message in messages for call in _calls_of(message)}
         self._answers: dict[str, Message] = {}
         for message in messages:
             if message.role == "tool" and message.answers in self._calls:
                 self._answers.setdefault(message.answers, message)
-        self._results = {key: _readable(message.text) for key, message in self._answers.items()}
-        # Keys that notes show already need not be shown with every value.
-        self._shown_keys: set[str] = set(re.findall(r"\b[a-z]+_\w+\b", told))
-        self._runs: dict[str, _Run] = {}
-        runs: dict[tuple[str, str], _Run] = {}
+        self._results = {key: result_text(message.text) for key, message in self._answers.items()}
+        # Keys that the notes show already are not shown again with every value.
+        self._shown_keys: set[str] = set(re.findall(r"\b[a-z]+_\w+\b", noted))
+        self._runs: dict[str, _Repeats] = {}
+        runs: dict[tuple[str, str], _Repeats] = {}
         for call in self._calls.values():
             if call.id in self._results:
-                run = self._runs[call.id] = runs.setdefault(_asked(call), _Run())
+                run = self._runs[call.id] = runs.setdefault(_identity(call), _Repeats())
                 run.calls.append(call.id)
                 run.results.append(self._results[call.id])
 
-    def of_calls(self, message: Message) -> list[Said]:
-        """What the arguments say beyond the label that the result is told under."""
-        return [said for call in message.calls for said in self._of_call(self._calls[call.id])]
+    def call_records(self, message: Message) -> list[Record]:
+        """Return what the arguments of a message's calls say beyond their labels."""
+        return [record for call in message.calls for record in self._call_records(self._calls[call.id])]
 
-    def _of_call(self, call: ToolCall) -> list[Said]:
+    def _call_records(self, call: ToolCall) -> list[Record]:
         run = self._runs.get(call.id)
         if run is not None and run.calls[-1] != call.id:
             return []
-        rest = rest_of_call(call)[:_MOST_ARGUMENTS]
+        rest = _remaining_arguments(call)[:_MOST_ARGUMENTS]
         if run is None and not rest:
             rest = ["called"]
-        return [Said(label(call), record) for record in rest]
+        return [Record(label(call), record) for record in rest]
 
-    def of_result(self, message: Message) -> list[Said]:
-        """What a tool answered."""
+    def result_records(self, message: Message) -> list[Record]:
+        """Return what a tool answered."""
         call = self._calls.get(message.answers)
         speaker = label(call) if call else f"{message.name or 'tool'}()"
         if call is None or self._answers.get(call.id) is not message:  # no call, or a second answer to it
-            texts = records_of(_readable(message.text), self._shown_keys, speaker) or ["done"]
+            texts = records_of_result(result_text(message.text), self._shown_keys, speaker) or ["done"]
         else:
-            texts = self._of_run(call, self._runs[call.id], speaker)
-        return [Said(speaker, text) for text in texts]
+            texts = self._run_records(call, self._runs[call.id], speaker)
+        return [Record(speaker, text) for text in texts]
 
-    def _of_run(self, call: ToolCall, run: _Run, speaker: str) -> list[str]:
+    def _run_records(self, call: ToolCall, run: _Repeats, speaker: str) -> list[str]:
         text = self._results[call.id]
         last = run.calls[-1] == call.id
-        if not last and _is_told_by(text, run.results[-1]):
+        if not last and _is_covered_by(text, run.results[-1]):
             return _troubles(text, speaker) if text != run.results[-1] else []
-        records = records_of(text, self._shown_keys, speaker)
+        records = records_of_result(text, self._shown_keys, speaker)
         if not last or len(run.calls) == 1:
-            return records or ([] if rest_of_call(call) else ["done"])
+            return records or ([] if _remaining_arguments(call) else ["done"])
         return _with_count(run, records or ["done"])
 
 
 def _troubles(text: str, speaker: str) -> list[str]:
-    """What went wrong in a run that others followed; that it did is told with the last of them."""
-    way = outcome(text)
-    found = [r for r in records_of(text, set(), speaker) if TROUBLE.search(r) and shorten(r, 100) != way]
-    return found[:_MOST_TROUBLES]
+    """Return what went wrong in an attempt that was repeated. That it failed is noted with the last one."""
+    known = outcome_line(text)
+    troubles = (r for r in records_of_result(text, set(), speaker) if TROUBLE.search(r))
+    return [r for r in troubles if shorten(r, 100) != known][:_MOST_TROUBLES]
 
 
-def _is_told_by(earlier: str, last: str) -> bool:
-    """Whether the last result of a call makes an earlier one superfluous, but for how that went."""
-    if earlier == last or went(earlier):
+def _is_covered_by(earlier: str, last: str) -> bool:
+    """Whether the last result of a call replaces an earlier one, except for how that one went."""
+    if earlier == last or reports_outcome(earlier):
         return True
     before, after = parse(earlier), parse(last)
     if not (isinstance(before, dict) and isinstance(after, dict)):
@@ -240,16 +225,16 @@ def _is_told_by(earlier: str, last: str) -> bool:
     return cast("dict[str, object]", before).keys() == cast("dict[str, object]", after).keys()
 
 
-def _with_count(run: _Run, records: Sequence[str]) -> list[str]:
-    """The records of the last run, the first of them with how often and how it went before."""
+def _with_count(run: _Repeats, records: Sequence[str]) -> list[str]:
+    """Return the records of the last attempt. The first also says how many there were and how they went."""
     count = f"{len(run.calls)}×"
-    told = [text for text in run.results[:-1] if _is_told_by(text, run.results[-1])]
-    if not told:
+    earlier = [text for text in run.results[:-1] if _is_covered_by(text, run.results[-1])]
+    if not earlier:
         return list(records)
-    if changes := _changes(told[0], run.results[-1]):
+    if changes := _changes(earlier[0], run.results[-1]):
         return [f"{count}, {changes}", *records]
-    ways = [way for text in (*told, run.results[-1]) if (way := outcome(text) or shorten(records[0], 60))]
-    steps = [way for n, way in enumerate(ways) if n == 0 or way != ways[n - 1]]
+    lines = (outcome_line(text) or shorten(records[0], 60) for text in (*earlier, run.results[-1]))
+    steps = [line for line, _ in groupby(line for line in lines if line)]
     if len(steps) < 2:
         return [f"{count}, {records[0]}", *records[1:]]
     shown = steps if len(steps) <= _MOST_OUTCOMES else [steps[0], "…", steps[-1]]
@@ -257,7 +242,7 @@ def _with_count(run: _Run, records: Sequence[str]) -> list[str]:
 
 
 def _changes(before: str, after: str) -> str:
-    """Which plain fields of an object are not as they were: "status pending → shipped"."""
+    """Return the plain fields of an object that changed: "status pending → shipped"."""
     old, new = parse(before), parse(after)
     if not (isinstance(old, dict) and isinstance(new, dict)):
         return ""
@@ -271,29 +256,23 @@ def _changes(before: str, after: str) -> str:
 
 
 def _short(value: object) -> str:
-    return shorten(plain_value(value), _LONGEST_CHANGE)
+    return shorten(value_text(value), _LONGEST_CHANGE)
 
 
-def _asked(call: ToolCall) -> tuple[str, str]:
-    """What makes two calls one: the tool, and its arguments but for how a command is run."""
+def _identity(call: ToolCall) -> tuple[str, str]:
+    """Return a key that is the same for repeated calls. How a command is run does not matter."""
     parsed = parse(call.arguments)
     if not isinstance(parsed, dict):
         return call.name, call.arguments
-    arguments = {
-        key: " ".join(_MANNER.sub(" ", value).split()) if isinstance(value, str) and is_act(key) else value
-        for key, value in cast("dict[str, object]", parsed).items()
-    }
+    arguments = dict(cast("dict[str, object]", parsed))
+    for key, value in arguments.items():
+        if isinstance(value, str) and _is_action(key):
+            arguments[key] = " ".join(_INCIDENTAL.sub(" ", value).split())
     return call.name, repr(sorted(arguments.items()))
 
 
-def _masked(message: Message) -> list[ToolCall]:
+def _calls_of(message: Message) -> list[ToolCall]:
     return [
-        replace(call, arguments=_UNPRINTABLE.sub("", mask(bounded(call.arguments, _LONGEST_JSON))))
+        replace(call, arguments=UNPRINTABLE.sub("", mask(keep_ends(call.arguments, LONGEST_JSON))))
         for call in message.calls
     ]
-
-
-def _readable(text: str) -> str:
-    # Whole where it is JSON of a bearable size, since half an object cannot be read.
-    most = _LONGEST_JSON if text.lstrip()[:1] in ("{", "[") else _LONGEST_TEXT
-    return mask(_UNPRINTABLE.sub("", clean(bounded(text, most))))

@@ -1,4 +1,4 @@
-"""What a program printed, reduced to how it went and what it named."""
+"""A tool result as short records: the values of JSON, or the lines of output that say how it went."""
 
 from __future__ import annotations
 
@@ -9,226 +9,12 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import cast
 
-from onlooker.policy.values import holds
+from onlooker.policy.values import holds, mask
 
-# -- JSON and what looks like it, as short records: the values with the names they need
-
+LONGEST_TEXT = 24_000  # characters of one message that are read
+LONGEST_JSON = 200_000
 LONGEST_RECORD = 240  # characters
-_RECORD = 60  # about
-_MOST_DEPTH = 12
-_LONGEST_LITERAL = 20_000
-_MOST_OBJECTS = 300
-_MOST_RECORDS = 400
-_MOST_LINES_OF_FIELD = 3
-_LONGEST_OPENING = 100
-# A value that says what it is without its key: an id, an address, a code.
-_SPEAKS = re.compile(r"_|\d.*[A-Za-z]|[A-Za-z].*\d|@|://")
-_DATED = re.compile(r"^\d{4}-\d\d")
-_NAMES_A_DATE = re.compile(r"(?:^|_)(?:date|day|when)$", re.I)
-_MIN_SPEAKING = 13
-# A key whose value names the object that it stands in.
-_NAMING_KEY = re.compile(r"(?:^|_)(?:id|ids?|key|name|number|no|code|title|slug|sku|ref|path|file)$", re.I)
-_LONGEST_NAME = 40
-# One field of an object that cannot be read as a whole, since its end is missing.
-_PAIR = re.compile(r'"([\w .-]{1,60})"\s*:\s*(?:"((?:[^"\\]|\\.){1,400})"|(-?\d[\d.eE+-]*|true|false))')
-_ESCAPED = re.compile(r"\\[nrt]")
-# Keys and values in Python's own writing.
-_REPR = re.compile(r"""^[\[{(]\s*[{\[(]?\s*'""")
-_MARKUP = re.compile(
-    r"</?(?:p|div|br|span|a|b|i|u|ul|ol|li|table|tr|td|th|h\d|strong|em|code|pre|img|html|body|head|hr)\b"
-    r"[^<>]{0,200}>|\*\*|^#{1,6} ",
-    re.M | re.I,
-)
-
-
-class Exact(str):
-    """A number to the letter: 1240.50 and not 1240.5."""
-
-    __slots__ = ()
-
-
-def parse(text: str) -> object:
-    """The object or list that a text holds; None where it holds none."""
-    stripped = text.strip()
-    if not stripped.startswith(("{", "[")):
-        return None
-    try:
-        return json.loads(stripped, parse_float=Exact)
-    except (ValueError, RecursionError):
-        return _written_by_python(stripped) or _objects(stripped) or _pairs(stripped)
-
-
-def _written_by_python(text: str) -> object:
-    if len(text) > _LONGEST_LITERAL or not _REPR.match(text):
-        return None
-    try:
-        return ast.literal_eval(text)
-    except (ValueError, SyntaxError, RecursionError, MemoryError):
-        return None
-
-
-def _objects(text: str) -> list[object] | None:
-    """One object in each line."""
-    lines = [line for line in text.splitlines()[:_MOST_OBJECTS] if line.strip()]
-    if len(lines) < 2 or not all(line.lstrip().startswith("{") for line in lines):
-        return None
-    try:
-        return [json.loads(line, parse_float=Exact) for line in lines]
-    except (ValueError, RecursionError):
-        return None
-
-
-def _pairs(text: str) -> dict[str, object] | None:
-    """The plain fields of a JSON text that was cut off."""
-    found = [(m[1], _ESCAPED.sub(" ", m[2] or m[3])) for m in _PAIR.finditer(text)]
-    if len(found) < 2:
-        return None
-    fields: dict[str, object] = {}
-    for name, value in found[:_MOST_OBJECTS]:
-        held = cast("list[object]", fields.setdefault(name, []))
-        if value not in held:
-            held.append(value)
-    return {name: cast("list[object]", held)[0] if len(cast("list[object]", held)) == 1 else held
-            for name, held in fields.items()}  # fmt: skip
-
-
-def records(parsed: object, seen: set[str], said: str = "") -> list[str]:
-    """One or more records per object.
-
-    A key is written where the value does not speak for itself, and the first time in any case; `seen`
-    holds the keys that have been written. What `said` (the call) names already is not said again.
-    """
-    found = _flatten(parsed, "", seen, said, 0)
-    if len(found) > _MOST_RECORDS:
-        found = found[: _MOST_RECORDS * 3 // 4] + found[-_MOST_RECORDS // 4 :]
-    return [shorten(record) for record in found]
-
-
-def shorten(record: str, most: int = LONGEST_RECORD) -> str:
-    """A record in one line, cut between words."""
-    record = re.sub(r"\s+", " ", record).strip(" ;")
-    if len(record) <= most:
-        return record
-    cut = record.rfind(" ", 0, most)
-    return record[: cut if cut > 0 else most].rstrip(" ,;:") + "…"
-
-
-def speaks(value: str) -> bool:
-    """Whether a value says what it is without its key."""
-    return len(value) >= _MIN_SPEAKING or bool(_SPEAKS.search(value))
-
-
-def plain_value(value: object) -> str:
-    """A plain value as its source writes it; text of many lines by its first."""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    text = str(value)
-    if "\\n" in text and ":\\" not in text:  # escaped twice, and no path of Windows
-        text = _ESCAPED.sub("\n", text)
-    if "\n" not in text and "<" not in text:
-        return text
-    lines = [line.strip() for line in _MARKUP.sub(" ", text).splitlines() if line.strip()]
-    if len(lines) <= _MOST_LINES_OF_FIELD:
-        return " / ".join(lines)
-    return f"{len(lines)} lines, {shorten(lines[0], _LONGEST_OPENING).rstrip('…')}…"
-
-
-def _flatten(node: object, key: str, seen: set[str], said: str, depth: int) -> list[str]:
-    if depth > _MOST_DEPTH:
-        return []
-    if isinstance(node, dict):
-        return _object(cast("dict[str, object]", node), key, seen, said, depth)
-    if isinstance(node, list | tuple):
-        items = cast("Sequence[object]", node)
-        return [record for item in items for record in _flatten(item, key, seen, said, depth + 1)]
-    return [] if node in (None, "") else [f"{key} {plain_value(node)}".strip()]
-
-
-def _object(node: dict[str, object], key: str, seen: set[str], said: str, depth: int) -> list[str]:
-    fields: list[str] = []
-    nested: list[str] = []
-    for name, value in node.items():
-        if (flat := _flat_collection(value)) is not None:
-            if flat:
-                fields.append(f"{name} {flat}")
-        elif isinstance(value, dict | list | tuple):
-            nested.extend(_flatten(cast("object", value), str(name), seen, said, depth + 1))
-        elif value not in (None, "") and not _is_told(plain_value(value), key, said if name in seen else ""):
-            fields.append(_field(str(name), plain_value(value), seen))
-    fields = list(dict.fromkeys(fields))
-    if fields and key and key not in fields[0]:
-        fields[0] = f"{key} {fields[0]}"
-    # Among several objects, a record has to say which one it is about.
-    name = _name(node) if depth else ""
-    return [_about(name, record, n) for n, record in enumerate(_grouped(fields))] + nested
-
-
-def _is_told(value: str, key: str, said: str) -> bool:
-    """Whether the key over the object, or the call that was made, has said it."""
-    by_key = key and speaks(key) and key.startswith(value)
-    return bool(by_key or (said and speaks(value) and holds(said, value)))
-
-
-def _about(name: str, record: str, n: int) -> str:
-    return f"{name} {record}" if n and name and name not in record else record
-
-
-def _name(node: dict[str, object]) -> str:
-    """What an object is called by: the first of its values that is an id or a name."""
-    for key, value in node.items():
-        if isinstance(value, str | int) and not isinstance(value, bool) and _NAMING_KEY.search(str(key)):
-            text = str(value)
-            return text if 0 < len(text) <= _LONGEST_NAME and "\n" not in text else ""
-    return ""
-
-
-def _grouped(fields: Sequence[str]) -> Iterable[str]:
-    """Fields together in records that are short enough to choose among."""
-    record = ""
-    for field in fields:
-        if record and len(record) + len(field) > _RECORD:
-            yield record
-            record = ""
-        record += (", " if record else "") + shorten(field)
-    if record:
-        yield record
-
-
-def _flat_collection(value: object) -> str | None:
-    """A short collection of plain values in one field; None where it is no such thing."""
-    if isinstance(value, list | tuple):
-        items = cast("Sequence[object]", value)
-        if any(isinstance(item, dict | list | tuple) for item in items):
-            return None
-        return " ".join(plain_value(item) for item in items if item is not None)
-    if isinstance(value, dict):
-        pairs = cast("dict[str, object]", value)
-        if 0 < len(pairs) <= 4 and all(isinstance(item, int | float | Exact) for item in pairs.values()):
-            return " ".join(f"{name} {plain_value(item)}" for name, item in pairs.items())
-    return None
-
-
-def _field(name: str, value: str, seen: set[str]) -> str:
-    dated = bool(_DATED.match(value)) and not _NAMES_A_DATE.search(name)
-    if speaks(value) and name in seen and not dated:
-        return value
-    seen.add(name)
-    return f"{name} {value}"
-
-
-# -- What a program printed, reduced to how it went and what it named
-
-_LONGEST_HEADING = 48
-_FEW_LINES = 12
-_MOST_LINES = 300
-_MANY_NUMBERED = 3
-_MANY_ALIKE = 8
-_LARGE = 20_000  # characters
-_MOST_DEFINED = 8
-_MOST_CHANGED = 6
-_CODE_SHARE = 0.5
-_TRIED = 2000  # characters from the end
-_LONGEST_LISTING = 200
+UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]")
 
 TROUBLE = re.compile(
     r"\b(?:error|exception|traceback|fail(?:ed|ure|ures|s)?|fatal|panic|abort(?:ed)?|denied|refused"
@@ -244,32 +30,294 @@ OUTCOME = re.compile(
     r"|exit code|total|result|ok)\b|成功|完成|완료",
     re.I,
 )
-# How many went well and how many did not, as test runners and builds say at their end.
-_COUNTS = re.compile(
-    r"\b\d+ (?:tests? |checks? |specs? )?"
-    r"(?:passed|failed|passing|failing|failures?|errors?|warnings?|skipped)\b"
-    r"|\b(?:tests? run|failures|passed|failed|errors): ?\d+",
-    re.I,
-)
-# That all went well, in the words of a shell: worth a line only where there is nothing else.
-_NO_TROUBLE = re.compile(
-    r"^\W*(?:the )?(?:command|process) (?:completed|finished|exited)[^\n]{0,40}\b(?:code|status):? 0\b.*$"
-    r"|^\W*exit (?:code|status):? 0\W*$",
-    re.I,
-)
-_AROUND = re.compile(r"^\W*(?:current working directory|python interpreter):.*$", re.I)
-
 _ESCAPE = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\^_])")
 _IS_HTML = re.compile(r"<(?:!doctype html|html|head|body|div|table|ul|p|span)\b", re.I)
 _UNSEEN = re.compile(r"<(script|style|head|svg)\b.*?(?:</\1>|\Z)|<!--.*?(?:-->|\Z)", re.I | re.S)
 _BREAK = re.compile(r"<(?:br|/p|/div|/li|/tr|/h\d|/title)\b[^<>]{0,200}>", re.I)
 _TAG = re.compile(r"</?[a-zA-Z!][^<>]{0,2000}>")
 
+
+def result_text(text: str) -> str:
+    """Return a result as text to read, with secrets masked, cut to a reasonable length."""
+    # Half an object cannot be parsed, so JSON may be longer.
+    most = LONGEST_JSON if text.lstrip()[:1] in ("{", "[") else LONGEST_TEXT
+    return mask(UNPRINTABLE.sub("", _as_displayed(keep_ends(text, most))))
+
+
+def _as_displayed(text: str) -> str:
+    """Return output as a screen shows it: no escape codes, no overwritten progress, no HTML."""
+    if "\x1b" in text:
+        text = _ESCAPE.sub("", text)
+    if "\r" in text:
+        text = "\n".join(line.rstrip("\r").rpartition("\r")[2] for line in text.split("\n"))
+    if "<" in text and not text.lstrip().startswith(("{", "[")) and _IS_HTML.search(text[:4000]):
+        text = html.unescape(_TAG.sub(" ", _BREAK.sub("\n", _UNSEEN.sub(" ", text))))
+    return text
+
+
+def keep_ends(text: str, most: int) -> str:
+    """Drop the middle of a text that is too long, between words where there are any."""
+    if len(text) <= most:
+        return text
+    head, tail = text[: most * 3 // 4], text[-most // 4 :]
+    if " " in head[-80:]:
+        head = head[: head.rfind(" ")]
+    if " " in tail[:80]:
+        tail = tail[tail.find(" ") :]
+    return f"{head} … {tail.strip()}"
+
+
+def shorten(record: str, most: int = LONGEST_RECORD) -> str:
+    """Put a record on one line and cut it between words."""
+    record = re.sub(r"\s+", " ", record).strip(" ;")
+    if len(record) <= most:
+        return record
+    cut = record.rfind(" ", 0, most)
+    return record[: cut if cut > 0 else most].rstrip(" ,;:") + "…"
+
+
+def records_of_result(text: str, shown_keys: set[str], label: str = "") -> list[str]:
+    """Return a result as records: of each object where it is JSON, else of its lines.
+
+    `shown_keys` holds the keys that have been written, and grows. `label` is the call in short: what it
+    names is not repeated.
+    """
+    parsed = parse(text)
+    if isinstance(parsed, dict | list | tuple):
+        return json_records(cast("object", parsed), shown_keys, label)
+    return _output_records(text)
+
+
+# -- JSON, and text that looks like it
+
+_RECORD = 60  # characters, about
+_MOST_DEPTH = 12
+_LONGEST_LITERAL = 20_000
+_MOST_OBJECTS = 300
+_MOST_RECORDS = 400
+_MOST_LINES_OF_FIELD = 3
+_LONGEST_OPENING = 100
+_LONGEST_NAME = 40
+# A value that needs no key to be understood: an id, an address, a code, or any long value.
+_SELF_EXPLANATORY = re.compile(r"_|\d.*[A-Za-z]|[A-Za-z].*\d|@|://")
+_SELF_EXPLANATORY_LENGTH = 13
+_DATED = re.compile(r"^\d{4}-\d\d")
+_NAMES_A_DATE = re.compile(r"(?:^|_)(?:date|day|when)$", re.I)
+# A key whose value names its object.
+_NAMING_KEY = re.compile(r"(?:^|_)(?:id|ids?|key|name|number|no|code|title|slug|sku|ref|path|file)$", re.I)
+# One field of an object whose end is missing.
+_PAIR = re.compile(r'"([\w .-]{1,60})"\s*:\s*(?:"((?:[^"\\]|\\.){1,400})"|(-?\d[\d.eE+-]*|true|false))')
+_ESCAPED = re.compile(r"\\[nrt]")
+# The repr of a Python object.
+_REPR = re.compile(r"""^[\[{(]\s*[{\[(]?\s*'""")
+_MARKUP = re.compile(
+    r"</?(?:p|div|br|span|a|b|i|u|ul|ol|li|table|tr|td|th|h\d|strong|em|code|pre|img|html|body|head|hr)\b"
+    r"[^<>]{0,200}>|\*\*|^#{1,6} ",
+    re.M | re.I,
+)
+
+
+class ExactNumber(str):
+    """A number as it is written: 1240.50, not 1240.5."""
+
+    __slots__ = ()
+
+
+def parse(text: str) -> object:
+    """Return the object or list that a text contains, or None."""
+    stripped = text.strip()
+    if not stripped.startswith(("{", "[")):
+        return None
+    try:
+        return json.loads(stripped, parse_float=ExactNumber)
+    except (ValueError, RecursionError):
+        return _parse_repr(stripped) or _parse_lines(stripped) or _parse_pairs(stripped)
+
+
+def _parse_repr(text: str) -> object:
+    if len(text) > _LONGEST_LITERAL or not _REPR.match(text):
+        return None
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError, RecursionError, MemoryError):
+        return None
+
+
+def _parse_lines(text: str) -> list[object] | None:
+    """Parse one object per line."""
+    lines = [line for line in text.splitlines()[:_MOST_OBJECTS] if line.strip()]
+    if len(lines) < 2 or not all(line.lstrip().startswith("{") for line in lines):
+        return None
+    try:
+        return [json.loads(line, parse_float=ExactNumber) for line in lines]
+    except (ValueError, RecursionError):
+        return None
+
+
+def _parse_pairs(text: str) -> dict[str, object] | None:
+    """Return the plain fields of JSON that was cut off."""
+    found = [(m[1], _ESCAPED.sub(" ", m[2] or m[3])) for m in _PAIR.finditer(text)]
+    if len(found) < 2:
+        return None
+    fields: dict[str, object] = {}
+    for name, value in found[:_MOST_OBJECTS]:
+        held = cast("list[object]", fields.setdefault(name, []))
+        if value not in held:
+            held.append(value)
+    return {name: cast("list[object]", held)[0] if len(cast("list[object]", held)) == 1 else held
+            for name, held in fields.items()}  # fmt: skip
+
+
+def json_records(parsed: object, shown_keys: set[str], label: str = "") -> list[str]:
+    """Return one or more records for each object.
+
+    A key is written the first time, and wherever its value cannot be understood without it.
+    """
+    found = _flatten(parsed, "", shown_keys, label, 0)
+    if len(found) > _MOST_RECORDS:
+        found = found[: _MOST_RECORDS * 3 // 4] + found[-_MOST_RECORDS // 4 :]
+    return [shorten(record) for record in found]
+
+
+def is_self_explanatory(value: str) -> bool:
+    """Whether a value can be understood without its key."""
+    return len(value) >= _SELF_EXPLANATORY_LENGTH or bool(_SELF_EXPLANATORY.search(value))
+
+
+def value_text(value: object) -> str:
+    """Return a plain value as its source writes it. Text of many lines is cut to the first."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    text = str(value)
+    if "\\n" in text and ":\\" not in text:  # escaped twice, and not a Windows path
+        text = _ESCAPED.sub("\n", text)
+    if "\n" not in text and "<" not in text:
+        return text
+    lines = [line.strip() for line in _MARKUP.sub(" ", text).splitlines() if line.strip()]
+    if len(lines) <= _MOST_LINES_OF_FIELD:
+        return " / ".join(lines)
+    return f"{len(lines)} lines, {shorten(lines[0], _LONGEST_OPENING).rstrip('…')}…"
+
+
+def _flatten(node: object, key: str, shown_keys: set[str], label: str, depth: int) -> list[str]:
+    if depth > _MOST_DEPTH:
+        return []
+    if isinstance(node, dict):
+        return _object(cast("dict[str, object]", node), key, shown_keys, label, depth)
+    if isinstance(node, list | tuple):
+        items = cast("Sequence[object]", node)
+        return [record for item in items for record in _flatten(item, key, shown_keys, label, depth + 1)]
+    return [] if node in (None, "") else [f"{key} {value_text(node)}".strip()]
+
+
+def _object(node: dict[str, object], key: str, shown_keys: set[str], label: str, depth: int) -> list[str]:
+    fields: list[str] = []
+    nested: list[str] = []
+    for name, value in node.items():
+        if (flat := _flat_collection(value)) is not None:
+            if flat:
+                fields.append(f"{name} {flat}")
+        elif isinstance(value, dict | list | tuple):
+            nested.extend(_flatten(cast("object", value), str(name), shown_keys, label, depth + 1))
+        elif value not in (None, ""):
+            text = value_text(value)
+            if not _is_known(text, key, label if name in shown_keys else ""):
+                fields.append(_field(str(name), text, shown_keys))
+    fields = list(dict.fromkeys(fields))
+    if fields and key and key not in fields[0]:
+        fields[0] = f"{key} {fields[0]}"
+    # Among several objects, each record must say which one it is about.
+    name = _name(node) if depth else ""
+    return [_about(name, record, n) for n, record in enumerate(_grouped(fields))] + nested
+
+
+def _is_known(value: str, key: str, label: str) -> bool:
+    """Whether the key above the object, or the call, already names the value."""
+    by_key = key and is_self_explanatory(key) and key.startswith(value)
+    return bool(by_key or (label and is_self_explanatory(value) and holds(label, value)))
+
+
+def _about(name: str, record: str, n: int) -> str:
+    return f"{name} {record}" if n and name and name not in record else record
+
+
+def _name(node: dict[str, object]) -> str:
+    """Return the name of an object: its first value that is an id or a name."""
+    for key, value in node.items():
+        if isinstance(value, str | int) and not isinstance(value, bool) and _NAMING_KEY.search(str(key)):
+            text = str(value)
+            return text if 0 < len(text) <= _LONGEST_NAME and "\n" not in text else ""
+    return ""
+
+
+def _grouped(fields: Sequence[str]) -> Iterable[str]:
+    """Join fields to records that are short enough to choose among."""
+    record = ""
+    for field in fields:
+        if record and len(record) + len(field) > _RECORD:
+            yield record
+            record = ""
+        record += (", " if record else "") + shorten(field)
+    if record:
+        yield record
+
+
+def _flat_collection(value: object) -> str | None:
+    """Return a short collection of plain values as one field, or None for anything else."""
+    if isinstance(value, list | tuple):
+        items = cast("Sequence[object]", value)
+        if any(isinstance(item, dict | list | tuple) for item in items):
+            return None
+        return " ".join(value_text(item) for item in items if item is not None)
+    if isinstance(value, dict):
+        pairs = cast("dict[str, object]", value)
+        if 0 < len(pairs) <= 4 and all(isinstance(n, int | float | ExactNumber) for n in pairs.values()):
+            return " ".join(f"{name} {value_text(item)}" for name, item in pairs.items())
+    return None
+
+
+def _field(name: str, value: str, shown_keys: set[str]) -> str:
+    dated = bool(_DATED.match(value)) and not _NAMES_A_DATE.search(name)
+    if is_self_explanatory(value) and name in shown_keys and not dated:
+        return value
+    shown_keys.add(name)
+    return f"{name} {value}"
+
+
+# -- The output of programs
+
+_LONGEST_HEADING = 48  # characters
+_FEW_LINES = 12
+_MOST_LINES = 300
+_MANY_NUMBERED = 3
+_MANY_ALIKE = 8
+_LARGE = 20_000  # characters
+_MOST_DEFINED = 8
+_MOST_CHANGED = 6
+_CODE_SHARE = 0.5
+_RECENT = 2000  # characters at the end, where a failure is reported
+_LONGEST_LISTING = 200
+
+# Counts of successes and failures, as test runners and builds print them at the end.
+_COUNTS = re.compile(
+    r"\b\d+ (?:tests? |checks? |specs? )?"
+    r"(?:passed|failed|passing|failing|failures?|errors?|warnings?|skipped)\b"
+    r"|\b(?:tests? run|failures|passed|failed|errors): ?\d+",
+    re.I,
+)
+# A shell's report of success: worth a line only if there is nothing else.
+_NO_TROUBLE = re.compile(
+    r"^\W*(?:the )?(?:command|process) (?:completed|finished|exited)[^\n]{0,40}\b(?:code|status):? 0\b.*$"
+    r"|^\W*exit (?:code|status):? 0\W*$",
+    re.I,
+)
+_SURROUNDINGS = re.compile(r"^\W*(?:current working directory|python interpreter):.*$", re.I)
+
 _LISTED = re.compile(
     r"^[bcdlps-][rwxsStT-]{9}[.+@]?\s+\d+\s+\S+\s+\S+\s+[\d,.]+[KMG]?\s+\w+\s+\d+\s+[\d:]+\s+(.+)$"
 )
 _LISTED_TOTAL = re.compile(r"^total \d+[KMG]?$")
-# As `cat -n` and its like show a file, aligned to the right; a table's first column is not.
+# Numbered lines of a file, right-aligned as `cat -n` prints them. The first column of a table is not.
 _NUMBERED = re.compile(r"^(?= +\d+(?:\t|→)|\s*\d+ ?[│|])\s*(\d+) ?[\t→│|]")
 _RULE = re.compile(r"^[\s=*~#_.+|-]{3,}|[\s=*~#_+|-]{3,}$")
 _CODE_LINE = re.compile(
@@ -286,40 +334,29 @@ _CHANGED = re.compile(r"^diff --git a/(\S+) b/\S+")
 _CHANGE = re.compile(
     r"^(?:[-+@ ]|index [0-9a-f]|(?:new|deleted) file mode|similarity|rename|(?:old|new) mode|\\ No newline)"
 )
-# A word of three letters or a number: brackets and rules say nothing.
+# A word of three letters, or a number. Brackets and rules say nothing.
 _SPOKEN = re.compile(r"[^\W\d_]{3}|\d{2}")
 _NUMBER = re.compile(r"\d+")
 
 
-def clean(text: str) -> str:
-    """Output as it would stand on a screen: no escape codes, no overwritten progress, no HTML."""
-    if "\x1b" in text:
-        text = _ESCAPE.sub("", text)
-    if "\r" in text:
-        text = "\n".join(line.rstrip("\r").rpartition("\r")[2] for line in text.split("\n"))
-    if "<" in text and not text.lstrip().startswith(("{", "[")) and _IS_HTML.search(text[:4000]):
-        text = html.unescape(_TAG.sub(" ", _BREAK.sub("\n", _UNSEEN.sub(" ", text))))
-    return text
-
-
-def lines_of(text: str) -> list[str]:
-    """The lines that say how it went, and the ends; what else it names is the ledger's."""
+def _output_records(text: str) -> list[str]:
+    """Return the lines that say how it went, and the first and last. The ledger has the other values."""
     raw = text.splitlines()
     whole = len(raw) <= _MOST_LINES and len(text) < _LARGE
     if len(raw) > _MOST_LINES:
         raw = raw[: _MOST_LINES // 2] + raw[-_MOST_LINES // 2 :]
-    raw = [line for line in raw if not _AROUND.match(line)]
+    raw = [line for line in raw if not _SURROUNDINGS.match(line)]
     said, digest = _without_content(raw)
     lines = _joined_headings(_bare(line) for line in said)
     spoken = [line for line in _distinct(lines, counted=whole) if _SPOKEN.search(line)]
     spoken = [line for line in spoken if not _NO_TROUBLE.match(line)] or spoken[:1]
-    if digest:  # what it announced is told by the digest
+    if digest:  # the digest replaces what such a line announces
         spoken = [line for line in spoken if not line.endswith(":")]
     return [*_most_telling(_without_noise(spoken)), *digest]
 
 
-def outcome(text: str) -> str:
-    """How it went, in one short line; empty where the output does not say."""
+def outcome_line(text: str) -> str:
+    """Return one short line that says how it went, or "" if none does."""
     lines = [line for line in map(_bare, text.splitlines()) if line]
     for sign in (_COUNTS, TROUBLE, OUTCOME):
         for line in reversed(lines):
@@ -328,30 +365,18 @@ def outcome(text: str) -> str:
     return ""
 
 
+def reports_outcome(text: str) -> bool:
+    """Whether the output says how an attempt went."""
+    return bool(_COUNTS.search(text) or TROUBLE.search(text[-_RECENT:]))
+
+
 def _bare(line: str) -> str:
-    """A line without the rules that are drawn around it."""
+    """Return a line without the rules drawn around it."""
     return _RULE.sub("", _RULE.sub("", shorten(line))).strip()
 
 
-def went(text: str) -> bool:
-    """Whether the output is of something that was tried: it says how it went, or that it did not go."""
-    return bool(_COUNTS.search(text) or TROUBLE.search(text[-_TRIED:]))
-
-
-def bounded(text: str, most: int) -> str:
-    """Both ends of a text that is too long, cut between words where there are any."""
-    if len(text) <= most:
-        return text
-    head, tail = text[: most * 3 // 4], text[-most // 4 :]
-    if " " in head[-80:]:
-        head = head[: head.rfind(" ")]
-    if " " in tail[:80]:
-        tail = tail[tail.find(" ") :]
-    return f"{head} … {tail.strip()}"
-
-
 def _without_content(raw: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Lines that a program says, and in short what it shows: a file, a folder, a change."""
+    """Split output into messages and a digest of shown content: a file, a folder, a change."""
     changed = list(dict.fromkeys(found[1] for line in raw if (found := _CHANGED.match(line))))
     if changed:
         said = [line for line in raw if not _CHANGED.match(line) and not _CHANGE.match(line)]
@@ -376,7 +401,7 @@ def _more(names: Sequence[str], most: int) -> str:
 
 
 def _listing(names: Sequence[str]) -> Iterable[str]:
-    """The names in a folder, together in few records."""
+    """Join the names in a folder to a few records."""
     record = ""
     for name in names:
         if record and len(record) + len(name) > _LONGEST_LISTING:
@@ -395,9 +420,9 @@ def _definitions(lines: Iterable[str]) -> str:
 
 
 def _distinct(lines: Iterable[str], *, counted: bool) -> list[str]:
-    """Each line once; of many that differ in their numbers alone, the last, and how many there were.
+    """Return each line once. Of many that differ only in their numbers, keep the last and their count.
 
-    How many is not said of an output of which only a part was looked at.
+    `counted` is false where only a part of the output was read.
     """
     alike: dict[str, list[str]] = {}
     for line in lines:
@@ -419,7 +444,7 @@ def _most_telling(spoken: Sequence[str]) -> list[str]:
 
 
 def _without_noise(spoken: Sequence[str]) -> Sequence[str]:
-    """A message that quotes a program, without the program; of a run of tests, what failed and how many."""
+    """Drop quoted code. Of a test run, keep only failures and counts."""
     if any(_COUNTS.search(line) for line in spoken):
         return [line for line in spoken if TROUBLE.search(line) or _COUNTS.search(line)]
     telling = [line for line in spoken if _is_telling(line) or not _CODE_LINE.search(line)]
@@ -431,7 +456,7 @@ def _is_telling(line: str) -> bool:
 
 
 def _joined_headings(lines: Iterable[str]) -> Iterable[str]:
-    """A short line that ends with a colon says what the next one is: "ERROR:"."""
+    """Join a short line that ends with a colon, such as "ERROR:", to the next one."""
     heading = ""
     for line in lines:
         if line.endswith(":") and len(line) <= _LONGEST_HEADING and not heading:

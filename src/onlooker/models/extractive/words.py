@@ -1,20 +1,27 @@
-"""English words by how little they say. What is on no list is taken to be worth keeping.
+"""What words say: common words by how little they say, stems, and the weighted units of a text.
 
-A note's weights have to be the same in every pass, and a pass sees only a few hundred words: too few
-to count what is rare. So the common words stand here.
+The weights must be the same in every pass, and a pass sees only a few hundred words: too few to count
+which ones are rare. So the common words are listed here, and a word on no list counts in full.
 """
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 
+from onlooker.policy.text import CJK
+from onlooker.policy.values import find_values
 
-def _words(*lines: str) -> frozenset[str]:
+# -- Common words
+
+
+def word_set(*lines: str) -> frozenset[str]:
     return frozenset(word for line in lines for word in line.split())
 
 
-# Words that carry grammar: worth nothing by themselves.
-FUNCTION = _words(
+# Grammar: worth nothing by themselves.
+FUNCTION = word_set(
     "a an the and or but nor if of to in on at by for with about into from up down out off over under as",
     "than is are was were be been being am do does did doing done have has had having will would shall",
     "should can could may might must not no i me my mine myself you your yours he him his she her hers it",
@@ -35,8 +42,8 @@ FUNCTION = _words(
     "everywhere nowhere able let lets known knowing thinking putting puts",
 )
 
-# What people say to be kind, and words so general that they fit any conversation.
-GENERIC = _words(
+# Kind words, and words so general that they fit any conversation.
+GENERIC = word_set(
     "awesome amazing cool fun sweet lovely wonderful beautiful incredible fantastic super glad happy",
     "excited exciting inspire inspired inspiring support supportive special important importance",
     "appreciate proud love loved loves enjoy enjoyed feel feeling feelings felt make makes made making",
@@ -69,7 +76,7 @@ GENERIC = _words(
     "further additional specific appropriate regarding assist assistance confirm detail details",
     "information happen happened happens happening show shows showed showing turn call ask asked asking",
     "guys folks dude man bro sis girl everybody somebody nobody keen stay staying stayed leave left",
-    # effort, feeling and worth: true of everybody, so they tell nobody apart
+    # Effort, feeling and worth: true of everybody, so they distinguish nobody.
     "impact push pushing progress reminder encouragement determination determined dedication dedicated",
     "commitment committed positivity acceptance accept accepted compassion",
     "empathy kindness hopeful hopefully",
@@ -112,8 +119,8 @@ GENERIC = _words(
     "factor factors element elements manner term terms sense type types sort sorts",
 )
 
-# The rest of the everyday words: worth something, and less than a word that is on no list.
-COMMON = _words(
+# The other everyday words: worth something, but less than a word on no list.
+COMMON = word_set(
     "morning afternoon evening night today tonight tomorrow yesterday week weeks weekend month months",
     "year years hour hours minute minutes ago long short new old young early late high low small large",
     "open close family families friends kids kid child children mom dad mother father parent parents",
@@ -154,17 +161,18 @@ COMMON = _words(
     "percent",
 )
 
-
-# "What's new today?" is about nothing.
-TOPICLESS = _words(
+# Words that cannot be the topic of a question: "What's new today?" is about nothing.
+TOPICLESS = word_set(
     "new old young long short early late busy free ready sign today tonight tomorrow yesterday week weekend",
     "month year morning afternoon evening night hour minute",
-    # Verbs of asking itself, and what only points at something else that was said.
+    # Verbs used to ask, and words that only refer to something said before.
     "pick picked choose chose chosen fill filled move moved moving catch caught feelin stand stood remain",
     "remained react reacted reckon cheer channel face faced join joined save saved pitch kick handle handled",
     "cope deal expect expected decide decided manage managed happen continue continued change changed",
     "relate related particular particularly currently third second fourth previous memorable",
 )
+
+# -- Stems
 
 _SUFFIXES = (
     ("iveness", "ive"), ("fulness", "ful"), ("ization", "ize"), ("ational", "ate"), ("ies", "y"),
@@ -177,7 +185,7 @@ _SHORTEST_STEM = 3
 
 @lru_cache(maxsize=50_000)
 def stem(word: str) -> str:
-    """One form for a word's inflections. Not a linguist's: only the same in every pass."""
+    """Return one form for all inflections of a word. It need not be correct, only the same in every pass."""
     if len(word) <= _SHORTEST_STEM:
         return word
     for suffix, instead in _SUFFIXES:
@@ -198,3 +206,115 @@ def stem(word: str) -> str:
 GENERIC_STEMS = frozenset(stem(word) for word in GENERIC)
 COMMON_STEMS = frozenset(stem(word) for word in COMMON) - GENERIC_STEMS
 TOPICLESS_STEMS = frozenset(stem(word) for word in TOPICLESS)
+
+
+# -- Units: what a text says, in parts that can be counted and compared
+
+# Weights of a word: on no list, on GENERIC, on COMMON.
+PLAIN, GENERAL, EVERYDAY = 1.0, 0.15, 0.55
+NAMED = 2.5  # numbers, dates, names
+ABSTRACT = 0.7
+_SHORTEST_NUMBER = 3  # characters: shorter numbers are in every text
+
+_WORD = re.compile(rf"[{CJK}]+|\d[\d,]*(?:\.\d+)?|[^\W\d_{CJK}]+(?:['’][^\W\d_{CJK}]+)?")
+_CONTRACTED = re.compile(r"(?:'(?:s|ve|re|ll|d|m)|n't)$")
+_CJK_RUN = re.compile(rf"[{CJK}]")
+_KATAKANA = re.compile("[\u30a0-\u30ff]{2,}")
+# A capitalised word that does not begin a sentence, or a word in capitals.
+_NAME = re.compile(r"(?<=[\w,)'’\"”&] )[^\W\d_][\w'’&-]*|\b[A-Z]{2,}\w*")
+_QUOTED = re.compile(r"[\"“「『]([^\"”」』\n]{3,60})[\"”」』]")
+_ABSTRACT_SUFFIX = re.compile(
+    r"\w{3,}(?:ness|ity|tion|sion|ance|ence|ism|ment|ful|ous|ive|able|ible|ly|ship|hood)s?$"
+)
+_NUMBER_WORDS = {
+    word: str(n)
+    for n, word in enumerate(
+        ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"]
+    )
+}
+# Characters that are mostly grammar. A pair that contains one says little.
+_CJK_GRAMMAR = frozenset(
+    "的了是在我你他她它们这那吗呢吧就都也很会有和与不要能可以把被给让对从到说着过还没个么什怎啊嗯哦呀はがをにでとものへやかねよだですますしたてるいうこそあれなさ이가은는을를에의로도고다요니"
+)
+
+
+def name_units(speakers: Iterable[str]) -> frozenset[str]:
+    """Return the units of the speakers' names. Every line begins with one, so they say nothing inside it."""
+    return frozenset(
+        unit for speaker in speakers for word in _WORD.findall(speaker) if (unit := word_unit(word))
+    )
+
+
+@lru_cache(maxsize=50_000)
+def word_unit(word: str) -> str:
+    """Return the unit of one word: its stem, or "" for a word that says nothing."""
+    word = word.lower().replace("’", "'")
+    if word[0].isdigit():
+        return word.replace(",", "")
+    word = _CONTRACTED.sub("", word).replace("'", "")
+    if word in _NUMBER_WORDS and word != "one":
+        return _NUMBER_WORDS[word]
+    if len(word) < 2 or word in FUNCTION:
+        return ""
+    return stem(word)
+
+
+def units(text: str, speakers: frozenset[str] = frozenset()) -> dict[str, float]:
+    """Return the units of a text, each with its weight."""
+    named = _named(text)
+    found: dict[str, float] = {}
+    for word in _WORD.findall(text):
+        if _CJK_RUN.match(word):
+            for pair, weight in _cjk_units(word):
+                found[pair] = max(found.get(pair, 0.0), weight)
+        elif (unit := word_unit(word)) and unit not in speakers:
+            found[unit] = max(found.get(unit, 0.0), _weight(word, unit, named))
+    return found
+
+
+def _named(text: str) -> frozenset[str]:
+    """Return the units that are part of a name or a quotation."""
+    spans = [word for word in _NAME.findall(text) if word[0].isupper()] + _QUOTED.findall(text)
+    return frozenset(unit for span in spans for word in _WORD.findall(span) if (unit := word_unit(word)))
+
+
+def _weight(word: str, unit: str, named: frozenset[str]) -> float:
+    if unit[0].isdigit():
+        return NAMED
+    if unit in GENERIC_STEMS:
+        return GENERAL
+    if unit in named:
+        return NAMED
+    if unit in COMMON_STEMS:
+        return EVERYDAY
+    return ABSTRACT if _ABSTRACT_SUFFIX.search(word) else PLAIN
+
+
+def _cjk_units(run: str) -> Iterable[tuple[str, float]]:
+    """Yield pairs of characters. Each counts for half a word, since a word makes about two pairs."""
+    for name in _KATAKANA.findall(run):
+        yield name, NAMED
+    if len(run) == 1:
+        yield run, 0.3
+    for i in range(len(run) - 1):
+        pair = run[i : i + 2]
+        grammar = (pair[0] in _CJK_GRAMMAR) + (pair[1] in _CJK_GRAMMAR)
+        yield pair, (0.6, 0.2, 0.05)[grammar]
+
+
+@lru_cache(maxsize=4096)
+def value_units(text: str) -> tuple[str, ...]:
+    """Return the exact values of a text that someone may ask for, as units: each once, in order."""
+    return tuple(
+        dict.fromkeys(
+            "#" + value.text.lower()
+            for value in find_values(text)
+            if value.kind != "quoted" and not (value.kind == "number" and len(value.text) < _SHORTEST_NUMBER)
+        )
+    )
+
+
+def overlap(a: Mapping[str, float], b: Mapping[str, float]) -> float:
+    """Return the weighted share of `a` that is also in `b`."""
+    total = sum(a.values())
+    return sum(weight for unit, weight in a.items() if unit in b) / total if total else 0.0
