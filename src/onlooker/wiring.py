@@ -16,7 +16,6 @@ from onlooker.domain.errors import SettingsError, StoreError
 from onlooker.domain.moving import Moved, MoveStep
 from onlooker.domain.notes import Extractor
 from onlooker.engine.memory import Memory
-from onlooker.models.times import SystemClock
 from onlooker.policy.settings import Settings, preset
 from onlooker.ports import (
     Clock,
@@ -29,6 +28,7 @@ from onlooker.ports import (
     Request,
     RowFiles,
     Store,
+    SystemClock,
     Workers,
 )
 

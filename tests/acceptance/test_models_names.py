@@ -81,7 +81,7 @@ def test_a_window_is_half_of_what_is_known_of_the_model_unless_it_is_given() -> 
         ("nobody:model", "cannot be used"),
         ("openai:", 'must be "PROVIDER:NAME", such as'),
         ("Ollama qwen3:8b", 'must be "PROVIDER:NAME", such as'),
-        ("openrouter:a/b@http://localhost:1/v1", "cannot be used: openrouter takes no base_url"),
+        ("openrouter:a/b@http://localhost:1/v1", "cannot be used: openrouter does not take base_url"),
     ],
 )
 def test_a_name_that_cannot_work_says_what_to_do(name: str, says: str) -> None:

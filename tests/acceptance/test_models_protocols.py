@@ -169,7 +169,7 @@ async def test_a_call_costs_what_the_price_list_says_or_what_we_say() -> None:
 async def test_a_rate_limit_says_how_long_to_wait(protocol: str) -> None:
     error = await failure(Answer(status=429, retry_after="7"), protocol)
     assert (error.kind, error.retry_after) == ("rate", 7.0)
-    assert str(error).endswith("the provider answered 429: too many requests; it asks to wait 7 s")
+    assert str(error).endswith("the provider answered 429: too many requests; retry after 7 s")
 
 
 @every_protocol

@@ -31,10 +31,10 @@ from onlooker.domain.messages import Message
 from onlooker.domain.notes import Note, Progress, State
 from onlooker.engine.memory import Memory
 from onlooker.engine.session import Session
-from onlooker.models.times import SystemClock
 from onlooker.policy.intake import intake_all
 from onlooker.policy.render import Context
 from onlooker.policy.tokens import Estimator
+from onlooker.ports import SystemClock
 from onlooker.wiring import open_memory
 
 SESSION = "demo"

@@ -1,6 +1,8 @@
-"""Models made of models: each of these wraps one or several and is a model itself, so they compose.
+"""Calling models: retries, deadlines, rate limits, breakers, fallbacks, prices and spend limits.
 
-Fallback([guarded(LanguageModel("openai:gpt-5-mini")), guarded(LanguageModel("ollama:qwen3"))])
+Each wrapper takes one or more models and is a model itself, so they can be combined:
+
+    Fallback([guarded(LanguageModel("openai:gpt-5-mini")), guarded(LanguageModel("ollama:qwen3"))])
 """
 
 from __future__ import annotations
@@ -12,83 +14,76 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta, tzinfo
-from typing import Literal, Protocol
+from typing import Literal
 
 from onlooker.domain.errors import ModelError, SettingsError, SpendError, SpendScope
 from onlooker.domain.messages import SessionId
-from onlooker.models.times import SystemClock
-from onlooker.ports import Clock, ItemsRequest, Model, ObserveRequest, Reply, Request
+from onlooker.ports import Clock, ItemsRequest, Model, ObserveRequest, Reply, Request, Store, SystemClock
 
-# -- Why a call to a model failed, as facts that a retry, a breaker or a fallback can go by
+log = logging.getLogger("onlooker")
 
-# rate: too many requests; server: the provider's own fault; connection, timeout: no whole answer came;
-# unreadable: an answer came and is none; rejected: this request will never be taken; denied: the key;
-# quota: the account; resting: a breaker is open; spent: a spend limit; other: anything else.
-Kind = Literal[
-    "rate",
-    "server",
-    "connection",
-    "timeout",
-    "unreadable",
-    "rejected",
-    "denied",
-    "quota",
-    "resting",
-    "spent",
+Sleep = Callable[[float], Awaitable[None]]
+
+
+# -- Failures
+
+FailureKind = Literal[
+    "rate",  # too many requests
+    "server",  # the provider is at fault
+    "connection",  # the connection was lost, or never made
+    "timeout",  # no answer in time
+    "unreadable",  # the answer cannot be read
+    "rejected",  # the provider will never accept this request
+    "denied",  # the key is not accepted
+    "quota",  # the account is used up
+    "resting",  # a breaker is open
+    "spent",  # a spend limit is reached
     "other",
 ]
-_WORTH_ANOTHER_TRY: frozenset[Kind] = frozenset(("rate", "server", "connection", "timeout", "unreadable"))
+_TRANSIENT: frozenset[FailureKind] = frozenset(("rate", "server", "connection", "timeout", "unreadable"))
 
 
 class CallError(ModelError):
-    """A call that failed: what kind of failure, and how long the provider asks to be left alone."""
+    """A call that failed. `retry_after` is how many seconds the provider asks to wait."""
 
-    def __init__(self, message: str, kind: Kind = "other", *, retry_after: float | None = None) -> None:
-        self.kind: Kind = kind
+    def __init__(
+        self, message: str, kind: FailureKind = "other", *, retry_after: float | None = None
+    ) -> None:
+        self.kind: FailureKind = kind
         self.retry_after = retry_after
         super().__init__(message)
 
 
-def kind_of(error: Exception) -> Kind:
-    """The kind of any failure of a model, one of somebody else's making included."""
-    if isinstance(error, CallError):
-        return error.kind
-    if isinstance(error, SpendError):
-        return "spent"
-    if isinstance(error, TimeoutError):
-        return "timeout"
-    if isinstance(error, OSError):
-        return "connection"
-    # A model that only says that it failed may well answer the next time.
-    return "server" if isinstance(error, ModelError) else "other"
+def failure_kind(error: Exception) -> FailureKind:
+    """Return the kind of any exception that a model raises."""
+    match error:
+        case CallError():
+            return error.kind
+        case SpendError():
+            return "spent"
+        case TimeoutError():
+            return "timeout"
+        case OSError():
+            return "connection"
+        case ModelError():
+            return "server"  # it gives no reason, so the next call may well succeed
+        case _:
+            return "other"
 
 
-def worth_another_try(error: Exception) -> bool:
-    """Whether the same request may be answered when it is sent again."""
-    return kind_of(error) in _WORTH_ANOTHER_TRY
-
-
-def foreign(name: str, error: Exception) -> CallError:
-    """A failure outside the tree of errors that the port names, as one of it."""
-    return CallError(f"{name}: {type(error).__name__}: {error}".rstrip(": "), kind_of(error))
-
-
-# -- How much a request holds
-
-
-def size_of(request: Request) -> int:
-    """Tokens of the messages or notes that are to be noted, as they were counted when recorded."""
+def request_tokens(request: Request) -> int:
+    """Return the tokens of a request's messages and notes, as counted when they were recorded."""
     if isinstance(request, ObserveRequest):
         return sum(message.tokens for message in request.messages)
-    said = request.messages if isinstance(request, ItemsRequest) else ()
-    return sum(note.tokens for note in request.notes) + sum(message.tokens for message in said)
+    messages = request.messages if isinstance(request, ItemsRequest) else ()
+    return sum(note.tokens for note in request.notes) + sum(message.tokens for message in messages)
 
 
-# -- A model around another
+# -- One model, called with care
 
 
-class Wrapped:
-    """It goes by the other's name, and takes as much at once."""
+class ModelWrapper:
+    """A model around another, with the same name and window."""
 
     def __init__(self, model: Model) -> None:
         self._model = model
@@ -101,14 +96,24 @@ class Wrapped:
     def window(self) -> int:
         return self._model.window
 
+    async def _call(self, request: Request) -> Reply:
+        """Call the inner model. Exceptions other than `ModelError` become a `CallError`."""
+        try:
+            return await self._model.write(request)
+        except ModelError:
+            raise
+        except Exception as error:
+            message = f"{self.name}: {type(error).__name__}: {error}".rstrip(": ")
+            raise CallError(message, failure_kind(error)) from error
 
-# -- How long to wait for a model, and how often to ask it again
 
-Sleep = Callable[[float], Awaitable[None]]
+def guarded(model: Model, *, clock: Clock | None = None) -> Model:
+    """Add retries and a breaker, as every model has that is given by name."""
+    return Breaker(Retries(model), clock=clock)
 
 
-class Deadline(Wrapped):
-    """Gives up on a model that has not answered after so many seconds."""
+class Deadline(ModelWrapper):
+    """Gives up on a call after `seconds`."""
 
     def __init__(self, model: Model, seconds: float) -> None:
         super().__init__(model)
@@ -121,16 +126,16 @@ class Deadline(Wrapped):
                 return await self._model.write(request)
         except TimeoutError as error:
             if not scope.expired():
-                raise  # the model's own, which says more
+                raise  # the model's own timeout, which says more
             raise CallError(f"{self.name} did not answer within {self._seconds:g} s", "timeout") from error
 
 
-class Retries(Wrapped):
-    """Asks again where that may help: a rate limit, a server's fault, a lost connection.
+class Retries(ModelWrapper):
+    """Repeats a call that failed for a reason that may pass: a rate limit, a server error, a lost connection.
 
-    It waits as long as the provider asks for, else twice as long each time, and a random part of that, so
-    that many callers do not come back at once. Where the provider asks for more than `longest` seconds it
-    gives up at once: the session's own back-off is made for long waits.
+    It waits as long as the provider asks. Otherwise the wait doubles each time, with a random part, so that
+    many callers do not return at once. If the provider asks for more than `longest` seconds, it gives up:
+    long waits are left to the session's own back-off.
     """
 
     def __init__(
@@ -154,97 +159,32 @@ class Retries(Wrapped):
         attempt = 1
         while True:
             try:
-                return await self._model.write(request)
+                return await self._call(request)
             except ModelError as error:
                 wait = self._wait_after(error, attempt)
                 if wait is None:
                     raise
-            except Exception as error:
-                wait = self._wait_after(error, attempt)
-                if wait is None:
-                    raise foreign(self.name, error) from error
             await self._sleep(wait)
             attempt += 1
 
-    def _wait_after(self, error: Exception, attempt: int) -> float | None:
-        """Seconds until the next attempt; None: there is none."""
-        if attempt >= self._attempts or not worth_another_try(error):
+    def _wait_after(self, error: ModelError, attempt: int) -> float | None:
+        """Return the seconds until the next attempt, or None if there is none."""
+        if attempt >= self._attempts or failure_kind(error) not in _TRANSIENT:
             return None
         asked = error.retry_after if isinstance(error, CallError) else None
         if asked is not None:
-            # Never sooner than asked for, and a little spread out.
+            # Never sooner than asked, and a little later at random.
             return asked * (1 + self._chance() / 10) if asked <= self._longest else None
         wait = min(self._longest, self._first_wait * 2.0 ** (attempt - 1))
         return wait * (0.5 + self._chance() / 2)
 
 
-# -- Stay below what a provider, or a machine of one's own, can take
+class Breaker(ModelWrapper):
+    """Opens after `failures` failures in a row: calls then fail at once, without reaching the model.
 
-_MINUTE = timedelta(minutes=1)
-
-
-class Limited(Wrapped):
-    """At most so many calls at once, and so many calls and input tokens in any minute; others wait.
-
-    One object for observer and reflector makes them share the limits.
-    """
-
-    def __init__(
-        self,
-        model: Model,
-        *,
-        concurrency: int = 4,
-        per_minute: int | None = None,
-        tokens_per_minute: int | None = None,
-        clock: Clock | None = None,
-        sleep: Sleep = asyncio.sleep,
-    ) -> None:
-        super().__init__(model)
-        self._places = asyncio.Semaphore(concurrency)
-        self._turn = asyncio.Lock()
-        self._per_minute = per_minute
-        self._tokens_per_minute = tokens_per_minute
-        self._clock = clock or SystemClock()
-        self._sleep = sleep
-        self._calls: deque[tuple[datetime, int]] = deque()  # when, and how many tokens; oldest first
-
-    async def write(self, request: Request) -> Reply:
-        async with self._places:
-            await self._wait(size_of(request))
-            return await self._model.write(request)
-
-    async def _wait(self, tokens: int) -> None:
-        # First come, first served: a small request does not overtake one that waits.
-        async with self._turn:
-            while (seconds := self._seconds_to_wait(tokens)) > 0:
-                await self._sleep(seconds)
-            self._calls.append((self._clock.now(), tokens))
-
-    def _seconds_to_wait(self, tokens: int) -> float:
-        now = self._clock.now()
-        # Those of more than a minute ago no longer count; nor do those after a clock that went back.
-        while self._calls and not now - _MINUTE < self._calls[0][0] <= now:
-            self._calls.popleft()
-        if not self._calls or self._fits(tokens):
-            return 0.0
-        return (self._calls[0][0] + _MINUTE - now).total_seconds()
-
-    def _fits(self, tokens: int) -> bool:
-        if self._per_minute is not None and len(self._calls) >= self._per_minute:
-            return False
-        used = sum(size for _, size in self._calls)
-        return self._tokens_per_minute is None or used + tokens <= self._tokens_per_minute
-
-
-# -- Leave a model alone that keeps failing
-
-
-class Breaker(Wrapped):
-    """Opens after so many failures in a row: calls then fail at once, without reaching the model.
-
-    After `rest` seconds, or as long as the provider asked for, one call is let through to see. Where it
-    succeeds the breaker closes; where it fails it opens again. A request that the provider rejects for
-    what it holds says nothing about the model and does not count.
+    After `rest` seconds, or longer if the provider asks, one call is let through. If it succeeds the breaker
+    closes, and if it fails the breaker opens again. A request that the provider rejects says nothing about
+    the model and does not count.
     """
 
     def __init__(
@@ -261,39 +201,36 @@ class Breaker(Wrapped):
 
     @property
     def is_open(self) -> bool:
-        """Whether calls fail without being made."""
+        """Whether calls fail without reaching the model."""
         return self._until is not None
 
     async def write(self, request: Request) -> Reply:
         probe = self._admit()
         try:
-            reply = await self._model.write(request)
+            reply = await self._call(request)
         except ModelError as error:
-            self._note(error)
+            self._count(error)
             raise
-        except Exception as error:
-            self._note(error)
-            raise foreign(self.name, error) from error
         finally:
-            # Also when the call is cancelled: the next one is the probe then.
+            # Also if the call is cancelled: then the next one is the probe.
             if probe:
                 self._probing = False
         self._failed, self._until = 0, None
         return reply
 
     def _admit(self) -> bool:
-        """Whether this call is the probe of an open breaker.
+        """Return whether this call is the probe of an open breaker.
 
         Raises:
-            CallError: The model rests.
+            CallError: The breaker is open.
         """
         if self._until is None:
             return False
         left = self._seconds_left()
         if left > 0 or self._probing:
-            why = f"tried again in {left:.0f} s" if left > 0 else "being tried"
+            state = f"the next attempt is in {left:.0f} s" if left > 0 else "an attempt is under way"
             raise CallError(
-                f"{self.name} failed {self._failed} times in a row and is {why}",
+                f"{self.name} failed {self._failed} times in a row: {state}",
                 "resting",
                 retry_after=max(left, 0.0),
             )
@@ -304,13 +241,13 @@ class Breaker(Wrapped):
         assert self._until is not None
         assert self._opened is not None
         now = self._clock.now()
-        # A clock that went back would keep it open for as long as it went back.
+        # If the clock goes back, the breaker must not stay open for that much longer.
         if now < self._opened:
             self._until, self._opened = now + (self._until - self._opened), now
         return (self._until - now).total_seconds()
 
-    def _note(self, error: Exception) -> None:
-        if kind_of(error) in ("rejected", "spent"):
+    def _count(self, error: ModelError) -> None:
+        if failure_kind(error) in ("rejected", "spent"):
             return
         self._failed += 1
         if self._failed >= self._most:
@@ -319,17 +256,71 @@ class Breaker(Wrapped):
             self._until = self._opened + timedelta(seconds=max(self._rest, asked or 0.0))
 
 
-# -- One model out of several
+_MINUTE = timedelta(minutes=1)
 
-log = logging.getLogger("onlooker")
+
+class Limited(ModelWrapper):
+    """Limits the calls at once, and the calls and input tokens in any minute. Other calls wait.
+
+    Use one object for the observer and the reflector if they are to share the limits.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        *,
+        concurrency: int = 4,
+        per_minute: int | None = None,
+        tokens_per_minute: int | None = None,
+        clock: Clock | None = None,
+        sleep: Sleep = asyncio.sleep,
+    ) -> None:
+        super().__init__(model)
+        self._slots = asyncio.Semaphore(concurrency)
+        self._queue = asyncio.Lock()
+        self._per_minute = per_minute
+        self._tokens_per_minute = tokens_per_minute
+        self._clock = clock or SystemClock()
+        self._sleep = sleep
+        self._calls: deque[tuple[datetime, int]] = deque()  # time and tokens, oldest first
+
+    async def write(self, request: Request) -> Reply:
+        async with self._slots:
+            await self._wait(request_tokens(request))
+            return await self._model.write(request)
+
+    async def _wait(self, tokens: int) -> None:
+        # First come, first served: a small request does not overtake a large one that waits.
+        async with self._queue:
+            while (seconds := self._seconds_to_wait(tokens)) > 0:
+                await self._sleep(seconds)
+            self._calls.append((self._clock.now(), tokens))
+
+    def _seconds_to_wait(self, tokens: int) -> float:
+        now = self._clock.now()
+        # Calls older than a minute no longer count, nor calls from before the clock was set back.
+        while self._calls and not now - _MINUTE < self._calls[0][0] <= now:
+            self._calls.popleft()
+        if not self._calls or self._fits(tokens):
+            return 0.0
+        return (self._calls[0][0] + _MINUTE - now).total_seconds()
+
+    def _fits(self, tokens: int) -> bool:
+        if self._per_minute is not None and len(self._calls) >= self._per_minute:
+            return False
+        used = sum(size for _, size in self._calls)
+        return self._tokens_per_minute is None or used + tokens <= self._tokens_per_minute
+
+
+# -- Several models
 
 
 class Fallback:
-    """Asks each model in turn until one answers. One that refuses, or says nothing, is passed over too."""
+    """Asks each model in turn until one answers. A model that refuses, or answers nothing, is passed over."""
 
     def __init__(self, models: Sequence[Model]) -> None:
         if not models:
-            raise SettingsError("models", [], "must hold at least one model")
+            raise SettingsError("models", [], "must contain at least one model")
         self._models = tuple(models)
 
     @property
@@ -338,7 +329,7 @@ class Fallback:
 
     @property
     def window(self) -> int:
-        """What each of them can hold."""
+        """The smallest window, since any of the models may be called."""
         return min(model.window for model in self._models)
 
     async def write(self, request: Request) -> Reply:
@@ -347,53 +338,53 @@ class Fallback:
         for model in self._models:
             try:
                 reply = await model.write(request)
-            except Exception as error:  # noqa: BLE001  whatever it is, the next one may answer
+            except Exception as error:  # noqa: BLE001  whatever it is, the next model may answer
                 log.info("%s did not answer: %s", model.name, error)
                 failures.append(error)
                 continue
-            reply = _together(declined, replace(reply, model=reply.model or model.name))
+            reply = _add_usage(replace(reply, model=reply.model or model.name), declined)
             if reply.finish != "refused" and reply.text.strip():
                 return reply
             declined = reply
         if declined is not None:
-            return declined  # for the judge, who says why it is no note
+            return declined  # the judge says why it is not a note
         raise _all_failed(failures)
 
 
-def _together(before: Reply | None, reply: Reply) -> Reply:
-    """The reply, with what was used up before it."""
-    if before is None:
+def _add_usage(reply: Reply, earlier: Reply | None) -> Reply:
+    """Add the tokens and cost of an earlier reply."""
+    if earlier is None:
         return reply
-    known = before.cost is not None and reply.cost is not None
+    known = earlier.cost is not None and reply.cost is not None
     return replace(
         reply,
-        input_tokens=before.input_tokens + reply.input_tokens,
-        output_tokens=before.output_tokens + reply.output_tokens,
-        cost=(before.cost or 0.0) + (reply.cost or 0.0) if known else None,
+        input_tokens=earlier.input_tokens + reply.input_tokens,
+        output_tokens=earlier.output_tokens + reply.output_tokens,
+        cost=(earlier.cost or 0.0) + (reply.cost or 0.0) if known else None,
     )
 
 
 def _all_failed(failures: Sequence[Exception]) -> CallError:
     waits = [e.retry_after for e in failures if isinstance(e, CallError) and e.retry_after is not None]
-    # It is worth another try as soon as one of them is.
+    # Another attempt makes sense as soon as one model can be called again.
     after = min(waits) if len(waits) == len(failures) else None
-    return CallError("; ".join(str(e) for e in failures), kind_of(failures[-1]), retry_after=after)
+    return CallError("; ".join(str(e) for e in failures), failure_kind(failures[-1]), retry_after=after)
 
 
 class BySize:
-    """A model for requests up to so many tokens, another for larger ones.
+    """Chooses a model by the size of the request: `BySize((4_000, small), (None, large))`.
 
-    `BySize((4_000, small), (None, large))`: the first whose limit the messages or notes keep within; None
-    is no limit, and stands last.
+    The first model is chosen whose limit, in tokens of messages or notes, is not exceeded. The last model has
+    no limit.
     """
 
     def __init__(self, *models: tuple[int | None, Model]) -> None:
         limits = [limit for limit, _ in models]
         numbers = [limit for limit in limits if limit is not None]
         if not models or limits[-1] is not None or len(numbers) != len(limits) - 1:
-            raise SettingsError("models", limits, "must end with (None, model), the only one without a limit")
+            raise SettingsError("models", limits, "must end with (None, model), and have no other None")
         if numbers != sorted(numbers):
-            raise SettingsError("models", limits, "must have their limits in rising order")
+            raise SettingsError("models", limits, "must have their limits in ascending order")
         self._models = models
 
     @property
@@ -402,11 +393,11 @@ class BySize:
 
     @property
     def window(self) -> int:
-        """What the last one can hold; the others are given no more than their own windows."""
+        """The window of the last model. The others get no more than their own windows."""
         return self._models[-1][1].window
 
     async def write(self, request: Request) -> Reply:
-        model = self._choose(size_of(request))
+        model = self._choose(request_tokens(request))
         reply = await model.write(request)
         return replace(reply, model=reply.model or model.name)
 
@@ -417,7 +408,7 @@ class BySize:
         return self._models[-1][1]
 
 
-# -- What calls cost, and when to stop paying
+# -- Money
 
 
 @dataclass(frozen=True, slots=True)
@@ -428,44 +419,31 @@ class Price:
     output: float
 
     def of(self, input_tokens: int, output_tokens: int) -> float:
-        """What a call cost."""
+        """Return the cost of a call in dollars."""
         return (self.input * input_tokens + self.output * output_tokens) / 1_000_000
 
 
-Prices = Mapping[str, Price]
+class Priced(ModelWrapper):
+    """Adds the cost of each call from a table of prices by model name.
 
+    For a model that is not in the table, the cost that the reply itself gives stays.
+    """
 
-def cost(prices: Prices, model: str, input_tokens: int, output_tokens: int) -> float | None:
-    """What a call to the named model cost; None where the table does not have it."""
-    price = prices.get(model)
-    return None if price is None else price.of(input_tokens, output_tokens)
-
-
-class Priced(Wrapped):
-    """Says what each call cost, by a table of prices. A cost that the reply brings along stands where the
-    table does not have the model."""
-
-    def __init__(self, model: Model, prices: Prices) -> None:
+    def __init__(self, model: Model, prices: Mapping[str, Price]) -> None:
         super().__init__(model)
         self._prices = prices
 
     async def write(self, request: Request) -> Reply:
         reply = await self._model.write(request)
-        known = cost(self._prices, reply.model or self.name, reply.input_tokens, reply.output_tokens)
-        return reply if known is None else replace(reply, cost=known)
-
-
-class Ledger(Protocol):
-    """Where recorded costs can be summed; every store is one."""
-
-    async def spent(
-        self, *, session: SessionId | None = None, owner: str | None = None, since: datetime | None = None
-    ) -> float: ...
+        price = self._prices.get(reply.model or self.name)
+        if price is None:
+            return reply
+        return replace(reply, cost=price.of(reply.input_tokens, reply.output_tokens))
 
 
 @dataclass(frozen=True, slots=True)
 class Spend:
-    """Dollars that note-taking may cost; None is no limit. A day begins at midnight in `tz`."""
+    """Dollars that note-taking may cost. None is no limit. A day begins at midnight in `tz`."""
 
     per_session: float | None = None
     per_owner: float | None = None
@@ -476,22 +454,21 @@ class Spend:
         for key in ("per_session", "per_owner", "per_day"):
             limit = getattr(self, key)
             if limit is not None and not limit >= 0:
-                raise SettingsError(key, limit, "must be an amount of dollars, 0 or more")
+                raise SettingsError(key, limit, "must be an amount in dollars, 0 or more")
 
 
-class SpendLimit(Wrapped):
-    """Stops calling once a limit is reached. That stops model calls, not memory: messages stay raw, and
-    where they no longer fit the built-in model notes them.
+class SpendLimit(ModelWrapper):
+    """Stops model calls once a limit is reached. Memory goes on: messages stay raw, and when they no longer
+    fit, the built-in model notes them.
 
-    What was spent is read from the ledger before each call, so that limits hold across restarts and
-    processes. Calls under way when a limit is reached complete. A call whose cost is not known counts as
-    nothing.
+    The amount spent is read from the store before each call, so limits hold across restarts and processes.
+    Calls under way when a limit is reached complete. A call of unknown cost counts as nothing.
     """
 
-    def __init__(self, model: Model, limits: Spend, ledger: Ledger, *, clock: Clock | None = None) -> None:
+    def __init__(self, model: Model, limits: Spend, store: Store, *, clock: Clock | None = None) -> None:
         super().__init__(model)
         self._limits = limits
-        self._ledger = ledger
+        self._store = store
         self._clock = clock or SystemClock()
         self._warned = False
 
@@ -500,11 +477,11 @@ class SpendLimit(Wrapped):
         reply = await self._model.write(request)
         if reply.cost is None and not self._warned:
             self._warned = True
-            log.warning("%s: no price is known, so spend limits do not count its calls", self.name)
+            log.warning("%s has no known price: spend limits do not count its calls", self.name)
         return reply
 
     async def _check(self, session: SessionId) -> None:
-        limits, spent = self._limits, self._ledger.spent
+        limits, spent = self._limits, self._store.spent
         if limits.per_session is not None:
             self._refuse(await spent(session=session), limits.per_session, "session")
         if limits.per_owner is not None:
@@ -519,12 +496,3 @@ class SpendLimit(Wrapped):
     def _refuse(self, spent: float, limit: float, what: SpendScope) -> None:
         if spent >= limit:
             raise SpendError(self.name, what, spent, limit)
-
-
-# -- Models made of models
-
-
-def guarded(model: Model, *, clock: Clock | None = None) -> Model:
-    """The model as one named by a string is used: asked again where that may help, and left alone while
-    it keeps failing."""
-    return Breaker(Retries(model), clock=clock)

@@ -11,8 +11,8 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from onlooker.domain.errors import SettingsError
-from onlooker.models.calling import CallError, Kind
-from onlooker.models.llm import INSTALL, OLLAMA, ModelName, parse
+from onlooker.models.calling import CallError, FailureKind
+from onlooker.models.llm import INSTALL, OLLAMA, ModelName, parse_name
 from onlooker.policy.values import MASK, mask
 from onlooker.ports import Embedder
 
@@ -20,34 +20,35 @@ if TYPE_CHECKING:
     from openai import AsyncOpenAI
 
 
-# -- Vectors from an endpoint that speaks OpenAI's protocol
-
 _KEY = "OPENAI_API_KEY"
-# As far as they are documented; of all others it is known with the first answer.
+# Documented lengths. Any other is known with the first answer.
 _DIMENSIONS = {"text-embedding-3-small": 1536, "text-embedding-3-large": 3072, "text-embedding-ada-002": 1536}
-_KINDS: dict[int, Kind] = {401: "denied", 403: "denied", 408: "timeout", 409: "server", 429: "rate"}
+_KINDS: dict[int, FailureKind] = {401: "denied", 403: "denied", 408: "timeout", 409: "server", 429: "rate"}
 
 
 class OpenAIEmbedder:
     """An embedding model by name: "openai:text-embedding-3-small", "ollama:nomic-embed-text",
-    "openai:my-model@http://localhost:8000/v1". It makes one attempt at each call."""
+    "openai:my-model@http://localhost:8000/v1".
+
+    It makes one attempt at each call.
+    """
 
     def __init__(
         self, name: str | ModelName, *, api_key: str | None = None, timeout: float = 30.0, dimensions: int = 0
     ) -> None:
-        """Make ready to call; nothing is sent.
+        """Prepare the embedder. Nothing is sent.
 
         Args:
-            name: "openai:NAME", "ollama:NAME", or either with "@URL".
-            api_key: The key. Where none is given and no address, OPENAI_API_KEY; another service has no
-                business seeing that.
+            name: "openai:NAME" or "ollama:NAME", either with "@URL" or without.
+            api_key: The key. The default is OPENAI_API_KEY, except for a server with an address: another
+                service must not see that key.
             timeout: Seconds for one attempt.
-            dimensions: Ask for shorter vectors, of a model that has them; 0: as it gives them.
+            dimensions: The length of the vectors, if the model can shorten them. 0 is the model's own.
 
         Raises:
             SettingsError: The extra is missing, or there is no key.
         """
-        parsed = parse(name) if isinstance(name, str) else name
+        parsed = parse_name(name) if isinstance(name, str) else name
         self._model = parsed.model
         self._asked = dimensions
         self._name = f"{parsed}#{dimensions}" if dimensions else str(parsed)
@@ -71,13 +72,13 @@ class OpenAIEmbedder:
         return self._dimensions
 
     async def embed(self, texts: Sequence[str]) -> list[list[float]]:
-        """A vector for each text.
+        """Return a vector for each text.
 
         Raises:
-            CallError: There is no answer; the sentence says why.
+            CallError: There is no answer. The message says why.
         """
         try:
-            # Opened for the call alone: there is nothing to close at the end, and any event loop will do.
+            # Opened for each call: there is nothing to close at the end, and any event loop will do.
             async with self._client() as client:
                 shorter: dict[str, Any] = {"dimensions": self._asked} if self._asked else {}
                 answer = await client.embeddings.create(
@@ -85,7 +86,7 @@ class OpenAIEmbedder:
                 )
             vectors = [part.embedding for part in sorted(answer.data, key=lambda part: part.index)]
         except Exception as error:  # noqa: BLE001
-            # Whatever the SDK raises is a call that failed; what it says may quote the key.
+            # Whatever the SDK raises, the call has failed. Its message may quote the key.
             raise self._failure(error) from None
         return self._checked(vectors, len(texts))
 
@@ -99,7 +100,7 @@ class OpenAIEmbedder:
     def _checked(self, vectors: list[list[float]], expected: int) -> list[list[float]]:
         sizes = {len(vector) for vector in vectors}
         if len(vectors) != expected or len(sizes) != 1 or 0 in sizes:
-            raise CallError(f"{self._name}: the answer is not a vector for each text", "unreadable")
+            raise CallError(f"{self._name}: the answer does not have a vector for each text", "unreadable")
         self._dimensions = sizes.pop()
         return vectors
 
@@ -113,16 +114,14 @@ class OpenAIEmbedder:
         elif isinstance(error, openai.APITimeoutError):
             kind, what = "timeout", "the server did not answer in time"
         elif isinstance(error, openai.APIConnectionError):
-            kind, what = "connection", "no whole answer came over the connection"
+            kind, what = "connection", "the connection failed"
         else:
-            kind, what = "unreadable", f"the answer is none ({type(error).__name__})"
-        sentence = mask(f"{self._name}: {what}")
-        return CallError(sentence.replace(self._secret, MASK) if self._secret else sentence, kind)
+            kind, what = "unreadable", f"the answer cannot be read ({type(error).__name__})"
+        message = mask(f"{self._name}: {what}")
+        return CallError(message.replace(self._secret, MASK) if self._secret else message, kind)
 
 
-# -- Vectors from a model on this machine, which is there already: nothing is downloaded
-
-# The packages that can run one, in the order in which they are tried.
+# The packages that run local models, in the order in which they are tried.
 PACKAGES = ("fastembed", "sentence_transformers")
 INSTALL_LOCAL = "needs a package that runs it: pip install fastembed, or sentence-transformers"
 
@@ -130,14 +129,16 @@ Encode = Callable[[list[str]], Iterable[Any]]
 
 
 class LocalEmbedder:
-    """A model that fastembed or sentence-transformers runs, by its name there or as a folder. It is loaded,
-    in a thread, when it is first used."""
+    """A model on this machine, run by fastembed or sentence-transformers. Nothing is downloaded.
+
+    `model` is its name there, or a folder. It is loaded in a thread when it is first used.
+    """
 
     def __init__(self, model: str, *, package: str = "") -> None:
-        """Make ready to load it.
+        """Find the package that runs the model.
 
         Raises:
-            SettingsError: Neither package is installed, or not the one that is named.
+            SettingsError: Neither package is installed, or not the named one.
         """
         found = [p for p in PACKAGES if package in ("", p) and find_spec(p) is not None]
         if not found:
@@ -146,8 +147,7 @@ class LocalEmbedder:
         self._package = found[0]
         self._dimensions = 0
         self._encode: Encode | None = None
-        # One text after the other goes through the model anyway, and not every package may be asked twice
-        # at once.
+        # The model takes one text after the other anyway, and not every package is thread-safe.
         self._lock = threading.Lock()
 
     @property
@@ -159,10 +159,10 @@ class LocalEmbedder:
         return self._dimensions
 
     async def embed(self, texts: Sequence[str]) -> list[list[float]]:
-        """A vector for each text.
+        """Return a vector for each text.
 
         Raises:
-            CallError: The model is not on this machine, or failed.
+            CallError: The model is not on this machine, or it failed.
         """
         return await asyncio.to_thread(self._embed, list(texts))
 
@@ -173,7 +173,7 @@ class LocalEmbedder:
                     self._encode = _LOADERS[self._package](self._model)
                 vectors = [[float(x) for x in vector] for vector in self._encode(texts)]
             except Exception as error:
-                # Whatever such a package raises is a call that failed.
+                # Whatever the package raises, the call has failed.
                 raise CallError(f"{self.name}: {self._why(error)}", "other") from error
         if vectors:
             self._dimensions = len(vectors[0])
@@ -187,7 +187,7 @@ class LocalEmbedder:
 
 
 def _fastembed(model: str) -> Encode:
-    # By name: it is the user's own package, if any.
+    # Imported by name, since it is not a dependency of ours.
     loaded: Any = import_module("fastembed").TextEmbedding(model_name=model, local_files_only=True)
     return loaded.embed
 
@@ -207,8 +207,6 @@ _LOADERS: dict[str, Callable[[str], Encode]] = {
 }
 
 
-# -- An embedder by its name as text
-
 KINDS = (
     '"openai:MODEL", "openai:MODEL@http://host:port/v1" for any server that speaks the same protocol, '
     '"ollama:MODEL", or "local:MODEL" for a model on this machine'
@@ -216,14 +214,14 @@ KINDS = (
 
 
 def embedder_named(name: str) -> Embedder:
-    """The embedder that is meant; nothing is sent or loaded yet.
+    """Return the embedder with this name. Nothing is sent or loaded yet.
 
     Raises:
-        SettingsError: It is no name of an embedder, or what it needs is not installed.
+        SettingsError: It is not the name of an embedder, or a package is missing.
     """
     kind, _, model = name.strip().partition(":")
     if kind == "local" and model:
         return LocalEmbedder(model)
     if kind in ("openai", "ollama") and model:
-        return OpenAIEmbedder(parse(name))
+        return OpenAIEmbedder(parse_name(name))
     raise SettingsError("embedder", name, f"must be {KINDS}")

@@ -1,4 +1,4 @@
-"""What Onlooker needs from outside: a store, models that write notes, workers, a clock."""
+"""What Onlooker needs from outside: a store, models, workers and a clock."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from onlooker.ports.models import (
     ReflectRequest,
     Reply,
     Request,
+    SystemClock,
 )
 from onlooker.ports.store import Reading, Store
 from onlooker.ports.workers import Workers
@@ -30,5 +31,6 @@ __all__ = [
     "Request",
     "RowFiles",
     "Store",
+    "SystemClock",
     "Workers",
 ]

@@ -1,38 +1,40 @@
-"""A clock, and models: what is asked of them, and what they answer."""
+"""Models: what they are asked and what they answer. And the clock."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Literal, Protocol
 
 from onlooker.domain.messages import Message, SessionId
-from onlooker.domain.notes import (
-    Note,
-    NoteFormat,
-    Schema,
-)
+from onlooker.domain.notes import Note, NoteFormat, Schema
 
 
 class Clock(Protocol):
-    """The time, so that tests can hold it still."""
+    """The source of the current time. Tests replace it."""
 
     def now(self) -> datetime:
-        """An aware datetime."""
+        """Return the current time as an aware datetime."""
         ...
+
+
+class SystemClock:
+    """The clock of this machine."""
+
+    def now(self) -> datetime:
+        return datetime.now(UTC)
 
 
 @dataclass(frozen=True, slots=True)
 class ObserveRequest:
     """Write an observation of `messages`.
 
-    `notes` are the live notes so far, oldest first: context, not to be repeated. A language model is
-    shown the newest of them, within a bounded share.
-    `target_tokens` is about how long the note should be. `instruction` is the user's own words on what to
-    note; a model that understands none ignores it. `schemas` are types whose values are to be filled in
-    from the same messages, in one block of JSON after the note. `correction` says what was wrong with
-    the previous reply to this same request.
+    `notes` are the live notes so far, oldest first. They are context and must not be repeated. A language
+    model sees only the newest of them. `target_tokens` is about how long the note should be. `instruction`
+    says what to note in the user's own words; a model may ignore it. `schemas` are types to fill in from the
+    same messages, as one block of JSON after the note. `correction` says what was wrong with the previous
+    reply to the same request.
     """
 
     session: SessionId
@@ -60,11 +62,11 @@ class ReflectRequest:
 
 @dataclass(frozen=True, slots=True)
 class ItemsRequest(ReflectRequest):
-    """Say what other conversations of the same owner should know of a session that has ended.
+    """Choose what other sessions of the owner should know about a session that has ended.
 
-    `notes` are its notes since it ended before, `messages` what was said after them, `known` summaries of
-    items that the owner has. A model that knows nothing of items may take it for a reflection: its answer
-    is then no answer, and the built-in choice stands in.
+    `notes` are its notes since it last ended, `messages` the messages after them, and `known` the summaries
+    of items that the owner has. A model that does not know items may answer as for a reflection. Its answer
+    cannot be used then, and the built-in choice is made instead.
     """
 
     messages: tuple[Message, ...] = ()
@@ -76,10 +78,10 @@ Request = ObserveRequest | ReflectRequest
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What a model answered. `finish` is "length" when the answer was cut off.
+    """A model's answer. `finish` is "length" if it was cut off.
 
-    `model` says who wrote it where the model that was asked chose among others. `cost` is what the call
-    cost in dollars, None where no price is known.
+    `model` names the model that wrote it, if the one that was called chose among several. `cost` is in
+    dollars, or None if the price is not known.
     """
 
     text: str
@@ -91,45 +93,47 @@ class Reply:
 
 
 class Model(Protocol):
-    """Whatever writes notes: the built-in extractive model, a language model, a script in a test."""
+    """Writes notes: the built-in extractive model, a language model, or a script in a test."""
 
     @property
     def name(self) -> str:
-        """As it stands beside each note it wrote, such as "anthropic:claude-haiku-4-5"."""
+        """The name stored with each note, such as "anthropic:claude-haiku-4-5"."""
         ...
 
     @property
     def window(self) -> int:
-        """How many tokens of messages or notes one request may hold."""
+        """The most tokens of messages or notes in one request."""
         ...
 
     async def write(self, request: Request) -> Reply:
         """Answer the request.
 
         Raises:
-            ModelError: It did not answer, for whatever reason.
+            ModelError: There is no answer, for any reason.
         """
         ...
 
 
 class Embedder(Protocol):
-    """Whatever makes vectors of texts, so that what means the same lies close together."""
+    """Makes vectors of texts. Texts with a similar meaning get similar vectors."""
 
     @property
     def name(self) -> str:
-        """As it stands beside each vector, such as "openai:text-embedding-3-small". Vectors of two names are
-        never compared: whatever changes them belongs into it."""
+        """The name stored with each vector, such as "openai:text-embedding-3-small".
+
+        Vectors of different names are never compared, so everything that changes them must be in the name.
+        """
         ...
 
     @property
     def dimensions(self) -> int:
-        """How many numbers a vector has; 0 while that is not known."""
+        """The length of a vector, or 0 while it is not known."""
         ...
 
     async def embed(self, texts: Sequence[str]) -> list[list[float]]:
-        """A vector for each text, in order. None of the texts is empty.
+        """Return a vector for each text, in order. No text is empty.
 
         Raises:
-            ModelError: There are none now, for whatever reason.
+            ModelError: There is no answer, for any reason.
         """
         ...

@@ -16,8 +16,8 @@ from onlooker.models.calling import (
     BySize,
     CallError,
     Deadline,
+    FailureKind,
     Fallback,
-    Kind,
     Limited,
     Price,
     Priced,
@@ -111,7 +111,7 @@ async def test_a_wait_longer_than_is_sensible_is_left_to_whoever_called() -> Non
 
 
 @pytest.mark.parametrize("kind", ["rejected", "denied", "quota", "resting", "spent", "other"])
-async def test_a_failure_that_will_not_pass_is_not_tried_again(kind: Kind) -> None:
+async def test_a_failure_that_will_not_pass_is_not_tried_again(kind: FailureKind) -> None:
     model = ScriptedModel(CallError("no", kind))
     await failure(Retries(model, sleep=Slept()).write(ask()))
     assert model.calls == 1
@@ -149,7 +149,7 @@ async def test_a_breaker_opens_after_so_many_failures_in_a_row() -> None:
     assert breaker.is_open
     error = await failure(breaker.write(ask()))
     assert (error.kind, error.retry_after, model.calls) == ("resting", 30.0, 6)
-    assert str(error) == "scripted failed 3 times in a row and is tried again in 30 s"
+    assert str(error) == "scripted failed 3 times in a row: the next attempt is in 30 s"
 
 
 async def test_an_open_breaker_lets_one_call_through_after_its_rest_and_closes_when_that_succeeds() -> None:

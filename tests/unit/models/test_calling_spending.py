@@ -10,7 +10,7 @@ import pytest
 from onlooker.domain.errors import SettingsError, SpendError
 from onlooker.domain.messages import SessionId
 from onlooker.domain.notes import Usage
-from onlooker.models.calling import Breaker, Price, Priced, Spend, SpendLimit, cost
+from onlooker.models.calling import Breaker, Price, Priced, Spend, SpendLimit
 from onlooker.policy.intake import user
 from onlooker.ports import ObserveRequest, Reply
 from onlooker.stores.sqlite import SqliteStore
@@ -30,8 +30,7 @@ PRICES = {"cheap": Price(input=0.25, output=2.0)}
 
 
 def test_a_call_costs_what_its_tokens_cost_per_million() -> None:
-    assert cost(PRICES, "cheap", 1_000_000, 500_000) == 1.25
-    assert cost(PRICES, "unheard of", 1_000_000, 500_000) is None
+    assert PRICES["cheap"].of(1_000_000, 500_000) == 1.25
 
 
 async def test_replies_carry_their_cost_by_the_table_or_as_they_came() -> None:
@@ -128,7 +127,7 @@ async def test_calls_of_unknown_cost_are_not_counted_and_said_so_once(
     await till.call()
     await till.call()
     assert [record.message for record in caplog.records] == [
-        "scripted: no price is known, so spend limits do not count its calls"
+        "scripted has no known price: spend limits do not count its calls"
     ]
 
 
