@@ -184,7 +184,7 @@ async def test_a_fault_of_the_server_is_the_server_s(protocol: str, status: int)
 async def test_a_wrong_key_is_said_plainly_and_not_quoted(protocol: str) -> None:
     error = await failure(Answer(status=401), protocol)  # the server's own answer quotes it
     assert error.kind == "denied"
-    assert "the key is not accepted" in str(error)
+    assert "the key is invalid" in str(error)
     assert error.__cause__ is None
 
 

@@ -267,7 +267,7 @@ async def test_a_rate_misbehaves_alike_for_the_same_seed() -> None:
 
 
 def test_an_unknown_fault_is_an_error() -> None:
-    with pytest.raises(ValueError, match="must be among error, timeout"):
+    with pytest.raises(ValueError, match="must be one of error, timeout"):
         FaultyModel("sulking")  # pyright: ignore[reportArgumentType]
 
 

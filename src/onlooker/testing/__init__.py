@@ -1,4 +1,4 @@
-"""Fakes for the tests of whoever uses Onlooker, and contracts for whoever extends it."""
+"""Fakes for the tests of applications that use Onlooker, and contracts for those that extend it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["FAULTS", "FaultyModel", "FrozenClock", "ScriptedModel", "StoreContra
 
 
 def __getattr__(name: str) -> Any:
-    # The contract needs pytest, which whoever only wants a fake model may not have.
+    # The contract needs pytest, which the fakes do not.
     if name == "StoreContract":
         from onlooker.testing.stores import StoreContract
 

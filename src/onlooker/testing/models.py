@@ -1,4 +1,4 @@
-"""Models for tests: one that does what it is told, and one that does what real ones do on a bad day."""
+"""Fakes for tests: a model with scripted replies, a model that fails, an embedder and a clock."""
 
 from __future__ import annotations
 
@@ -23,11 +23,9 @@ from onlooker.policy.tokens import estimate
 from onlooker.policy.values import find_values
 from onlooker.ports import Model, ObserveRequest, ReflectRequest, Reply, Request
 
-# -- A clock that moves only when it is told to
-
 
 class FrozenClock:
-    """Stands still at `start` until it is advanced; a negative step takes it back."""
+    """A clock that stands still at `start` until it is advanced. A negative step moves it back."""
 
     def __init__(self, start: datetime = datetime(2026, 2, 16, 14, 0, tzinfo=UTC)) -> None:
         self._now = start if start.tzinfo else start.replace(tzinfo=UTC)
@@ -36,12 +34,10 @@ class FrozenClock:
         return self._now
 
     def advance(self, seconds: float) -> datetime:
-        """Move on, and return the time it is then."""
+        """Move the clock, and return the new time."""
         self._now += timedelta(seconds=seconds)
         return self._now
 
-
-# -- An embedder for tests: no model, no network, and the same vectors every time
 
 DIMENSIONS = 256
 
@@ -49,8 +45,10 @@ DIMENSIONS = 256
 def word_vector(
     text: str, dimensions: int = DIMENSIONS, meanings: Mapping[str, str] | None = None
 ) -> list[float]:
-    """The words of a text, each at a place of its own as far as there are places: texts with words in common
-    lie close together. `meanings` says which words mean the same as another."""
+    """Return a vector that counts the words of a text. Texts with words in common get similar vectors.
+
+    `meanings` maps a word to another with the same meaning.
+    """
     same = {token: tokens(meant)[0] for word, meant in (meanings or {}).items() for token in tokens(word)}
     vector = [0.0] * dimensions
     for token in telling_tokens(text) or tokens(text):
@@ -60,7 +58,7 @@ def word_vector(
 
 
 class WordEmbedder:
-    """`Embedder` by words alone. `received` is every batch so far; while `error` is set, it is raised."""
+    """An embedder that compares words. `received` has every batch so far. `error`, if set, is raised."""
 
     def __init__(
         self, meanings: Mapping[str, str] | None = None, *, dimensions: int = DIMENSIONS, name: str = "words"
@@ -78,144 +76,16 @@ class WordEmbedder:
         return [word_vector(text, self.dimensions, self.meanings) for text in texts]
 
 
-# -- The note that a well-behaved model would write: dull, correct, and the same each time
-
-_SHARE = 0.5  # of its source that the note may be long
-_PLAIN_ID = re.compile(r"[\w.-]{1,24}")
-_FEWER_WORDS = (8, 4, 2, 1)
-
-
-def good_note(request: Request) -> str:
-    """An acceptable answer to the request."""
-    source = source_text(request)
-    room = int(_SHARE * estimate(source))
-    limit = max(SMALL_NOTE // 2, min(room, request.target_tokens or room))
-    text = ""
-    for text in _observations(request) if isinstance(request, ObserveRequest) else _reflections(request):
-        # The last candidate is as short as can be.
-        own_words = "\n".join(line for line in text.splitlines() if "CRITICAL" not in line)
-        if estimate(text) <= limit and not wrong_language(own_words, source):
-            break
-    return text
-
-
-def source_text(request: Request) -> str:
-    """What the note is about."""
-    if isinstance(request, ObserveRequest):
-        return "\n".join(_said(message) for message in request.messages)
-    return "\n".join(note.text for note in request.notes)
-
-
-# ------------------------------------------------------------------------------------ observations
-
-
-def _observations(request: ObserveRequest) -> Iterator[str]:
-    """From one line for each message, with its id and first words, down to one line for all."""
-    messages = request.messages
-    for words in _FEWER_WORDS:
-        yield _note(
-            [(_day(m), f"{m.role} {_label(m)}: {_excerpt(_said(m), words)}") for m in messages], request
-        )
-    yield _note([(_day(m), f"{_label(m)} {_excerpt(_said(m), 1)}") for m in messages], request)
-    first, last = messages[0], messages[-1]
-    # No words at all: those of one message may be in another language than the others'.
-    yield _note([(_day(first), f"{_label(first)}–{_label(last)}.")], request)
-
-
-def _note(lines: Sequence[tuple[date | None, str]], request: Request) -> str:
-    if request.format == "lines":
-        return NoteText(tuple(Line(text, day) for day, text in lines)).render()
-    return _prose([text for _, text in lines], next((day for day, _ in lines if day), None))
-
-
-def _prose(parts: Sequence[str], day: date | None) -> str:
-    """One paragraph of two sentences, however many parts there are."""
-    said = "; ".join(part.rstrip(".…") for part in parts)
-    return f"Noted{f' ({day.isoformat()})' if day else ''}: {said}."
-
-
-def _label(message: Message) -> str:
-    """The message's id where that is short and plain, else its number.
-
-    An id that looks like an exact value would be taken for one that nobody said.
-    """
-    plain = _PLAIN_ID.fullmatch(message.id) and not find_values(message.id)
-    return message.id if plain else f"m{message.seq}"
-
-
-def _day(message: Message) -> date | None:
-    return message.at.date() if message.at else None
-
-
-def _said(message: Message) -> str:
-    calls = [f"called {call.name} {call.arguments}" for call in message.calls]
-    return "\n".join([message.body, *calls]).strip()
-
-
-def _excerpt(text: str, words: int) -> str:
-    """The first words, closed so that they cannot pass for something that was cut off."""
-    # Enough for any number of words asked for, without splitting a message of many megabytes.
-    head = text[:400].split()
-    shown = [word for w in head[:words] if (word := _shown(w))]
-    cut = len(head) > words or shown != head[:words]
-    return " ".join(shown).rstrip(".,;:([{-–—") + ("…" if cut or not shown else ".")
-
-
-def _shown(word: str) -> str:
-    """The word, if it is one; a long one is left out rather than altered, unless it is a sentence."""
-    if 2 * sum(c.isalnum() for c in word[:14]) <= len(word[:14]):
-        return ""
-    # Cut before the first number or name inside it, since half of one is another.
-    return word if len(word) <= 14 else re.split("[!-~]", word[:14])[0]
-
-
-# ------------------------------------------------------------------------------------ reflections
-
-
-def _reflections(request: ReflectRequest) -> Iterator[str]:
-    """CRITICAL lines word for word, the others by their first words, down to none of them."""
-    sources = list(_lines(request.notes))
-    kept = list(dict.fromkeys(line for line in sources if line.priority == "CRITICAL"))
-    others = [line for line in sources if line.priority != "CRITICAL"]
-    for words in _FEWER_WORDS:
-        yield _reflection(kept, _joined(others, words), request.format)
-    if others:
-        yield _reflection(kept, [Line("Earlier lines condensed.", others[0].day)], request.format)
-    yield _reflection(kept, [], request.format)
-
-
-def _lines(notes: Sequence[Note]) -> Iterator[Line]:
-    for note in notes:
-        yield from read(note.text, format="lines", day=note.made_at.date()).lines
-
-
-def _joined(lines: Sequence[Line], words: int) -> list[Line]:
-    """One line for each day."""
-    days: dict[date | None, list[str]] = {}
-    for line in lines:
-        days.setdefault(line.day, []).append(_excerpt(line.text, words).rstrip(".…"))
-    return [Line("; ".join(dict.fromkeys(texts)) + ".", day) for day, texts in days.items()]
-
-
-def _reflection(kept: Sequence[Line], others: Sequence[Line], format: NoteFormat) -> str:
-    if format == "prose":
-        return _prose([line.text for line in (*kept, *others)], None)
-    lines = sorted((*kept, *others), key=lambda line: line.day or date.min)
-    return NoteText(tuple(lines)).render()
-
-
-# -- Models for tests
-
 Answer = str | Reply | BaseException | None
 Script = Callable[[Request], Answer | Awaitable[Answer]]
 
 
 class ScriptedModel:
-    """Answers with the given replies, in order; then, or where a reply is None, with a correct note.
+    """Answers with the given replies, in order. After them, and in place of None, it writes a correct note.
 
-    A reply is a text, a `Reply`, an exception to raise, or a function of the request (which may be
-    async) that returns one of those. A function that is the only reply answers every call.
-    `ScriptedModel()` alone is a well-behaved model.
+    A reply is a text, a `Reply`, an exception to raise, or a function of the request (sync or async) that
+    returns one of these. If a function is the only reply, it answers every call. `requests` has the requests
+    so far.
     """
 
     def __init__(self, *replies: Answer | Script, name: str = "scripted", window: int = 100_000) -> None:
@@ -227,7 +97,7 @@ class ScriptedModel:
 
     @property
     def calls(self) -> int:
-        """How often it was asked."""
+        """The number of calls so far."""
         return len(self.requests)
 
     async def write(self, request: Request) -> Reply:
@@ -239,11 +109,9 @@ class ScriptedModel:
                 answer = await answer
         if isinstance(answer, BaseException):
             raise answer
-        return (
-            answer
-            if isinstance(answer, Reply)
-            else _reply(request, good_note(request) if answer is None else answer)
-        )
+        if isinstance(answer, Reply):
+            return answer
+        return _reply(request, good_note(request) if answer is None else answer)
 
 
 Fault = Literal[
@@ -266,11 +134,10 @@ _HUGE = 10_000_000
 
 
 class FaultyModel:
-    """Misbehaves in the named way (or in one of several), and else answers as the model `then`.
+    """Fails in the given way, or in one of several. Other calls go to the model `then`.
 
-    With `first`, the first so many calls go wrong; otherwise each does with probability `rate`,
-    the same ones each time for the same seed. `requests` and `calls` are of all calls,
-    `misbehaved` counts those that went wrong.
+    With `first`, only the first `first` calls fail. Otherwise each fails with probability `rate`; the same
+    `seed` gives the same failures. `misbehaved` counts the calls that failed.
     """
 
     def __init__(
@@ -285,7 +152,7 @@ class FaultyModel:
         self._faults: tuple[Fault, ...] = (fault,) if isinstance(fault, str) else tuple(fault)
         unknown = [f for f in self._faults if f not in FAULTS]
         if unknown or not self._faults:
-            raise ValueError(f"fault {unknown or fault!r}: must be among {', '.join(FAULTS)}")
+            raise ValueError(f"fault {unknown or fault!r}: must be one of {', '.join(FAULTS)}")
         self._then = then or ScriptedModel()
         self._rate = rate
         self._first = first
@@ -303,12 +170,12 @@ class FaultyModel:
 
     @property
     def calls(self) -> int:
-        """How often it was asked."""
+        """The number of calls so far."""
         return len(self.requests)
 
     async def write(self, request: Request) -> Reply:
         self.requests.append(request)
-        # Drawn at each call, needed or not, so that what goes wrong depends on the seed alone.
+        # Drawn at each call, needed or not, so that the failures depend only on the seed.
         draw, fault = self._random.random(), self._random.choice(self._faults)
         if not (self.calls <= self._first if self._first is not None else draw < self._rate):
             return await self._then.write(request)
@@ -320,13 +187,13 @@ class FaultyModel:
             case "error":
                 raise ModelError("the provider answered 500: internal error")
             case "timeout":
-                # As an SDK's own would reach us, outside the tree of errors that the port names.
+                # Not a ModelError, like the timeouts of an SDK.
                 raise TimeoutError("the provider did not answer in time")
             case "rate limit":
                 raise ModelError("the provider answered 429: too many requests, retry after 20 s")
             case "hang":
                 await asyncio.Event().wait()
-                raise AssertionError("nobody sets that event")
+                raise AssertionError("this event is never set")
             case "cut off":
                 good = await self._then.write(request)
                 return replace(good, text=good.text[: len(good.text) // 2], finish="length")
@@ -354,7 +221,7 @@ class FaultyModel:
 
 
 def _reply(request: Request, text: str) -> Reply:
-    # Counting ten megabytes would only slow the test down.
+    # Counting ten megabytes would slow the test down.
     return Reply(text, input_tokens=estimate(source_text(request)), output_tokens=estimate(text[:100_000]))
 
 
@@ -377,3 +244,122 @@ def _in_another_language(request: Request) -> str:
     if latin > sum(not c.isascii() and c.isalpha() for c in text):
         return "用户说明了自己的计划，并询问了几个问题。助手逐一作了回答，列出了接下来要做的事情和要点。"
     return "The user explained some plans and asked about them, and the assistant answered each of these."
+
+
+# -- A correct note: dull, and the same each time
+
+_SHARE = 0.5  # the length of a note, as a share of its source
+_PLAIN_ID = re.compile(r"[\w.-]{1,24}")
+_FEWER_WORDS = (8, 4, 2, 1)
+
+
+def good_note(request: Request) -> str:
+    """Return an acceptable answer to the request."""
+    source = source_text(request)
+    room = int(_SHARE * estimate(source))
+    limit = max(SMALL_NOTE // 2, min(room, request.target_tokens or room))
+    text = ""  # the last candidate, which is as short as possible, if none fits
+    for text in _observations(request) if isinstance(request, ObserveRequest) else _reflections(request):
+        own_words = "\n".join(line for line in text.splitlines() if "CRITICAL" not in line)
+        if estimate(text) <= limit and not wrong_language(own_words, source):
+            break
+    return text
+
+
+def source_text(request: Request) -> str:
+    """Return the text of a request's messages or notes."""
+    if isinstance(request, ObserveRequest):
+        return "\n".join(_said(message) for message in request.messages)
+    return "\n".join(note.text for note in request.notes)
+
+
+def _observations(request: ObserveRequest) -> Iterator[str]:
+    """Yield shorter and shorter notes, from one line for each message to one line for all."""
+    messages = request.messages
+    for words in _FEWER_WORDS:
+        yield _note(
+            [(_day(m), f"{m.role} {_label(m)}: {_excerpt(_said(m), words)}") for m in messages], request
+        )
+    yield _note([(_day(m), f"{_label(m)} {_excerpt(_said(m), 1)}") for m in messages], request)
+    first, last = messages[0], messages[-1]
+    # No words at all, since one message may be in another language than the others.
+    yield _note([(_day(first), f"{_label(first)}–{_label(last)}.")], request)
+
+
+def _note(lines: Sequence[tuple[date | None, str]], request: Request) -> str:
+    if request.format == "lines":
+        return NoteText(tuple(Line(text, day) for day, text in lines)).render()
+    return _prose([text for _, text in lines], next((day for day, _ in lines if day), None))
+
+
+def _prose(parts: Sequence[str], day: date | None) -> str:
+    """Return one paragraph, however many parts there are."""
+    said = "; ".join(part.rstrip(".…") for part in parts)
+    return f"Noted{f' ({day.isoformat()})' if day else ''}: {said}."
+
+
+def _label(message: Message) -> str:
+    """Return the message's id if it is short and plain, else its number.
+
+    The judge would take an id that looks like an exact value for an invented one.
+    """
+    plain = _PLAIN_ID.fullmatch(message.id) and not find_values(message.id)
+    return message.id if plain else f"m{message.seq}"
+
+
+def _day(message: Message) -> date | None:
+    return message.at.date() if message.at else None
+
+
+def _said(message: Message) -> str:
+    calls = [f"called {call.name} {call.arguments}" for call in message.calls]
+    return "\n".join([message.body, *calls]).strip()
+
+
+def _excerpt(text: str, words: int) -> str:
+    """Return the first words, with an end that does not look cut off."""
+    # Long enough for the words, and quick for a message of many megabytes.
+    head = text[:400].split()
+    shown = [word for w in head[:words] if (word := _shown(w))]
+    cut = len(head) > words or shown != head[:words]
+    return " ".join(shown).rstrip(".,;:([{-–—") + ("…" if cut or not shown else ".")
+
+
+def _shown(word: str) -> str:
+    """Return the word, or "" for symbols. A long word is left out or cut."""
+    if 2 * sum(c.isalnum() for c in word[:14]) <= len(word[:14]):
+        return ""
+    # Cut before the first number or name, since half of one is another.
+    return word if len(word) <= 14 else re.split("[!-~]", word[:14])[0]
+
+
+def _reflections(request: ReflectRequest) -> Iterator[str]:
+    """Yield shorter and shorter notes: CRITICAL lines word for word, ever fewer words of the others."""
+    sources = list(_lines(request.notes))
+    kept = list(dict.fromkeys(line for line in sources if line.priority == "CRITICAL"))
+    others = [line for line in sources if line.priority != "CRITICAL"]
+    for words in _FEWER_WORDS:
+        yield _reflection(kept, _joined(others, words), request.format)
+    if others:
+        yield _reflection(kept, [Line("Earlier lines condensed.", others[0].day)], request.format)
+    yield _reflection(kept, [], request.format)
+
+
+def _lines(notes: Sequence[Note]) -> Iterator[Line]:
+    for note in notes:
+        yield from read(note.text, format="lines", day=note.made_at.date()).lines
+
+
+def _joined(lines: Sequence[Line], words: int) -> list[Line]:
+    """Return one line for each day."""
+    days: dict[date | None, list[str]] = {}
+    for line in lines:
+        days.setdefault(line.day, []).append(_excerpt(line.text, words).rstrip(".…"))
+    return [Line("; ".join(dict.fromkeys(texts)) + ".", day) for day, texts in days.items()]
+
+
+def _reflection(kept: Sequence[Line], others: Sequence[Line], format: NoteFormat) -> str:
+    if format == "prose":
+        return _prose([line.text for line in (*kept, *others)], None)
+    lines = sorted((*kept, *others), key=lambda line: line.day or date.min)
+    return NoteText(tuple(lines)).render()

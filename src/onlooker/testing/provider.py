@@ -1,6 +1,7 @@
-"""A provider of language models on this machine, for tests: it speaks the protocols of OpenAI (chat
-completions and responses) and Anthropic (messages) over HTTP, does what it is told, and keeps what it
-was sent. Nothing but the standard library is needed.
+"""A local server that acts as a provider of language models, for tests.
+
+It speaks the protocols of OpenAI (chat completions, responses, embeddings) and Anthropic (messages) over
+HTTP, gives scripted answers, and keeps the requests. It needs only the standard library.
 
     with LocalProvider(Answer("## 2026-02-16\\nAna moved to Oslo")) as provider:
         model = LanguageModel(f"openai:test@{provider.url}/v1")
@@ -23,7 +24,241 @@ from typing import Any, Literal, Self, cast
 from onlooker.policy.tokens import estimate
 from onlooker.testing.models import DIMENSIONS, word_vector
 
-# -- A correct note for a prompt, as a model would write it that knows nothing but the prompt
+Protocol = Literal["chat", "responses", "anthropic", "embeddings"]
+Finish = Literal["stop", "length", "refused"]
+Fault = Literal[
+    "hang",  # never answer
+    "reset",  # cut the connection in the middle of the answer
+    "garbage",  # an answer that is not JSON
+    "shapeless",  # JSON that is not an answer
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """An answer to give: a text, an error status, or a fault. The default is a correct note."""
+
+    text: str | None = None
+    finish: Finish = "stop"
+    status: int = 200
+    retry_after: str | None = None
+    fault: Fault | None = None
+    seconds: float = 0.0  # to wait before answering
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """A request that the server received."""
+
+    path: str
+    headers: dict[str, str] = field(repr=False)  # in lower case
+    body: dict[str, Any]
+
+    @property
+    def protocol(self) -> Protocol:
+        return _protocol_of(self.path)
+
+    @property
+    def system(self) -> str:
+        """The system prompt."""
+        match self.protocol:
+            case "anthropic":
+                return _text(self.body.get("system", ""))
+            case "responses":
+                return _text(self.body.get("instructions", ""))
+            case _:
+                return "\n".join(_text(m["content"]) for m in self.body["messages"] if m["role"] == "system")
+
+    @property
+    def user(self) -> str:
+        """The user's messages, or the texts to embed."""
+        if self.protocol == "embeddings":
+            return "\n".join(self.texts)
+        said = self.body["input" if self.protocol == "responses" else "messages"]
+        return "\n".join(_text(m["content"]) for m in said if m["role"] == "user")
+
+    @property
+    def texts(self) -> list[str]:
+        """The texts to embed."""
+        given: str | list[str] = self.body.get("input", [])
+        return [given] if isinstance(given, str) else given
+
+
+Script = Callable[[Received], Answer]
+
+
+class LocalProvider:
+    """The server. It gives the answers in order. After them, and in place of None, it gives correct notes.
+
+    If a function is the only answer, it answers every request. `received` has the requests so far. The server
+    can be stopped and started again at the same address.
+    """
+
+    def __init__(self, *answers: Answer | Script | None, port: int = 0) -> None:
+        self.received: list[Received] = []
+        self._always = answers[0] if len(answers) == 1 and callable(answers[0]) else None
+        self._answers = [] if self._always else list(answers)
+        self._port = port
+        self._lock = threading.Lock()
+        self._stopping = threading.Event()
+        self._server: _Server | None = None
+        self._thread: threading.Thread | None = None
+
+    @property
+    def url(self) -> str:
+        """The address without a path. It is the `base_url` for Anthropic; for OpenAI, add `/v1`."""
+        return f"http://127.0.0.1:{self._port}"
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def start(self) -> None:
+        """Listen on a free port the first time, and later on the same one."""
+        self._stopping = threading.Event()
+        self._server = _Server(("127.0.0.1", self._port), _RequestHandler, self)
+        self._port = self._server.server_address[1]
+        self._thread = threading.Thread(
+            target=self._server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True
+        )
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Cut every connection and free the port. Stopping twice is harmless."""
+        server, self._server = self._server, None
+        if server is None or self._thread is None:
+            return
+        self._stopping.set()
+        server.shutdown()
+        server.cut_connections()
+        server.server_close()
+        self._thread.join()
+
+    def next_answer(self, received: Received) -> Answer:
+        """Return the answer to this request."""
+        with self._lock:
+            self.received.append(received)
+            chosen = self._always or (self._answers.pop(0) if self._answers else None)
+        if callable(chosen):
+            chosen = chosen(received)
+        return chosen or Answer()
+
+    def wait(self, seconds: float | None) -> bool:
+        """Wait for `seconds`, or for ever. Return True if the server stops meanwhile."""
+        return self._stopping.wait(seconds)
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    block_on_close = False
+    allow_reuse_address = True
+
+    def __init__(
+        self, address: tuple[str, int], handler: type[BaseHTTPRequestHandler], provider: LocalProvider
+    ) -> None:
+        self.provider = provider
+        self._open: set[socket.socket] = set()
+        super().__init__(address, handler)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        self._open.add(request)
+        super().process_request(request, client_address)
+
+    def shutdown_request(self, request: Any) -> None:
+        self._open.discard(request)
+        super().shutdown_request(request)
+
+    def cut_connections(self) -> None:
+        for connection in list(self._open):
+            _cut(connection)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A client that hangs up is part of the test."""
+
+
+class _RequestHandler(BaseHTTPRequestHandler):
+    """One connection."""
+
+    protocol_version = "HTTP/1.1"
+
+    @property
+    def _provider(self) -> LocalProvider:
+        return cast("_Server", self.server).provider
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Log nothing."""
+
+    def do_POST(self) -> None:
+        length = int(self.headers.get("content-length", 0))
+        sent = cast("dict[str, Any]", json.loads(self.rfile.read(length) or b"{}"))
+        headers = {key.lower(): value for key, value in self.headers.items()}
+        received = Received(self.path, headers, sent)
+        answer = self._provider.next_answer(received)
+        if answer.fault == "hang":
+            self._provider.wait(None)
+        elif not (answer.seconds and self._provider.wait(answer.seconds)):
+            self._answer(received, answer)
+
+    def _answer(self, received: Received, answer: Answer) -> None:
+        if answer.status != 200:
+            self._send(json.dumps(_error(received.protocol, answer.status)).encode(), answer)
+            return
+        body = self._vectors(received) if received.protocol == "embeddings" else self._text(received, answer)
+        match answer.fault:
+            case "garbage":
+                self._send(b'{"id": "x", "choices": [{"mess', answer)
+            case "shapeless":
+                self._send(b'{"greeting": "hello"}', answer)
+            case _:
+                self._send(json.dumps(body).encode(), answer)
+
+    def _text(self, received: Received, answer: Answer) -> dict[str, Any]:
+        text = note_for(received.user) if answer.text is None else answer.text
+        used = (estimate(received.system) + estimate(received.user), estimate(text[:100_000]))
+        return _body(received.protocol, str(received.body.get("model", "")), text, answer.finish, used)
+
+    def _vectors(self, received: Received) -> dict[str, Any]:
+        asked: int = received.body.get("dimensions", DIMENSIONS)
+        used = (estimate(received.user), 0)
+        return _embeddings(str(received.body.get("model", "")), received.texts, asked, used)
+
+    def _send(self, body: bytes, answer: Answer) -> None:
+        self.send_response(answer.status)
+        self.send_header("content-type", "application/json")
+        self.send_header("content-length", str(len(body)))
+        if answer.retry_after is not None:
+            self.send_header("retry-after", answer.retry_after)
+        self.end_headers()
+        if answer.fault == "reset":
+            self.wfile.write(body[: len(body) // 2])
+            self.wfile.flush()
+            _cut(self.connection)
+            self.close_connection = True
+        else:
+            self.wfile.write(body)
+
+
+def _cut(connection: socket.socket) -> None:
+    """End a connection with a reset, like a machine that goes down."""
+    with contextlib.suppress(OSError):
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        connection.shutdown(socket.SHUT_RD)
+        # Files made from the socket would keep it open.
+        socket.close(connection.detach())
+
+
+def _text(content: Any) -> str:
+    if isinstance(content, str):
+        return content
+    return "\n".join(str(part.get("text", "")) for part in content)
+
+
+# -- A correct note, made from the text of a prompt
 
 _SECTION = re.compile(
     r"^<<< (?P<title>[A-Z ]+) (?P<marker>\w+)\n(?P<text>.*?)\n>>> (?P=marker)$", re.M | re.S
@@ -38,7 +273,7 @@ _TOKENS_PER_WORD = 1.5
 
 
 def note_for(prompt: str) -> str:
-    """Dated lines for the messages of an observer's prompt; fewer lines for the notes of a reflector's."""
+    """Return dated lines for the messages of an observer's prompt, or fewer lines for a reflector's notes."""
     sections = {found["title"]: found["text"] for found in _SECTION.finditer(prompt)}
     target = _MOST.search(prompt)
     tokens = int(target[1]) if target else 200
@@ -59,7 +294,7 @@ def _observed(said: Sequence[str], tokens: int) -> str:
             lines.append(f"## {label['date']}")
         if told := _first(line[label.end() :], words):
             lines.append(f"{label['who'].capitalize()} said: {told}")
-    return "\n".join(dict.fromkeys(lines))  # each once
+    return "\n".join(dict.fromkeys(lines))
 
 
 def _reflected(noted: Sequence[str], tokens: int) -> str:
@@ -75,23 +310,21 @@ def _reflected(noted: Sequence[str], tokens: int) -> str:
 
 
 def _first(text: str, words: int) -> str:
-    """The first words, closed so that they cannot pass for something that was cut off."""
+    """Return the first words, with an end that does not look cut off."""
     every = text.split()
     shown = " ".join(every[:words]).rstrip(".,;:([{-–—→")
     return shown and f"{shown}{'…' if len(every) > words else '.'}"
 
 
-# -- Answers as OpenAI and Anthropic give them
+# -- Answers in the format of OpenAI and Anthropic
 
-Protocol = Literal["chat", "responses", "anthropic", "embeddings"]
-Finish = Literal["stop", "length", "refused"]
-Used = tuple[int, int]  # tokens in, tokens out
+_Used = tuple[int, int]  # tokens in, tokens out
 
-_WHEN = 1_771_250_400
+_CREATED = 1_771_250_400
 
 
-def protocol_of(path: str) -> Protocol:
-    """Which protocol a request to this path speaks."""
+def _protocol_of(path: str) -> Protocol:
+    """Return the protocol that belongs to a path."""
     if path.endswith("/messages"):
         return "anthropic"
     if path.endswith("/embeddings"):
@@ -99,14 +332,14 @@ def protocol_of(path: str) -> Protocol:
     return "responses" if path.endswith("/responses") else "chat"
 
 
-def body_of(protocol: Protocol, model: str, text: str, finish: Finish, used: Used) -> dict[str, Any]:
-    """A whole answer."""
+def _body(protocol: Protocol, model: str, text: str, finish: Finish, used: _Used) -> dict[str, Any]:
+    """Return a complete answer."""
     write = {"chat": _chat, "responses": _responses, "anthropic": _anthropic}[protocol]
     return write(model, text, finish, used)
 
 
-def vectors_of(model: str, texts: list[str], dimensions: int, used: Used) -> dict[str, Any]:
-    """An answer of vectors. Like some servers, it does not keep the order of the texts."""
+def _embeddings(model: str, texts: list[str], dimensions: int, used: _Used) -> dict[str, Any]:
+    """Return vectors. Like some servers, it does not keep the order of the texts."""
     data = [
         {"object": "embedding", "index": i, "embedding": word_vector(text, dimensions)}
         for i, text in enumerate(texts)
@@ -115,8 +348,8 @@ def vectors_of(model: str, texts: list[str], dimensions: int, used: Used) -> dic
     return {"object": "list", "data": data[::-1], "model": model, "usage": usage}
 
 
-def error_of(protocol: Protocol, status: int) -> dict[str, Any]:
-    """An error as the provider words it. Like some of them, it quotes the key when that is wrong."""
+def _error(protocol: Protocol, status: int) -> dict[str, Any]:
+    """Return an error in the provider's format. Like some providers, it quotes a key that is wrong."""
     kinds = {400: "invalid_request_error", 401: "authentication_error", 429: "rate_limit_error"}
     kind = kinds.get(status, "api_error")
     message = f"test error {status}"
@@ -126,7 +359,7 @@ def error_of(protocol: Protocol, status: int) -> dict[str, Any]:
     return {"type": "error", "error": error} if protocol == "anthropic" else {"error": error | {"code": None}}
 
 
-def _chat(model: str, text: str, finish: Finish, used: Used) -> dict[str, Any]:
+def _chat(model: str, text: str, finish: Finish, used: _Used) -> dict[str, Any]:
     refused = finish == "refused"
     message = {
         "role": "assistant",
@@ -136,7 +369,7 @@ def _chat(model: str, text: str, finish: Finish, used: Used) -> dict[str, Any]:
     return {
         "id": "chatcmpl-test",
         "object": "chat.completion",
-        "created": _WHEN,
+        "created": _CREATED,
         "model": model,
         "choices": [
             {"index": 0, "message": message, "finish_reason": "length" if finish == "length" else "stop"}
@@ -149,7 +382,7 @@ def _chat(model: str, text: str, finish: Finish, used: Used) -> dict[str, Any]:
     }
 
 
-def _responses(model: str, text: str, finish: Finish, used: Used) -> dict[str, Any]:
+def _responses(model: str, text: str, finish: Finish, used: _Used) -> dict[str, Any]:
     part: dict[str, Any] = {"type": "output_text", "text": text, "annotations": []}
     if finish == "refused":
         part = {"type": "refusal", "refusal": text}
@@ -157,7 +390,7 @@ def _responses(model: str, text: str, finish: Finish, used: Used) -> dict[str, A
     return {
         "id": "resp_test",
         "object": "response",
-        "created_at": _WHEN,
+        "created_at": _CREATED,
         "model": model,
         "status": "incomplete" if cut_off else "completed",
         "incomplete_details": {"reason": "max_output_tokens"} if cut_off else None,
@@ -183,7 +416,7 @@ def _responses(model: str, text: str, finish: Finish, used: Used) -> dict[str, A
     }
 
 
-def _anthropic(model: str, text: str, finish: Finish, used: Used) -> dict[str, Any]:
+def _anthropic(model: str, text: str, finish: Finish, used: _Used) -> dict[str, Any]:
     reasons = {"stop": "end_turn", "length": "max_tokens", "refused": "refusal"}
     return {
         "id": "msg_test",
@@ -195,234 +428,3 @@ def _anthropic(model: str, text: str, finish: Finish, used: Used) -> dict[str, A
         "stop_sequence": None,
         "usage": {"input_tokens": used[0], "output_tokens": used[1]},
     }
-
-
-# -- The server: it listens, answers as it is told, and keeps what it was sent
-
-# hang: take the request and never answer; reset: cut the connection in the middle of the answer;
-# garbage: an answer that is no JSON; shapeless: JSON that is no answer.
-Fault = Literal["hang", "reset", "garbage", "shapeless"]
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """What to answer: a text, an error status, or a fault. Without any, a correct note."""
-
-    text: str | None = None
-    finish: Literal["stop", "length", "refused"] = "stop"
-    status: int = 200
-    retry_after: str | None = None
-    fault: Fault | None = None
-    seconds: float = 0.0  # to wait before answering
-
-
-@dataclass(frozen=True, slots=True)
-class Received:
-    """A request as it reached the server."""
-
-    path: str
-    headers: dict[str, str] = field(repr=False)  # in lower case
-    body: dict[str, Any]
-
-    @property
-    def protocol(self) -> Protocol:
-        return protocol_of(self.path)
-
-    @property
-    def system(self) -> str:
-        """The system prompt."""
-        match self.protocol:
-            case "anthropic":
-                return _text(self.body.get("system", ""))
-            case "responses":
-                return _text(self.body.get("instructions", ""))
-            case _:
-                return "\n".join(_text(m["content"]) for m in self.body["messages"] if m["role"] == "system")
-
-    @property
-    def user(self) -> str:
-        """What the user says, or the texts to embed."""
-        if self.protocol == "embeddings":
-            return "\n".join(self.texts)
-        said = self.body["input" if self.protocol == "responses" else "messages"]
-        return "\n".join(_text(m["content"]) for m in said if m["role"] == "user")
-
-    @property
-    def texts(self) -> list[str]:
-        """The texts to embed."""
-        given: str | list[str] = self.body.get("input", [])
-        return [given] if isinstance(given, str) else given
-
-
-Script = Callable[[Received], Answer]
-
-
-class LocalProvider:
-    """The server. It gives the answers in order, and then, or for a None, correct notes.
-
-    A function that is the only answer is asked for each one. `received` is every request so far. It can
-    be stopped and started again, at the same address.
-    """
-
-    def __init__(self, *answers: Answer | Script | None, port: int = 0) -> None:
-        self.received: list[Received] = []
-        self._always = answers[0] if len(answers) == 1 and callable(answers[0]) else None
-        self._answers = [] if self._always else list(answers)
-        self._port = port
-        self._lock = threading.Lock()
-        self._stopping = threading.Event()
-        self._server: _Server | None = None
-        self._thread: threading.Thread | None = None
-
-    @property
-    def url(self) -> str:
-        """Where it is, without a path: Anthropic's `base_url`; OpenAI's has `/v1` after it."""
-        return f"http://127.0.0.1:{self._port}"
-
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.stop()
-
-    def start(self) -> None:
-        """Listen; the first time on a free port, afterwards on the same one."""
-        self._stopping = threading.Event()
-        self._server = _Server(("127.0.0.1", self._port), _Conversation, self)
-        self._port = self._server.server_address[1]
-        self._thread = threading.Thread(
-            target=self._server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True
-        )
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Cut every connection and let go of the port. Stopping twice is harmless."""
-        server, self._server = self._server, None
-        if server is None or self._thread is None:
-            return
-        self._stopping.set()
-        server.shutdown()
-        server.cut_connections()
-        server.server_close()
-        self._thread.join()
-
-    def next_answer(self, received: Received) -> Answer:
-        """What to answer this request with."""
-        with self._lock:
-            self.received.append(received)
-            chosen = self._always or (self._answers.pop(0) if self._answers else None)
-        if callable(chosen):
-            chosen = chosen(received)
-        return chosen or Answer()
-
-    def wait(self, seconds: float | None) -> bool:
-        """Wait, or for ever; True when the server stops meanwhile."""
-        return self._stopping.wait(seconds)
-
-
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-    block_on_close = False
-    allow_reuse_address = True
-
-    def __init__(
-        self, address: tuple[str, int], speaks: type[BaseHTTPRequestHandler], provider: LocalProvider
-    ) -> None:
-        self.provider = provider
-        self._open: set[socket.socket] = set()
-        super().__init__(address, speaks)
-
-    def process_request(self, request: Any, client_address: Any) -> None:
-        self._open.add(request)
-        super().process_request(request, client_address)
-
-    def shutdown_request(self, request: Any) -> None:
-        self._open.discard(request)
-        super().shutdown_request(request)
-
-    def cut_connections(self) -> None:
-        for connection in list(self._open):
-            cut(connection)
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that hangs up is part of the test."""
-
-
-class _Conversation(BaseHTTPRequestHandler):
-    """One connection."""
-
-    protocol_version = "HTTP/1.1"
-
-    @property
-    def _provider(self) -> LocalProvider:
-        return cast("_Server", self.server).provider
-
-    def log_message(self, format: str, *args: Any) -> None:
-        """Say nothing."""
-
-    def do_POST(self) -> None:
-        length = int(self.headers.get("content-length", 0))
-        sent = cast("dict[str, Any]", json.loads(self.rfile.read(length) or b"{}"))
-        headers = {key.lower(): value for key, value in self.headers.items()}
-        received = Received(self.path, headers, sent)
-        answer = self._provider.next_answer(received)
-        if answer.fault == "hang":
-            self._provider.wait(None)
-        elif not (answer.seconds and self._provider.wait(answer.seconds)):
-            self._answer(received, answer)
-
-    def _answer(self, received: Received, answer: Answer) -> None:
-        if answer.status != 200:
-            self._send(json.dumps(error_of(received.protocol, answer.status)).encode(), answer)
-            return
-        body = self._vectors(received) if received.protocol == "embeddings" else self._text(received, answer)
-        match answer.fault:
-            case "garbage":
-                self._send(b'{"id": "x", "choices": [{"mess', answer)
-            case "shapeless":
-                self._send(b'{"greeting": "hello"}', answer)
-            case _:
-                self._send(json.dumps(body).encode(), answer)
-
-    def _text(self, received: Received, answer: Answer) -> dict[str, Any]:
-        text = note_for(received.user) if answer.text is None else answer.text
-        used = (estimate(received.system) + estimate(received.user), estimate(text[:100_000]))
-        return body_of(received.protocol, str(received.body.get("model", "")), text, answer.finish, used)
-
-    def _vectors(self, received: Received) -> dict[str, Any]:
-        asked: int = received.body.get("dimensions", DIMENSIONS)
-        used = (estimate(received.user), 0)
-        return vectors_of(str(received.body.get("model", "")), received.texts, asked, used)
-
-    def _send(self, body: bytes, answer: Answer) -> None:
-        self.send_response(answer.status)
-        self.send_header("content-type", "application/json")
-        self.send_header("content-length", str(len(body)))
-        if answer.retry_after is not None:
-            self.send_header("retry-after", answer.retry_after)
-        self.end_headers()
-        if answer.fault == "reset":
-            self.wfile.write(body[: len(body) // 2])
-            self.wfile.flush()
-            cut(self.connection)
-            self.close_connection = True
-        else:
-            self.wfile.write(body)
-
-
-def cut(connection: socket.socket) -> None:
-    """End a connection as a machine does that goes down: with a reset."""
-    with contextlib.suppress(OSError):
-        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-        connection.shutdown(socket.SHUT_RD)
-        # Files made of the socket would keep it open.
-        socket.close(connection.detach())
-
-
-def _text(content: Any) -> str:
-    if isinstance(content, str):
-        return content
-    return "\n".join(str(part.get("text", "")) for part in content)
