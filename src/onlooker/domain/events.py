@@ -23,9 +23,9 @@ from onlooker.domain.search import IndexName
 
 @dataclass(frozen=True, slots=True)
 class Consolidated:
-    """A daily file whose notes became items; `archived` is where the file is now, empty while it stays.
+    """A daily file whose notes became items. `archived` is its new path, empty if it was not moved.
 
-    `items` are those that were new, ended ones among them; `problem` says why the file was left alone.
+    `items` are the new ones, including any that ended at once. `problem` says why the file was skipped.
     """
 
     owner: str
@@ -230,7 +230,7 @@ class OwnerForgotten(BaseEvent):
 
 @dataclass(frozen=True, slots=True)
 class JournalFailed(BaseEvent):
-    """A journal could not be written now; nothing is lost, and it is tried again."""
+    """A journal file could not be written. Nothing is lost, and it is retried."""
 
     file: str
     error: str
@@ -302,19 +302,19 @@ class IndexFailed(BaseEvent):
 
 @dataclass(frozen=True, slots=True)
 class FileEdited(BaseEvent):
-    """A person's changes to MEMORY.md were taken in; lines in `refused` are too long, and stay."""
+    """A person's edits of MEMORY.md were taken in. Lines in `too_long` are not, and stay in the file."""
 
     owner: str
     file: str
     added: int
     changed: int
     deleted: int
-    refused: tuple[str, ...] = ()
+    too_long: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class FileBackedUp(BaseEvent):
-    """A file was not what it should be, and was copied before it was written anew."""
+    """A file looked damaged, and was copied before it was written again."""
 
     owner: str
     file: str
@@ -324,7 +324,7 @@ class FileBackedUp(BaseEvent):
 
 @dataclass(frozen=True, slots=True)
 class FileFailed(BaseEvent):
-    """An owner's files could not be written now; nothing is lost, and it is tried again."""
+    """An owner's files could not be written. Nothing is lost, and it is retried."""
 
     owner: str
     file: str
