@@ -15,8 +15,9 @@ from statistics import median
 
 import onlooker
 from _conversations import Conversation
+from onlooker.cli.context import ContextBuilder
 from onlooker.cli.demo import shared_prefix
-from onlooker.cli.replay import Fitting, ReplayClock
+from onlooker.cli.replay import ReplayClock
 from onlooker.domain.events import Event, ReplyRejected, StepFailed
 from onlooker.domain.notes import Progress, State
 from onlooker.models.llm import prompt_of
@@ -170,8 +171,8 @@ class Live:
                 await memory.background.flush()
             await session.settle()
             state = await turns.next()
-            fitting = Fitting(state, self.settings, session.core.counting)
-            final = fitting.text_context(PromptRequest(budget=self.settings.budget))
+            builder = ContextBuilder(state, self.settings, session.core.counting)
+            final = builder.build_text(PromptRequest(budget=self.settings.budget))
         self.tally.left_out += len(turns.unseen)
         self._count(conversation, state)
         text = final.text()

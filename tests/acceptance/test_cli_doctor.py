@@ -127,14 +127,19 @@ def test_every_command_has_help(name: str) -> None:
     assert "..." not in re.sub(r"\[(ARGS|ID)\]\.\.\.", "", done.out)
 
 
+def test_every_summary_fits_80_columns(tmp_path: Path) -> None:
+    done = run("--help", cwd=tmp_path, COLUMNS="80")
+    assert "..." not in done.out.replace("[ARGS]...", "")
+
+
 @pytest.mark.parametrize("arguments", [(), ("replay",)], ids=repr)
 def test_help_fits_60_columns(tmp_path: Path, arguments: tuple[str, ...]) -> None:
     done = run(*arguments, "--help", cwd=tmp_path, COLUMNS="60")
     assert max(len(line) for line in done.out.splitlines()) <= 60
 
 
-def test_the_version_is_that_of_the_package(tmp_path: Path) -> None:
-    assert run("--version", cwd=tmp_path).out == f"onlooker {onlooker.__version__}\n"
+def test_the_version_is_that_of_the_package() -> None:
+    assert call("--version").out == f"onlooker {onlooker.__version__}\n"
 
 
 def test_an_unknown_command_or_option_is_exit_code_2() -> None:

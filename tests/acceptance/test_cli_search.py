@@ -70,7 +70,7 @@ def test_several_owners_have_to_be_told_apart(db: Path, tmp_path: Path) -> None:
     asyncio.run(record())
     done = call("search", "boat", "--db", path)
     assert done.code == 2
-    assert "ana, ben" in done.err
+    assert "--owner ana\n  --owner ben" in done.err
     assert [h["owner"] for h in call("search", "boat", "--db", path, "--owner", "ben", "--json").json] == [
         "ben"
     ]

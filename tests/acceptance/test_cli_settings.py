@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from command_line import call, environment, run
+from command_line import call, environment
 
 from onlooker.cli.settings import FORM
 from onlooker.policy.settings import DEFAULT, KEYS, LANGO, ZORA
@@ -151,7 +151,7 @@ def test_the_form_asks_for_each_setting_and_writes_what_changed(tmp_path: Path) 
 @pytest.mark.parametrize("typed", ["", "\n32000\n", "\n32000\n" + "\n" * 8, "\n32000\n" + "\n" * 8 + "n\n"])
 def test_the_end_of_input_leaves_the_file_as_it_was(tmp_path: Path, typed: str) -> None:
     file = tmp_path / "s.toml"
-    done = run("settings", "edit", "--config", file, cwd=tmp_path, input=typed)
+    done = call("settings", "edit", "--config", file, input=typed)
     assert done.code == 1
     assert "nothing was changed" in done.err
     assert not file.exists()

@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.acceptance.command_line import environment, run
+from tests.acceptance.command_line import call, environment
 
 from onlooker import blocking
 
@@ -31,17 +31,20 @@ def stopped(worker: subprocess.Popen[str]) -> int:
 
 
 @pytest.mark.parametrize("name", ["typo.db", "sqlite:///typo.db"])
-def test_a_file_that_is_not_there_is_an_error_and_is_not_made(tmp_path: Path, name: str) -> None:
-    done = run("worker", "--db", name, cwd=tmp_path)
-    assert done.code == run("sessions", "--db", name, cwd=tmp_path).code == 1
-    assert done.err.startswith("onlooker: typo.db: no such database (--db PATH or ONLOOKER_DB names another)")
+def test_a_file_that_is_not_there_is_an_error_and_is_not_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    done = call("worker", "--db", name)
+    assert done.code == call("sessions", "--db", name).code == 1
+    assert done.err.startswith("onlooker: typo.db: no such database (set --db PATH or ONLOOKER_DB)")
     assert "start an agent that records into it first, or add --create" in done.err
     assert os.listdir(tmp_path) == []
 
 
-def test_a_worker_on_what_keeps_nothing_is_refused(tmp_path: Path) -> None:
+def test_a_worker_on_what_keeps_nothing_is_refused() -> None:
     for options in ([], ["--create"]):
-        done = run("worker", "--db", ":memory:", *options, cwd=tmp_path)
+        done = call("worker", "--db", ":memory:", *options)
         assert (done.code, "name a file" in done.err) == (2, True)
 
 

@@ -308,7 +308,7 @@ async def test_status_tells_of_workers_what_waits_for_them_and_what_failed(serve
     assert (failure["session_key"], failure["owner"], failure["failures"]) == ("broken", "default", 1)
     assert 200 < failure["next_try_seconds"] <= 600
     assert [(w["state"], w["done"]) for w in shown["workers"]] == [("away", 1234)]
-    assert "1 session is due, the first for " in told
+    assert "1 session is due, the oldest for " in told
     assert "1 failed the last time." in told
     assert [line.split()[:4] for line in told.splitlines() if line.startswith(("broken", "h-1"))] == [
         ["broken", "default", "1", "in"],

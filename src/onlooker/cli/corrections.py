@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import getpass
 import os
 import shlex
@@ -10,73 +9,83 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from onlooker.cli.screen import NOT_THERE, WRONG_USE, Column, Json, Screen, Stop
-from onlooker.cli.sessions import Kind, minute
-from onlooker.cli.settings import ConfigFile
+from onlooker.cli.screen import Column, CommandError, Json, Screen, UsageError, View, count, minute
+from onlooker.cli.sessions import KindOption
 from onlooker.cli.target import (
-    DEFAULT_DATABASE,
-    Database,
     DryRun,
     NoteId,
-    Owner,
-    SessionKey,
+    SessionTarget,
+    Target,
     Yes,
-    chosen_settings,
     database_path,
-    existing,
-    find,
-    find_note,
-    no_note,
+    is_server,
+    no_such_note,
 )
 from onlooker.domain.history import ForgetResult, SessionRetention
-from onlooker.domain.notes import LIVE, Note, SessionSummary
+from onlooker.domain.notes import LIVE, Note
 from onlooker.engine.memory import Memory
 from onlooker.engine.session import Session
-from onlooker.policy.settings import Settings
-from onlooker.wiring import POSTGRES
 
 
-def edit(
+def _named(session: Session) -> View:
+    return {"session_key": session.key, "owner": session.owner}
+
+
+# ------------------------------------------------------------------------------------ edit
+
+
+async def edit(
     screen: Screen,
+    target: SessionTarget,
     note: NoteId,
     text: Annotated[
-        str | None, typer.Option("--text", metavar="TEXT", help="Its new text; - is standard input.")
+        str | None, typer.Option("--text", metavar="TEXT", help="The new text; - reads standard input.")
     ] = None,
-    by: Annotated[str | None, typer.Option("--by", metavar="NAME", help="Who edits it; you.")] = None,
-    db: Database = DEFAULT_DATABASE,
-    session: SessionKey = None,
-    owner: Owner = None,
-    config: ConfigFile = None,
+    by: Annotated[
+        str | None, typer.Option("--by", metavar="NAME", help="The editor's name; by default your own.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
-    """Give a note another text; without --text, in your editor ($VISUAL or $EDITOR).
+    """Change the text of a note, in your editor or with --text.
 
-    The prompt shows the new text, and reflections go by it. The old one is kept: see `history`.
+    The editor is $VISUAL or $EDITOR. Prompts and later reflections use the new text. The old text is kept:
+    see `onlooker history`.
     """
-    given = sys.stdin.read() if text == "-" else text
-    done = asyncio.run(_edit(db, config, (session, owner), note, given, by or _me()))
-    if as_json:
-        screen.json(done)
-    else:
-        screen.say(f"Version {done['version']} of {note}.")
+    if text == "-":
+        text = sys.stdin.read()
+    by = by or _user_name()
+    async with target.open() as memory:
+        session, found = await target.find_note(memory, note)
+        if found.status not in LIVE:
+            raise UsageError(f"note {note!r} is {found.status}: only live notes can be edited")
+        if text is None:
+            text = _edit_text(found.text)
+        if text.strip("\n") == found.text.strip("\n"):
+            raise CommandError("nothing was changed")
+        # Another process may have changed the note while the editor was open.
+        after = await session.history.edit(note, text, by=by, was=found.text)
+        version = (await session.history.of(note)).versions[-1].number
+    view = {"id": after.id, **_named(session), "version": version, "by": by}
+    view |= {"content": after.text, "token_count": after.tokens}
+    screen.result(view, as_json, f"{note} is now at version {version}.")
 
 
-def _me() -> str:
+def _user_name() -> str:
     try:
         return getpass.getuser()
     except (OSError, KeyError, ImportError):  # a process without a user, as in some containers
         return ""
 
 
-def _in_editor(text: str) -> str:
-    """What the person makes of the text."""
+def _edit_text(text: str) -> str:
+    """Open the text in the user's editor and return the result."""
     command = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
     with tempfile.TemporaryDirectory(prefix="onlooker-") as folder:
         path = Path(folder) / "note.md"
@@ -84,540 +93,394 @@ def _in_editor(text: str) -> str:
         try:
             done = subprocess.run([*shlex.split(command), str(path)], check=False)
         except (OSError, ValueError) as error:
-            raise Stop(
-                f"the editor {command!r} cannot be run ({error}): set EDITOR, or give --text"
-            ) from None
+            message = f"cannot run the editor {command!r} ({error}): set EDITOR, or use --text"
+            raise CommandError(message) from None
         if done.returncode:
-            raise Stop(f"the editor {command!r} ended with code {done.returncode}; nothing was changed")
+            raise CommandError(
+                f"the editor {command!r} exited with code {done.returncode}; nothing was changed"
+            )
         return path.read_text(encoding="utf-8", errors="surrogatepass")
-
-
-async def _edit(
-    db: str,
-    config: Path | None,
-    wanted: tuple[str | None, str | None],
-    ident: str,
-    given: str | None,
-    by: str,
-) -> dict[str, Any]:
-    async with existing(db, chosen_settings(config)) as memory:
-        session, note = await find_note(memory, ident, *wanted)
-        if note.status not in LIVE:
-            raise Stop(f"note {ident!r} is {note.status}: only a note that is shown can be edited", WRONG_USE)
-        text = given if given is not None else _in_editor(note.text)
-        if text.strip("\n") == note.text.strip("\n"):
-            raise Stop("nothing was changed", NOT_THERE)
-        # Someone may have changed it while the editor was open.
-        after = await session.history.edit(ident, text, by=by, was=note.text)
-        versions = (await session.history.of(ident)).versions
-        return {
-            "id": after.id,
-            "session_key": session.key,
-            "owner": session.owner,
-            "version": versions[-1].number,
-            "by": by,
-            "content": after.text,
-            "token_count": after.tokens,
-        }
-
-
-# ------------------------------------------------------------------------------------ undo
-
-
-def undo(
-    screen: Screen,
-    note: Annotated[
-        str | None, typer.Argument(metavar="[NOTE]", help="The reflection's id; the last one.")
-    ] = None,
-    db: Database = DEFAULT_DATABASE,
-    session: SessionKey = None,
-    owner: Owner = None,
-    dry_run: DryRun = False,
-    yes: Yes = False,
-    config: ConfigFile = None,
-    as_json: Json = False,
-) -> None:
-    """Undo a reflection: the notes that it was made from are shown again.
-
-    It is refused where there is no room for them, since they would be condensed again at once.
-    """
-    done = asyncio.run(_undo(screen, db, config, (session, owner), note, dry_run, yes))
-    if as_json:
-        screen.json(done)
-    elif done["undone"] or dry_run:
-        verb = "Would undo" if dry_run else "Undid"
-        screen.say(f"{verb} {done['id']}: {len(done['notes'])} notes are shown again.")
-    if not done["undone"] and not dry_run:
-        raise Stop("nothing was undone", NOT_THERE)
-
-
-async def _undo(
-    screen: Screen,
-    db: str,
-    config: Path | None,
-    wanted: tuple[str | None, str | None],
-    ident: str | None,
-    dry_run: bool,
-    yes: bool,
-) -> dict[str, Any]:
-    async with existing(db, chosen_settings(config)) as memory:
-        session, note = await _reflection(memory, ident, wanted)
-        view: dict[str, Any] = {
-            "id": note.id,
-            "session_key": session.key,
-            "owner": session.owner,
-            "generation": note.generation,
-            "notes": list(note.sources),
-        }
-        question = f"This undoes {note.id}, made from {len(note.sources)} notes.\nUndo?"
-        if dry_run or not (yes or screen.confirm(question)):
-            return view | {"undone": False}
-        try:
-            back = await session.history.undo(note.id)
-        except KeyError:
-            raise Stop(f"note {note.id!r} is no reflection that is shown", NOT_THERE) from None
-        return view | {"notes": [n.id for n in back], "undone": True}
-
-
-async def _reflection(
-    memory: Memory, ident: str | None, wanted: tuple[str | None, str | None]
-) -> tuple[Session, Note]:
-    if ident is not None:
-        return await find_note(memory, ident, *wanted)
-    session, _ = await find(memory, *wanted)
-    reflections = await session.notes(kind="reflection")
-    if not reflections:
-        raise Stop(f"session {session.key!r} has no reflection", NOT_THERE)
-    return session, max(reflections, key=lambda n: n.made_at)
 
 
 # ------------------------------------------------------------------------------------ history
 
 
-def history(
-    screen: Screen,
-    note: NoteId,
-    db: Database = DEFAULT_DATABASE,
-    session: SessionKey = None,
-    owner: Owner = None,
-    config: ConfigFile = None,
-    as_json: Json = False,
-) -> None:
-    """Show what became of a note: its texts, who wrote them and when, and its status over time."""
-    found = asyncio.run(_history(db, config, (session, owner), note))
+async def history(screen: Screen, target: SessionTarget, note: NoteId, as_json: Json = False) -> None:
+    """Show the versions of a note and its status over time."""
+    async with target.open() as memory:
+        session, _ = await target.find_note(memory, note)
+        found = await session.history.of(note)
+    view: View = {
+        "id": note,
+        **_named(session),
+        "versions": [
+            {
+                "version": v.number,
+                "at": v.at.isoformat(),
+                "by": v.by,
+                "content": v.text,
+                "token_count": v.tokens,
+            }
+            for v in found.versions
+        ],
+        "statuses": [{"at": at.isoformat(), "status": status} for at, status in found.statuses],
+        "made_into": list(found.made_into),
+    }
     if as_json:
-        screen.json(found)
+        screen.json(view)
         return
-    columns = [Column("version", right=True), Column("at"), Column("by"), Column("text", text=True)]
-    rows = [[str(v["version"]), minute(v["at"]), v["by"] or "-", v["content"]] for v in found["versions"]]
-    screen.table(columns, rows)
-    steps = [f"{s['status']} since {minute(s['at'])}" for s in found["statuses"]]
-    steps += [f"made into {ident}" for ident in found["made_into"]]
+    columns = (Column("version", right=True), Column("at"), Column("by"), Column("text", text=True))
+    screen.table(columns, [[str(v.number), minute(v.at), v.by or "-", v.text] for v in found.versions])
+    steps = [f"{status} since {minute(at)}" for at, status in found.statuses]
+    steps += [f"condensed into {reflection}" for reflection in found.made_into]
     if steps:
         screen.say("; ".join(steps) + ".")
 
 
-async def _history(
-    db: str, config: Path | None, wanted: tuple[str | None, str | None], ident: str
-) -> dict[str, Any]:
-    async with existing(db, chosen_settings(config)) as memory:
-        session, _ = await find_note(memory, ident, *wanted)
-        found = await session.history.of(ident)
-        return {
-            "id": ident,
-            "session_key": session.key,
-            "owner": session.owner,
-            "versions": [
-                {
-                    "version": v.number,
-                    "at": v.at.isoformat(),
-                    "by": v.by,
-                    "content": v.text,
-                    "token_count": v.tokens,
-                }
-                for v in found.versions
-            ],
-            "statuses": [{"at": at.isoformat(), "status": status} for at, status in found.statuses],
-            "made_into": list(found.made_into),
-        }
-
-
-def diff(
+async def diff(
     screen: Screen,
+    target: SessionTarget,
     note: NoteId,
-    other: Annotated[str | None, typer.Argument(metavar="[OTHER]", help="A note to compare it with.")] = None,
-    db: Database = DEFAULT_DATABASE,
-    session: SessionKey = None,
-    owner: Owner = None,
-    config: ConfigFile = None,
+    other: Annotated[
+        str | None, typer.Argument(metavar="[OTHER]", help="Another note to compare with.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
-    """Show what a note kept, dropped and added: a reflection against what it was made from, an edited
-    note against its text before, or one note against another."""
-    found = asyncio.run(_diff(db, config, (session, owner), note, other))
-    if as_json:
-        screen.json(found)
-        return
-    if found["patch"]:
-        screen.text(found["patch"])
-    kept, dropped, added = (len(found[name]) for name in ("kept", "dropped", "added"))
-    screen.say(f"{kept} lines kept, {dropped} dropped, {added} added.")
+    """Show the lines that a note kept, dropped and added.
 
-
-async def _diff(
-    db: str, config: Path | None, wanted: tuple[str | None, str | None], ident: str, other: str | None
-) -> dict[str, Any]:
-    async with existing(db, chosen_settings(config)) as memory:
-        session, note = await find_note(memory, ident, *wanted)
+    A reflection is compared with its sources, an edited note with its previous text, or a note with another.
+    """
+    async with target.open() as memory:
+        session, found = await target.find_note(memory, note)
         try:
-            found = await session.history.diff(ident, other)
+            changes = await session.history.diff(note, other)
         except KeyError as error:
-            raise no_note(error.args[0]) from None
-        before = ident if other else "what it was made from" if note.generation else "before"
-        return {
-            "id": ident,
-            "other": other,
-            "session_key": session.key,
-            "owner": session.owner,
-            "kept": list(found.kept),
-            "dropped": list(found.dropped),
-            "added": list(found.added),
-            "patch": found.unified(before, other or ident),
-        }
+            raise no_such_note(error.args[0]) from None
+    before = note if other else "sources" if found.generation else "previous text"
+    view: View = {
+        "id": note,
+        "other": other,
+        **_named(session),
+        "kept": list(changes.kept),
+        "dropped": list(changes.dropped),
+        "added": list(changes.added),
+        "patch": changes.unified(before, other or note),
+    }
+    if view["patch"] and not as_json:
+        screen.text(view["patch"])
+    kept = count(len(changes.kept), "line")
+    screen.result(view, as_json, f"{kept} kept, {len(changes.dropped)} dropped, {len(changes.added)} added.")
+
+
+# ------------------------------------------------------------------------------------ undo
+
+
+async def undo(
+    screen: Screen,
+    target: SessionTarget,
+    note: Annotated[
+        str | None, typer.Argument(metavar="[NOTE]", help="The id of the reflection; by default the last.")
+    ] = None,
+    dry_run: DryRun = False,
+    yes: Yes = False,
+    as_json: Json = False,
+) -> None:
+    """Undo a reflection and show its sources again.
+
+    It is refused if there is no room for them, because they would be condensed again at once.
+    """
+    async with target.open() as memory:
+        session, found = await _find_reflection(memory, target, note)
+        view: View = {"id": found.id, **_named(session), "generation": found.generation}
+        view |= {"notes": list(found.sources), "undone": False}
+        question = f"This undoes {found.id}, made from {count(len(found.sources), 'note')}.\nUndo?"
+        if not dry_run and (yes or screen.confirm(question)):
+            try:
+                restored = await session.history.undo(found.id)
+            except KeyError:
+                raise CommandError(f"note {found.id!r} is not an active reflection") from None
+            view |= {"notes": [n.id for n in restored], "undone": True}
+    declined = not (view["undone"] or dry_run)
+    if as_json or not declined:
+        sources = count(len(view["notes"]), "note")
+        verb = "Would undo" if dry_run else "Undid"
+        screen.result(view, as_json, f"{verb} {found.id}, made from {sources}.")
+    if declined:
+        raise CommandError("nothing was undone")
+
+
+async def _find_reflection(memory: Memory, target: SessionTarget, note: str | None) -> tuple[Session, Note]:
+    if note is not None:
+        return await target.find_note(memory, note)
+    session, _ = await target.find(memory)
+    reflections = await session.notes(kind="reflection")
+    if not reflections:
+        raise CommandError(f"session {session.key!r} has no reflection")
+    return session, max(reflections, key=lambda n: n.made_at)
 
 
 # ------------------------------------------------------------------------------------ forget
 
 
-def forget(
+async def forget(
     screen: Screen,
+    target: SessionTarget,
     targets: Annotated[
         list[str] | None,
-        typer.Argument(metavar="ID", help="Messages (by id or number) and notes (by id), any number."),
+        typer.Argument(metavar="ID", help="Ids of notes, and ids or numbers of messages."),
     ] = None,
     everything: Annotated[
-        bool, typer.Option("--all", help="All of the session named, or else of the owner named.")
+        bool, typer.Option("--all", help="Everything in the session, or else of the owner.")
     ] = False,
-    db: Database = DEFAULT_DATABASE,
-    session: SessionKey = None,
-    owner: Owner = None,
     dry_run: DryRun = False,
     yes: Yes = False,
-    config: ConfigFile = None,
     as_json: Json = False,
 ) -> None:
-    """Forget messages, or what notes stand for, with everything derived from them.
+    """Forget messages, or all that a note covers, without a trace.
 
-    Notes that mixed them with others are written again without them. Nothing is left in any table,
-    index, journal or file. It asks first; anything but yes means no.
+    Notes derived from them are deleted, or rewritten if they cover other messages too. Nothing remains in any
+    table, index, journal or file. The command asks for confirmation; anything but yes means no.
     """
     if bool(targets) == everything:
-        raise Stop("name messages or notes, or give --all with --session or --owner", WRONG_USE)
-    if everything and session is None and owner is None:
-        raise Stop("--all needs --session KEY or --owner NAME", WRONG_USE)
-    wanted = (session, owner)
-    if targets:
-        done = asyncio.run(_forget_some(screen, db, config, wanted, targets, dry_run, yes))
-    else:
-        done = asyncio.run(_forget_all(screen, db, config, wanted, dry_run, yes))
-    if as_json:
-        screen.json(done)
-    elif done["forgotten"] or dry_run:
-        screen.say(_forget_sentence("Would forget" if dry_run else "ForgetResult", done))
-    if not done["forgotten"] and not dry_run:
-        raise Stop("nothing was forgotten", NOT_THERE)
+        raise UsageError("name messages or notes, or use --all with --session or --owner")
+    if everything and target.session is None and target.owner is None:
+        raise UsageError("--all needs --session KEY or --owner NAME")
+    async with target.open() as memory:
+        if targets:
+            view = await _forget_some(screen, memory, target, targets, dry_run, yes)
+        else:
+            view = await _forget_all(screen, memory, target, dry_run, yes)
+    declined = not (view["forgotten"] or dry_run)
+    if as_json or not declined:
+        screen.result(view, as_json, _forget_sentence("Would forget" if dry_run else "Forgot", view))
+    if declined:
+        raise CommandError("nothing was forgotten")
 
 
 async def _forget_some(
-    screen: Screen,
-    db: str,
-    config: Path | None,
-    wanted: tuple[str | None, str | None],
-    targets: Sequence[str],
-    dry_run: bool,
-    yes: bool,
-) -> dict[str, Any]:
-    settings = chosen_settings(config)
-    async with existing(db, settings) as memory:
-        session = await _session_of(memory, targets, wanted)
-        ids = [await _identified(session, target) for target in targets]
-        # Where a model writes the notes, it should write these again; this command asks none.
-        later = bool(settings.model)
-        try:
-            would = await session.forget(*ids, dry_run=True, rewrite_later=later)
-            view = _forget_view(would, session)
-            if dry_run or not (yes or screen.confirm(f"{_forget_sentence('This forgets', view)}\nForget?")):
-                return view | {"forgotten": False}
-            return _forget_view(await session.forget(*ids, rewrite_later=later), session) | {
-                "forgotten": True
-            }
-        except KeyError as error:
-            raise Stop(
-                f"no message or note {error.args[0]!r} in session {session.key!r}", NOT_THERE
-            ) from None
+    screen: Screen, memory: Memory, target: SessionTarget, targets: Sequence[str], dry_run: bool, yes: bool
+) -> View:
+    session = await _session_with(memory, target, targets)
+    ids = [await _message_or_note_id(session, text) for text in targets]
+    # If a language model writes the notes, it also rewrites them, later. This command calls no model.
+    later = bool(target.settings().model)
+    try:
+        view = _named(session) | asdict(await session.forget(*ids, dry_run=True, rewrite_later=later))
+        if dry_run or not (yes or _confirm_forget(screen, view)):
+            return view | {"forgotten": False}
+        done = await session.forget(*ids, rewrite_later=later)
+    except KeyError as error:
+        raise CommandError(f"no message or note {error.args[0]!r} in session {session.key!r}") from None
+    return view | asdict(done) | {"forgotten": True}
 
 
-async def _session_of(
-    memory: Memory, targets: Sequence[str], wanted: tuple[str | None, str | None]
-) -> Session:
-    """The session named, the only one, or the one that has the first note named."""
-    if wanted[0] is None and len(await memory.sessions(owner=wanted[1], limit=2)) > 1:
-        for target in targets:
-            if target.startswith(("obs_", "ref_")):
-                return (await find_note(memory, target, *wanted))[0]
-    return (await find(memory, *wanted))[0]
+async def _session_with(memory: Memory, target: SessionTarget, targets: Sequence[str]) -> Session:
+    """Return the session named, the only one, or the one that has the first note named."""
+    if target.session is None and len(await memory.sessions(owner=target.owner, limit=2)) > 1:
+        for text in targets:
+            if text.startswith(("obs_", "ref_")):
+                return (await target.find_note(memory, text))[0]
+    return (await target.find(memory))[0]
 
 
-async def _identified(session: Session, target: str) -> str:
-    """The id that is meant: a number is that of a message, unless something has it as its id."""
-    if not target.isdecimal():
-        return target
+async def _message_or_note_id(session: Session, text: str) -> str:
+    """Return the id. A number is the number of a message, unless it is an id."""
+    if not text.isdecimal():
+        return text
     messages = await session.messages(archived=True)
-    if any(m.id == target for m in messages):
-        return target
-    return next((m.id for m in messages if m.seq == int(target)), target)
+    if any(m.id == text for m in messages):
+        return text
+    return next((m.id for m in messages if m.seq == int(text)), text)
 
 
 async def _forget_all(
-    screen: Screen,
-    db: str,
-    config: Path | None,
-    wanted: tuple[str | None, str | None],
-    dry_run: bool,
-    yes: bool,
-) -> dict[str, Any]:
-    async with existing(db, chosen_settings(config)) as memory:
-        key, owner = wanted
-        if key is not None:
-            session, _ = await find(memory, key, owner)
-            owner = session.owner
-        assert owner is not None
-        found = await memory.sessions(owner=owner, key=key)
-        items = [i for i in await memory.items.list(owner) if key in (None, i.session)]
-        if not found and not items:
-            raise Stop(f"nothing is stored for the owner {owner!r}", NOT_THERE)
-        would = ForgetResult(sum(s.messages for s in found), items=len(items), sessions=len(found))
-        view: dict[str, Any] = {"session_key": key, "owner": owner} | asdict(would)
-        if dry_run or not (yes or screen.confirm(f"{_forget_sentence('This forgets', view)}\nForget?")):
-            return view | {"forgotten": False}
-        done = await memory.forget(owner=owner, session=key)
-        return view | asdict(done) | {"forgotten": True}
+    screen: Screen, memory: Memory, target: SessionTarget, dry_run: bool, yes: bool
+) -> View:
+    key, owner = target.session, target.owner
+    if key is not None:
+        session, _ = await target.find(memory)
+        owner = session.owner
+    assert owner is not None
+    found = await memory.sessions(owner=owner, key=key)
+    items = [i for i in await memory.items.list(owner) if key in (None, i.session)]
+    if not found and not items:
+        raise CommandError(f"nothing is stored for owner {owner!r}")
+    expected = ForgetResult(sum(s.messages for s in found), items=len(items), sessions=len(found))
+    view: View = {"session_key": key, "owner": owner} | asdict(expected)
+    if dry_run or not (yes or _confirm_forget(screen, view)):
+        return view | {"forgotten": False}
+    return view | asdict(await memory.forget(owner=owner, session=key)) | {"forgotten": True}
 
 
-def _forget_view(done: ForgetResult, session: Session) -> dict[str, Any]:
-    return {"session_key": session.key, "owner": session.owner} | asdict(done)
+def _confirm_forget(screen: Screen, view: View) -> bool:
+    return screen.confirm(f"{_forget_sentence('This forgets', view)}\nForget?")
 
 
-def _forget_sentence(verb: str, view: dict[str, Any]) -> str:
-    if view["sessions"]:
-        whole = f"everything of the owner {view['owner']!r}"
-        if view["session_key"] is not None:
-            whole = f"all of session {view['session_key']!r} (owner {view['owner']!r})"
-        what = f"{whole}: {view['sessions']:,} sessions, {view['messages']:,} messages"
+def _forget_sentence(verb: str, view: View) -> str:
+    messages = count(view["messages"], "message")
+    if not view["sessions"]:
+        deleted, rewritten = count(view["deleted_notes"], "note"), view["rewritten_notes"]
+        what = f"{messages} ({deleted} deleted, {rewritten:,} rewritten)"
+    elif view["session_key"] is None:
+        what = f"everything of owner {view['owner']!r}: {count(view['sessions'], 'session')}, {messages}"
     else:
-        notes = f"{view['deleted_notes']:,} notes go and {view['rewritten_notes']:,} are written again"
-        what = f"{view['messages']:,} messages; {notes}"
-    late = "" if view["erased"] else ". The bytes go from the file when its readers have finished"
-    return f"{verb} {what}; {view['items']:,} items{late}."
+        what = f"session {view['session_key']!r} of owner {view['owner']!r}: {messages}"
+    late = "" if view["erased"] else " The bytes leave the file when its readers have finished."
+    return f"{verb} {what}, {count(view['items'], 'item')}.{late}"
 
 
 # ------------------------------------------------------------------------------------ clear
 
 
-def clear(
+async def clear(
     screen: Screen,
-    db: Database = DEFAULT_DATABASE,
-    session: SessionKey = None,
-    owner: Owner = None,
-    kind: Annotated[Kind | None, typer.Option("--kind", help="Only notes of this kind.")] = None,
+    target: SessionTarget,
+    kind: KindOption = None,
     messages: Annotated[
-        bool, typer.Option("--messages", help="The whole session, with everything that was said.")
+        bool, typer.Option("--messages", help="Delete the whole session with its messages.")
     ] = False,
     yes: Yes = False,
-    config: ConfigFile = None,
     as_json: Json = False,
 ) -> None:
-    """Delete the notes of a session; the recent messages stay.
+    """Delete the notes of a session. Recent messages stay.
 
-    It asks first and says what will go. Anything but yes, the end of input too, means no.
+    The command says what it deletes and asks for confirmation. Anything but yes means no.
     """
     if messages and kind:
-        raise Stop("--messages deletes the whole session: leave out --kind", WRONG_USE)
-    done = asyncio.run(_clear(screen, db, config, (session, owner), kind, messages, yes))
-    if as_json:
-        screen.json(done)
-    elif done["cleared"]:
-        screen.say("Deleted." if messages or done["note_tokens"] else "There were no notes.")
-    if not done["cleared"]:
-        raise Stop("nothing was deleted", NOT_THERE)
-
-
-async def _clear(
-    screen: Screen,
-    db: str,
-    config: Path | None,
-    wanted: tuple[str | None, str | None],
-    kind: Kind | None,
-    messages: bool,
-    yes: bool,
-) -> dict[str, Any]:
-    async with existing(db, chosen_settings(config)) as memory:
-        session, summary = await find(memory, *wanted)
-        going = await _going(session, summary, kind, messages)
-        # Only what is in the list is deleted: with no notes there is nothing to ask about.
-        agreed = yes or not (messages or going["observations"] or going["reflections"])
-        if not agreed:
-            agreed = screen.confirm(f"{_clear_sentence(session, going, messages)}\nDelete?")
+        raise UsageError("--messages deletes the whole session: it cannot be combined with --kind")
+    note_kind = kind.note if kind else None
+    async with target.open() as memory:
+        session, summary = await target.find(memory)
+        notes = await session.notes(statuses=LIVE, kind=note_kind)
+        view: View = {
+            **_named(session),
+            "observations": sum(n.kind == "observation" for n in notes),
+            "reflections": sum(n.kind == "reflection" for n in notes),
+            "note_tokens": sum(n.tokens for n in notes),
+            "messages": summary.messages if messages else 0,
+            "message_tokens": summary.message_tokens if messages else 0,
+        }
+        # Without notes there is nothing to ask about.
+        agreed = yes or not (messages or notes) or screen.confirm(f"{_clear_sentence(view)}\nDelete?")
         if agreed and messages:
             await session.delete()
         elif agreed:
-            await session.history.clear(kind.note if kind else None)
-        return going | {"cleared": agreed}
+            await session.history.clear(note_kind)
+    if as_json or agreed:
+        sentence = "Deleted." if messages or notes else "There were no notes."
+        screen.result(view | {"cleared": agreed}, as_json, sentence)
+    if not agreed:
+        raise CommandError("nothing was deleted")
 
 
-async def _going(
-    session: Session, summary: SessionSummary, kind: Kind | None, messages: bool
-) -> dict[str, Any]:
-    notes = await session.notes(statuses=LIVE, kind=kind.note if kind else None)
-    return {
-        "session_key": session.key,
-        "owner": session.owner,
-        "observations": sum(n.kind == "observation" for n in notes),
-        "reflections": sum(n.kind == "reflection" for n in notes),
-        "note_tokens": sum(n.tokens for n in notes),
-        "messages": summary.messages if messages else 0,
-        "message_tokens": summary.message_tokens if messages else 0,
-    }
-
-
-def _clear_sentence(session: Session, going: dict[str, Any], messages: bool) -> str:
-    notes = (
-        f"{going['observations']} observations and {going['reflections']} reflections "
-        f"({going['note_tokens']:,} tokens)"
+def _clear_sentence(view: View) -> str:
+    observations, reflections = (
+        count(view["observations"], "observation"),
+        count(view["reflections"], "reflection"),
     )
-    whose = f"of session {session.key!r} (owner {session.owner!r})"
-    if not messages:
-        return f"This deletes {notes} {whose}. The recent messages stay."
-    said = f"{going['messages']:,} messages ({going['message_tokens']:,} tokens)"
-    return f"This deletes {said} and {notes} {whose}: everything, for good."
+    notes = f"{observations} and {reflections} ({view['note_tokens']:,} tokens)"
+    session = f"session {view['session_key']!r} of owner {view['owner']!r}"
+    if not view["messages"]:
+        return f"This deletes {notes} of {session}. The recent messages stay."
+    said = f"{count(view['messages'], 'message')} ({view['message_tokens']:,} tokens)"
+    return f"This deletes {session}: {said}, {notes}."
 
 
 # ------------------------------------------------------------------------------------ prune
 
-
-# Settings that say how long messages are kept.
-LIMITS = (
+# The settings that limit how long messages are kept.
+_LIMITS = (
     "retention_archive_days",
     "retention_archive_messages",
     "retention_delete_days",
     "retention_delete_messages",
     "retention_owner_messages",
 )
-NOTHING_TO_DO = "say how old with --older-than DAYS, or set retention_days or another retention_… setting"
 
 
-@dataclass(frozen=True, slots=True)
-class Pruning:
-    """What to do."""
-
-    days: float | None  # of superseded notes; None: they stay
-    dry_run: bool
-    vacuum: bool
-
-
-def prune(
+async def prune(
     screen: Screen,
+    target: Target,
     older_than: Annotated[
         float | None,
-        typer.Option("--older-than", min=0, metavar="DAYS", help="How old; that of `retention_days`."),
+        typer.Option("--older-than", min=0, metavar="DAYS", help="The age; by default `retention_days`."),
     ] = None,
-    vacuum: Annotated[bool, typer.Option("--vacuum", help="Make the file as small as it can be.")] = False,
-    db: Database = DEFAULT_DATABASE,
+    vacuum: Annotated[bool, typer.Option("--vacuum", help="Return free space to the disk.")] = False,
     dry_run: DryRun = False,
-    config: ConfigFile = None,
     as_json: Json = False,
 ) -> None:
-    """Purge what is old enough: superseded notes, what hosts took back, and messages by the settings.
+    """Purge superseded notes, and messages as the settings say.
 
-    What a live note leads back to stays, unless `retention_delete_…` says otherwise. Messages that no note
-    stands for always stay.
+    Messages that the host retracted are purged too. Sources of live notes stay, unless `retention_delete_…`
+    says otherwise. Messages that are not noted always stay.
     """
-    settings = chosen_settings(config)
+    settings = target.settings()
     days = older_than if older_than is not None else settings.retention_days or None
-    if days is None and not vacuum and not any(getattr(settings, name) for name in LIMITS):
-        raise Stop(NOTHING_TO_DO, WRONG_USE)
-    size = _size_of(db)
-    done = asyncio.run(_prune(db, settings, Pruning(days, dry_run, vacuum and not dry_run)))
-    if vacuum and not dry_run and size is not None:
-        done["freed_bytes"] = size - (_size_of(db) or 0)
-    if as_json:
-        screen.json(done)
-        return
-    if dry_run and done["sessions"]:
-        screen.table(_PRUNE_COLUMNS, [_prune_row(session) for session in done["sessions"]])
-    screen.say(_prune_sentence(done))
-
-
-async def _prune(db: str, settings: Settings, wanted: Pruning) -> dict[str, Any]:
-    async with existing(db, settings) as memory:
-        kept = await memory.retention.apply(dry_run=wanted.dry_run)
-        done: dict[str, Any] = {
-            "rows": await _superseded(memory, wanted),
-            "older_than_days": wanted.days,
-            "archived_messages": kept.archived,
-            "deleted_messages": kept.deleted,
-            "sessions": [_prune_view(session) for session in kept.sessions],
-            "pruned": not wanted.dry_run,
-        }
-        if wanted.vacuum:
+    if days is None and not vacuum and not any(getattr(settings, name) for name in _LIMITS):
+        raise UsageError("nothing to do: use --older-than DAYS, or set a retention_… setting")
+    vacuum = vacuum and not dry_run
+    size = _file_size(target.db)
+    async with target.open() as memory:
+        retained = await memory.retention.apply(dry_run=dry_run)
+        rows = 0
+        if days is not None:
+            before = datetime.now(UTC) - timedelta(days=days)
+            rows = await memory.store.prune(before=before, dry_run=dry_run)
+        if vacuum:
             await memory.store.erase()
-        return done
+    view: View = {
+        "rows": rows,
+        "older_than_days": days,
+        "archived_messages": retained.archived,
+        "deleted_messages": retained.deleted,
+        "sessions": [_retained_view(one) for one in retained.sessions],
+        "pruned": not dry_run,
+    }
+    if vacuum and size is not None:
+        view["freed_bytes"] = size - (_file_size(target.db) or 0)
+    if dry_run and view["sessions"] and not as_json:
+        screen.table(_RETAINED_COLUMNS, [_retained_row(one) for one in view["sessions"]])
+    screen.result(view, as_json, _prune_sentence(view))
 
 
-async def _superseded(memory: Memory, wanted: Pruning) -> int:
-    if wanted.days is None:
-        return 0
-    before = datetime.now(UTC) - timedelta(days=wanted.days)
-    return await memory.store.prune(before=before, dry_run=wanted.dry_run)
-
-
-def _prune_view(kept: SessionRetention) -> dict[str, Any]:
+def _retained_view(one: SessionRetention) -> View:
     return {
-        "session_key": kept.session.key,
-        "owner": kept.session.owner,
-        "archived_messages": kept.archived,
-        "deleted_messages": kept.deleted,
+        "session_key": one.session.key,
+        "owner": one.session.owner,
+        "archived_messages": one.archived,
+        "deleted_messages": one.deleted,
     }
 
 
-_PRUNE_COLUMNS = (
+_RETAINED_COLUMNS = (
     Column("session", text=True),
     Column("owner", text=True),
-    Column("archive", right=True),
-    Column("delete", right=True),
+    Column("archived", right=True),
+    Column("deleted", right=True),
 )
 
 
-def _prune_row(session: dict[str, Any]) -> tuple[str, ...]:
-    return tuple(f"{value:,}" if isinstance(value, int) else value for value in session.values())
+def _retained_row(view: View) -> list[str]:
+    counts = (f"{view[key]:,}" for key in ("archived_messages", "deleted_messages"))
+    return [view["session_key"], view["owner"], *counts]
 
 
-def _size_of(db: str) -> int | None:
-    """Of the file and its log. A server keeps the room that is free in its tables for what comes."""
-    if db.startswith(POSTGRES):
+def _file_size(db: str) -> int | None:
+    """Return the size of the file and its log; None for a server, which keeps free space for later rows."""
+    if is_server(db):
         return None
     path = database_path(db)
     files = (path, path.with_name(path.name + "-wal"))
     return sum(file.stat().st_size for file in files if file.exists())
 
 
-def _prune_sentence(done: dict[str, Any]) -> str:
-    words = ("Purged", "deleted", "archived") if done["pruned"] else ("Would purge", "delete", "archive")
-    text = f"{words[0]} {done['rows']:,} rows"
-    if done["deleted_messages"]:
-        text += f", {words[1]} {done['deleted_messages']:,} messages"
-    if done["archived_messages"]:
-        text += f", {words[2]} {done['archived_messages']:,} messages"
-    if "freed_bytes" in done:
-        text += f"; {done['freed_bytes']:,} bytes freed"
+def _prune_sentence(view: View) -> str:
+    verbs = ("Purged", "deleted", "archived") if view["pruned"] else ("Would purge", "delete", "archive")
+    text = f"{verbs[0]} {count(view['rows'], 'row')}"
+    if view["deleted_messages"]:
+        text += f", {verbs[1]} {count(view['deleted_messages'], 'message')}"
+    if view["archived_messages"]:
+        text += f", {verbs[2]} {count(view['archived_messages'], 'message')}"
+    if "freed_bytes" in view:
+        text += f"; {count(view['freed_bytes'], 'byte')} freed"
     return text + "."

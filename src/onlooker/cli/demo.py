@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import tempfile
 import time
@@ -22,10 +21,9 @@ from rich.table import Table
 from rich.text import Text
 
 from onlooker import demo as bundled
-from onlooker.cli.replay import Replay, ReplayClock
-from onlooker.cli.screen import WRONG_USE, Json, Screen, Stop, printable
+from onlooker.cli.replay import ReplayClock, replay_messages
+from onlooker.cli.screen import Json, Screen, UsageError, View, printable
 from onlooker.cli.target import database_path
-from onlooker.demo import Value
 from onlooker.domain.events import Event, Noted, Reflected
 from onlooker.domain.messages import Message
 from onlooker.domain.notes import Note, Progress, State
@@ -34,50 +32,52 @@ from onlooker.engine.session import Session
 from onlooker.policy.intake import intake_all
 from onlooker.policy.render import Context
 from onlooker.policy.tokens import Estimator
-from onlooker.ports import SystemClock
 from onlooker.wiring import open_memory
 
 SESSION = "demo"
 OWNER = "ana"
 SYSTEM = "You are Ana's assistant. Be brief and exact."
 BUDGET = 8000
+# Without a terminal, a line of progress for every so many messages.
+LINE_EVERY = 50
+# How many lines of the memory are shown without --full.
+SCREENFUL = 24
+WIDEST = 100
+
+CODE = """\
+import onlooker.blocking
+session = onlooker.blocking.open_memory("agent.db").session("me", owner="ana")
+print(session.prepare([{"role": "user", "content": "I moved to Oslo"}], budget=16_000).openai())
+"""
 
 
-@dataclass(frozen=True, slots=True)
-class Result:
-    """How it ended."""
-
-    figures: Figures
-    final: Context
-    report: dict[str, Any]
-
-
-def demo(
+async def demo(
     screen: Screen,
     budget: Annotated[
-        int, typer.Option("--budget", "-b", min=1000, metavar="TOKENS", help="The most a context may cost.")
+        int, typer.Option("--budget", "-b", min=1000, metavar="TOKENS", help="The limit of a context.")
     ] = BUDGET,
-    full: Annotated[bool, typer.Option("--full", help="Show the whole memory, not a screenful.")] = False,
+    full: Annotated[bool, typer.Option("--full", help="Show the whole memory.")] = False,
     keep: Annotated[
-        Path | None, typer.Option("--keep", metavar="PATH", help="Keep the database there to look at.")
+        Path | None, typer.Option("--keep", metavar="PATH", help="Keep the database in this file.")
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Replay a long conversation and watch it shrink into dated notes. No key, no network.
+    """Watch a long conversation shrink into dated notes.
 
-    Nine days of Ana's, who moves house and runs a web service: what was said, what the agent would
-    have received at each turn, and what is still there at the end.
+    Nine days of a conversation with Ana, who moves house and runs a web service: what was said, what the
+    agent would have received at each turn, and what is remembered at the end. Needs no key and no network.
     """
     if keep is not None and database_path(str(keep)).exists():
-        raise Stop(f"{keep} is there already: name a file that is not", WRONG_USE)
+        raise UsageError(f"{keep} exists: name a new file")
+    started = time.perf_counter()
+    quiet = Screen(screen.out, screen.err, screen.quiet or as_json)
     with _database(keep) as path:
-        result = asyncio.run(
-            _replay_demo(Screen(screen.out, screen.err, screen.quiet or as_json), path, budget)
-        )
+        figures, final, report = await _replay(quiet, path, budget)
+    report["seconds"] = round(time.perf_counter() - started, 2)
     if as_json:
-        screen.json(result.report)
+        screen.json(report)
         return
-    print_result(screen, result.figures, result.final, result.report, full=full)
+    _print_result(screen, figures, final, report, full=full)
     if keep is not None:
         screen.text(f"\nThe database is {keep}: try `onlooker list --db {keep}`.")
     screen.text(f"\nYour own, in three lines:\n\n{CODE}")
@@ -92,32 +92,31 @@ def _database(keep: Path | None) -> Generator[Path]:
         yield Path(folder) / "demo.db"
 
 
-async def _replay_demo(screen: Screen, path: Path, budget: int) -> Result:
-    started = time.perf_counter()
-    messages = intake_all(bundled.conversation(), at=SystemClock().now(), tz=UTC)
+async def _replay(screen: Screen, path: Path, budget: int) -> tuple[Figures, Context, View]:
+    messages = intake_all(bundled.conversation(), at=datetime.now(UTC), tz=UTC)
     clock = ReplayClock(messages)
     async with open_memory(path, budget=budget, clock=clock) as memory:
         session = memory.session(SESSION, owner=OWNER)
         figures = Figures(session.core.estimator)
-        async with _watched(screen, memory, figures, len(messages)) as view:
-            async for moment in Replay(memory, session, clock, SYSTEM).moments(messages):
-                figures.said(moment.message)
-                if moment.context:
-                    figures.built(moment.context, clock.now())
-                view.moment(moment.number, clock.now())
+        async with _watch(screen, memory, figures, len(messages)) as view:
+            async for turn in replay_messages(memory, session, clock, messages, SYSTEM):
+                figures.add_message(turn.message)
+                if turn.context:
+                    figures.add_context(turn.context, clock.now())
+                view.show_turn(turn.number, clock.now())
         final = await session.context(system=SYSTEM)
-        figures.built(final, clock.now())
-        report = await _report(session, figures, final)
-    return Result(figures, final, report | {"seconds": round(time.perf_counter() - started, 2)})
+        figures.add_context(final, clock.now())
+        return figures, final, await _report(session, figures, final)
 
 
-async def _report(session: Session, figures: Figures, final: Context) -> dict[str, Any]:
+async def _report(session: Session, figures: Figures, final: Context) -> View:
     state = await session.history.state() or State(Progress(session.id))
-    said = await session.messages(archived=True)
+    messages = await session.messages(archived=True)
     values = bundled.facts().values
+    text = final.text()
     return {
-        "messages": len(said),
-        "messages_lost": lost(said, state) + final.stats.left_out_messages,
+        "messages": len(messages),
+        "messages_lost": _count_lost(messages, state) + final.stats.left_out_messages,
         "contexts": len(figures.points),
         "budget": final.stats.budget,
         "raw_tokens": figures.raw,
@@ -126,44 +125,204 @@ async def _report(session: Session, figures: Figures, final: Context) -> dict[st
         "compression": round(figures.compression, 2),
         "prefix_reuse": round(figures.prefix_reuse, 3),
         "values": len(values),
-        "values_kept": kept(values, final.text()),
+        "values_kept": sum(v.value in text for v in values),
         "observations": len(state.observations),
         "reflections": len(state.reflections),
     }
 
 
-@asynccontextmanager
-async def _watched(screen: Screen, memory: Memory, figures: Figures, total: int) -> AsyncGenerator[LiveView]:
-    """A view of the replay that hears of every note."""
-    view = LiveView(screen, figures, total)
-
-    def hear(event: Event) -> None:
-        if isinstance(event, Noted | Reflected):
-            view.noted(event.note)
-
-    leave = memory.subscribe(hear)
-    try:
-        with view:
-            yield view
-    finally:
-        leave()
+def _count_lost(messages: Sequence[Message], state: State) -> int:
+    """Count messages that are neither in the tail nor covered by an active note."""
+    covered = {seq for note in state.active for seq in range(note.first, note.last + 1)}
+    return sum(m.seq < state.progress.tail_start and m.seq not in covered for m in messages)
 
 
-# ------------------------------------------------------------------------------------ plot
+# ------------------------------------------------------------------------------------ figures
 
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """One moment: when, how much was said by then, how large the context was."""
+    """The raw tokens and the context tokens on a day."""
 
-    at: str
+    day: str
     raw: int
     context: int
 
 
+@dataclass(slots=True)
+class Figures:
+    """What the replay measures."""
+
+    estimator: Estimator
+    raw: int = 0
+    context: int = 0
+    points: list[Point] = field(default_factory=list[Point])
+    _prompt: str = ""
+    _sent: int = 0
+    _reused: int = 0
+
+    def add_message(self, message: Message) -> None:
+        self.raw += self.estimator.message(message)
+
+    def add_context(self, context: Context, at: datetime) -> None:
+        """Count a prompt, and how much of it a provider would have in its cache."""
+        prompt = "\n".join(json.dumps(m, ensure_ascii=False) for m in context.openai())
+        if self._prompt:
+            self._sent += self.estimator.text(prompt)
+            self._reused += self.estimator.text(prompt[: shared_prefix(self._prompt, prompt)])
+        self._prompt = prompt
+        self.context = context.stats.total
+        self.points.append(Point(f"{at:%Y-%m-%d}", self.raw, self.context))
+
+    @property
+    def prefix_reuse(self) -> float:
+        """The share of all prompt tokens that repeat the beginning of the previous prompt, byte for byte."""
+        return self._reused / self._sent if self._sent else 0.0
+
+    @property
+    def compression(self) -> float:
+        return self.raw / self.context if self.context else 1.0
+
+
+def shared_prefix(a: str, b: str) -> int:
+    """Return the length of the common prefix."""
+    low, high = 0, min(len(a), len(b))
+    while low < high:
+        middle = (low + high + 1) // 2
+        if a[low:middle] == b[low:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+# ------------------------------------------------------------------------------------ while it runs
+
+
+class LiveView:
+    """The replay as it runs: redrawn on a terminal, in plain lines elsewhere."""
+
+    def __init__(self, screen: Screen, figures: Figures, total: int) -> None:
+        self._screen = screen
+        self._figures = figures
+        self._total = total
+        self._number = 0
+        self._day = ""
+        self._observations = 0
+        self._reflections = 0
+        self._last_line = ""
+        self._live: Live | None = None
+
+    def __enter__(self) -> Self:
+        if self._screen.is_live and self._screen.out.is_terminal:
+            self._live = Live(console=self._screen.out, transient=True, get_renderable=self._draw)
+            self._live.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._live:
+            self._live.stop()
+
+    def show_turn(self, number: int, at: datetime) -> None:
+        """Show that a message is recorded."""
+        self._number, self._day = number, f"{at:%Y-%m-%d}"
+        if self._live is None and (number % LINE_EVERY == 0 or number == self._total):
+            self._screen.say(
+                f"{self._day}  {number}/{self._total} messages  raw {self._figures.raw:,}  "
+                f"context {self._figures.context:,}  notes {self._observations + self._reflections}"
+            )
+
+    def show_note(self, note: Note) -> None:
+        """Show that a note is written."""
+        if note.generation:
+            self._reflections += 1
+        else:
+            self._observations += 1
+        lines = [line for line in note.text.splitlines() if not line.startswith("#")]
+        self._last_line = printable(lines[-1]) if lines else self._last_line
+
+    def _draw(self) -> RenderableType:
+        rows = Table.grid(padding=(0, 2))
+        rows.add_row("messages", f"{self._number} of {self._total}   {self._day}")
+        rows.add_row("raw tokens", f"{self._figures.raw:,}")
+        rows.add_row("context tokens", f"{self._figures.context:,}")
+        rows.add_row("notes", f"{self._observations} observations, {self._reflections} reflections")
+        last = Text(f"last line  {self._last_line}", style="dim", no_wrap=True, overflow="ellipsis")
+        bar = Table.grid()
+        width = min(WIDEST, self._screen.out.width)
+        bar.add_row(ProgressBar(total=self._total, completed=self._number, width=width))
+        return Group(bar, rows, last)
+
+
+@asynccontextmanager
+async def _watch(screen: Screen, memory: Memory, figures: Figures, total: int) -> AsyncGenerator[LiveView]:
+    """Show the replay and each new note."""
+    view = LiveView(screen, figures, total)
+
+    def show(event: Event) -> None:
+        if isinstance(event, Noted | Reflected):
+            view.show_note(event.note)
+
+    unsubscribe = memory.subscribe(show)
+    try:
+        with view:
+            yield view
+    finally:
+        unsubscribe()
+
+
+# ------------------------------------------------------------------------------------ the result
+
+
+def _print_result(screen: Screen, figures: Figures, final: Context, report: View, *, full: bool) -> None:
+    width = min(WIDEST, screen.out.width)
+    ink = DRAWN if screen.can_draw else ASCII
+    _print_heading(screen, "What was said, and what the agent received")
+    screen.show(Text(plot(figures.points, width=width, height=12, ink=ink), overflow="crop", no_wrap=True))
+    _print_heading(screen, "The memory at the end")
+    screen.show(Text(printable(final.memory if full else _shorten(final.memory)), overflow="fold"))
+    _print_heading(screen, "In figures")
+    screen.show(_figures_table(report))
+
+
+def _print_heading(screen: Screen, title: str) -> None:
+    screen.show(Text(f"\n{title}\n", style="bold"))
+
+
+def _shorten(memory: str) -> str:
+    lines = memory.splitlines()
+    if len(lines) <= SCREENFUL:
+        return memory
+    half = SCREENFUL // 2
+    between = f"    ... {len(lines) - 2 * half} more lines (--full shows them) ..."
+    return "\n".join([*lines[:half], "", between, "", *lines[-half:]])
+
+
+def _figures_table(report: dict[str, Any]) -> Table:
+    table = Table.grid(padding=(0, 2))
+    kept = report["values_kept"] / report["values"]
+    for name, value in (
+        ("messages", f"{report['messages']:,}, {report['messages_lost']} lost"),
+        ("raw tokens", f"{report['raw_tokens']:,}"),
+        ("context tokens", f"{report['context_tokens']:,} (budget {report['budget']:,})"),
+        ("compression", f"{report['compression']:.1f}x"),
+        ("prefix reuse", f"{report['prefix_reuse']:.0%} of prompt tokens"),
+        ("exact values kept", f"{report['values_kept']} of {report['values']} ({kept:.0%})"),
+        ("notes", f"{report['observations']} observations, {report['reflections']} reflections"),
+        ("time", f"{report['seconds']:.1f} s for {report['contexts']} contexts"),
+    ):
+        table.add_row(Text(name), Text(value))
+    return table
+
+
+# ------------------------------------------------------------------------------------ the plot
+
+
 @dataclass(frozen=True, slots=True)
 class Ink:
-    """What the two areas and the frame are drawn with."""
+    """The characters of a plot."""
 
     raw: str
     context: str
@@ -177,7 +336,7 @@ ASCII = Ink(raw=".", context="#", corner="+", side="|", floor="-")
 
 
 def plot(points: Sequence[Point], *, width: int, height: int, ink: Ink) -> str:
-    """Raw tokens as the light area, context tokens as the dark one in front of it."""
+    """Plot raw tokens as a light area and context tokens as a dark one in front of it."""
     top = max(max(p.raw, p.context) for p in points)
     labels = [_short(top * row // height) for row in range(height, 0, -1)]
     margin = max(len(label) for label in labels)
@@ -188,13 +347,13 @@ def plot(points: Sequence[Point], *, width: int, height: int, ink: Ink) -> str:
         cells = "".join(_cell(p, row, top, height, ink) for p in columns)
         lines.append(f"{label:>{margin}} {ink.side}{cells}".rstrip())
     lines.append(f"{'0':>{margin}} {ink.corner}{ink.floor * across}")
-    lines.append(" " * (margin + 2) + _dates(columns))
+    lines.append(" " * (margin + 2) + _days(columns))
     lines.append(f"{' ' * margin}  {ink.raw} raw tokens   {ink.context} context tokens")
     return "\n".join(lines)
 
 
 def _cell(point: Point, row: int, top: int, height: int, ink: Ink) -> str:
-    # A cell is filled when the value reaches its middle; what is there at all shows in the lowest row.
+    # A cell is filled if the value reaches its middle. The lowest row shows every value above 0.
     middle = top * (row - 0.5) / height
     if point.context >= middle or (row == 1 and point.context):
         return ink.context
@@ -205,196 +364,14 @@ def _short(tokens: int) -> str:
     return f"{tokens / 1000:.1f}k" if tokens >= 1000 else str(tokens)
 
 
-def _dates(columns: Sequence[Point]) -> str:
-    """Each day under the column where it begins, where there is room for it."""
+def _days(columns: Sequence[Point]) -> str:
+    """Label each day under its first column, if there is room."""
     line = ""
     day = ""
     for place, point in enumerate(columns):
-        label = point.at[5:]
+        label = point.day[5:]
         free = not line or place > len(line)
-        if point.at != day and free and place + len(label) <= len(columns):
+        if point.day != day and free and place + len(label) <= len(columns):
             line = line.ljust(place) + label
-        day = point.at
+        day = point.day
     return line
-
-
-# ------------------------------------------------------------------------------------ figures
-
-
-@dataclass(slots=True)
-class Figures:
-    """Gathered while the conversation goes on."""
-
-    estimator: Estimator
-    raw: int = 0
-    context: int = 0
-    points: list[Point] = field(default_factory=list[Point])
-    _prompt: str = ""
-    _sent: int = 0
-    _reused: int = 0
-
-    def said(self, message: Message) -> None:
-        self.raw += self.estimator.message(message)
-
-    def built(self, context: Context, at: datetime) -> None:
-        """Count a prompt, and how much of it a provider's cache would have had already."""
-        prompt = "\n".join(json.dumps(m, ensure_ascii=False) for m in context.openai())
-        if self._prompt:
-            self._sent += self.estimator.text(prompt)
-            self._reused += self.estimator.text(prompt[: shared_prefix(self._prompt, prompt)])
-        self._prompt = prompt
-        self.context = context.stats.total
-        self.points.append(Point(f"{at:%Y-%m-%d}", self.raw, self.context))
-
-    @property
-    def prefix_reuse(self) -> float:
-        """Share of all prompt tokens that began as the prompt before had begun, byte for byte."""
-        return self._reused / self._sent if self._sent else 0.0
-
-    @property
-    def compression(self) -> float:
-        return self.raw / self.context if self.context else 1.0
-
-
-def shared_prefix(a: str, b: str) -> int:
-    """How many characters two texts begin with in common."""
-    low, high = 0, min(len(a), len(b))
-    while low < high:
-        middle = (low + high + 1) // 2
-        if a[low:middle] == b[low:middle]:
-            low = middle
-        else:
-            high = middle - 1
-    return low
-
-
-def kept(values: tuple[Value, ...], text: str) -> int:
-    """How many of the values stand in the text, word for word."""
-    return sum(v.value in text for v in values)
-
-
-def lost(messages: Sequence[Message], state: State) -> int:
-    """Messages that neither stand raw in the tail nor are covered by a note that is shown."""
-    covered = {seq for note in state.active for seq in range(note.first, note.last + 1)}
-    return sum(m.seq < state.progress.tail_start and m.seq not in covered for m in messages)
-
-
-# ------------------------------------------------------------------------------------ demo screen
-
-
-# Outside a terminal: a line for each so many messages.
-LINE_EVERY = 50
-# The memory is shown on one screen unless all of it is asked for.
-SCREENFUL = 24
-WIDEST = 100
-
-CODE = """\
-import onlooker.blocking
-session = onlooker.blocking.open_memory("agent.db").session("me", owner="ana")
-print(session.prepare([{"role": "user", "content": "I moved to Oslo"}], budget=16_000).openai())
-"""
-
-
-class LiveView:
-    """The replay as it goes: drawn anew on a terminal, in plain lines elsewhere."""
-
-    def __init__(self, screen: Screen, figures: Figures, total: int) -> None:
-        self._screen = screen
-        self._figures = figures
-        self._total = total
-        self._number = 0
-        self._day = ""
-        self._observations = 0
-        self._reflections = 0
-        self._last = ""
-        self._live: Live | None = None
-
-    def __enter__(self) -> Self:
-        if self._screen.is_live and self._screen.out.is_terminal:
-            self._live = Live(console=self._screen.out, transient=True, get_renderable=self._drawn)
-            self._live.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._live:
-            self._live.stop()
-
-    def moment(self, number: int, at: datetime) -> None:
-        """One more message was recorded."""
-        self._number, self._day = number, f"{at:%Y-%m-%d}"
-        if self._live is None and (number % LINE_EVERY == 0 or number == self._total):
-            self._screen.say(
-                f"{self._day}  {number}/{self._total} messages  raw {self._figures.raw:,}  "
-                f"context {self._figures.context:,}  notes {self._observations + self._reflections}"
-            )
-
-    def noted(self, note: Note) -> None:
-        """One more note was written."""
-        if note.generation:
-            self._reflections += 1
-        else:
-            self._observations += 1
-        lines = [line for line in note.text.splitlines() if not line.startswith("#")]
-        self._last = printable(lines[-1]) if lines else self._last
-
-    def _drawn(self) -> RenderableType:
-        rows = Table.grid(padding=(0, 2))
-        rows.add_row("messages", f"{self._number} of {self._total}   {self._day}")
-        rows.add_row("raw tokens", f"{self._figures.raw:,}")
-        rows.add_row("context tokens", f"{self._figures.context:,}")
-        rows.add_row("notes", f"{self._observations} observations, {self._reflections} reflections")
-        last = Text(f"last line  {self._last}", style="dim", no_wrap=True, overflow="ellipsis")
-        bar = Table.grid()
-        width = min(WIDEST, self._screen.out.width)
-        bar.add_row(ProgressBar(total=self._total, completed=self._number, width=width))
-        return Group(bar, rows, last)
-
-
-# ------------------------------------------------------------------------------------ the result
-
-
-def print_result(
-    screen: Screen, figures: Figures, final: Context, report: dict[str, Any], *, full: bool
-) -> None:
-    """The picture, the notes, and the figures."""
-    width = min(WIDEST, screen.out.width)
-    ink = DRAWN if screen.can_draw else ASCII
-    _heading(screen, "What was said, and what the agent received")
-    screen.show(Text(plot(figures.points, width=width, height=12, ink=ink), overflow="crop", no_wrap=True))
-    _heading(screen, "The memory at the end")
-    screen.show(Text(printable(final.memory if full else _screenful(final.memory)), overflow="fold"))
-    _heading(screen, "In figures")
-    screen.show(_figures_table(report))
-
-
-def _heading(screen: Screen, title: str) -> None:
-    screen.show(Text(f"\n{title}\n", style="bold"))
-
-
-def _screenful(memory: str) -> str:
-    lines = memory.splitlines()
-    if len(lines) <= SCREENFUL:
-        return memory
-    half = SCREENFUL // 2
-    between = f"    ... {len(lines) - 2 * half} more lines (--full shows them) ..."
-    return "\n".join([*lines[:half], "", between, "", *lines[-half:]])
-
-
-def _figures_table(report: dict[str, Any]) -> Table:
-    table = Table.grid(padding=(0, 2))
-    kept = report["values_kept"] / report["values"]
-    notes = f"{report['observations']} observations, {report['reflections']} reflections"
-    for name, value in (
-        ("messages", f"{report['messages']:,}, of which lost: {report['messages_lost']}"),
-        ("raw tokens", f"{report['raw_tokens']:,}"),
-        ("context tokens", f"{report['context_tokens']:,} (budget {report['budget']:,})"),
-        ("compression", f"{report['compression']:.1f}x"),
-        ("prefix reuse", f"{report['prefix_reuse']:.0%} of prompt tokens"),
-        ("exact values kept", f"{report['values_kept']} of {report['values']} ({kept:.0%})"),
-        ("notes", notes),
-        ("time taken", f"{report['seconds']:.1f} s for {report['contexts']} contexts"),
-    ):
-        table.add_row(Text(name), Text(value))
-    return table

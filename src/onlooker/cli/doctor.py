@@ -1,4 +1,4 @@
-"""`doctor`: check the installation, the settings and the database."""
+"""`doctor`: check the installation, the settings and the database. Nothing is changed."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ import typer
 from rich.text import Text
 
 from onlooker.atomic import read
-from onlooker.cli.screen import NOT_THERE, Json, Screen, Stop, printable
-from onlooker.cli.settings import ConfigFile, load_settings, settings_path
-from onlooker.cli.target import DEFAULT_DATABASE, Database, database_path, key_for
+from onlooker.cli.screen import CommandError, Json, Screen, count, printable
+from onlooker.cli.settings import load_settings, settings_path
+from onlooker.cli.target import Target, database_path, is_server, key_for
 from onlooker.domain.errors import SettingsError, StoreError
 from onlooker.engine.indexing import COUNTS
 from onlooker.files.folder import Folder, owners_in
@@ -31,30 +31,49 @@ from onlooker.policy.settings import Settings
 from onlooker.stores.sqlite import driver, vectors
 from onlooker.stores.sqlite.opening import APPLICATION_ID, OLDEST_SQLITE, version_of
 from onlooker.stores.sqlite.statements import migrations
-from onlooker.wiring import POSTGRES
 
 if TYPE_CHECKING:
     from onlooker.stores.postgres.database import Database as Server
     from onlooker.stores.postgres.opening import Address
 
+LOCK_TIMEOUT = 5.0
+LEAST_SPACE = 100 * 1024 * 1024
+# The clock of a machine is wrong if it is before this was written.
+EARLIEST = datetime(2026, 1, 1, tzinfo=UTC)
+# A message may be this far in the future.
+SLACK = timedelta(days=1)
+OLDEST_SERVER = 14
+# How many paths a finding lists.
+MOST_LISTED = 3
 
-def doctor(
-    screen: Screen, db: Database = DEFAULT_DATABASE, config: ConfigFile = None, as_json: Json = False
-) -> None:
-    """Look for what could be wrong, and say what to do about it.
 
-    Nothing is changed. The exit code is 1 where something is wrong.
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """The result of one check, with advice if something is wrong."""
+
+    name: str
+    ok: bool
+    found: str
+    advice: str = ""
+
+
+def doctor(screen: Screen, target: Target, as_json: Json = False) -> None:
+    """Check the installation, the settings and the database.
+
+    Nothing is changed. Each problem is printed with advice, and the exit code is then 1.
     """
-    if db.startswith(POSTGRES):
-        findings = list(examine_server(db, config))
+    settings, finding = _load(target.config)
+    if is_server(target.db):
+        findings = [*_check_machine(settings, finding), *_check_server(target.db, settings)]
     else:
-        findings = list(examine(database_path(db), config))
+        path = database_path(target.db)
+        findings = [*_check_machine(settings, finding), *_check_file(path, settings)]
     if as_json:
         screen.json([asdict(f) for f in findings])
     else:
         screen.show(*(_line(f, drawn=screen.can_draw) for f in findings))
     if not all(f.ok for f in findings):
-        raise typer.Exit(NOT_THERE)
+        raise typer.Exit(CommandError.exit_code)
 
 
 def _line(finding: Finding, *, drawn: bool) -> Text:
@@ -66,16 +85,97 @@ def _line(finding: Finding, *, drawn: bool) -> Text:
     return line
 
 
-# ------------------------------------------------------------------------------------ checks
+# ------------------------------------------------------------------------------------ the machine
 
 
-DOCTOR_WAITS = 5.0
-LEAST_SPACE = 100 * 1024 * 1024
-# No machine's clock should say that it is before this was written.
-EARLIEST = datetime(2026, 1, 1, tzinfo=UTC)
-SLACK = timedelta(days=1)
+def _check_machine(settings: Settings | None, finding: Finding) -> Iterator[Finding]:
+    version = ".".join(map(str, sys.version_info[:3]))
+    yield Finding("python", sys.version_info >= (3, 11), version, "install Python 3.11 or newer")
+    installed = find_spec("tiktoken") is not None
+    yield Finding("tiktoken", True, "installed" if installed else "not installed; tokens are estimated")
+    yield finding
+    if settings and settings.notes_folder:
+        yield _check_notes_folder(Path(settings.notes_folder).expanduser())
+    now = datetime.now(UTC)
+    yield Finding("clock", now > EARLIEST, f"{now:%Y-%m-%d %H:%M} UTC", "set the clock of this machine")
 
-SPEND_SINCE = 3  # the schema that says whose calls they were
+
+def _load(config: Path | None) -> tuple[Settings | None, Finding]:
+    """Load the settings. Checks that need them are skipped if they are invalid."""
+    try:
+        settings = load_settings(config)
+    except (SettingsError, CommandError) as error:
+        return None, Finding(
+            "settings", False, str(error), "correct the file, or use `onlooker settings set`"
+        )
+    path = settings_path(config)
+    if path is None:
+        return settings, Finding("settings", True, "no file; the default preset")
+    state = f"preset {settings.preset}" if settings.enabled else "memory is off"
+    return settings, Finding("settings", True, f"{path}: {state}")
+
+
+def _size(number: int) -> str:
+    size = float(number)
+    for unit in ("B", "kB", "MB"):
+        if size < 1024:
+            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
+        size /= 1024
+    return f"{size:.1f} GB"
+
+
+# ------------------------------------------------------------------------------------ the notes folder
+
+
+def _check_notes_folder(root: Path) -> Finding:
+    name = "notes folder"
+    if not root.exists():
+        return Finding(name, True, f"{root} does not exist yet; it is created at first use")
+    if not root.is_dir():
+        return Finding(name, False, f"{root} is not a folder", "name another folder in notes_folder")
+    if not os.access(root, os.R_OK | os.W_OK | os.X_OK):
+        advice = "give this user permission to read and write the folder"
+        return Finding(name, False, f"{root} is not readable and writable", advice)
+    try:
+        folders = [Folder(root, owner) for owner in owners_in(root)]
+        exposed = [str(p) for f in folders for p in (f.path, *f.path.rglob("*")) if _is_exposed(p)]
+        if exposed:
+            advice = "remove the permissions of others (chmod go=)"
+            return Finding(name, False, f"readable by others: {_list(exposed)}", advice)
+        edited = [folder for folder in folders if _is_edited(folder)]
+        damaged = [str(f.memory) for f in edited if damage(read(f.memory) or b"")]
+        if damaged:
+            advice = "repair the file; otherwise it is rewritten, and a copy is kept"
+            return Finding(name, False, f"damaged: {_list(damaged)}", advice)
+        days = sum(len(folder.days()) for folder in folders)
+    except OSError as error:
+        return Finding(
+            name, False, f"{root}: {error}", "give this user permission to the folder and its files"
+        )
+    found = f"{root}: {count(len(folders), 'owner')}, {count(days, 'daily file')}"
+    if edited:
+        found += f"; {len(edited)} MEMORY.md changed by hand and not read yet"
+    return Finding(name, True, found)
+
+
+def _is_exposed(path: Path) -> bool:
+    return os.name == "posix" and bool(stat.S_IMODE(path.lstat().st_mode) & 0o077) and not path.is_symlink()
+
+
+def _is_edited(folder: Folder) -> bool:
+    return folder.memory.exists() and not folder.is_as_written()
+
+
+def _list(paths: list[str]) -> str:
+    more = f" and {len(paths) - MOST_LISTED} more" if len(paths) > MOST_LISTED else ""
+    return f"{', '.join(paths[:MOST_LISTED])}{more}"
+
+
+# ------------------------------------------------------------------------------------ a database file
+
+SPEND_SINCE = 3  # the first schema version that records who spent
+INDEXES_SINCE = 7  # the first schema version with a graph and vectors
+
 _SPENT_TODAY = "SELECT total(cost) FROM usage WHERE spent_at >= ?"
 _MOST_BY_OWNER = "SELECT coalesce(max(s), 0.0) FROM (SELECT total(cost) AS s FROM usage GROUP BY owner)"
 _MOST_IN_SESSION = (
@@ -83,152 +183,65 @@ _MOST_IN_SESSION = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One thing looked at."""
-
-    name: str
-    ok: bool
-    found: str
-    advice: str = ""
-
-
-def examine(db: Path, config: Path | None) -> Iterator[Finding]:
-    """Everything there is to look at, in order."""
-    yield _python()
-    yield _sqlite()
-    yield _full_text()
-    yield _tiktoken()
-    yield _settings(config)
-    yield from _notes_folder(config)
-    yield from _place(db)
-    yield _clock()
-    if db.is_file():
-        yield from _database(db, config)
-    else:
-        yield Finding("database", True, f"{db} is not there yet; it is made at first use")
-
-
-def of_machine(config: Path | None) -> Iterator[Finding]:
-    """What matters wherever the database is."""
-    yield _python()
-    yield _tiktoken()
-    yield _settings(config)
-    yield from _notes_folder(config)
-    yield _clock()
-
-
-# ------------------------------------------------------------------------------------ the machine
-
-
-def _python() -> Finding:
-    version = ".".join(map(str, sys.version_info[:3]))
-    return Finding("python", sys.version_info >= (3, 11), version, "install Python 3.11 or newer")
-
-
-def _sqlite() -> Finding:
+def _check_file(db: Path, settings: Settings | None) -> Iterator[Finding]:
     oldest = ".".join(map(str, OLDEST_SQLITE))
     new_enough = sqlite3.sqlite_version_info >= OLDEST_SQLITE
-    return Finding(
-        "sqlite", new_enough, sqlite3.sqlite_version, f"use a Python with SQLite {oldest} or newer"
-    )
-
-
-def _full_text() -> Finding:
+    advice = f"use a Python with SQLite {oldest} or newer"
+    yield Finding("sqlite", new_enough, sqlite3.sqlite_version, advice)
     with closing(sqlite3.connect(":memory:")) as connection:
         options = {row[0] for row in connection.execute("PRAGMA compile_options")}
-    # Nothing here needs it, so that its absence is a fact and no fault.
-    return Finding("full text", True, "FTS5" if "ENABLE_FTS5" in options else "no FTS5 in this SQLite")
+    # Nothing needs FTS5, so its absence is not a problem.
+    yield Finding("full text", True, "FTS5" if "ENABLE_FTS5" in options else "this SQLite has no FTS5")
+    yield from _check_disk(db)
+    if db.is_file():
+        yield from _check_database(db, settings)
+    else:
+        yield Finding("database", True, f"{db} does not exist yet; it is created at first use")
 
 
-def _tiktoken() -> Finding:
-    there = find_spec("tiktoken") is not None
-    return Finding("tiktoken", True, "installed" if there else "not installed; tokens are estimated")
-
-
-def _settings(config: Path | None) -> Finding:
-    path = settings_path(config)
-    try:
-        settings = load_settings(config)
-    except (SettingsError, Stop) as error:
-        return Finding("settings", False, str(error), "correct that line, or `onlooker settings set`")
-    if path is None:
-        return Finding("settings", True, "no file; the default preset")
-    state = f"preset {settings.preset}" if settings.enabled else "memory is off"
-    return Finding("settings", True, f"{path}: {state}")
-
-
-def _notes_folder(config: Path | None) -> Iterator[Finding]:
-    if (found := notes_folder(config)) is not None:
-        yield Finding("notes folder", not found[1], *found)
-
-
-def _place(db: Path) -> Iterator[Finding]:
+def _check_disk(db: Path) -> Iterator[Finding]:
     folder = db.resolve().parent
     while not folder.exists():
         folder = folder.parent
-    target = db if db.exists() else folder
-    writable = os.access(target, os.W_OK) and os.access(folder, os.W_OK)
+    place = db if db.exists() else folder
+    writable = os.access(place, os.W_OK) and os.access(folder, os.W_OK)
     yield Finding(
-        "writable", writable, str(target), "give this user write permission to the file and its folder"
+        "writable", writable, str(place), "give this user permission to write the file and its folder"
     )
     free = shutil.disk_usage(folder).free
-    advice = f"free some space, or move the database: below {_size(LEAST_SPACE)} is too little"
+    advice = f"free some space, or move the database: at least {_size(LEAST_SPACE)} is needed"
     yield Finding("disk space", free >= LEAST_SPACE, f"{_size(free)} free", advice)
 
 
-def _clock() -> Finding:
-    now = datetime.now(UTC)
-    return Finding("clock", now > EARLIEST, f"{now:%Y-%m-%d %H:%M} UTC", "set the machine's clock")
-
-
-def _size(count: int) -> str:
-    size = float(count)
-    for unit in ("B", "kB", "MB", "GB"):
-        if size < 1024 or unit == "GB":
-            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
-        size /= 1024
-    return ""
-
-
-# ------------------------------------------------------------------------------------ the database
-
-
-def _database(db: Path, config: Path | None) -> Iterator[Finding]:
+def _check_database(db: Path, settings: Settings | None) -> Iterator[Finding]:
     restore = "restore it from a backup, or move the file away"
     try:
         key = key_for(db)
-        with closing(driver.connect(db.resolve(), key, timeout=DOCTOR_WAITS, read_only=True)) as connection:
+        with closing(driver.connect(db.resolve(), key, timeout=LOCK_TIMEOUT, read_only=True)) as connection:
             kind = "" if key is None else ", encrypted"
             yield Finding("database", True, f"{db}, {_size(db.stat().st_size)}{kind}")
             verdict: str = connection.execute("PRAGMA integrity_check(1)").fetchone()[0]
             yield Finding("integrity", verdict == "ok", verdict, restore)
-            schema = _schema(connection, db)
+            version: int = connection.execute("PRAGMA user_version").fetchone()[0]
+            schema = _check_schema(connection, db, version)
             yield schema
             if schema.ok:
-                yield from _sessions(connection)
-                yield from _spend(connection, config)
-                yield from (Finding(name, True, found) for name, found in indexes(connection, config))
+                yield from _check_sessions(connection)
+                if version >= SPEND_SINCE and settings:
+                    yield _check_spend(connection, settings)
+                if version >= INDEXES_SINCE:
+                    yield from _check_indexes(connection, settings.embedder if settings else "")
     except driver.errors() as error:
-        locked = driver.code_of(error) == sqlite3.SQLITE_NOTADB
-        yield Finding(
-            "database",
-            False,
-            f"{db}: {error}",
-            f"{restore}, or give its key (--key-file)" if locked else restore,
-        )
+        encrypted = driver.code_of(error) == sqlite3.SQLITE_NOTADB
+        advice = f"{restore}, or give its key (--key-file)" if encrypted else restore
+        yield Finding("database", False, f"{db}: {error}", advice)
     except (StoreError, SettingsError) as error:  # of the key
-        yield Finding(
-            "database",
-            False,
-            str(error),
-            "give the key of this database with --key-file, or none where it has none",
-        )
+        advice = "give the key of this database with --key-file, or none if it is not encrypted"
+        yield Finding("database", False, str(error), advice)
 
 
-def _schema(connection: sqlite3.Connection, db: Path) -> Finding:
+def _check_schema(connection: sqlite3.Connection, db: Path, version: int) -> Finding:
     application: int = connection.execute("PRAGMA application_id").fetchone()[0]
-    version: int = connection.execute("PRAGMA user_version").fetchone()[0]
     journal: str = connection.execute("PRAGMA journal_mode").fetchone()[0]
     newest = migrations()[-1].number
     if application != APPLICATION_ID:
@@ -237,23 +250,25 @@ def _schema(connection: sqlite3.Connection, db: Path) -> Finding:
         version_of(connection, db)
     except StoreError:
         return Finding("schema", False, f"version {version}, newer than {newest}", "upgrade onlooker")
-    later = f"; version {newest} comes with the next opening" if version < newest else ""
-    if version > newest:
-        later = f"; this program knows {newest}, and works with it"
-    found = f"version {version}, journal {journal}{later}"
+    note = ""
+    if version < newest:
+        note = f"; upgraded to version {newest} when next opened"
+    elif version > newest:
+        note = f"; this program knows version {newest} and can use it"
+    found = f"version {version}, journal {journal}{note}"
     return Finding("schema", journal == "wal", found, "open it once with `onlooker sessions`")
 
 
-def _sessions(connection: sqlite3.Connection) -> Iterator[Finding]:
+def _check_sessions(connection: sqlite3.Connection) -> Iterator[Finding]:
     now = int(datetime.now(UTC).timestamp() * 1_000_000)
     total, due, failing, held = connection.execute(
         "SELECT count(*), coalesce(sum(due_at <= ?1), 0), coalesce(sum(failures > 0), 0),"
         " coalesce(sum(lease_until > ?1), 0) FROM sessions",
         (now,),
     ).fetchone()
-    yield Finding("sessions", True, f"{total}, of which {due} due and {held} being noted now")
-    advice = "run with -v and see why the model does not answer; nothing is lost meanwhile"
-    yield Finding("failures", not failing, f"{failing} sessions whose last notes failed", advice)
+    yield Finding("sessions", True, f"{total}; {due} due, {held} in work")
+    advice = "run with -v to see why the model does not answer; nothing is lost meanwhile"
+    yield Finding("failures", not failing, f"notes failed in {count(failing, 'session')}", advice)
     latest: str | None = connection.execute("SELECT max(at) FROM messages").fetchone()[0]
     if latest:
         ahead = datetime.fromisoformat(latest) - datetime.now(UTC)
@@ -261,152 +276,59 @@ def _sessions(connection: sqlite3.Connection) -> Iterator[Finding]:
         yield Finding("last message", ahead < SLACK, latest[:16].replace("T", " "), advice)
 
 
-def _spend(connection: sqlite3.Connection, config: Path | None) -> Iterator[Finding]:
-    version: int = connection.execute("PRAGMA user_version").fetchone()[0]
-    try:
-        settings = load_settings(config)
-    except (SettingsError, Stop):
-        return  # said above
-    if version < SPEND_SINCE:
-        return
+def _check_spend(connection: sqlite3.Connection, settings: Settings) -> Finding:
     row = [
-        connection.execute(_SPENT_TODAY, (midnight(),)).fetchone()[0],
+        connection.execute(_SPENT_TODAY, (_midnight(),)).fetchone()[0],
         connection.execute(_MOST_BY_OWNER).fetchone()[0],
         connection.execute(_MOST_IN_SESSION).fetchone()[0],
     ]
     unknown: int = connection.execute("SELECT count(*) FROM usage WHERE cost IS NULL").fetchone()[0]
-    yield spending(settings, row, unknown)
+    return _spend_finding(settings, row, unknown)
 
 
-def midnight() -> int:
-    """When today began, in the microseconds of a database."""
+def _midnight() -> int:
     today = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
     return int(today.timestamp() * 1_000_000)
 
 
-def spending(settings: Settings, dollars: Sequence[float], unknown: int) -> Finding:
-    """What was spent today, and at most by one owner and in one session, against what may be."""
+def _spend_finding(settings: Settings, dollars: Sequence[float], unknown: int) -> Finding:
+    """Compare what was spent today, by one owner and in one session with the limits."""
     limits = (settings.spend_per_day, settings.spend_per_owner, settings.spend_per_session)
     sums = list(zip(("today", "by one owner", "in one session"), dollars, limits, strict=True))
     shown = [f"${spent:.4f} {what}" + (f" of ${limit:g}" if limit else "") for what, spent, limit in sums]
     if unknown:
-        shown.append(f"{unknown} calls of unknown price")
+        shown.append(f"{count(unknown, 'call')} of unknown price")
     reached = any(limit and spent >= limit for _, spent, limit in sums)
-    advice = "raise the limit (spend_per_…); until then the built-in model notes what no longer fits"
+    advice = "raise the limit (spend_per_…); until then the built-in model writes the notes"
     return Finding("spend", not reached, ", ".join(shown), advice)
 
 
-# ------------------------------------------------------------------------------------ folder check
-
-
-# (what was found, what to do about it); no advice where nothing is wrong
-FolderFound = tuple[str, str]
-MOST_NAMED = 3
-
-
-def notes_folder(config: Path | None) -> FolderFound | None:
-    """What there is to say about the folder; None where there is none in the settings."""
-    try:
-        named = load_settings(config).notes_folder
-    except (SettingsError, Stop):
-        return None  # said elsewhere
-    if not named:
-        return None
-    root = Path(named).expanduser()
-    if not root.exists():
-        return f"{root} is not there yet; it is made at first use", ""
-    if not root.is_dir():
-        return f"{root} is no folder", "name another folder in notes_folder"
-    if not os.access(root, os.R_OK | os.W_OK | os.X_OK):
-        return f"{root} cannot be read and written", "give this user permission to the folder"
-    try:
-        return _inside(root)
-    except OSError as error:
-        return f"{root}: {error}", "give this user permission to the folder and what is in it"
-
-
-def _inside(root: Path) -> FolderFound:
-    folders = [Folder(root, owner) for owner in owners_in(root)]
-    open_to_others = [str(path) for path in _all_paths(folders) if _is_open(path)]
-    if open_to_others:
-        return _name_some(
-            "readable by others", open_to_others
-        ), "take the permissions of others away (chmod go=)"
-    changed = [folder for folder in folders if _is_changed(folder)]
-    damaged = [str(folder.memory) for folder in changed if damage(read(folder.memory) or b"")]
-    if damaged:
-        return _name_some("damaged", damaged), "mend the file; else it is written anew, and a copy kept"
-    days = sum(len(folder.days()) for folder in folders)
-    found = f"{root}: {len(folders)} owners, {days} daily files"
-    if changed:
-        found += f"; {len(changed)} MEMORY.md changed by hand and not taken in yet"
-    return found, ""
-
-
-def _all_paths(folders: list[Folder]) -> Iterator[Path]:
-    for folder in folders:
-        yield folder.path
-        yield from folder.path.rglob("*")
-
-
-def _is_open(path: Path) -> bool:
-    return os.name == "posix" and bool(stat.S_IMODE(path.lstat().st_mode) & 0o077) and not path.is_symlink()
-
-
-def _is_changed(folder: Folder) -> bool:
-    return folder.memory.exists() and not folder.is_as_written()
-
-
-def _name_some(what: str, paths: list[str]) -> str:
-    more = f" and {len(paths) - MOST_NAMED} more" if len(paths) > MOST_NAMED else ""
-    return f"{what}: {', '.join(paths[:MOST_NAMED])}{more}"
-
-
-# ------------------------------------------------------------------------------------ index check
-
-
-INDEXES_SINCE = 7  # the schema that has them
-
-# (name, what was found)
-IndexFound = tuple[str, str]
-
-
-def indexes(connection: sqlite3.Connection, config: Path | None) -> Iterator[IndexFound]:
-    """How far the indexes are, and what was dropped on the way."""
-    version: int = connection.execute("PRAGMA user_version").fetchone()[0]
-    if version < INDEXES_SINCE:
-        return
-    try:
-        embedder = load_settings(config).embedder
-    except (SettingsError, Stop):
-        embedder = ""  # said elsewhere
+def _check_indexes(connection: sqlite3.Connection, embedder: str) -> Iterator[Finding]:
     covered = vectors.coverage(connection, embedder)
-    yield "graph", f"{covered.linked} of {covered.notes} notes{_counts(connection, 'graph')}"
+    graph = f"{covered.linked} of {count(covered.notes, 'note')}"
+    yield Finding("graph", True, graph + _index_failures(connection, "graph"))
     if embedder:
-        have = f"{covered.vectors} of {covered.texts} texts have one of {embedder}"
-        yield "vectors", f"{have}{_counts(connection, 'vectors')}; {_compared()}"
+        found = f"{covered.vectors} of {count(covered.texts, 'text')} by {embedder}"
+        found += _index_failures(connection, "vectors")
+        yield Finding("vectors", True, f"{found}; {_comparison()}")
 
 
-def _counts(connection: sqlite3.Connection, index: str) -> str:
+def _index_failures(connection: sqlite3.Connection, index: str) -> str:
     row = connection.execute("SELECT value FROM facts WHERE name = ?", (COUNTS.format(index),)).fetchone()
     counts: dict[str, int] = json.loads(row[0]) if row else {}
-    said = [f"{counts[what]} {what} so far" for what in ("dropped", "failed") if counts.get(what)]
-    return f" ({', '.join(said)}; the sweep makes up for it)" if said else ""
+    shown = [f"{counts[what]} {what} so far" for what in ("dropped", "failed") if counts.get(what)]
+    return f" ({', '.join(shown)}; they are indexed later)" if shown else ""
 
 
-def _compared() -> str:
+def _comparison() -> str:
     if vectors.extension():
         return "compared by sqlite-vec"
     if not vectors.loads_extensions():
-        return "compared in Python, since this one's SQLite loads no extensions"
+        return "compared in Python, because this SQLite loads no extensions"
     return 'compared in Python; pip install "onlooker[vectors]" for large memories'
 
 
-# ------------------------------------------------------------------------------------ server check
-
-
-OLDEST_SERVER = 14
-NO_DRIVER = 'pip install "onlooker[postgres]"'
+# ------------------------------------------------------------------------------------ a server
 
 _SERVER_SESSIONS = "SELECT COUNT(*), COUNT(*) FILTER (WHERE lease_until > $1) FROM sessions"
 _SERVER_SPENT = (
@@ -418,21 +340,20 @@ _SERVER_SPENT = (
 )
 
 
-def examine_server(url: str, config: Path | None) -> Iterator[Finding]:
-    """Everything there is to look at, in order."""
-    yield from of_machine(config)
+def _check_server(url: str, settings: Settings | None) -> Iterator[Finding]:
     try:
         from onlooker.stores.postgres.opening import address
     except ModuleNotFoundError as error:
-        yield Finding("postgres", False, f"{error.name} is not installed", NO_DRIVER)
+        advice = 'pip install "onlooker[postgres]"'
+        yield Finding("postgres", False, f"{error.name} is not installed", advice)
         return
     try:
-        yield from _server(address(url), config)
+        yield from _check_connection(address(url), settings)
     except (StoreError, SettingsError) as error:
-        yield Finding("server", False, str(error), "see that the server runs and the address is right")
+        yield Finding("server", False, str(error), "check that the server runs and the address is right")
 
 
-def _server(address: Address, config: Path | None) -> Iterator[Finding]:
+def _check_connection(address: Address, settings: Settings | None) -> Iterator[Finding]:
     import psycopg
 
     from onlooker.stores.postgres.database import Database as Server
@@ -440,27 +361,30 @@ def _server(address: Address, config: Path | None) -> Iterator[Finding]:
 
     with closing(address.connect()) as connection:
         try:
-            yield _reached(connection, address)
-            schema, usable = _server_schema(connection, address)
+            yield _check_version(connection, address)
+            schema, usable = _check_server_schema(connection, address)
             yield schema
             if usable:
-                db = Server(connection, writing=False)
-                yield from _server_sessions(db)
-                yield from _server_spend(db, config)
-                yield from _server_indexes(db, config)
+                server = Server(connection, writing=False)
+                yield from _check_server_sessions(server)
+                if settings:
+                    row = server.execute(_SERVER_SPENT, (_midnight(),)).fetchone() or (0, 0, 0, 0)
+                    yield _spend_finding(settings, row[:3], row[3])
+                yield from _check_server_indexes(server, settings.embedder if settings else "")
         except psycopg.Error as error:
             raise store_error(error, address.shown) from error
 
 
-def _reached(connection: Any, address: Address) -> Finding:
+def _check_version(connection: Any, address: Address) -> Finding:
     number: int = connection.info.server_version
-    tls = ", by TLS" if connection.pgconn.ssl_in_use else ""
+    tls = ", with TLS" if connection.pgconn.ssl_in_use else ""
     found = f"PostgreSQL {number // 10_000}.{number % 10_000}{tls}: {address.shown}"
     advice = f"use PostgreSQL {OLDEST_SERVER} or newer"
     return Finding("server", number // 10_000 >= OLDEST_SERVER, found, advice)
 
 
-def _server_schema(connection: Any, address: Address) -> tuple[Finding, bool]:
+def _check_server_schema(connection: Any, address: Address) -> tuple[Finding, bool]:
+    """Return the finding, and whether the schema can be read."""
     from onlooker.stores.postgres.migrating import version_of
     from onlooker.stores.postgres.statements import migrations
 
@@ -470,39 +394,27 @@ def _server_schema(connection: Any, address: Address) -> tuple[Finding, bool]:
     except StoreError as error:
         return Finding("schema", False, str(error), "upgrade onlooker"), False
     if not version:
-        return Finding("schema", True, f"{address.schema} is not there yet; it is made at first use"), False
-    later = f"; version {newest} comes with the next opening" if version < newest else ""
-    return Finding("schema", True, f"{address.schema}, version {version}{later}"), version >= newest
+        found = f"{address.schema} does not exist yet; it is created at first use"
+        return Finding("schema", True, found), False
+    note = f"; upgraded to version {newest} when next opened" if version < newest else ""
+    return Finding("schema", True, f"{address.schema}, version {version}{note}"), version >= newest
 
 
-def _server_sessions(db: Server) -> Iterator[Finding]:
-    now = datetime.now(UTC)
-    instant = int(now.timestamp() * 1_000_000)
-    total, held = db.execute(_SERVER_SESSIONS, (instant,)).fetchone() or (0, 0)
-    due, since, failing = db.named("backlog", (instant,)).fetchone() or (0, None, 0)
-    lag = "" if since is None else f" (for up to {(instant - since) / 1e6:.0f} s)"
-    yield Finding("sessions", True, f"{total}, of which {due} due{lag} and {held} being noted now")
-    advice = "run `onlooker worker` with -v and see why the model does not answer; nothing is lost meanwhile"
-    yield Finding("failures", not failing, f"{failing} sessions whose last notes failed", advice)
-    workers = len(db.named("workers").fetchall())
-    yield Finding("workers", True, f"{workers} known; `onlooker status --workers` says more")
+def _check_server_sessions(server: Server) -> Iterator[Finding]:
+    now = int(datetime.now(UTC).timestamp() * 1_000_000)
+    total, held = server.execute(_SERVER_SESSIONS, (now,)).fetchone() or (0, 0)
+    due, since, failing = server.named("backlog", (now,)).fetchone() or (0, None, 0)
+    lag = "" if since is None else f" (for up to {(now - since) / 1e6:.0f} s)"
+    yield Finding("sessions", True, f"{total}; {due} due{lag}, {held} in work")
+    advice = "run `onlooker worker` with -v to see why the model does not answer; nothing is lost meanwhile"
+    yield Finding("failures", not failing, f"notes failed in {count(failing, 'session')}", advice)
+    workers = len(server.named("workers").fetchall())
+    yield Finding("workers", True, f"{workers} known; `onlooker status --workers` lists them")
 
 
-def _server_spend(db: Server, config: Path | None) -> Iterator[Finding]:
-    try:
-        settings = load_settings(config)
-    except (SettingsError, Stop):
-        return  # said above
-    row = db.execute(_SERVER_SPENT, (midnight(),)).fetchone() or (0, 0, 0, 0)
-    yield spending(settings, row[:3], row[3])
-
-
-def _server_indexes(db: Server, config: Path | None) -> Iterator[Finding]:
-    try:
-        embedder = load_settings(config).embedder
-    except (SettingsError, Stop):
-        embedder = ""  # said above
-    covered = vectors.coverage(db.as_sqlite, embedder)
-    yield Finding("graph", True, f"{covered.linked} of {covered.notes} notes")
+def _check_server_indexes(server: Server, embedder: str) -> Iterator[Finding]:
+    covered = vectors.coverage(server.as_sqlite, embedder)
+    yield Finding("graph", True, f"{covered.linked} of {count(covered.notes, 'note')}")
     if embedder:
-        yield Finding("vectors", True, f"{covered.vectors} of {covered.texts} texts have one of {embedder}")
+        found = f"{covered.vectors} of {count(covered.texts, 'text')} by {embedder}"
+        yield Finding("vectors", True, found)

@@ -1,31 +1,24 @@
-"""`items` and `consolidate`: what is known about an owner across sessions."""
+"""`items` and `consolidate`: the items of an owner, across sessions."""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, time, timedelta
 from enum import StrEnum
 from pathlib import Path
-from shlex import quote
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from onlooker.cli.screen import NOT_THERE, WRONG_USE, Column, Json, Screen, Stop, iso
-from onlooker.cli.sessions import minute
-from onlooker.cli.settings import ConfigFile
-from onlooker.cli.target import DEFAULT_DATABASE, Database, DryRun, chosen_settings, existing, key_for, there
+from onlooker.cli.screen import Column, CommandError, Json, Screen, UsageError, View, count, iso, minute
+from onlooker.cli.target import DryRun, Target, existing_database, find_owner, open_quietly
 from onlooker.domain.events import Consolidated
 from onlooker.domain.items import Item, ItemStatus
 from onlooker.domain.messages import DEFAULT_OWNER
 from onlooker.engine.memory import Memory
-from onlooker.policy.settings import Settings
-from onlooker.wiring import open_memory
 
-# How many sessions are looked at to see whose items are meant.
-MOST_SESSIONS = 1_000
+# ------------------------------------------------------------------------------------ items
 
 
 class Action(StrEnum):
@@ -39,8 +32,16 @@ class Action(StrEnum):
     history = "history"
 
 
+_DONE = {
+    Action.add: "Saved.",
+    Action.forget: "Forgotten.",
+    Action.pin: "Pinned.",
+    Action.unpin: "Unpinned.",
+}
+
+
 class Type(StrEnum):
-    """The types of item, as they are asked for."""
+    """The types of item."""
 
     knowledge = "knowledge"
     behavior = "behavior"
@@ -50,142 +51,83 @@ class Type(StrEnum):
     tool = "tool"
 
 
-def items(
+async def items(
     screen: Screen,
+    target: Target,
     action: Annotated[
-        Action,
-        typer.Argument(metavar="[list|add|forget|pin|unpin|history]", help="What to do; list them."),
+        Action, typer.Argument(metavar="[list|add|forget|pin|unpin|history]", help="What to do.")
     ] = Action.list,
     what: Annotated[
-        str | None, typer.Argument(metavar="[TEXT|ID]", help="For add: the fact; else the item's id.")
+        str | None,
+        typer.Argument(metavar="[TEXT|ID]", help="For add: the fact; otherwise the id of the item."),
     ] = None,
-    db: Database = DEFAULT_DATABASE,
     owner: Annotated[
         str | None,
-        typer.Option("--owner", metavar="NAME", help="Whose; not needed where there is only one owner."),
+        typer.Option("--owner", metavar="NAME", help="The owner; optional if there is only one."),
     ] = None,
-    everything: Annotated[bool, typer.Option("--all", help="Ended and archived ones too.")] = False,
-    type: Annotated[Type, typer.Option("--type", help="For add: what kind of fact.")] = Type.knowledge,
+    everything: Annotated[bool, typer.Option("--all", help="Include ended and archived items.")] = False,
+    type: Annotated[Type, typer.Option("--type", help="For add: the type of the item.")] = Type.knowledge,
     tag: Annotated[
-        list[str] | None, typer.Option("--tag", metavar="WORD", help="For add: a word to find it by.")
+        list[str] | None, typer.Option("--tag", metavar="WORD", help="For add: a tag; may be repeated.")
     ] = None,
     supersedes: Annotated[
-        str, typer.Option("--supersedes", metavar="ID", help="For add: the item whose place it takes.")
+        str, typer.Option("--supersedes", metavar="ID", help="For add: the item that it replaces.")
     ] = "",
     expires: Annotated[
         datetime | None,
         typer.Option("--expires", metavar="DAY", formats=["%Y-%m-%d"], help="For add: its last day."),
     ] = None,
-    config: ConfigFile = None,
     as_json: Json = False,
 ) -> None:
-    """List what is known about an owner across sessions, or change it.
+    """List or change what is known about an owner.
 
-    Forgetting archives an item with what it replaced and what was made of it; it leaves every prompt.
+    Forgetting archives an item, what it replaced and what was derived from it. No prompt shows them again.
     """
-    _refuse_misuse(action, what)
-
-    async def run() -> Sequence[Item]:
-        async with existing(db, chosen_settings(config)) as memory:
-            whose = owner or await _only_owner(memory)
-            match action:
-                case Action.list:
-                    return await memory.items.list(whose, statuses=_statuses(everything))
-                case Action.add:
-                    return [
-                        await memory.items.save(
-                            what or "",
-                            owner=whose,
-                            type=type.value,
-                            tags=tag or (),
-                            supersedes=supersedes,
-                            expires_at=_end_of(expires),
-                        )
-                    ]
-                case Action.forget:
-                    return _found(await memory.items.forget(what or "", owner=whose), what, whose)
-                case Action.history:
-                    return _found(await memory.items.history(what or "", owner=whose), what, whose)
-                case Action.pin | Action.unpin:
-                    return [await _pinned(memory, what or "", whose, on=action is Action.pin)]
-
-    _show_items(screen, action, asyncio.run(run()), as_json)
-
-
-def _refuse_misuse(action: Action, what: str | None) -> None:
     if (action is Action.list) != (what is None):
-        wanted = "TEXT" if action is Action.add else "ID"
-        raise Stop(f"items {action.value} {'takes no TEXT or ID' if what else 'needs ' + wanted}", WRONG_USE)
-
-
-def _statuses(everything: bool) -> tuple[ItemStatus, ...]:
-    return ("live", "ended", "archived") if everything else ("live",)
+        needs = "takes no TEXT or ID" if what else "needs TEXT" if action is Action.add else "needs ID"
+        raise UsageError(f"items {action.value} {needs}")
+    ident = what or ""
+    async with target.open() as memory:
+        owner = owner or await find_owner(memory, None, default=DEFAULT_OWNER)
+        match action:
+            case Action.list:
+                statuses: tuple[ItemStatus, ...] = ("live", "ended", "archived") if everything else ("live",)
+                found = await memory.items.list(owner, statuses=statuses)
+            case Action.add:
+                item = await memory.items.save(
+                    ident,
+                    owner=owner,
+                    type=type.value,
+                    tags=tag or (),
+                    supersedes=supersedes,
+                    expires_at=_end_of(expires),
+                )
+                found = [item]
+            case Action.forget:
+                found = await memory.items.forget(ident, owner=owner)
+            case Action.history:
+                found = await memory.items.history(ident, owner=owner)
+            case Action.pin | Action.unpin:
+                found = await _pin(memory, ident, owner, on=action is Action.pin)
+    if what and not found:
+        raise CommandError(f"no item {what!r} of owner {owner!r}; `onlooker items` lists them")
+    screen.results([_item_view(i) for i in found], as_json, _ITEM_COLUMNS, _item_row, empty="No items.")
+    if action in _DONE and not as_json:
+        screen.say(_DONE[action])
 
 
 def _end_of(day: datetime | None) -> datetime | None:
     return None if day is None else datetime.combine(day.date(), time(), UTC) + timedelta(days=1)
 
 
-def _found(found: Sequence[Item], ident: str | None, owner: str) -> Sequence[Item]:
-    if not found:
-        raise Stop(f"no item {ident!r} of the owner {owner!r}; `onlooker items` lists them", NOT_THERE)
-    return found
-
-
-async def _pinned(memory: Memory, ident: str, owner: str, *, on: bool) -> Item:
-    live = _found([i for i in await memory.items.list(owner) if i.id == ident], ident, owner)
+async def _pin(memory: Memory, ident: str, owner: str, *, on: bool) -> Sequence[Item]:
+    if all(item.id != ident for item in await memory.items.list(owner)):
+        return ()
     await memory.items.pin(ident, owner=owner, on=on)
-    return next((i for i in await memory.items.list(owner) if i.id == ident), live[0])
+    return [item for item in await memory.items.list(owner) if item.id == ident]
 
 
-async def _only_owner(memory: Memory) -> str:
-    """The owner of the sessions that there are, where they have one owner."""
-    found = await memory.sessions(limit=MOST_SESSIONS)
-    owners = sorted({summary.progress.session.owner for summary in found})
-    if len(owners) > 1:
-        lines = ["several owners; say which:", *(f"  --owner {quote(name)}" for name in owners[:20])]
-        raise Stop("\n".join(lines), WRONG_USE)
-    return owners[0] if owners else DEFAULT_OWNER
-
-
-# ------------------------------------------------------------------------------------ shown
-
-
-def _show_items(screen: Screen, action: Action, found: Sequence[Item], as_json: bool) -> None:
-    if as_json:
-        screen.json([item_view(item) for item in found])
-        return
-    if not found:
-        screen.say("No items.")
-        return
-    screen.table(_ITEM_COLUMNS, [_item_row(item) for item in found])
-    done = {
-        Action.add: "Saved.",
-        Action.forget: "Forgotten.",
-        Action.pin: "Pinned.",
-        Action.unpin: "Unpinned.",
-    }
-    if action in done:
-        screen.say(done[action])
-
-
-_ITEM_COLUMNS = (
-    Column("id"),
-    Column("type"),
-    Column("status"),
-    Column("since"),
-    Column("uses", right=True),
-    Column("fact", text=True),
-)
-
-
-def _item_row(item: Item) -> list[str]:
-    status = "pinned" if item.pinned else item.status
-    return [item.id, item.type, status, minute(iso(item.valid_from))[:10], f"{item.uses:,}", item.summary]
-
-
-def item_view(item: Item) -> dict[str, Any]:
-    """An item as `--json` prints it."""
+def _item_view(item: Item) -> View:
     return {
         "id": item.id,
         "owner": item.owner,
@@ -212,78 +154,82 @@ def item_view(item: Item) -> dict[str, Any]:
     }
 
 
+_ITEM_COLUMNS = (
+    Column("id"),
+    Column("type"),
+    Column("status"),
+    Column("since"),
+    Column("uses", right=True),
+    Column("fact", text=True),
+)
+
+
+def _item_row(view: View) -> list[str]:
+    status = "pinned" if view["pinned"] else view["status"]
+    since = minute(view["valid_from"])[:10]
+    return [view["id"], view["type"], status, since, f"{view['uses']:,}", view["summary"]]
+
+
 # ------------------------------------------------------------------------------------ consolidate
 
 
-def consolidate(
+async def consolidate(
     screen: Screen,
+    target: Target,
     owner: Annotated[
-        str | None, typer.Option("--owner", metavar="NAME", help="Whose daily notes; everybody's.")
+        str | None, typer.Option("--owner", metavar="NAME", help="Only the daily notes of this owner.")
     ] = None,
     older_than: Annotated[
-        float, typer.Option("--older-than", min=0, metavar="DAYS", help="How old a day must be.")
+        float, typer.Option("--older-than", min=0, metavar="DAYS", help="The least age of a day.")
     ] = 7,
     folder: Annotated[
-        Path | None, typer.Option("--folder", metavar="FOLDER", help="The folder; `notes_folder`.")
+        Path | None,
+        typer.Option("--folder", metavar="FOLDER", help="The folder; by default `notes_folder`."),
     ] = None,
-    db: Database = DEFAULT_DATABASE,
     dry_run: DryRun = False,
-    config: ConfigFile = None,
     as_json: Json = False,
 ) -> None:
-    """Make items of old daily notes, and archive their files.
+    """Turn old daily notes into items and archive their files.
 
-    A file is archived after its items are kept, and counts once. The reflector chooses, or the built-in
-    model where none is configured. The exit code is 1 where a file had to be left alone.
+    The reflector chooses the items; if none is configured, the built-in model does. A file is archived after
+    its items are saved, and counts once. The exit code is 1 if a file was left alone.
     """
-    settings = chosen_settings(config)
+    settings = target.settings()
     if folder is not None:
         settings = replace(settings, notes_folder=str(folder))
-    if not settings.notes_folder:
-        raise Stop("no folder: name one with --folder FOLDER, or set notes_folder", WRONG_USE)
-    if not Path(settings.notes_folder).expanduser().is_dir():
-        raise Stop(f"{settings.notes_folder}: no such folder", NOT_THERE)
-    done = asyncio.run(_consolidate(db, settings, owner, timedelta(days=older_than), dry_run))
-    _show_files(screen, done, dry_run, as_json)
-    if any(one.problem for one in done):
-        raise typer.Exit(NOT_THERE)
-
-
-async def _consolidate(
-    db: str, settings: Settings, owner: str | None, older_than: timedelta, dry_run: bool
-) -> Sequence[Consolidated]:
-    place = there(db)
-    # Nothing else that is due is done along with it, but the reflector is the one of the settings.
-    still = replace(settings, enabled=False, embedder="")
-    async with open_memory(place, settings=still, key=key_for(place)) as memory:
-        return await memory.files.consolidate(owner=owner, older_than=older_than, dry_run=dry_run)
-
-
-def _show_files(screen: Screen, done: Sequence[Consolidated], dry_run: bool, as_json: bool) -> None:
-    if as_json:
-        screen.json([_file_view(one) for one in done])
-        return
-    if not done:
-        screen.say("No daily notes that old.")
-        return
+    _check_folder(settings.notes_folder)
+    age = timedelta(days=older_than)
+    async with open_quietly(existing_database(target.db), settings, models=True) as memory:
+        done = await memory.files.consolidate(owner=owner, older_than=age, dry_run=dry_run)
     columns = (Column("owner"), Column("day"), Column("items", right=True), Column("file", text=True))
-    screen.table(columns, [_file_row(one) for one in done])
-    kept, items = sum(not one.problem for one in done), sum(len(one.items) for one in done)
-    verb = "Would consolidate" if dry_run else "Consolidated"
-    screen.say(f"{verb} {kept:,} files into {items:,} items.")
+    views = [_file_view(one) for one in done]
+    screen.results(views, as_json, columns, _file_row, empty="No daily notes that old.")
+    if done and not as_json:
+        verb = "Would consolidate" if dry_run else "Consolidated"
+        files = count(sum(not one.problem for one in done), "file")
+        screen.say(f"{verb} {files} into {count(sum(len(one.items) for one in done), 'item')}.")
+    if any(one.problem for one in done):
+        raise typer.Exit(CommandError.exit_code)
 
 
-def _file_row(one: Consolidated) -> list[str]:
-    where = f"{one.file}: {one.problem}" if one.problem else one.archived or one.file
-    return [one.owner, one.day.isoformat(), f"{len(one.items):,}", where]
+def _check_folder(folder: str) -> None:
+    if not folder:
+        raise UsageError("no folder: set --folder FOLDER or the setting notes_folder")
+    if not Path(folder).expanduser().is_dir():
+        raise CommandError(f"{folder}: no such folder")
 
 
-def _file_view(one: Consolidated) -> dict[str, Any]:
+def _file_view(one: Consolidated) -> View:
     return {
         "owner": one.owner,
         "day": one.day.isoformat(),
         "file": one.file,
         "archived": one.archived or None,
-        "items": [item_view(item) for item in one.items],
+        "items": [_item_view(item) for item in one.items],
         "problem": one.problem or None,
     }
+
+
+def _file_row(view: View) -> list[str]:
+    place = f"{view['file']}: {view['problem']}" if view["problem"] else view["archived"] or view["file"]
+    return [view["owner"], view["day"], f"{len(view['items']):,}", place]

@@ -1,7 +1,7 @@
-"""What is shown: tables for people, JSON for scripts, remarks and questions on the side.
+"""What a command prints: tables for people, JSON for scripts, and errors with an exit code.
 
-Colour only on a terminal. In a pipe lines are as long as they need to be, unless COLUMNS says how
-wide the reader is.
+Results go to stdout, everything else to stderr. Colour only on a terminal. In a pipe, lines are as long as
+they need to be, unless COLUMNS gives a width.
 """
 
 from __future__ import annotations
@@ -9,8 +9,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import IO, Annotated, Any
@@ -22,42 +21,64 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from onlooker.domain.notes import Extraction, Note, SessionSummary, State
-from onlooker.engine.session import Session
-from onlooker.policy.cut import tokens_of
-
-# Exit codes: 0 is done.
-NOT_THERE = 1  # what was asked for is not there, was declined, or failed
-WRONG_USE = 2  # an argument or a setting cannot work
-
-
-class Stop(Exception):
-    """End the command with one clear line for the person, and an exit code for the script."""
-
-    def __init__(self, message: str, code: int = NOT_THERE) -> None:
-        self.code = code
-        super().__init__(message)
-
+# One object as `--json` prints it. The keys are documented and stay.
+View = dict[str, Any]
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
 
 
-# A pipe has no edge.
-UNBOUNDED = 100_000
-# A column of text narrower than this is no pleasure to read: then one thing below the other.
-LEAST_TEXT = 36
+# ------------------------------------------------------------------------------------ errors
+
+
+class CommandError(Exception):
+    """Ends the command with a message on stderr: something is missing, was declined, or failed."""
+
+    exit_code = 1
+
+
+class UsageError(CommandError):
+    """An argument or a setting is invalid."""
+
+    exit_code = 2
+
+
+# ------------------------------------------------------------------------------------ text
 
 _CONTROLS = {c: None for c in (*range(32), *range(127, 160)) if chr(c) not in "\n\t"}
 
 
 def printable(text: str) -> str:
-    """Without control characters: a conversation must not steer the terminal that shows it."""
+    """Remove control characters: a conversation must not steer the terminal that shows it."""
     return text.replace("\r\n", "\n").translate(_CONTROLS)
+
+
+def count(number: int, noun: str) -> str:
+    """Format a number with its noun: "1 note", "2,000 notes"."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def iso(at: datetime | None) -> str | None:
+    """Format a time for JSON."""
+    return at.isoformat() if at else None
+
+
+def minute(at: datetime | str | None) -> str:
+    """Format a time to the minute, for a table."""
+    text = at.isoformat() if isinstance(at, datetime) else at
+    return text[:16].replace("T", " ") if text else "-"
+
+
+# ------------------------------------------------------------------------------------ the screen
+
+# The width of a pipe, which has none.
+UNBOUNDED = 100_000
+# A column of text narrower than this is hard to read: rows are then stacked.
+LEAST_TEXT = 36
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of a table; `text` ones take what room is left and fold."""
+    """A column of a table. A text column takes the remaining width and wraps."""
 
     title: str
     right: bool = False
@@ -66,7 +87,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Screen:
-    """Where a command speaks: results on `out`, everything else on `err`."""
+    """Where a command prints: results on `out`, everything else on `err`."""
 
     out: Console
     err: Console
@@ -74,13 +95,13 @@ class Screen:
 
     @classmethod
     def of_process(cls, *, quiet: bool = False, no_color: bool = False) -> Screen:
-        """The screen of this process, as its streams and environment are now."""
+        """Make the screen of this process from its streams and environment."""
         plain = no_color or bool(os.environ.get("NO_COLOR"))
         return cls(_console(sys.stdout, plain), _console(sys.stderr, plain), quiet)
 
     @property
     def is_live(self) -> bool:
-        """Whether someone watches stderr, so that progress is worth showing."""
+        """Whether stderr is a terminal, so that progress is worth showing."""
         return self.err.is_terminal and not self.quiet
 
     @property
@@ -91,7 +112,7 @@ class Screen:
     # -- results
 
     def text(self, text: str) -> None:
-        """Print a text as it is: nothing is folded, cut or coloured."""
+        """Print a text unchanged: not wrapped, cut or coloured."""
         shown = printable(text) if self.out.is_terminal else text
         self.out.file.write(shown if shown.endswith("\n") else shown + "\n")
         self.out.file.flush()
@@ -107,7 +128,7 @@ class Screen:
         self.out.file.flush()
 
     def show(self, *things: RenderableType) -> None:
-        """Print what Rich can draw; outside a terminal without its padding."""
+        """Print Rich renderables; outside a terminal without trailing spaces."""
         if self.out.is_terminal:
             self.out.print(*things, sep="\n")
             return
@@ -116,28 +137,52 @@ class Screen:
         self.text("\n".join(line.rstrip() for line in captured.get().splitlines()))
 
     def table(self, columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> None:
-        """Print rows side by side where the width allows, else one below the other."""
+        """Print rows side by side if the width allows, otherwise stacked."""
         clean = [[printable(cell) for cell in row] for row in rows]
-        fits = _needed(columns, clean) <= self.out.width
+        fits = _width_needed(columns, clean) <= self.out.width
         self.show(_table(columns, clean, self.out) if fits else _stacked(columns, clean))
 
-    # -- on the side
+    def results(
+        self,
+        views: Sequence[View],
+        as_json: bool,
+        columns: Sequence[Column],
+        row: Callable[[View], Sequence[str]],
+        *,
+        empty: str,
+    ) -> None:
+        """Print a list: as JSON, as a table, or the sentence for an empty list."""
+        if as_json:
+            self.json(views)
+        elif views:
+            self.table(columns, [row(view) for view in views])
+        else:
+            self.say(empty)
+
+    def result(self, view: View, as_json: bool, sentence: str) -> None:
+        """Print what a command did: as JSON, or as a sentence on stderr."""
+        if as_json:
+            self.json(view)
+        else:
+            self.say(sentence)
+
+    # -- everything else
 
     def say(self, text: str) -> None:
-        """A remark for people, which --quiet leaves out."""
+        """Print a remark on stderr, unless --quiet is given."""
         if not self.quiet:
-            self._aside(text)
+            self._print_aside(text)
 
     def error(self, text: str) -> None:
-        """What went wrong; always said."""
-        self._aside(f"onlooker: {text}")
+        """Print an error on stderr."""
+        self._print_aside(f"onlooker: {text}")
 
-    def _aside(self, text: str) -> None:
+    def _print_aside(self, text: str) -> None:
         self.err.file.write(printable(text) + "\n")
         self.err.file.flush()
 
     def ask(self, question: str) -> str | None:
-        """The answer, or None at the end of input."""
+        """Ask and return the answer, or None at the end of input."""
         self.err.file.write(printable(question))
         self.err.file.flush()
         # A process may be started with its standard input closed.
@@ -148,7 +193,7 @@ class Screen:
         return line.strip()
 
     def confirm(self, question: str) -> bool:
-        """Yes only where someone says yes: end of input means no."""
+        """Ask a yes-or-no question. The end of input means no."""
         return (self.ask(f"{question} [y/N] ") or "").lower() in ("y", "yes")
 
 
@@ -173,8 +218,8 @@ def _console(stream: IO[str], plain: bool) -> Console:
 # ------------------------------------------------------------------------------------ tables
 
 
-def _needed(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> int:
-    """The width at which the rows can stand side by side."""
+def _width_needed(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> int:
+    """The width that the rows need side by side."""
     total = 0
     for place, column in enumerate(columns):
         widest = max((len(line) for row in rows for line in row[place].splitlines()), default=0)
@@ -195,7 +240,7 @@ def _table(columns: Sequence[Column], rows: Sequence[Sequence[str]], console: Co
 
 
 def _stacked(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> RenderableType:
-    """Each row with its first cell as a heading: a text below its particulars, or else a cell a line."""
+    """Show each row below the other, with its first cell as a heading and a text at its end."""
     has_text = any(c.text for c in columns)
     parts: list[RenderableType] = []
     for row in rows:
@@ -208,104 +253,3 @@ def _stacked(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> Render
         lines += [cell for c, cell in cells[1:] if c.text]
         parts.append(Padding(Text("\n".join(lines), overflow="fold"), (0, 0, 0, 2)))
     return Group(*parts)
-
-
-# ------------------------------------------------------------------------------------ views
-
-
-@dataclass(frozen=True, slots=True)
-class Positions:
-    """Where messages stand in the conversation, counted from 0.
-
-    A message's own number never changes, also where the host took others back, so the two differ
-    in a conversation that went another way once.
-    """
-
-    seqs: Sequence[int]
-
-    def of(self, note: Note) -> tuple[int, int]:
-        """First and last position that the note stands for, inclusive."""
-        if not self.seqs:
-            return note.first - 1, note.last - 1
-        first = bisect_left(self.seqs, note.first)
-        return first, max(first, bisect_right(self.seqs, note.last) - 1)
-
-
-async def positions(session: Session, summary: SessionSummary) -> Positions:
-    """The positions in this session; read only where they cannot be computed."""
-    if not summary.progress.revision:
-        return Positions(())
-    return Positions([d.seq for d in await session.core.store.digests(session.id)])
-
-
-def note_view(note: Note, session: Session, places: Positions) -> dict[str, Any]:
-    first, last = places.of(note)
-    return {
-        "id": note.id,
-        "session_key": session.key,
-        "owner": session.owner,
-        "kind": note.kind,
-        "tier": "session",
-        "generation": note.generation,
-        "content": note.text,
-        "token_count": note.tokens,
-        "source_start_index": first,
-        "source_end_index": last,
-        "source_message_range": [first, last + 1],
-        "created_at": note.made_at.isoformat(),
-        "model": note.model,
-        "status": note.status,
-        "degraded": note.degraded,
-    }
-
-
-def extraction_view(extraction: Extraction) -> dict[str, Any]:
-    return {
-        "session_key": extraction.session.key,
-        "owner": extraction.session.owner,
-        "type": extraction.type,
-        "value": extraction.value,
-        "note_id": extraction.note,
-        "source_seqs": list(extraction.seqs),
-        "said_at": extraction.said_at.isoformat(),
-        "created_at": extraction.made_at.isoformat(),
-    }
-
-
-def session_view(summary: SessionSummary) -> dict[str, Any]:
-    return {
-        "session_key": summary.progress.session.key,
-        "owner": summary.progress.session.owner,
-        "messages": summary.messages,
-        "message_tokens": summary.message_tokens,
-        "observations": summary.observations,
-        "observation_tokens": summary.observation_tokens,
-        "reflections": summary.reflections,
-        "reflection_tokens": summary.reflection_tokens,
-        "started_at": iso(summary.started_at),
-        "last_at": iso(summary.last_at),
-    }
-
-
-def status_view(summary: SessionSummary, state: State, spent: float, limit: float) -> dict[str, Any]:
-    """A session with where it stands: what is raw, what is due, how much smaller it got, and what its notes
-    cost."""
-    tail = [m for m in state.messages if m.seq >= state.progress.tail_start]
-    standing = sum(n.tokens for n in state.active) + tokens_of(tail)
-    return session_view(summary) | {
-        "unnoted_tokens": state.progress.unnoted_tokens,
-        "buffered": len(state.buffered),
-        "buffered_tokens": sum(n.tokens for n in state.buffered),
-        "tail_messages": len(tail),
-        "tail_tokens": tokens_of(tail),
-        "budget": state.progress.budget,
-        "compression": round(summary.message_tokens / standing, 2) if standing else 1.0,
-        "due_at": iso(state.progress.due_at),
-        "failures": state.progress.failures,
-        "spent": round(spent, 6),
-        "spend_limit": limit or None,
-    }
-
-
-def iso(at: datetime | None) -> str | None:
-    return at.isoformat() if at else None

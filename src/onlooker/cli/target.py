@@ -1,4 +1,4 @@
-"""What a command is about: its database, key, session and note."""
+"""What a command is about: the database, its key and settings, the session, the note."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 from collections.abc import AsyncGenerator, Generator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from shlex import quote
@@ -14,12 +14,12 @@ from typing import Annotated
 
 import typer
 
-from onlooker.cli.screen import NOT_THERE, WRONG_USE, Stop
-from onlooker.cli.settings import load_settings
+from onlooker.cli.screen import CommandError, UsageError
+from onlooker.cli.settings import ConfigFile, load_settings
 from onlooker.domain.notes import Note, NoteStatus, SessionSummary
 from onlooker.engine.memory import Memory
 from onlooker.engine.session import Session
-from onlooker.policy.settings import Settings, preset
+from onlooker.policy.settings import Settings
 from onlooker.stores.sqlite.key import Key
 from onlooker.wiring import POSTGRES, open_memory
 
@@ -28,183 +28,228 @@ DEFAULT_DATABASE = "onlooker.db"
 Database = Annotated[
     str,
     typer.Option(
-        "--db", envvar="ONLOOKER_DB", metavar="PATH", help="The database file, or a server: postgresql://…."
+        "--db", envvar="ONLOOKER_DB", metavar="PATH", help="The database file, or a postgresql:// address."
     ),
 ]
-SessionKey = Annotated[
-    str | None,
-    typer.Option("--session", "-s", metavar="KEY", help="The session; not needed where there is only one."),
-]
-Owner = Annotated[str | None, typer.Option("--owner", metavar="NAME", help="Whose sessions.")]
-Preset = Annotated[
-    str | None,
-    typer.Option("--preset", metavar="NAME", help="default, lango or zora, in place of a settings file."),
-]
+NoteId = Annotated[str, typer.Argument(metavar="NOTE", help="The id of the note.")]
 Budget = Annotated[
-    int | None, typer.Option("--budget", "-b", min=0, metavar="TOKENS", help="The most a context may cost.")
+    int | None, typer.Option("--budget", "-b", min=0, metavar="TOKENS", help="The limit of the context.")
 ]
 SystemPrompt = Annotated[
-    str, typer.Option("--system", metavar="TEXT", help="The base prompt, before the memory.")
+    str, typer.Option("--system", metavar="TEXT", help="The base prompt, placed before the memory.")
 ]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Only print what would be done.")]
+
+ALL_STATUSES: tuple[NoteStatus, ...] = ("buffered", "active", "superseded", "retired")
+# How many sessions an error message lists.
+MOST_LISTED = 20
+# How many sessions are searched for a note or an owner if no session is named.
+MOST_SESSIONS = 10_000
 
 
-# ------------------------------------------------------------------------------------ keys
+# ------------------------------------------------------------------------------------ the database
 
 
+def database_path(db: str, *, advice: str = "") -> Path:
+    """Return the file that `--db` names. `advice` says what to do with a server instead."""
+    if db == ":memory:":
+        raise UsageError("--db :memory: stores nothing: name a file")
+    if is_server(db):
+        raise UsageError("--db names a server, and this command needs a file" + (advice and f"; {advice}"))
+    return Path(db.removeprefix("sqlite:///"))
+
+
+def existing_database(db: str) -> str | Path:
+    """Return what `--db` names: a server, or a file that exists."""
+    if is_server(db):
+        return db
+    path = database_path(db)
+    if not path.is_file():
+        raise CommandError(f"{path}: no such database (set --db PATH or ONLOOKER_DB)")
+    return path
+
+
+def is_server(db: str) -> bool:
+    """Whether `--db` names a PostgreSQL server and not a file."""
+    return db.startswith(POSTGRES)
+
+
+@asynccontextmanager
+async def open_quietly(
+    place: str | Path, settings: Settings, *, models: bool = False, embedder: bool = False
+) -> AsyncGenerator[Memory]:
+    """Open a database without taking notes, whatever is due, and without calling models.
+
+    A command that needs the models, or the embedder, of the settings asks for them.
+    """
+    settings = replace(settings, enabled=False)
+    if not models:
+        settings = replace(settings, model="", reflector_model="")
+    if not embedder:
+        settings = replace(settings, embedder="")
+    async with open_memory(place, settings=settings, key=key_for(place)) as memory:
+        yield memory
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """An existing database, and the settings to open it with.
+
+    Each field is an option. A command that takes a target gets its options.
+    """
+
+    db: Database = DEFAULT_DATABASE
+    config: ConfigFile = None
+
+    def settings(self) -> Settings:
+        """Load the settings file."""
+        return load_settings(self.config)
+
+    @asynccontextmanager
+    async def open(self, *, embedder: bool = False) -> AsyncGenerator[Memory]:
+        """Open the database to look at or correct it. Creates no file, takes no notes, calls no model."""
+        settings = self.settings()
+        async with open_quietly(existing_database(self.db), settings, embedder=embedder) as memory:
+            yield memory
+
+
+# ------------------------------------------------------------------------------------ the session
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionTarget(Target):
+    """A session of an existing database."""
+
+    session: Annotated[
+        str | None,
+        typer.Option("--session", "-s", metavar="KEY", help="The session; optional if there is only one."),
+    ] = None
+    owner: Annotated[
+        str | None, typer.Option("--owner", metavar="NAME", help="The owner of the session.")
+    ] = None
+
+    async def find(self, memory: Memory) -> tuple[Session, SessionSummary]:
+        """Return the session named, or the only one."""
+        found = await memory.sessions(owner=self.owner, key=self.session, limit=MOST_LISTED + 1)
+        if not found:
+            which = "no session" if self.session is None else f"no session {self.session!r}"
+            raise CommandError(which + (f" of owner {self.owner!r}" if self.owner else ""))
+        if len(found) > 1:
+            raise UsageError(_choices(found, self.session))
+        session = found[0].progress.session
+        return memory.session(session.key, owner=session.owner), found[0]
+
+    async def find_note(self, memory: Memory, note: str) -> tuple[Session, Note]:
+        """Return the note and its session. Without --session, every session is searched."""
+        if self.session is not None:
+            sessions = [(await self.find(memory))[0]]
+        else:
+            summaries = await memory.sessions(owner=self.owner, limit=MOST_SESSIONS)
+            ids = [summary.progress.session for summary in summaries]
+            sessions = [memory.session(i.key, owner=i.owner) for i in ids]
+        for session in sessions:
+            for found in await session.notes(statuses=ALL_STATUSES):
+                if found.id == note:
+                    return session, found
+        raise no_such_note(note)
+
+
+def _choices(summaries: Sequence[SessionSummary], key: str | None) -> str:
+    option = "--session KEY" if key is None else "--owner NAME"
+    lines = [f"several sessions; choose one with {option}:"]
+    for summary in summaries[:MOST_LISTED]:
+        session = summary.progress.session
+        lines.append(f"  --session {quote(session.key)} --owner {quote(session.owner)}")
+    if len(summaries) > MOST_LISTED:
+        lines.append("  … and more: see `onlooker sessions`")
+    return "\n".join(lines)
+
+
+async def find_owner(
+    memory: Memory, owner: str | None, session: str | None = None, *, default: str | None = None
+) -> str:
+    """Return the owner named, or the only one, or the default if there are no sessions."""
+    if owner is not None and session is None:
+        return owner
+    summaries = await memory.sessions(owner=owner, key=session, limit=MOST_SESSIONS)
+    owners = sorted({summary.progress.session.owner for summary in summaries})
+    if len(owners) > 1:
+        lines = ["several owners; choose one:", *(f"  --owner {quote(o)}" for o in owners[:MOST_LISTED])]
+        raise UsageError("\n".join(lines))
+    if owners:
+        return owners[0]
+    if default is None:
+        raise CommandError("no session" if session is None else f"no session {session!r}")
+    return default
+
+
+def no_such_note(note: str) -> CommandError:
+    """The error for a note id that does not exist."""
+    return CommandError(f"no note {note!r}; `onlooker list --all` lists them")
+
+
+# ------------------------------------------------------------------------------------ points in time
+
+
+def parse_time(option: str, text: str) -> datetime:
+    """Parse a day or a time. Without a zone it is UTC."""
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError:
+        message = f"{option} {text!r}: must be a time such as 2026-02-16 or 2026-02-16T14:00"
+        raise UsageError(message) from None
+    return at if at.tzinfo else at.replace(tzinfo=UTC)
+
+
+def parse_point(option: str, text: str) -> int | datetime:
+    """Parse the number of a message, or a time. A day means its end."""
+    if text.isdecimal():
+        return int(text)
+    at = parse_time(option, text)
+    return at + timedelta(days=1, microseconds=-1) if len(text) <= len("2026-02-16") else at
+
+
+# ------------------------------------------------------------------------------------ the key
+
+# No option takes the key itself: other users of the machine can see the arguments of a process.
 KEY_FILE = "ONLOOKER_KEY_FILE"
-KEY = "ONLOOKER_KEY"
-KEYRING = "ONLOOKER_KEYRING"
 
-_file: ContextVar[Path | None] = ContextVar("key_file", default=None)
+_key_file: ContextVar[Path | None] = ContextVar("key_file", default=None)
 
 
 @contextmanager
-def key_file(file: Path | None) -> Generator[None]:
-    """While a command runs: the file that `--key-file` names."""
-    before = _file.set(file)
+def use_key_file(file: Path | None) -> Generator[None]:
+    """Read keys from the file that `--key-file` names, while a command runs."""
+    before = _key_file.set(file)
     try:
         yield
     finally:
-        _file.reset(before)
+        _key_file.reset(before)
 
 
 def key_for(db: str | Path) -> Key | None:
-    """The key to open a database with, where it is a file and a key was given."""
+    """Return the key for a database, if it is a file and a key is given."""
     text = str(db).removeprefix("sqlite:///")
-    return None if text == ":memory:" or "://" in text else chosen_key()
+    return None if text == ":memory:" or "://" in text else given_key()
 
 
-def chosen_key() -> Key | None:
-    """From the file, the environment or the key ring, whichever is named first."""
-    if file := _file.get():
+def given_key() -> Key | None:
+    """Return the key from the file, the environment or the key ring, in that order."""
+    if file := _key_file.get():
         return Key.from_file(file)
-    return _from_environment(KEY, KEYRING)
+    return _key_of_environment("ONLOOKER_KEY", "ONLOOKER_KEYRING")
 
 
-def new_key(file: Path | None) -> Key | None:
-    """The key that is to take the place of another."""
-    return Key.from_file(file) if file else _from_environment("ONLOOKER_NEW_KEY", "ONLOOKER_NEW_KEYRING")
+def given_new_key(file: Path | None) -> Key | None:
+    """Return the key that replaces another, from the same places."""
+    return Key.from_file(file) if file else _key_of_environment("ONLOOKER_NEW_KEY", "ONLOOKER_NEW_KEYRING")
 
 
-def _from_environment(key: str, ring: str) -> Key | None:
+def _key_of_environment(key: str, ring: str) -> Key | None:
     if os.environ.get(key):
         return Key.from_environment(key)
     if name := os.environ.get(ring):
         service, _, user = name.partition(":")
         return Key.from_keyring(service, user) if user else Key.from_keyring(service)
     return None
-
-
-# ------------------------------------------------------------------------------------ opening
-
-
-# How many sessions are named where one has to be chosen.
-MOST_NAMED = 20
-
-
-def chosen_settings(config: Path | None, named: str | None = None) -> Settings:
-    """A preset by name, or the settings file, or the default preset."""
-    return preset(named) if named else load_settings(config)
-
-
-def database_path(db: str, instead: str = "") -> Path:
-    """The file that `--db` names; `instead` says what to do with a server."""
-    if db == ":memory:":
-        raise Stop("--db :memory: keeps nothing to look at: name a file", WRONG_USE)
-    if db.startswith(POSTGRES):
-        advice = f"; {instead}" if instead else ""
-        raise Stop(f"this command works on files, and --db names a server{advice}", WRONG_USE)
-    return Path(db.removeprefix("sqlite:///"))
-
-
-def there(db: str) -> str | Path:
-    """What `--db` names, where it is a server, or a file that is there."""
-    if db.startswith(POSTGRES):
-        return db
-    path = database_path(db)
-    if not path.is_file():
-        raise Stop(f"{path}: no such database (--db PATH or ONLOOKER_DB names another)", NOT_THERE)
-    return path
-
-
-@asynccontextmanager
-async def existing(db: str, settings: Settings, *, by_meaning: bool = False) -> AsyncGenerator[Memory]:
-    """The memory of a database that is there already, to be looked at.
-
-    Looking creates no file, takes no notes and asks no model, whatever is due; only an embedder, for what is
-    looked for `by_meaning`.
-    """
-    embedder = settings.embedder if by_meaning else ""
-    still = replace(settings, enabled=False, model="", reflector_model="", embedder=embedder)
-    place = there(db)
-    async with open_memory(place, settings=still, key=key_for(place)) as memory:
-        yield memory
-
-
-async def find(memory: Memory, key: str | None, owner: str | None) -> tuple[Session, SessionSummary]:
-    """The session that is meant: the one named, or the only one there is."""
-    found = await memory.sessions(owner=owner, key=key, limit=MOST_NAMED + 1)
-    if not found:
-        which = "no session" if key is None else f"no session {key!r}"
-        raise Stop(which + (f" of the owner {owner!r}" if owner else ""), NOT_THERE)
-    if len(found) > 1:
-        raise Stop(_choice(found, key), WRONG_USE)
-    session = found[0].progress.session
-    return memory.session(session.key, owner=session.owner), found[0]
-
-
-def _choice(summaries: Sequence[SessionSummary], key: str | None) -> str:
-    option = "--session KEY" if key is None else "--owner NAME"
-    lines = [f"several sessions; say which with {option}:"]
-    for summary in summaries[:MOST_NAMED]:
-        session = summary.progress.session
-        lines.append(f"  --session {quote(session.key)} --owner {quote(session.owner)}")
-    if len(summaries) > MOST_NAMED:
-        lines.append("  … and more: see `onlooker sessions`")
-    return "\n".join(lines)
-
-
-# ------------------------------------------------------------------------------------ naming
-
-
-EVERY: tuple[NoteStatus, ...] = ("buffered", "active", "superseded", "retired")
-# How many sessions are looked through for a note when no session is named.
-MOST_SESSIONS = 1_000
-
-NoteId = Annotated[str, typer.Argument(metavar="NOTE", help="The note's id.")]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say what would be done.")]
-
-
-async def find_note(memory: Memory, note: str, key: str | None, owner: str | None) -> tuple[Session, Note]:
-    """The note with that id, in the session named, or in the one that has it."""
-    if key is not None:
-        session, _ = await find(memory, key, owner)
-        candidates = [session]
-    else:
-        summaries = await memory.sessions(owner=owner, limit=MOST_SESSIONS)
-        ids = [summary.progress.session for summary in summaries]
-        candidates = [memory.session(s.key, owner=s.owner) for s in ids]
-    for session in candidates:
-        for found in await session.notes(statuses=EVERY):
-            if found.id == note:
-                return session, found
-    raise no_note(note)
-
-
-def point(text: str) -> int | datetime:
-    """A message's number, or a time; a day means its end."""
-    if text.isdecimal():
-        return int(text)
-    try:
-        at = datetime.fromisoformat(text)
-    except ValueError:
-        raise Stop(
-            f"--as-of {text!r}: a message's number, or a time such as 2026-02-16T14:00", WRONG_USE
-        ) from None
-    at = at if at.tzinfo else at.replace(tzinfo=UTC)
-    return at + timedelta(days=1, microseconds=-1) if len(text) <= len("2026-02-16") else at
-
-
-def no_note(note: str) -> Stop:
-    return Stop(f"no note {note!r}: `onlooker list --all` shows them", NOT_THERE)

@@ -7,148 +7,120 @@ import shutil
 import sys
 import tempfile
 import time
-from collections.abc import AsyncGenerator, Callable, Generator
-from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from onlooker.cli.screen import NOT_THERE, WRONG_USE, Json, Screen, Stop
-from onlooker.cli.settings import ConfigFile
+from onlooker.cli.encryption import NewKeyFile
+from onlooker.cli.screen import CommandError, Json, Screen, UsageError, View, count
 from onlooker.cli.target import (
     DEFAULT_DATABASE,
     Database,
     DryRun,
-    Owner,
-    SessionKey,
+    SessionTarget,
+    Target,
     Yes,
-    chosen_key,
-    chosen_settings,
     database_path,
-    existing,
-    find,
+    given_key,
+    given_new_key,
+    is_server,
     key_for,
-    new_key,
+    open_quietly,
 )
 from onlooker.domain.errors import StoreError
 from onlooker.domain.history_rows import Scope
 from onlooker.domain.moving import Moved, MoveStep
 from onlooker.engine.memory import Memory
 from onlooker.files.export import lines_of
-from onlooker.policy.settings import Settings
 from onlooker.stores.sqlite.copying import put_back
 from onlooker.stores.sqlite.key import Key
-from onlooker.wiring import POSTGRES, open_memory
-from onlooker.wiring import migrate as move
+from onlooker.wiring import migrate as run_migration
 
-MOST_PROBLEMS = 20
+# How many problems are printed.
+MOST_LISTED = 20
+
+# ------------------------------------------------------------------------------------ export
 
 
-def export(
+async def export(
     screen: Screen,
-    file: Annotated[str, typer.Argument(metavar="FILE", help="Where to; - is standard output.")],
-    db: Database = DEFAULT_DATABASE,
-    session: SessionKey = None,
-    owner: Owner = None,
-    config: ConfigFile = None,
+    target: SessionTarget,
+    file: Annotated[str, typer.Argument(metavar="FILE", help="The new file; - writes standard output.")],
     as_json: Json = False,
 ) -> None:
-    """Write a database to one file: everything, or one owner's, or one session.
+    """Export a database, an owner or a session to one file.
 
-    The file holds messages, notes of every status, versions, items and what calls cost. Imported
-    anywhere and exported again it is the same, byte for byte.
+    The file holds messages, all notes and their versions, items and costs, as JSON lines. Importing and
+    exporting it again gives the same bytes.
     """
-    rows = asyncio.run(_export(screen, db, config, (session, owner), file))
-    if as_json and file != "-":
-        screen.json({"file": file, "rows": rows})
-    elif file != "-":
-        screen.say(f"{rows:,} rows in {file}.")
-
-
-async def _export(
-    screen: Screen, db: str, config: Path | None, wanted: tuple[str | None, str | None], file: str
-) -> int:
-    key, owner = wanted
-    async with existing(db, chosen_settings(config)) as memory:
+    key, owner = target.session, target.owner
+    async with target.open() as memory:
         if key is not None:
-            found, _ = await find(memory, key, owner)
-            owner = found.owner
+            owner = (await target.find(memory))[0].owner
         elif owner is not None and not (await memory.sessions(owner=owner) or await memory.items.list(owner)):
-            raise Stop(f"nothing is stored for the owner {owner!r}", NOT_THERE)
-        if file != "-":
-            return await memory.storage.export(file, owner=owner, session=key)
-        scope = (
-            Scope(owner=owner) if key is None else Scope(session=memory.session(key, owner=owner or "").id)
-        )
-        count = 0
-        async for line in lines_of(memory.store.dump(scope)):
-            # As bytes: the file must not depend on the terminal's encoding.
-            sys.stdout.buffer.write(f"{line}\n".encode())
-            count += 1
-        sys.stdout.buffer.flush()
-        return count - 2
+            raise CommandError(f"nothing is stored for owner {owner!r}")
+        if file == "-":
+            await _write_lines(memory, owner, key)
+            return
+        rows = await memory.storage.export(file, owner=owner, session=key)
+    screen.result({"file": file, "rows": rows}, as_json, f"Wrote {count(rows, 'row')} to {file}.")
 
 
-def import_(
+async def _write_lines(memory: Memory, owner: str | None, key: str | None) -> None:
+    scope = Scope(owner=owner) if key is None else Scope(session=memory.session(key, owner=owner or "").id)
+    async for line in lines_of(memory.store.dump(scope)):
+        # As bytes: the export must not depend on the terminal's encoding.
+        sys.stdout.buffer.write(f"{line}\n".encode())
+    sys.stdout.buffer.flush()
+
+
+# ------------------------------------------------------------------------------------ import
+
+
+async def import_(
     screen: Screen,
+    target: Target,
     file: Annotated[
-        str | None, typer.Argument(metavar="[FILE]", help="What `export` wrote; - is standard input.")
+        str | None, typer.Argument(metavar="[FILE]", help="An export; - reads standard input.")
     ] = None,
     journal: Annotated[
-        Path | None, typer.Option("--journal", metavar="FOLDER", help="A journal to build sessions from.")
+        Path | None, typer.Option("--journal", metavar="FOLDER", help="Rebuild sessions from a journal.")
     ] = None,
-    replace_: Annotated[bool, typer.Option("--replace", help="Replace sessions that are there.")] = False,
-    db: Database = DEFAULT_DATABASE,
-    config: ConfigFile = None,
+    replace: Annotated[bool, typer.Option("--replace", help="Replace sessions that exist.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Take in what `export` wrote, or build a database again from a journal.
+    """Import an export, or rebuild a database from a journal.
 
-    The file is checked before anything is written, and each session comes in whole or not at all.
+    The file is checked before anything is written. Each session is imported whole or not at all.
     """
     if (file is None) == (journal is None):
-        raise Stop("name a FILE, or a --journal FOLDER", WRONG_USE)
-    done = asyncio.run(_import(db, chosen_settings(config), file, journal, replace_))
-    for problem in done["problems"][:MOST_PROBLEMS]:
-        screen.error(problem)
-    if len(done["problems"]) > MOST_PROBLEMS:
-        screen.error(f"… and {len(done['problems']) - MOST_PROBLEMS} lines more")
-    if as_json:
-        screen.json(done)
-        return
-    rows = done["rows"]
-    sessions, messages, notes = (rows.get(kind, 0) for kind in ("session", "message", "note"))
-    screen.say(f"Took in {sessions:,} sessions: {messages:,} messages and {notes:,} notes.")
-
-
-async def _import(
-    db: str, settings: Settings, file: str | None, journal: Path | None, replace: bool
-) -> dict[str, Any]:
-    async with _written(db, settings) as memory:
+        raise UsageError("name a FILE, or a --journal FOLDER")
+    place = target.db if is_server(target.db) else database_path(target.db)
+    problems: list[str] = []
+    async with open_quietly(place, target.settings()) as memory:
         if journal is not None:
-            counts, problems = await memory.storage.import_journal(journal, replace=replace)
-            counts.pop("restart", None)
-            return {"rows": counts, "problems": list(problems)}
-        assert file is not None
-        with _on_disk(file) as path:
-            return {"rows": await memory.storage.import_file(path, replace=replace), "problems": []}
-
-
-@asynccontextmanager
-async def _written(db: str, settings: Settings) -> AsyncGenerator[Memory]:
-    """The memory of a database that is created at need; it takes no notes."""
-    still = replace(settings, enabled=False, model="", reflector_model="")
-    place = db if db.startswith(POSTGRES) else database_path(db)
-    async with open_memory(place, settings=still, key=key_for(place)) as memory:
-        yield memory
+            rows, found = await memory.storage.import_journal(journal, replace=replace)
+            rows.pop("restart", None)
+            problems += found
+        else:
+            with _on_disk(file or "") as path:
+                rows = await memory.storage.import_file(path, replace=replace)
+    for problem in problems[:MOST_LISTED]:
+        screen.error(problem)
+    if len(problems) > MOST_LISTED:
+        screen.error(f"… and {len(problems) - MOST_LISTED:,} more")
+    sessions, messages, notes = (count(rows.get(kind, 0), kind) for kind in ("session", "message", "note"))
+    view = {"rows": rows, "problems": problems}
+    screen.result(view, as_json, f"Imported {sessions}: {messages} and {notes}.")
 
 
 @contextmanager
 def _on_disk(file: str) -> Generator[Path]:
-    """The file, which is read twice: once to check it."""
+    """Copy standard input to a file, because an import is read twice."""
     if file != "-":
         yield Path(file)
         return
@@ -162,211 +134,170 @@ def _on_disk(file: str) -> Generator[Path]:
 # ------------------------------------------------------------------------------------ backup
 
 
-def backup(
+async def backup(
     screen: Screen,
-    target: Annotated[Path, typer.Argument(metavar="TARGET", help="The new file.")],
-    db: Database = DEFAULT_DATABASE,
-    config: ConfigFile = None,
+    target: Target,
+    copy: Annotated[Path, typer.Argument(metavar="TARGET", help="The new file.")],
     as_json: Json = False,
 ) -> None:
-    """Copy the database to a new file, as it is at one moment, while others use it."""
-    asyncio.run(_backup(db, config, target))
-    size = target.stat().st_size
-    if as_json:
-        screen.json({"file": str(target), "bytes": size})
-    else:
-        screen.say(f"{size:,} bytes in {target}.")
-
-
-async def _backup(db: str, config: Path | None, target: Path) -> None:
-    async with existing(db, chosen_settings(config)) as memory:
-        await memory.storage.back_up(target)
+    """Back up a database to a new file, also while it is in use."""
+    async with target.open() as memory:
+        await memory.storage.back_up(copy)
+    size = copy.stat().st_size
+    screen.result({"file": str(copy), "bytes": size}, as_json, f"Wrote {count(size, 'byte')} to {copy}.")
 
 
 def restore(
     screen: Screen,
-    source: Annotated[Path, typer.Argument(metavar="SOURCE", help="What `backup` wrote.")],
-    replace: Annotated[bool, typer.Option("--replace", help="Replace the database that is there.")] = False,
+    source: Annotated[Path, typer.Argument(metavar="SOURCE", help="A backup.")],
+    replace: Annotated[bool, typer.Option("--replace", help="Replace a database that exists.")] = False,
     db: Database = DEFAULT_DATABASE,
     yes: Yes = False,
     as_json: Json = False,
 ) -> None:
-    """Make the database what a backup holds. Nobody may have it open.
+    """Restore a database from a backup. No process may have it open.
 
-    A database that is there is only replaced with --replace, and after asking.
+    An existing database is replaced only with --replace, after confirmation.
     """
-    path = database_path(db, instead=f"`onlooker migrate {source} postgresql://…` copies a backup into one")
+    path = database_path(db, advice=f"use `onlooker migrate {source} postgresql://…`")
     if replace and path.exists() and not (yes or screen.confirm(f"This replaces {path}.\nReplace?")):
-        raise Stop("nothing was restored", NOT_THERE)
-    put_back(source, path, replace=replace, key=chosen_key())
-    if as_json:
-        screen.json({"database": str(path), "source": str(source)})
-    else:
-        screen.say(f"{path} is what {source} holds.")
+        raise CommandError("nothing was restored")
+    put_back(source, path, replace=replace, key=given_key())
+    view = {"database": str(path), "source": str(source)}
+    screen.result(view, as_json, f"Restored {path} from {source}.")
 
 
 # ------------------------------------------------------------------------------------ migrate
 
-
-MOST_NAMED = 20
-# Outside a terminal a line says how far it is, so often.
+# Without a terminal, a line of progress is printed this often.
 LINE_SECONDS = 5.0
 
-SECOND_KEY = "the key of DST comes from --new-key-file FILE, or ONLOOKER_NEW_KEY or ONLOOKER_NEW_KEYRING"
+SECOND_KEY = "for the key of DST use --new-key-file FILE, or set ONLOOKER_NEW_KEY or ONLOOKER_NEW_KEYRING"
 REFUSED = (
-    "to put those of SRC in their place, add --replace; to keep both, move one into a database of its own; "
-    "`onlooker sessions --db DST` and `onlooker export` show what is there"
+    "to replace them with those of SRC, add --replace; to keep both, migrate to another database; "
+    "`onlooker sessions --db DST` and `onlooker export` show what DST holds"
 )
-
-
-@dataclass(frozen=True, slots=True)
-class _Wanted:
-    src: str
-    dst: str
-    keys: tuple[Key | None, Key | None]
-    options: dict[str, Any]
-
-    async def run(self, heard: Callable[[MoveStep], None]) -> Moved:
-        key, second = self.keys
-        try:
-            return await move(self.src, self.dst, key=key, new_key=second, progress=heard, **self.options)
-        except StoreError as error:
-            if str(error).startswith(f"{_plain(self.dst)}:") and "key" in str(error):
-                raise Stop(f"{error}\n{SECOND_KEY}") from None
-            raise
 
 
 def migrate(
     screen: Screen,
-    src: Annotated[str, typer.Argument(metavar="SRC", help="A database file, or postgresql://….")],
-    dst: Annotated[str, typer.Argument(metavar="DST", help="Another; a file is created at need.")],
-    new: Annotated[
-        Path | None,
-        typer.Option("--new-key-file", metavar="FILE", help="The key of DST (or ONLOOKER_NEW_KEY)."),
-    ] = None,
+    src: Annotated[str, typer.Argument(metavar="SRC", help="A database file, or a postgresql:// address.")],
+    dst: Annotated[str, typer.Argument(metavar="DST", help="Another; a file is created if missing.")],
+    new: NewKeyFile = None,
     dry_run: DryRun = False,
-    replace: Annotated[
-        bool, typer.Option("--replace", help="Sessions that are something else in DST make way.")
-    ] = False,
+    replace: Annotated[bool, typer.Option("--replace", help="Replace sessions of DST that differ.")] = False,
     no_index: Annotated[
-        bool, typer.Option("--no-index", help="Make what came findable at the first search, and not now.")
+        bool, typer.Option("--no-index", help="Build the search index later, at the first search.")
     ] = False,
     batch: Annotated[
-        int, typer.Option("--batch", min=1, metavar="N", help="How many sessions are compared at a time.")
+        int, typer.Option("--batch", min=1, metavar="N", help="How many sessions to compare at a time.")
     ] = 500,
     yes: Yes = False,
     as_json: Json = False,
 ) -> None:
-    """Copy everything that one database holds into another, and compare the two.
+    """Copy a whole database into another, and compare the two.
 
-    SRC is only read, and may be in use; --key-file is its key. Interrupted and started again it goes on where
-    it was; what changed in SRC since is copied anew. The exit code is 1 where DST does not hold all of it.
+    SRC is only read, and may be in use. --key-file is its key, --new-key-file that of DST. If interrupted,
+    run it again: it continues where it stopped and copies what has changed. The exit code is 1 if DST does
+    not hold everything.
     """
-    for place in (src, dst):
-        if place == ":memory:":
-            raise Stop(":memory: holds nothing to move, and keeps nothing: name a file", WRONG_USE)
-    keys = key_for(src), _second_key(dst, new)
-    if keys[0] and _is_file(dst) and not keys[1] and not dry_run:
-        question = f"{src} is encrypted, and {dst} will not be: whoever can read it then reads what is in it."
-        if not (yes or screen.confirm(f"{question}\nGo on?")):
-            raise Stop(f"nothing was copied; {SECOND_KEY}", NOT_THERE)
-    options = {"dry_run": dry_run, "replace": replace, "index": not no_index, "batch": batch}
+    if ":memory:" in (src, dst):
+        raise UsageError(":memory: stores nothing: name a file")
+    key, new_key = key_for(src), _key_of_target(dst, new)
+    if key and not new_key and not is_server(dst) and not dry_run:
+        question = f"{src} is encrypted, but {dst} will not be: everyone with access to it can read it."
+        if not (yes or screen.confirm(f"{question}\nContinue?")):
+            raise CommandError(f"nothing was copied; {SECOND_KEY}")
     try:
-        with _progress(screen) as heard:
-            moved = asyncio.run(_Wanted(src, dst, keys, options).run(heard))
+        with _migration_progress(screen) as report:
+            moved = asyncio.run(
+                run_migration(
+                    src,
+                    dst,
+                    key=key,
+                    new_key=new_key,
+                    dry_run=dry_run,
+                    replace=replace,
+                    index=not no_index,
+                    batch=batch,
+                    progress=report,
+                )
+            )
     except KeyboardInterrupt:
-        raise Stop("stopped; run the same command again, and it goes on where it was", NOT_THERE) from None
-    if as_json:
-        screen.json(_migrate_view(moved))
-    else:
-        screen.say(_migrate_sentence(moved))
-    _say_refused(screen, moved)
+        raise CommandError("stopped; run the same command again to continue") from None
+    except StoreError as error:
+        if str(error).startswith(f"{dst.removeprefix('sqlite:///')}:") and "key" in str(error):
+            raise CommandError(f"{error}\n{SECOND_KEY}") from None
+        raise
+    screen.result(_migration_view(moved), as_json, _migration_sentence(moved))
+    if moved.refused:
+        for one in moved.refused[:MOST_LISTED]:
+            screen.error(f"session {one.session.key!r} of {one.session.owner!r} not copied: {one.why}")
+        more = len(moved.refused) - MOST_LISTED
+        raise CommandError((f"… and {more:,} more; " if more > 0 else "") + REFUSED)
 
 
-def _second_key(dst: str, file: Path | None) -> Key | None:
-    if _is_file(dst):
-        return new_key(file)
+def _key_of_target(dst: str, file: Path | None) -> Key | None:
+    if not is_server(dst):
+        return given_new_key(file)
     if file is not None:
-        raise Stop("--new-key-file encrypts a file: DST must be one", WRONG_USE)
+        raise UsageError("--new-key-file encrypts a file, but DST is a server")
     return None
 
 
-def _is_file(place: str) -> bool:
-    return "://" not in place.removeprefix("sqlite:///")
-
-
-def _plain(place: str) -> str:
-    return place.removeprefix("sqlite:///")
-
-
-# ------------------------------------------------------------------------------------ on the way
-
-
 @contextmanager
-def _progress(screen: Screen) -> Generator[Callable[[MoveStep], None]]:
-    """A bar on a terminal, a line now and then elsewhere."""
+def _migration_progress(screen: Screen) -> Generator[Callable[[MoveStep], None]]:
+    """Show a bar on a terminal, and a line now and then elsewhere."""
     if not screen.is_live:
-        yield _Lines(screen)
+        yield _ProgressLines(screen)
         return
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=screen.err, transient=True) as progress:
         task = progress.add_task("copying", total=None)
 
-        def heard(step: MoveStep) -> None:
+        def report(step: MoveStep) -> None:
             progress.update(task, description=step.phase, completed=step.done, total=step.total)
 
-        yield heard
+        yield report
 
 
-class _Lines:
-    """Says a phase at its end, and in between every few seconds."""
+class _ProgressLines:
+    """Prints a line at the end of each phase, and every few seconds in between."""
 
     def __init__(self, screen: Screen) -> None:
         self._screen = screen
-        self._said_at = time.monotonic()
+        self._printed_at = time.monotonic()
 
     def __call__(self, step: MoveStep) -> None:
         now = time.monotonic()
-        if step.done >= step.total or now - self._said_at >= LINE_SECONDS:
-            self._said_at = now
-            self._screen.say(f"{step.phase}: {step.done:,} of {step.total:,} sessions")
+        if step.done >= step.total or now - self._printed_at >= LINE_SECONDS:
+            self._printed_at = now
+            self._screen.say(f"{step.phase}: {step.done:,} of {count(step.total, 'session')}")
 
 
-# ------------------------------------------------------------------------------------ at the end
-
-
-def _migrate_sentence(moved: Moved) -> str:
-    verb = ("Would copy", "copy anew") if moved.dry_run else ("Copied", "copied anew")
-    text = f"{verb[0]} {moved.copied:,} sessions of {moved.sessions:,}"
+def _migration_sentence(moved: Moved) -> str:
+    verbs = ("Would copy", "update") if moved.dry_run else ("Copied", "updated")
+    text = f"{verbs[0]} {moved.copied:,} of {count(moved.sessions, 'session')}"
     if moved.renewed:
-        text += f", {verb[1]} {moved.renewed:,} that were there as they had been"
+        text += f", {verbs[1]} {moved.renewed:,}"
     if moved.same:
-        text += f"; {moved.same:,} were there already"
+        text += f"; {moved.same:,} already the same"
     text += "."
     if not moved.dry_run:
-        kinds = [f"{moved.rows.get(kind, 0):,} {kind}s" for kind in ("message", "note", "item")]
-        text += f" The same on both sides: {', '.join(kinds)}."
+        kinds = [count(moved.rows.get(kind, 0), kind) for kind in ("message", "note", "item")]
+        text += f" Both sides hold the same {', '.join(kinds)}."
     if moved.others:
-        text += f" {moved.others:,} other sessions of {moved.target} were left as they are."
+        text += f" Left {count(moved.others, 'other session')} of {moved.target} unchanged."
     if moved.kept_items:
-        text += f" {moved.kept_items:,} items that went on in {moved.target} were left as they are."
+        text += f" Left {count(moved.kept_items, 'item')} that changed in {moved.target} unchanged."
     if moved.forgotten_items:
-        text += f" {moved.forgotten_items:,} items that {moved.source} has no more were taken out."
+        text += f" Removed {count(moved.forgotten_items, 'item')} that {moved.source} no longer has."
     if moved.changed:
-        text += f"\n{moved.source} was used meanwhile: run this again, and only what is new is copied."
+        text += f"\n{moved.source} was used meanwhile: run this again to copy what is new."
     return text
 
 
-def _say_refused(screen: Screen, moved: Moved) -> None:
-    if not moved.refused:
-        return
-    for one in moved.refused[:MOST_NAMED]:
-        screen.error(f"session {one.session.key!r} of {one.session.owner!r} not copied: {one.why}")
-    more = len(moved.refused) - MOST_NAMED
-    raise Stop((f"… and {more:,} more; " if more > 0 else "") + REFUSED)
-
-
-def _migrate_view(moved: Moved) -> dict[str, Any]:
+def _migration_view(moved: Moved) -> View:
     refused = [
         {"session": one.session.key, "owner": one.session.owner, "why": one.why} for one in moved.refused
     ]

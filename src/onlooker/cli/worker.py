@@ -1,4 +1,4 @@
-"""`worker`: take notes for processes that only record; and `status --workers`, how that is going."""
+"""`worker`: take notes for processes that only record. Also `status --workers`."""
 
 from __future__ import annotations
 
@@ -16,197 +16,147 @@ from typing import Annotated, Any
 
 import typer
 
-from onlooker.cli import sessions
-from onlooker.cli.screen import NOT_THERE, WRONG_USE, Column, Json, Screen, Stop
-from onlooker.cli.settings import ConfigFile
-from onlooker.cli.target import (
-    DEFAULT_DATABASE,
-    Database,
-    Owner,
-    SessionKey,
-    chosen_settings,
-    database_path,
-    existing,
-    key_for,
-    there,
-)
+from onlooker.cli.screen import Column, CommandError, Screen, UsageError, View, count, minute
+from onlooker.cli.target import Target, database_path, existing_database, is_server, key_for
 from onlooker.domain.messages import SessionId
 from onlooker.engine.memory import Memory
-from onlooker.wiring import POSTGRES, WorkerMode, open_memory
+from onlooker.wiring import WorkerMode, open_memory
 
-# How long a worker that is told twice to stop takes at the most.
-AT_ONCE_SECONDS = 2.0
-# A worker that was not seen for so long is gone.
+# How long a worker may take to exit after the second signal.
+EXIT_SECONDS = 2.0
+# A worker that was not seen for this long is gone.
 AWAY_SECONDS = 30.0
-# Sessions that are named whose notes failed.
+# How many failing sessions are listed.
 MOST_FAILING = 20
-NOT_YET = "start an agent that records into it first, or add --create"
 
 
-def worker(
+async def worker(
     screen: Screen,
-    db: Database = DEFAULT_DATABASE,
+    target: Target,
     concurrency: Annotated[
-        int | None, typer.Option("--concurrency", min=1, max=256, metavar="N", help="Sessions at a time.")
+        int | None,
+        typer.Option("--concurrency", min=1, max=256, metavar="N", help="How many sessions at a time."),
     ] = None,
     deadline: Annotated[
         float | None,
         typer.Option(
-            "--deadline",
-            min=0,
-            max=600,
-            metavar="SECONDS",
-            help="How long a stop waits for work in progress.",
+            "--deadline", min=0, max=600, metavar="SECONDS", help="How long a stop waits for running work."
         ),
     ] = None,
     model: Annotated[
-        str | None, typer.Option("--model", metavar="PROVIDER:NAME", help="What writes the notes.")
+        str | None,
+        typer.Option("--model", metavar="PROVIDER:NAME", help="The model that writes the notes."),
     ] = None,
-    create: Annotated[
-        bool, typer.Option("--create", help="Make the file where there is none: the worker may start first.")
-    ] = False,
-    config: ConfigFile = None,
+    create: Annotated[bool, typer.Option("--create", help="Create the file if it does not exist.")] = False,
 ) -> None:
-    """Take notes for every process that records into a database, until stopped.
+    """Take notes for every process that records, until stopped.
 
-    Any number of workers may run, on PostgreSQL on any number of machines. SIGTERM or Ctrl-C lets work in
-    progress complete; a second one ends it.
+    Any number of workers may run, with PostgreSQL on any number of machines. SIGTERM or Ctrl-C lets running
+    work complete; a second one ends it.
     """
-    settings = chosen_settings(config)
+    settings = target.settings()
     if not settings.enabled:
-        raise Stop("memory is switched off in the settings (enabled = false)", WRONG_USE)
-    changes: dict[str, Any] = {"concurrency": concurrency, "stop_deadline": deadline, "model": model}
+        raise UsageError("memory is off in the settings (enabled = false)")
+    changes: View = {"concurrency": concurrency, "stop_deadline": deadline, "model": model}
     settings = replace(settings, **{name: value for name, value in changes.items() if value is not None})
-    place = _place(db, create)
-    staff: WorkerMode = "queue" if db.startswith(POSTGRES) else "embedded"
+    place = _place(target.db, create)
+    mode: WorkerMode = "queue" if is_server(target.db) else "embedded"
     key = key_for(place)
-    _log_as_a_service()
+    _log_warnings()
     try:
-        asyncio.run(_work(screen, lambda: open_memory(place, settings=settings, workers=staff, key=key)))
+        await _work(screen, lambda: open_memory(place, settings=settings, workers=mode, key=key))
     except asyncio.CancelledError:
-        raise typer.Exit(NOT_THERE) from None
+        raise typer.Exit(CommandError.exit_code) from None
 
 
 def _place(db: str, create: bool) -> str | Path:
-    """What `--db` names. A file that is not there is more often a wrong name than one to come, and a worker
-    that waits at it for ever says nothing of that."""
-    if create and not db.startswith(POSTGRES):
+    # A missing file is more often a wrong name than one to come, and a worker that waits for it says nothing.
+    if create and not is_server(db):
         return database_path(db)
     try:
-        return there(db)
-    except Stop as stop:
-        if stop.code != NOT_THERE:
-            raise
-        raise Stop(f"{stop}; {NOT_YET}") from None
+        return existing_database(db)
+    except UsageError:
+        raise
+    except CommandError as error:
+        raise CommandError(f"{error}; start an agent that records into it first, or add --create") from None
 
 
-def _log_as_a_service() -> None:
-    """Nobody watches, so what goes wrong is said without -v; by us alone, and not by each library as well."""
+def _log_warnings() -> None:
+    """Log warnings without -v, because nobody watches a service; ours only, not also each library's."""
     ours = logging.getLogger("onlooker")
     ours.setLevel(min(ours.level, logging.WARNING))
     for name in ("psycopg", "pgqueuer"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
 
 
-async def _work(screen: Screen, opened: Callable[[], Memory]) -> None:
+async def _work(screen: Screen, open_worker: Callable[[], Memory]) -> None:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     task = asyncio.current_task()
     assert task is not None
 
-    def asked() -> None:
+    def on_signal() -> None:
         if stop.is_set():
-            screen.say("stopping now: what was in progress stays due")
+            screen.say("stopping now; unfinished work stays due")
             task.cancel()
-            _end_within(AT_ONCE_SECONDS)
+            _exit_within(EXIT_SECONDS)
         stop.set()
 
-    with suppress(NotImplementedError):  # Windows, where Ctrl-C ends it at once
+    with suppress(NotImplementedError):  # Windows, where Ctrl-C ends the process at once
         for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, asked)
-    async with opened() as memory:
-        screen.say(f"taking notes, {memory.settings.concurrency} sessions at a time; Ctrl-C stops")
+            loop.add_signal_handler(number, on_signal)
+    async with open_worker() as memory:
+        sessions = count(memory.settings.concurrency, "session")
+        screen.say(f"taking notes, {sessions} at a time; Ctrl-C stops")
         await stop.wait()
         if memory.background.pending:
             limit = f"{memory.settings.stop_deadline:g} s"
             screen.say(
-                f"stopping: {memory.background.pending} in progress, for at most {limit}; Ctrl-C stops now"
+                f"stopping: waiting up to {limit} for {memory.background.pending} running; Ctrl-C stops now"
             )
 
 
-def _end_within(seconds: float) -> None:
-    """End the process by force where it does not by itself: a thread may wait for a server that is away.
-    What is due is in the database."""
-    last = threading.Timer(seconds, os._exit, (NOT_THERE,))
-    last.daemon = True
-    last.start()
+def _exit_within(seconds: float) -> None:
+    """Exit by force if a thread still waits for a server. Due work is in the database."""
+    timer = threading.Timer(seconds, os._exit, (CommandError.exit_code,))
+    timer.daemon = True
+    timer.start()
 
 
-# ------------------------------------------------------------------------------------ status
+# ------------------------------------------------------------------------------------ status --workers
 
 
-def status(
-    screen: Screen,
-    db: Database = DEFAULT_DATABASE,
-    session: SessionKey = None,
-    owner: Owner = None,
-    workers: Annotated[
-        bool, typer.Option("--workers", help="Workers, what waits for them, and what failed.")
-    ] = False,
-    config: ConfigFile = None,
-    as_json: Json = False,
-) -> None:
-    """Count what each session holds, in messages, notes and tokens.
-
-    Compression is what was said over what now stands for it: notes and raw messages.
-    """
-    if not workers:
-        sessions.status(screen, db, session, owner, config, as_json)
-        return
-    found = asyncio.run(_workforce(db, config))
+async def show_workers(screen: Screen, target: Target, as_json: bool) -> None:
+    """Print the backlog, the failing sessions and the workers."""
+    view = await _workers_view(target)
     if as_json:
-        screen.json(found)
-    else:
-        _show(screen, found)
-
-
-def _show(screen: Screen, found: dict[str, Any]) -> None:
-    screen.text(_backlog(found))
-    if found["failing"]:
+        screen.json(view)
+        return
+    screen.text(_backlog_sentence(view))
+    if view["failing"]:
         screen.text("")
-        screen.table(_FAILING, [_failing_row(f) for f in found["failing_sessions"]])
-        if found["failing"] > len(found["failing_sessions"]):
-            screen.text(f"… and {found['failing'] - len(found['failing_sessions']):,} more")
-    workers: list[dict[str, Any]] | None = found["workers"]
+        screen.table(_FAILING_COLUMNS, [_failing_row(f) for f in view["failing_sessions"]])
+        if view["failing"] > len(view["failing_sessions"]):
+            screen.text(f"… and {view['failing'] - len(view['failing_sessions']):,} more")
+    workers: list[View] | None = view["workers"]
     screen.text("")
     if workers is None:
-        screen.text("A file keeps no list of the processes that take notes.")
+        screen.text("A database file does not list its workers.")
     elif not workers:
         screen.text("No workers: `onlooker worker` starts one.")
     else:
-        screen.table(_WORKERS, [_worker_row(w) for w in workers])
+        screen.table(_WORKER_COLUMNS, [_worker_row(w) for w in workers])
         if all(w["state"] == "away" for w in workers):
             screen.text("All of them are away: `onlooker worker` starts one.")
 
 
-def _backlog(found: dict[str, Any]) -> str:
-    due: int = found["backlog"]
-    if not due:
-        told = "No session is due"
-    else:
-        sessions = "1 session is due" if due == 1 else f"{due:,} sessions are due"
-        told = f"{sessions}, the first for {_span(found['lag_seconds'])}"
-    failing: int = found["failing"]
-    return f"{told}; {failing:,} failed the last time." if failing else f"{told}."
-
-
-async def _workforce(db: str, config: Path | None) -> dict[str, Any]:
-    async with existing(db, chosen_settings(config)) as memory:
+async def _workers_view(target: Target) -> View:
+    async with target.open() as memory:
         now = datetime.now(UTC)
-        count: Any = getattr(memory.store, "workforce", None)
-        if count is None:
-            return await _of_file(memory, now)
-        force = await count(now)
+        read_workforce: Any = getattr(memory.store, "workforce", None)
+        if read_workforce is None:
+            return await _file_backlog(memory, now)
+        force = await read_workforce(now)
     failures: tuple[tuple[SessionId, int, datetime], ...] = force.failures
     return {
         "backlog": force.backlog,
@@ -217,8 +167,8 @@ async def _workforce(db: str, config: Path | None) -> dict[str, Any]:
     }
 
 
-async def _of_file(memory: Memory, now: datetime) -> dict[str, Any]:
-    """The same of a database that does not know its workers."""
+async def _file_backlog(memory: Memory, now: datetime) -> View:
+    """The same for a database file, which does not list its workers."""
     waiting = [s.progress for s in await memory.sessions() if s.progress.due_at is not None]
     since = [p.due_at for p in waiting if p.due_at is not None and p.due_at <= now]
     failing = sorted((p for p in waiting if p.failures), key=lambda p: -p.failures)
@@ -232,7 +182,7 @@ async def _of_file(memory: Memory, now: datetime) -> dict[str, Any]:
     }
 
 
-def _failing_view(session: SessionId, failures: int, due_at: datetime, now: datetime) -> dict[str, Any]:
+def _failing_view(session: SessionId, failures: int, due_at: datetime, now: datetime) -> View:
     return {
         "owner": session.owner,
         "session_key": session.key,
@@ -242,13 +192,22 @@ def _failing_view(session: SessionId, failures: int, due_at: datetime, now: date
     }
 
 
-def _worker_view(worker: Any) -> dict[str, Any]:
+def _worker_view(worker: Any) -> View:
     view = asdict(worker)
     times = {name: view[name].isoformat() for name in ("started_at", "seen_at")}
     return view | times | {"state": "away" if worker.unseen_seconds > AWAY_SECONDS else "there"}
 
 
-_WORKERS = (
+def _backlog_sentence(view: View) -> str:
+    due: int = view["backlog"]
+    text = "No session is due"
+    if due:
+        verb = "is" if due == 1 else "are"
+        text = f"{count(due, 'session')} {verb} due, the oldest for {_span(view['lag_seconds'])}"
+    return f"{text}; {view['failing']:,} failed the last time." if view["failing"] else f"{text}."
+
+
+_WORKER_COLUMNS = (
     Column("worker"),
     Column("state"),
     Column("running", right=True),
@@ -257,29 +216,31 @@ _WORKERS = (
     Column("started (UTC)"),
     Column("seen", right=True),
 )
-_FAILING = (
-    Column("session"),
-    Column("owner"),
-    Column("failures", right=True),
-    Column("tried again", right=True),
-)
 
 
-def _worker_row(view: dict[str, Any]) -> list[str]:
+def _worker_row(view: View) -> list[str]:
     running = f"{view['running']} of {view['concurrency']}"
     seen = f"{_span(view['unseen_seconds'])} ago"
     counts = [running, f"{view['done']:,}", f"{view['failed']:,}"]
-    return [view["id"], view["state"], *counts, sessions.minute(view["started_at"]), seen]
+    return [view["id"], view["state"], *counts, minute(view["started_at"]), seen]
 
 
-def _failing_row(view: dict[str, Any]) -> list[str]:
+_FAILING_COLUMNS = (
+    Column("session"),
+    Column("owner"),
+    Column("failures", right=True),
+    Column("next try", right=True),
+)
+
+
+def _failing_row(view: View) -> list[str]:
     wait: float = view["next_try_seconds"]
     again = f"in {_span(wait)}" if wait else "now"
     return [view["session_key"], view["owner"], f"{view['failures']:,}", again]
 
 
 def _span(seconds: float) -> str:
-    """A length of time in its largest unit that says enough."""
+    """Format a time span in its largest sensible unit."""
     for size, unit in ((86_400, "d"), (3600, "h"), (60, "min")):
         if seconds >= 2 * size:
             return f"{seconds / size:.0f} {unit}"

@@ -1,6 +1,6 @@
-"""A long conversation to try things on: nine days of Ana's, who moves house and runs a web service.
+"""A long example conversation: nine days with Ana, who moves house and runs a web service.
 
-Its facts lie beside it, so that what a memory kept of it can be counted.
+A list of its facts is included, to count how many a memory keeps.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """Something said that must survive word for word, and the message that said it first."""
+    """A value that must be kept word for word, and the first message that has it."""
 
     value: str
     what: str
@@ -22,7 +22,7 @@ class Value:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """Something that one who followed the conversation can answer."""
+    """A question that the conversation answers."""
 
     question: str
     answer: str
@@ -30,17 +30,19 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
+    """What can be asked of a memory of the conversation."""
+
     values: tuple[Value, ...]
     questions: tuple[Question, ...]
 
 
 def conversation() -> list[dict[str, Any]]:
-    """The messages, oldest first, as OpenAI has them, each with an `id` and `created_at`."""
+    """Return the messages in OpenAI's format, oldest first, each with an `id` and `created_at`."""
     return [json.loads(line) for line in _text("conversation.jsonl").splitlines()]
 
 
 def facts() -> Facts:
-    """Exact values of the conversation, in the order they come up, and questions about all of it."""
+    """Return the values in the order they appear, and the questions."""
     found = json.loads(_text("facts.json"))
     return Facts(
         values=tuple(Value(**value) for value in found["values"]),

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import shutil
 from datetime import datetime
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from command_line import call, make_database, run
+from command_line import call, make_database
 
 import onlooker
 from onlooker.policy.tokens import estimator
@@ -175,8 +174,9 @@ def test_a_file_that_is_no_database_is_one_clear_line(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("command", ["list", "status", "sessions", "doctor"])
-def test_at_60_columns_in_a_pipe_nothing_is_cut_off(one: Path, command: str) -> None:
-    done = run(command, "--db", one.name, cwd=one.parent, COLUMNS="60")
+def test_at_60_columns_nothing_is_cut_off(one: Path, command: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(one.parent)
+    done = call(command, "--db", one.name, COLUMNS="60")
     assert done.code == 0, done.err
     assert max(len(line) for line in done.out.splitlines()) <= 60
     assert "\x1b" not in done.out
@@ -184,7 +184,7 @@ def test_at_60_columns_in_a_pipe_nothing_is_cut_off(one: Path, command: str) -> 
         assert "…" not in done.out
         return
     flat = "".join(done.out.split())
-    for note in json.loads(run("list", "--db", one.name, "--json", cwd=one.parent).out):
+    for note in call("list", "--db", one.name, "--json").json:
         assert note["id"] in flat
         assert "".join(note["content"].split()) in flat
 

@@ -1,8 +1,9 @@
-"""`edit`, `history`, `diff`, `undo`, `forget` and `context --as-of` on the command line."""
+"""`edit`, `history`, `diff`, `undo`, `forget`, `clear`, `prune`, and `context --as-of`."""
 
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -55,21 +56,21 @@ def test_a_note_is_edited_and_its_texts_are_kept(db: Path) -> None:
 
 def test_a_text_comes_from_standard_input_or_an_editor(db: Path, tmp_path: Path) -> None:
     ident = notes(db)[0]["id"]
-    done = run("edit", ident, "--db", db, "--text", "-", cwd=tmp_path, input="from a pipe\n")
+    done = call("edit", ident, "--db", db, "--text", "-", input="from a pipe\n")
     assert done.code == 0, done.err
     assert notes(db)[0]["content"] == "from a pipe"
     editor = tmp_path / "editor.sh"
     editor.write_text('#!/bin/sh\nprintf "%s" "from an editor" > "$1"\n')
     editor.chmod(0o700)
-    done = run("edit", ident, "--db", db, cwd=tmp_path, EDITOR=str(editor), VISUAL="")
+    done = call("edit", ident, "--db", db, EDITOR=str(editor), VISUAL="")
     assert done.code == 0, done.err
     assert notes(db)[0]["content"] == "from an editor"
     for command, says in (
         ("true", "nothing was changed"),
-        ("false", "ended with code"),
+        ("false", "exited with code"),
         ("/no/such", "EDITOR"),
     ):
-        done = run("edit", ident, "--db", db, cwd=tmp_path, EDITOR=command, VISUAL="")
+        done = call("edit", ident, "--db", db, EDITOR=command, VISUAL="")
         assert done.code == 1
         assert says in done.err
 
@@ -95,7 +96,7 @@ def test_what_cannot_be_edited_is_said_clearly(db: Path) -> None:
 def test_a_reflection_is_compared_and_undone(db: Path) -> None:
     reflection = notes(db, "--kind", "reflections")[0]
     found = call("diff", reflection["id"], "--db", db)
-    assert found.out.startswith("--- what it was made from\n")
+    assert found.out.startswith("--- sources\n")
     assert "lines kept" in found.err
     config = db.parent / "roomy.toml"
     config.write_text("[onlooker]\nbudget = 64000\n")
@@ -141,7 +142,7 @@ def test_a_message_is_forgotten_by_its_number_after_asking(db: Path) -> None:
     assert text in texts(db)
     done = call("forget", "1", "--db", db, input="yes\n")
     assert done.code == 0, done.err
-    assert "written again" in done.err
+    assert "rewritten" in done.err
     assert text not in texts(db)
     assert text.encode() not in db.read_bytes()
     again = call("forget", "1", "--db", db, "--yes")
@@ -168,7 +169,7 @@ def test_a_session_or_an_owner_is_forgotten_whole(made: Path, tmp_path: Path) ->
         assert call(*wrong, "--db", db).code == 2
     assert call("forget", "--all", "--owner", "nobody", "--db", db, "--yes").code == 1
     dry = call("forget", "--all", "--owner", "ana", "--db", db, "--dry-run")
-    assert "everything of the owner 'ana': 2 sessions" in dry.err
+    assert "everything of owner 'ana': 2 sessions" in dry.err
     assert call("forget", "--all", "--session", "one", "--owner", "ana", "--db", db, "--yes").code == 0
     left = {(s["owner"], s["session_key"]) for s in call("sessions", "--db", db, "--json").json}
     assert left == {("ana", "two"), ("ben", "one"), ("ben", "two")}
@@ -183,3 +184,96 @@ def _replayed(made: Path, db: Path, key: str, owner: str) -> Done:
     short = db.parent / "short.jsonl"
     short.write_text("".join(transcript.read_text(encoding="utf-8").splitlines(keepends=True)[:30]))
     return call("replay", short, "--db", db, "--session", key, "--owner", owner, "--json")
+
+
+# ------------------------------------------------------------------------------------ clear
+
+
+@pytest.fixture(scope="module")
+def made_pair(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_database(tmp_path_factory.mktemp("clear"), "a", "b", messages=80)
+
+
+@pytest.fixture
+def pair(made_pair: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copy(made_pair, tmp_path / "agent.db"))
+
+
+def ids(pair: Path, key: str = "a") -> list[str]:
+    return [n["id"] for n in call("list", "--db", pair, "--session", key, "--all", "--json").json]
+
+
+@pytest.mark.req(69)
+@pytest.mark.parametrize("answer", ["", None, "\n", "n\n", "maybe\n"], ids=repr)
+def test_anything_but_yes_deletes_nothing(pair: Path, answer: str | None) -> None:
+    before = ids(pair)
+    arguments = ("clear", "--db", pair, "--session", "a")
+    # Only a process of its own can have its standard input closed.
+    done = run(*arguments, cwd=pair.parent, input=None) if answer is None else call(*arguments, input=answer)
+    assert done.code == 1
+    assert "This deletes" in done.err
+    assert "nothing was deleted" in done.err
+    assert ids(pair) == before != []
+
+
+@pytest.mark.req(37, 69)
+def test_yes_deletes_the_notes_of_that_session_alone(pair: Path) -> None:
+    other = ids(pair, "b")
+    done = call("clear", "--db", pair, "--session", "a", input="y\n")
+    assert done.code == 0
+    assert ids(pair) == []
+    assert ids(pair, "b") == other
+    assert "## Recent messages" not in call("context", "--db", pair, "--session", "a").out
+    assert call("context", "--db", pair, "--session", "a").out.strip()
+
+
+def test_one_kind_can_be_cleared(tmp_path: Path) -> None:
+    # Short enough that its observations are not condensed yet.
+    pair = make_database(tmp_path, "a", messages=50)
+    done = call("clear", "--db", pair, "--session", "a", "--kind", "observations", "--yes", "--json")
+    assert done.json["cleared"] is True
+    assert done.json["reflections"] == 0 < done.json["observations"]
+    kinds = {n["kind"] for n in call("list", "--db", pair, "--session", "a", "--all", "--json").json}
+    assert "observation" not in kinds
+
+
+def test_clearing_twice_is_harmless_and_asks_nothing(pair: Path) -> None:
+    assert call("clear", "--db", pair, "--session", "a", "--yes").code == 0
+    done = call("clear", "--db", pair, "--session", "a")
+    assert done.code == 0
+    assert "There were no notes." in done.err
+
+
+def test_with_messages_the_whole_session_goes(pair: Path) -> None:
+    assert call("clear", "--db", pair, "--session", "a", "--messages", input="n\n").code == 1
+    assert call("clear", "--db", pair, "--session", "a", "--messages", "--yes").code == 0
+    assert [s["session_key"] for s in call("sessions", "--db", pair, "--json").json] == ["b"]
+
+
+def test_a_kind_of_note_and_the_whole_session_exclude_each_other(pair: Path) -> None:
+    done = call("clear", "--db", pair, "--session", "a", "--messages", "--kind", "reflections", "--yes")
+    assert done.code == 2
+    assert ids(pair) != []
+
+
+def test_with_json_a_refusal_is_a_document_too(pair: Path) -> None:
+    done = call("clear", "--db", pair, "--session", "a", "--json", input="")
+    assert done.code == 1
+    assert done.json["cleared"] is False
+
+
+# ------------------------------------------------------------------------------------ prune
+
+
+@pytest.mark.req(41, 99)
+def test_old_notes_are_purged_and_a_dry_run_purges_none(pair: Path) -> None:
+    everything = ["list", "--db", pair, "--session", "a", "--all", "--json"]
+    before = call(*everything).json
+    needs = call("prune", "--db", pair)
+    assert needs.code == 2
+    assert "--older-than" in needs.err
+    would = call("prune", "--db", pair, "--older-than", "0", "--dry-run", "--json").json
+    assert call(*everything).json == before
+    done = call("prune", "--db", pair, "--older-than", "0", "--json").json
+    assert (done["rows"], done["pruned"]) == (would["rows"], True)
+    assert len(call(*everything).json) <= len(before)

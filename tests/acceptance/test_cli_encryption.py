@@ -6,7 +6,7 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from command_line import call, run
+from command_line import call
 
 import onlooker
 
@@ -82,7 +82,7 @@ def test_every_command_works_on_an_encrypted_database(db: Path, tmp_path: Path) 
 
 def test_decrypting_asks_and_takes_anything_but_yes_for_no(db: Path, tmp_path: Path) -> None:
     call("encrypt", "--db", db, "--key-file", tmp_path / "key")
-    done = run("decrypt", "--db", db, "--key-file", tmp_path / "key", cwd=tmp_path)
+    done = call("decrypt", "--db", db, "--key-file", tmp_path / "key", input="")
     assert (done.code, b"Oslo" in db.read_bytes()) == (1, False)
 
 
