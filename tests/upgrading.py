@@ -1,4 +1,4 @@
-"""Versions of the schema that are yet to come, for tests of programs that are one behind."""
+"""Made-up next versions of the schema, for tests of programs that are one behind."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import asyncio
 from collections.abc import Sequence
 
 import onlooker
-from onlooker.stores.migrating import Migration, migration
+from onlooker.stores.sql.migrations import Migration, migration
 
 # fmt: off
 TABLES = (
-    "sessions", "messages", "archive", "notes", "pins", "extractions", "usage", "facts", "beginnings",
+    "sessions", "messages", "archive", "notes", "pins", "extractions", "usage", "store_values", "beginnings",
     "changes", "versions", "items", "shown_items", "searchable", "search_totals", "spaces", "vector_signs",
     "vectors", "entities", "mentions", "unlinked",
 )

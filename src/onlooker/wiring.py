@@ -398,14 +398,14 @@ def _reading(place: Place, key: Key | str | bytes | None) -> Reading:
             raise SettingsError("place", ":memory:", "holds nothing to move, and keeps nothing: name a file")
         return StoreReading(store)
     if str(place).startswith(POSTGRES):
-        from onlooker.stores.postgres.opening import address
-        from onlooker.stores.postgres.reading import PostgresReading
+        from onlooker.stores.postgres.connection import address
+        from onlooker.stores.postgres.snapshot import PostgresSnapshot
 
-        return PostgresReading(address(str(place)))
+        return PostgresSnapshot(address(str(place)))
     from onlooker.stores.sqlite.key import key_of
-    from onlooker.stores.sqlite.reading import SqliteReading
+    from onlooker.stores.sqlite.snapshot import SqliteSnapshot
 
-    return SqliteReading(_file(place), key_of(key))
+    return SqliteSnapshot(_file(place), key_of(key))
 
 
 def _refuse_same(src: Place, dst: Place) -> None:

@@ -27,7 +27,7 @@ from tests.contract.encrypted_files import (
 
 import onlooker
 from onlooker.domain.errors import StoreError
-from onlooker.stores.sqlite import SqliteStore, ciphering
+from onlooker.stores.sqlite import SqliteStore, encryption
 from onlooker.testing.store_contract.case import NEVER, NOW
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req(103)]
@@ -126,7 +126,7 @@ async def test_no_word_of_a_plain_database_is_left_once_it_is_encrypted(folder: 
     async with opened(target) as store:
         assert len(await store.sessions()) == 1
     with watched(folder, WORDS) as found:
-        await asyncio.to_thread(ciphering.rekey, target, RAW, OTHER)
+        await asyncio.to_thread(encryption.rekey, target, RAW, OTHER)
     assert found == set()
     with pytest.raises(StoreError, match="the key does not open it"):
         await SqliteStore(target, key=RAW).open()

@@ -333,9 +333,9 @@ async def test_a_session_or_an_owner_is_forgotten_with_everything_and_others_kee
 async def test_bytes_wait_for_whoever_still_reads_the_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from onlooker.stores.sqlite import copying
+    from onlooker.stores.sqlite import backup
 
-    monkeypatch.setattr(copying, "PATIENCE", 0.05)
+    monkeypatch.setattr(backup, "PATIENCE", 0.05)
     path = tmp_path / "agent.db"
     async with onlooker.open_memory(path, settings=SMALL, clock=FrozenClock()) as memory:
         session = memory.session("harbour", owner="ana")

@@ -84,7 +84,7 @@ def test_a_file_that_may_not_be_written_is_an_error_that_says_so(forker: Forker)
 async def test_a_locked_database_is_an_error_that_says_what_to_do(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("onlooker.stores.sqlite.opening.BUSY_SECONDS", 0.1)
+    monkeypatch.setattr("onlooker.stores.sqlite.connection.BUSY_SECONDS", 0.1)
     async with going_on(path) as session:
         await session.record(onlooker.user("first"))
         with closing(sqlite3.connect(path, isolation_level=None)) as other:

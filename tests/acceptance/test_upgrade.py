@@ -19,17 +19,18 @@ import onlooker
 from onlooker.domain.errors import StoreError
 from onlooker.policy.settings import Settings
 from onlooker.ports import Store
-from onlooker.stores.migrating import Migration, migration, only_adds
-from onlooker.stores.postgres.statements import migrations as of_postgres
-from onlooker.stores.postgres.statements import statements as statements_of_postgres
-from onlooker.stores.sqlite import SqliteStore, opening
-from onlooker.stores.sqlite.statements import migrations, statements
+from onlooker.stores.postgres import database as of_postgres
+from onlooker.stores.sql.database import statements
+from onlooker.stores.sql.migrations import Migration, migration, migrations, only_adds
+from onlooker.stores.sqlite import SqliteStore
+from onlooker.stores.sqlite.connection import PACKAGE, create_file, migrate, open_connection
 from onlooker.testing import StoreContract
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req(38)]
 
 SMALL = Settings(budget=400, idle_minutes=0)
-KNOWN = migrations()[-1].number
+STEPS = migrations(PACKAGE)
+KNOWN = STEPS[-1].number
 
 
 @pytest.fixture
@@ -39,9 +40,9 @@ def path(tmp_path: Path) -> Path:
 
 def upgrade(path: Path, steps: Sequence[Migration]) -> None:
     """What a later version does when it opens the file."""
-    opening.create_file(path)
-    with closing(opening.connect(path)) as connection:
-        opening.migrate(connection, path, steps)
+    create_file(path)
+    with closing(open_connection(path)) as connection:
+        migrate(connection, path, steps)
 
 
 def version(path: Path) -> int:
@@ -65,7 +66,7 @@ class TestOneVersionBehind(StoreContract):
         self.opened: list[SqliteStore] = []
 
     async def make_store(self) -> Store:
-        upgrade(self.path, next_version(migrations()))
+        upgrade(self.path, next_version(STEPS))
         return SqliteStore(self.path)
 
     async def reopen(self, store: Store) -> Store:
@@ -85,7 +86,7 @@ class TestOneVersionBehind(StoreContract):
 async def test_a_program_goes_on_while_and_after_the_file_is_upgraded(path: Path) -> None:
     async with onlooker.open_memory(path, settings=SMALL) as memory:
         await use(memory, "before")
-        await asyncio.to_thread(upgrade, path, next_version(migrations()))
+        await asyncio.to_thread(upgrade, path, next_version(STEPS))
         await use(memory, "after")
     async with onlooker.open_memory(path, settings=SMALL) as memory:
         await use(memory, "again")
@@ -101,7 +102,7 @@ async def test_a_program_goes_on_while_and_after_the_file_is_upgraded(path: Path
 async def test_a_file_one_version_ahead_is_backed_up_and_put_back(path: Path, tmp_path: Path) -> None:
     async with onlooker.open_memory(path, settings=SMALL) as memory:
         await use(memory, "before")
-    upgrade(path, next_version(migrations()))
+    upgrade(path, next_version(STEPS))
     for command in (
         ("backup", tmp_path / "copy.db"),
         ("restore", tmp_path / "copy.db", "--replace", "--yes"),
@@ -118,27 +119,27 @@ async def test_a_file_one_version_ahead_is_backed_up_and_put_back(path: Path, tm
 async def test_a_program_that_is_too_old_says_so_and_changes_nothing(path: Path, ahead: str) -> None:
     async with onlooker.open_memory(path, settings=SMALL) as memory:
         await use(memory, "before")
-    steps = breaking_version(migrations())
+    steps = breaking_version(STEPS)
     if ahead == "two":
-        steps = next_version(migrations())
+        steps = next_version(STEPS)
         steps.append(migration(KNOWN + 2, "CREATE TABLE shapes (name TEXT);"))
     upgrade(path, steps)
     before = content(path)
-    with pytest.raises(StoreError, match="upgrade onlooker here") as raised:
+    with pytest.raises(StoreError, match="upgrade onlooker and start again") as raised:
         await SqliteStore(path).open()
-    assert f"its schema is version {steps[-1].number}" in str(raised.value)
+    assert f"to schema version {steps[-1].number}" in str(raised.value)
     assert f"this one knows {KNOWN}" in str(raised.value)
     assert content(path) == before
     done = await asyncio.to_thread(call, "sessions", "--db", path)
-    assert (done.code, "upgrade onlooker here" in done.err) == (1, True)
+    assert (done.code, "upgrade onlooker and start again" in done.err) == (1, True)
 
 
 async def test_a_running_program_that_became_too_old_says_what_to_do(path: Path) -> None:
     async with onlooker.open_memory(path, settings=SMALL) as memory:
         session = memory.session("s", owner="ana")
         await session.record(onlooker.user("before"))
-        await asyncio.to_thread(upgrade, path, breaking_version(migrations()))
-        with pytest.raises(StoreError, match="upgrade onlooker, and start again"):
+        await asyncio.to_thread(upgrade, path, breaking_version(STEPS))
+        with pytest.raises(StoreError, match="upgrade onlooker and start again"):
             await session.record(onlooker.user("after"))
 
 
@@ -148,14 +149,14 @@ async def test_a_running_program_that_became_too_old_says_what_to_do(path: Path)
 async def test_a_migration_that_fails_leaves_the_version_before_intact(path: Path) -> None:
     async with onlooker.open_memory(path, settings=SMALL) as memory:
         await use(memory, "before")
-        with pytest.raises(StoreError, match=f"migration {KNOWN + 1} failed, and nothing was changed"):
-            await asyncio.to_thread(upgrade, path, failing_version(migrations()))
+        with pytest.raises(StoreError, match=f"migration {KNOWN + 1} failed and nothing was changed"):
+            await asyncio.to_thread(upgrade, path, failing_version(STEPS))
         await use(memory, "after")
     assert version(path) == KNOWN
     with closing(sqlite3.connect(path)) as db:
         for table in TABLES:
             assert "colour" not in [row[1] for row in db.execute(f"PRAGMA table_info({table})")]
-    upgrade(path, next_version(migrations()))
+    upgrade(path, next_version(STEPS))
     async with onlooker.open_memory(path, settings=SMALL) as memory:
         await use(memory, "mended")
 
@@ -167,7 +168,7 @@ def _start(path: Path, barrier: Barrier, number: int) -> None:
 
     barrier.wait(60)
     if number % 2:
-        upgrade(path, next_version(migrations()))
+        upgrade(path, next_version(STEPS))
     asyncio.run(run())
 
 
@@ -210,16 +211,16 @@ def test_what_only_adds_works_with_the_version_before(script: str, works_with: i
 
 def test_every_migration_says_what_it_works_with() -> None:
     """Of whatever does not only add; that of the first version is nobody's business."""
-    for steps in (migrations(), of_postgres()):
+    for steps in (STEPS, migrations(of_postgres.PACKAGE)):
         assert [s.number for s in steps] == list(range(1, len(steps) + 1))
         for step in steps[1:]:
             assert only_adds(step.script) or "-- works with: " in step.script, step.number
             assert step.works_with <= step.number
 
 
-@pytest.mark.parametrize("found", [statements(), statements_of_postgres()], ids=["sqlite", "postgres"])
-def test_no_statement_depends_on_which_columns_there_are(found: dict[str, str]) -> None:
-    for name, text in found.items():
+@pytest.mark.parametrize("package", [PACKAGE, of_postgres.PACKAGE])
+def test_no_statement_depends_on_which_columns_there_are(package: str) -> None:
+    for name, text in statements(package).items():
         words = " ".join(text.split()).lower()
         for wrong in ("select *", ".*", "returning *", ", * "):
             assert wrong not in words, name

@@ -51,7 +51,7 @@ def search(sessions: Mapping[SessionId, Held], query: Query) -> SearchResult:
 
 def check_owner(owner: str, session: SessionId | None) -> None:
     if session is not None and session.owner != owner:
-        raise SettingsError("session", session, f"must be one of the owner {owner!r}")
+        raise SettingsError("session", session, f"must belong to the owner {owner!r}")
 
 
 def texts_of(

@@ -29,22 +29,27 @@ from onlooker.domain.notes import (
     Usage,
 )
 from onlooker.policy.history import roll_back
-from onlooker.stores.past import (
-    change_of,
-    changed_by,
+from onlooker.stores.sql.corrections import (
     check_forgetting,
     check_prompt_version,
     edited,
-    rolled_back,
-    time_of,
     undone,
     versions_after,
     without_summaries,
 )
-from onlooker.stores.past import gone as gone_notes
-from onlooker.stores.progress import check_commit, check_revision, committed, grown, made_due, released
-from onlooker.stores.realigning import Known, Place, Placement, Undone, floor_of, place, restored
-from onlooker.stores.retaining import Kept, outlived
+from onlooker.stores.sql.history import change_of, changed_by, rolled_back, time_of
+from onlooker.stores.sql.history import deleted as gone_notes
+from onlooker.stores.sql.messages import DatedMessage, outlived
+from onlooker.stores.sql.realignment import (
+    Known,
+    MessagePlace,
+    Placement,
+    RolledBack,
+    floor_of,
+    place,
+    restored,
+)
+from onlooker.stores.sql.sessions import check_commit, check_revision, committed, grown, made_due, released
 
 T = TypeVar("T")
 
@@ -60,8 +65,8 @@ class Record:
     def seq(self) -> int:
         return self.known.seq
 
-    def at(self, seq: int, place: Place) -> Record:
-        return Record(replace(self.message, seq=seq), replace(self.known, seq=seq, place=place))
+    def at(self, seq: int, place: MessagePlace) -> Record:
+        return Record(replace(self.message, seq=seq), replace(self.known, seq=seq, status=place))
 
 
 def _record(message: Message, *, summary: bool = False) -> Record:
@@ -91,10 +96,10 @@ class Held:
 
     def standing(self, *, summaries: bool) -> list[Record]:
         """The conversation, live and set aside, in order; a summary after what it stands for."""
-        found = [r for r in (*self.aside, *self.live) if r.known.place != "retired"]
+        found = [r for r in (*self.aside, *self.live) if r.known.status != "retired"]
         if not summaries:
             found = [r for r in found if not r.known.summary]
-        return sorted(found, key=lambda r: (r.seq, r.known.summary, r.known.place == "live", r.known.id))
+        return sorted(found, key=lambda r: (r.seq, r.known.summary, r.known.status == "live", r.known.id))
 
     def after(self, seq: int) -> list[Record]:
         return self.live[bisect_right(self.live, seq, key=lambda r: r.seq) :]
@@ -127,7 +132,7 @@ class Held:
         if note_id not in self.notes:
             return []
         by_id: dict[str, Message] = {}
-        for record in (*self.live, *sorted(self.aside, key=lambda r: r.known.place == "retired")):
+        for record in (*self.live, *sorted(self.aside, key=lambda r: r.known.status == "retired")):
             by_id.setdefault(record.message.id, record.message)
         wanted = dict.fromkeys(self._messages_of(self.notes[note_id]))  # once each, in order
         return [by_id[i] for i in wanted if i in by_id]
@@ -165,7 +170,7 @@ class Held:
         known = [r.known for r in records]
         standing = [n for n in self.notes.values() if n.status != "retired"]
         decision = roll_back(standing, change.keep, floor_of(known))
-        undone = Undone(decision.frontier, self.progress.frontier)
+        undone = RolledBack(decision.frontier, self.progress.frontier)
         placement = place(known, change, undone)
         back = restored(known, change.keep, undone)
         self.set_records(_placed(records, placement, back))
@@ -331,8 +336,8 @@ class Held:
 
     def set_records(self, records: Iterable[Record]) -> None:
         records = sorted(records, key=lambda r: r.seq)
-        self.live = [r for r in records if r.known.place == "live"]
-        self.aside = [r for r in records if r.known.place != "live"]
+        self.live = [r for r in records if r.known.status == "live"]
+        self.aside = [r for r in records if r.known.status != "live"]
         self.ids = {r.message.id for r in records}
 
     def drop_loose(self) -> bool:
@@ -396,7 +401,7 @@ def _add(notes: dict[str, Note], note: Note) -> None:
 
 
 def _stood_for(record: Record, notes: Iterable[Note]) -> bool:
-    return record.known.place != "retired" and any(n.first <= record.seq <= n.last for n in notes)
+    return record.known.status != "retired" and any(n.first <= record.seq <= n.last for n in notes)
 
 
 def _inside(note: Note, other: Note) -> bool:
@@ -405,7 +410,7 @@ def _inside(note: Note, other: Note) -> bool:
 
 def _retired_before(record: Record, before: datetime) -> bool:
     at = record.message.at
-    return record.known.place == "retired" and at is not None and at < before
+    return record.known.status == "retired" and at is not None and at < before
 
 
 # ------------------------------------------------------------------------------------ corrections
@@ -475,7 +480,7 @@ def forget(held: Held, change: Forgetting, now: datetime) -> Progress:
 
 def retain(held: Held, limits: Retention, *, dry_run: bool) -> RetentionResult:
     standing = held.standing(summaries=False)
-    kept = [Kept(r.seq, r.message.id, r.message.at, r.known.place == "live") for r in standing]
+    kept = [DatedMessage(r.seq, r.message.id, r.message.at, r.known.status == "live") for r in standing]
     decided = outlived(kept, limits, held.progress, pins=held.pins, notes=held.notes.values())
     if dry_run or decided.counts == RetentionResult():
         return decided.counts
@@ -483,7 +488,7 @@ def retain(held: Held, limits: Retention, *, dry_run: bool) -> RetentionResult:
     archive = {k.seq for k in decided.archive}
 
     def moved(record: Record) -> Record | None:
-        if record.known.summary or record.known.place == "retired":
+        if record.known.summary or record.known.status == "retired":
             return record
         if record.seq in delete:
             return None

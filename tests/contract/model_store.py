@@ -61,9 +61,9 @@ from onlooker.domain.search import (
     SearchResult,
     VectorQuery,
 )
-from onlooker.stores.moving import OnConflict, already_there, incomplete, kind_of
-from onlooker.stores.progress import check_realignment
-from onlooker.stores.realigning import Known
+from onlooker.stores.sql.realignment import Known
+from onlooker.stores.sql.sessions import check_realignment
+from onlooker.stores.sql.transfer import OnConflict, exists_already, incomplete, kind_of
 
 
 class ModelStore:
@@ -508,7 +508,7 @@ def rows_of(session: SessionId, held: Held, items: HeldItems, scope: Scope) -> I
     if scope.wants("message"):
         for r in sorted((*held.live, *held.aside), key=_place):
             if not seq or r.seq > seq:
-                yield MessageRow(session, r.message, r.known.place, r.known.summary)
+                yield MessageRow(session, r.message, r.known.status, r.known.summary)
     if scope.wants("note"):
         for note in sorted(held.notes.values(), key=_order):
             if not change or note.id in changed:
@@ -534,7 +534,7 @@ def _shown(session: SessionId, items: HeldItems, scope: Scope) -> tuple[str, ...
 
 
 def _place(record: Record) -> tuple[int, bool, str, str]:
-    return record.seq, record.known.summary, record.known.place, record.known.id
+    return record.seq, record.known.summary, record.known.status, record.known.id
 
 
 def _order(note: Note) -> tuple[bool, int, int, str]:
@@ -576,7 +576,7 @@ class Taking:
                 self._take_others(group)
                 continue
             if session in self.held and not any(self.way):
-                raise already_there(session)
+                raise exists_already(session)
             made = held_of(session, group)
             if session in self.held:
                 await make_way(session, self.way)

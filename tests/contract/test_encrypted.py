@@ -6,13 +6,12 @@ import asyncio
 import logging
 import multiprocessing
 import pickle
-import sqlite3
 import subprocess
 import sys
 import traceback
 from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from encrypted_files import HEX, OTHER, RAW, found_in, opened, plant, planted, record, recorded
@@ -20,7 +19,9 @@ from encrypted_files import HEX, OTHER, RAW, found_in, opened, plant, planted, r
 import onlooker
 from onlooker.domain.errors import SettingsError, StoreError
 from onlooker.ports import Store
+from onlooker.stores.sql.database import Database
 from onlooker.stores.sqlite import SqliteStore
+from onlooker.stores.sqlite.connection import SqliteDatabase
 from onlooker.stores.sqlite.key import Key
 from onlooker.testing import StoreContract
 
@@ -58,8 +59,9 @@ class TestEncryptedStore(StoreContract):
 # ------------------------------------------------------------------------------------ no plaintext
 
 
-def look_within(db: sqlite3.Connection, folder: Path, words: list[str]) -> set[str]:
+def look_within(stored: Database, folder: Path, words: list[str]) -> set[str]:
     """Look in the middle of a transaction that is too large for memory, with a sort under way."""
+    db = cast("SqliteDatabase", stored).connection
     db.execute("PRAGMA cache_size = 5")
     db.execute("UPDATE searchable SET words = words || words || words")
     db.execute("UPDATE messages SET text = text || hex(zeroblob(40000))")
@@ -150,7 +152,7 @@ async def test_an_encrypted_file_without_a_key_is_an_error_that_says_what_to_do(
 async def test_a_plain_file_with_a_key_is_an_error_that_says_what_to_do(path: Path) -> None:
     async with opened(path, None) as store:
         await record(store, "m1")
-    with pytest.raises(StoreError, match=r"not encrypted, and a key was given: .*onlooker encrypt"):
+    with pytest.raises(StoreError, match=r"not encrypted, but a key was given: .*onlooker encrypt"):
         await SqliteStore(path, key=RAW).open()
     assert await recorded(path, None) == ["m1"]
 
@@ -212,7 +214,7 @@ def test_a_key_file_may_hold_bare_bytes(tmp_path: Path) -> None:
 def test_a_key_comes_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MY_KEY", HEX)
     assert Key.from_environment("MY_KEY").words(bytes(16)) == RAW.words(bytes(16))
-    with pytest.raises(SettingsError, match="no variable"):
+    with pytest.raises(SettingsError, match="not set"):
         Key.from_environment("NOT_MY_KEY")
     with pytest.raises(SettingsError, match="cannot be read"):
         Key.from_file("nowhere/key")

@@ -4,28 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import operator
 import os
-import re
 import sqlite3
 import stat
 import weakref
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from threading import Event
-from typing import TypeVar
+from typing import TypeVar, cast
 
 import pytest
-from sqlite_files import opened, record
+from sqlite_files import explained, opened, record
 
 from onlooker.domain.errors import ClosedError, ConflictError, SettingsError, StoreError
 from onlooker.domain.history_rows import MessageRow, SessionRow
 from onlooker.domain.notes import Commit, Guard
-from onlooker.stores.sqlite import SqliteStore, driver
+from onlooker.stores.sql.database import Database, statements
+from onlooker.stores.sqlite import SqliteStore
+from onlooker.stores.sqlite.connection import PACKAGE, SqliteDatabase, connect
 from onlooker.stores.sqlite.key import Key
-from onlooker.stores.sqlite.rows import instant_of_text
-from onlooker.stores.sqlite.statements import statements
-from onlooker.stores.sqlite.writer import Job
 from onlooker.testing.store_contract.case import ANA, BEN, ids, note, said, talk
 
 pytestmark = pytest.mark.anyio
@@ -33,9 +31,13 @@ pytestmark = pytest.mark.anyio
 T = TypeVar("T")
 
 
-async def on_writer(store: SqliteStore, job: Job[T]) -> T:
+async def on_writer(store: SqliteStore, job: Callable[[sqlite3.Connection], T]) -> T:
     """Run something of the test's own among the store's jobs."""
-    return await store._write(job)  # pyright: ignore[reportPrivateUsage]
+
+    def run(db: Database) -> T:
+        return job(cast("SqliteDatabase", db).connection)
+
+    return await store._write(run)  # pyright: ignore[reportPrivateUsage]
 
 
 @pytest.fixture
@@ -120,7 +122,7 @@ async def test_each_database_in_memory_is_its_own_and_lives_as_long_as_its_store
     del store, again, other
     gc.collect()
     assert anchor() is None
-    with closing(driver.connect(name, None, timeout=0)) as db:
+    with closing(connect(name, None, timeout=0)) as db:
         assert db.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0] == 0
 
 
@@ -151,33 +153,18 @@ async def test_normal_text_can_be_searched_where_it_lies(path: Path) -> None:
 async def test_every_statement_fits_the_schema(path: Path) -> None:
     async with opened(path):
         pass
-    with closing(sqlite3.connect(path)) as db:
-        db.create_function("instant", 1, instant_of_text, deterministic=True)
-        # Of sqlite-vec, where that is loaded.
-        db.create_function("vec_bit", 1, bytes)
-        db.create_function("vec_distance_hamming", 2, operator.eq)
-        for name, statement in statements().items():
-            try:
-                db.execute(f"EXPLAIN {statement}", _nothing_for(statement))
-            except sqlite3.Error as error:
-                pytest.fail(f"{name}: {error}")
-
-
-def _nothing_for(statement: str) -> list[None] | dict[str, None]:
-    names = re.findall(r":(\w+)", statement)
-    if names:
-        return dict.fromkeys(names)
-    numbered = [n for n in range(1, 20) if f"?{n}" in statement]
-    return [None] * (max(numbered) if numbered else statement.count("?"))
+    for name in statements(PACKAGE):
+        try:
+            explained(path, name, "EXPLAIN")
+        except sqlite3.Error as error:
+            pytest.fail(f"{name}: {error}")
 
 
 @pytest.mark.parametrize("name", ["session", "messages", "live_notes", "known_id", "unnoted_tokens", "due"])
 async def test_what_runs_each_turn_scans_no_table(path: Path, name: str) -> None:
     async with opened(path):
         pass
-    with closing(sqlite3.connect(path)) as db:
-        statement = statements()[name]
-        plan = [row[3] for row in db.execute(f"EXPLAIN QUERY PLAN {statement}", _nothing_for(statement))]
+    plan = explained(path, name)
     assert plan
     tables = ("sessions", "messages", "archive", "notes")
     assert not [step for step in plan if step in {f"SCAN {table}" for table in tables}]
@@ -222,8 +209,8 @@ async def test_a_job_that_fails_leaves_the_others_of_its_group(path: Path) -> No
 
 async def test_a_job_that_fails_half_way_is_undone_alone(path: Path) -> None:
     def half(db: sqlite3.Connection) -> None:
-        db.execute("INSERT INTO facts VALUES ('half', 'written')")
-        db.execute("INSERT INTO facts VALUES ('half', 'again')")
+        db.execute("INSERT INTO store_values VALUES ('half', 'written')")
+        db.execute("INSERT INTO store_values VALUES ('half', 'again')")
 
     async with opened(path) as store:
         results = await asyncio.gather(
@@ -321,7 +308,7 @@ async def test_closing_finishes_what_was_begun(path: Path) -> None:
 async def test_a_database_that_another_process_holds_is_an_error_that_says_so(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("onlooker.stores.sqlite.opening.BUSY_SECONDS", 0.1)
+    monkeypatch.setattr("onlooker.stores.sqlite.connection.BUSY_SECONDS", 0.1)
     async with opened(path) as store:
         with closing(sqlite3.connect(path, isolation_level=None)) as other:
             other.execute("BEGIN IMMEDIATE")

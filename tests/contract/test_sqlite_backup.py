@@ -15,7 +15,7 @@ from tests.contract.sqlite_files import opened, record
 from onlooker.domain.errors import ClosedError, StoreError
 from onlooker.domain.history import Forgetting
 from onlooker.stores.sqlite import SqliteStore
-from onlooker.stores.sqlite.copying import put_back
+from onlooker.stores.sqlite.backup import restore_file
 from onlooker.testing.store_contract.case import ANA, NEVER, NOW, ids, said, talk
 
 pytestmark = pytest.mark.anyio
@@ -61,10 +61,10 @@ async def test_a_backup_is_put_back_where_nothing_stands_or_what_stands_may_go(t
         await record(store, *talk(1, 3))
         await store.back_up(copy)
         await record(store, *talk(4, 5))
-    put_back(copy, tmp_path / "new.db")
-    with pytest.raises(StoreError, match="there is a file already"):
-        put_back(copy, path)
-    put_back(copy, path, replace=True)
+    restore_file(copy, tmp_path / "new.db")
+    with pytest.raises(StoreError, match="exists already"):
+        restore_file(copy, path)
+    restore_file(copy, path, replace=True)
     for file in (path, tmp_path / "new.db"):
         assert stat.S_IMODE(os.stat(file).st_mode) == 0o600
         async with opened(file) as store:
@@ -78,7 +78,7 @@ async def test_a_database_that_someone_has_open_is_not_replaced(tmp_path: Path) 
         await record(store, *talk(1, 3))
         await store.back_up(copy)
         with pytest.raises(StoreError, match="in use"):
-            put_back(copy, path, replace=True)
+            restore_file(copy, path, replace=True)
         await record(store, *talk(4, 4))
         assert len(await store.messages(ANA)) == 4
 
@@ -100,14 +100,14 @@ async def test_what_is_no_backup_is_refused_and_the_database_stays(tmp_path: Pat
         db.execute("PRAGMA user_version = 999")
     for bad, says in (
         (text, "not a database"),
-        (other, "not a database of onlooker's"),
+        (other, "not a database of Onlooker's"),
         (damaged, "damaged"),
         (future, "newer version"),
         (tmp_path / "nowhere.db", "no such file"),
         (path, "same file"),
     ):
         with pytest.raises(StoreError, match=says):
-            put_back(bad, path, replace=True)
+            restore_file(bad, path, replace=True)
     async with opened(path) as store:
         assert len(await store.messages(ANA)) == 300
 
@@ -115,7 +115,7 @@ async def test_what_is_no_backup_is_refused_and_the_database_stays(tmp_path: Pat
 async def test_a_target_that_cannot_be_is_said_clearly(tmp_path: Path) -> None:
     async with opened(tmp_path / "a.db") as store:
         await record(store, *talk(1, 3))
-        with pytest.raises(StoreError, match="there is a file already"):
+        with pytest.raises(StoreError, match="exists already"):
             await store.back_up(tmp_path / "a.db")
         (tmp_path / "file").write_text("")
         with pytest.raises(StoreError, match="cannot be opened"):

@@ -1,56 +1,26 @@
-"""The full-text index of an SQLite file: of an earlier version, of many, and after forgetting."""
+"""The full-text index of an SQLite file, and its vectors with and without sqlite-vec."""
 
 from __future__ import annotations
 
-import sqlite3
-from contextlib import closing
 from pathlib import Path
+from random import Random
 
 import pytest
 from tests.contract.sqlite_files import opened, record
 
-from onlooker.domain.messages import SessionId
+from onlooker.domain.messages import Message, SessionId
+from onlooker.domain.search import Document, VectorQuery
 from onlooker.engine.searching import Search, catch_up
-from onlooker.stores.sqlite.opening import APPLICATION_ID
-from onlooker.stores.sqlite.rows import message_row, sid_of
-from onlooker.stores.sqlite.statements import migrations, split
-from onlooker.testing.store_contract.case import ANA, BEN, said
+from onlooker.stores.sqlite import SqliteStore, vectors
+from onlooker.testing.store_contract.case import ANA, BEN, NOW, said
 
 pytestmark = pytest.mark.anyio
 
-
-def file_of_version_3(path: Path) -> None:
-    """A database as it was before there was an index, with two messages in it."""
-    with closing(sqlite3.connect(path)) as db, db:
-        for number, _, script in migrations()[:3]:
-            for statement in split(script):
-                db.execute(statement)
-            db.execute(f"PRAGMA user_version = {number}")
-        db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-        db.execute(
-            "INSERT INTO sessions (sid, owner, key, last_seq, wake_at, used_at) VALUES (?, ?, ?, 2, 9, 1)",
-            (sid_of(ANA), ANA.owner, ANA.key),
-        )
-        for seq, text in enumerate(("an old boat", "a new boat"), 1):
-            message = said(f"m{seq}", text, seq=seq)
-            db.execute(
-                "INSERT INTO messages (sid, seq, id, role, tokens, at, digest, summary, name, extra, text)"
-                " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                message_row(sid_of(ANA), message, message.digest),
-            )
+SPACE = "test:random"
 
 
 def everything_in(folder: Path) -> bytes:
     return b"".join(file.read_bytes() for file in folder.iterdir())
-
-
-@pytest.mark.req(38)
-async def test_what_an_earlier_version_recorded_is_found(tmp_path: Path) -> None:
-    file_of_version_3(tmp_path / "old.db")
-    async with opened(tmp_path / "old.db") as store:
-        await record(store, said("m3", "the third boat"))
-        hits = await Search("ana").run(store, "boat")
-        assert sorted(h.text for h in hits) == ["a new boat", "an old boat", "the third boat"]
 
 
 async def test_recording_leaves_the_index_alone(tmp_path: Path) -> None:
@@ -85,3 +55,41 @@ async def test_owners_of_strange_names_are_told_apart(tmp_path: Path) -> None:
             hits = await Search(owner).run(store, "boat")
             assert [h.text for h in hits] == [f"boat number{n}"]
             assert hits[0].session == SessionId(owner, "s")
+
+
+async def many(store: SqliteStore, count: int = 1500, dimensions: int = 48) -> VectorQuery:
+    """Texts with random vectors, and something to look for."""
+    random = Random(7)
+    said = [Message("user", f"word {n}", id=f"m{n}", at=NOW, tokens=1) for n in range(count)]
+    await store.append(ANA, said, due_tokens=1 << 40, now=NOW)
+    while await store.behind():
+        await store.index(ANA)
+    documents = [Document("message", ANA, m.id, m.text) for m in said]
+    pairs = [(d, [random.gauss(0, 1) for _ in range(dimensions)]) for d in documents]
+    assert await store.add_vectors(SPACE, pairs) == count
+    return VectorQuery("ana", "message", SPACE, tuple(pairs[7][1]), most=20)
+
+
+async def test_the_closest_of_many_is_found_without_an_extension(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(vectors, "_unloadable", True)
+    async with opened(tmp_path / "memory.db") as store:
+        found = await store.near(await many(store))
+        assert (found[0][0].id, round(found[0][1], 4)) == ("m7", 1.0)
+        assert len(found) == 20
+
+
+async def test_sqlite_vec_chooses_the_same_where_this_python_can_load_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Without it both ways are the one in Python, and the closest is found all the same.
+    async with opened(tmp_path / "memory.db") as store:
+        query = await many(store)
+        for session in (None, ANA):
+            asked = VectorQuery("ana", "message", SPACE, query.vector, session, most=20)
+            found = [(m.id, c) for m, c in await store.near(asked)]
+            assert found[0][0] == "m7"
+            with monkeypatch.context() as patch:
+                patch.setattr(vectors, "_unloadable", True)
+                assert [(m.id, c) for m, c in await store.near(asked)] == found

@@ -6,10 +6,9 @@ import psycopg
 import pytest
 
 from onlooker.domain.messages import SessionId
-from onlooker.stores.postgres import PostgresStore, appending
-from onlooker.stores.postgres.database import Database
-from onlooker.stores.postgres.statements import sql
-from onlooker.stores.sqlite.rows import sid_of
+from onlooker.stores.postgres import PostgresStore, append
+from onlooker.stores.postgres.database import PostgresDatabase, statements
+from onlooker.stores.sql.rows import sid_of
 from onlooker.testing.store_contract.case import ANA, NEVER, NOW, ids, said
 from tests.postgres.server import Server
 
@@ -24,7 +23,7 @@ async def test_a_plan_that_is_made_while_tables_are_small_serves_when_they_are_l
     await store.open()
     try:
         await store.append(ANA, [said("m1")], due_tokens=NEVER, now=NOW)
-        explain = f"EXPLAIN (GENERIC_PLAN) {sql(name)}".encode()
+        explain = b"EXPLAIN (GENERIC_PLAN) " + statements()[name].text
         rows = await store.run(lambda db: db.connection.execute(explain).fetchall())
     finally:
         await store.close()
@@ -41,9 +40,9 @@ async def test_the_server_knows_that_it_waits_for_us_between_the_two_trips(serve
     try:
         await store.append(ANA, [said("m1")], due_tokens=NEVER, now=NOW)
 
-        def read_only(db: Database) -> str:
+        def read_only(db: PostgresDatabase) -> str:
             db.connection.execute("ROLLBACK")
-            rows, known = appending._begin(db, [sid_of(ANA)], [(sid_of(ANA), "m1"), (sid_of(ANA), "m2")])  # pyright: ignore[reportPrivateUsage]
+            rows, known = append._begin(db, [sid_of(ANA)], [(sid_of(ANA), "m1"), (sid_of(ANA), "m2")])  # pyright: ignore[reportPrivateUsage]
             assert set(rows) == {sid_of(ANA)}
             assert known == {sid_of(ANA): {"m1"}}
             with psycopg.connect(server.url()) as other:

@@ -14,9 +14,8 @@ from pgqueuer.core.qm import QueueManager
 
 import onlooker
 from onlooker.policy.settings import Settings
-from onlooker.stores.postgres import queueing
-from onlooker.stores.postgres.listening import AskAndListen
-from onlooker.stores.postgres.opening import address
+from onlooker.stores.postgres.connection import address
+from onlooker.stores.postgres.workers import ListeningDriver, connected
 from onlooker.testing import ScriptedModel
 from tests.postgres.server import Server
 
@@ -39,9 +38,9 @@ async def test_what_a_worker_tells_itself_is_not_sent_before_it_listens(server: 
     where = address(server.new_url())
     heard: list[object] = []
     async with (
-        queueing.connected(where) as asking,
-        queueing.connected(where) as listening,
-        AskAndListen(asking, listening) as driver,
+        connected(where) as asking,
+        connected(where) as listening,
+        ListeningDriver(asking, listening) as driver,
     ):
         word = asyncio.create_task(driver.notify("news", "hello"))
         await asyncio.sleep(0.2)

@@ -13,7 +13,7 @@ import pytest
 import onlooker
 from onlooker import blocking
 from onlooker.domain.errors import StoreError
-from onlooker.stores.postgres.opening import address
+from onlooker.stores.postgres.connection import address
 from onlooker.testing import FrozenClock
 from onlooker.testing.store_contract.case import ANA
 from tests.acceptance.command_line import call, make_database

@@ -12,8 +12,8 @@ from onlooker.domain.history_rows import Row, Scope, UsageRow
 from onlooker.domain.items import Item, ItemChange
 from onlooker.domain.notes import Commit, Extraction, Guard, Usage
 from onlooker.stores.postgres import PostgresStore
-from onlooker.stores.postgres.opening import address
-from onlooker.stores.postgres.reading import PORTION, PostgresReading
+from onlooker.stores.postgres.connection import address
+from onlooker.stores.postgres.snapshot import PORTION, PostgresSnapshot
 from onlooker.testing.store_contract.case import ANA, NEVER, NOW, note, said
 from tests.postgres.server import Server
 
@@ -25,11 +25,11 @@ ROOM = 16 * 1024  # kibibytes
 READING = """
 import asyncio, resource, sys
 from onlooker.domain.history_rows import Scope
-from onlooker.stores.postgres.opening import address
-from onlooker.stores.postgres.reading import PostgresReading
+from onlooker.stores.postgres.connection import address
+from onlooker.stores.postgres.snapshot import PostgresSnapshot
 
 async def main(url: str, kind: str) -> None:
-    reading = PostgresReading(address(url))
+    reading = PostgresSnapshot(address(url))
     assert await reading.open()
     await reading.mark()
     [row async for row in reading.rows(Scope(kinds=frozenset({"value"})))]
@@ -102,7 +102,7 @@ async def test_no_row_is_left_out_or_doubled_where_one_portion_ends(server: Serv
     await one_of_each(url)
     for kind in KINDS:
         await asyncio.to_thread(multiply, url, kind, times)
-    reading = PostgresReading(address(url))
+    reading = PostgresSnapshot(address(url))
     assert await reading.open()
     try:
         rows = [row async for row in reading.rows()]
@@ -123,7 +123,7 @@ async def test_another_question_may_be_asked_before_all_of_it_was_taken(server: 
     url = server.new_url()
     await one_of_each(url)
     await asyncio.to_thread(multiply, url, "usage", 5 * PORTION)
-    reading = PostgresReading(address(url))
+    reading = PostgresSnapshot(address(url))
     assert await reading.open()
     try:
         calls = reading.rows(Scope(kinds=frozenset({"usage"})))

@@ -14,8 +14,8 @@ import pytest
 import onlooker
 from onlooker.domain.errors import StoreError
 from onlooker.policy.settings import Settings
-from onlooker.stores.postgres import PostgresStore, opening
-from onlooker.stores.postgres.opening import address
+from onlooker.stores.postgres import PostgresStore, connection
+from onlooker.stores.postgres.connection import address
 from tests.postgres.server import Server
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req(42, 43)]
@@ -54,7 +54,7 @@ def another(url: str) -> Generator[psycopg.Connection[Any]]:
 
 
 async def test_a_lock_that_is_held_for_too_long(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(opening, "LOCK_SECONDS", 0.3)
+    monkeypatch.setattr(connection, "LOCK_SECONDS", 0.3)
     url = server.new_url()
     async with using(url) as session:
         with another(url) as other:
@@ -94,12 +94,12 @@ async def test_a_session_that_is_held_keeps_no_other_waiting(server: Server) -> 
 
 
 async def test_a_statement_that_takes_too_long(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(opening, "STATEMENT_SECONDS", 0.3)
+    monkeypatch.setattr(connection, "STATEMENT_SECONDS", 0.3)
     url = server.new_url()
     async with using(url) as session:
         with another(url) as other:
             raising(other, "PERFORM pg_sleep(5);")
-            with pytest.raises(StoreError, match="took too long and was given up; try again when"):
+            with pytest.raises(StoreError, match="took too long and was cancelled; try again when"):
                 await session.record(onlooker.user("second"), onlooker.user("third"))
             context = await session.context(system=SYSTEM)
             assert [m.text for m in context.messages] == ["first"]
@@ -110,7 +110,7 @@ async def test_a_statement_that_takes_too_long(server: Server, monkeypatch: pyte
 async def test_a_process_that_stands_still_in_a_transaction_holds_nobody_up(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(opening, "IDLE_SECONDS", 0.5)
+    monkeypatch.setattr(connection, "IDLE_SECONDS", 0.5)
     url = server.new_url()
     async with using(url) as session:
         with address(url).connect() as stopped:
@@ -122,7 +122,7 @@ async def test_a_process_that_stands_still_in_a_transaction_holds_nobody_up(
                 stopped.execute("COMMIT")
         store = session.core.store
         assert isinstance(store, PostgresStore)
-        with pytest.raises(StoreError, match="stood still for too long; try again"):
+        with pytest.raises(StoreError, match="was idle for too long; try again"):
             await store.run(_still)
         await check(session, "second")
 
@@ -259,7 +259,7 @@ async def test_a_server_that_takes_no_writes_for_a_while() -> None:
             admin.execute("ALTER SYSTEM SET default_transaction_read_only = on")
             admin.execute("SELECT pg_reload_conf()")
             await asyncio.sleep(0.5)
-            with pytest.raises(StoreError, match=r"takes no writes now: .*target_session_attrs=read-write"):
+            with pytest.raises(StoreError, match=r"is read-only: .*target_session_attrs=read-write"):
                 await session.record(onlooker.user("second"))
             context = await session.context(system=SYSTEM)
             assert [m.text for m in context.messages] == ["first"]

@@ -16,10 +16,10 @@ import onlooker
 from onlooker.domain.errors import StoreError
 from onlooker.policy.settings import Settings
 from onlooker.ports import Store
-from onlooker.stores.migrating import Migration, migration
-from onlooker.stores.postgres import PostgresStore, migrating
-from onlooker.stores.postgres.opening import address
-from onlooker.stores.postgres.statements import migrations
+from onlooker.stores.postgres import PostgresStore, schema
+from onlooker.stores.postgres.connection import address
+from onlooker.stores.postgres.database import PACKAGE
+from onlooker.stores.sql.migrations import Migration, migration, migrations
 from onlooker.testing import StoreContract
 from tests.postgres.server import Server
 from tests.upgrading import TABLES, breaking_version, failing_version, next_version, use
@@ -27,12 +27,13 @@ from tests.upgrading import TABLES, breaking_version, failing_version, next_vers
 pytestmark = [pytest.mark.anyio, pytest.mark.req(38)]
 
 SMALL = Settings(budget=400, idle_minutes=0)
-KNOWN = migrations()[-1].number
+STEPS = migrations(PACKAGE)
+KNOWN = STEPS[-1].number
 
 
 def upgrade(url: str, steps: Sequence[Migration]) -> None:
     """What a later version does when it opens the store."""
-    migrating.migrate(address(url), steps)
+    schema.migrate(address(url), steps)
 
 
 def version(url: str) -> int:
@@ -54,7 +55,7 @@ class TestOneVersionBehind(StoreContract):
         self.opened: list[PostgresStore] = []
 
     async def make_store(self) -> Store:
-        upgrade(self.url, next_version(migrations()))
+        upgrade(self.url, next_version(STEPS))
         return PostgresStore(self.url)
 
     async def reopen(self, store: Store) -> Store:
@@ -77,7 +78,7 @@ async def test_a_program_goes_on_while_and_after_the_schema_is_upgraded(server: 
         # Often enough for the server to know each statement, and which columns it gives.
         for n in range(3):
             await use(memory, f"before {n}")
-        await asyncio.to_thread(upgrade, url, next_version(migrations()))
+        await asyncio.to_thread(upgrade, url, next_version(STEPS))
         await use(memory, "after")
     async with onlooker.open_memory(url, settings=SMALL) as memory:
         await use(memory, "again")
@@ -92,14 +93,14 @@ async def test_a_program_that_is_too_old_says_so_and_changes_nothing(server: Ser
     url = server.new_url()
     async with onlooker.open_memory(url, settings=SMALL) as memory:
         await use(memory, "before")
-    steps = breaking_version(migrations())
+    steps = breaking_version(STEPS)
     if ahead == "two":
-        steps = next_version(migrations())
+        steps = next_version(STEPS)
         steps.append(migration(KNOWN + 2, "CREATE TABLE shapes (name TEXT);"))
     upgrade(url, steps)
-    with pytest.raises(StoreError, match="upgrade onlooker here") as raised:
+    with pytest.raises(StoreError, match="upgrade onlooker and start again") as raised:
         await PostgresStore(url).open()
-    assert f"its schema is version {steps[-1].number}" in str(raised.value)
+    assert f"to schema version {steps[-1].number}" in str(raised.value)
     assert f"this one knows {KNOWN}" in str(raised.value)
     assert version(url) == steps[-1].number
 
@@ -109,8 +110,8 @@ async def test_a_running_program_that_became_too_old_says_what_to_do(server: Ser
     async with onlooker.open_memory(url, settings=SMALL) as memory:
         session = memory.session("s", owner="ana")
         await session.record(onlooker.user("before"))
-        await asyncio.to_thread(upgrade, url, breaking_version(migrations()))
-        with pytest.raises(StoreError, match="upgrade onlooker, and start again"):
+        await asyncio.to_thread(upgrade, url, breaking_version(STEPS))
+        with pytest.raises(StoreError, match="upgrade onlooker and start again"):
             await session.record(onlooker.user("after"))
 
 
@@ -121,8 +122,8 @@ async def test_a_migration_that_fails_leaves_the_version_before_intact(server: S
     url = server.new_url()
     async with onlooker.open_memory(url, settings=SMALL) as memory:
         await use(memory, "before")
-        with pytest.raises(StoreError, match=f"migration {KNOWN + 1} failed, and nothing was changed"):
-            await asyncio.to_thread(upgrade, url, failing_version(migrations()))
+        with pytest.raises(StoreError, match=f"migration {KNOWN + 1} failed and nothing was changed"):
+            await asyncio.to_thread(upgrade, url, failing_version(STEPS))
         await use(memory, "after")
         assert version(url) == KNOWN
         with address(url).connect() as connection:
@@ -131,21 +132,21 @@ async def test_a_migration_that_fails_leaves_the_version_before_intact(server: S
                 " AND column_name = 'colour'"
             )
             assert columns.fetchall() == []
-        await asyncio.to_thread(upgrade, url, next_version(migrations()))
+        await asyncio.to_thread(upgrade, url, next_version(STEPS))
         await use(memory, "mended")
 
 
 async def test_an_upgrade_waits_for_a_long_reader_without_keeping_others_waiting(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(migrating, "LOCK_SECONDS", 0.2)
+    monkeypatch.setattr(schema, "LOCK_SECONDS", 0.2)
     url = server.new_url()
     async with onlooker.open_memory(url, settings=SMALL) as memory:
         session = memory.session("s", owner="ana")
         await session.record(onlooker.user("first"))
         with address(url).connect() as reader:
             reader.execute("BEGIN; SELECT count(*) FROM messages")
-            upgrading = asyncio.create_task(asyncio.to_thread(upgrade, url, next_version(migrations())))
+            upgrading = asyncio.create_task(asyncio.to_thread(upgrade, url, next_version(STEPS)))
             began, slowest = time.monotonic(), 0.0
             while time.monotonic() < began + 2:
                 called = time.monotonic()
@@ -166,7 +167,7 @@ def _start(url: str, barrier: Barrier, number: int) -> None:
 
     barrier.wait(60)
     if number % 2:
-        upgrade(url, next_version(migrations()))
+        upgrade(url, next_version(STEPS))
     asyncio.run(run())
 
 
@@ -175,7 +176,7 @@ def _start(url: str, barrier: Barrier, number: int) -> None:
 async def test_processes_of_both_versions_start_at_once(server: Server, fresh: bool) -> None:
     url = server.new_url(pool="3")
     if not fresh:
-        upgrade(url, migrations())
+        upgrade(url, STEPS)
     context = multiprocessing.get_context("spawn")
     barrier = context.Barrier(4)
     workers = [context.Process(target=_start, args=(url, barrier, n)) for n in range(4)]
@@ -191,7 +192,7 @@ async def test_processes_of_both_versions_start_at_once(server: Server, fresh: b
 
 async def test_every_table_is_one_that_an_upgrade_is_tried_on(server: Server) -> None:
     url = server.new_url()
-    upgrade(url, migrations())
+    upgrade(url, STEPS)
     with psycopg.connect(server.url()) as connection:
         found = connection.execute(
             "SELECT tablename::text FROM pg_tables WHERE schemaname = %s", (address(url).schema,)

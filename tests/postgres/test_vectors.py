@@ -16,7 +16,7 @@ from onlooker.domain.messages import Message, SessionId
 from onlooker.domain.search import Document, VectorQuery
 from onlooker.ports import Store
 from onlooker.stores.postgres import PostgresStore, vectors
-from onlooker.stores.postgres.database import Database
+from onlooker.stores.postgres.database import PostgresDatabase
 from onlooker.testing.store_contract.case import ANA, NEVER, NOW, later
 from onlooker.testing.store_contract.indexing import IndexContract
 from tests.postgres.server import Server
@@ -131,19 +131,19 @@ async def test_owners_sessions_and_times_are_kept_apart_by_the_index(server: Ser
 @pytest.mark.usefixtures("always")
 async def test_the_server_goes_by_the_index_where_an_owner_has_many(server: Server) -> None:
     async with opened(server.new_url()) as store:
-        made = await many(store, 10)
-        query = VectorQuery("ana", "message", SPACE, tuple(made[0]))
+        await many(store, 10)
 
-        def plan(db: Database) -> str:
+        def plan(db: PostgresDatabase) -> str:
             db.connection.execute(
                 "INSERT INTO vector_signs (space, owner, kind, sid, number, at, signs)"
                 " SELECT 1, 'ana', 'message', '', n, n, substr(decode(md5(n::text), 'hex'), 1, 8)"
                 " FROM generate_series(100, 5000) AS n"
             )
             db.connection.execute("ANALYZE vector_signs")
-            asked = vectors._closest(query, 1, "public")  # pyright: ignore[reportPrivateUsage]
-            values = vectors._values(query, bytes(8))  # pyright: ignore[reportPrivateUsage]
-            rows = db.connection.execute(SQL("EXPLAIN ") + asked, values).fetchall()
+            wanted: dict[str, Any] = {"space": 1, "owner": "ana", "kind": "message", "sid": None}
+            wanted |= {"any_time": True, "signs": bytes(8), "limit": 100}
+            asked = vectors._closest(wanted, 64, "public")  # pyright: ignore[reportPrivateUsage]
+            rows = db.connection.execute(SQL("EXPLAIN ") + asked, wanted).fetchall()
             return "\n".join(row[0] for row in rows)
 
         assert "Index Scan using vector_signs_near_1_64" in await store.run(plan)

@@ -71,6 +71,12 @@ async def workforce(memory: onlooker.Memory) -> Workforce:
     return await memory.store.workforce(memory_now())
 
 
+def _worker(name: str, **counts: int) -> dict[str, Any]:
+    """A worker as it reports itself."""
+    zero = dict.fromkeys(("running", "done", "failed"), 0)
+    return {"id": name, "host": "h", "pid": 1, "concurrency": 1, **zero, **counts}
+
+
 async def jobs(store: PostgresStore) -> list[tuple[str, str]]:
     def read(db: Any) -> list[tuple[str, str]]:
         return db.connection.execute("SELECT status::text, dedupe_key FROM pgqueuer ORDER BY id").fetchall()
@@ -132,7 +138,7 @@ async def test_a_session_is_announced_once_by_the_transaction_that_made_it_due(s
         assert isinstance(web.store, PostgresStore)
         await say(web, "a", 1, 40)
         assert await jobs(web.store) == []  # nobody was seen who would take it
-        await web.store.run(lambda db: db.named("worker_seen", ("w", "h", 1, 1, 0, 0, 0)))
+        await web.store.run(lambda db: db.run("worker_seen", **_worker("w")))
         await say(web, "b", 1, 40)
         session = SessionId("default", "b")
         assert await jobs(web.store) == [("queued", f"{session.sid}:0")]
@@ -157,7 +163,7 @@ async def test_a_queue_that_is_broken_does_not_keep_anyone_from_recording(server
         pass
     async with onlooker.open_memory(url, settings=SMALL, workers="external") as web:
         assert isinstance(web.store, PostgresStore)
-        await web.store.run(lambda db: db.named("worker_seen", ("w", "h", 1, 1, 0, 0, 0)))
+        await web.store.run(lambda db: db.run("worker_seen", **_worker("w")))
         await web.store.run(lambda db: db.connection.execute("DROP TABLE pgqueuer CASCADE"))
         await say(web, "a", 1, 40)
         assert [s.key for s in await web.store.due(memory_now())] == ["a"]
@@ -295,7 +301,11 @@ async def test_status_tells_of_workers_what_waits_for_them_and_what_failed(serve
         await say(web, "waiting", 1, 20)
         assert isinstance(web.store, PostgresStore)
         # One that was killed an hour ago, and could not say so.
-        await web.store.run(lambda db: db.named("worker_seen", ("h-1-abc", "h", 1, 4, 2, 1234, 1)))
+        await web.store.run(
+            lambda db: db.run(
+                "worker_seen", **_worker("h-1-abc", concurrency=4, running=2, done=1234, failed=1)
+            )
+        )
         await web.store.run(
             lambda db: db.connection.execute("UPDATE workers SET seen_at = now() - interval '1 hour'")
         )

@@ -136,7 +136,7 @@ def test_a_persons_hand_works_without_await(memory: blocking.Memory, tmp_path: P
         with pytest.raises(onlooker.StoreError):
             other.storage.import_journal(tmp_path / "nowhere")
         other.storage.back_up(tmp_path / "copy.db")
-        with pytest.raises(onlooker.StoreError, match="there is a file already"):
+        with pytest.raises(onlooker.StoreError, match="exists already"):
             other.storage.back_up(tmp_path / "copy.db")
     assert memory.forget(owner="ana").sessions == 1
 

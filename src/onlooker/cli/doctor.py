@@ -28,13 +28,24 @@ from onlooker.engine.indexing import COUNTS
 from onlooker.files.folder import Folder, owners_in
 from onlooker.files.markdown import damage
 from onlooker.policy.settings import Settings
-from onlooker.stores.sqlite import driver, vectors
-from onlooker.stores.sqlite.opening import APPLICATION_ID, OLDEST_SQLITE, version_of
-from onlooker.stores.sqlite.statements import migrations
+from onlooker.stores.sql import sessions
+from onlooker.stores.sql.database import Database as Stored
+from onlooker.stores.sql.migrations import migrations
+from onlooker.stores.sql.vectors import coverage
+from onlooker.stores.sqlite import vectors
+from onlooker.stores.sqlite.connection import (
+    APPLICATION_ID,
+    OLDEST_SQLITE,
+    PACKAGE,
+    SqliteDatabase,
+    code_of,
+    connect,
+    errors,
+    version_of,
+)
 
 if TYPE_CHECKING:
-    from onlooker.stores.postgres.database import Database as Server
-    from onlooker.stores.postgres.opening import Address
+    from onlooker.stores.postgres.connection import Address
 
 LOCK_TIMEOUT = 5.0
 LEAST_SPACE = 100 * 1024 * 1024
@@ -173,15 +184,6 @@ def _list(paths: list[str]) -> str:
 
 # ------------------------------------------------------------------------------------ a database file
 
-SPEND_SINCE = 3  # the first schema version that records who spent
-INDEXES_SINCE = 7  # the first schema version with a graph and vectors
-
-_SPENT_TODAY = "SELECT total(cost) FROM usage WHERE spent_at >= ?"
-_MOST_BY_OWNER = "SELECT coalesce(max(s), 0.0) FROM (SELECT total(cost) AS s FROM usage GROUP BY owner)"
-_MOST_IN_SESSION = (
-    "SELECT coalesce(max(s), 0.0) FROM (SELECT total(cost) AS s FROM usage WHERE sid <> x'' GROUP BY sid)"
-)
-
 
 def _check_file(db: Path, settings: Settings | None) -> Iterator[Finding]:
     oldest = ".".join(map(str, OLDEST_SQLITE))
@@ -217,7 +219,7 @@ def _check_database(db: Path, settings: Settings | None) -> Iterator[Finding]:
     restore = "restore it from a backup, or move the file away"
     try:
         key = key_for(db)
-        with closing(driver.connect(db.resolve(), key, timeout=LOCK_TIMEOUT, read_only=True)) as connection:
+        with closing(connect(db.resolve(), key, timeout=LOCK_TIMEOUT, read_only=True)) as connection:
             kind = "" if key is None else ", encrypted"
             yield Finding("database", True, f"{db}, {_size(db.stat().st_size)}{kind}")
             verdict: str = connection.execute("PRAGMA integrity_check(1)").fetchone()[0]
@@ -226,13 +228,13 @@ def _check_database(db: Path, settings: Settings | None) -> Iterator[Finding]:
             schema = _check_schema(connection, db, version)
             yield schema
             if schema.ok:
-                yield from _check_sessions(connection)
-                if version >= SPEND_SINCE and settings:
-                    yield _check_spend(connection, settings)
-                if version >= INDEXES_SINCE:
-                    yield from _check_indexes(connection, settings.embedder if settings else "")
-    except driver.errors() as error:
-        encrypted = driver.code_of(error) == sqlite3.SQLITE_NOTADB
+                stored = SqliteDatabase(connection)
+                yield from _check_sessions(stored)
+                if settings:
+                    yield _check_spend(stored, settings)
+                yield from _check_indexes(stored, settings.embedder if settings else "")
+    except errors() as error:
+        encrypted = code_of(error) == sqlite3.SQLITE_NOTADB
         advice = f"{restore}, or give its key (--key-file)" if encrypted else restore
         yield Finding("database", False, f"{db}: {error}", advice)
     except (StoreError, SettingsError) as error:  # of the key
@@ -243,7 +245,7 @@ def _check_database(db: Path, settings: Settings | None) -> Iterator[Finding]:
 def _check_schema(connection: sqlite3.Connection, db: Path, version: int) -> Finding:
     application: int = connection.execute("PRAGMA application_id").fetchone()[0]
     journal: str = connection.execute("PRAGMA journal_mode").fetchone()[0]
-    newest = migrations()[-1].number
+    newest = migrations(PACKAGE)[-1].number
     if application != APPLICATION_ID:
         return Finding("schema", False, "a database of another application", "name another file with --db")
     try:
@@ -259,36 +261,22 @@ def _check_schema(connection: sqlite3.Connection, db: Path, version: int) -> Fin
     return Finding("schema", journal == "wal", found, "open it once with `onlooker sessions`")
 
 
-def _check_sessions(connection: sqlite3.Connection) -> Iterator[Finding]:
-    now = int(datetime.now(UTC).timestamp() * 1_000_000)
-    total, due, failing, held = connection.execute(
-        "SELECT count(*), coalesce(sum(due_at <= ?1), 0), coalesce(sum(failures > 0), 0),"
-        " coalesce(sum(lease_until > ?1), 0) FROM sessions",
-        (now,),
-    ).fetchone()
-    yield Finding("sessions", True, f"{total}; {due} due, {held} in work")
+def _check_sessions(db: Stored) -> Iterator[Finding]:
+    now = datetime.now(UTC)
+    found = sessions.overview(db, now)
+    yield Finding("sessions", True, f"{found.sessions}; {found.due} due, {found.leased} in work")
     advice = "run with -v to see why the model does not answer; nothing is lost meanwhile"
-    yield Finding("failures", not failing, f"notes failed in {count(failing, 'session')}", advice)
-    latest: str | None = connection.execute("SELECT max(at) FROM messages").fetchone()[0]
+    yield Finding("failures", not found.failing, f"notes failed in {count(found.failing, 'session')}", advice)
+    latest = sessions.newest_message(db)
     if latest:
-        ahead = datetime.fromisoformat(latest) - datetime.now(UTC)
         advice = "set the clock of this machine, or of the one that recorded it"
-        yield Finding("last message", ahead < SLACK, latest[:16].replace("T", " "), advice)
+        yield Finding("last message", latest - now < SLACK, f"{latest:%Y-%m-%d %H:%M}", advice)
 
 
-def _check_spend(connection: sqlite3.Connection, settings: Settings) -> Finding:
-    row = [
-        connection.execute(_SPENT_TODAY, (_midnight(),)).fetchone()[0],
-        connection.execute(_MOST_BY_OWNER).fetchone()[0],
-        connection.execute(_MOST_IN_SESSION).fetchone()[0],
-    ]
-    unknown: int = connection.execute("SELECT count(*) FROM usage WHERE cost IS NULL").fetchone()[0]
-    return _spend_finding(settings, row, unknown)
-
-
-def _midnight() -> int:
-    today = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
-    return int(today.timestamp() * 1_000_000)
+def _check_spend(db: Stored, settings: Settings) -> Finding:
+    midnight = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+    spent = sessions.spending(db, midnight)
+    return _spend_finding(settings, spent[:3], spent.unknown)
 
 
 def _spend_finding(settings: Settings, dollars: Sequence[float], unknown: int) -> Finding:
@@ -303,19 +291,19 @@ def _spend_finding(settings: Settings, dollars: Sequence[float], unknown: int) -
     return Finding("spend", not reached, ", ".join(shown), advice)
 
 
-def _check_indexes(connection: sqlite3.Connection, embedder: str) -> Iterator[Finding]:
-    covered = vectors.coverage(connection, embedder)
+def _check_indexes(db: Stored, embedder: str) -> Iterator[Finding]:
+    covered = coverage(db, embedder)
     graph = f"{covered.linked} of {count(covered.notes, 'note')}"
-    yield Finding("graph", True, graph + _index_failures(connection, "graph"))
+    yield Finding("graph", True, graph + _index_failures(db, "graph"))
     if embedder:
         found = f"{covered.vectors} of {count(covered.texts, 'text')} by {embedder}"
-        found += _index_failures(connection, "vectors")
+        found += _index_failures(db, "vectors")
         yield Finding("vectors", True, f"{found}; {_comparison()}")
 
 
-def _index_failures(connection: sqlite3.Connection, index: str) -> str:
-    row = connection.execute("SELECT value FROM facts WHERE name = ?", (COUNTS.format(index),)).fetchone()
-    counts: dict[str, int] = json.loads(row[0]) if row else {}
+def _index_failures(db: Stored, index: str) -> str:
+    value = sessions.get_value(db, COUNTS.format(index))
+    counts: dict[str, int] = json.loads(value) if value else {}
     shown = [f"{counts[what]} {what} so far" for what in ("dropped", "failed") if counts.get(what)]
     return f" ({', '.join(shown)}; they are indexed later)" if shown else ""
 
@@ -330,19 +318,10 @@ def _comparison() -> str:
 
 # ------------------------------------------------------------------------------------ a server
 
-_SERVER_SESSIONS = "SELECT COUNT(*), COUNT(*) FILTER (WHERE lease_until > $1) FROM sessions"
-_SERVER_SPENT = (
-    "SELECT (SELECT COALESCE(SUM(cost), 0) FROM usage WHERE spent_at >= $1),"
-    " (SELECT COALESCE(MAX(s), 0) FROM (SELECT SUM(cost) AS s FROM usage GROUP BY owner) AS owners),"
-    " (SELECT COALESCE(MAX(s), 0) FROM"
-    " (SELECT SUM(cost) AS s FROM usage WHERE sid <> ''::bytea GROUP BY sid) AS sessions),"
-    " (SELECT COUNT(*) FROM usage WHERE cost IS NULL)"
-)
-
 
 def _check_server(url: str, settings: Settings | None) -> Iterator[Finding]:
     try:
-        from onlooker.stores.postgres.opening import address
+        from onlooker.stores.postgres.connection import address
     except ModuleNotFoundError as error:
         advice = 'pip install "onlooker[postgres]"'
         yield Finding("postgres", False, f"{error.name} is not installed", advice)
@@ -356,8 +335,8 @@ def _check_server(url: str, settings: Settings | None) -> Iterator[Finding]:
 def _check_connection(address: Address, settings: Settings | None) -> Iterator[Finding]:
     import psycopg
 
-    from onlooker.stores.postgres.database import Database as Server
-    from onlooker.stores.postgres.opening import store_error
+    from onlooker.stores.postgres.connection import store_error
+    from onlooker.stores.postgres.database import PostgresDatabase
 
     with closing(address.connect()) as connection:
         try:
@@ -365,11 +344,10 @@ def _check_connection(address: Address, settings: Settings | None) -> Iterator[F
             schema, usable = _check_server_schema(connection, address)
             yield schema
             if usable:
-                server = Server(connection, writing=False)
+                server = PostgresDatabase(connection, writing=False)
                 yield from _check_server_sessions(server)
                 if settings:
-                    row = server.execute(_SERVER_SPENT, (_midnight(),)).fetchone() or (0, 0, 0, 0)
-                    yield _spend_finding(settings, row[:3], row[3])
+                    yield _check_spend(server, settings)
                 yield from _check_server_indexes(server, settings.embedder if settings else "")
         except psycopg.Error as error:
             raise store_error(error, address.shown) from error
@@ -385,10 +363,10 @@ def _check_version(connection: Any, address: Address) -> Finding:
 
 def _check_server_schema(connection: Any, address: Address) -> tuple[Finding, bool]:
     """Return the finding, and whether the schema can be read."""
-    from onlooker.stores.postgres.migrating import version_of
-    from onlooker.stores.postgres.statements import migrations
+    from onlooker.stores.postgres import database
+    from onlooker.stores.postgres.schema import version_of
 
-    newest = migrations()[-1].number
+    newest = migrations(database.PACKAGE)[-1].number
     try:
         version = version_of(connection, address)
     except StoreError as error:
@@ -400,20 +378,19 @@ def _check_server_schema(connection: Any, address: Address) -> tuple[Finding, bo
     return Finding("schema", True, f"{address.schema}, version {version}{note}"), version >= newest
 
 
-def _check_server_sessions(server: Server) -> Iterator[Finding]:
-    now = int(datetime.now(UTC).timestamp() * 1_000_000)
-    total, held = server.execute(_SERVER_SESSIONS, (now,)).fetchone() or (0, 0)
-    due, since, failing = server.named("backlog", (now,)).fetchone() or (0, None, 0)
-    lag = "" if since is None else f" (for up to {(now - since) / 1e6:.0f} s)"
-    yield Finding("sessions", True, f"{total}; {due} due{lag}, {held} in work")
+def _check_server_sessions(server: Stored) -> Iterator[Finding]:
+    now = datetime.now(UTC)
+    found = sessions.overview(server, now)
+    lag = "" if found.due_since is None else f" (for up to {(now - found.due_since).total_seconds():.0f} s)"
+    yield Finding("sessions", True, f"{found.sessions}; {found.due} due{lag}, {found.leased} in work")
     advice = "run `onlooker worker` with -v to see why the model does not answer; nothing is lost meanwhile"
-    yield Finding("failures", not failing, f"notes failed in {count(failing, 'session')}", advice)
-    workers = len(server.named("workers").fetchall())
+    yield Finding("failures", not found.failing, f"notes failed in {count(found.failing, 'session')}", advice)
+    workers = len(server.run("workers").fetchall())
     yield Finding("workers", True, f"{workers} known; `onlooker status --workers` lists them")
 
 
-def _check_server_indexes(server: Server, embedder: str) -> Iterator[Finding]:
-    covered = vectors.coverage(server.as_sqlite, embedder)
+def _check_server_indexes(server: Stored, embedder: str) -> Iterator[Finding]:
+    covered = coverage(server, embedder)
     yield Finding("graph", True, f"{covered.linked} of {count(covered.notes, 'note')}")
     if embedder:
         found = f"{covered.vectors} of {count(covered.texts, 'text')} by {embedder}"

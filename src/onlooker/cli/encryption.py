@@ -18,7 +18,7 @@ from onlooker.cli.target import (
     given_key,
     given_new_key,
 )
-from onlooker.stores.sqlite import ciphering
+from onlooker.stores.sqlite import encryption
 from onlooker.stores.sqlite.key import Key
 
 NO_KEY = "no key: use --key-file FILE, or set ONLOOKER_KEY or ONLOOKER_KEYRING in the environment"
@@ -36,7 +36,7 @@ def encrypt(screen: Screen, db: Database = DEFAULT_DATABASE, as_json: Json = Fal
     A key is 64 hexadecimal digits, or a passphrase. Without it, the database cannot be read again.
     """
     key = _key()
-    _change(screen, db, as_json, "encrypted", lambda path: ciphering.encrypt(path, key))
+    _change(screen, db, as_json, "encrypted", lambda path: encryption.encrypt(path, key))
 
 
 def decrypt(screen: Screen, db: Database = DEFAULT_DATABASE, yes: Yes = False, as_json: Json = False) -> None:
@@ -48,7 +48,7 @@ def decrypt(screen: Screen, db: Database = DEFAULT_DATABASE, yes: Yes = False, a
     question = f"Everyone with access to {path} will be able to read its content.\nDecrypt?"
     if not (yes or screen.confirm(question)):
         raise CommandError("nothing was decrypted")
-    _change(screen, db, as_json, "decrypted", lambda path: ciphering.decrypt(path, key))
+    _change(screen, db, as_json, "decrypted", lambda path: encryption.decrypt(path, key))
 
 
 def rekey(
@@ -58,7 +58,7 @@ def rekey(
     key, other = _key(), given_new_key(new)
     if other is None:
         raise UsageError(NO_NEW_KEY)
-    _change(screen, db, as_json, "rekeyed", lambda path: ciphering.rekey(path, key, other))
+    _change(screen, db, as_json, "rekeyed", lambda path: encryption.rekey(path, key, other))
 
 
 def _key() -> Key:

@@ -36,7 +36,7 @@ from onlooker.domain.history_rows import Scope
 from onlooker.domain.moving import Moved, MoveStep
 from onlooker.engine.memory import Memory
 from onlooker.files.export import lines_of
-from onlooker.stores.sqlite.copying import put_back
+from onlooker.stores.sqlite.backup import restore_file
 from onlooker.stores.sqlite.key import Key
 from onlooker.wiring import migrate as run_migration
 
@@ -162,7 +162,7 @@ def restore(
     path = database_path(db, advice=f"use `onlooker migrate {source} postgresql://…`")
     if replace and path.exists() and not (yes or screen.confirm(f"This replaces {path}.\nReplace?")):
         raise CommandError("nothing was restored")
-    put_back(source, path, replace=replace, key=given_key())
+    restore_file(source, path, replace=replace, key=given_key())
     view = {"database": str(path), "source": str(source)}
     screen.result(view, as_json, f"Restored {path} from {source}.")
 

@@ -1,28 +1,75 @@
-"""A connection as the transactions of the SQLite store know one.
-
-Those transactions are written once, in `stores.sqlite`, and run here on this store's own statements: they
-name a statement, and get rows that can be read by place and by name.
-"""
+"""A connection as the shared transactions use it, and the translation of their statements."""
 
 from __future__ import annotations
 
-import sqlite3
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import lru_cache
-from typing import Any, ClassVar, TypeVar, cast
+from functools import cache, lru_cache
+from typing import Any, ClassVar, NamedTuple
 
-from psycopg import BaseConnection, Connection, Cursor, RawCursor
-from psycopg.abc import QueryNoTemplate
+from psycopg import Connection, Cursor, RawCursor
 
-from onlooker.stores.postgres.statements import sql, twin
+from onlooker.stores.sql import database
+from onlooker.stores.sql.database import Database
 
-T = TypeVar("T")
-Job = Callable[[sqlite3.Connection], T]
-Values = Sequence[Any] | Mapping[str, Any]
+PACKAGE = "onlooker.stores.postgres"
+
+_PARAMETER = re.compile(r"(?<![:\w]):([a-z_]+)")
+_LIST = re.compile(r"SELECT value FROM json_each\(:(\w+)\)")
+
+# The types of parameters by name; all others are text. PostgreSQL has to know the type of each, and cannot
+# always infer it.
+_BYTES = ("sid", "digest", "history_hash", "signs", "vector", "low", "high", "made_in")
+_INTEGERS = (
+    *("last_seq", "frontier", "watermark", "tail_start", "unnoted_tokens", "revision", "prompt_version"),
+    *("budget", "due_at", "wake_at", "failures", "ended", "fence", "messages", "message_tokens", "used_at"),
+    *("items_chosen", "number", "limit", "now", "until", "since", "before", "after", "up_to", "first"),
+    *("last", "seq", "new_seq", "expected_seq", "reach", "is_summary", "summaries", "lowest", "highest"),
+    *("generation", "tokens", "degraded", "input_tokens", "output_tokens", "spent_at", "position", "kept"),
+    *("taken", "change", "instant", "pinned", "uses", "ranked_at", "length", "reached", "space"),
+    *("dimensions", "pid", "concurrency", "running", "done", "failed"),
+)
+_TYPES = {
+    **dict.fromkeys(_BYTES, "bytea"),
+    **dict.fromkeys(_INTEGERS, "bigint"),
+    "cost": "float8",
+    "any_time": "boolean",
+}
+# Lists of numbers; all others are lists of text.
+_NUMBERS = ("numbers", "seqs")
 
 
-class Row(tuple[Any, ...]):
-    """A row: a tuple whose columns have names."""
+class Statement(NamedTuple):
+    """A statement with PostgreSQL's placeholders, and the names of its parameters in their order."""
+
+    text: bytes
+    names: tuple[str, ...]
+
+
+def translated(text: str) -> Statement:
+    """A statement of the .sql files in PostgreSQL's syntax."""
+    numbers: dict[str, int] = {}
+
+    def placeholder(name: str, kind: str) -> str:
+        return f"${numbers.setdefault(name, len(numbers) + 1)}::{kind}"
+
+    def elements(match: re.Match[str]) -> str:
+        cast = "::bigint" if match[1] in _NUMBERS else ""
+        return f"SELECT json_array_elements_text({placeholder(match[1], 'json')}){cast}"
+
+    text = _LIST.sub(elements, text)
+    text = _PARAMETER.sub(lambda match: placeholder(match[1], _TYPES.get(match[1], "text")), text)
+    return Statement(text.replace("x''", "''::bytea").encode(), tuple(numbers))
+
+
+@cache
+def statements() -> dict[str, Statement]:
+    """Every statement by name."""
+    return {name: translated(text) for name, text in database.statements(PACKAGE).items()}
+
+
+class NamedRow(tuple[Any, ...]):
+    """A row: a tuple whose columns can be read by name."""
 
     columns: ClassVar[dict[str, int]] = {}
 
@@ -31,64 +78,38 @@ class Row(tuple[Any, ...]):
 
 
 @lru_cache(maxsize=256)
-def _row_type(names: tuple[str, ...]) -> type[Row]:
-    return type("Row", (Row,), {"columns": {name: place for place, name in enumerate(names)}})
+def _row_type(names: tuple[str, ...]) -> type[NamedRow]:
+    return type("NamedRow", (NamedRow,), {"columns": {name: index for index, name in enumerate(names)}})
 
 
-def rows(cursor: Any) -> Callable[[Sequence[Any]], Row]:
+def named_rows(cursor: Any) -> Callable[[Sequence[Any]], NamedRow]:
     """psycopg's row factory."""
     return _row_type(tuple(column.name for column in cursor.description or ()))
 
 
-class _Numbered(RawCursor[Row]):
-    """A cursor that knows what the statement gave the new row."""
-
-    @property
-    def lastrowid(self) -> int | None:
-        row = self.fetchone()
-        return None if row is None else row[0]
-
-
-class Database:
-    """What a transaction works with: `execute` and `executemany`, by the SQLite store's statements or by
-    name."""
+class PostgresDatabase(Database):
+    """Runs statements on a connection."""
 
     def __init__(self, connection: Connection[Any], *, writing: bool) -> None:
         self.connection = connection
-        self.writing = writing
+        self._writing = writing
+        self._statements = statements()
 
-    def execute(self, text: str, values: Values = ()) -> Cursor[Row]:
-        return self._run(twin(text, writing=self.writing), values)
+    def run(self, name: str, /, **values: Any) -> Cursor[NamedRow]:
+        # SQLite has one writer at a time. Here transactions that change the same session wait for each other.
+        if self._writing and name == "session":
+            name = "lock_session"
+        statement = self._statements[name]
+        return self._execute(statement.text, [values[n] for n in statement.names])
 
-    def executemany(self, text: str, rows_of_values: Iterable[Values]) -> None:
-        many = list(rows_of_values)
+    def run_many(self, name: str, rows: Iterable[Mapping[str, Any]]) -> None:
+        statement = self._statements[name]
+        many = [[row[n] for n in statement.names] for row in rows]
         if many:
-            statement = twin(text, writing=self.writing)
-            self._cursor(many[0]).executemany(cast("QueryNoTemplate", statement), many)
+            self._cursor().executemany(statement.text, many)
 
-    def named(self, name: str, values: Values = ()) -> Cursor[Row]:
-        """Run one of this store's own statements."""
-        return self._run(sql(name), values)
+    def _execute(self, text: bytes, values: Sequence[Any]) -> Cursor[NamedRow]:
+        return self._cursor().execute(text, values or None)
 
-    def _run(self, statement: str, values: Values) -> Cursor[Row]:
-        return self._cursor(values).execute(cast("QueryNoTemplate", statement), values or None)
-
-    def _cursor(self, values: Values) -> Cursor[Row]:
-        # Numbered placeholders are PostgreSQL's own, named ones psycopg's.
-        kind: Any = Cursor if isinstance(values, Mapping) else _Numbered
-        return kind(self.connection, row_factory=rows)
-
-    @staticmethod
-    def under(db: sqlite3.Connection) -> Database:
-        """What `as_sqlite` was called on."""
-        return cast("Database", db)
-
-    @property
-    def as_sqlite(self) -> sqlite3.Connection:
-        """Under the type that the shared transactions ask for; they use no more of it than is here."""
-        return cast("sqlite3.Connection", self)
-
-
-def broken(connection: BaseConnection[Any]) -> bool:
-    """Whether the server is gone from its other end."""
-    return connection.closed or connection.broken
+    def _cursor(self) -> Cursor[NamedRow]:
+        return RawCursor(self.connection, row_factory=named_rows)

@@ -1,204 +1,151 @@
-"""The store itself: the transactions of the SQLite store, on a server that many share.
+"""The PostgreSQL store: the shared transactions on a server that many processes use.
 
-store.py        what is different here: appends, locks, and the files that are the server's own
-connections.py  threads, the pool, what is tried again      appending.py   appends that wait go together
-database.py     a connection as the transactions know one   statements.py  this store's SQL by the same names
-opening.py      addresses, TLS, time limits, errors         migrating.py   the schema, one process at a time
+connection.py  addresses, TLS, timeouts, errors           pool.py       threads, connections, retries
+database.py    statements in PostgreSQL's syntax           append.py     waiting appends in one transaction
+schema.py      creating and migrating the schema           snapshot.py   the schema as it is at one moment
+workers.py     background workers by way of PgQueuer       vectors.py    with pgvector or without
+queries/       statements that only PostgreSQL has         migrations/   the schema
 """
 
 from __future__ import annotations
 
 import asyncio
-import sqlite3
 import time
-from collections.abc import AsyncIterator, Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from threading import Lock
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import psycopg
 
 from onlooker.domain.errors import ClosedError, StoreError
-from onlooker.domain.history import Forgetting
-from onlooker.domain.history_rows import Row
-from onlooker.domain.items import Item, ItemChange
 from onlooker.domain.messages import Message, SessionId
-from onlooker.domain.notes import Appended, Progress
-from onlooker.domain.search import Document, Match, VectorQuery
-from onlooker.stores.moving import OnConflict
+from onlooker.domain.notes import Appended
+from onlooker.domain.search import Document
 from onlooker.stores.postgres import vectors as of_vectors
-from onlooker.stores.postgres.appending import Appender
-from onlooker.stores.postgres.connections import Connections
-from onlooker.stores.postgres.database import Database, Job
-from onlooker.stores.postgres.migrating import migrate
-from onlooker.stores.postgres.opening import Address, address, lock_number, store_error
-from onlooker.stores.postgres.reading import PostgresReading
-from onlooker.stores.sqlite import feeding
-from onlooker.stores.sqlite import items as of_items
-from onlooker.stores.sqlite import notes as of_notes
-from onlooker.stores.sqlite import past as of_past
-from onlooker.stores.sqlite import searching as of_search
-from onlooker.stores.sqlite import sessions as of_sessions
-from onlooker.stores.sqlite.rows import from_instant, instant, sid_of, unpack
-from onlooker.stores.sqlite.transactions import Transactions
+from onlooker.stores.postgres.append import Appender
+from onlooker.stores.postgres.connection import Address, address, lock_number, store_error
+from onlooker.stores.postgres.database import PostgresDatabase
+from onlooker.stores.postgres.pool import Pool
+from onlooker.stores.postgres.schema import migrate
+from onlooker.stores.postgres.snapshot import PostgresSnapshot
+from onlooker.stores.sql.database import Database, Job
+from onlooker.stores.sql.rows import from_instant, instant, sid_of, to_session
+from onlooker.stores.sql.transactions import Transactions
 
 T = TypeVar("T")
 
-# How long `erase` waits for transactions that can still see what was deleted.
+# Seconds that `erase` waits for transactions that can still see deleted rows.
 PATIENCE = 10.0
-# Sessions that are named whose notes failed.
+# Failing sessions that are listed by name.
 MOST_FAILING = 20
 
 
 class PostgresStore(Transactions):
-    """`Store` in a PostgreSQL database, in a schema of its own, which is created at need.
+    """`Store` in a PostgreSQL database, in its own schema, which is created if missing.
 
-    It runs the transactions of the SQLite store: each has its statements twice, once for each database. Any
-    number of stores, in any number of processes on any machine, may use the same schema.
+    Any number of stores, in any number of processes on any machine, may use the same schema.
     """
 
     def __init__(self, url: str) -> None:
         self.address: Address = address(url)
         self._lock = Lock()  # held in threads only, while opening and closing
-        self._served: tuple[Connections, Appender] | None = None
+        self._threads: tuple[Pool, Appender] | None = None
 
     @property
     def commits(self) -> int:
-        """How many transactions appends took: under load far fewer than there were appends."""
-        return self._served[1].batches if self._served else 0
+        """The number of transactions for appends: under load far below the number of appends."""
+        return self._threads[1].batches if self._threads else 0
 
     def _open(self) -> None:
         with self._lock:
-            if self._served is None:
+            if self._threads is None:
                 migrate(self.address)
-                connections = Connections(self.address)
-                self._served = connections, Appender(connections)
+                pool = Pool(self.address)
+                self._threads = pool, Appender(pool)
 
     def _close(self) -> None:
         with self._lock:
-            if self._served is not None:
-                connections, appender = self._served
+            if self._threads is not None:
+                pool, appender = self._threads
                 appender.close()
-                connections.close()
-                self._served = None
+                pool.close()
+                self._threads = None
 
-    def _serving(self) -> tuple[Connections, Appender]:
-        if self._served is None:
+    def _opened(self) -> tuple[Pool, Appender]:
+        if self._threads is None:
             raise ClosedError(f"the store {self.address.shown} is not open")
-        return self._served
+        return self._threads
 
-    async def _write(self, job: Job[T]) -> T:
-        return await self._serving()[0].write(job)
+    async def _write(self, job: Job[T], *, session: SessionId | None = None, owner: str | None = None) -> T:
+        def locked(db: Database) -> T:
+            if owner is not None:
+                db.run("lock", number=lock_number("items", owner))
+            if session is not None:
+                db.run("lock_session", sid=sid_of(session))
+            return job(db)
+
+        return await self._opened()[0].write(locked)
+
+    async def _write_once(self, job: Job[T]) -> T:
+        return await self._opened()[0].write_once(job)
 
     async def _read(self, job: Job[T]) -> T:
-        return await self._serving()[0].read(job)
+        return await self._opened()[0].read(job)
 
     async def _read_again(self, name: Hashable, job: Job[T], is_quick: Callable[[T], bool]) -> T:
         return await self._read(job)
 
-    async def run(self, job: Callable[[Database], T]) -> T:
-        """Run a transaction on this store's own statements."""
-        return await self._write(lambda db: job(Database.under(db)))
+    async def run(self, job: Callable[[PostgresDatabase], T]) -> T:
+        """Run a transaction of the caller's own."""
+        return await self._write(lambda db: job(cast("PostgresDatabase", db)))
 
-    async def _write_owned(self, owner: str, job: Job[T]) -> T:
-        """Run a job that changes items of an owner, or may; no other does meanwhile."""
-
-        def alone(db: sqlite3.Connection) -> T:
-            Database.under(db).named("lock_owner", (lock_number("items", owner),))
-            return job(db)
-
-        return await self._write(alone)
-
-    async def _write_in(self, session: SessionId, job: Job[T]) -> T:
-        """Run a job that changes a session without reading it first; no other does meanwhile."""
-
-        def alone(db: sqlite3.Connection) -> T:
-            Database.under(db).named("lock_session", (sid_of(session),))
-            return job(db)
-
-        return await self._write(alone)
-
-    # -- messages
+    def _snapshot(self) -> PostgresSnapshot:
+        self._opened()
+        return PostgresSnapshot(self.address)
 
     async def append(
         self, session: SessionId, messages: Sequence[Message], *, due_tokens: int, now: datetime
     ) -> Appended:
-        return await self._serving()[1].append(session, messages, due_tokens, now)
+        return await self._opened()[1].append(session, messages, due_tokens, now)
 
-    # -- what must be locked first
+    # -- vectors
 
-    async def pin(self, session: SessionId, target: str, *, on: bool) -> None:
-        await self._write_in(session, lambda db: of_notes.pin(db, session, target, on))
-
-    async def index(self, session: SessionId, *, limit: int = 500) -> int:
-        return await self._write_in(session, lambda db: of_search.index(db, session, limit))
+    def _likely(self, db: Database, wanted: dict[str, Any]) -> list[int]:
+        return of_vectors.likely(cast("PostgresDatabase", db), wanted)
 
     async def add_vectors(self, space: str, vectors: Sequence[tuple[Document, Sequence[float]]]) -> int:
-        def alone(db: sqlite3.Connection) -> int:
-            Database.under(db).named("lock_owner", (lock_number("vectors", space),))
-            return of_vectors.add(db, space, vectors)
+        def add(db: Database) -> int:
+            db.run("lock", number=lock_number("vectors", space))
+            return of_vectors.add(cast("PostgresDatabase", db), space, vectors)
 
-        return await self._write(alone)
-
-    async def near(self, query: VectorQuery) -> Sequence[tuple[Match, float]]:
-        return await self._read(lambda db: of_vectors.near(db, query))
-
-    async def delete_session(self, session: SessionId) -> bool:
-        def delete(db: sqlite3.Connection) -> bool:
-            # One that is not there cannot be held, and may be made while we delete what it does not have.
-            there = Database.under(db).named("lock_session", (sid_of(session),)).fetchone()
-            return there is not None and of_sessions.delete(db, session)
-
-        return await self._taking_away(self._write_owned(session.owner, delete))
-
-    async def change_items(self, change: ItemChange) -> None:
-        await self._write_owned(change.owner, lambda db: of_items.change(db, change))
-
-    async def archive_items(self, owner: str, ids: Sequence[str], *, now: datetime) -> Sequence[Item]:
-        return await self._write_owned(owner, lambda db: of_items.archive(db, owner, ids, now))
-
-    async def delete_items(self, owner: str, ids: Sequence[str] | None = None) -> int:
-        return await self._write_owned(owner, lambda db: of_items.delete(db, owner, ids))
-
-    async def show_items(
-        self, session: SessionId, ids: Sequence[str], *, now: datetime, anew: bool = False
-    ) -> None:
-        await self._write_owned(session.owner, lambda db: of_sessions.show_items(db, session, ids, now, anew))
-
-    async def forget(self, session: SessionId, change: Forgetting, *, now: datetime) -> Progress:
-        return await self._taking_away(
-            self._write_owned(session.owner, lambda db: of_past.forget(db, session, change, now))
-        )
-
-    async def forget_owner(self, owner: str) -> int:
-        return await self._taking_away(self._write_owned(owner, lambda db: of_past.forget_owner(db, owner)))
+        return await self._write(add)
 
     # -- workers
 
     async def workforce(self, now: datetime) -> Workforce:
-        """Who takes notes, and how far behind they are."""
+        """The workers, and how far behind they are."""
 
-        def read(db: sqlite3.Connection) -> Workforce:
-            own = Database.under(db)
-            due, since, failing = own.named("backlog", (instant(now),)).fetchone() or (0, None, 0)
+        def read(db: Database) -> Workforce:
+            due, since, failing = db.run("backlog", now=instant(now)).fetchone()
             lag = 0.0 if since is None else (now - from_instant(since)).total_seconds()
-            workers = tuple(map(_worker, own.named("workers")))
-            failures = tuple(map(_failure, own.named("failing", (MOST_FAILING,))))
+            workers = tuple(map(_worker, db.run("workers")))
+            failures = tuple(map(_failure, db.run("failing", limit=MOST_FAILING)))
             return Workforce(workers, due, lag, failing, failures)
 
         return await self._read(read)
 
-    # -- files, which are the server's
+    # -- the server's files
 
     async def erase(self) -> bool:
-        self._serving()
+        self._opened()
         return await asyncio.to_thread(self._erase)
 
     def _erase(self) -> bool:
-        """Let the server take deleted rows out of tables and indexes. Its log and its backups are its own."""
+        """Vacuum deleted rows from tables and indexes. The server's log and its backups are its own."""
         try:
             with closing(self.address.connect()) as connection:
                 connection.execute("SET statement_timeout = 0")
@@ -214,24 +161,14 @@ class PostgresStore(Transactions):
 
     async def back_up(self, target: Path) -> None:
         raise StoreError(
-            f"{self.address.shown}: a server's database is no file to copy; use pg_dump, "
-            "or `onlooker migrate` into a file"
+            f"{self.address.shown}: a database on a server is not a file; use pg_dump, or "
+            "`onlooker migrate` into a file"
         )
-
-    def _reading(self) -> PostgresReading:
-        self._serving()
-        return PostgresReading(self.address)
-
-    async def restore(
-        self, rows: AsyncIterator[Row], *, replace: bool = False, renew: bool = False
-    ) -> dict[str, int]:
-        once = self._serving()[0].write_once
-        return await self._taking_away(feeding.restore(once, rows, OnConflict(replace, renew)))
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerSeen:
-    """A worker as it last spoke of itself."""
+    """A worker as it last reported itself."""
 
     id: str
     host: str
@@ -247,8 +184,9 @@ class WorkerSeen:
 
 @dataclass(frozen=True, slots=True)
 class Workforce:
-    """Workers, sessions that are due, for how many seconds the longest is, and how many failed last time;
-    and of those the worst, with how often each failed and when it is tried again."""
+    """The workers, the number of due sessions, the seconds that the oldest has waited, and the number of
+    sessions whose last attempt failed; and the worst of these, each with its failures and the time of its
+    next attempt."""
 
     workers: tuple[WorkerSeen, ...]
     backlog: int
@@ -263,13 +201,12 @@ def _worker(row: Sequence[Any]) -> WorkerSeen:
     return WorkerSeen(name, host, pid, concurrency, running, done, failed, *times, unseen)
 
 
-def _failure(row: Sequence[Any]) -> tuple[SessionId, int, datetime]:
-    owner, key, failures, due_at = row
-    return SessionId(unpack(owner), unpack(key)), failures, from_instant(due_at)
+def _failure(row: Any) -> tuple[SessionId, int, datetime]:
+    return to_session(row), row["failures"], from_instant(row["due_at"])
 
 
 def _wait_for_readers(connection: psycopg.Connection[Any]) -> bool:
-    """Wait until no transaction can see what was deleted before now; False where one went on for too long."""
+    """Wait until no transaction can see what was deleted before now; False if one takes too long."""
     row = connection.execute("SELECT pg_current_xact_id()::text::bigint").fetchone()
     assert row is not None
     deadline = time.monotonic() + PATIENCE

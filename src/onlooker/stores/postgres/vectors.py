@@ -1,36 +1,34 @@
-"""Vectors with pgvector, where the database has it: an HNSW index over their signs.
+"""Vectors with pgvector, if the database has it: an HNSW index over their signs.
 
-Without it, and for whoever has few enough texts, all signs of an owner or a session are compared, as in the
-other stores; that finds every likely one, and takes about a microsecond for each. The index finds most
-of them, in a time that hardly grows. Either way the likely ones are then compared in full.
+Without it, and for an owner with few texts, the signs of all texts of the owner or session are compared; that
+finds every likely one and takes about a microsecond for each. The index finds most of them, in a time that
+hardly grows. Either way the likely ones are then compared in full.
 """
 
 from __future__ import annotations
 
 import logging
-import sqlite3
 from collections.abc import Sequence
 from typing import Any
 
 import psycopg
 from psycopg import errors, sql
 
-from onlooker.domain.search import Document, Match, VectorQuery
-from onlooker.policy.search.vectors import RESCORED, signs, unit
-from onlooker.stores.postgres.database import Database
-from onlooker.stores.postgres.opening import lock_number
-from onlooker.stores.sqlite import vectors as of_sqlite
-from onlooker.stores.sqlite.rows import instant, pack, sid_of
+from onlooker.domain.search import Document
+from onlooker.policy.search.vectors import signs, unit
+from onlooker.stores.postgres.connection import lock_number
+from onlooker.stores.postgres.database import PostgresDatabase
+from onlooker.stores.sql import vectors as of_sql
+from onlooker.stores.sql.rows import pack
 
 log = logging.getLogger("onlooker")
 
-# From so many texts of an owner on the index is asked; below, comparing them all is as quick, and finds all.
+# The number of texts from which the index is used. Below, comparing all of them is as fast and finds all.
 LARGE = 50_000
-# How many nodes of the graph a search keeps in sight, and visits at most where a filter leaves few.
+# The candidates that a search in the index keeps, and the most that it visits if a filter leaves few.
 SEARCHED, VISITED = 1_000, 100_000
-# The schema that pgvector is in. Before 0.8 it could not search on where a filter leaves few, and before 0.7
-# not index signs.
-_THERE = """
+# The schema of pgvector. Before 0.8 it cannot continue a search when a filter leaves few results.
+_EXTENSION = """
 SELECT extnamespace::regnamespace::text FROM pg_extension WHERE extname = 'vector'
 AND string_to_array(substring(extversion FROM '^\\d+\\.\\d+'), '.')::int[] >= '{0,8}'
 """
@@ -39,97 +37,74 @@ SELECT EXISTS (SELECT 1 FROM pg_available_extensions WHERE name = 'vector' AND i
 """
 
 
-def add(db: sqlite3.Connection, space: str, vectors: Sequence[tuple[Document, Sequence[float]]]) -> int:
-    """As in the SQLite store; a space that is new, or has vectors of another size, gets its index."""
+def add(db: PostgresDatabase, space: str, vectors: Sequence[tuple[Document, Sequence[float]]]) -> int:
+    """Add vectors. A new space, or one with vectors of another size, gets its index."""
     before = _space(db, space)
-    added = of_sqlite.add(db, space, vectors)
+    added = of_sql.add(db, space, vectors)
     after = _space(db, space)
     if after is not None and after != before:
-        _index(Database.under(db).connection, *after)
+        _create_index(db.connection, *after)
     return added
 
 
-def near(db: sqlite3.Connection, query: VectorQuery) -> Sequence[tuple[Match, float]]:
-    return of_sqlite.near(db, query, choose=_likely)
-
-
-def _space(db: sqlite3.Connection, name: str) -> tuple[int, int] | None:
-    row = Database.under(db).named("space", (pack(name),)).fetchone()
+def _space(db: PostgresDatabase, name: str) -> tuple[int, int] | None:
+    row = db.run("space", name=pack(name)).fetchone()
     return None if row is None else (row["space"], row["dimensions"])
 
 
 # ------------------------------------------------------------------------------------ finding
 
 
-def _likely(db: sqlite3.Connection, query: VectorQuery, space: int, asked: bytes) -> list[int]:
-    own = Database.under(db)
-    if _texts(own, query) < LARGE or not (schema := _indexed(own, space, len(query.vector))):
-        return of_sqlite.likely_of(db, query, space, asked)
-    own.connection.execute(
+def likely(db: PostgresDatabase, wanted: dict[str, Any]) -> list[int]:
+    """A `vectors.Choice`."""
+    width = 8 * len(wanted["signs"])
+    where = {name: wanted[name] for name in ("owner", "kind", "sid")}
+    texts = db.value("search_totals", **where)
+    if texts < LARGE or not (schema := _indexed(db, wanted["space"], width)):
+        return of_sql.likely(db, wanted)
+    db.connection.execute(
         f"SET LOCAL hnsw.ef_search = {SEARCHED}; SET LOCAL hnsw.iterative_scan = relaxed_order; "
         f"SET LOCAL hnsw.max_scan_tuples = {VISITED}".encode()
     )
-    found = own.connection.execute(_closest(query, space, schema), _values(query, asked)).fetchall()
+    found = db.connection.execute(_closest(wanted, width, schema), wanted).fetchall()
     return [number for (number,) in found]
 
 
-def _texts(db: Database, query: VectorQuery) -> int:
-    sid = query.session and sid_of(query.session)
-    row = db.named("search_totals", (pack(query.owner), query.kind, sid)).fetchone()
-    return 0 if row is None else row[0]
-
-
-def _indexed(db: Database, space: int, dimensions: int) -> str:
-    """The schema that pgvector is in, where the space has its index; else nothing."""
+def _indexed(db: PostgresDatabase, space: int, width: int) -> str:
+    """The schema of pgvector, if the space has its index; else nothing."""
     row = db.connection.execute(
-        f"{_THERE} AND EXISTS ("
+        f"{_EXTENSION} AND EXISTS ("
         "SELECT 1 FROM pg_index WHERE indisvalid AND indexrelid = to_regclass(%s))".encode(),
-        (_name(space, dimensions),),
+        (_name(space, width),),
     ).fetchone()
     return "" if row is None else row[0]
 
 
-def _closest(query: VectorQuery, space: int, schema: str) -> sql.Composed:
-    width = sql.SQL(str(_bits(len(query.vector))))  # pyright: ignore[reportArgumentType] - a number of ours
-    where = "" if query.session is None else " AND sid = %(sid)s"
-    when = "" if query.after is None and query.before is None else " AND at >= %(after)s AND at < %(before)s"
+def _closest(wanted: dict[str, Any], width: int, schema: str) -> sql.Composed:
+    where = "" if wanted["sid"] is None else " AND sid = %(sid)s"
+    when = "" if wanted["any_time"] else " AND at >= %(since)s AND at < %(before)s"
     text = (
         "SELECT number FROM vector_signs WHERE space = {space} AND owner = %(owner)s AND kind = %(kind)s"
         f"{where}{when} ORDER BY (bits(signs)::bit({{width}})) OPERATOR({{schema}}.<~>) "
-        "bits(%(signs)s)::bit({width}) LIMIT %(most)s"
+        "bits(%(signs)s)::bit({width}) LIMIT %(limit)s"
     )
-    return sql.SQL(text).format(  # pyright: ignore[reportArgumentType] - put together of constants above
-        space=sql.Literal(space),
-        width=width,
+    return sql.SQL(text).format(  # pyright: ignore[reportArgumentType] - made of constants above
+        space=sql.Literal(wanted["space"]),
+        width=sql.SQL(str(width)),  # pyright: ignore[reportArgumentType] - a number
         schema=sql.SQL(schema),  # pyright: ignore[reportArgumentType]
     )
-
-
-def _values(query: VectorQuery, asked: bytes) -> dict[str, Any]:
-    return {
-        "owner": pack(query.owner),
-        "kind": query.kind,
-        "sid": query.session and sid_of(query.session),
-        "after": -(1 << 62) if query.after is None else instant(query.after),
-        "before": (1 << 62) if query.before is None else instant(query.before),
-        "signs": asked,
-        "most": max(RESCORED, query.most),
-    }
 
 
 # ------------------------------------------------------------------------------------ the index
 
 
-def _bits(dimensions: int) -> int:
-    return 8 * len(signs(unit([0.0] * dimensions)))
+def _name(space: int, width: int) -> str:
+    return f"vector_signs_near_{space}_{width}"
 
 
-def _name(space: int, dimensions: int) -> str:
-    return f"vector_signs_near_{space}_{_bits(dimensions)}"
-
-
-def _index(connection: psycopg.Connection[Any], space: int, dimensions: int) -> None:
-    """Give the space its index while it is as good as empty, where pgvector is there or may be put there."""
+def _create_index(connection: psycopg.Connection[Any], space: int, dimensions: int) -> None:
+    """Create the index of a space while it is nearly empty, if pgvector is installed or can be installed."""
+    width = 8 * len(signs(unit([0.0] * dimensions)))
     connection.execute("SELECT pg_advisory_xact_lock(%s)", (lock_number("pgvector", ""),))
     if not (schema := _extension(connection)):
         return
@@ -140,19 +115,19 @@ def _index(connection: psycopg.Connection[Any], space: int, dimensions: int) -> 
     ).fetchall():
         connection.execute(f"DROP INDEX {name}".encode())
     index = (
-        f"CREATE INDEX {_name(space, dimensions)} ON vector_signs "
-        f"USING hnsw ((bits(signs)::bit({_bits(dimensions)})) {schema}.bit_hamming_ops) "
+        f"CREATE INDEX {_name(space, width)} ON vector_signs "
+        f"USING hnsw ((bits(signs)::bit({width})) {schema}.bit_hamming_ops) "
         f"WHERE space = {space}"
     )
     _if_possible(connection, index)
 
 
 def _extension(connection: psycopg.Connection[Any]) -> str:
-    """The schema that pgvector is in; put into the database where that is allowed."""
+    """The schema of pgvector, which is installed if that is allowed."""
     row = connection.execute(_MISSING.encode()).fetchone()
     if row is not None and row[0]:
         _if_possible(connection, "CREATE EXTENSION vector SCHEMA public")
-    row = connection.execute(_THERE.encode()).fetchone()
+    row = connection.execute(_EXTENSION.encode()).fetchone()
     return "" if row is None else row[0]
 
 
@@ -161,6 +136,6 @@ def _if_possible(connection: psycopg.Connection[Any], statement: str) -> None:
         with connection.transaction():
             connection.execute(statement.encode())
     except errors.DeadlockDetected:
-        raise  # all of it is tried again
-    except psycopg.Error as error:  # then it goes without
+        raise  # the transaction is run again
+    except psycopg.Error as error:  # it works without
         log.info("pgvector is not used: %s", str(error).splitlines()[0])

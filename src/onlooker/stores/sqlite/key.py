@@ -1,4 +1,4 @@
-"""The key of an encrypted database, and where it may come from. It shows itself to nobody."""
+"""The key of an encrypted database, and where it can come from. It is never shown."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from onlooker.domain.errors import SettingsError
 
 SIZE = 32  # bytes of a raw key
 SALT = 16  # bytes at the beginning of an encrypted file
-# As SQLCipher 4 makes a key of a passphrase, so that its own tools open the same files.
+# How SQLCipher 4 derives a key from a passphrase, so that its own tools open the same files.
 _ROUNDS = 256_000
 _RAW = re.compile(rf"[0-9a-fA-F]{{{2 * SIZE}}}")
 
-_HIDDEN = "…"  # stands where an error would name the value
+_HIDDEN = "…"  # instead of the value in an error
 
 
 class Key:
-    """What opens an encrypted database: 32 bytes, or a passphrase.
+    """The key of an encrypted database.
 
-    `secret` is 32 bytes, the same as 64 hexadecimal digits, or any other text, which is a passphrase.
+    `secret` is 32 bytes, or 64 hexadecimal digits for the same, or any other text, which is a passphrase.
     """
 
     __slots__ = ("_derived", "_lock", "_passphrase", "_raw")
@@ -45,16 +45,16 @@ class Key:
         return f"Key({_HIDDEN})"
 
     def __reduce__(self) -> str:
-        raise TypeError("a key is not copied into files or other processes")
+        raise TypeError("a key cannot be pickled or copied")
 
     # -- where it comes from
 
     @classmethod
     def from_file(cls, path: str | os.PathLike[str]) -> Key:
-        """What a file holds: 32 bytes, or text, without the line's end.
+        """Read the key from a file: 32 bytes, or text, of which the line end is ignored.
 
         Raises:
-            SettingsError: There is no such file, or it holds no key.
+            SettingsError: The file cannot be read, or does not contain a key.
         """
         try:
             content = Path(path).read_bytes()
@@ -69,19 +69,19 @@ class Key:
 
     @classmethod
     def from_environment(cls, name: str = "ONLOOKER_KEY") -> Key:
-        """What a variable of the environment holds.
+        """Read the key from an environment variable.
 
         Raises:
-            SettingsError: It is not set, or holds no key.
+            SettingsError: It is not set, or does not contain a key.
         """
         secret = os.environ.get(name)
         if secret is None:
-            raise SettingsError("key", name, "is no variable of the environment")
+            raise SettingsError("key", name, "is not set in the environment")
         return cls(secret)
 
     @classmethod
     def from_keyring(cls, service: str = "onlooker", user: str = "database") -> Key:
-        """What the machine's key ring holds; it needs the package keyring.
+        """Read the key from the system's key ring; needs the package keyring.
 
         Raises:
             SettingsError: There is no such entry, no key ring, or no package.
@@ -97,21 +97,20 @@ class Key:
             raise SettingsError("key ring", service, f"cannot be read ({type(error).__name__})") from error  # pyright: ignore
         if not isinstance(secret, str):
             raise SettingsError(
-                "key ring", service, f"has nothing for {user!r}: keyring set {service} {user}"
+                "key ring", service, f"has no entry for {user!r}: keyring set {service} {user}"
             )
         return cls(secret)
 
     # -- for the driver alone
 
     def words(self, salt: bytes) -> str:
-        """What SQLCipher takes for a key, for a file with that salt."""
+        """The key in SQLCipher's notation, for a file with that salt."""
         if self._raw is not None:
             return f"x'{self._raw.hex()}{salt.hex()}'"
         return f"x'{self._of(salt).hex()}{salt.hex()}'"
 
     def _of(self, salt: bytes) -> bytes:
-        """The key that the passphrase gives: slow on purpose, and so done once per file and not once per
-        connection."""
+        """The key derived from the passphrase. That is slow on purpose, so it is done once for each file."""
         with self._lock:
             if salt not in self._derived:
                 self._derived[salt] = pbkdf2_hmac("sha512", self._passphrase, salt, _ROUNDS, SIZE)
@@ -124,10 +123,10 @@ def _usable(passphrase: str) -> bytes:
     try:
         return passphrase.encode()
     except UnicodeEncodeError:
-        # Its reason would quote the passphrase.
-        raise SettingsError("key", _HIDDEN, "must be text that UTF-8 can write") from None
+        # The error would quote the passphrase.
+        raise SettingsError("key", _HIDDEN, "must be valid Unicode text") from None
 
 
 def key_of(secret: Key | str | bytes | None) -> Key | None:
-    """A key, of whatever it was given as."""
+    """A `Key` from any of the accepted types."""
     return secret if secret is None or isinstance(secret, Key) else Key(secret)

@@ -1,9 +1,8 @@
-"""Reading: each job in one snapshot, by a thread with a connection of its own, or at once if it is quick."""
+"""Reading: each job in one snapshot, in a thread with its own connection, or at once if it is quick."""
 
 from __future__ import annotations
 
 import asyncio
-import sqlite3
 from collections.abc import Callable, Hashable
 from pathlib import Path
 from queue import SimpleQueue
@@ -11,24 +10,24 @@ from threading import Lock, Thread
 from typing import Any, TypeVar
 
 from onlooker.domain.errors import ClosedError, StoreError
-from onlooker.stores.sqlite.driver import errors
+from onlooker.stores.sql.database import Job
+from onlooker.stores.sqlite.connection import SqliteDatabase, errors, open_connection, store_error
 from onlooker.stores.sqlite.key import Key
-from onlooker.stores.sqlite.opening import connect, store_error
-from onlooker.stores.sqlite.writer import Job, Waiting, deliver
+from onlooker.stores.sqlite.writer import Waiting, deliver
 
 T = TypeVar("T")
 
 THREADS = 4
-# How many jobs are known to be quick, the last ones.
+# The number of jobs known to be quick; the oldest are dropped.
 KNOWN = 4096
 
 
 class Readers:
-    """Runs jobs that only read, beside the writer and beside each other.
+    """Runs jobs that only read, concurrently with the writer and each other.
 
-    They are handed over as the writer's are, which takes half the time that an executor of the standard
-    library needs, and still longer than a quick one takes: two threads have to wake up. So those that were
-    quick the last time run where they are asked for, since what they read is in memory then.
+    They are queued like the writer's, which takes half the time of an executor of the standard library. That
+    is still longer than a quick job takes, since two threads have to wake up. A job that was quick the last
+    time therefore runs in the caller's thread; what it reads is in memory then.
     """
 
     def __init__(self, path: Path, key: Key | None = None) -> None:
@@ -38,13 +37,13 @@ class Readers:
         self._threads: list[Thread] = []
         self._jobs = 0  # waiting or running
         self._quick: dict[Hashable, None] = {}
-        self._at_once: sqlite3.Connection | None = None  # of whoever has the lock beside it
+        self._at_once: SqliteDatabase | None = None  # used by the holder of the lock below
         self._at_once_lock = Lock()
         self._closing = False
         self._lock = Lock()
 
     async def run(self, job: Job[T]) -> T:
-        """What the job returns."""
+        """The result of the job."""
         loop = asyncio.get_running_loop()
         waiting = Waiting(job, loop.create_future(), loop)
         with self._lock:
@@ -57,8 +56,7 @@ class Readers:
         return await waiting.future
 
     async def run_again(self, name: Hashable, job: Job[T], is_quick: Callable[[T], bool]) -> T:
-        """The same for a job that comes again and again by that name. What it returns shows whether it is
-        quick."""
+        """The same for a job that is run often under that name. Its result shows whether it is quick."""
         if name in self._quick:
             found = self._now(job)
             if found is not None:
@@ -77,7 +75,7 @@ class Readers:
                     del self._quick[next(iter(self._quick))]
 
     def _now(self, job: Job[T]) -> tuple[T] | None:
-        """What the job returns; None where it would have to wait, or fails: that is for a thread to see."""
+        """The result of the job; None if it would have to wait, or fails: then a thread runs it."""
         if not self._at_once_lock.acquire(blocking=False):
             return None
         try:
@@ -90,7 +88,7 @@ class Readers:
             self._at_once_lock.release()
 
     def close(self) -> None:
-        """Finish what was begun, then let go of the connections. Blocks; call it in a thread."""
+        """Complete the queued jobs, then close the connections. Blocks; call it in a thread."""
         with self._lock:
             self._closing = True
             threads, self._threads = self._threads, []
@@ -98,13 +96,13 @@ class Readers:
                 self._queue.put(None)
         with self._at_once_lock:
             if self._at_once:
-                self._at_once.close()
+                self._at_once.connection.close()
                 self._at_once = None
         for thread in threads:
             thread.join()
 
     def _start(self) -> None:
-        # A daemon: a host that forgets to close must still be able to exit.
+        # A daemon, so that a host that does not close the store can exit.
         thread = Thread(target=self._run, name=f"onlooker-reader-{len(self._threads)}", daemon=True)
         self._threads.append(thread)
         thread.start()
@@ -112,50 +110,51 @@ class Readers:
     # -- in a thread
 
     def _run(self) -> None:
-        connection: sqlite3.Connection | None = None
+        db: SqliteDatabase | None = None
         while (waiting := self._queue.get()) is not None:
             try:
-                connection = connection or self._connect()
+                db = db or self._connect()
                 self._connect_at_once()
-                waiting.result = self._read(connection, waiting.job)
-            except Exception as error:  # noqa: BLE001 - it belongs to whoever waits, not to this thread
+                waiting.result = self._read(db, waiting.job)
+            except Exception as error:  # noqa: BLE001 - it belongs to the caller, not to this thread
                 waiting.error = error
             with self._lock:
                 self._jobs -= 1
             deliver([waiting])
-            # Else the last result, and the loop it belongs to, would live until the next job.
+            # Otherwise the last result, and its event loop, would live until the next job.
             del waiting
-        if connection:
-            connection.close()
+        if db:
+            db.connection.close()
 
     def _connect_at_once(self) -> None:
-        """Here, since to open an encrypted file takes a while."""
+        """Opened in a thread, since opening an encrypted file takes a while."""
         if self._at_once is not None or self._closing:
             return
         try:
-            connection = self._connect(patient=False)
+            db = self._connect(patient=False)
         except StoreError:
-            return  # no more files may be opened, perhaps: threads read as well
+            return  # perhaps too many files are open; threads read as well
         with self._at_once_lock:
             if self._at_once is None and not self._closing:
-                self._at_once = connection
+                self._at_once = db
                 return
-        connection.close()
+        db.connection.close()
 
-    def _connect(self, *, patient: bool = True) -> sqlite3.Connection:
+    def _connect(self, *, patient: bool = True) -> SqliteDatabase:
         try:
-            connection = connect(self._path, self._key, read_only=True)
+            connection = open_connection(self._path, self._key, read_only=True)
             if not patient:
                 connection.execute("PRAGMA busy_timeout = 0")
-            return connection
+            return SqliteDatabase(connection)
         except errors() as error:
             raise store_error(error, self._path) from error
 
-    def _read(self, connection: sqlite3.Connection, job: Job[Any]) -> Any:
+    def _read(self, db: SqliteDatabase, job: Job[Any]) -> Any:
+        connection = db.connection
         try:
             connection.execute("BEGIN")
             try:
-                return job(connection)
+                return job(db)
             finally:
                 if connection.in_transaction:
                     connection.execute("ROLLBACK")

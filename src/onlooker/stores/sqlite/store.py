@@ -1,9 +1,10 @@
-"""The store itself: which work goes to the writer, and which to the readers.
+"""The SQLite store: which transactions go to the writer and which to the readers.
 
-store.py       the file: opening, appending, copying   transactions.py   all else: one method, one transaction
-writer.py      one thread, group commit                readers.py        snapshots, by threads or at once
-messages.py  notes.py  extractions.py  sessions.py  …  what happens inside a transaction
-rows.py        rows to nouns and back                  queries/, migrations/   the SQL
+connection.py  which SQLite, opening, migrating, errors    writer.py      one thread, group commit
+readers.py     snapshots, in threads or at once            snapshot.py    the file as it is at one moment
+key.py         the key of an encrypted file                encryption.py  encrypt, decrypt, change the key
+backup.py      copy and restore the file, erase            vectors.py     with sqlite-vec or without
+queries/       statements that only SQLite has             migrations/    the schema
 """
 
 from __future__ import annotations
@@ -11,25 +12,33 @@ from __future__ import annotations
 import asyncio
 import os
 import sqlite3
-from collections.abc import AsyncIterator, Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from datetime import datetime
 from pathlib import Path
 from threading import Lock
-from typing import TypeVar
+from typing import Any, TypeVar, cast
 from weakref import finalize
 
-from onlooker.domain.errors import ClosedError, SettingsError
-from onlooker.domain.history_rows import Row
-from onlooker.domain.messages import Message, SessionId
+from onlooker.domain.errors import ClosedError, SettingsError, StoreError
+from onlooker.domain.messages import Message, SessionId, extend_history_hash
 from onlooker.domain.notes import Appended
-from onlooker.stores.moving import OnConflict
-from onlooker.stores.sqlite import appending, copying, driver, feeding
+from onlooker.stores.sql import sessions
+from onlooker.stores.sql.database import Database, Job
+from onlooker.stores.sql.rows import LAST_SEQ, instant, message_values, progress_of, sid_of
+from onlooker.stores.sql.transactions import Transactions
+from onlooker.stores.sqlite import backup, vectors
+from onlooker.stores.sqlite.connection import (
+    IN_MEMORY,
+    SqliteDatabase,
+    connect,
+    is_in_memory,
+    new_in_memory,
+    open_for_writing,
+)
 from onlooker.stores.sqlite.key import Key
-from onlooker.stores.sqlite.opening import open_for_writing
 from onlooker.stores.sqlite.readers import Readers
-from onlooker.stores.sqlite.reading import SqliteReading
-from onlooker.stores.sqlite.transactions import Transactions
-from onlooker.stores.sqlite.writer import Job, Writer
+from onlooker.stores.sqlite.snapshot import SqliteSnapshot
+from onlooker.stores.sqlite.writer import Writer
 
 T = TypeVar("T")
 
@@ -42,43 +51,51 @@ class SqliteStore(Transactions):
     """
 
     def __init__(self, path: str | os.PathLike[str], *, key: Key | None = None) -> None:
-        in_memory = os.fspath(path) == driver.IN_MEMORY
+        in_memory = os.fspath(path) == IN_MEMORY
         if in_memory and key is not None:
             raise SettingsError("key", "…", "encrypts a file, and :memory: has none")
-        self.path = driver.new_in_memory() if in_memory else Path(path)
+        self.path = new_in_memory() if in_memory else Path(path)
         self._key = key
         self._anchor: sqlite3.Connection | None = None  # keeps a database in memory while the store is closed
         self._lock = Lock()  # held in threads only, while opening and closing
-        self._work: tuple[Writer, Readers] | None = None
+        self._threads: tuple[Writer, Readers] | None = None
         self._commits = 0
 
     @property
     def commits(self) -> int:
-        """How many transactions were committed: under load far fewer than there were calls."""
-        return self._commits + (self._work[0].commits if self._work else 0)
+        """The number of committed transactions: under load far below the number of calls."""
+        return self._commits + (self._threads[0].commits if self._threads else 0)
 
     def _open(self) -> None:
         with self._lock:
-            if self._work is None:
+            if self._threads is None:
                 connection = open_for_writing(self.path, self._key)
-                if driver.is_in_memory(self.path) and self._anchor is None:
-                    self._anchor = driver.connect(self.path, None, timeout=0)
+                if is_in_memory(self.path) and self._anchor is None:
+                    self._anchor = connect(self.path, None, timeout=0)
                     finalize(self, self._anchor.close)
-                self._work = Writer(connection, self.path), Readers(self.path, self._key)
+                self._threads = Writer(connection, self.path), Readers(self.path, self._key)
 
     def _close(self) -> None:
         with self._lock:
-            if self._work is None:
+            if self._threads is None:
                 return
-            writer, readers = self._work
-            # The readers go first: SQLite tidies the log away when the last connection, the
-            # writer's, is closed.
+            writer, readers = self._threads
+            # The readers first: SQLite removes the log when the last connection, the writer's, is closed.
             readers.close()
             writer.close()
             self._commits += writer.commits
-            self._work = None
+            self._threads = None
 
-    async def _write(self, job: Job[T]) -> T:
+    def _opened(self) -> tuple[Writer, Readers]:
+        if self._threads is None:
+            raise ClosedError(f"the store {self.path} is not open")
+        return self._threads
+
+    async def _write(self, job: Job[T], *, session: SessionId | None = None, owner: str | None = None) -> T:
+        # There is one writer at a time, so nothing has to be locked.
+        return await self._opened()[0].run(job)
+
+    async def _write_once(self, job: Job[T]) -> T:
         return await self._opened()[0].run(job)
 
     async def _read(self, job: Job[T]) -> T:
@@ -87,31 +104,58 @@ class SqliteStore(Transactions):
     async def _read_again(self, name: Hashable, job: Job[T], is_quick: Callable[[T], bool]) -> T:
         return await self._opened()[1].run_again(name, job, is_quick)
 
-    def _opened(self) -> tuple[Writer, Readers]:
-        if self._work is None:
-            raise ClosedError(f"the store {self.path} is not open")
-        return self._work
+    def _snapshot(self) -> SqliteSnapshot:
+        self._opened()
+        return SqliteSnapshot(self.path, self._key)
+
+    def _likely(self, db: Database, wanted: dict[str, Any]) -> list[int]:
+        return vectors.likely(cast("SqliteDatabase", db), wanted)
 
     async def append(
         self, session: SessionId, messages: Sequence[Message], *, due_tokens: int, now: datetime
     ) -> Appended:
-        return await self._write(lambda db: appending.append(db, session, messages, due_tokens, now))
-
-    # -- files
+        return await self._write(lambda db: _append(db, session, messages, due_tokens, now))
 
     async def erase(self) -> bool:
         self._opened()
-        return await asyncio.to_thread(copying.erase, self.path, self._key)
-
-    def _reading(self) -> SqliteReading:
-        self._opened()
-        return SqliteReading(self.path, self._key)
-
-    async def restore(
-        self, rows: AsyncIterator[Row], *, replace: bool = False, renew: bool = False
-    ) -> dict[str, int]:
-        return await self._taking_away(feeding.restore(self._write, rows, OnConflict(replace, renew)))
+        return await asyncio.to_thread(backup.erase, self.path, self._key)
 
     async def back_up(self, target: Path) -> None:
         self._opened()
-        await asyncio.to_thread(copying.back_up, self.path, target, self._key)
+        await asyncio.to_thread(backup.back_up, self.path, target, self._key)
+
+
+def _append(
+    db: Database, session: SessionId, messages: Sequence[Message], due_tokens: int, now: datetime
+) -> Appended:
+    """What runs most often, and so writes only what an append changes."""
+    sid = sid_of(session)
+    row = db.run("standing", sid=sid).fetchone()
+    if row is None:
+        sessions.create(db, session, now)
+        row = db.run("standing", sid=sid).fetchone()
+    base, *marks = row
+    before = progress_of(session, marks)
+    seq, history_hash = before.last_seq, before.history_hash
+    if seq + len(messages) > LAST_SEQ:
+        raise StoreError(f"session {session.key!r} is full with {seq:,} messages; start another")
+    fresh: list[Message] = []
+    for message in messages:
+        placed = message.with_seq(seq + 1)
+        digest = placed.digest
+        if db.run("append_message", base=base, **message_values(sid, placed, digest)).rowcount:
+            seq, history_hash = seq + 1, extend_history_hash(history_hash, digest)
+            fresh.append(placed)
+    progress = sessions.grown(before, fresh, history_hash, due_tokens, now)
+    db.run(
+        "save_appended",
+        base=base,
+        last_seq=seq,
+        unnoted_tokens=progress.unnoted_tokens,
+        history_hash=history_hash,
+        due_at=None if progress.due_at is None else instant(progress.due_at),
+        messages=len(fresh),
+        message_tokens=progress.unnoted_tokens - before.unnoted_tokens,
+        used_at=instant(now),
+    )
+    return Appended(progress, tuple(fresh))

@@ -1,92 +1,22 @@
--- name: live_notes
-SELECT id, generation, first_seq, last_seq, status, tokens, made_at, model, degraded, sources, text
-FROM notes WHERE sid = $1 AND status IN ('buffered', 'active') ORDER BY first_seq, generation, id;
-
--- name: notes
--- Newest first, so that the limit keeps the newest.
-SELECT id, generation, first_seq, last_seq, status, tokens, made_at, model, degraded, sources, text
-FROM notes
-WHERE sid = %(sid)s AND status IN (SELECT json_array_elements_text(%(statuses)s::json))
-    AND (%(reflection)s::int IS NULL OR (generation > 0)::int = %(reflection)s::int)
-ORDER BY first_seq DESC, generation DESC, id DESC LIMIT NULLIF(%(limit)s::bigint, -1);
-
--- name: live_range
-SELECT first_seq, last_seq FROM notes
-WHERE sid = %(sid)s AND status IN ('buffered', 'active')
-    AND (%(reflection)s::int IS NULL OR (generation > 0)::int = %(reflection)s::int);
-
--- name: add_note
-INSERT INTO notes
-    (sid, id, generation, first_seq, last_seq, status, tokens, made_at, model, degraded, sources, text)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12);
-
--- name: change_status
-UPDATE notes SET status = $1 WHERE sid = $2 AND id = $3 AND status = $4;
-
--- name: set_status
-UPDATE notes SET status = $1 WHERE sid = $2 AND id = $3;
-
--- name: notes_by_id
-SELECT id, generation, first_seq, last_seq, status, tokens, made_at, model, degraded, sources, text
-FROM notes WHERE sid = $1 AND id IN (SELECT json_array_elements_text($2::json));
-
--- name: count_active
-SELECT COUNT(*) FROM notes
-WHERE sid = %(sid)s AND status IN ('buffered', 'active') AND status = 'active'
-    AND (%(reflection)s::int IS NULL OR (generation > 0)::int = %(reflection)s::int);
-
--- name: delete_notes
-DELETE FROM notes
-WHERE sid = %(sid)s AND (%(reflection)s::int IS NULL OR (generation > 0)::int = %(reflection)s::int);
-
--- name: has_buffered
-SELECT EXISTS (
-    SELECT 1 FROM notes WHERE sid = $1 AND status IN ('buffered', 'active') AND status = 'buffered'
-);
-
--- name: pins
-SELECT target FROM pins WHERE sid = $1;
-
--- name: add_pin
-INSERT INTO pins (sid, target) VALUES ($1, $2) ON CONFLICT DO NOTHING;
-
--- name: remove_pin
-DELETE FROM pins WHERE sid = $1 AND target = $2;
-
 -- name: can_be_pinned
-SELECT EXISTS (SELECT 1 FROM notes WHERE sid = $1 AND id = $2 AND status IN ('buffered', 'active'))
-    OR EXISTS (SELECT 1 FROM messages WHERE sid = $1 AND id = $2)
-    OR EXISTS (SELECT 1 FROM archive WHERE sid = $1 AND id = $2 AND reason <> 'retired');
-
--- name: pinned_messages
--- Pinned ones of the conversation that do not stand among the live ones from a seq on.
-SELECT seq, id, role, tokens, at, name, extra, text FROM messages
-WHERE sid = $1 AND seq < $2 AND id IN (SELECT target FROM pins WHERE sid = $1)
-UNION ALL
-SELECT seq, id, role, tokens, at, name, extra, text FROM archive
-WHERE sid = $1 AND reason <> 'retired' AND id IN (SELECT target FROM pins WHERE sid = $1)
-ORDER BY seq;
+SELECT EXISTS (SELECT 1 FROM notes WHERE sid = :sid AND id = :id AND status IN ('buffered', 'active'))
+    OR EXISTS (SELECT 1 FROM messages WHERE sid = :sid AND id = :id)
+    OR EXISTS (SELECT 1 FROM archive WHERE sid = :sid AND id = :id AND reason <> 'retired');
 
 -- name: drop_loose_pins
-DELETE FROM pins WHERE sid = $1
-    AND NOT EXISTS (SELECT 1 FROM notes WHERE sid = $1 AND id = target)
-    AND NOT EXISTS (SELECT 1 FROM messages WHERE sid = $1 AND id = target)
-    AND NOT EXISTS (SELECT 1 FROM archive WHERE sid = $1 AND id = target);
-
--- name: sessions_with_past
-SELECT sid FROM notes WHERE status IN ('superseded', 'retired')
-UNION
-SELECT sid FROM archive WHERE reason = 'retired'
-ORDER BY sid;
+DELETE FROM pins WHERE sid = :sid
+    AND NOT EXISTS (SELECT 1 FROM notes WHERE sid = :sid AND id = target)
+    AND NOT EXISTS (SELECT 1 FROM messages WHERE sid = :sid AND id = target)
+    AND NOT EXISTS (SELECT 1 FROM archive WHERE sid = :sid AND id = target);
 
 -- name: prune_notes
--- What a live note leads back to stays, through any number of generations.
-DELETE FROM notes WHERE sid = $1 AND status IN ('superseded', 'retired') AND instant(made_at) < $2
+-- Whatever a live note was made from stays, through any number of generations.
+DELETE FROM notes WHERE sid = :sid AND status IN ('superseded', 'retired') AND instant(made_at) < :before
     AND id NOT IN (
         WITH RECURSIVE kept (id) AS (
-            SELECT id FROM notes WHERE sid = $1 AND status IN ('buffered', 'active')
+            SELECT id FROM notes WHERE sid = :sid AND status IN ('buffered', 'active')
             UNION
-            SELECT source.id COLLATE "C" FROM kept JOIN notes ON notes.sid = $1 AND notes.id = kept.id,
+            SELECT source.id COLLATE "C" FROM kept JOIN notes ON notes.sid = :sid AND notes.id = kept.id,
                 json_array_elements_text(notes.sources::json) AS source (id)
             WHERE notes.generation > 0
         )
@@ -94,8 +24,33 @@ DELETE FROM notes WHERE sid = $1 AND status IN ('superseded', 'retired') AND ins
     );
 
 -- name: prune_messages
-DELETE FROM archive WHERE sid = $1 AND reason = 'retired' AND instant(at) < $2
+DELETE FROM archive WHERE sid = :sid AND reason = 'retired' AND instant(at) < :before
     AND id NOT IN (
         SELECT source.id FROM notes, json_array_elements_text(notes.sources::json) AS source (id)
-        WHERE notes.sid = $1 AND notes.generation = 0
+        WHERE notes.sid = :sid AND notes.generation = 0
     );
+
+-- name: drop_extractions_from
+-- Extractions taken from any of these messages.
+DELETE FROM extractions WHERE sid = :sid AND EXISTS (
+    SELECT 1 FROM json_array_elements_text(extractions.seqs::json) AS own (seq)
+    WHERE own.seq::bigint IN (SELECT value FROM json_each(:seqs))
+);
+
+-- name: dump_notes
+-- Those that are not live come first, so that no two live ones ever start at the same message.
+SELECT id, generation, first_seq, last_seq, status, tokens, made_at, model, degraded, sources, text
+FROM notes
+WHERE sid = :sid AND (:change = 0 OR id IN (
+    SELECT pair ->> 0 FROM changes, json_array_elements(changes.statuses::json) AS pair
+    WHERE changes.sid = :sid AND number > :change
+))
+ORDER BY status IN ('buffered', 'active'), first_seq, generation, id;
+
+-- name: dump_extractions
+SELECT number, type, text, note, seqs, said_at, made_at FROM extractions
+WHERE sid = :sid AND (:change = 0 OR note IN (
+    SELECT pair ->> 0 FROM changes, json_array_elements(changes.statuses::json) AS pair
+    WHERE changes.sid = :sid AND changes.number > :change
+))
+ORDER BY note, number;

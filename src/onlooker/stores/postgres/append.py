@@ -1,0 +1,345 @@
+"""Appends. All waiting appends go to the server in one transaction, with one sync to its disk; each caller
+still gets its own result."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime
+from queue import Empty, SimpleQueue
+from threading import Lock, Thread
+from typing import Any
+
+import psycopg
+from psycopg import errors
+
+from onlooker.domain.errors import ClosedError
+from onlooker.domain.messages import Message, SessionId, extend_history_hash
+from onlooker.domain.notes import Appended, Progress
+from onlooker.stores.postgres.database import NamedRow, PostgresDatabase
+from onlooker.stores.postgres.pool import Again, Pool, lost_at_once
+from onlooker.stores.sql.rows import instant, message_values, pack, progress_of, sid_of, unpack
+from onlooker.stores.sql.sessions import grown
+
+# The most appends, messages and characters in one transaction: others wait for its locks, and the server
+# accepts at most a gigabyte at once. A single append may be larger.
+MOST_APPENDS = 256
+MOST_MESSAGES = 2_000
+MOST_CHARACTERS = 8_000_000
+# How long a batch waits for a session that another transaction has locked. After that, appends to this
+# session wait separately, so that the others can proceed.
+HASTE = b"SET LOCAL lock_timeout = '100ms'"
+
+
+@dataclass(slots=True)
+class Waiting:
+    """An append, and the future of its caller."""
+
+    session: SessionId
+    sid: bytes
+    messages: Sequence[Message]
+    due_tokens: int
+    now: datetime
+    future: asyncio.Future[Appended]
+    loop: asyncio.AbstractEventLoop
+    result: Appended | None = None
+    error: Exception | None = None
+
+
+@dataclass(slots=True)
+class _Standing:
+    """The progress of a session while appends are added to it."""
+
+    progress: Progress
+    messages: int
+    message_tokens: int
+    used_at: int = 0
+
+    @classmethod
+    def of(cls, row: NamedRow, session: SessionId) -> _Standing:
+        _, messages, tokens, *marks = row
+        return cls(progress_of(session, marks), messages, tokens)
+
+
+_NOBODY = SessionId("", "")
+
+# Errors that a single append of a batch can cause.
+_OF_ONE = (psycopg.DataError, psycopg.IntegrityError, psycopg.ProgrammingError, psycopg.InternalError)
+
+
+class Appender:
+    """Collects appends and writes them in batches."""
+
+    def __init__(self, pool: Pool) -> None:
+        self.batches = 0  # transactions: under load far fewer than appends
+        self._pool = pool
+        self._closing = False
+        self._lock = Lock()  # for _closing and the queue: nothing is queued after the end mark
+        self._queue: SimpleQueue[Waiting | None] = SimpleQueue()
+        # For appends to locked sessions, and a second thread, which is started when needed. Later appends to
+        # these sessions follow there, so that they stay in order.
+        self._late: SimpleQueue[Waiting | None] = SimpleQueue()
+        self._late_sids: Counter[bytes] = Counter()
+        self._late_thread: Thread | None = None
+        # A daemon, so that a host that does not close the store can exit. One thread for all other sessions:
+        # the appends that come while it waits for the server's disk make the next batch larger.
+        self._thread = Thread(target=self._run, name="onlooker-append", daemon=True)
+        self._thread.start()
+
+    async def append(
+        self, session: SessionId, messages: Sequence[Message], due_tokens: int, now: datetime
+    ) -> Appended:
+        """Append messages; durable on return. Cancelling the call does not stop it."""
+        loop = asyncio.get_running_loop()
+        waiting = Waiting(session, sid_of(session), messages, due_tokens, now, loop.create_future(), loop)
+        with self._lock:
+            if self._closing:
+                raise ClosedError("the store was closed")
+            self._queue.put(waiting)
+        return await waiting.future
+
+    def close(self) -> None:
+        """Complete the queued appends. Blocks; call it in a thread."""
+        with self._lock:
+            if not self._closing:
+                self._closing = True
+                self._queue.put(None)
+        self._thread.join()
+        if self._late_thread:
+            self._late.put(None)
+            self._late_thread.join()
+
+    # -- in a thread
+
+    def _run(self) -> None:
+        open_ = True
+        while open_:
+            batch, open_ = _take(self._queue)
+            batch = self._without_late(batch)
+            if batch:
+                self._write(batch, haste=True)
+                _deliver(batch)
+            # Otherwise the last results, and their event loops, would live until the next append.
+            del batch
+
+    def _run_late(self) -> None:
+        open_ = True
+        while open_:
+            batch, open_ = _take(self._late)
+            if batch:
+                self._write(batch, haste=False)
+                with self._lock:
+                    self._late_sids -= Counter(w.sid for w in batch)
+                _deliver(batch)
+            del batch
+
+    def _without_late(self, batch: list[Waiting]) -> list[Waiting]:
+        """The appends to sessions that are not waited for; the others are postponed."""
+        with self._lock:
+            late = set(self._late_sids)
+        if late:
+            self._postpone([w for w in batch if w.sid in late])
+            batch = [w for w in batch if w.sid not in late]
+        return batch
+
+    def _postpone(self, batch: Sequence[Waiting]) -> None:
+        for waiting in batch:
+            with self._lock:
+                self._late_sids[waiting.sid] += 1
+            self._late.put(waiting)
+        if batch and self._late_thread is None:
+            self._late_thread = Thread(target=self._run_late, name="onlooker-append-late", daemon=True)
+            self._late_thread.start()
+
+    def _write(self, batch: Sequence[Waiting], *, haste: bool) -> None:
+        """Write the batch. If it fails because of one append, write each separately. If the server is gone,
+        all of them fail."""
+        try:
+            results = self._pool.attempt(lambda db: write(db, batch, haste), writing=True, begins=True)
+            self.batches += 1
+            for waiting, result in zip(batch, results, strict=True):
+                waiting.result = result
+        except Exception as error:  # noqa: BLE001 - it belongs to the callers, not to this thread
+            if isinstance(error.__cause__, errors.LockNotAvailable):
+                self._write_unlocked(batch, error, haste=haste)
+            elif len(batch) == 1 or not isinstance(error.__cause__, _OF_ONE):
+                _fail(batch, error)
+            else:
+                for waiting in batch:
+                    self._write([waiting], haste=haste)
+
+    def _write_unlocked(self, batch: Sequence[Waiting], error: Exception, *, haste: bool) -> None:
+        """Write the appends to sessions that are not locked; postpone the others, or fail them if they
+        were."""
+        sids = {w.sid for w in batch}
+        try:
+            locked = self._pool.attempt(lambda db: _locked(db, list(sids)), writing=True) or sids
+        except Exception:  # noqa: BLE001 - then all of them wait, as if all were locked
+            locked = sids
+        waits, rest = [w for w in batch if w.sid in locked], [w for w in batch if w.sid not in locked]
+        if haste:
+            self._postpone(waits)
+        else:
+            _fail(waits, error)
+        if rest:
+            self._write(rest, haste=haste)
+
+
+def _fail(batch: Sequence[Waiting], error: Exception) -> None:
+    for waiting in batch:
+        waiting.error = error
+
+
+def _take(queue: SimpleQueue[Waiting | None]) -> tuple[list[Waiting], bool]:
+    """Waiting appends, up to the most for one transaction, and whether more can follow."""
+    batch: list[Waiting] = []
+    messages = characters = 0
+    waiting = queue.get()
+    while waiting is not None:
+        batch.append(waiting)
+        messages += len(waiting.messages)
+        characters += sum(len(m.text) for m in waiting.messages)
+        if len(batch) >= MOST_APPENDS or messages >= MOST_MESSAGES or characters >= MOST_CHARACTERS:
+            return batch, True
+        try:
+            waiting = queue.get_nowait()
+        except Empty:
+            return batch, True
+    return batch, False
+
+
+def _deliver(batch: Sequence[Waiting]) -> None:
+    """Deliver the results, with one wake-up for each event loop."""
+    by_loop: dict[asyncio.AbstractEventLoop, list[Waiting]] = {}
+    for waiting in batch:
+        by_loop.setdefault(waiting.loop, []).append(waiting)
+    for loop, group in by_loop.items():
+        with suppress(RuntimeError):  # the loop was closed: nobody waits any more
+            loop.call_soon_threadsafe(_resolve, group)
+
+
+def _resolve(group: Sequence[Waiting]) -> None:
+    for waiting in group:
+        if waiting.future.done():  # cancelled
+            continue
+        # A postponed one has neither: the other thread delivers it.
+        if waiting.error is not None:
+            waiting.future.set_exception(waiting.error)
+        elif waiting.result is not None:
+            waiting.future.set_result(waiting.result)
+
+
+# ------------------------------------------------------------------------------------ the transaction
+
+
+def write(db: PostgresDatabase, batch: Sequence[Waiting], haste: bool = False) -> list[Appended]:
+    """Append everything in order: a transaction in two round trips, three if a session is new."""
+    standing, known = _read(db, batch, haste)
+    rows: list[dict[str, Any]] = []
+    results = [_append(w, standing[w.sid], known, rows) for w in batch]
+    saved = [_saved(sid, s) for sid, s in standing.items()]
+    with db.connection.pipeline():
+        db.run("append", added=_json(rows), saved=_json(saved))
+        db.connection.execute(b"COMMIT")
+    return results
+
+
+def _read(
+    db: PostgresDatabase, batch: Sequence[Waiting], haste: bool
+) -> tuple[dict[bytes, _Standing], dict[bytes, set[str]]]:
+    """The sessions, locked, and the ids that they already have."""
+    sessions = {w.sid: w for w in reversed(batch)}  # the first append to each
+    asked = [(w.sid, pack(m.id)) for w in batch for m in w.messages]
+    rows, known = _begin(db, list(sessions), asked, haste)
+    missing = {sid: w for sid, w in sessions.items() if sid not in rows}
+    if missing:
+        rows |= {row[0]: row for row in _create(db, missing)}
+    return {sid: _Standing.of(rows[sid], w.session) for sid, w in sessions.items()}, known
+
+
+def _begin(
+    db: PostgresDatabase, sids: list[bytes], asked: Sequence[tuple[bytes, str]], haste: bool = False
+) -> tuple[dict[bytes, NamedRow], dict[bytes, set[str]]]:
+    known: dict[bytes, set[str]] = {}
+    # Two statements: after waiting for a lock the second one must see what the other transaction wrote. The
+    # round trip ends here, so that the server's timeout for idle transactions applies.
+    with lost_at_once(db.connection), db.connection.pipeline():
+        db.connection.execute(b"BEGIN")
+        if haste:
+            db.connection.execute(HASTE)
+        locked = db.run("lock_sessions", sids=_json(sids))
+        found = db.run("known_among", pairs=_json(asked))
+    rows = {row[0]: row for row in locked.fetchall()}
+    for sid, ident in found.fetchall():
+        known.setdefault(sid, set()).add(unpack(ident))
+    return rows, known
+
+
+def _locked(db: PostgresDatabase, sids: list[bytes]) -> set[bytes]:
+    return {row[0] for row in db.run("locked_sessions", sids=_json(sids))}
+
+
+def _create(db: PostgresDatabase, missing: dict[bytes, Waiting]) -> list[NamedRow]:
+    new = [
+        {
+            "sid": sid,
+            "owner": pack(w.session.owner),
+            "key": pack(w.session.key),
+            "used_at": instant(w.now),
+        }
+        for sid, w in missing.items()
+    ]
+    wake_at = Progress(_NOBODY).wake_at
+    created = db.run("create_sessions", new=_json(new), wake_at=wake_at).fetchall()
+    if any(row["last_seq"] for row in created):
+        # Another transaction has just created it and appended to it.
+        raise Again
+    return created
+
+
+def _append(
+    waiting: Waiting, standing: _Standing, known: dict[bytes, set[str]], rows: list[dict[str, Any]]
+) -> Appended:
+    sid = waiting.sid
+    ids = known.setdefault(sid, set())
+    progress = standing.progress
+    seq, history_hash = progress.last_seq, progress.history_hash
+    fresh: list[Message] = []
+    for message in waiting.messages:
+        if message.id in ids:
+            continue
+        ids.add(message.id)
+        seq += 1
+        placed = message.with_seq(seq)
+        digest = placed.digest
+        history_hash = extend_history_hash(history_hash, digest)
+        fresh.append(placed)
+        rows.append(message_values(sid, placed, digest))
+    standing.progress = grown(progress, fresh, history_hash, waiting.due_tokens, waiting.now)
+    standing.messages += len(fresh)
+    standing.message_tokens += sum(m.tokens for m in fresh)
+    standing.used_at = instant(waiting.now)
+    return Appended(standing.progress, tuple(fresh))
+
+
+def _saved(sid: bytes, standing: _Standing) -> dict[str, Any]:
+    progress = standing.progress
+    return {
+        "sid": sid,
+        "last_seq": progress.last_seq,
+        "unnoted_tokens": progress.unnoted_tokens,
+        "history_hash": progress.history_hash,
+        "due_at": None if progress.due_at is None else instant(progress.due_at),
+        "messages": standing.messages,
+        "message_tokens": standing.message_tokens,
+        "used_at": standing.used_at,
+    }
+
+
+def _json(rows: Sequence[Any]) -> str:
+    """Rows of packed text, numbers and bytes as JSON."""
+    return json.dumps(rows, ensure_ascii=False, separators=(",", ":"), default=bytes.hex)

@@ -1,0 +1,219 @@
+"""Messages: reading, compaction, retention. All inside a transaction."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from itertools import islice
+from typing import Any
+
+from onlooker.domain.errors import StoreError
+from onlooker.domain.history import Retention, RetentionResult
+from onlooker.domain.messages import Message, SessionId
+from onlooker.domain.notes import LIVE, MessageDigest, Note, Progress
+from onlooker.stores.sql import sessions
+from onlooker.stores.sql.database import Database
+from onlooker.stores.sql.rows import (
+    FIRST_SEQ,
+    LAST_SEQ,
+    clamp,
+    instant,
+    limit_of,
+    message_values,
+    pack,
+    sid_of,
+    to_message,
+    to_note,
+    unpack,
+)
+from onlooker.stores.sql.sessions import StoredSession, check_revision
+
+# ------------------------------------------------------------------------------------ reading
+
+
+def digests(db: Database, session: SessionId, newest: int | None) -> Sequence[MessageDigest]:
+    rows = db.run("digests", sid=sid_of(session), limit=limit_of(newest))
+    newest_first = [MessageDigest(seq, unpack(ident), role, digest) for seq, ident, role, digest in rows]
+    return newest_first[::-1]
+
+
+def read(
+    db: Database, session: SessionId, after: int, up_to: int | None, limit: int | None, archived: bool
+) -> Sequence[Message]:
+    sid, most = sid_of(session), limit_of(limit)
+    # A summary added before the first message has a seq below 1.
+    start = clamp(after) if after > 0 else FIRST_SEQ
+    end = LAST_SEQ if up_to is None else clamp(up_to)
+    if archived:
+        rows = part(db, sid, start, end, most, summaries=True)
+    else:
+        rows = db.run("messages", sid=sid, after=start, up_to=end, limit=most)
+    return [to_message(row) for row in rows]
+
+
+def part(
+    db: Database, sid: bytes, after: int, up_to: int, limit: int, *, summaries: bool
+) -> Iterator[Sequence[Any]]:
+    """A part of the conversation, archived messages included, retired ones not."""
+    values: dict[str, Any] = {"sid": sid, "after": after, "up_to": up_to, "limit": limit}
+    values["summaries"] = int(summaries)
+    return islice(merged(db.run("live_part", **values), db.run("archived_part", **values)), limit)
+
+
+def merged(live: Iterable[Sequence[Any]], archived: Iterable[Sequence[Any]]) -> Iterator[Sequence[Any]]:
+    """Rows (seq, …, summary, status) in order: a summary after the messages that it replaces."""
+    # Tuples, not the cursors' own rows: a reader that gives up would close those after their database.
+    return heapq.merge(map(tuple, archived), map(tuple, live), key=lambda row: (row[0], row[8], row[9]))
+
+
+def around(db: Database, session: SessionId, seqs: Sequence[int], reach: int) -> list[Message]:
+    wanted = f"[{', '.join(str(clamp(seq)) for seq in seqs)}]"
+    rows = db.run("around", sid=sid_of(session), seqs=wanted, reach=clamp(max(reach, 0)))
+    return [to_message(row) for row in rows]
+
+
+# ------------------------------------------------------------------------------------ compaction
+
+
+def compact(
+    db: Database,
+    session: SessionId,
+    up_to: int,
+    summary: Message,
+    archive: bool,
+    now: datetime,
+    revision: int | None,
+) -> Progress:
+    stored = sessions.find_or_create(db, session, now)
+    sid, progress, up_to = stored.sid, stored.progress, clamp(up_to)
+    check_revision(progress, revision)
+    last, count, tokens = db.run("taken_out", sid=sid, up_to=up_to).fetchone()
+    # The same summary again is a retry: the first one is not an original to archive.
+    db.run("delete_summary", sid=sid, id=pack(summary.id), up_to=up_to)
+    if db.run("known_id", sid=sid, id=pack(summary.id)).fetchone():
+        raise StoreError(f"the summary's id {summary.id!r} is that of another message; give it its own")
+    unnoted = db.value("any_between", sid=sid, after=progress.frontier, up_to=up_to)
+    if archive:
+        db.run("delete_older_summaries", sid=sid, up_to=up_to)
+        db.run("archive_range", sid=sid, first=FIRST_SEQ, last=up_to, reason="compacted")
+    elif db.run("unpin_range", sid=sid, up_to=up_to).rowcount:
+        progress = replace(progress, prompt_version=progress.prompt_version + 1)
+    db.run("delete_range", sid=sid, first=FIRST_SEQ, last=up_to)
+    if last is None:
+        first = db.value("first_live", sid=sid)
+        last = progress.last_seq if first is None else first - 1
+    placed = replace(summary, seq=last)
+    db.run("add_message", **message_values(sid, placed, placed.digest, summary=True))
+    progress = replace(
+        progress,
+        unnoted_tokens=sessions.unnoted_tokens(db, sid, progress.frontier),
+        revision=progress.revision + unnoted,
+    )
+    saved = replace(stored, progress=progress, used_at=instant(now))
+    if not archive:
+        saved = replace(
+            saved, messages=stored.messages - count, message_tokens=stored.message_tokens - tokens
+        )
+    sessions.save(db, saved)
+    return saved.progress
+
+
+# ------------------------------------------------------------------------------------ retention
+
+
+@dataclass(frozen=True, slots=True)
+class DatedMessage:
+    """A message of the current conversation, without its text."""
+
+    seq: int
+    id: str
+    at: datetime | None
+    live: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Outlived:
+    """The messages to archive, and those to delete."""
+
+    archive: tuple[DatedMessage, ...]
+    delete: tuple[DatedMessage, ...]
+
+    @property
+    def counts(self) -> RetentionResult:
+        return RetentionResult(len(self.archive), len(self.delete))
+
+
+def outlived(
+    messages: Sequence[DatedMessage],
+    limits: Retention,
+    progress: Progress,
+    *,
+    pins: Collection[str],
+    notes: Iterable[Note],
+) -> Outlived:
+    """The messages of the conversation, given in order, that are beyond the limits.
+
+    A message stays if no active note covers it, if it is shown raw in the prompt, if it is pinned, or if a
+    note that still has to be rewritten covers it.
+    """
+    last = min(progress.watermark, progress.tail_start - 1)
+    unfinished = [n for n in notes if n.degraded and n.status in LIVE]
+
+    def may_go(message: DatedMessage) -> bool:
+        if message.seq > last or message.id in pins:
+            return False
+        return not any(n.first <= message.seq <= n.last for n in unfinished)
+
+    archive: list[DatedMessage] = []
+    delete: list[DatedMessage] = []
+    for index, message in enumerate(messages):
+        newer = len(messages) - index - 1
+        if not may_go(message):
+            continue
+        if _is_beyond(message, newer, limits.delete_before, limits.delete_beyond):
+            delete.append(message)
+        elif message.live and _is_beyond(message, newer, limits.archive_before, limits.archive_beyond):
+            archive.append(message)
+    return Outlived(tuple(archive), tuple(delete))
+
+
+def _is_beyond(message: DatedMessage, newer: int, before: datetime | None, beyond: int | None) -> bool:
+    """Whether it is older than the limit, or has at least `beyond` messages after it."""
+    if before is not None and message.at is not None and message.at < before:
+        return True
+    return beyond is not None and newer >= beyond
+
+
+def retain(db: Database, session: SessionId, limits: Retention, dry_run: bool) -> RetentionResult:
+    stored = sessions.find(db, session)
+    if stored is None:
+        return RetentionResult()
+    found = _outlived(db, stored, limits)
+    if not dry_run and found.counts != RetentionResult():
+        _remove(db, stored.sid, found)
+        count, tokens = sessions.totals(db, stored.sid)
+        sessions.save(db, replace(stored, messages=count, message_tokens=tokens))
+    return found.counts
+
+
+def _outlived(db: Database, stored: StoredSession, limits: Retention) -> Outlived:
+    messages = [
+        DatedMessage(seq, unpack(ident), datetime.fromisoformat(at) if at else None, bool(live))
+        for seq, ident, at, live in db.run("conversation_times", sid=stored.sid)
+    ]
+    pins = {unpack(row[0]) for row in db.run("pins", sid=stored.sid)}
+    notes = map(to_note, db.run("live_notes", sid=stored.sid))
+    return outlived(messages, limits, stored.progress, pins=pins, notes=notes)
+
+
+def _remove(db: Database, sid: bytes, found: Outlived) -> None:
+    for message in found.archive:
+        db.run("archive_range", sid=sid, first=message.seq, last=message.seq, reason="compacted")
+        db.run("delete_range", sid=sid, first=message.seq, last=message.seq)
+    for message in found.delete:
+        if message.live:
+            db.run("delete_range", sid=sid, first=message.seq, last=message.seq)
+        else:
+            db.run("delete_archived", sid=sid, seq=message.seq, id=pack(message.id))

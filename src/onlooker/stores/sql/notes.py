@@ -1,0 +1,213 @@
+"""Notes: loading, committing, deleting, sources, pruning; pins and extractions. All inside a transaction."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from datetime import datetime
+from itertools import count
+from typing import Any
+
+from onlooker.domain.errors import ConflictError
+from onlooker.domain.messages import Message, SessionId
+from onlooker.domain.notes import LIVE, Commit, Extraction, Note, NoteKind, NoteStatus, Progress, State
+from onlooker.stores.sql import history, items, sessions
+from onlooker.stores.sql.database import Database, Job
+from onlooker.stores.sql.rows import (
+    FIRST_SEQ,
+    LAST_SEQ,
+    NO_LIMIT,
+    extraction_values,
+    from_instant,
+    instant,
+    limit_of,
+    note_values,
+    pack,
+    pack_ids,
+    sid_of,
+    to_extraction,
+    to_message,
+    to_note,
+    to_tail,
+    unpack,
+)
+from onlooker.stores.sql.sessions import check_commit, committed
+
+
+def load(db: Database, session: SessionId) -> State | None:
+    stored = sessions.find(db, session)
+    if stored is None:
+        return None
+    sid = stored.sid
+    start = min(stored.progress.tail_start, stored.progress.watermark + 1)
+    # A summary added before the first message has a seq below 1.
+    start = start if start > 1 else FIRST_SEQ + 1
+    notes = db.run("live_notes", sid=sid)
+    messages = db.run("messages", sid=sid, after=start - 1, up_to=LAST_SEQ, limit=NO_LIMIT)
+    pins = frozenset(unpack(row[0]) for row in db.run("pins", sid=sid))
+    pinned = db.run("pinned_messages", sid=sid, before=start) if pins else ()
+    return State(
+        progress=stored.progress,
+        notes=tuple(map(to_note, notes)),
+        messages=to_tail(messages),
+        pins=pins,
+        pinned=to_tail(pinned),
+        items=items.shown(db, sid),
+    )
+
+
+def commit(db: Database, session: SessionId, change: Commit) -> Progress:
+    stored = sessions.find(db, session)
+    if stored is None:
+        raise ConflictError(f"session {session.key!r} was deleted")
+    sid = stored.sid
+    check_commit(stored.progress, stored.fence, change.guard)
+    # Superseding comes first: an added note may start where a superseded one did.
+    for ident in change.supersede:
+        _change_status(db, sid, ident, "active", "superseded")
+    for ident in change.activate:
+        _change_status(db, sid, ident, "buffered", "active")
+    db.run_many("add_note", [note_values(sid, n) for n in change.add])
+    db.run_many("add_extraction", [extraction_values(sid, n, e) for n, e in zip(count(), change.extractions)])
+    progress = committed(stored.progress, change)
+    unnoted = sessions.unnoted_tokens(db, sid, progress.frontier)
+    saved = replace(stored, progress=replace(progress, unnoted_tokens=unnoted))
+    sessions.save(db, saved)
+    at = history.time_of(change, from_instant(stored.used_at))
+    history.log(db, sid, saved.progress, at, history.changed_by(change))
+    return saved.progress
+
+
+def _change_status(db: Database, sid: bytes, ident: str, old: NoteStatus, new: NoteStatus) -> None:
+    if not db.run("change_status", sid=sid, id=pack(ident), expected=old, status=new).rowcount:
+        raise ConflictError(f"note {ident!r} is no longer {old}")
+
+
+def read(
+    db: Database,
+    session: SessionId,
+    statuses: Sequence[NoteStatus],
+    kind: NoteKind | None,
+    recent: int | None,
+) -> Sequence[Note]:
+    wanted = json.dumps(list(statuses))
+    rows = db.run("notes", **_of_kind(session, kind), statuses=wanted, limit=limit_of(recent))
+    newest_first = [to_note(row) for row in rows]
+    return newest_first[::-1]
+
+
+def _of_kind(session: SessionId, kind: NoteKind | None) -> dict[str, Any]:
+    """Observations are of generation 0, reflections of a higher one."""
+    lowest = 1 if kind == "reflection" else 0
+    highest = 0 if kind == "observation" else NO_LIMIT
+    return {"sid": sid_of(session), "lowest": lowest, "highest": highest}
+
+
+def delete(db: Database, session: SessionId, kind: NoteKind | None) -> int:
+    stored = sessions.find(db, session)
+    if stored is None:
+        return 0
+    sid, of_kind = stored.sid, _of_kind(session, kind)
+    ranges = [tuple(row) for row in db.run("live_ranges", **of_kind)]
+    shown = db.value("count_active", **of_kind)
+    deleted = history.deleted(n.id for n in read(db, session, LIVE, kind, None))
+    for first, last in ranges:
+        db.run("archive_range", sid=sid, first=first, last=last, reason="cleared")
+        for name in ("delete_range", "clear_compacted", "clear_extractions"):
+            db.run(name, sid=sid, first=first, last=last)
+    db.run("delete_notes", **of_kind)
+    progress = stored.progress
+    # Cleared messages count as noted. Without buffered notes the watermark is the frontier.
+    if not db.value("has_buffered", sid=sid):
+        progress = replace(progress, watermark=progress.frontier)
+    progress = replace(
+        progress,
+        prompt_version=progress.prompt_version + bool(shown),
+        unnoted_tokens=sessions.unnoted_tokens(db, sid, progress.frontier),
+    )
+    sessions.save(db, replace(stored, progress=progress))
+    drop_loose(db, sid)
+    history.log(db, sid, progress, from_instant(stored.used_at), deleted)
+    return len(ranges)
+
+
+def drop_loose(db: Database, sid: bytes) -> None:
+    """Delete versions, extractions and pins of notes and messages that no longer exist."""
+    for name in ("drop_loose_versions", "drop_loose_extractions", "drop_loose_pins"):
+        db.run(name, sid=sid)
+
+
+def pin(db: Database, session: SessionId, target: str, on: bool) -> None:
+    sid, ident = sid_of(session), pack(target)
+    if not on and db.run("remove_pin", sid=sid, id=ident).rowcount:
+        db.run("bump_prompt_version", sid=sid)
+        return
+    if not db.value("can_be_pinned", sid=sid, id=ident):
+        raise KeyError(target)
+    if on and db.run("add_pin", sid=sid, id=ident).rowcount:
+        db.run("bump_prompt_version", sid=sid)
+
+
+def extractions(db: Database, session: SessionId, type: str | None) -> Sequence[Extraction]:
+    rows = db.run("extractions", sid=sid_of(session), type=None if type is None else pack(type))
+    return [to_extraction(row, session) for row in rows]
+
+
+# ------------------------------------------------------------------------------------ sources
+
+
+def sources(db: Database, session: SessionId, note_id: str) -> Sequence[Message]:
+    sid = sid_of(session)
+    found = {note.id: note for note in _by_id(db, sid, [note_id])}
+    if note_id not in found:
+        return []
+    layer = list(found.values())
+    while layer := _by_id(db, sid, [s for n in layer if n.generation for s in n.sources if s not in found]):
+        found |= {note.id: note for note in layer}
+    wanted = dict.fromkeys(_messages_of(db, sid, found[note_id], found))  # once each, in order
+    by_id: dict[str, Message] = {}
+    for row in db.run("messages_by_id", sid=sid, ids=pack_ids(wanted)):
+        message = to_message(row)
+        by_id.setdefault(message.id, message)
+    return [by_id[ident] for ident in wanted if ident in by_id]
+
+
+def _by_id(db: Database, sid: bytes, ids: Iterable[str]) -> list[Note]:
+    return [to_note(row) for row in db.run("notes_by_id", sid=sid, ids=pack_ids(ids))]
+
+
+def _messages_of(db: Database, sid: bytes, note: Note, notes: dict[str, Note]) -> Iterable[str]:
+    """Ids of messages, by way of the notes that it was made from."""
+    if note.generation == 0:
+        yield from note.sources
+    elif all(s in notes for s in note.sources):
+        for source in note.sources:
+            yield from _messages_of(db, sid, notes[source], notes)
+    else:  # the notes in between were deleted, but its range still says which messages it covers
+        for row in db.run("messages_in_range", sid=sid, first=note.first, last=note.last):
+            yield unpack(row["id"])
+
+
+# ------------------------------------------------------------------------------------ pruning
+
+
+def prune(db: Database, before: datetime) -> int:
+    deleted = 0
+    for (sid,) in db.run("sessions_with_past").fetchall():
+        pruned = db.run("prune_notes", sid=sid, before=instant(before)).rowcount
+        pruned += db.run("prune_messages", sid=sid, before=instant(before)).rowcount
+        if pruned:
+            drop_loose(db, sid)
+        deleted += pruned
+    return deleted
+
+
+def tried(db: Database, job: Job[int]) -> int:
+    """What the job would return. Nothing is changed."""
+    db.run("begin_trial")
+    try:
+        return job(db)
+    finally:
+        db.run("undo_trial")
+        db.run("end_trial")

@@ -1,0 +1,191 @@
+"""The database file as a whole: backup while it is in use, restoring a backup, and erasing deleted data."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import time
+from contextlib import closing, suppress
+from pathlib import Path
+
+from onlooker.domain.errors import StoreError
+from onlooker.stores.sqlite.connection import (
+    APPLICATION_ID,
+    code_of,
+    connect,
+    create_file,
+    errors,
+    open_connection,
+    store_error,
+    version_of,
+)
+from onlooker.stores.sqlite.key import Key
+
+PAGES = 1000  # at a time, so that a writer does not wait for the whole copy
+PATIENCE = 10.0  # seconds that `erase` waits for readers
+SIDE_FILES = ("-wal", "-shm", "-journal")
+
+
+def back_up(path: Path, target: Path, key: Key | None = None) -> None:
+    """Copy the database to a new file, in one snapshot, while others read and write it. The copy has the same
+    key.
+
+    Raises:
+        StoreError: The target exists, or cannot be written.
+    """
+    _refuse_existing(target)
+    part = target.with_name(target.name + ".part")
+    create_file(part)
+    try:
+        with (
+            closing(open_connection(path, key, read_only=True)) as source,
+            closing(connect(part, key, timeout=0)) as copy,
+        ):
+            source.backup(copy, pages=PAGES, sleep=0.001)
+            # A single file, without a log.
+            copy.execute("PRAGMA journal_mode = DELETE")
+        check(part, key)
+        _rename(part, target)
+    except errors() as error:
+        raise store_error(error, target) from error
+    finally:
+        with suppress(OSError):
+            part.unlink()
+
+
+def restore_file(source: Path, target: Path, *, replace: bool = False, key: Key | None = None) -> None:
+    """Restore the database at `target` from the backup at `source`. Both have the same key, or none.
+
+    Raises:
+        StoreError: The source is not a database of Onlooker's or is damaged; the target exists and `replace`
+        is
+            false, or it is in use.
+    """
+    if not source.is_file():
+        raise StoreError(f"{source}: no such file")
+    check(source, key)
+    if target.exists():
+        if not replace:
+            _refuse_existing(target)
+        if source.samefile(target):
+            raise StoreError(f"{target}: the backup and the database are the same file")
+        refuse_used(target, key)
+    part = target.with_name(target.name + ".part")
+    create_file(part)
+    try:
+        with (
+            closing(open_connection(source, key, read_only=True)) as origin,
+            closing(connect(part, key, timeout=0)) as copy,
+        ):
+            origin.backup(copy)
+        for suffix in SIDE_FILES:
+            target.with_name(target.name + suffix).unlink(missing_ok=True)
+        os.replace(part, target)
+    except errors() as error:
+        raise store_error(error, target) from error
+    except OSError as error:
+        raise StoreError(f"{target}: cannot be written ({error.strerror or error})") from error
+    finally:
+        with suppress(OSError):
+            part.unlink()
+
+
+def erase(path: Path, key: Key | None = None) -> bool:
+    """Remove deleted data from the files; False if others are reading them, in which case the log is emptied
+    when they have finished.
+
+    Raises:
+        StoreError: It cannot be done now.
+    """
+    try:
+        with closing(open_connection(path, key)) as db:
+            db.execute("PRAGMA secure_delete = ON")
+            # Otherwise the index keeps the words of deleted rows until its next merge.
+            for (name,) in db.execute(_FULL_TEXT).fetchall():
+                db.execute(f'INSERT INTO "{name}" ("{name}") VALUES (\'optimize\')')
+            db.execute("VACUUM")
+            return _empty_log(db)
+    except errors() as error:
+        raise store_error(error, path) from error
+
+
+_FULL_TEXT = "SELECT name FROM sqlite_schema WHERE type = 'table' AND sql LIKE 'CREATE VIRTUAL TABLE%fts5%'"
+
+
+def _empty_log(db: sqlite3.Connection) -> bool:
+    deadline = time.monotonic() + PATIENCE
+    db.execute("PRAGMA busy_timeout = 20")
+    while True:
+        busy = db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
+        if not busy:
+            return True
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.02)
+
+
+# ------------------------------------------------------------------------------------ checking
+
+
+def _refuse_existing(target: Path) -> None:
+    if target.exists() or target.is_symlink():
+        raise StoreError(f"{target}: exists already; choose another name, or move it away")
+
+
+def _rename(part: Path, target: Path) -> None:
+    try:
+        # A link, not a rename: it fails if the target exists.
+        os.link(part, target)
+    except FileExistsError:
+        _refuse_existing(target)
+        raise
+    except OSError:  # a file system without links
+        _refuse_existing(target)
+        part.rename(target)
+
+
+def check(path: Path, key: Key | None = None) -> None:
+    """Refuse a file that is not a database of Onlooker's, or is damaged."""
+    try:
+        with closing(connect(path, key, timeout=0, read_only=True)) as db:
+            application = db.execute("PRAGMA application_id").fetchone()[0]
+            if application != APPLICATION_ID:
+                raise StoreError(f"{path}: not a database of Onlooker's")
+            version_of(db, path)
+            found = db.execute("PRAGMA quick_check(1)").fetchone()[0]
+            if found != "ok":
+                raise StoreError(f"{path}: the database is damaged ({found}); use another backup")
+    except errors() as error:
+        raise store_error(error, path) from error
+
+
+def refuse_used(target: Path, key: Key | None = None) -> None:
+    """Refuse to replace a database that is open anywhere: its users would keep writing into the old file."""
+    try:
+        with closing(connect(target, key, timeout=0)) as db:
+            # Leaving the WAL mode needs exclusive access.
+            mode = db.execute("PRAGMA journal_mode = DELETE").fetchone()[0]
+    except errors() as error:
+        if code_of(error) in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+            raise in_use(target) from error
+        if code_of(error) in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT):
+            return _refuse_traces_of_use(target)
+        raise store_error(error, target) from error
+    except StoreError:  # it has another key
+        return _refuse_traces_of_use(target)
+    if mode != "delete":
+        raise in_use(target)
+    return None
+
+
+def in_use(path: Path) -> StoreError:
+    return StoreError(f"{path}: in use by another process; stop it first")
+
+
+def _refuse_traces_of_use(target: Path) -> None:
+    """A file that cannot be opened is damaged, or has another key and may be in use."""
+    shared = target.with_name(target.name + "-shm")
+    if shared.exists():
+        raise StoreError(
+            f"{target}: may be in use; stop the process that has it open, or remove {shared.name}"
+        )

@@ -1,0 +1,135 @@
+"""A session that was loaded a moment ago is loaded where it is asked for, any other one by a thread."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from pathlib import Path
+
+import pytest
+from sqlite_files import opened, record
+
+from onlooker.domain.errors import ClosedError
+from onlooker.domain.messages import SessionId
+from onlooker.stores.sql import notes
+from onlooker.stores.sql.database import Database
+from onlooker.stores.sqlite import SqliteStore
+from onlooker.testing.store_contract.case import ANA, NEVER, NOW, ids, said
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "memory.db"
+
+
+@pytest.fixture
+def threads(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """For each load, whether it was in the thread of the event loop."""
+    seen: list[bool] = []
+    load = notes.load
+
+    def noticed(db: Database, session: SessionId) -> object:
+        seen.append(threading.current_thread() is threading.main_thread())
+        return load(db, session)
+
+    monkeypatch.setattr(notes, "load", noticed)
+    return seen
+
+
+async def loaded(store: SqliteStore, session: SessionId = ANA) -> list[str]:
+    state = await store.load(session)
+    return list(ids(state.messages)) if state else []
+
+
+async def test_what_was_written_since_is_seen_at_once(path: Path, threads: list[bool]) -> None:
+    async with opened(path) as store, opened(path) as other:
+        assert await loaded(store) == []
+        for n in range(5):
+            await record(store if n % 2 else other, said(f"m{n}"))
+            assert await loaded(store) == [f"m{i}" for i in range(n + 1)]
+        assert await store.delete_session(ANA)
+        assert await loaded(store) == []
+    assert threads == [False, True, True, True, True, True, True]
+
+
+async def test_a_long_session_is_for_a_thread(path: Path, threads: list[bool]) -> None:
+    async with opened(path) as store:
+        await record(store, *(said(f"m{n}") for n in range(500)))
+        for _ in range(3):
+            assert len(await loaded(store)) == 500
+        await store.delete_session(ANA)
+        await loaded(store)
+        await record(store, *(said(f"m{n}") for n in range(500)))
+        assert len(await loaded(store)) == 500
+        await loaded(store)
+    # Once it is short, and once more before it is known to have become long.
+    assert threads == [False, False, False, False, True, False]
+
+
+async def test_long_messages_are_for_a_thread_however_few(path: Path, threads: list[bool]) -> None:
+    async with opened(path) as store:
+        await record(store, *(said(f"m{n}", "word " * 5_000) for n in range(4)))
+        for _ in range(3):
+            assert len(await loaded(store)) == 4
+    assert threads == [False, False, False]
+
+
+async def test_what_cannot_be_read_at_once_is_read_by_a_thread(path: Path, threads: list[bool]) -> None:
+    async with opened(path) as store:
+        await record(store, said("m1"))
+        await loaded(store)
+        assert await loaded(store) == ["m1"]
+        db = store._opened()[1]._at_once  # pyright: ignore[reportPrivateUsage]
+        assert db is not None
+        connection = db.connection
+        # It would wait for nothing.
+        assert connection.execute("PRAGMA busy_timeout").fetchone()[0] == 0
+        connection.close()
+        assert await loaded(store) == ["m1"]
+    assert threads == [False, True, False]
+
+
+async def test_many_tasks_load_at_once(path: Path) -> None:
+    sessions = [SessionId("ana", f"s{n}") for n in range(20)]
+    async with opened(path) as store:
+        for turn in range(3):
+            for session in sessions:
+                await record(store, said(f"m{turn}"), session=session)
+            found = await asyncio.gather(*(loaded(store, s) for s in sessions for _ in range(3)))
+            assert found == [[f"m{n}" for n in range(turn + 1)]] * 60
+
+
+async def test_a_store_that_was_closed_says_so_though_it_knows_the_session(path: Path) -> None:
+    async with opened(path) as store:
+        await record(store, said("m1"))
+        await loaded(store)
+        await loaded(store)
+        await store.close()
+        with pytest.raises(ClosedError):
+            await loaded(store)
+        await store.open()
+        assert await loaded(store) == ["m1"]
+
+
+def test_two_event_loops_share_a_store(path: Path) -> None:
+    """As `onlooker.blocking` and a host's own loop may."""
+    store = SqliteStore(path)
+    asyncio.run(store.open())
+    found: list[list[str]] = []
+
+    async def use(name: str) -> None:
+        session = SessionId("ana", name)
+        for n in range(30):
+            await store.append(session, [said(f"m{n}")], due_tokens=NEVER, now=NOW)
+            found.append(await loaded(store, session))
+            assert found[-1][-1] == f"m{n}"
+
+    others = [threading.Thread(target=asyncio.run, args=(use(name),)) for name in "abc"]
+    for thread in others:
+        thread.start()
+    for thread in others:
+        thread.join()
+    asyncio.run(store.close())
+    assert len(found) == 90
