@@ -92,7 +92,7 @@ async def test_a_program_goes_on_while_and_after_the_file_is_upgraded(path: Path
         await use(memory, "again")
     assert version(path) == KNOWN + 1
     doctor = await asyncio.to_thread(call, "doctor", "--db", path)
-    assert (doctor.code, f"version {KNOWN + 1}" in doctor.out, "works with it" in doctor.out) == (
+    assert (doctor.code, f"version {KNOWN + 1}" in doctor.out, "can use it" in doctor.out) == (
         0,
         True,
         True,

@@ -206,7 +206,7 @@ async def test_connections_that_are_ended_in_the_middle_of_whatever_they_do(serv
                         continue
                     sure.append(message.text)
             assert await ending > 5
-            assert all("with the next call" in text for text in told)
+            assert all("the next call connects again" in text for text in told)
             await check(session, *sure)
 
 
@@ -217,7 +217,7 @@ async def test_a_connection_that_is_ended_within_a_transaction_leaves_nothing_ha
     async with using(url) as session:
         with another(url) as other:
             raising(other, "PERFORM pg_terminate_backend(pg_backend_pid()); PERFORM pg_sleep(1);")
-            with pytest.raises(StoreError, match="with the next call"):
+            with pytest.raises(StoreError, match="the next call connects again"):
                 await session.record(onlooker.user("second"), onlooker.user("third"))
             mended(other)
         await session.record(onlooker.user("second"))
@@ -279,7 +279,7 @@ async def test_a_standby_serves_contexts_and_takes_writes_once_it_is_the_primary
                 session = memory.session("s", owner="ana")
                 context = await session.context(system=SYSTEM)
                 assert [m.text for m in context.messages] == ["first", "second"]
-                with pytest.raises(StoreError, match="if it is a standby, name the primary"):
+                with pytest.raises(StoreError, match="if it is a standby, connect to the primary"):
                     await session.record(onlooker.user("third"))
                 with psycopg.connect(standby.url(), autocommit=True) as admin:
                     admin.execute("SELECT pg_promote()")
@@ -287,7 +287,7 @@ async def test_a_standby_serves_contexts_and_takes_writes_once_it_is_the_primary
 
 
 async def test_a_new_schema_on_a_standby_is_an_error_that_says_so() -> None:
-    wanted = pytest.raises(StoreError, match="if it is a standby, name the primary")
+    wanted = pytest.raises(StoreError, match="if it is a standby, connect to the primary")
     with Server() as own, own.standby() as standby, wanted:
         await PostgresStore(standby.url(schema="new")).open()
 

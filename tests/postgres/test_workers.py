@@ -341,4 +341,4 @@ async def test_status_tells_of_a_file_what_waits(tmp_path: Path) -> None:
     assert (shown["backlog"], shown["failing"], shown["workers"]) == (1, 0, None)
     told = await asyncio.to_thread(_told, url)
     assert "1 session is due" in told
-    assert "no list" in told
+    assert "does not list" in told
