@@ -10,7 +10,7 @@ import time
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.unit.models.asking import MODEL, SESSION, START, TALK, note, observe, role, say
+from tests.unit.models.extractive_requests import MODEL, SESSION, START, TALK, note, observe, role, say
 
 from onlooker.domain.messages import Message, Role, ToolCall
 from onlooker.domain.notes import NoteFormat
@@ -247,7 +247,7 @@ def test_a_giant_message_is_noted_in_bounded_time(text: str) -> None:
 
 def test_the_same_request_gives_the_same_text_in_every_process() -> None:
     program = (
-        "from tests.unit.models.asking import TALK, observe; import sys; "
+        "from tests.unit.models.extractive_requests import TALK, observe; import sys; "
         "sys.stdout.buffer.write(observe(*TALK, tokens=60).encode())"
     )
     outputs = {

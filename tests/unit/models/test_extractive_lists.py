@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from tests.unit.models.asking import reflect
+from tests.unit.models.extractive_requests import reflect
 
 from onlooker.models.extractive.lists import things_in
-from onlooker.models.extractive.sentences import topic
 
 DAYS = (
     "## 2026-02-16\nAna: flew to Lisbon for work; adopted dog named Rex; weather was grey all week long\n"
@@ -72,18 +71,3 @@ def test_what_is_denied_or_asked_is_on_no_list() -> None:
 )
 def test_things_are_found_with_their_kind(clause: str, found: list[tuple[str, str]]) -> None:
     assert list(things_in(clause, clause)) == found
-
-
-@pytest.mark.parametrize(
-    ("question", "about"),
-    [
-        ("Do you have any pets?", "pets"),
-        ("What's your favorite style of dance?", "favorite style of dance"),
-        ("How did the audition go?", "audition"),
-        ("What's new?", ""),
-        ("How are you?", ""),
-        ("Which port does the staging database listen on?", "staging database listen"),
-    ],
-)
-def test_the_topic_of_a_question(question: str, about: str) -> None:
-    assert topic(question) == about

@@ -56,8 +56,7 @@ _COURTESY = re.compile(
     r"|going) ?up?\b"
     r"|have a (?:great|good|nice)|you're welcome|no problem|any time|anytime|cheers\b|bye\b|let me know\b"
     r"|feel free\b|sorry (?:to hear|about that)\b|glad (?:to|you)\b|happy to (?:help|hear)\b"
-    r"|great (?:job|work)\b|good (?:job"
-    r"|for you)\b|well done\b"
+    r"|great (?:job|work)\b|good (?:job|for you)\b|well done\b"
     r"|谢谢|不客气|再见|好的[，。]?$|よろしく|ありがとう|감사|고마)",
     re.I,
 )
@@ -107,8 +106,7 @@ def was_own(noted: str) -> bool:
 TIME = re.compile(
     r"\b(?:yesterday|last night|today|tonight|tomorrow|this (?:morning|afternoon|evening)"
     r"|(?:last|past|previous|this|next|coming) (?:few )?(?:weeks?|weekend|months?|years?|summer|winter"
-    r"|spring|fall"
-    r"|autumn|(?:mon|tues|wednes|thurs|fri|satur|sun)day)"
+    r"|spring|fall|autumn|(?:mon|tues|wednes|thurs|fri|satur|sun)day)"
     r"|(?:\d+|an?|one|two|three|four|five|six|seven|eight|nine|ten|couple of|few) (?:day|week|month|year)s?"
     r" (?:ago|later|from now)|(?:since|for|in) (?:\d+|an?|one|two|three|four|five|six|seven|ten|few)"
     r" (?:day|week|month|year)s?|(?:january|february|march|april|may|june|july|august|september|october"
@@ -135,8 +133,7 @@ _GENERAL = re.compile(
 )
 # A pronoun that only the clause before explains.
 _PRONOUN = re.compile(
-    r"^(?:it|it's|they|they're|them|he|he's|she|she's|that|this|these|those|its|their|his|her"
-    r"|one of them)\b",
+    r"^(?:it|it's|they|they're|them|he|he's|she|she's|that|this|these|those|its|their|his|her|one of them)\b",
     re.I,
 )
 _CAPTION = "[pic: "
@@ -228,8 +225,7 @@ _CRITICAL = re.compile(
     r"\ballerg(?:y|ies|ic)\b|\bemergency\b|\b(?:production|prod|site|server|service) (?:is |was "
     r"|went )?down\b|\boutage\b"
     r"|\bdata loss\b|\bbreach(?:ed)?\b|\b(?:never|do not|don't) (?:ever )?(?:deploy|delete|push|share"
-    r"|drop|publish|commit)\b"
-    r"|过敏|紧急|緊急|アレルギー|알레르기|긴급",
+    r"|drop|publish|commit)\b|过敏|紧急|緊急|アレルギー|알레르기|긴급",
     re.I,
 )
 _FAILURE = re.compile(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby
+from itertools import chain, groupby
 
 from onlooker.domain.notes import NoteFormat
 from onlooker.models.extractive.clauses import ROLES, Clause, is_call
@@ -38,11 +38,7 @@ def read_notes(texts: Iterable[str], format: NoteFormat = "lines") -> Page:
     number = 0
     for text in texts:
         note = read(text, format=format)
-        lines = (
-            note.lines
-            if format == "lines"
-            else [line for whole in note.lines for line in _sentences(whole.text)]
-        )
+        lines = note.lines if format == "lines" else chain.from_iterable(map(_sentences, note.lines))
         for line in lines:
             page.clauses.extend(_clauses(line, number))
             number += 1
@@ -50,8 +46,8 @@ def read_notes(texts: Iterable[str], format: NoteFormat = "lines") -> Page:
     return page
 
 
-def _sentences(text: str) -> Iterable[Line]:
-    for sentence in sentences(text):
+def _sentences(prose: Line) -> Iterable[Line]:
+    for sentence in sentences(prose.text):
         yield Line(_DATED_SENTENCE.sub("", sentence).rstrip("."))
 
 

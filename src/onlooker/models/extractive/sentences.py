@@ -24,6 +24,8 @@ from onlooker.policy.text import is_cjk
 
 _PROTECTED = re.compile(r"`[^`]+`|[\"“][^\"”\n]+[\"”]|\S*(?:\d|[/\\@_])(?:\S*[^\s.,;:!?])?")
 
+# The quotes inside this pattern and the next keep "ooh" and "kind of" from matching. Without them other notes
+# would be written.
 _OPENING = re.compile(
     r"""^(?:(?:wow|whoa|woo(?:hoo)?|phew|oof|yay|yikes|ugh|whew|geez|guess\ what|hey|hi|hello|oh|ooh"
     r"|aww?|ah|haha|hah|yeah|yep|yup|yes|sure(?:\ thing)?|no\ problem

@@ -26,8 +26,7 @@ TROUBLE = re.compile(
 )
 OUTCOME = re.compile(
     r"\b(?:passed|succeeded|success(?:ful(?:ly)?)?|completed?|created|updated|saved|deleted|installed"
-    r"|built|finished"
-    r"|exit code|total|result|ok)\b|成功|完成|완료",
+    r"|built|finished|exit code|total|result|ok)\b|成功|完成|완료",
     re.I,
 )
 _ESCAPE = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\^_])")

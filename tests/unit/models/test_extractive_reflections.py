@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import date
 
 import pytest
-from tests.unit.models.asking import reflect
+from tests.unit.models.extractive_requests import reflect
 
 from onlooker.policy.reply import read
 from onlooker.policy.tokens import estimate

@@ -6,7 +6,7 @@ import json
 import re
 
 import pytest
-from tests.unit.models.asking import START, observe, role
+from tests.unit.models.extractive_requests import START, observe, role
 
 from onlooker.domain.messages import Message, ToolCall
 from onlooker.policy.tokens import estimate

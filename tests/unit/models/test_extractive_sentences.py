@@ -1,10 +1,10 @@
-"""Tighter wording that means the same."""
+"""Shorter wording with the same meaning, and the topics of questions."""
 
 from __future__ import annotations
 
 import pytest
 
-from onlooker.models.extractive.sentences import tighten, vocatives
+from onlooker.models.extractive.sentences import tighten, topic, vocatives
 
 
 @pytest.mark.parametrize(
@@ -91,3 +91,18 @@ def test_names_that_only_address_somebody_go() -> None:
 
 def test_a_question_keeps_its_verb() -> None:
     assert tighten("What kind of dog is he?") == "What kind of dog is he?"
+
+
+@pytest.mark.parametrize(
+    ("question", "about"),
+    [
+        ("Do you have any pets?", "pets"),
+        ("What's your favorite style of dance?", "favorite style of dance"),
+        ("How did the audition go?", "audition"),
+        ("What's new?", ""),
+        ("How are you?", ""),
+        ("Which port does the staging database listen on?", "staging database listen"),
+    ],
+)
+def test_the_topic_of_a_question(question: str, about: str) -> None:
+    assert topic(question) == about
