@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from onlooker.policy.history import Diff
     from onlooker.policy.intake import assistant, system, tool, user
     from onlooker.policy.render import Context
-    from onlooker.policy.settings import Settings, preset
+    from onlooker.policy.settings import Settings, Timing, preset
     from onlooker.stores.sqlite.key import Key
     from onlooker.wiring import migrate, open_memory
 
@@ -72,6 +72,7 @@ __all__ = [
     "SettingsError",
     "Stats",
     "StoreError",
+    "Timing",
     "Tool",
     "ToolCall",
     "Tools",
@@ -114,7 +115,7 @@ _HOMES = {
     "onlooker.policy.render": ("Context",),
     "onlooker.policy.history": ("Diff",),
     "onlooker.policy.intake": ("assistant", "system", "tool", "user"),
-    "onlooker.policy.settings": ("Settings", "preset"),
+    "onlooker.policy.settings": ("Settings", "Timing", "preset"),
     "onlooker.stores.sqlite.key": ("Key",),
     "onlooker.wiring": ("migrate", "open_memory"),
 }

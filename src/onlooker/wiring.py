@@ -16,7 +16,7 @@ from onlooker.domain.errors import SettingsError, StoreError
 from onlooker.domain.moving import Moved, MoveStep
 from onlooker.domain.notes import Extractor
 from onlooker.engine.memory import Memory
-from onlooker.policy.settings import Settings, preset
+from onlooker.policy.settings import TIMING, Settings, Timing, preset
 from onlooker.ports import (
     Clock,
     Embedder,
@@ -82,6 +82,7 @@ def open_memory(
     embedder: str | Embedder | None = None,
     notes_folder: str | Path | None = None,
     workers: WorkerMode = "embedded",
+    timing: Timing = TIMING,
     clock: Clock | None = None,
     tz: tzinfo = UTC,
 ) -> Memory:
@@ -110,6 +111,7 @@ def open_memory(
             not named.
         workers: Who takes notes: "embedded" is tasks of this process, "external" leaves it to others, so that
             this process only records; "queue" makes it one of those others on PostgreSQL.
+        timing: Intervals and deadlines, for tests and for operators who have measured that they need others.
         clock: Where the time comes from; for tests.
         tz: The time zone of messages that come without one.
     """
@@ -129,6 +131,7 @@ def open_memory(
     memory = Memory(
         store,
         settings=chosen,
+        timing=timing,
         observer=_limited(observer, builtin, spend, store, clock),
         reflector=_limited(condenser, builtin, spend, store, clock),
         builtin=builtin,
@@ -218,7 +221,7 @@ def _staff(workers: WorkerMode, store: Store) -> Callable[[Core], Workers] | Non
     if workers == "external":
         from onlooker.engine.elsewhere import Elsewhere
 
-        return lambda core: Elsewhere(core.store, core.clock, core.worker.advance, **_limits(core.settings))
+        return lambda core: Elsewhere(core.store, core.clock, core.worker.advance, **_limits(core))
     try:
         from onlooker.stores.postgres import PostgresStore
         from onlooker.stores.postgres.workers import QueueWorkers
@@ -228,8 +231,8 @@ def _staff(workers: WorkerMode, store: Store) -> Callable[[Core], Workers] | Non
         raise SettingsError("workers", workers, "needs a PostgreSQL store")
 
     def queue(core: Core) -> Workers:
-        heart = timedelta(seconds=core.settings.lease_seconds / 2)
-        return QueueWorkers(store, core.clock, core.worker.advance, heartbeat=heart, **_limits(core.settings))
+        heart = timedelta(seconds=core.timing.lease_seconds / 2)
+        return QueueWorkers(store, core.clock, core.worker.advance, heartbeat=heart, **_limits(core))
 
     return queue
 
@@ -237,8 +240,8 @@ def _staff(workers: WorkerMode, store: Store) -> Callable[[Core], Workers] | Non
 def _journal(core: Core) -> Mirror:
     from onlooker.files.journal import Journal
 
-    settings = core.settings
-    return Journal(Path(settings.journal).expanduser(), core.store, core.emit, pause=settings.sweep_seconds)
+    folder = Path(core.settings.journal).expanduser()
+    return Journal(folder, core.store, core.emit, pause=core.timing.sweep_seconds)
 
 
 def _notes_folder(core: Core) -> Files:
@@ -256,6 +259,7 @@ def _notes_folder(core: Core) -> Files:
         new_id=note_id,
         forget_item=core.items.archive,
         choose_items=core.ending.chosen,
+        pause=core.timing.sweep_seconds,
         asks_model=core.worker.reflector.model.name != core.worker.builtin.name,
     )
 
@@ -266,8 +270,8 @@ def row_files() -> RowFiles:
     return export
 
 
-def _limits(settings: Settings) -> dict[str, Any]:
-    return {"concurrency": settings.concurrency, "sweep_seconds": settings.sweep_seconds}
+def _limits(core: Core) -> dict[str, Any]:
+    return {"concurrency": core.settings.concurrency, "sweep_seconds": core.timing.sweep_seconds}
 
 
 def _is_file(url: str | Path | Store) -> bool:

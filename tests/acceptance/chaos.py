@@ -19,8 +19,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from tests.acceptance.chaos_process import SESSIONS, key_of, settings
-from tests.acceptance.crash_writer import text_of
+from tests.acceptance.chaos_process import SESSIONS, key_of
+from tests.acceptance.crash_writer import SETTINGS, text_of
 from tests.acceptance.crashing import EVERY, Forker, forking, lines_of
 from tests.promises.checks import check_coverage
 
@@ -232,7 +232,7 @@ class Chaos:
 
     def _reading(self) -> onlooker.Memory:
         """With nothing going on in the background."""
-        return onlooker.open_memory(self.url, settings=replace(settings(self._lease), enabled=False))
+        return onlooker.open_memory(self.url, settings=replace(SETTINGS, enabled=False))
 
 
 @contextmanager

@@ -12,7 +12,6 @@ import signal
 from collections import Counter
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 
@@ -29,8 +28,8 @@ CONTEXT_EVERY = 10
 LONGEST = 900.0
 
 
-def settings(lease: float) -> onlooker.Settings:
-    return replace(SETTINGS, lease_seconds=lease, sweep_seconds=0.5, retry_seconds=0.2, stop_deadline=20.0)
+def timing(lease: float) -> onlooker.Timing:
+    return onlooker.Timing(lease_seconds=lease, sweep_seconds=0.5, retry_seconds=0.2, stop_deadline=20.0)
 
 
 def key_of(number: int) -> str:
@@ -48,7 +47,11 @@ async def take_notes(job: Job) -> None:
         await asyncio.sleep(chance.uniform(0.020, 0.050))
 
     memory = onlooker.open_memory(
-        job["url"], model=ScriptedModel(answer), settings=settings(job["lease"]), workers=job["workers"]
+        job["url"],
+        model=ScriptedModel(answer),
+        settings=SETTINGS,
+        timing=timing(job["lease"]),
+        workers=job["workers"],
     )
     async with _opened(memory):
         await stop.wait()
@@ -59,7 +62,9 @@ async def write(job: Job) -> None:
     stop, log, chance = _told_to_stop(), Log(job["log"]), random.Random(job["seed"])
     ready()
     unheard, counts = _earlier_life(Path(job["log"]), job["name"])
-    memory = onlooker.open_memory(job["url"], settings=settings(job["lease"]), workers="external")
+    memory = onlooker.open_memory(
+        job["url"], settings=SETTINGS, timing=timing(job["lease"]), workers="external"
+    )
     async with _opened(memory):
         if unheard and chance.random() < 0.5:
             log.write("given-up", *unheard)

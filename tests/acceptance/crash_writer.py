@@ -29,7 +29,8 @@ Job = dict[str, Any]
 KEY = "telegram:42"
 
 # Small enough that a few messages reach every threshold, notes on notes included.
-SETTINGS = onlooker.Settings(budget=400, lease_seconds=1.0, sweep_seconds=0.05)
+SETTINGS = onlooker.Settings(budget=400)
+TIMING = onlooker.Timing(lease_seconds=1.0, sweep_seconds=0.05)
 
 
 class AheadClock:
@@ -77,7 +78,7 @@ def slow_model(log: Log, seconds: float) -> ScriptedModel:
 def open_memory(job: Job) -> onlooker.Memory:
     model = slow_model(Log(job["log"]), job.get("model_seconds", 0.002))
     return onlooker.open_memory(
-        job["path"], model=model, settings=SETTINGS, clock=AheadClock(job.get("ahead", 0))
+        job["path"], model=model, settings=SETTINGS, timing=TIMING, clock=AheadClock(job.get("ahead", 0))
     )
 
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from tests.acceptance.crash_writer import KEY, SETTINGS, AheadClock
+from tests.acceptance.crash_writer import KEY, SETTINGS, TIMING, AheadClock
 
 import onlooker
 from onlooker.domain.notes import NoteStatus
@@ -138,7 +138,9 @@ async def reading(path: Path) -> AsyncGenerator[onlooker.Session]:
 @asynccontextmanager
 async def going_on(path: Path, *, ahead: float = 0) -> AsyncGenerator[onlooker.Session]:
     """The session in a memory that works, some seconds later."""
-    memory = onlooker.open_memory(path, model=ScriptedModel(), settings=SETTINGS, clock=AheadClock(ahead))
+    memory = onlooker.open_memory(
+        path, model=ScriptedModel(), settings=SETTINGS, timing=TIMING, clock=AheadClock(ahead)
+    )
     async with memory:
         yield memory.session(KEY)
 

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from tests.acceptance.people_files import NOON, SETTINGS
+from tests.acceptance.people_files import NOON, OFTEN, SETTINGS
 
 import onlooker
 from onlooker.ports import ObserveRequest, Request
@@ -20,7 +20,12 @@ LATER = NOON + timedelta(days=30)
 
 @asynccontextmanager
 async def opened(folder: Path, at: datetime = LATER, **options: Any) -> AsyncGenerator[onlooker.Memory]:
-    given: dict[str, Any] = {"settings": SETTINGS, "clock": FrozenClock(at), "notes_folder": folder / "notes"}
+    given: dict[str, Any] = {
+        "settings": SETTINGS,
+        "timing": OFTEN,
+        "clock": FrozenClock(at),
+        "notes_folder": folder / "notes",
+    }
     async with onlooker.open_memory(folder / "a.db", **(given | options)) as memory:
         yield memory
 

@@ -23,8 +23,8 @@ SETTINGS = replace(
     chunk_tokens=0.1,
     memory_limit=0.7,
     idle_minutes=0,
-    sweep_seconds=0.05,
 )
+OFTEN = onlooker.Timing(sweep_seconds=0.05)
 NOON = datetime(2026, 2, 16, 12, tzinfo=UTC)
 SECONDS = 10
 
@@ -33,6 +33,7 @@ SECONDS = 10
 async def opened(folder: Path, **options: Any) -> AsyncGenerator[tuple[onlooker.Memory, list[Any]]]:
     given: dict[str, Any] = {
         "settings": SETTINGS,
+        "timing": OFTEN,
         "clock": FrozenClock(NOON),
         "notes_folder": folder / "notes",
     }

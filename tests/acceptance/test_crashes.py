@@ -12,7 +12,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from tests.acceptance.crash_writer import SETTINGS, text_of
+from tests.acceptance.crash_writer import SETTINGS, TIMING, text_of
 from tests.acceptance.crashing import (
     EVERY,
     Calls,
@@ -187,4 +187,4 @@ def test_a_killed_process_holds_its_session_no_longer_than_the_lease(forker: For
             return taken_over - killed
 
     # The lease, and some time for a busy machine.
-    assert asyncio.run(take_over()) < SETTINGS.lease_seconds + 1.5
+    assert asyncio.run(take_over()) < TIMING.lease_seconds + 1.5

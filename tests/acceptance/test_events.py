@@ -197,8 +197,10 @@ async def test_compaction_after_a_note_is_an_event_whoever_does_it() -> None:
 
 @pytest.mark.req(32)
 async def test_waiting_for_a_model_that_is_far_behind_is_an_event() -> None:
-    settings = replace(SMALL, observe_at=200, block_after=300, block_deadline=0.2)
-    async with listened(settings, model=FaultyModel("hang")) as (memory, heard):
+    settings = replace(SMALL, observe_at=200, block_after=300)
+    async with listened(
+        settings, model=FaultyModel("hang"), timing=onlooker.Timing(block_deadline=0.2, stop_deadline=0.2)
+    ) as (memory, heard):
         session = memory.session("a")
         await talk(session, 40)
         await session.context()

@@ -12,6 +12,7 @@ import pytest
 import onlooker
 from onlooker import events
 from onlooker.domain.search import Edge
+from onlooker.engine import indexing
 from onlooker.policy.settings import DEFAULT
 from onlooker.testing import FrozenClock, ScriptedModel
 
@@ -24,9 +25,10 @@ SMALL = replace(
     precompute_at=0.2,
     chunk_tokens=0.1,
     memory_limit=0.7,
-    sweep_seconds=3600.0,
-    index_seconds=0.0,
 )
+# What is noted is in the graph at once, or only when it is asked for.
+SOON = onlooker.Timing(sweep_seconds=3600.0, index_seconds=0.0)
+LATE = onlooker.Timing(sweep_seconds=3600.0, index_seconds=600.0)
 
 
 @pytest.fixture(params=["in memory", "in a file"])
@@ -52,7 +54,7 @@ async def noted(memory: onlooker.Memory, key: str, *texts: str, owner: str = "an
 
 
 async def test_notes_lead_to_their_sessions_and_to_what_they_mention(url: str) -> None:
-    async with onlooker.open_memory(url, settings=SMALL) as memory:
+    async with onlooker.open_memory(url, settings=SMALL, timing=SOON) as memory:
         session = await noted(memory, "a", "Ana met Émile Zola in Oslo about ticket OPS-4711")
         await noted(memory, "b", "The release of OPS-4711 was put off", owner="ben")
         await memory.index.catch_up()
@@ -68,10 +70,11 @@ async def test_notes_lead_to_their_sessions_and_to_what_they_mention(url: str) -
 
 
 @pytest.mark.req(79)
-async def test_search_adds_notes_that_mention_what_the_found_one_does(url: str) -> None:
-    async with onlooker.open_memory(
-        url, settings=replace(SMALL, index_seconds=600.0, index_batch=1000)
-    ) as memory:
+async def test_search_adds_notes_that_mention_what_the_found_one_does(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(indexing, "BATCH", 1000)
+    async with onlooker.open_memory(url, settings=SMALL, timing=LATE) as memory:
         await asyncio.sleep(0.02)  # the first sweep, which finds nothing
         first = await noted(memory, "a", "The migration of the billing was begun under OPS-4711")
         second = await noted(memory, "b", "Ana asked who has the keys for OPS-4711")
@@ -92,7 +95,7 @@ async def test_search_adds_notes_that_mention_what_the_found_one_does(url: str) 
 
 
 async def test_a_reflection_is_tied_to_the_notes_that_it_condenses(url: str) -> None:
-    async with onlooker.open_memory(url, settings=SMALL, model=ScriptedModel()) as memory:
+    async with onlooker.open_memory(url, settings=SMALL, timing=SOON, model=ScriptedModel()) as memory:
         session = memory.session("a", owner="ana")
         for i in range(300):
             await session.record(
@@ -112,7 +115,7 @@ async def test_a_reflection_is_tied_to_the_notes_that_it_condenses(url: str) -> 
 
 
 async def test_what_is_noted_is_linked_in_the_background(url: str) -> None:
-    async with onlooker.open_memory(url, settings=SMALL) as memory:
+    async with onlooker.open_memory(url, settings=SMALL, timing=SOON) as memory:
         session = await noted(memory, "a", "Ana moved to Tromsø with Liv Ullmann")
         for _ in range(200):
             if await memory.index.graph("ana", entity="Liv Ullmann"):
@@ -128,12 +131,12 @@ async def test_what_is_noted_is_linked_in_the_background(url: str) -> None:
 
 @pytest.mark.req(34)
 async def test_a_full_queue_for_the_graph_drops_and_the_sweep_makes_up_for_it(
-    url: str, caplog: pytest.LogCaptureFixture
+    url: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     heard: list[events.Event] = []
-    settings = replace(SMALL, index_queue=1, index_seconds=600.0)
+    monkeypatch.setattr(indexing, "MOST_WAITING", 1)
     with caplog.at_level(logging.WARNING, logger="onlooker"):
-        async with onlooker.open_memory(url, settings=settings) as memory:
+        async with onlooker.open_memory(url, settings=SMALL, timing=LATE) as memory:
             await asyncio.sleep(0.02)  # the first sweep, which finds nothing
             memory.subscribe(lambda e: heard.append(e) if isinstance(e, events.IndexDropped) else None)
             session = await noted(memory, "a", "one", "two about Liv Ullmann")
@@ -149,7 +152,7 @@ async def test_a_full_queue_for_the_graph_drops_and_the_sweep_makes_up_for_it(
 
 async def test_what_is_forgotten_leaves_no_name(tmp_path: Path) -> None:
     url = str(tmp_path / "agent.db")
-    async with onlooker.open_memory(url, settings=SMALL, clock=FrozenClock()) as memory:
+    async with onlooker.open_memory(url, settings=SMALL, timing=SOON, clock=FrozenClock()) as memory:
         session = await noted(memory, "a", "Ana met Quetzalcoatl in Oslo, and Quetzalcoatl left")
         await memory.index.catch_up()
         assert await memory.index.graph("ana", entity="Quetzalcoatl")

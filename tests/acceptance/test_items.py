@@ -331,8 +331,10 @@ async def test_two_who_end_a_session_at_once_make_its_items_once(tmp_path: Path)
 @pytest.mark.req(27)
 async def test_an_idle_session_ends_by_itself(url: str) -> None:
     clock = FrozenClock()
-    settings = replace(DEFAULT, idle_minutes=10, sweep_seconds=0.05)
-    async with onlooker.open_memory(url, clock=clock, settings=settings) as memory:
+    settings = replace(DEFAULT, idle_minutes=10)
+    async with onlooker.open_memory(
+        url, clock=clock, settings=settings, timing=onlooker.Timing(sweep_seconds=0.05)
+    ) as memory:
         await talk(memory.session("one", owner="ana"), "I'm allergic to peanuts.")
         assert await memory.background.end_idle() == 0
         clock.advance(11 * 60)
@@ -345,11 +347,12 @@ async def test_an_idle_session_ends_by_itself(url: str) -> None:
 
 async def test_a_later_process_ends_what_an_earlier_one_left(tmp_path: Path) -> None:
     path, clock = tmp_path / "agent.db", FrozenClock()
-    settings = replace(DEFAULT, stop_deadline=0, idle_minutes=10)
-    async with onlooker.open_memory(path, clock=clock, settings=settings) as memory:
+    settings = replace(DEFAULT, idle_minutes=10)
+    timing = onlooker.Timing(stop_deadline=0)
+    async with onlooker.open_memory(path, clock=clock, settings=settings, timing=timing) as memory:
         await talk(memory.session("one", owner="ana"), "I'm allergic to peanuts.")
     clock.advance(3600)
-    async with onlooker.open_memory(path, clock=clock, settings=settings) as memory:
+    async with onlooker.open_memory(path, clock=clock, settings=settings, timing=timing) as memory:
         await eventually(lambda: memory.items.list("ana"))
         assert [i.summary for i in await memory.items.list("ana")] == ["user: is allergic to peanuts"]
 
@@ -377,10 +380,10 @@ async def test_stopping_waits_for_no_model_beyond_its_deadline(tmp_path: Path) -
             await asyncio.sleep(60)
         return ""
 
-    settings = replace(DEFAULT, stop_deadline=0.2)
+    timing = onlooker.Timing(stop_deadline=0.2)
     path = tmp_path / "agent.db"
     async with asyncio.timeout(10):
-        async with onlooker.open_memory(path, model=ScriptedModel(hang), settings=settings) as memory:
+        async with onlooker.open_memory(path, model=ScriptedModel(hang), timing=timing) as memory:
             await talk(memory.session("one", owner="ana"), "I'm allergic to peanuts.")
     async with onlooker.open_memory(path, settings=replace(DEFAULT, idle_minutes=0)) as memory:
         assert list(await memory.items.list("ana")) == []

@@ -42,15 +42,18 @@ async def exported(memory: onlooker.Memory, file: Path) -> list[bytes]:
     return [line for line in lines[1:-1] if b'"kind":"usage"' not in line and b'"kind":"value"' not in line]
 
 
+OFTEN = onlooker.Timing(sweep_seconds=0.05)
+
+
 def keeping(folder: Path, **more: Any) -> onlooker.Settings:
-    return replace(SETTINGS, journal=str(folder), sweep_seconds=0.05, **more)
+    return replace(SETTINGS, journal=str(folder), **more)
 
 
 @pytest.mark.req(39)
 async def test_a_store_is_built_again_from_its_journal(tmp_path: Path) -> None:
     clock, folder = FrozenClock(), tmp_path / "journal"
     async with onlooker.open_memory(
-        tmp_path / "a.db", settings=keeping(folder), model=ScriptedModel(), clock=clock
+        tmp_path / "a.db", settings=keeping(folder), timing=OFTEN, model=ScriptedModel(), clock=clock
     ) as memory:
         session = memory.session("telegram:../../../etc/passwd", owner="ana")
         other = memory.session("bakery", owner="ben")
@@ -84,7 +87,9 @@ async def test_a_store_is_built_again_from_its_journal(tmp_path: Path) -> None:
 @pytest.mark.req(39)
 async def test_one_file_per_session_and_one_per_owner_for_their_owners_eyes_alone(tmp_path: Path) -> None:
     clock, folder = FrozenClock(), tmp_path / "deep" / "journal"
-    async with onlooker.open_memory(":memory:", settings=keeping(folder), clock=clock) as memory:
+    async with onlooker.open_memory(
+        ":memory:", settings=keeping(folder), timing=OFTEN, clock=clock
+    ) as memory:
         for key in ("a/b", "a b", "..", "\0\ud800", "x" * 500):
             await talk(memory.session(key, owner="ana"), clock, 1, 2)
         await memory.items.save("Ana bakes rye bread every Friday morning", owner="ana")
@@ -112,7 +117,9 @@ async def test_nothing_is_written_unless_it_is_switched_on(
 
 async def test_it_only_grows_with_what_is_new(tmp_path: Path) -> None:
     clock, folder = FrozenClock(), tmp_path / "journal"
-    async with onlooker.open_memory(":memory:", settings=keeping(folder), clock=clock) as memory:
+    async with onlooker.open_memory(
+        ":memory:", settings=keeping(folder), timing=OFTEN, clock=clock
+    ) as memory:
         session = memory.session("bakery")
         before = b""
         for n in range(1, 41):
@@ -130,7 +137,9 @@ async def test_a_journal_that_cannot_be_written_costs_no_note_and_catches_up(tmp
     clock, folder = FrozenClock(), tmp_path / "journal"
     folder.write_text("in the way")
     events: list[Event] = []
-    async with onlooker.open_memory(tmp_path / "a.db", settings=keeping(folder), clock=clock) as memory:
+    async with onlooker.open_memory(
+        tmp_path / "a.db", settings=keeping(folder), timing=OFTEN, clock=clock
+    ) as memory:
         memory.subscribe(events.append)
         session = memory.session("bakery", owner="ana")
         await talk(session, clock, 1, 20)
@@ -150,13 +159,13 @@ async def test_what_an_earlier_process_left_is_written_at_the_next_opening(tmp_p
     async with onlooker.open_memory(tmp_path / "a.db", settings=SETTINGS, clock=clock) as memory:
         await talk(memory.session("bakery"), clock, 1, 20)
         before = await exported(memory, tmp_path / "before.jsonl")
-    async with onlooker.open_memory(tmp_path / "a.db", settings=keeping(folder), clock=clock):
+    async with onlooker.open_memory(tmp_path / "a.db", settings=keeping(folder), timing=OFTEN, clock=clock):
         pass
     file = next(folder.glob("session-*"))
     # Cut off in the middle of a line, as a crash leaves it.
     whole = file.read_bytes()
     file.write_bytes(whole[: len(whole) * 2 // 3])
-    async with onlooker.open_memory(tmp_path / "a.db", settings=keeping(folder), clock=clock):
+    async with onlooker.open_memory(tmp_path / "a.db", settings=keeping(folder), timing=OFTEN, clock=clock):
         pass
     async with onlooker.open_memory(":memory:", settings=SETTINGS, clock=clock) as memory:
         _, problems = await memory.storage.import_journal(folder)
@@ -166,7 +175,9 @@ async def test_what_an_earlier_process_left_is_written_at_the_next_opening(tmp_p
 
 async def test_lines_that_are_none_are_reported_and_passed_over(tmp_path: Path) -> None:
     clock, folder = FrozenClock(), tmp_path / "journal"
-    async with onlooker.open_memory(":memory:", settings=keeping(folder), clock=clock) as memory:
+    async with onlooker.open_memory(
+        ":memory:", settings=keeping(folder), timing=OFTEN, clock=clock
+    ) as memory:
         await talk(memory.session("bakery", owner="ana"), clock, 1, 20)
         await talk(memory.session("bakery", owner="ben"), clock, 1, 4)
         await memory.items.save("Ana bakes rye bread every Friday morning", owner="ana")
@@ -197,7 +208,9 @@ async def test_lines_that_are_none_are_reported_and_passed_over(tmp_path: Path) 
 
 async def test_a_deleted_session_leaves_no_file(tmp_path: Path) -> None:
     clock, folder = FrozenClock(), tmp_path / "journal"
-    async with onlooker.open_memory(":memory:", settings=keeping(folder), clock=clock) as memory:
+    async with onlooker.open_memory(
+        ":memory:", settings=keeping(folder), timing=OFTEN, clock=clock
+    ) as memory:
         session = memory.session("bakery", owner="ana")
         await talk(session, clock, 1, 4)
         await until(lambda: list(folder.glob("session-*")))

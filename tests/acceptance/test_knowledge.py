@@ -21,14 +21,17 @@ from onlooker.testing import ScriptedModel
 
 pytestmark = pytest.mark.anyio
 
-SMALL = replace(DEFAULT, budget=2000, knowledge_deadline=0.1)
+SMALL = replace(DEFAULT, budget=2000)
+QUICK = onlooker.Timing(knowledge_deadline=0.1)
 SAID = "Ana said that order 88-1431 is late again, and asked what can be done about it. " * 4
 
 
 @asynccontextmanager
-async def opened(settings: Settings = SMALL, **options: Any) -> AsyncGenerator[onlooker.Memory]:
+async def opened(
+    settings: Settings = SMALL, timing: onlooker.Timing = QUICK, **options: Any
+) -> AsyncGenerator[onlooker.Memory]:
     async with onlooker.open_memory(
-        ":memory:", model=ScriptedModel(), settings=settings, **options
+        ":memory:", model=ScriptedModel(), settings=settings, timing=timing, **options
     ) as memory:
         yield memory
 
@@ -220,8 +223,9 @@ async def test_layers_are_asked_at_the_same_time() -> None:
         return request.layer
 
     names = ("runtime_context", "tools", "user_knowledge", "skills", "external_knowledge", "learnings")
-    settings = replace(SMALL, knowledge_deadline=5.0)
-    async with opened(settings, knowledge=dict.fromkeys(names, slow)) as memory:
+    async with opened(
+        timing=onlooker.Timing(knowledge_deadline=5.0), knowledge=dict.fromkeys(names, slow)
+    ) as memory:
         began = time.perf_counter()
         context = await memory.session("a").context()
         took = time.perf_counter() - began
@@ -442,7 +446,7 @@ async def test_a_turn_that_is_cancelled_takes_its_layers_with_it() -> None:
             ended.append(request.layer)
         return ""
 
-    async with opened(replace(SMALL, knowledge_deadline=60.0), knowledge={"skills": waits}) as memory:
+    async with opened(timing=onlooker.Timing(), knowledge={"skills": waits}) as memory:
         turn = asyncio.ensure_future(memory.session("a").context())
         await asyncio.sleep(0.05)
         turn.cancel()

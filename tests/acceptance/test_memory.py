@@ -26,13 +26,14 @@ from onlooker.domain.events import (
     ReplyRejected,
     StepFailed,
 )
-from onlooker.policy.settings import LANGO, OFF, ZORA, Settings
+from onlooker.policy.settings import LANGO, OFF, ZORA, Settings, Timing
 from onlooker.ports import ObserveRequest
 from onlooker.testing import FaultyModel, FrozenClock, ScriptedModel
 
 pytestmark = pytest.mark.anyio
 
-SMALL = Settings(budget=1000, retry_seconds=1.0, model_deadline=0.2, stop_deadline=0.3)
+SMALL = Settings(budget=1000, model_deadline=0.2)
+QUICK = Timing(retry_seconds=1.0, stop_deadline=0.3)
 
 
 @asynccontextmanager
@@ -41,9 +42,12 @@ async def opened(
     model: Any = None,
     settings: Settings = SMALL,
     clock: FrozenClock | None = None,
+    timing: Timing = QUICK,
 ) -> AsyncGenerator[onlooker.Memory]:
     clock = clock or FrozenClock(datetime(2026, 2, 16, 9, 0, tzinfo=UTC))
-    async with onlooker.open_memory(path, model=model, settings=settings, clock=clock) as memory:
+    async with onlooker.open_memory(
+        path, model=model, settings=settings, clock=clock, timing=timing
+    ) as memory:
         yield memory
 
 
@@ -147,9 +151,10 @@ async def test_a_reflection_that_fails_is_logged_and_never_fatal(caplog: pytest.
 async def test_zora_waits_at_twice_the_working_tier_and_only_until_the_deadline() -> None:
     settings = replace(
         ZORA, observe_at=200, precompute_at=160, block_after=400, message_limit=5000, memory_limit=4000,
-        reflect_at=2000, block_deadline=0.3, model_deadline=60.0, stop_deadline=0.1,
+        reflect_at=2000, model_deadline=60.0,
     )  # fmt: skip
-    async with opened(model=FaultyModel("hang"), settings=settings) as memory:
+    timing = Timing(block_deadline=0.3, stop_deadline=0.1)
+    async with opened(model=FaultyModel("hang"), settings=settings, timing=timing) as memory:
         session = memory.session("a")
         await talk(session, 30)
         loop = asyncio.get_running_loop()
@@ -170,8 +175,8 @@ async def test_closing_lets_work_in_progress_complete_and_takes_nothing_new(tmp_
         began.set()
         await finish.wait()
 
-    settings = replace(SMALL, stop_deadline=5.0, model_deadline=10.0)
-    async with opened(tmp_path / "a.db", ScriptedModel(slowly), settings) as memory:
+    settings, patient = replace(SMALL, model_deadline=10.0), Timing(stop_deadline=5.0)
+    async with opened(tmp_path / "a.db", ScriptedModel(slowly), settings, timing=patient) as memory:
         session = memory.session("a")
         await talk(session, 12)
         await began.wait()
@@ -190,7 +195,7 @@ async def test_closing_lets_work_in_progress_complete_and_takes_nothing_new(tmp_
 async def test_work_that_outlasts_the_deadline_is_left_for_the_next_process(tmp_path: Path) -> None:
     async with opened(tmp_path / "a.db", FaultyModel("hang"), replace(SMALL, model_deadline=60.0)) as memory:
         await talk(memory.session("a"), 12)
-    async with opened(tmp_path / "a.db", ScriptedModel(), replace(SMALL, lease_seconds=1.0)) as memory:
+    async with opened(tmp_path / "a.db", ScriptedModel(), timing=Timing(lease_seconds=1.0)) as memory:
         session = memory.session("a")
         assert len(await session.messages()) == 24
         state = await session.history.state()
@@ -446,7 +451,9 @@ async def test_the_observer_is_shown_the_notes_so_far_and_the_oldest_messages() 
 @pytest.mark.req(8)
 async def test_observer_and_reflector_may_be_two_models() -> None:
     observer, reflector = ScriptedModel(name="small"), ScriptedModel(name="large")
-    memory = onlooker.open_memory(":memory:", model=observer, reflector=reflector, settings=SMALL)
+    memory = onlooker.open_memory(
+        ":memory:", model=observer, reflector=reflector, settings=SMALL, timing=QUICK
+    )
     async with memory:
         session = memory.session("a")
         await talk_long(memory, session)

@@ -25,7 +25,8 @@ pytestmark = [pytest.mark.anyio, pytest.mark.req(41, 99)]
 START = datetime(2026, 2, 1, 9, 0, tzinfo=UTC)
 HOUR = 3600.0
 # Looks at the clock every 0.6 seconds.
-SETTINGS = Settings(idle_minutes=0, sweep_seconds=0.05, retention_days=5)
+SETTINGS = Settings(idle_minutes=0, retention_days=5)
+OFTEN = onlooker.Timing(sweep_seconds=0.05)
 LOOKS = 1.5  # seconds in which it looked at least once, also on a busy machine
 
 
@@ -64,7 +65,7 @@ class Seen:
 
 async def test_notes_and_messages_that_grow_old_while_a_memory_is_open_go_as_well(tmp_path: Path) -> None:
     clock = FrozenClock(START)
-    memory = onlooker.open_memory(tmp_path / "a.db", settings=SETTINGS, clock=clock)
+    memory = onlooker.open_memory(tmp_path / "a.db", settings=SETTINGS, timing=OFTEN, clock=clock)
     seen = Seen(memory)
     async with memory:
         await seen.reaches(1)  # at opening
@@ -83,7 +84,7 @@ async def test_notes_and_messages_that_grow_old_while_a_memory_is_open_go_as_wel
 async def test_so_do_messages_beyond_their_limit(tmp_path: Path) -> None:
     clock = FrozenClock(START)
     settings = replace(SETTINGS, budget=400, retention_days=0, retention_delete_messages=20)
-    memory = onlooker.open_memory(tmp_path / "a.db", settings=settings, clock=clock)
+    memory = onlooker.open_memory(tmp_path / "a.db", settings=settings, timing=OFTEN, clock=clock)
     seen = Seen(memory)
     async with memory:
         await asyncio.sleep(LOOKS)  # the round at opening
@@ -101,7 +102,10 @@ async def test_so_do_messages_beyond_their_limit(tmp_path: Path) -> None:
 
 async def test_of_several_processes_one_goes_round_for_all(tmp_path: Path) -> None:
     clock = FrozenClock(START)
-    memories = [onlooker.open_memory(tmp_path / "a.db", settings=SETTINGS, clock=clock) for _ in range(3)]
+    memories = [
+        onlooker.open_memory(tmp_path / "a.db", settings=SETTINGS, timing=OFTEN, clock=clock)
+        for _ in range(3)
+    ]
     seen = [Seen(memory) for memory in memories]
 
     def rounds() -> int:
@@ -121,8 +125,8 @@ async def test_of_several_processes_one_goes_round_for_all(tmp_path: Path) -> No
 async def test_others_with_other_limits_go_round_by_themselves(tmp_path: Path) -> None:
     clock = FrozenClock(START)
     keeps_less = replace(SETTINGS, retention_days=1)
-    one = onlooker.open_memory(tmp_path / "a.db", settings=SETTINGS, clock=clock)
-    other = onlooker.open_memory(tmp_path / "a.db", settings=keeps_less, clock=clock)
+    one = onlooker.open_memory(tmp_path / "a.db", settings=SETTINGS, timing=OFTEN, clock=clock)
+    other = onlooker.open_memory(tmp_path / "a.db", settings=keeps_less, timing=OFTEN, clock=clock)
     seen = Seen(one), Seen(other)
     async with one, other:
         await asyncio.gather(*(each.reaches(1) for each in seen))
@@ -146,7 +150,7 @@ class Stuck(SqliteStore):
 
 
 def opened(store: Store, clock: FrozenClock) -> onlooker.Memory:
-    return onlooker.open_memory(store, settings=SETTINGS, clock=clock)
+    return onlooker.open_memory(store, settings=SETTINGS, timing=OFTEN, clock=clock)
 
 
 async def test_nobody_goes_round_while_another_does_and_one_that_is_stopped_holds_nobody_up() -> None:
@@ -195,13 +199,13 @@ async def test_a_clock_that_is_set_back_does_not_put_it_off() -> None:
 async def test_a_memory_that_is_open_for_a_moment_lets_go_of_what_is_old(tmp_path: Path) -> None:
     clock = FrozenClock(START)
     path = tmp_path / "a.db"
-    async with onlooker.open_memory(path, settings=SETTINGS, clock=clock) as memory:
+    async with onlooker.open_memory(path, settings=SETTINGS, timing=OFTEN, clock=clock) as memory:
         await take_back(memory)
         before = await rows_in(memory)
     clock.advance(6 * 24 * HOUR)
-    async with onlooker.open_memory(path, settings=SETTINGS, clock=clock):
+    async with onlooker.open_memory(path, settings=SETTINGS, timing=OFTEN, clock=clock):
         pass
     async with onlooker.open_memory(
-        path, settings=replace(SETTINGS, retention_days=0), clock=clock
+        path, settings=replace(SETTINGS, retention_days=0), timing=OFTEN, clock=clock
     ) as memory:
         assert await rows_in(memory) < before

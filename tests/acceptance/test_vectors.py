@@ -17,9 +17,10 @@ import pytest
 import onlooker
 from onlooker import events
 from onlooker.domain.errors import ModelError, SettingsError
+from onlooker.engine import indexing
 from onlooker.models.calling import CallError
 from onlooker.models.embedding import LocalEmbedder, OpenAIEmbedder
-from onlooker.policy.settings import DEFAULT
+from onlooker.policy.settings import DEFAULT, Settings
 from onlooker.testing import WordEmbedder
 from onlooker.testing.provider import Answer, LocalProvider
 
@@ -27,7 +28,7 @@ pytestmark = pytest.mark.anyio
 
 MEANINGS = {"automobile": "car", "sedan": "car", "bought": "purchased", "acquired": "purchased"}
 # Nothing happens by itself within a test: what is indexed is asked for.
-QUIET = replace(DEFAULT, sweep_seconds=3600.0, index_seconds=600.0, retry_seconds=0.01)
+QUIET = onlooker.Timing(sweep_seconds=3600.0, index_seconds=600.0, retry_seconds=0.01)
 KEY = "sk-test-0123456789abcdefghij"
 
 
@@ -37,10 +38,10 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 
 @asynccontextmanager
-async def opened(url: str, embedder: Any, **options: Any) -> AsyncGenerator[onlooker.Memory]:
-    async with onlooker.open_memory(
-        url, embedder=embedder, settings=options.pop("settings", QUIET), **options
-    ) as memory:
+async def opened(
+    url: str, embedder: Any, *, settings: Settings = DEFAULT, timing: onlooker.Timing = QUIET
+) -> AsyncGenerator[onlooker.Memory]:
+    async with onlooker.open_memory(url, embedder=embedder, settings=settings, timing=timing) as memory:
         await asyncio.sleep(0.02)  # the first sweep, which finds nothing
         yield memory
 
@@ -92,7 +93,7 @@ async def test_nothing_of_another_owner_or_session_is_found_by_meaning(url: str)
 
 @pytest.mark.req(80)
 async def test_notes_are_found_by_meaning_once_they_are_shown(url: str) -> None:
-    settings = replace(QUIET, budget=1000, observe_at=0.3, precompute_at=0.2, chunk_tokens=0.1)
+    settings = replace(DEFAULT, budget=1000, observe_at=0.3, precompute_at=0.2, chunk_tokens=0.1)
     async with opened(url, WordEmbedder(MEANINGS), settings=settings) as memory:
         session = memory.session("a")
         for i in range(40):
@@ -107,7 +108,7 @@ async def test_notes_are_found_by_meaning_once_they_are_shown(url: str) -> None:
 
 
 async def test_recall_puts_what_means_the_same_at_the_end_of_the_prompt(url: str) -> None:
-    settings = replace(QUIET, recall=True, budget=1500)
+    settings = replace(DEFAULT, recall=True, budget=1500)
     async with opened(url, WordEmbedder(MEANINGS), settings=settings) as memory:
         session = await filled(memory)
         for i in range(60):
@@ -130,7 +131,7 @@ async def test_recall_puts_what_means_the_same_at_the_end_of_the_prompt(url: str
 
 
 async def test_a_question_is_answered_by_meaning(url: str) -> None:
-    settings = replace(QUIET, recall_scope="owner")
+    settings = replace(DEFAULT, recall_scope="owner")
     async with opened(url, WordEmbedder(MEANINGS), settings=settings) as memory:
         await filled(memory)
         await filled(memory, owner="ben")
@@ -193,11 +194,11 @@ async def test_secrets_and_endless_texts_do_not_reach_an_embedder() -> None:
 
 @pytest.mark.req(34)
 async def test_a_full_queue_drops_with_a_warning_and_a_counter_and_the_sweep_makes_up_for_it(
-    url: str, caplog: pytest.LogCaptureFixture
+    url: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    settings = replace(QUIET, index_queue=10, index_batch=100)
+    monkeypatch.setattr(indexing, "MOST_WAITING", 10)
     heard: list[Any] = []
-    async with opened(url, WordEmbedder(MEANINGS), settings=settings) as memory:
+    async with opened(url, WordEmbedder(MEANINGS)) as memory:
         memory.subscribe(lambda e: heard.append(e) if isinstance(e, events.IndexDropped) else None)
         session = memory.session("a", owner="ana")
         with caplog.at_level(logging.WARNING, logger="onlooker"):
@@ -225,8 +226,8 @@ async def test_a_later_process_finds_what_was_never_indexed(tmp_path: Path) -> N
     url = str(tmp_path / "agent.db")
     async with onlooker.open_memory(url) as memory:
         await filled(memory)
-    eager = replace(DEFAULT, sweep_seconds=0.05, index_seconds=0.01)
-    async with opened(url, WordEmbedder(MEANINGS), settings=eager) as memory:
+    eager = onlooker.Timing(sweep_seconds=0.05, index_seconds=0.01)
+    async with opened(url, WordEmbedder(MEANINGS), timing=eager) as memory:
         await _until(lambda: bool(memory.index.status.vectors and memory.index.status.vectors.done == 4))
         assert await memory.search("automobile", owner="ana") != []
         await memory.session("a", owner="ana").record(onlooker.user("An automobile, once more"))
@@ -281,9 +282,11 @@ async def test_the_turn_never_waits_for_an_embedder_that_hangs() -> None:
             await asyncio.sleep(3600)
             return []
 
-    settings = replace(DEFAULT, recall=True, index_seconds=0.0)
+    settings = replace(DEFAULT, recall=True)
     began = time.perf_counter()
-    async with opened(":memory:", Hanging(), settings=settings) as memory:
+    async with opened(
+        ":memory:", Hanging(), settings=settings, timing=onlooker.Timing(index_seconds=0.0)
+    ) as memory:
         session = await filled(memory)
         assert time.perf_counter() - began < 1
         await session.record(onlooker.user("How is the weather in Bergen, and what about the sedan?"))
@@ -324,8 +327,8 @@ async def test_an_endpoint_of_openai_s_protocol_gives_the_vectors() -> None:
 
 async def test_an_endpoint_can_be_named_in_the_settings() -> None:
     with LocalProvider() as provider:
-        settings = replace(QUIET, embedder=f"openai:small@{provider.url}/v1")
-        async with onlooker.open_memory(":memory:", settings=settings) as memory:
+        settings = replace(DEFAULT, embedder=f"openai:small@{provider.url}/v1")
+        async with onlooker.open_memory(":memory:", settings=settings, timing=QUIET) as memory:
             await filled(memory)
             assert await memory.index.catch_up() == 4
             assert KEY not in provider.received[0].headers["authorization"]

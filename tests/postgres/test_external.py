@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import onlooker
+from onlooker.engine import indexing
 from onlooker.policy.settings import Settings
 from onlooker.testing import ScriptedModel, WordEmbedder
 from onlooker.wiring import WorkerMode
@@ -21,12 +22,11 @@ pytestmark = pytest.mark.anyio
 # All that goes on in the background, and soon.
 BUSY = Settings(
     budget=1_000,
-    sweep_seconds=0.05,
-    index_seconds=0.05,
     idle_minutes=0.02,
     retention_days=1,
     retention_delete_messages=30,
 )
+SOON = onlooker.Timing(sweep_seconds=0.05, index_seconds=0.05)
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
@@ -64,7 +64,12 @@ async def test_a_process_that_only_records_has_nothing_in_its_background(
     model, embedder = ScriptedModel(), WordEmbedder()
     before = asyncio.all_tasks()
     async with onlooker.open_memory(
-        place[0], model=model, embedder=embedder, settings=keeping_files(tmp_path), workers="external"
+        place[0],
+        model=model,
+        embedder=embedder,
+        settings=keeping_files(tmp_path),
+        timing=SOON,
+        workers="external",
     ) as memory:
         assert asyncio.all_tasks() == before
         session = await talk(memory)
@@ -89,8 +94,8 @@ async def test_workers_do_all_that_would_be_done_in_the_background(
     settings = keeping_files(tmp_path)
     embedder = WordEmbedder()
     async with (
-        onlooker.open_memory(url, settings=settings, workers="external") as web,
-        onlooker.open_memory(url, embedder=embedder, settings=settings, workers=staff),
+        onlooker.open_memory(url, settings=settings, timing=SOON, workers="external") as web,
+        onlooker.open_memory(url, embedder=embedder, settings=settings, timing=SOON, workers=staff),
     ):
         session = await talk(web)
 
@@ -113,8 +118,8 @@ async def test_workers_do_all_that_would_be_done_in_the_background(
         await until(kept_in_files)
     # Retention begins when a worker does, and from then on every few hours.
     async with (
-        onlooker.open_memory(url, settings=settings, workers="external") as web,
-        onlooker.open_memory(url, settings=settings, workers=staff),
+        onlooker.open_memory(url, settings=settings, timing=SOON, workers="external") as web,
+        onlooker.open_memory(url, settings=settings, timing=SOON, workers=staff),
     ):
         session = web.session("telegram:42", owner="ana")
 
@@ -130,8 +135,8 @@ async def test_the_journal_of_a_worker_has_what_others_recorded_and_nobody_noted
     url, staff = place
     settings = replace(BUSY, journal=str(tmp_path / "journal"), budget=100_000)
     async with (
-        onlooker.open_memory(url, settings=settings, workers=staff),
-        onlooker.open_memory(url, settings=settings, workers="external") as web,
+        onlooker.open_memory(url, settings=settings, timing=SOON, workers=staff),
+        onlooker.open_memory(url, settings=settings, timing=SOON, workers="external") as web,
     ):
         await asyncio.sleep(0.2)
         await talk(web)
@@ -143,13 +148,13 @@ async def test_the_journal_of_a_worker_has_what_others_recorded_and_nobody_noted
         await until(written)
 
 
-async def test_several_workers_do_not_pay_for_the_same_vectors(server: Server) -> None:
-    url, settings = (
-        server.new_url(),
-        replace(BUSY, budget=100_000, index_batch=5, retention_delete_messages=0),
-    )
+async def test_several_workers_do_not_pay_for_the_same_vectors(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(indexing, "BATCH", 5)
+    url, settings = server.new_url(), replace(BUSY, budget=100_000, retention_delete_messages=0)
     one, two = SlowEmbedder(), SlowEmbedder()
-    async with onlooker.open_memory(url, settings=settings, workers="external") as web:
+    async with onlooker.open_memory(url, settings=settings, timing=SOON, workers="external") as web:
         for key in "abc":
             texts = [f"Order {key}-{n} went to the warehouse in Bergen." for n in range(100)]
             await web.session(key).record(*map(onlooker.user, texts))
@@ -158,12 +163,12 @@ async def test_several_workers_do_not_pay_for_the_same_vectors(server: Server) -
             return (await web.store.coverage(one.name)).vectors == 300
 
         async with (
-            onlooker.open_memory(url, embedder=one, settings=settings, workers="queue"),
-            onlooker.open_memory(url, embedder=two, settings=settings, workers="queue"),
+            onlooker.open_memory(url, embedder=one, settings=settings, timing=SOON, workers="queue"),
+            onlooker.open_memory(url, embedder=two, settings=settings, timing=SOON, workers="queue"),
         ):
             await until(indexed)
     paid = [text for embedder in (one, two) for batch in embedder.received for text in batch]
-    assert len(paid) <= 300 + 4 * settings.index_batch
+    assert len(paid) <= 300 + 4 * indexing.BATCH
 
 
 class SlowEmbedder(WordEmbedder):

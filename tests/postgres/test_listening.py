@@ -21,7 +21,8 @@ from tests.postgres.server import Server
 
 pytestmark = pytest.mark.anyio
 
-SMALL = Settings(budget=1_000, sweep_seconds=1.0, stop_deadline=5.0)
+SMALL = Settings(budget=1_000)
+TIMING = onlooker.Timing(sweep_seconds=1.0, stop_deadline=5.0)
 
 # The process that listens, as the server knows it.
 _LISTENERS = "SELECT pid FROM pg_stat_activity WHERE query LIKE 'LISTEN%%onlooker_' || %s || '%%'"
@@ -70,8 +71,10 @@ async def test_a_worker_that_no_longer_hears_anything_listens_anew(
             return [row[0] for row in other.execute(_LISTENERS, (address(url).schema,))]
 
     async with (
-        onlooker.open_memory(url, model=ScriptedModel(), settings=SMALL, workers="queue"),
-        onlooker.open_memory(url, settings=replace(SMALL, sweep_seconds=60), workers="external") as web,
+        onlooker.open_memory(url, model=ScriptedModel(), settings=SMALL, timing=TIMING, workers="queue"),
+        onlooker.open_memory(
+            url, settings=SMALL, timing=replace(TIMING, sweep_seconds=60), workers="external"
+        ) as web,
     ):
 
         async def listens() -> bool:

@@ -29,7 +29,8 @@ from tests.postgres.server import Server
 
 pytestmark = pytest.mark.anyio
 
-SMALL = Settings(budget=1_000, sweep_seconds=60.0, stop_deadline=5.0)
+SMALL = Settings(budget=1_000)
+TIMING = onlooker.Timing(sweep_seconds=60.0, stop_deadline=5.0)
 
 
 @contextmanager
@@ -90,7 +91,7 @@ async def jobs(store: PostgresStore) -> list[tuple[str, str]]:
 async def test_a_process_that_only_records_takes_no_notes_by_itself(server: Server) -> None:
     model = ScriptedModel()
     async with onlooker.open_memory(
-        server.new_url(), model=model, settings=SMALL, workers="external"
+        server.new_url(), model=model, settings=SMALL, timing=TIMING, workers="external"
     ) as memory:
         await say(memory, "a", 1, 60)
         context = await memory.session("a").context(budget=1_000)
@@ -117,8 +118,8 @@ async def test_notes_of_a_process_that_only_records_are_taken_by_a_worker(server
     url = server.new_url()
     model = ScriptedModel()
     async with (
-        onlooker.open_memory(url, model=model, settings=SMALL, workers="queue"),
-        onlooker.open_memory(url, settings=SMALL, workers="external") as web,
+        onlooker.open_memory(url, model=model, settings=SMALL, timing=TIMING, workers="queue"),
+        onlooker.open_memory(url, settings=SMALL, timing=TIMING, workers="external") as web,
     ):
         await asyncio.gather(*(say(web, f"s{n}", 1, 40) for n in range(5)))
         await until(lambda: nothing_due(web))
@@ -132,9 +133,9 @@ async def test_notes_of_a_process_that_only_records_are_taken_by_a_worker(server
 
 async def test_a_session_is_announced_once_by_the_transaction_that_made_it_due(server: Server) -> None:
     url = server.new_url()
-    async with onlooker.open_memory(url, settings=SMALL, workers="queue"):
+    async with onlooker.open_memory(url, settings=SMALL, timing=TIMING, workers="queue"):
         pass  # the queue is there now, and nobody takes from it
-    async with onlooker.open_memory(url, settings=SMALL, workers="external") as web:
+    async with onlooker.open_memory(url, settings=SMALL, timing=TIMING, workers="external") as web:
         assert isinstance(web.store, PostgresStore)
         await say(web, "a", 1, 40)
         assert await jobs(web.store) == []  # nobody was seen who would take it
@@ -159,9 +160,9 @@ async def test_a_session_is_announced_once_by_the_transaction_that_made_it_due(s
 
 async def test_a_queue_that_is_broken_does_not_keep_anyone_from_recording(server: Server) -> None:
     url = server.new_url()
-    async with onlooker.open_memory(url, settings=SMALL, workers="queue"):
+    async with onlooker.open_memory(url, settings=SMALL, timing=TIMING, workers="queue"):
         pass
-    async with onlooker.open_memory(url, settings=SMALL, workers="external") as web:
+    async with onlooker.open_memory(url, settings=SMALL, timing=TIMING, workers="external") as web:
         assert isinstance(web.store, PostgresStore)
         await web.store.run(lambda db: db.run("worker_seen", **_worker("w")))
         await web.store.run(lambda db: db.connection.execute("DROP TABLE pgqueuer CASCADE"))
@@ -171,19 +172,21 @@ async def test_a_queue_that_is_broken_does_not_keep_anyone_from_recording(server
 
 async def test_what_was_due_before_there_was_a_worker_is_found(server: Server) -> None:
     url = server.new_url()
-    async with onlooker.open_memory(url, settings=SMALL, workers="external") as web:
+    async with onlooker.open_memory(url, settings=SMALL, timing=TIMING, workers="external") as web:
         await say(web, "a", 1, 40)
-        async with onlooker.open_memory(url, model=ScriptedModel(), settings=SMALL, workers="queue"):
+        async with onlooker.open_memory(
+            url, model=ScriptedModel(), settings=SMALL, timing=TIMING, workers="queue"
+        ):
             await until(lambda: nothing_due(web))
         assert await web.session("a").notes()
 
 
 async def test_a_session_whose_announcement_was_lost_is_found_by_the_sweep(server: Server) -> None:
     url = server.new_url()
-    settings = replace(SMALL, sweep_seconds=0.3)
+    timing = replace(TIMING, sweep_seconds=0.3)
     async with (
-        onlooker.open_memory(url, model=ScriptedModel(), settings=settings, workers="queue"),
-        onlooker.open_memory(url, settings=settings, workers="external") as web,
+        onlooker.open_memory(url, model=ScriptedModel(), settings=SMALL, timing=timing, workers="queue"),
+        onlooker.open_memory(url, settings=SMALL, timing=timing, workers="external") as web,
     ):
         assert isinstance(web.store, PostgresStore)
         await web.store.run(
@@ -199,10 +202,10 @@ async def test_a_model_that_fails_is_asked_again_when_the_session_is_due_and_not
 ) -> None:
     url = server.new_url()
     model = FaultyModel("error", rate=1.0, seed=1)
-    settings = replace(SMALL, retry_seconds=1.0)
+    timing = replace(TIMING, retry_seconds=1.0)
     async with (
-        onlooker.open_memory(url, model=model, settings=settings, workers="queue"),
-        onlooker.open_memory(url, settings=settings, workers="external") as web,
+        onlooker.open_memory(url, model=model, settings=SMALL, timing=timing, workers="queue"),
+        onlooker.open_memory(url, settings=SMALL, timing=timing, workers="external") as web,
     ):
         await say(web, "a", 1, 20)
 
@@ -218,10 +221,10 @@ async def test_a_worker_outlives_a_restart_of_the_server() -> None:
     with Server() as own:
         url = own.url(schema="onlooker", wait="1")
         model = ScriptedModel()
-        settings = replace(SMALL, sweep_seconds=1.0)
+        timing = replace(TIMING, sweep_seconds=1.0)
         async with (
-            onlooker.open_memory(url, model=model, settings=settings, workers="queue"),
-            onlooker.open_memory(url, settings=settings, workers="external") as web,
+            onlooker.open_memory(url, model=model, settings=SMALL, timing=timing, workers="queue"),
+            onlooker.open_memory(url, settings=SMALL, timing=timing, workers="external") as web,
         ):
             await asyncio.to_thread(own.stop)
             await asyncio.sleep(0.5)
@@ -243,7 +246,7 @@ async def test_two_worker_processes_of_which_one_is_killed(server: Server, tmp_p
         worker_process(url, "--concurrency", "2", *shared) as one,
         worker_process(url, *shared) as two,
     ):
-        async with onlooker.open_memory(url, settings=SMALL, workers="external") as web:
+        async with onlooker.open_memory(url, settings=SMALL, timing=TIMING, workers="external") as web:
 
             async def both_there() -> bool:
                 return len((await workforce(web)).workers) == 2
@@ -272,7 +275,7 @@ def _status(url: str) -> dict[str, Any]:
 
 async def test_the_command_line_reads_a_server(server: Server) -> None:
     url = server.new_url()
-    async with onlooker.open_memory(url, settings=SMALL, workers="external") as web:
+    async with onlooker.open_memory(url, settings=SMALL, timing=TIMING, workers="external") as web:
         await say(web, "a", 1, 3)
 
     def run(*arguments: str) -> str:
@@ -287,10 +290,10 @@ async def test_the_command_line_reads_a_server(server: Server) -> None:
 
 async def test_status_tells_of_workers_what_waits_for_them_and_what_failed(server: Server) -> None:
     url = server.new_url()
-    settings = replace(SMALL, retry_seconds=600.0, retry_limit_seconds=600.0)
+    timing = replace(TIMING, retry_seconds=600.0, retry_limit_seconds=600.0)
     model = FaultyModel("error", rate=1.0, seed=1)
-    async with onlooker.open_memory(url, settings=settings, workers="external") as web:
-        async with onlooker.open_memory(url, model=model, settings=settings, workers="queue"):
+    async with onlooker.open_memory(url, settings=SMALL, timing=timing, workers="external") as web:
+        async with onlooker.open_memory(url, model=model, settings=SMALL, timing=timing, workers="queue"):
             await say(web, "broken", 1, 20)
 
             async def failed() -> bool:
@@ -335,7 +338,7 @@ def _told(url: str) -> str:
 
 async def test_status_tells_of_a_file_what_waits(tmp_path: Path) -> None:
     url = str(tmp_path / "memory.db")
-    async with onlooker.open_memory(url, settings=SMALL, workers="external") as web:
+    async with onlooker.open_memory(url, settings=SMALL, timing=TIMING, workers="external") as web:
         await say(web, "a", 1, 20)
     shown = await asyncio.to_thread(_status, url)
     assert (shown["backlog"], shown["failing"], shown["workers"]) == (1, 0, None)

@@ -18,7 +18,7 @@ from tests.promises.checks import (
     check_coverage,
     check_stable,
 )
-from tests.promises.programs import Look, Operation, Prepare, Program, Restart, Say, Settle, Wait
+from tests.promises.programs import QUICK, Look, Operation, Prepare, Program, Restart, Say, Settle, Wait
 
 SYSTEM = "You are helpful."
 Item = dict[str, Any]
@@ -47,7 +47,11 @@ class _Host:
 
     def _open(self) -> onlooker.Memory:
         return onlooker.open_memory(
-            self.make_store(), model=self.model, settings=self.program.settings, clock=self.clock
+            self.make_store(),
+            model=self.model,
+            settings=self.program.settings,
+            timing=QUICK,
+            clock=self.clock,
         )
 
     @property

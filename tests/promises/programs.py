@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 from hypothesis import strategies as st
 
-from onlooker.policy.settings import LANGO, ZORA, Settings
+from onlooker.policy.settings import LANGO, ZORA, Settings, Timing
 from onlooker.testing import FAULTS
 
 Change = Literal["none", "again", "regenerate", "edit", "edit keeping the rest", "branch", "trim", "summary"]
@@ -83,13 +83,7 @@ _operations = st.one_of(
     st.builds(Wait, st.integers(1, 600)),
 )
 
-_QUICK: dict[str, Any] = {
-    "model_deadline": 0.1,
-    "stop_deadline": 0.2,
-    "sweep_seconds": 60.0,
-    "block_deadline": 0.2,
-    "retry_seconds": 1.0,
-}
+QUICK = Timing(stop_deadline=0.2, sweep_seconds=60.0, block_deadline=0.2, retry_seconds=1.0)
 
 
 @st.composite
@@ -112,7 +106,7 @@ def settings(draw: st.DrawFn) -> Settings:
     )  # fmt: skip
     return replace(
         base,
-        **_QUICK,
+        model_deadline=0.1,
         precompute=draw(st.booleans()) if base.preset != "lango" else False,
         consolidate_at=draw(st.integers(2, 5)),
         compact=draw(st.booleans()),

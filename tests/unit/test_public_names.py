@@ -42,6 +42,7 @@ PUBLIC = [
     "SettingsError",
     "Stats",
     "StoreError",
+    "Timing",
     "Tool",
     "ToolCall",
     "Tools",

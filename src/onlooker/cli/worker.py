@@ -7,7 +7,6 @@ import logging
 import os
 import signal
 import threading
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
@@ -20,6 +19,7 @@ from onlooker.cli.screen import Column, CommandError, Screen, UsageError, View, 
 from onlooker.cli.target import Target, database_path, existing_database, is_server, key_for
 from onlooker.domain.messages import SessionId
 from onlooker.engine.memory import Memory
+from onlooker.policy.settings import TIMING
 from onlooker.wiring import WorkerMode, open_memory
 
 # How long a worker may take to exit after the second signal.
@@ -57,14 +57,16 @@ async def worker(
     settings = target.settings()
     if not settings.enabled:
         raise UsageError("memory is off in the settings (enabled = false)")
-    changes: View = {"concurrency": concurrency, "stop_deadline": deadline, "model": model}
+    changes: View = {"concurrency": concurrency, "model": model}
     settings = replace(settings, **{name: value for name, value in changes.items() if value is not None})
+    timing = TIMING if deadline is None else replace(TIMING, stop_deadline=deadline)
     place = _place(target.db, create)
     mode: WorkerMode = "queue" if is_server(target.db) else "embedded"
     key = key_for(place)
     _log_warnings()
     try:
-        await _work(screen, lambda: open_memory(place, settings=settings, workers=mode, key=key))
+        memory = open_memory(place, settings=settings, timing=timing, workers=mode, key=key)
+        await _work(screen, memory, timing.stop_deadline)
     except asyncio.CancelledError:
         raise typer.Exit(CommandError.exit_code) from None
 
@@ -89,7 +91,7 @@ def _log_warnings() -> None:
         logging.getLogger(name).setLevel(logging.CRITICAL)
 
 
-async def _work(screen: Screen, open_worker: Callable[[], Memory]) -> None:
+async def _work(screen: Screen, opened: Memory, deadline: float) -> None:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     task = asyncio.current_task()
@@ -105,12 +107,12 @@ async def _work(screen: Screen, open_worker: Callable[[], Memory]) -> None:
     with suppress(NotImplementedError):  # Windows, where Ctrl-C ends the process at once
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, on_signal)
-    async with open_worker() as memory:
+    async with opened as memory:
         sessions = count(memory.settings.concurrency, "session")
         screen.say(f"taking notes, {sessions} at a time; Ctrl-C stops")
         await stop.wait()
         if memory.background.pending:
-            limit = f"{memory.settings.stop_deadline:g} s"
+            limit = f"{deadline:g} s"
             screen.say(
                 f"stopping: waiting up to {limit} for {memory.background.pending} running; Ctrl-C stops now"
             )

@@ -28,7 +28,7 @@ from onlooker.engine.worker import Composer, Worker
 from onlooker.engine.writing import Writer
 from onlooker.policy.assemble import Counting, MemorySection, memory_section
 from onlooker.policy.layers import in_order
-from onlooker.policy.settings import Limits, Settings, check, suited
+from onlooker.policy.settings import TIMING, Limits, Settings, Timing, check, suited
 from onlooker.policy.tokens import Calibration, Remembering, estimator
 from onlooker.ports import Clock, Embedder, Files, Mirror, Model, Store, Workers
 
@@ -53,6 +53,7 @@ class Core:
         store: Store,
         *,
         settings: Settings,
+        timing: Timing = TIMING,
         observer: Model,
         reflector: Model,
         builtin: Composer,
@@ -70,6 +71,7 @@ class Core:
             free_observer=observer.name == builtin.name,
             free_reflector=reflector.name == builtin.name,
         )
+        self.timing = timing
         self.store = store
         self.clock = clock
         self.tz = tz
@@ -90,19 +92,22 @@ class Core:
             self.estimator,
             clock,
             self.emit,
+            timing,
         )
         self.buffer = (workers or _tasks)(self)
         self.journal = journal(self) if journal else None
-        self.retention = Retention(store, settings, clock, self.emit, self.journal, self.ready)
+        self.retention = Retention(
+            store, settings, clock, self.emit, self.journal, self.ready, timing.sweep_seconds
+        )
         self.meaning = Meaning(embedder) if embedder else None
         vectors = VectorIndex(store, embedder, settings.model_deadline) if embedder else None
         shared = not isinstance(self.buffer, Buffer)
         self.index = Index(
-            GraphIndex(store), vectors, store, settings, self.emit, ready=self.ready, shared=shared
+            GraphIndex(store), vectors, store, timing, self.emit, ready=self.ready, shared=shared
         )
         self.items = Items(store, clock, self.emit, self.ready)
         self.shown_items = ShownItems(store, settings, self.estimator.text, clock)
-        self.ending = Ending(store, settings, clock, self.emit, self.worker, tz)
+        self.ending = Ending(store, settings, clock, self.emit, self.worker, tz, timing.sweep_seconds)
         self.background = Background(self.buffer, self.worker, self.ending, self.emit, self.ready)
         self.worker.condensed = self.ending.condensed
         self.files = files(self) if files else None
@@ -160,7 +165,7 @@ class Core:
         async with self._life:
             was_open, self._open, self._closed = self._open, False, True
             if was_open:
-                await self._stop(self.settings.stop_deadline)
+                await self._stop(self.timing.stop_deadline)
             for stream in tuple(self.streams):
                 stream.close()
 
@@ -275,5 +280,5 @@ def _tasks(core: Core) -> Workers:
         core.clock,
         core.worker.advance,
         concurrency=core.settings.concurrency,
-        sweep_seconds=core.settings.sweep_seconds,
+        sweep_seconds=core.timing.sweep_seconds,
     )

@@ -21,7 +21,7 @@ from onlooker.engine.items import MOST_ITEMS
 from onlooker.engine.worker import Worker, note_id
 from onlooker.policy.cut import tokens_of
 from onlooker.policy.items.choose import remembers
-from onlooker.policy.settings import Settings
+from onlooker.policy.settings import TIMING, Settings
 from onlooker.ports import Clock, ItemsRequest, Store
 
 if TYPE_CHECKING:
@@ -52,6 +52,7 @@ class Ending:
     emit: Callable[[Event], None]
     worker: Worker
     tz: tzinfo
+    sweep_seconds: float = TIMING.sweep_seconds
     _used: dict[SessionId, None] = field(default_factory=dict[SessionId, None])
     _sweeper: asyncio.Task[None] | None = None
 
@@ -95,7 +96,7 @@ class Ending:
 
     async def _sweep(self) -> None:
         settings = self.settings
-        pause = min(LONGEST_PAUSE, max(settings.sweep_seconds, settings.idle_minutes * 6))
+        pause = min(LONGEST_PAUSE, max(self.sweep_seconds, settings.idle_minutes * 6))
         while True:
             try:
                 await self.end_idle()

@@ -33,13 +33,17 @@ from onlooker.domain.messages import DEFAULT_OWNER, SessionId
 from onlooker.domain.notes import Note
 from onlooker.domain.search import EDGE_KINDS, Document, Edge, EdgeKind, IndexName, Node
 from onlooker.policy.search.rank import text_of
-from onlooker.policy.settings import Settings
+from onlooker.policy.settings import Timing
 from onlooker.ports import Store
 
 log = logging.getLogger("onlooker")
 
 # Under which name a store keeps how many texts were dropped and failed, in all processes so far.
 COUNTS = "indexing:{}"
+# Texts that may wait, about a megabyte of them. More are dropped, counted, and found by the sweep.
+MOST_WAITING = 1000
+# Texts that go into an index at once: a provider takes that many in one call.
+BATCH = 64
 # The longest that closing a memory waits for texts that still wait; the next sweep finds the others.
 STOP_SECONDS = 2.0
 # For how long a worker has its turn, unless it extends that.
@@ -100,7 +104,7 @@ class IndexBuffer:
         self,
         index: Target,
         store: Store,
-        settings: Settings,
+        timing: Timing,
         emit: Callable[[Event], None],
         *,
         shared: bool = False,
@@ -108,7 +112,7 @@ class IndexBuffer:
         self._index = index
         self._turn = Turn(store, index.name) if shared else None
         self._store = store
-        self._settings = settings
+        self._timing = timing
         self._emit = emit
         self._queue: deque[Document] = deque()
         self._wake = asyncio.Event()
@@ -152,13 +156,13 @@ class IndexBuffer:
         if self._stopping or self._task is None:
             return
         for document in documents:
-            if len(self._queue) >= self._settings.index_queue:
+            if len(self._queue) >= MOST_WAITING:
                 self._drop(document)
             else:
                 self._queue.append(document)
         if self._queue:
             self._wake.set()
-        if len(self._queue) >= self._settings.index_batch:
+        if len(self._queue) >= BATCH:
             self._full.set()
 
     def _drop(self, document: Document) -> None:
@@ -183,7 +187,7 @@ class IndexBuffer:
             if now >= max(sweep_at, self._rest_until):
                 await self._sweep(self._turn)
                 await self._keep_counts()
-                sweep_at = time.monotonic() + self._settings.sweep_seconds
+                sweep_at = time.monotonic() + self._timing.sweep_seconds
             await self._pause(max(sweep_at, self._rest_until))
             if time.monotonic() >= self._rest_until:
                 await self._work_off()
@@ -195,13 +199,13 @@ class IndexBuffer:
                 await self._wake.wait()
                 if time.monotonic() < self._rest_until:
                     await asyncio.sleep(self._rest_until - time.monotonic())
-                async with asyncio.timeout(self._settings.index_seconds):
+                async with asyncio.timeout(self._timing.index_seconds):
                     await self._full.wait()
 
     async def _work_off(self) -> None:
         async with self._working:
             while self._queue and not self._resting:
-                size = min(len(self._queue), self._settings.index_batch)
+                size = min(len(self._queue), BATCH)
                 await self._take([self._queue.popleft() for _ in range(size)])
         if not self._queue and not self._stopping:
             self._wake.clear()
@@ -212,7 +216,7 @@ class IndexBuffer:
         async with self._working:
             while not self._stopping and not self._resting:
                 try:
-                    missing = await self._index.missing(self._settings.index_batch)
+                    missing = await self._index.missing(BATCH)
                     if missing and turn and not await turn.is_ours():
                         return
                 except Exception as error:  # noqa: BLE001  see `_take`
@@ -262,8 +266,8 @@ class IndexBuffer:
         self._failed += texts
         self._failures += 1
         self._error = str(error) if isinstance(error, OnlookerError) else repr(error)
-        limit = self._settings.retry_limit_seconds
-        wait = min(limit, self._settings.retry_seconds * 2.0 ** min(self._failures - 1, 30))
+        limit = self._timing.retry_limit_seconds
+        wait = min(limit, self._timing.retry_seconds * 2.0 ** min(self._failures - 1, 30))
         self._rest_until = time.monotonic() + wait
         log.warning("%d texts wait %.1f s for the %s: %s", texts, wait, self._index.name, self._error)
         self._emit(IndexFailed(self._index.name, texts, self._error, wait))
@@ -302,7 +306,7 @@ class Index:
         graph: Target,
         vectors: Target | None,
         store: Store,
-        settings: Settings,
+        timing: Timing,
         emit: Callable[[Event], None],
         *,
         ready: Callable[[], Awaitable[None]],
@@ -310,8 +314,8 @@ class Index:
     ) -> None:
         self._store = store
         self._ready = ready
-        self._graph = IndexBuffer(graph, store, settings, emit, shared=shared)
-        self._vectors = IndexBuffer(vectors, store, settings, emit, shared=shared) if vectors else None
+        self._graph = IndexBuffer(graph, store, timing, emit, shared=shared)
+        self._vectors = IndexBuffer(vectors, store, timing, emit, shared=shared) if vectors else None
 
     @property
     def status(self) -> IndexingStatus:

@@ -15,7 +15,7 @@ from onlooker.domain.events import Event, LayerCut, LayerLeftOut
 from onlooker.domain.messages import Message, SessionId
 from onlooker.policy.assemble import Counting, PromptRequest
 from onlooker.policy.layers import allot, parted, room_for_layers, shortened, with_layers
-from onlooker.policy.settings import MOST_TOKENS, Settings
+from onlooker.policy.settings import MOST_TOKENS, TIMING, Settings
 
 log = logging.getLogger("onlooker")
 
@@ -30,6 +30,7 @@ class Asking:
     counting: Counting
     emit: Callable[[Event], None]
     question: str = ""
+    deadline: float = TIMING.knowledge_deadline
 
     async def fill(self, frame: PromptRequest, layers: Mapping[str, Layer]) -> PromptRequest:
         """The frame with what the layers say, each within its share."""
@@ -83,11 +84,11 @@ class Asking:
             for name, layer in layers.items()
             if not isinstance(layer.source, str)
         }
-        await _within(list(tasks.values()), self.settings.knowledge_deadline)
+        await _within(list(tasks.values()), self.deadline)
         missing: list[str] = []
         for name, task in tasks.items():
             try:
-                texts[name] = _answer(task, self.settings.knowledge_deadline)
+                texts[name] = _answer(task, self.deadline)
             except Exception as error:  # noqa: BLE001  a host's own code may raise anything
                 missing.append(name)
                 self._left_out(name, error, time.perf_counter() - began)

@@ -33,7 +33,7 @@ from onlooker.engine.worker import Composer
 from onlooker.policy.assemble import PromptRequest, untouched
 from onlooker.policy.intake import intake_all
 from onlooker.policy.render import Context
-from onlooker.policy.settings import Settings
+from onlooker.policy.settings import TIMING, Settings, Timing
 from onlooker.ports import Clock, Embedder, Files, Mirror, Model, RowFiles, Store, Workers
 
 if TYPE_CHECKING:
@@ -54,6 +54,7 @@ class Memory:
         store: Store,
         *,
         settings: Settings,
+        timing: Timing = TIMING,
         observer: Model,
         reflector: Model,
         builtin: Composer,
@@ -70,6 +71,7 @@ class Memory:
         self._core = Core(
             store,
             settings=settings,
+            timing=timing,
             observer=observer,
             reflector=reflector,
             builtin=builtin,
@@ -151,7 +153,7 @@ class Memory:
         await self._core.open()
 
     async def close(self) -> None:
-        """Take nothing new, let work in progress complete within `stop_deadline`, close the store."""
+        """Take nothing new, let work in progress complete within `Timing.stop_deadline`, close the store."""
         await self._core.close()
 
     # -- sessions

@@ -18,7 +18,7 @@ from onlooker.domain.events import Event, Pruned
 from onlooker.domain.history import Retention as RetentionLimits
 from onlooker.domain.history import RetentionResult
 from onlooker.domain.notes import SessionSummary
-from onlooker.policy.settings import Settings
+from onlooker.policy.settings import TIMING, Settings
 from onlooker.ports import Clock, Mirror, Store
 
 log = logging.getLogger(__name__)
@@ -109,6 +109,7 @@ class Retention:
         emit: Callable[[Event], None],
         journal: Mirror | None,
         ready: Callable[[], Awaitable[None]],
+        sweep_seconds: float = TIMING.sweep_seconds,
     ) -> None:
         self._store = store
         self._settings = settings
@@ -116,6 +117,7 @@ class Retention:
         self._emit = emit
         self._journal = journal
         self._ready = ready
+        self._sweep_seconds = sweep_seconds
         self._task: asyncio.Task[None] | None = None
         self._looked = asyncio.Event()  # whether the round at opening is over
 
@@ -146,7 +148,7 @@ class Retention:
             except Exception:
                 log.exception("what is old is kept for longer than it should be: this is a bug in Onlooker")
             self._looked.set()
-            await asyncio.sleep(SWEEPS * self._settings.sweep_seconds)
+            await asyncio.sleep(SWEEPS * self._sweep_seconds)
 
     async def _round(self) -> None:
         if self._settings.retention_days:

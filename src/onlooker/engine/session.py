@@ -157,7 +157,15 @@ class Session:
             return frame
         core, runtime = self.core, RuntimeContext.of(self.key)
         question = frame.question or last_question(messages)
-        asking = Asking(self.id, runtime, core.settings, core.counting, core.emit, question)
+        asking = Asking(
+            self.id,
+            runtime,
+            core.settings,
+            core.counting,
+            core.emit,
+            question,
+            core.timing.knowledge_deadline,
+        )
         return await asking.fill(frame, layers)
 
     async def _context(
@@ -234,7 +242,7 @@ class Session:
             return state
         began, caught_up = time.perf_counter(), False
         try:
-            async with asyncio.timeout(core.settings.block_deadline):
+            async with asyncio.timeout(core.timing.block_deadline):
                 caught_up = await core.worker.advance(self.id)
         except (TimeoutError, StoreError) as error:
             log.warning("%s: notes are behind and did not catch up: %r", self.key, error)

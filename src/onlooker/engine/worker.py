@@ -33,7 +33,7 @@ from onlooker.engine.steps import planned
 from onlooker.engine.writing import Writer, Written
 from onlooker.policy.assemble import beside_items
 from onlooker.policy.plan import Activate, Idle, Observe, Reflect, Rewrite, Step, plan, wake_at
-from onlooker.policy.settings import Limits, Settings, limits
+from onlooker.policy.settings import TIMING, Limits, Settings, Timing, limits
 from onlooker.policy.tokens import Estimator
 from onlooker.ports import Clock, Request, Store
 
@@ -79,6 +79,7 @@ class Worker:
     estimator: Estimator
     clock: Clock
     emit: Callable[[Event], None]
+    timing: Timing = TIMING
     compact: Callable[[Progress, int, str], Awaitable[None]] | None = None
     # Told of notes that were condensed in the background, since some of what they say is then gone.
     condensed: Callable[[Progress, Sequence[Note]], Awaitable[None]] | None = None
@@ -87,7 +88,7 @@ class Worker:
     leases: Leases = field(init=False)
 
     def __post_init__(self) -> None:
-        self.leases = Leases(self.store, self.clock, self.settings.lease_seconds)
+        self.leases = Leases(self.store, self.clock, self.timing.lease_seconds)
 
     def bounds(self, state: State) -> Limits:
         """The settings in tokens for the budget that the session's host asks for."""
@@ -337,8 +338,8 @@ class Worker:
         """Leave everything as it is and try again later."""
         session = state.progress.session
         failures = state.progress.failures + 1
-        limit = self.settings.retry_limit_seconds
-        wait = min(limit, self.settings.retry_seconds * 2.0 ** min(failures - 1, 30))
+        limit = self.timing.retry_limit_seconds
+        wait = min(limit, self.timing.retry_seconds * 2.0 ** min(failures - 1, 30))
         # Spread out, so that many sessions do not come back to a recovering model at once.
         wait *= random.uniform(0.5, 1.0)
         log.warning("%s: notes wait %.1f s: %s", session.key, wait, error)

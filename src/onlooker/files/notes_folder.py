@@ -69,6 +69,7 @@ class NotesFolder:
         forget_item: Callable[[str, str], Awaitable[object]],
         choose_items: Callable[[SessionId, Sequence[Note]], Awaitable[list[Item]]],
         asks_model: bool,
+        pause: float,
     ) -> None:
         self.root = root
         self._store = store
@@ -77,7 +78,7 @@ class NotesFolder:
         self._tz = tz
         self._emit = emit
         self._ready = ready
-        self._pause = settings.sweep_seconds
+        self._pause = pause
         self._memory = MemoryFile(root, store, clock, emit, new_id, forget_item)
         self._daily = DailyFiles(root, store, clock, emit)
         self._consolidation = Consolidation(root, store, clock, tz, emit, choose_items, asks_model)

@@ -60,7 +60,6 @@ class Settings:
     idle_minutes: float = 30.0
     # All knowledge layers together, of what the base prompt leaves. 0: as much as they give.
     knowledge_limit: Size = 0.40
-    knowledge_deadline: float = 2.0  # seconds; a layer that takes longer is left out of that context
     max_reflections: int = 0
     max_observations: int = 0
 
@@ -71,10 +70,6 @@ class Settings:
     recall_limit: Size = 0.15
     recall_scope: Literal["session", "owner"] = "session"
     embedder: str = ""  # finds by meaning as well: "openai:MODEL", "local:MODEL"; "": by words alone
-    # Texts that may wait for an index, go into it at once, and wait for so many seconds to come together.
-    index_queue: int = 1000
-    index_batch: int = 64
-    index_seconds: float = 1.0
 
     # When notes are condensed: late, shallow and rarely, since unused room is lost memory and each
     # rewrite of the prefix costs the provider's cache.
@@ -92,9 +87,8 @@ class Settings:
     first_ratio: float = 0.0
     note_ratio: float = 0.25
 
-    # The last resort when the model is behind: wait for it, at most this long. 0: never wait.
+    # The last resort when the model is behind: wait for it. 0: never wait.
     block_after: Size = 0
-    block_deadline: float = 10.0
 
     compact: bool = False  # take noted messages out of the live session
     archive: bool = True  # and keep them for recall
@@ -106,11 +100,6 @@ class Settings:
 
     concurrency: int = 4
     model_deadline: float = 120.0
-    lease_seconds: float = 30.0
-    sweep_seconds: float = 5.0
-    retry_seconds: float = 2.0
-    retry_limit_seconds: float = 300.0
-    stop_deadline: float = 10.0
     retention_days: int = 0  # superseded notes older than this are purged in the background; 0: never
     # Noted messages older than this, or than the newest so many of a session, leave it for the archive, and
     # from there go for good; an owner's, beyond so many of all sessions, too. 0: never.
@@ -205,11 +194,7 @@ _RANGES: dict[str, tuple[float, float]] = {
     "cross_session_limit": (0, MOST_TOKENS),
     "idle_minutes": (0, 525_600),
     "knowledge_limit": (0, MOST_TOKENS),
-    "knowledge_deadline": (0.01, 600),
     "recall_limit": (0.01, MOST_TOKENS),
-    "index_queue": (1, 1_000_000),
-    "index_batch": (1, 2048),
-    "index_seconds": (0, 600),
     "max_reflections": (0, 100_000),
     "max_observations": (0, 100_000),
     "reflect_at": (0.01, MOST_TOKENS),
@@ -219,15 +204,9 @@ _RANGES: dict[str, tuple[float, float]] = {
     "first_ratio": (0, 0.9),
     "note_ratio": (0.05, 0.9),
     "block_after": (0, MOST_TOKENS),
-    "block_deadline": (0.1, 600),
     "margin": (0, 0.5),
     "concurrency": (1, 256),
     "model_deadline": (0.1, 3600),
-    "lease_seconds": (1, 3600),
-    "sweep_seconds": (0.05, 3600),
-    "retry_seconds": (0.01, 3600),
-    "retry_limit_seconds": (0.01, 86_400),
-    "stop_deadline": (0, 600),
     **dict.fromkeys(("retention_days", "retention_archive_days", "retention_delete_days"), (0, 36_500)),
     **dict.fromkeys(
         ("retention_archive_messages", "retention_delete_messages", "retention_owner_messages"), (0, 10**9)
@@ -417,3 +396,32 @@ def limits(settings: Settings, budget: int) -> Limits:
         reflect_at=max(1, min(tokens(settings.reflect_at), memory_limit - SECTION_TOKENS - one_more)),
         block_after=tokens(settings.block_after),
     )
+
+
+# -- Intervals and deadlines, which no settings file knows
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """Intervals and deadlines, in seconds. Tests shorten them; in production the defaults do."""
+
+    # How often due sessions, missing index entries and edited files are looked for. What is recorded here is
+    # worked on at once; the sweep is for what another process left.
+    sweep_seconds: float = 5.0
+    # How long a worker has a session to itself without a heartbeat: longer than a slow garbage collection or
+    # disk, shorter than anyone waits for a crashed worker's notes.
+    lease_seconds: float = 30.0
+    # The first pause after a failed model call; it doubles with each failure, up to the limit.
+    retry_seconds: float = 2.0
+    retry_limit_seconds: float = 300.0
+    # How long texts wait to go into an index together: one call instead of many.
+    index_seconds: float = 1.0
+    # How long a turn waits where `block_after` makes it wait.
+    block_deadline: float = 10.0
+    # How long a knowledge layer has for its answer; then the context is built without it.
+    knowledge_deadline: float = 2.0
+    # How long `close` waits for work in progress: what service managers give a process before they kill it.
+    stop_deadline: float = 10.0
+
+
+TIMING = Timing()

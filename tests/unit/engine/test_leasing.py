@@ -182,7 +182,7 @@ async def test_a_beat_on_its_way_does_not_take_back_what_was_given_back() -> Non
 
 async def test_a_worker_that_lost_its_session_while_it_stood_still_pays_for_no_further_call() -> None:
     store, clock = SqliteStore(":memory:"), FrozenClock()
-    settings = Settings(budget=400, lease_seconds=30.0)
+    settings = Settings(budget=400)
     texts = [f"On day {n} order {n}-1431 went to Oslo, and Ana signed for it herself." for n in range(60)]
 
     async def stand_still(_request: Request) -> None:

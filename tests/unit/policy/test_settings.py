@@ -191,7 +191,7 @@ def test_without_a_budget_shares_are_of_the_settings_own() -> None:
         ("consolidate_at", 1, "from 2 to 1000"),
         ("reflect_to", 1.0, "from 0 to 0.95"),
         ("margin", -0.1, "from 0 to 0.5"),
-        ("block_deadline", 0, "from 0.1 to 600"),
+        ("model_deadline", 0, "from 0.1 to 3600"),
         ("estimator", "gpt", "default, lango, zora"),
         ("format", "json", "lines, prose"),
         ("reflect_counts", "tokens", "memory, observations"),
