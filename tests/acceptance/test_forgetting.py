@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import onlooker
-from onlooker.domain.history_rows import MessageRow
+from onlooker.domain.history import MessageRow
 from onlooker.domain.items import Item, ItemChange
 from onlooker.ports import ObserveRequest, Reply, Request, Store
 from onlooker.stores.sqlite import SqliteStore

@@ -14,22 +14,25 @@ from tests.contract import model_index, model_session
 from tests.contract.model_session import Held, HeldItems, HeldUsage, Record, in_order, newest_of
 
 from onlooker.domain.errors import ClosedError, ConflictError, StoreError
-from onlooker.domain.history import Forgetting, Retention, RetentionResult
-from onlooker.domain.history_rows import (
+from onlooker.domain.history import (
     EVERYTHING,
     PORTABLE_VALUES,
     ChangeRow,
     ExtractionRow,
+    Forgetting,
     ItemRow,
     MessageRow,
     NoteRow,
     RestartRow,
+    Retention,
+    RetentionResult,
     Row,
     Scope,
     SessionRow,
     UsageRow,
     ValueRow,
     VersionRow,
+    kind_of,
     session_of,
 )
 from onlooker.domain.items import Item, ItemChange, ItemStatus
@@ -63,7 +66,7 @@ from onlooker.domain.search import (
 )
 from onlooker.stores.sql.realignment import Known
 from onlooker.stores.sql.sessions import check_realignment
-from onlooker.stores.sql.transfer import OnConflict, exists_already, incomplete, kind_of
+from onlooker.stores.sql.transfer import OnConflict, exists_already, incomplete
 
 
 class ModelStore:

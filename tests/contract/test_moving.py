@@ -13,7 +13,7 @@ from tests.contract.model_store import ModelStore
 from tests.contract.test_alike import Script
 
 from onlooker.domain.errors import StoreError
-from onlooker.domain.history_rows import Row
+from onlooker.domain.history import Row
 from onlooker.files.export import check, lines_of, rows_of
 from onlooker.ports import Store
 from onlooker.stores.sqlite import SqliteStore

@@ -18,7 +18,7 @@ import pytest
 from sqlite_files import explained, opened, record
 
 from onlooker.domain.errors import ClosedError, ConflictError, SettingsError, StoreError
-from onlooker.domain.history_rows import MessageRow, SessionRow
+from onlooker.domain.history import MessageRow, SessionRow
 from onlooker.domain.notes import Commit, Guard
 from onlooker.stores.sql.database import Database, statements
 from onlooker.stores.sqlite import SqliteStore

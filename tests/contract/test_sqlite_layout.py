@@ -13,7 +13,7 @@ import pytest
 from sqlite_files import explained, opened, record
 
 from onlooker.domain.errors import StoreError
-from onlooker.domain.history_rows import MessageRow, Position, Scope
+from onlooker.domain.history import MessageRow, Position, Scope
 from onlooker.domain.messages import SessionId
 from onlooker.stores.sql.database import statements
 from onlooker.stores.sql.rows import FIRST_SEQ, LAST_SEQ

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from onlooker.domain.history_rows import Row, Scope, UsageRow
+from onlooker.domain.history import Row, Scope, UsageRow
 from onlooker.domain.items import Item, ItemChange
 from onlooker.domain.notes import Commit, Extraction, Guard, Usage
 from onlooker.stores.postgres import PostgresStore
@@ -24,7 +24,7 @@ ROOM = 16 * 1024  # kibibytes
 
 READING = """
 import asyncio, resource, sys
-from onlooker.domain.history_rows import Scope
+from onlooker.domain.history import Scope
 from onlooker.stores.postgres.connection import address
 from onlooker.stores.postgres.snapshot import PostgresSnapshot
 

@@ -32,7 +32,7 @@ from onlooker.cli.target import (
     open_quietly,
 )
 from onlooker.domain.errors import StoreError
-from onlooker.domain.history_rows import Scope
+from onlooker.domain.history import Scope
 from onlooker.domain.moving import Moved, MoveStep
 from onlooker.engine.memory import Memory
 from onlooker.files.export import lines_of

@@ -9,8 +9,7 @@ from datetime import datetime, tzinfo
 from onlooker.domain.context import RuntimeContext
 from onlooker.domain.errors import BudgetError, SettingsError
 from onlooker.domain.events import Cleared, Edited, Event, Undone
-from onlooker.domain.history import Change, NoteHistory, Version
-from onlooker.domain.history_rows import ChangeRow, Row, RowKind, Scope, VersionRow
+from onlooker.domain.history import Change, ChangeRow, NoteHistory, Row, RowKind, Scope, Version, VersionRow
 from onlooker.domain.messages import Message, SessionId
 from onlooker.domain.notes import Extraction, Note, NoteKind, NoteStatus, Progress, State
 from onlooker.policy.assemble import Counting, PromptRequest, assemble

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 
 from onlooker.domain.errors import ConflictError, SettingsError
 from onlooker.domain.events import Deleted, Forgotten, OwnerForgotten
-from onlooker.domain.history import ForgetResult, Forgetting
-from onlooker.domain.history_rows import MessageRow, Scope, SessionRow, VersionRow
+from onlooker.domain.history import ForgetResult, Forgetting, MessageRow, Scope, SessionRow, VersionRow
 from onlooker.domain.messages import Message, SessionId
 from onlooker.domain.notes import Note, NoteStatus
 from onlooker.engine.observer import LEAST_TARGET

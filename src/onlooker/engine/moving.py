@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, replace
 
 from onlooker.domain.errors import StoreError
-from onlooker.domain.history_rows import (
+from onlooker.domain.history import (
     EVERYTHING,
     ItemRow,
     Row,

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from pathlib import Path
 
-from onlooker.domain.history_rows import Row, Scope, UsageRow
+from onlooker.domain.history import Row, Scope, UsageRow
 from onlooker.domain.messages import DEFAULT_OWNER, SessionId
 from onlooker.ports import RowFiles, Store
 

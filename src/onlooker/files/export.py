@@ -16,9 +16,9 @@ from typing import Any, cast
 
 from onlooker.atomic import NewFile
 from onlooker.domain.errors import StoreError
-from onlooker.domain.history_rows import Row
+from onlooker.domain.history import Row
 from onlooker.files.journal import read_rows
-from onlooker.policy.lines import dumps, from_line, to_line
+from onlooker.policy.rows import dumps, from_line, to_line
 
 FORMAT = 1
 BATCH = 500  # rows that are read or written at a time, off the event loop

@@ -37,10 +37,10 @@ from onlooker.domain.events import (
     SessionEvent,
     Undone,
 )
-from onlooker.domain.history_rows import ItemRow, Position, RestartRow, Row, RowKind, Scope, SessionRow
+from onlooker.domain.history import ItemRow, Position, RestartRow, Row, RowKind, Scope, SessionRow
 from onlooker.domain.messages import SessionId
 from onlooker.domain.notes import Progress
-from onlooker.policy.lines import from_line, to_line
+from onlooker.policy.rows import from_line, to_line
 from onlooker.ports import Store
 
 log = logging.getLogger("onlooker")

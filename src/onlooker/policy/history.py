@@ -9,8 +9,16 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from difflib import unified_diff
 
-from onlooker.domain.history import Change, Version
-from onlooker.domain.history_rows import ChangeRow, MessageRow, NoteRow, Row, SessionRow, VersionRow
+from onlooker.domain.history import (
+    Change,
+    ChangeRow,
+    MessageRow,
+    NoteRow,
+    Row,
+    SessionRow,
+    Version,
+    VersionRow,
+)
 from onlooker.domain.items import Item
 from onlooker.domain.messages import EMPTY_HISTORY_HASH, Message
 from onlooker.domain.notes import LIVE, Note, NoteStatus, Progress, State

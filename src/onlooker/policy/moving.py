@@ -10,10 +10,10 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import pairwise
 
-from onlooker.domain.history_rows import ChangeRow, MessageRow, Row, SessionRow, UsageRow
+from onlooker.domain.history import ChangeRow, MessageRow, Row, SessionRow, UsageRow
 from onlooker.domain.items import Item
 from onlooker.domain.messages import SessionId
-from onlooker.policy.lines import to_line
+from onlooker.policy.rows import to_line
 
 _EVER = datetime.min.replace(tzinfo=UTC)
 _FORWARD = ("live", "ended", "archived")

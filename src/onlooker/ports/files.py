@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Protocol
 
 from onlooker.domain.events import Consolidated, Event
-from onlooker.domain.history_rows import Row
+from onlooker.domain.history import Row
 from onlooker.domain.messages import SessionId
 
 

@@ -11,8 +11,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Protocol
 
-from onlooker.domain.history import Forgetting, Retention, RetentionResult
-from onlooker.domain.history_rows import EVERYTHING, Row, Scope
+from onlooker.domain.history import EVERYTHING, Forgetting, Retention, RetentionResult, Row, Scope
 from onlooker.domain.items import Item, ItemChange, ItemStatus
 from onlooker.domain.messages import Message, SessionId
 from onlooker.domain.notes import (

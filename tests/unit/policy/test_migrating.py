@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from onlooker.domain.history import Change
-from onlooker.domain.history_rows import ALL_HASHES, ChangeRow, MessageRow, Row, SessionRow, UsageRow
+from onlooker.domain.history import ALL_HASHES, Change, ChangeRow, MessageRow, Row, SessionRow, UsageRow
 from onlooker.domain.items import Item
 from onlooker.domain.messages import SessionId
 from onlooker.domain.notes import Progress, Usage

@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Any
 
 from onlooker.domain.errors import ConflictError
-from onlooker.domain.history_rows import MessagePlace
+from onlooker.domain.history import MessagePlace
 from onlooker.domain.messages import GENERATED_ID_PREFIX, Message, SessionId
 from onlooker.domain.notes import Appended, Note, Progress, Realignment
 from onlooker.policy.history import Rollback, roll_back

@@ -12,8 +12,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Sequen
 from datetime import datetime
 from typing import Any, TypeVar
 
-from onlooker.domain.history import Forgetting, Retention, RetentionResult
-from onlooker.domain.history_rows import EVERYTHING, Row, Scope
+from onlooker.domain.history import EVERYTHING, Forgetting, Retention, RetentionResult, Row, Scope
 from onlooker.domain.items import Item, ItemChange, ItemStatus
 from onlooker.domain.messages import Message, SessionId
 from onlooker.domain.notes import (

@@ -17,7 +17,7 @@ from threading import Lock
 from typing import Any, NamedTuple, TypeVar
 
 from onlooker.domain.errors import ClosedError, ConflictError, StoreError
-from onlooker.domain.history_rows import (
+from onlooker.domain.history import (
     EVERYTHING,
     PORTABLE_VALUES,
     ChangeRow,
@@ -32,6 +32,7 @@ from onlooker.domain.history_rows import (
     UsageRow,
     ValueRow,
     VersionRow,
+    kind_of,
     session_of,
 )
 from onlooker.domain.messages import SessionId
@@ -79,11 +80,6 @@ class OnConflict(NamedTuple):
 
     replace: bool = False
     renew: bool = False
-
-
-def kind_of(row: Row) -> str:
-    """The kind of a row, for counting."""
-    return type(row).__name__.removesuffix("Row").lower()
 
 
 def exists_already(session: SessionId) -> ConflictError:

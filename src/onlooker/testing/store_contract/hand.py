@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from onlooker.domain.errors import ConflictError
-from onlooker.domain.history import Change, Forgetting, Version
-from onlooker.domain.history_rows import ChangeRow, MessageRow, Scope, VersionRow
+from onlooker.domain.history import Change, ChangeRow, Forgetting, MessageRow, Scope, Version, VersionRow
 from onlooker.domain.messages import EMPTY_HISTORY_HASH, SessionId, extend_history_hash
 from onlooker.domain.notes import Extraction, Guard, Note, Usage
 from onlooker.ports import Store

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from onlooker.domain.errors import ConflictError, OnlookerError, StoreError
-from onlooker.domain.history_rows import (
+from onlooker.domain.history import (
     ItemRow,
     MessageRow,
     NoteRow,
@@ -23,8 +23,7 @@ from onlooker.domain.history_rows import (
 from onlooker.domain.items import Item, ItemChange
 from onlooker.domain.messages import SessionId, ToolCall
 from onlooker.domain.notes import Extraction, Usage
-from onlooker.policy.lines import from_line, to_line
-from onlooker.policy.moving import pages
+from onlooker.policy.rows import from_line, pages, to_line
 from onlooker.ports import Store
 from onlooker.stores.sqlite import SqliteStore
 from onlooker.testing.store_contract.case import ANA, BEN, NEVER, NOW, StoreCase, later, note, said, talk
