@@ -29,7 +29,7 @@ CLASSES = {
     "Session": "engine/session.py",
     "Memory": "engine/memory.py",
 }
-FUNCTIONS = {"open_memory": "wiring.py", "migrate": "wiring.py"}
+FUNCTIONS = {"open_memory": "wiring.py", "migrate": "migration.py"}
 # What the engine calls, and no caller needs.
 HIDDEN = {"archive", "hear", "in_zone", "pick_up", "start", "stop", "take"}
 WITHOUT_AWAIT = {

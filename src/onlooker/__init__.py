@@ -20,20 +20,20 @@ if TYPE_CHECKING:
     from onlooker.domain.history import ForgetResult, NoteHistory, Version
     from onlooker.domain.items import Item
     from onlooker.domain.messages import Message, SessionId, ToolCall
-    from onlooker.domain.moving import Moved, MoveStep, Refused
     from onlooker.domain.notes import Extraction, Note
     from onlooker.domain.search import Edge, Hit, Node
     from onlooker.engine.corrections import Moment
     from onlooker.engine.memory import Memory
     from onlooker.engine.session import Session
     from onlooker.engine.tools import Tool, Tools
+    from onlooker.migration import MigrationProgress, MigrationReport, RefusedSession, migrate
     from onlooker.policy.config import from_mapping
     from onlooker.policy.history import Diff
     from onlooker.policy.intake import assistant, system, tool, user
     from onlooker.policy.render import Context
     from onlooker.policy.settings import Settings, Timing, preset
     from onlooker.stores.sqlite.key import Key
-    from onlooker.wiring import migrate, open_memory
+    from onlooker.wiring import open_memory
 
 __version__ = "0.1.0"
 
@@ -56,15 +56,15 @@ __all__ = [
     "Memory",
     "Message",
     "MessageError",
+    "MigrationProgress",
+    "MigrationReport",
     "ModelError",
     "Moment",
-    "MoveStep",
-    "Moved",
     "Node",
     "Note",
     "NoteHistory",
     "OnlookerError",
-    "Refused",
+    "RefusedSession",
     "RuntimeContext",
     "Session",
     "SessionId",
@@ -106,7 +106,7 @@ _HOMES = {
     "onlooker.domain.search": ("Edge", "Hit", "Node"),
     "onlooker.domain.items": ("Item",),
     "onlooker.domain.messages": ("Message", "SessionId", "ToolCall"),
-    "onlooker.domain.moving": ("MoveStep", "Moved", "Refused"),
+    "onlooker.migration": ("MigrationProgress", "MigrationReport", "RefusedSession", "migrate"),
     "onlooker.engine.corrections": ("Moment",),
     "onlooker.engine.memory": ("Memory",),
     "onlooker.engine.session": ("Session",),
@@ -117,7 +117,7 @@ _HOMES = {
     "onlooker.policy.intake": ("assistant", "system", "tool", "user"),
     "onlooker.policy.settings": ("Settings", "Timing", "preset"),
     "onlooker.stores.sqlite.key": ("Key",),
-    "onlooker.wiring": ("migrate", "open_memory"),
+    "onlooker.wiring": ("open_memory",),
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
 _MODULES = ("blocking", "events", "telemetry", "testing")

@@ -19,7 +19,7 @@ from collections.abc import Coroutine
 from types import TracebackType
 from typing import Any, Self, TypeVar, cast
 
-from onlooker import wiring
+from onlooker import migration, wiring
 from onlooker.engine import events, memory, session, tools
 
 __all__ = ["EventStream", "Memory", "Session", "Tools", "migrate", "open_memory"]
@@ -185,10 +185,10 @@ def open_memory(*args: Any, **options: Any) -> Memory:
     return Memory(portal.call(make()), portal)
 
 
-@functools.wraps(wiring.migrate)
+@functools.wraps(migration.migrate)
 def migrate(*args: Any, **options: Any) -> Any:
     portal = Portal()
     try:
-        return portal.call(wiring.migrate(*args, **options))
+        return portal.call(migration.migrate(*args, **options))
     finally:
         portal.stop()

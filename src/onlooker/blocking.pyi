@@ -11,7 +11,6 @@ from onlooker.domain.events import BaseEvent, Consolidated, Event
 from onlooker.domain.history import ForgetResult, NoteHistory, RetentionResult
 from onlooker.domain.items import Item, ItemStatus, ItemType, Origin
 from onlooker.domain.messages import Message, MessageLike, SessionId
-from onlooker.domain.moving import Moved, MoveStep
 from onlooker.domain.notes import (
     Extraction,
     Extractor,
@@ -27,6 +26,7 @@ from onlooker.engine.background import Compactor
 from onlooker.engine.core import Core
 from onlooker.engine.corrections import Moment
 from onlooker.engine.indexing import IndexingStatus
+from onlooker.migration import Location, MigrationProgress, MigrationReport
 from onlooker.models.calling import Spend
 from onlooker.policy.history import Diff
 from onlooker.policy.items.choose import RankedItem
@@ -34,7 +34,7 @@ from onlooker.policy.render import Context
 from onlooker.policy.settings import Settings
 from onlooker.ports import Clock, Embedder, Model, Store
 from onlooker.stores.sqlite.key import Key
-from onlooker.wiring import Place, WorkerMode
+from onlooker.wiring import WorkerMode
 
 E = TypeVar("E", bound=BaseEvent)
 H = TypeVar("H", bound=BaseEvent)
@@ -549,8 +549,8 @@ def open_memory(
     """
 
 def migrate(
-    src: Place,
-    dst: Place,
+    src: Location,
+    dst: Location,
     *,
     key: Key | str | bytes | None = None,
     new_key: Key | str | bytes | None = None,
@@ -558,24 +558,24 @@ def migrate(
     replace: bool = False,
     index: bool = True,
     batch: int = 500,
-    progress: Callable[[MoveStep], None] | None = None,
-) -> Moved:
-    """Copy everything that one store holds into another, of whichever kind, and compare the two.
+    progress: Callable[[MigrationProgress], None] | None = None,
+) -> MigrationReport:
+    """Copy everything that one store holds into another of any kind, and compare the two.
 
-    Stopped at any moment and started again it goes on where it was. A session that went on in `src` since is
-    copied anew; one that is something else in `dst` is refused, and named in what is returned.
+    Stopped at any moment and started again, it goes on where it was. A session that went on in `src` since is
+    copied again. One that is different in `dst` is refused, and named in the report.
 
     Args:
         src: What `open_memory` takes. It is only read, as it is at one moment.
-        dst: The same; it is created at need.
-        key: The key of `src`, where that is an encrypted file.
-        new_key: The key of `dst`, where that is one or is to be one.
-        dry_run: Only say what would be done: nothing is written, and nothing created.
-        replace: Sessions that are something else in `dst` make way.
-        index: Make what came findable before returning, and not when it is first searched.
+        dst: The same; it is created if missing.
+        key: The key of `src`, if that is an encrypted file.
+        new_key: The key of `dst`, if that is an encrypted file or is to become one.
+        dry_run: Only report what would be done: nothing is written or created.
+        replace: Replace sessions that are different in `dst`.
+        index: Make what was copied searchable now, not at the first search.
         batch: About how many sessions are compared at a time.
-        progress: Is told how far it is.
+        progress: Called with the progress.
 
     Raises:
-        StoreError: A side cannot be read or written, or `dst` does not hold what was copied: which sessions.
+        StoreError: A side cannot be read or written, or `dst` does not hold what was copied.
     """

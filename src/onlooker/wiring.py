@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
-from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, timedelta, tzinfo
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from onlooker.domain.context import Layers
-from onlooker.domain.errors import SettingsError, StoreError
-from onlooker.domain.moving import Moved, MoveStep
+from onlooker.domain.errors import SettingsError
 from onlooker.domain.notes import Extractor
 from onlooker.engine.memory import Memory
 from onlooker.policy.settings import TIMING, Settings, Timing, preset
@@ -23,7 +20,6 @@ from onlooker.ports import (
     Files,
     Mirror,
     Model,
-    Reading,
     Reply,
     Request,
     RowFiles,
@@ -117,7 +113,7 @@ def open_memory(
     """
     chosen = _chosen(settings, budget, instruction, notes_folder, workers)
     builtin = Builtin()
-    store = _store(url, key)
+    store = make_store(url, key)
     clock = clock or SystemClock()
     first = model if model is not None else chosen.model
     second = (reflector if reflector is not None else chosen.reflector_model) or first
@@ -182,14 +178,15 @@ def _spend_of(settings: Settings, tz: tzinfo) -> Spend | None:
     return Spend(*(limit or None for limit in limits), tz=tz)
 
 
-def _store(url: str | Path | Store, key: Key | str | bytes | None) -> Store:
-    if key is not None and not _is_file(url):
+def make_store(url: str | Path | Store, key: Key | str | bytes | None) -> Store:
+    """The store that `open_memory` takes for a URL; a store itself is returned as it is."""
+    if key is not None and not is_file(url):
         raise SettingsError("key", "…", "encrypts an SQLite file: name one, or leave the key out")
     if not isinstance(url, str | Path):
         return url
     # A store is imported when it is chosen, so that the others cost nothing.
     text = str(url)
-    if text.startswith(POSTGRES):
+    if is_postgres(text):
         return _postgres(text)
     if "://" in text.removeprefix("sqlite:///"):
         what = 'a file, "sqlite:///FILE", "postgresql://USER@HOST/DATABASE" or ":memory:"'
@@ -197,7 +194,7 @@ def _store(url: str | Path | Store, key: Key | str | bytes | None) -> Store:
     from onlooker.stores.sqlite import SqliteStore
     from onlooker.stores.sqlite.key import key_of
 
-    return SqliteStore(text.removeprefix("sqlite:///"), key=key_of(key))
+    return SqliteStore(file_of(text), key=key_of(key))
 
 
 def _postgres(url: str) -> Store:
@@ -274,7 +271,16 @@ def _limits(core: Core) -> dict[str, Any]:
     return {"concurrency": core.settings.concurrency, "sweep_seconds": core.timing.sweep_seconds}
 
 
-def _is_file(url: str | Path | Store) -> bool:
+def is_postgres(url: str | Path | Store) -> bool:
+    return isinstance(url, str | Path) and str(url).startswith(POSTGRES)
+
+
+def file_of(url: str | Path | Store) -> Path:
+    """The file that a URL of SQLite names."""
+    return Path(str(url).removeprefix("sqlite:///"))
+
+
+def is_file(url: str | Path | Store) -> bool:
     return (
         isinstance(url, str | Path)
         and str(url) != ":memory:"
@@ -312,115 +318,3 @@ def _limited(model: Model, builtin: Builtin, spend: Spend | None, store: Store, 
     from onlooker.models.calling import SpendLimit
 
     return SpendLimit(model, spend, store, clock=clock)
-
-
-# ------------------------------------------------------------------------------------ moving
-
-Place = str | Path | Store
-
-
-async def migrate(
-    src: Place,
-    dst: Place,
-    *,
-    key: Key | str | bytes | None = None,
-    new_key: Key | str | bytes | None = None,
-    dry_run: bool = False,
-    replace: bool = False,
-    index: bool = True,
-    batch: int = 500,
-    progress: Callable[[MoveStep], None] | None = None,
-) -> Moved:
-    """Copy everything that one store holds into another, of whichever kind, and compare the two.
-
-    Stopped at any moment and started again it goes on where it was. A session that went on in `src` since is
-    copied anew; one that is something else in `dst` is refused, and named in what is returned.
-
-    Args:
-        src: What `open_memory` takes. It is only read, as it is at one moment.
-        dst: The same; it is created at need.
-        key: The key of `src`, where that is an encrypted file.
-        new_key: The key of `dst`, where that is one or is to be one.
-        dry_run: Only say what would be done: nothing is written, and nothing created.
-        replace: Sessions that are something else in `dst` make way.
-        index: Make what came findable before returning, and not when it is first searched.
-        batch: About how many sessions are compared at a time.
-        progress: Is told how far it is.
-
-    Raises:
-        StoreError: A side cannot be read or written, or `dst` does not hold what was copied: which sessions.
-    """
-    from onlooker.engine.moving import MigrateOptions, Move, preview
-
-    if batch < 1:
-        raise SettingsError("batch", batch, "must be 1 or more")
-    _refuse_same(src, dst)
-    manner = MigrateOptions(replace, batch, progress)
-    source, target = _reading(src, key), _reading(dst, new_key)
-    try:
-        if not await source.open():
-            raise StoreError(f"{source.name}: nothing is stored there")
-        if dry_run:
-            return await preview(source, target if await target.open() else None, target.name, manner)
-        async with _opened(dst, new_key) as store:
-            there = (await target.mark())[0] if await target.open() else 0
-            await target.close()
-            moved = await Move(source, store, target.name, manner).run(there=there, index=index)
-        return dataclasses.replace(moved, changed=await _has_changed(source, _reading(src, key)))
-    finally:
-        await source.close()
-        await target.close()
-
-
-async def _has_changed(before: Reading, now: Reading) -> bool:
-    try:
-        return not await now.open() or await now.mark() != await before.mark()
-    finally:
-        await now.close()
-
-
-@asynccontextmanager
-async def _opened(place: Place, key: Key | str | bytes | None) -> AsyncGenerator[Store]:
-    """The store for as long as it is needed; one that was handed over stays open."""
-    store = _store(place, key)
-    if not isinstance(place, str | Path):
-        yield store
-        return
-    await store.open()
-    try:
-        yield store
-    finally:
-        await store.close()
-
-
-def _reading(place: Place, key: Key | str | bytes | None) -> Reading:
-    store = _store(place, key)  # refuses what cannot be one
-    if not isinstance(place, str | Path) or str(place) == ":memory:":
-        from onlooker.engine.moving import StoreReading
-
-        if store is not place:
-            raise SettingsError("place", ":memory:", "holds nothing to move, and keeps nothing: name a file")
-        return StoreReading(store)
-    if str(place).startswith(POSTGRES):
-        from onlooker.stores.postgres.connection import address
-        from onlooker.stores.postgres.snapshot import PostgresSnapshot
-
-        return PostgresSnapshot(address(str(place)))
-    from onlooker.stores.sqlite.key import key_of
-    from onlooker.stores.sqlite.snapshot import SqliteSnapshot
-
-    return SqliteSnapshot(_file(place), key_of(key))
-
-
-def _refuse_same(src: Place, dst: Place) -> None:
-    same = src is dst or str(src) == str(dst)
-    if _is_file(src) and _is_file(dst):
-        files = _file(src).resolve(), _file(dst).resolve()
-        # A hard link is another name, and no other file: opened by both, it would have two logs.
-        same = files[0] == files[1] or (all(f.exists() for f in files) and files[0].samefile(files[1]))
-    if same:
-        raise SettingsError("dst", str(dst).split("@")[-1], "must be another place than the source")
-
-
-def _file(place: Place) -> Path:
-    return Path(str(place).removeprefix("sqlite:///"))

@@ -139,7 +139,7 @@ def test_a_database_is_built_from_a_journal_with_its_bad_lines_reported(made: Pa
     file.write_bytes(b"".join([lines[0], b"nonsense\n", *lines[1:]]))
     done = call("import", "--journal", tmp_path / "journal", "--db", tmp_path / "b.db")
     assert done.code == 0, done.err
-    assert f"{file.name}, line 2: no JSON" in done.err
+    assert f"{file.name}, line 2: not JSON" in done.err
     context = [call("context", "--db", tmp_path / name).out for name in ("a.db", "b.db")]
     assert context[0] == context[1]
 
@@ -209,7 +209,7 @@ def test_as_a_process_it_says_how_far_it_is_in_plain_lines(db: Path, tmp_path: P
 
 
 def test_it_works_without_await(src: Path, tmp_path: Path) -> None:
-    steps: list[onlooker.MoveStep] = []
+    steps: list[onlooker.MigrationProgress] = []
     moved = blocking.migrate(src, tmp_path / "dst.db", progress=steps.append, batch=1)
     assert moved.complete
     assert moved.copied == 3
@@ -333,7 +333,7 @@ def test_what_a_deleted_session_or_owner_cost_is_counted_once(tmp_path: Path) ->
 
 
 def test_a_source_that_was_used_meanwhile_is_reported(src: Path, tmp_path: Path) -> None:
-    def use(step: onlooker.MoveStep) -> None:
+    def use(step: onlooker.MigrationProgress) -> None:
         if step.phase == "verifying":
             change = "used_at = used_at + 1, prompt_version = prompt_version + 1"
             execute(src, f"UPDATE sessions SET {change} WHERE owner = 'ben'")
@@ -399,7 +399,7 @@ def test_a_session_that_was_used_in_the_target_is_refused(src: Path, tmp_path: P
     for more in ([], ["--dry-run"]):
         done = call("migrate", src, dst, *more)
         assert done.code == 1
-        assert "of 'ben' not copied: it was used there since" in done.err
+        assert "of 'ben' not copied: it was used in the target since" in done.err
 
 
 def test_an_item_that_went_on_in_the_target_stays_as_it_is_there(src: Path, tmp_path: Path) -> None:
@@ -422,7 +422,7 @@ def test_a_message_that_was_tampered_with_is_told_by_name(src: Path, tmp_path: P
     execute(dst, "UPDATE messages SET text = 'tampered' WHERE id = 'm3'")
     done = call("migrate", src, dst)
     assert done.code == 1
-    assert "of 'ana' not copied: message 'm3' is another one there" in done.err
+    assert "of 'ana' not copied: message 'm3' is different in the target" in done.err
     assert call("migrate", src, dst, "--replace").code == 0
     assert call("migrate", src, dst, "--json").json["same"] == 3
 
@@ -440,10 +440,10 @@ TWICE = f"INSERT INTO usage ({CALL}) SELECT {CALL} FROM usage WHERE cost = 0.5"
             "as many rows, but not the same",
         ),
         ("copying", "DELETE FROM notes WHERE id = 'o5'", "of 'ana': 4 of 5 note rows"),
-        ("copying", "DELETE FROM sessions WHERE owner = 'ben'", "of 'ben': it is not there"),
-        ("verifying", "UPDATE items SET summary = 'other' WHERE id = 'i1'", "1 items are not there"),
-        ("verifying", "DELETE FROM usage WHERE cost = 0.5", "1 costs of calls are not there"),
-        ("verifying", TWICE, "costs of calls are there more than once"),
+        ("copying", "DELETE FROM sessions WHERE owner = 'ben'", "of 'ben': it is missing"),
+        ("verifying", "UPDATE items SET summary = 'other' WHERE id = 'i1'", "items: 1 missing or different"),
+        ("verifying", "DELETE FROM usage WHERE cost = 0.5", "usage: 1 missing or different"),
+        ("verifying", TWICE, "usage: 1 stored more than once"),
     ],
 )
 def test_a_target_that_does_not_hold_what_was_copied_is_an_error(
@@ -451,13 +451,13 @@ def test_a_target_that_does_not_hold_what_was_copied_is_an_error(
 ) -> None:
     dst = tmp_path / "dst.db"
 
-    def spoil(step: onlooker.MoveStep) -> None:
+    def spoil(step: onlooker.MigrationProgress) -> None:
         if step.phase == phase and step.done == step.total:
             execute(dst, statement)
 
     with pytest.raises(StoreError, match=says) as error:
         blocking.migrate(src, dst, progress=spoil)
-    assert "start again" in str(error.value)
+    assert "Start again" in str(error.value)
 
 
 def test_what_cannot_be_moved_is_said_clearly(src: Path, tmp_path: Path) -> None:
@@ -468,8 +468,8 @@ def test_what_cannot_be_moved_is_said_clearly(src: Path, tmp_path: Path) -> None
     (tmp_path / "link.db").hardlink_to(src)
     for arguments, code, says in (
         ([tmp_path / "no.db", tmp_path / "dst.db"], 1, "nothing is stored there"),
-        ([src, src], 2, "must be another place"),
-        ([src, tmp_path / "link.db"], 2, "must be another place"),
+        ([src, src], 2, "must be another store"),
+        ([src, tmp_path / "link.db"], 2, "must be another store"),
         ([src, ":memory:"], 2, "name a file"),
         ([src, "mysql://nowhere"], 2, "must be a file"),
         ([old, tmp_path / "dst.db"], 1, "of an earlier version of onlooker (0;"),

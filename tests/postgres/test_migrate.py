@@ -181,13 +181,13 @@ def test_a_message_that_was_tampered_with_is_told_by_name(src: Path, url: str, t
     execute(url, "UPDATE messages SET text = 'tampered' WHERE id = 'm3'")
     done = call("migrate", src, url)
     assert done.code == 1
-    assert "session 'telegram:42' of 'ana' not copied: message 'm3' is another one there" in done.err
+    assert "session 'telegram:42' of 'ana' not copied: message 'm3' is different in the target" in done.err
     assert call("migrate", src, url, "--replace").code == 0
     assert call("migrate", src, url, "--json").json["same"] == 3
 
 
 def test_a_message_that_is_tampered_with_while_it_is_moved_is_an_error(src: Path, url: str) -> None:
-    def spoil(step: onlooker.MoveStep) -> None:
+    def spoil(step: onlooker.MigrationProgress) -> None:
         if step.phase == "copying":
             execute(url, "UPDATE messages SET text = 'tampered' WHERE id = 'm3'")
 

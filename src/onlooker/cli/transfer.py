@@ -33,12 +33,12 @@ from onlooker.cli.target import (
 )
 from onlooker.domain.errors import StoreError
 from onlooker.domain.history import Scope
-from onlooker.domain.moving import Moved, MoveStep
 from onlooker.engine.memory import Memory
 from onlooker.files.export import lines_of
+from onlooker.migration import MigrationProgress, MigrationReport
+from onlooker.migration import migrate as run_migration
 from onlooker.stores.sqlite.backup import restore_file
 from onlooker.stores.sqlite.key import Key
-from onlooker.wiring import migrate as run_migration
 
 # How many problems are printed.
 MOST_LISTED = 20
@@ -209,8 +209,8 @@ def migrate(
         if not (yes or screen.confirm(f"{question}\nContinue?")):
             raise CommandError(f"nothing was copied; {SECOND_KEY}")
     try:
-        with _migration_progress(screen) as report:
-            moved = asyncio.run(
+        with _migration_progress(screen) as progress:
+            report = asyncio.run(
                 run_migration(
                     src,
                     dst,
@@ -220,7 +220,7 @@ def migrate(
                     replace=replace,
                     index=not no_index,
                     batch=batch,
-                    progress=report,
+                    progress=progress,
                 )
             )
     except KeyboardInterrupt:
@@ -229,11 +229,11 @@ def migrate(
         if str(error).startswith(f"{dst.removeprefix('sqlite:///')}:") and "key" in str(error):
             raise CommandError(f"{error}\n{SECOND_KEY}") from None
         raise
-    screen.result(_migration_view(moved), as_json, _migration_sentence(moved))
-    if moved.refused:
-        for one in moved.refused[:MOST_LISTED]:
+    screen.result(_migration_view(report), as_json, _migration_sentence(report))
+    if report.refused:
+        for one in report.refused[:MOST_LISTED]:
             screen.error(f"session {one.session.key!r} of {one.session.owner!r} not copied: {one.why}")
-        more = len(moved.refused) - MOST_LISTED
+        more = len(report.refused) - MOST_LISTED
         raise CommandError((f"… and {more:,} more; " if more > 0 else "") + REFUSED)
 
 
@@ -246,7 +246,7 @@ def _key_of_target(dst: str, file: Path | None) -> Key | None:
 
 
 @contextmanager
-def _migration_progress(screen: Screen) -> Generator[Callable[[MoveStep], None]]:
+def _migration_progress(screen: Screen) -> Generator[Callable[[MigrationProgress], None]]:
     """Show a bar on a terminal, and a line now and then elsewhere."""
     if not screen.is_live:
         yield _ProgressLines(screen)
@@ -255,7 +255,7 @@ def _migration_progress(screen: Screen) -> Generator[Callable[[MoveStep], None]]
     with Progress(*columns, console=screen.err, transient=True) as progress:
         task = progress.add_task("copying", total=None)
 
-        def report(step: MoveStep) -> None:
+        def report(step: MigrationProgress) -> None:
             progress.update(task, description=step.phase, completed=step.done, total=step.total)
 
         yield report
@@ -268,51 +268,51 @@ class _ProgressLines:
         self._screen = screen
         self._printed_at = time.monotonic()
 
-    def __call__(self, step: MoveStep) -> None:
+    def __call__(self, step: MigrationProgress) -> None:
         now = time.monotonic()
         if step.done >= step.total or now - self._printed_at >= LINE_SECONDS:
             self._printed_at = now
             self._screen.say(f"{step.phase}: {step.done:,} of {count(step.total, 'session')}")
 
 
-def _migration_sentence(moved: Moved) -> str:
-    verbs = ("Would copy", "update") if moved.dry_run else ("Copied", "updated")
-    text = f"{verbs[0]} {moved.copied:,} of {count(moved.sessions, 'session')}"
-    if moved.renewed:
-        text += f", {verbs[1]} {moved.renewed:,}"
-    if moved.same:
-        text += f"; {moved.same:,} already the same"
+def _migration_sentence(report: MigrationReport) -> str:
+    verbs = ("Would copy", "update") if report.dry_run else ("Copied", "updated")
+    text = f"{verbs[0]} {report.copied:,} of {count(report.sessions, 'session')}"
+    if report.renewed:
+        text += f", {verbs[1]} {report.renewed:,}"
+    if report.same:
+        text += f"; {report.same:,} already the same"
     text += "."
-    if not moved.dry_run:
-        kinds = [count(moved.rows.get(kind, 0), kind) for kind in ("message", "note", "item")]
+    if not report.dry_run:
+        kinds = [count(report.rows.get(kind, 0), kind) for kind in ("message", "note", "item")]
         text += f" Both sides hold the same {', '.join(kinds)}."
-    if moved.others:
-        text += f" Left {count(moved.others, 'other session')} of {moved.target} unchanged."
-    if moved.kept_items:
-        text += f" Left {count(moved.kept_items, 'item')} that changed in {moved.target} unchanged."
-    if moved.forgotten_items:
-        text += f" Removed {count(moved.forgotten_items, 'item')} that {moved.source} no longer has."
-    if moved.changed:
-        text += f"\n{moved.source} was used meanwhile: run this again to copy what is new."
+    if report.others:
+        text += f" Left {count(report.others, 'other session')} of {report.target} unchanged."
+    if report.kept_items:
+        text += f" Left {count(report.kept_items, 'item')} that changed in {report.target} unchanged."
+    if report.forgotten_items:
+        text += f" Removed {count(report.forgotten_items, 'item')} that {report.source} no longer has."
+    if report.changed:
+        text += f"\n{report.source} was used meanwhile: run this again to copy what is new."
     return text
 
 
-def _migration_view(moved: Moved) -> View:
+def _migration_view(report: MigrationReport) -> View:
     refused = [
-        {"session": one.session.key, "owner": one.session.owner, "why": one.why} for one in moved.refused
+        {"session": one.session.key, "owner": one.session.owner, "why": one.why} for one in report.refused
     ]
     return {
-        "source": moved.source,
-        "target": moved.target,
-        "sessions": moved.sessions,
-        "copied": moved.copied,
-        "renewed": moved.renewed,
-        "same": moved.same,
+        "source": report.source,
+        "target": report.target,
+        "sessions": report.sessions,
+        "copied": report.copied,
+        "renewed": report.renewed,
+        "same": report.same,
         "refused": refused,
-        "others": moved.others,
-        "kept_items": moved.kept_items,
-        "forgotten_items": moved.forgotten_items,
-        "rows": dict(moved.rows),
-        "changed": moved.changed,
-        "dry_run": moved.dry_run,
+        "others": report.others,
+        "kept_items": report.kept_items,
+        "forgotten_items": report.forgotten_items,
+        "rows": dict(report.rows),
+        "changed": report.changed,
+        "dry_run": report.dry_run,
     }

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from onlooker.domain.history import Row, Scope, UsageRow
 from onlooker.domain.messages import DEFAULT_OWNER, SessionId
+from onlooker.policy.rows import KnownUsage
 from onlooker.ports import RowFiles, Store
 
 
@@ -66,13 +67,11 @@ class Storage:
         return await self._taken_in(rows, replace), problems
 
     async def _taken_in(self, rows: AsyncIterator[Row], replace: bool) -> dict[str, int]:
-        from onlooker.engine.moving import lacking_calls
-
         store, parts = self._store, _Parts(rows)
         counts = await store.restore(parts.before_calls(), replace=replace)
         if parts.calls_follow:
             # Sessions that made way have taken along what they cost, so that what is there now is others'.
-            more = await store.restore(lacking_calls(store, parts.from_calls_on()))
+            more = await store.restore(missing_usage(store, parts.from_calls_on()))
             counts = dict(Counter(counts) + Counter(more))
         await self._imported()
         return counts
@@ -115,4 +114,33 @@ class _Parts:
         if self._call is not None:
             yield self._call
         async for row in self._rows:
+            yield row
+
+
+async def missing_usage(target: Store, rows: AsyncIterator[Row]) -> AsyncIterator[Row]:
+    """The rows without the usage that the target knows already.
+
+    It may know a call for its owner alone, or for nobody, if the session was deleted since.
+    """
+    known = KnownUsage()
+    async for row in usage_rows(target.dump(Scope(kinds=frozenset({"usage"})))):
+        known.add(row)
+    renamed: list[UsageRow] = []
+    async for row in rows:
+        if not isinstance(row, UsageRow):
+            yield row
+        elif not known.cross_off(row):
+            if known.knows(row):
+                renamed.append(row)
+            else:
+                yield row
+    # Last, so that each row finds its own first.
+    for row in renamed:
+        if not known.cross_off_renamed(row):
+            yield row
+
+
+async def usage_rows(rows: AsyncIterator[Row]) -> AsyncIterator[UsageRow]:
+    async for row in rows:
+        if isinstance(row, UsageRow):
             yield row
