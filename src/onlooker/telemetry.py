@@ -216,7 +216,7 @@ def described(event: Event) -> Operation | None:
         case happened.Pruned():
             return Operation("delete_memory", {"gen_ai.memory.record.count": event.rows})
         case happened.StepFailed():
-            name = "create_memory" if event.what == "observe" else "update_memory"
+            name = "create_memory" if event.step == "observe" else "update_memory"
             return Operation(name, {"onlooker.retry_in": event.retry_in}, "ModelError")
         case _:
             return None
@@ -233,7 +233,7 @@ def _kind(event: Event) -> Attributes:
         case happened.LayerCut():
             return kind | {"onlooker.layer": event.layer}
         case happened.SpendLimitReached():
-            return kind | {"onlooker.reason": event.what}
+            return kind | {"onlooker.reason": event.scope}
         case _:
             return kind
 

@@ -124,7 +124,7 @@ async def test_a_refused_reply_a_failure_and_what_they_cost_are_events() -> None
         await memory.background.flush()
     refused, failed = of(events.ReplyRejected, heard), of(events.StepFailed, heard)
     assert {e.reason for e in refused} == {"empty"}
-    assert {e.what for e in failed} == {"observe"}
+    assert {e.step for e in failed} == {"observe"}
     assert all(e.retry_in > 0 and e.seconds > 0 for e in failed)
     assert {e.usage.verdict for e in of(events.ModelReplied, heard)} == {"empty"}
 

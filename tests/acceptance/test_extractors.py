@@ -248,7 +248,7 @@ async def test_extractors_that_cannot_work_are_refused_at_once() -> None:
         ([Plain], "must be classes with"),
         ([Order(number="1", item="a", count=1, price=1)], "must be classes with"),
         ([Order, again], "different names"),
-        ([Large], "8000 are allowed"),
+        ([Large], "at most 8000 characters"),
     ):
         with pytest.raises(onlooker.SettingsError, match=words):
             onlooker.open_memory(":memory:", model=ScriptedModel(), extractors=wrong)  # pyright: ignore[reportArgumentType]

@@ -41,7 +41,7 @@ async def test_a_limit_of_the_settings_stops_calls_and_says_so_and_memory_goes_o
         notes = await session.notes()
         assert {note.model for note in notes if note.degraded} == {"extractive"}
         reached = [event for event in events if isinstance(event, SpendLimitReached)]
-        assert {(event.what, event.limit) for event in reached} == {(what, 0.03)}
+        assert {(event.scope, event.limit) for event in reached} == {(what, 0.03)}
         assert all(event.spent >= 0.03 and event.session == session.id for event in reached)
         assert len(reached) == sum(isinstance(event, StepFailed) for event in events)
         # Whom the limit is not about is noted still.

@@ -46,9 +46,9 @@ MUTATIONS = {
         "    return Layout(bounds, memory, preface, 10**9, 10**9)",
     ),
     "the memory section changes with what is said": Mutation(
-        "policy/section.py",
-        '    head = f"{MEMORY_HEADING}\\n{MEMORY_INTRO}"',
-        '    head = f"{MEMORY_HEADING}\\n{MEMORY_INTRO} {state.progress.last_seq}"',
+        "policy/assemble.py",
+        "(MEMORY_HEAD + about_owner + pinned, rendered)",
+        '(f"{MEMORY_HEAD} {state.progress.last_seq}" + about_owner + pinned, rendered)',
     ),
     "a message that the host took back stays": Mutation(
         "policy/align.py",
@@ -56,7 +56,7 @@ MUTATIONS = {
         "    keep = recorded[-1].seq",
     ),
     "notes of retired messages stay": Mutation(
-        "policy/rollback.py",
+        "policy/history.py",
         "    if note.last <= keep:\n        yield note",
         "    if note.last <= keep + 1:\n        yield note",
     ),

@@ -19,7 +19,7 @@ from onlooker.domain.notes import State
 from onlooker.engine.reminding import Reminder
 from onlooker.engine.session import Session
 from onlooker.policy.assemble import ELISION, Counting, Layout, PromptRequest, assemble, lay_out
-from onlooker.policy.items.choose import remembers
+from onlooker.policy.items.choose import shares_items
 from onlooker.policy.render import Context, Sections
 from onlooker.policy.settings import SMALLEST_BUDGET, Settings
 
@@ -101,13 +101,13 @@ def _last_budget(room: int, system: str, counting: Counting, settings: Settings)
     """Return the budget that leaves `room` tokens for memory and messages; that of the settings without."""
     if not room:
         return settings.budget
-    tokens = room + counting.frame(PromptRequest(system))
+    tokens = room + counting.request(PromptRequest(system))
     return math.ceil(tokens * counting.calibration.ratio / (1 - settings.margin))
 
 
 async def _with_items(session: Session, state: State, settings: Settings, room: int) -> State:
     """Add the items that the session shows, or would show if its agent asked now."""
-    if not remembers(settings, session.owner):
+    if not shares_items(settings, session.owner):
         return replace(state, items=())
     if state.items is not None:
         return state
@@ -179,7 +179,7 @@ class ContextBuilder:
             return smaller if self._tokens(smaller) <= most else None
 
         # A budget below the base prompt and one token holds nothing, so the search ends there.
-        least = min(request.budget, self.counting.frame(request) + 1)
+        least = min(request.budget, self.counting.request(request) + 1)
         return _largest(attempt, least, request.budget) or self._cut(context, most)
 
     def _most(self, request: PromptRequest) -> int:

@@ -1,4 +1,4 @@
-"""What the agent receives."""
+"""The call around a context: its session and channel, its statistics, and knowledge layers."""
 
 from __future__ import annotations
 
@@ -10,49 +10,23 @@ from typing import Protocol
 
 from onlooker.domain.messages import DEFAULT_OWNER, SessionId
 
+# -- The session that a call belongs to
+
 _CHANNELS = ("telegram", "discord", "slack")
 
 
 @dataclass(frozen=True, slots=True)
 class RuntimeContext:
-    """Which conversation a call belongs to, and over which channel. Made per call, never shared."""
+    """The session key and channel of one call. Made per call, never shared."""
 
     session_key: str
     channel: str
 
     @classmethod
     def of(cls, session_key: str) -> RuntimeContext:
-        """The channel is what stands before the key's first colon, where that is one we know."""
+        """Take the channel from the part before the key's first colon, if that is a known channel."""
         head = session_key.split(":", 1)[0].lower()
         return cls(session_key, head if head in _CHANNELS else "direct")
-
-
-@dataclass(frozen=True, slots=True)
-class Stats:
-    """What a context is made of, in tokens as counted, and what did not fit."""
-
-    budget: int = 0
-    total: int = 0
-    system: int = 0
-    knowledge: int = 0
-    items: int = 0  # of other sessions of the same owner
-    pinned: int = 0
-    reflections: int = 0
-    observations: int = 0
-    messages: int = 0
-    end: int = 0
-    recall: int = 0  # of the end: what was recalled for this turn
-    left_out_messages: int = 0  # raw messages that no note covers and that did not fit
-    left_out_notes: int = 0
-    left_out_preface: int = 0  # what the host put in front of the conversation itself
-    shortened: int = 0  # messages of the newest group shown in part
-    pending_tokens: int = 0  # said, not yet noted
-    buffered_notes: int = 0  # written, not yet shown
-    cacheable: float = 0.0  # share of the prompt that stays the same until notes change
-    prompt_version: int = 0
-    by_layer: dict[str, int] = field(default_factory=dict[str, int])
-    cut_by_layer: dict[str, int] = field(default_factory=dict[str, int])  # beyond their share
-    missing_layers: tuple[str, ...] = ()  # failed, or took too long
 
 
 _current: ContextVar[SessionId | None] = ContextVar("onlooker_session", default=None)
@@ -60,7 +34,7 @@ _current: ContextVar[SessionId | None] = ContextVar("onlooker_session", default=
 
 @contextmanager
 def use_session(key: str, *, owner: str = DEFAULT_OWNER) -> Generator[SessionId]:
-    """Name the session for everything called inside, as a request handler does once."""
+    """Set the session for everything called inside, such as one request of a web server."""
     session = SessionId(owner, key)
     token = _current.set(session)
     try:
@@ -70,13 +44,45 @@ def use_session(key: str, *, owner: str = DEFAULT_OWNER) -> Generator[SessionId]
 
 
 def current_session() -> SessionId | None:
-    """The session named by the innermost `use_session`, if any."""
+    """Return the session set by the innermost `use_session`, if any."""
     return _current.get()
 
 
-# -- What a host knows besides the conversation, in layers
+# -- What a context is made of
 
-# In the order in which they stand in a prompt, numbered from 1; but reflections come before observations.
+
+@dataclass(frozen=True, slots=True)
+class Stats:
+    """The tokens of a context by section, and what did not fit."""
+
+    budget: int = 0
+    total: int = 0
+    system: int = 0
+    knowledge: int = 0
+    items: int = 0  # the owner's items, from other sessions
+    pinned: int = 0
+    reflections: int = 0
+    observations: int = 0
+    messages: int = 0
+    end: int = 0
+    recall: int = 0  # the part of the end that was recalled for this turn
+    left_out_messages: int = 0  # raw messages that no note covers and that did not fit
+    left_out_notes: int = 0
+    left_out_preface: int = 0  # messages that the host put before the recorded conversation
+    shortened: int = 0  # messages of the newest group that are shown in part
+    pending_tokens: int = 0  # recorded, not noted yet
+    buffered_notes: int = 0  # written, not shown yet
+    cacheable: float = 0.0  # the share of the prompt that stays the same until notes change
+    prompt_version: int = 0
+    by_layer: dict[str, int] = field(default_factory=dict[str, int])
+    cut_by_layer: dict[str, int] = field(default_factory=dict[str, int])  # tokens cut from each layer
+    missing_layers: tuple[str, ...] = ()  # layers that failed or took too long
+
+
+# -- Knowledge layers: what a host adds to a prompt besides the conversation
+
+# Numbered from 1 in this order, which is also their order in a prompt, except that reflections come before
+# observations.
 LAYERS = (
     "runtime_context",
     "tools",
@@ -87,17 +93,17 @@ LAYERS = (
     "observations",
     "reflections",
 )
-# Those that are filled from the store.
+# The layers that are filled from the store.
 OWN_LAYERS = ("observations", "reflections")
 
 
 @dataclass(frozen=True, slots=True)
 class LayerRequest:
-    """What a layer is asked with, for one context.
+    """The input of a knowledge layer, for one context.
 
-    What it looks up should be filtered by `session`: its `key`, or its `owner` where the owner's other
-    sessions may be seen as well. `tokens` is its share, 0 for any number; more than that is cut.
-    `question` is what the user said last.
+    A layer must filter what it looks up by `session`: by its `key`, or by its `owner` to include the owner's
+    other sessions. `tokens` is the layer's share, 0 for no limit; text beyond it is cut. `question` is what
+    the user said last.
     """
 
     layer: str
@@ -108,22 +114,22 @@ class LayerRequest:
 
 
 class Knowledge(Protocol):
-    """Whatever knows something for a prompt: an async function, or an object that can be called.
+    """An async function, or a callable object, that returns text for a prompt.
 
-    A plain function will do where it answers at once: while it runs, nothing else does.
+    A plain function works too, but blocks the event loop while it runs.
     """
 
     def __call__(self, request: LayerRequest, /) -> Awaitable[str] | str:
-        """The layer's text for this request; empty where it has none."""
+        """Return the layer's text for this request, or an empty string."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """A layer with more to say than its text.
+    """A layer with options.
 
-    `volatile`: it changes from call to call, so that it stands at the end of the prompt, behind what a
-    provider caches. `tokens` is the most that it may have, 0 for its equal share.
+    A `volatile` layer changes from call to call, so it is placed at the end of the prompt, after what a
+    provider caches. `tokens` is its limit, 0 for an equal share.
     """
 
     source: str | Knowledge
@@ -131,8 +137,8 @@ class Layer:
     tokens: int = 0
 
     @property
-    def asked(self) -> bool:
-        """Whether it has to be asked for its text."""
+    def is_dynamic(self) -> bool:
+        """Whether its text comes from a call."""
         return not isinstance(self.source, str)
 
 

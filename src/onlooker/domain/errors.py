@@ -1,30 +1,30 @@
-"""Errors a caller can act on. Anything else that escapes Onlooker is a bug.
+"""Errors that a caller can act on. Any other exception from Onlooker is a bug.
 
 OnlookerError
-├── SettingsError     a setting, or an argument, has a value that cannot work
-├── MessageError      what was handed to `record` or `prepare` is not a message
-├── BudgetError       the budget cannot hold even what must be in the prompt
-├── StoreError        the storage cannot read or write now; nothing is half written
-│   └── ConflictError     another worker was first; what was read is stale
+├── SettingsError     a setting or an argument has an invalid value
+├── MessageError      `record` or `prepare` was given something that is not a message
+├── BudgetError       the budget is too small for the base prompt
+├── StoreError        the storage cannot be read or written; nothing is half written
+│   └── ConflictError     another worker committed first
 ├── ModelError        the model that writes notes did not answer
-│   └── SpendError        it was not asked: a spend limit is reached
-└── ClosedError       this memory was closed
+│   └── SpendError        the model was not called: a spend limit is reached
+└── ClosedError       the memory is closed
 """
 
 from __future__ import annotations
 
 from typing import Literal
 
-# Whose spending a limit is on.
+# What a spend limit applies to.
 SpendScope = Literal["session", "owner", "day"]
 
 
 class OnlookerError(Exception):
-    """The root of everything Onlooker raises on purpose."""
+    """The base class of all errors that Onlooker raises on purpose."""
 
 
 class SettingsError(OnlookerError):
-    """A setting that cannot work: which one, its value, and what is allowed."""
+    """A setting or an argument has an invalid value: its name, the value, and what is allowed."""
 
     def __init__(self, key: str, value: object, allowed: str) -> None:
         self.key = key
@@ -34,11 +34,11 @@ class SettingsError(OnlookerError):
 
 
 class MessageError(OnlookerError):
-    """Something handed over as a message is not one; nothing was recorded."""
+    """The input is not a valid message. Nothing was recorded."""
 
 
 class BudgetError(OnlookerError):
-    """The budget is smaller than the base prompt, so no context can fit it."""
+    """The budget is smaller than the base prompt."""
 
     def __init__(self, budget: int, needed: int, what: str) -> None:
         self.budget = budget
@@ -50,27 +50,27 @@ class BudgetError(OnlookerError):
 
 
 class StoreError(OnlookerError):
-    """The storage cannot read or write now. Nothing was half written; try again."""
+    """The storage cannot be read or written now. Nothing is half written; try again."""
 
 
 class ConflictError(StoreError):
-    """Another worker changed the session first. Load it again and decide anew."""
+    """Another worker changed the session first. Load the session again and retry."""
 
 
 class ModelError(OnlookerError):
-    """The model did not answer. Nothing was consumed; the work stays due."""
+    """The model did not answer. No message was consumed; the work stays due."""
 
 
 class SpendError(ModelError):
-    """A spend limit is reached: the model is not called, and memory goes on without it."""
+    """A spend limit is reached, so the model was not called. Memory works on without it."""
 
-    def __init__(self, model: str, what: SpendScope, spent: float, limit: float) -> None:
-        self.what: SpendScope = what
+    def __init__(self, model: str, scope: SpendScope, spent: float, limit: float) -> None:
+        self.scope: SpendScope = scope
         self.spent = spent
         self.limit = limit
-        whose = "today" if what == "day" else f"this {what}"
+        whose = "today" if scope == "day" else f"this {scope}"
         super().__init__(f"{model} is not called: ${spent:.4f} spent for {whose}, the limit is ${limit:g}")
 
 
 class ClosedError(OnlookerError):
-    """The memory was closed, or is closing, and takes nothing new."""
+    """The memory is closed or closing and accepts no new work."""

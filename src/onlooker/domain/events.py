@@ -1,6 +1,6 @@
-"""What happens to a memory, as it happens. Subscribe with `memory.subscribe` or `memory.events`.
+"""The events that a memory emits. Subscribe with `memory.subscribe` or `memory.events`.
 
-docs/events.md has them all in a table; a test compares the two.
+docs/events.md lists them in a table; a test compares the two.
 """
 
 from __future__ import annotations
@@ -18,33 +18,13 @@ from onlooker.domain.messages import Message, SessionId
 from onlooker.domain.notes import Extraction, Note, NoteKind, Usage
 from onlooker.domain.search import IndexName
 
-# -- What happens to the files that people read and edit
-
-
-@dataclass(frozen=True, slots=True)
-class Consolidated:
-    """A daily file whose notes became items. `archived` is its new path, empty if it was not moved.
-
-    `items` are the new ones, including any that ended at once. `problem` says why the file was skipped.
-    """
-
-    owner: str
-    day: dt.date
-    file: str
-    items: tuple[Item, ...] = ()
-    archived: str = ""
-    problem: str = ""
-
-
-# -- What happens to a memory
-
-# An event that was not emitted yet.
+# The time of an event that was not emitted yet.
 UNSTAMPED = datetime.min.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
 class BaseEvent:
-    """What every event has: when it happened, filled in as it is emitted, and how long it took."""
+    """The fields of every event: when it happened, set when it is emitted, and how long it took."""
 
     at: datetime = field(default=UNSTAMPED, kw_only=True, compare=False)
     seconds: float = field(default=0.0, kw_only=True, compare=False)
@@ -61,19 +41,19 @@ class SessionEvent(BaseEvent):
         return self.session.owner
 
 
-# ------------------------------------------------------------------------------------ messages
+# -- Messages
 
 
 @dataclass(frozen=True, slots=True)
 class Recorded(SessionEvent):
-    """Messages were recorded, and are durable."""
+    """Messages were recorded durably."""
 
     messages: tuple[Message, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Realigned(SessionEvent):
-    """A host's history went another way: messages after `keep` were taken back."""
+    """The host's history diverged: messages after `keep` were taken back, and `added` ones recorded."""
 
     keep: int
     added: int
@@ -81,19 +61,19 @@ class Realigned(SessionEvent):
 
 @dataclass(frozen=True, slots=True)
 class Compacted(SessionEvent):
-    """Messages up to seq `up_to`, inclusive, made way for a summary."""
+    """Messages up to and including seq `up_to` were replaced by a summary."""
 
     up_to: int
 
 
-# ------------------------------------------------------------------------------------ notes
+# -- Notes
 
 StepName = Literal["observe", "activate", "reflect", "rewrite"]
 
 
 @dataclass(frozen=True, slots=True)
 class Planned(SessionEvent):
-    """A step is due and begins now; `tokens` is how much it takes in."""
+    """A step is due and starts now; `tokens` is the size of its input."""
 
     step: StepName
     tokens: int
@@ -101,10 +81,10 @@ class Planned(SessionEvent):
 
 @dataclass(frozen=True, slots=True)
 class Noted(SessionEvent):
-    """An observation was written, or a note rewritten; buffered ones are not shown yet.
+    """An observation was written, or a note rewritten. A buffered note is not shown yet.
 
-    `calls` are the model calls that it took, of which at most the last was accepted; none where the
-    built-in model wrote it.
+    `calls` are the model calls that it took; only the last can have been accepted. Empty if the built-in
+    model wrote the note.
     """
 
     note: Note
@@ -113,7 +93,7 @@ class Noted(SessionEvent):
 
 @dataclass(frozen=True, slots=True)
 class Activated(SessionEvent):
-    """Notes written ahead now stand in the prompt, in place of their messages."""
+    """Buffered notes are now shown in the prompt in place of their messages."""
 
     notes: tuple[Note, ...]
 
@@ -129,14 +109,14 @@ class Reflected(SessionEvent):
 
 @dataclass(frozen=True, slots=True)
 class ModelReplied(SessionEvent):
-    """A model replied, well or not; `usage` says what it cost and what became of the reply."""
+    """A model replied; `usage` has the cost of the call and whether the reply was accepted."""
 
     usage: Usage
 
 
 @dataclass(frozen=True, slots=True)
 class ReplyRejected(SessionEvent):
-    """A model's reply was not good enough; nothing was consumed."""
+    """A model's reply cannot become a note. No message was consumed."""
 
     model: str
     reason: str
@@ -145,41 +125,44 @@ class ReplyRejected(SessionEvent):
 
 @dataclass(frozen=True, slots=True)
 class StepFailed(SessionEvent):
-    """A step could not be done now; it is tried again after `retry_in` seconds."""
+    """A step failed; it is tried again after `retry_in` seconds."""
 
-    what: str
+    step: str
     error: str
     retry_in: float
 
 
 @dataclass(frozen=True, slots=True)
 class SpendLimitReached(SessionEvent):
-    """A model was not asked, since this session, its owner or the day has cost what it may."""
+    """A model was not called, because the spend limit of the session, owner or day is reached."""
 
-    what: SpendScope
+    scope: SpendScope
     spent: float
     limit: float
 
 
 @dataclass(frozen=True, slots=True)
 class Extracted(SessionEvent):
-    """Values of your own types were kept, together with the note they were written with."""
+    """Values of your own types were stored together with a note."""
 
     extractions: tuple[Extraction, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class ExtractionRejected(SessionEvent):
-    """A value was not kept, for this reason; its note was judged by itself. No type: all of a reply's."""
+    """A value was not stored; its note was judged separately. An empty `type` means all values of a reply."""
 
     type: str
     reason: str
     detail: str
 
 
+# -- Corrections and forgetting
+
+
 @dataclass(frozen=True, slots=True)
 class Cleared(SessionEvent):
-    """Notes were deleted, of one kind or of both; the messages they stood for are set aside."""
+    """Notes of one kind or of both were deleted, and the messages they covered set aside."""
 
     kind: NoteKind | None
     notes: int
@@ -187,7 +170,7 @@ class Cleared(SessionEvent):
 
 @dataclass(frozen=True, slots=True)
 class Pinned(SessionEvent):
-    """A note or message was pinned, or let go again."""
+    """A note or message was pinned, or unpinned."""
 
     target: str
     on: bool
@@ -195,12 +178,12 @@ class Pinned(SessionEvent):
 
 @dataclass(frozen=True, slots=True)
 class Deleted(SessionEvent):
-    """The session was deleted with everything in it."""
+    """The session and everything in it was deleted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Edited(SessionEvent):
-    """A person gave a note another text."""
+    """A person changed a note's text."""
 
     note: Note
     by: str
@@ -208,14 +191,14 @@ class Edited(SessionEvent):
 
 @dataclass(frozen=True, slots=True)
 class Undone(SessionEvent):
-    """A reflection gave way to the notes that it was made from."""
+    """A reflection was replaced by the notes it was made from."""
 
     note: Note
 
 
 @dataclass(frozen=True, slots=True)
 class Forgotten(SessionEvent):
-    """Messages were forgotten, with everything derived from them; `done` says how much that was."""
+    """Messages were forgotten, with everything derived from them."""
 
     done: ForgetResult
 
@@ -229,28 +212,19 @@ class OwnerForgotten(BaseEvent):
 
 
 @dataclass(frozen=True, slots=True)
-class JournalFailed(BaseEvent):
-    """A journal file could not be written. Nothing is lost, and it is retried."""
-
-    file: str
-    error: str
-    retry_in: float
-
-
-@dataclass(frozen=True, slots=True)
 class Pruned(BaseEvent):
-    """Retention purged rows, over all sessions."""
+    """Old rows were purged, over all sessions."""
 
     rows: int
 
 
-# ------------------------------------------------------------------------------------ items
+# -- Items
 
 
 @dataclass(frozen=True, slots=True)
 class ItemsMade(BaseEvent):
-    """Facts were kept for other sessions of the owner; `session` is the key of the one they come from,
-    empty where a person saved them."""
+    """Items were saved for the owner's other sessions; `session` is the key of the session they come from,
+    empty if a person saved them."""
 
     owner: str
     items: tuple[Item, ...]
@@ -259,7 +233,7 @@ class ItemsMade(BaseEvent):
 
 @dataclass(frozen=True, slots=True)
 class ItemsForgotten(BaseEvent):
-    """Items were archived: one that was named, and what went with it."""
+    """An item was archived, together with the items derived from it."""
 
     owner: str
     items: tuple[Item, ...]
@@ -274,13 +248,13 @@ class ItemPinned(BaseEvent):
     on: bool
 
 
-# ------------------------------------------------------------------------------------ indexing
+# -- Indexing
 
 
 @dataclass(frozen=True, slots=True)
 class IndexDropped(SessionEvent):
-    """A text was not queued for an index, since too many wait already: the message or note `target`. The
-    sweep finds it; `dropped` is how many there were so far."""
+    """The queue of an index is full, so the message or note `target` was not queued. The sweep indexes it
+    later; `dropped` is the number of texts dropped so far."""
 
     index: IndexName
     target: str
@@ -289,7 +263,7 @@ class IndexDropped(SessionEvent):
 
 @dataclass(frozen=True, slots=True)
 class IndexFailed(BaseEvent):
-    """So many texts could not be indexed now; the sweep tries them again after so many seconds."""
+    """Texts could not be indexed; the sweep tries again after `retry_in` seconds."""
 
     index: IndexName
     texts: int
@@ -297,12 +271,21 @@ class IndexFailed(BaseEvent):
     retry_in: float
 
 
-# ------------------------------------------------------------------------------------ files
+# -- Files: journals, and the Markdown files that people read and edit
+
+
+@dataclass(frozen=True, slots=True)
+class JournalFailed(BaseEvent):
+    """A journal could not be written; nothing is lost, and it is tried again."""
+
+    file: str
+    error: str
+    retry_in: float
 
 
 @dataclass(frozen=True, slots=True)
 class FileEdited(BaseEvent):
-    """A person's edits of MEMORY.md were taken in. Lines in `too_long` are not, and stay in the file."""
+    """A person's changes to MEMORY.md were applied. Lines in `too_long` stay in the file."""
 
     owner: str
     file: str
@@ -314,7 +297,7 @@ class FileEdited(BaseEvent):
 
 @dataclass(frozen=True, slots=True)
 class FileBackedUp(BaseEvent):
-    """A file looked damaged, and was copied before it was written again."""
+    """A file had unexpected content and was copied before it was overwritten."""
 
     owner: str
     file: str
@@ -324,12 +307,28 @@ class FileBackedUp(BaseEvent):
 
 @dataclass(frozen=True, slots=True)
 class FileFailed(BaseEvent):
-    """An owner's files could not be written. Nothing is lost, and it is retried."""
+    """An owner's files could not be written; nothing is lost, and it is tried again."""
 
     owner: str
     file: str
     error: str
     retry_in: float
+
+
+@dataclass(frozen=True, slots=True)
+class Consolidated:
+    """The result of consolidating one daily file.
+
+    `items` are the new items, ended ones included. `archived` is the file's new path, empty if it was not
+    moved. `problem` says why the file was not consolidated.
+    """
+
+    owner: str
+    day: dt.date
+    file: str
+    items: tuple[Item, ...] = ()
+    archived: str = ""
+    problem: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -340,19 +339,19 @@ class FileConsolidated(BaseEvent):
     done: Consolidated
 
 
-# ------------------------------------------------------------------------------------ contexts
+# -- Contexts and search
 
 
 @dataclass(frozen=True, slots=True)
 class ContextBuilt(SessionEvent):
-    """A context was handed out; `stats` has its tokens by section and layer, and what did not fit."""
+    """A context was built; `stats` has its tokens by section and layer, and what did not fit."""
 
     stats: Stats
 
 
 @dataclass(frozen=True, slots=True)
 class Searched(BaseEvent):
-    """Somebody looked for something in an owner's sessions, or in the one with the key `session`."""
+    """An owner's sessions were searched, or only the one with the key `session`."""
 
     owner: str
     query: str
@@ -362,14 +361,14 @@ class Searched(BaseEvent):
 
 @dataclass(frozen=True, slots=True)
 class Waited(SessionEvent):
-    """A context waited for notes that were far behind (`block_after`), in vain or not."""
+    """A context waited for notes that were far behind (`block_after`)."""
 
     caught_up: bool
 
 
 @dataclass(frozen=True, slots=True)
 class LayerLeftOut(SessionEvent):
-    """A knowledge layer gave nothing for this context, since it failed or took too long."""
+    """A knowledge layer is missing from a context, because it failed or took too long."""
 
     layer: str
     reason: Literal["failed", "late"]
@@ -378,7 +377,7 @@ class LayerLeftOut(SessionEvent):
 
 @dataclass(frozen=True, slots=True)
 class LayerCut(SessionEvent):
-    """A knowledge layer gave more than its share; so many of its tokens stayed, and so many went."""
+    """A knowledge layer was cut to its share: `tokens` were kept, `left_out` were cut."""
 
     layer: str
     tokens: int
@@ -387,7 +386,7 @@ class LayerCut(SessionEvent):
 
 @dataclass(frozen=True, slots=True)
 class Calibrated(BaseEvent):
-    """Counts are corrected by another factor, learned from what providers reported."""
+    """The correction factor of token counts changed, after usage reported by providers."""
 
     ratio: float
 

@@ -14,15 +14,15 @@ from onlooker.domain.notes import Extraction, Note, NoteStatus, Progress, Usage
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """Where a session stood after its notes changed: one line of its history.
+    """One entry of a session's history: where the session stood after its notes changed.
 
-    `statuses` are those of the notes that it changed. A host that took messages back is `taken`: those
-    after the first number, up to the second, are no longer part of the conversation.
+    `statuses` are the new statuses of the notes that changed. `taken` is set where the host took messages
+    back: those after the first seq, up to and including the second.
     """
 
-    number: int  # 1, 2, 3, … within the session
+    number: int  # counts from 1 within the session
     at: datetime
-    last_seq: int  # the newest message then
+    last_seq: int  # the newest message at that time
     frontier: int
     watermark: int
     tail_start: int
@@ -32,11 +32,11 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """A text that a note has, or had before it was edited. A note never edited has no versions kept."""
+    """One text of an edited note, past or present. A note that was never edited has no versions."""
 
     note: str
-    number: int  # 1 is the text that it was written with
-    change: int  # the number of the change that brought it; 0 for the first
+    number: int  # 1 is the original text
+    change: int  # the number of the change that made it; 0 for the original
     text: str
     tokens: int
     by: str  # the model that wrote it, or the person
@@ -45,11 +45,11 @@ class Version:
 
 @dataclass(frozen=True, slots=True)
 class Forgetting:
-    """What goes when messages are forgotten, decided on what was read.
+    """Messages to forget, with everything derived from them.
 
-    `rewritten` are notes that mixed the messages with others, with a text that was made without them;
-    `deleted` are those that nothing else is left for. `change` is the number of the session's last
-    change and `revision` its revision when that was decided: the guard.
+    `deleted` are notes made from these messages alone. `rewritten` are notes that also cover other
+    messages, each with its new text. `change` and `revision` are the guard: the number of the session's
+    last change, and its revision, as they were read.
     """
 
     messages: tuple[str, ...]
@@ -57,17 +57,19 @@ class Forgetting:
     rewritten: tuple[Note, ...]
     change: int
     revision: int
-    due: bool = False  # whether a model should write the rewritten ones again
-    items: tuple[str, ...] = ()  # the owner's items that come from what is forgotten
-    # Summaries that compaction put in and that tell of it, besides those that stand for it.
+    due: bool = False  # whether a model should rewrite the rewritten notes later
+    items: tuple[str, ...] = ()  # the owner's items that come from these messages
+    # Summaries made by compaction that mention what is forgotten, besides those that stand in its place.
     summaries: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class ForgetResult:
-    """What forgetting did, or would do: how many messages, notes and items go, and how many notes are
-    rewritten without them. `erased` is false where the bytes go from the files only when others have
-    finished reading them."""
+    """The counts of what was forgotten, or would be in a dry run.
+
+    `erased` is false if other connections still read the data, so that its bytes stay in the files until
+    they finish.
+    """
 
     messages: int = 0
     deleted_notes: int = 0
@@ -79,7 +81,7 @@ class ForgetResult:
 
 @dataclass(frozen=True, slots=True)
 class NoteHistory:
-    """What became of a note: its texts, oldest first; its status over time; and the notes made from it."""
+    """A note's past: its texts, oldest first, its status over time, and the notes made from it."""
 
     note: Note
     versions: tuple[Version, ...]
@@ -87,15 +89,15 @@ class NoteHistory:
     made_into: tuple[str, ...]
 
 
-# -- How long messages are kept, and what was done about it
+# -- Retention: how long messages are kept
 
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """What a session need not keep: noted messages said before a time, or older than its newest so many.
+    """Limits on a session's noted messages: by time (`_before`), or by number, newest first (`_beyond`).
 
-    They go into the archive, where they are out of the live session but can be recalled and found; or they
-    are deleted for good, from the archive too. None is no limit.
+    Messages beyond an archive limit leave the live session but can still be found and recalled. Messages
+    beyond a delete limit are deleted, from the archive too. None means no limit.
     """
 
     archive_before: datetime | None = None
@@ -105,13 +107,13 @@ class Retention:
 
     @property
     def limits(self) -> bool:
-        """Whether there is any limit."""
+        """Whether any limit is set."""
         return self != Retention()
 
 
 @dataclass(frozen=True, slots=True)
 class SessionRetention:
-    """The same of one session."""
+    """The counts of one session."""
 
     session: SessionId
     archived: int = 0
@@ -120,7 +122,7 @@ class SessionRetention:
 
 @dataclass(frozen=True, slots=True)
 class RetentionResult:
-    """How many messages went into the archive, and how many for good; and in which sessions."""
+    """How many messages were archived and deleted, in total and by session."""
 
     archived: int = 0
     deleted: int = 0
@@ -131,7 +133,7 @@ class RetentionResult:
         return RetentionResult(self.archived + other.archived, self.deleted + other.deleted, sessions)
 
     def of(self, session: SessionId) -> RetentionResult:
-        """With the session that it was, where anything went at all."""
+        """Return these counts attributed to one session, if they are not zero."""
         if not (self.archived or self.deleted):
             return self
         return replace(self, sessions=(SessionRetention(session, self.archived, self.deleted),))

@@ -1,4 +1,4 @@
-"""What is remembered: notes, and where a session stands."""
+"""Notes, a session's progress, and the changes that a store commits to them."""
 
 from __future__ import annotations
 
@@ -10,56 +10,11 @@ from typing import Any, Literal, Protocol, Self
 from onlooker.domain.items import Item
 from onlooker.domain.messages import EMPTY_HISTORY_HASH, Message, SessionId
 
-# -- Values of a user's own types, filled in from what was said, each with where it came from
-
-
-class Extractor(Protocol):
-    """A class that knows its JSON Schema and can be made from JSON: every Pydantic model is one."""
-
-    @classmethod
-    def model_json_schema(cls) -> dict[str, Any]: ...
-
-    @classmethod
-    def model_validate(cls, obj: Any) -> Self: ...
-
-
-@dataclass(frozen=True, slots=True)
-class Schema:
-    """An extractor as a model is told of it: its name, and its JSON Schema as text."""
-
-    name: str
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class Extraction:
-    """One value of a type, as the model gave it.
-
-    It was written together with the note `note` and lives as long as that, whether shown or condensed.
-    `seqs` are the messages that hold any of its words; where none does, all that it was taken from.
-    """
-
-    type: str
-    text: str  # JSON
-    note: str
-    session: SessionId
-    seqs: tuple[int, ...]
-    said_at: datetime  # when the first of those messages was said
-    made_at: datetime
-
-    @property
-    def value(self) -> dict[str, Any]:
-        """The JSON as a dictionary, made anew each time."""
-        return json.loads(self.text)
-
-
-# -- What is remembered: notes, and where a session stands
-
-# buffered: written ahead, not yet shown; active: in the prompt; superseded: condensed or rewritten
-# into another note, kept for provenance; retired: its messages were taken back by the host.
+# buffered: written ahead of time, not shown yet. active: shown in the prompt. superseded: condensed or
+# rewritten into another note, kept for provenance. retired: the host took its messages back.
 NoteStatus = Literal["buffered", "active", "superseded", "retired"]
 NoteKind = Literal["observation", "reflection"]
-# lines: dated, prioritised lines with exact values; prose: a few sentences.
+# lines: dated lines with priorities and exact values. prose: a few sentences.
 NoteFormat = Literal["lines", "prose"]
 LIVE: tuple[NoteStatus, ...] = ("buffered", "active")
 
@@ -68,8 +23,8 @@ LIVE: tuple[NoteStatus, ...] = ("buffered", "active")
 class Note:
     """An observation (generation 0) or a reflection (generation 1 and up).
 
-    It stands for the session's messages `first` to `last`, inclusive. `sources` are the ids of the
-    messages (observation) or notes (reflection) that it was made from.
+    It covers the session's messages `first` to `last`, inclusive. `sources` are the ids of the messages
+    (for an observation) or notes (for a reflection) that it was made from.
     """
 
     id: str
@@ -82,7 +37,7 @@ class Note:
     sources: tuple[str, ...]
     status: NoteStatus = "active"
     model: str = ""
-    degraded: bool = False  # written by the built-in model in place of one that did not answer
+    degraded: bool = False  # written by the built-in model because the configured one did not answer
 
     @property
     def kind(self) -> NoteKind:
@@ -91,10 +46,10 @@ class Note:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """Where a session stands: the row that every decision and every guard goes by.
+    """Where a session stands. Every decision and every guard reads this row.
 
     `frontier` is the last message covered by any live note, `watermark` the last one covered by an
-    active note, `tail_start` the first message that is shown raw.
+    active note, and `tail_start` the first message that is shown raw.
     """
 
     session: SessionId
@@ -103,15 +58,16 @@ class Progress:
     watermark: int = 0
     tail_start: int = 1
     unnoted_tokens: int = 0
-    revision: int = 0  # grows when messages are taken back: notes in the making are then void
-    prompt_version: int = 0  # grows when the prompt's memory section changes
-    budget: int = 0  # tokens for memory and messages that the host last asked for; 0: not yet
+    revision: int = 0  # incremented when messages are taken back, which voids notes being written
+    prompt_version: int = 0  # incremented when the prompt's memory section changes
+    budget: int = 0  # the host's last budget for memory and messages, in tokens; 0: none yet
     history_hash: bytes = EMPTY_HISTORY_HASH
     due_at: datetime | None = None
-    # How many un-noted tokens make it due, as the planner said when it last settled.
+    # The number of un-noted tokens at which the session is due, as last decided by the planner.
     wake_at: int = 1 << 62
     failures: int = 0
-    ended: int = 0  # the last message that items were made of, as the session ended; below last_seq: open
+    # The last message that items were made from when the session ended; below last_seq, the session is open.
+    ended: int = 0
 
     @property
     def sid(self) -> str:
@@ -120,40 +76,40 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """What must still be true when a note is committed."""
+    """The state that a commit expects. If it has changed, nothing is committed."""
 
     frontier: int
     revision: int
-    # The lease's fencing token; None for a note written on the spot, which waits for no lease.
+    # The lease's fencing token; None for a note written on the spot, without a lease.
     fence: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What one model call cost."""
+    """The tokens and cost of one model call."""
 
     model: str
     purpose: Literal["observe", "reflect", "items"]
     input_tokens: int
     output_tokens: int
-    verdict: str  # "accepted", or why the reply was refused
+    verdict: str  # "accepted", or why the reply was rejected
     at: datetime
-    cost: float | None = None  # dollars; None where no price is known
+    cost: float | None = None  # in dollars; None if the price is unknown
 
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """One change to a session's notes: all of it happens, or none."""
+    """One change to a session's notes, committed as a whole or not at all."""
 
     guard: Guard
     add: tuple[Note, ...] = ()
     activate: tuple[str, ...] = ()  # buffered notes that become active
     supersede: tuple[str, ...] = ()  # active notes that the added ones replace
-    frontier: int | None = None  # where these move to; None: stays
+    frontier: int | None = None  # the new value; None: unchanged. The same for the next two
     watermark: int | None = None
     tail_start: int | None = None
-    extractions: tuple[Extraction, ...] = ()  # what was filled in along with the added notes
-    at: datetime | None = None  # for the session's history; None: when the added notes were made
+    extractions: tuple[Extraction, ...] = ()  # written together with the added notes
+    at: datetime | None = None  # recorded in the session's history; None: when the added notes were made
 
     @property
     def changes_prompt(self) -> bool:
@@ -163,12 +119,12 @@ class Commit:
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """Everything that a plan or a context is made from, read in one transaction.
+    """The input of a plan or a context, read in one transaction.
 
-    `notes` are the live ones, oldest first. `messages` are the live messages from
-    min(tail_start, watermark + 1) on, oldest first. `pins` are ids of notes and messages;
-    `pinned` are the pinned messages that stand before `messages`. `items` are those of the owner that
-    this session shows, in order; None while they were not chosen.
+    `notes` are the live notes, oldest first. `messages` are the live messages from
+    min(tail_start, watermark + 1) on, oldest first. `pins` are the ids of pinned notes and messages;
+    `pinned` are the pinned messages before `messages`. `items` are the owner's items that this session
+    shows, in order; None until they are chosen.
     """
 
     progress: Progress
@@ -201,11 +157,11 @@ class State:
 
     @property
     def unshown(self) -> tuple[Message, ...]:
-        """Messages that no active note covers: what must stand raw in a prompt."""
+        """Messages that no active note covers. A prompt must show them raw."""
         return tuple(m for m in self.messages if m.seq > self.progress.watermark)
 
     def after(self, change: Commit, progress: Progress) -> State:
-        """The state once a change is committed, without what was said meanwhile."""
+        """Return the state after a commit, without messages recorded since this state was read."""
         kept = [replace(n, status="active") if n.id in change.activate else n for n in self.notes]
         notes = (*(n for n in kept if n.id not in change.supersede), *change.add)
         start = min(progress.tail_start, progress.watermark + 1)
@@ -222,7 +178,7 @@ class State:
 
 @dataclass(frozen=True, slots=True)
 class Appended:
-    """What `append` did: the session after it, and the messages that were new."""
+    """The result of an append: the session's progress after it, and the messages that were new."""
 
     progress: Progress
     messages: tuple[Message, ...]
@@ -230,7 +186,7 @@ class Appended:
 
 @dataclass(frozen=True, slots=True)
 class MessageDigest:
-    """A recorded message as alignment sees it."""
+    """What alignment compares of a recorded message."""
 
     seq: int
     id: str
@@ -240,11 +196,11 @@ class MessageDigest:
 
 @dataclass(frozen=True, slots=True)
 class Realignment:
-    """How a recorded session becomes the conversation that the host now has.
+    """Changes a recorded session to match the host's current conversation.
 
-    Messages after `keep` that `follow` does not name by seq are retired. `follow` is what comes
-    after `keep`, in order: the seq of a recorded message, which moves to its new place, or a new
-    message. The guard is what was read: `last_seq` and `revision`.
+    `follow` is what comes after message `keep`, in order: a new message, or the seq of a recorded one,
+    which moves to its new position. Recorded messages after `keep` that `follow` does not list are
+    retired. `last_seq` and `revision` are the guard, as they were read.
     """
 
     keep: int
@@ -255,7 +211,7 @@ class Realignment:
 
 @dataclass(frozen=True, slots=True)
 class SessionSummary:
-    """A session in a listing."""
+    """One session in a listing."""
 
     progress: Progress
     messages: int
@@ -266,3 +222,46 @@ class SessionSummary:
     reflection_tokens: int
     started_at: datetime | None
     last_at: datetime | None
+
+
+# -- Extractions: values of the user's own types, taken from messages
+
+
+class Extractor(Protocol):
+    """A class with a JSON Schema that can be built from JSON. Every Pydantic model is one."""
+
+    @classmethod
+    def model_json_schema(cls) -> dict[str, Any]: ...
+
+    @classmethod
+    def model_validate(cls, obj: Any) -> Self: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Schema:
+    """An extractor as described to a model: its name, and its JSON Schema as text."""
+
+    name: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Extraction:
+    """One value of an extractor's type, as the model gave it.
+
+    It was written together with the note `note` and is deleted with it, whatever the note's status.
+    `seqs` are the messages that contain any of its words, or all source messages if none does.
+    """
+
+    type: str
+    text: str  # JSON
+    note: str
+    session: SessionId
+    seqs: tuple[int, ...]
+    said_at: datetime  # when the first of those messages was said
+    made_at: datetime
+
+    @property
+    def value(self) -> dict[str, Any]:
+        """The JSON as a new dictionary."""
+        return json.loads(self.text)

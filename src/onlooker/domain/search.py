@@ -1,4 +1,4 @@
-"""What is looked for in what was said and noted, and what is found."""
+"""Search: queries, matches, the graph of notes and entities, and index coverage."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ HitKind = Literal["message", "note", "item"]
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """Something that was found: a message word for word, or a note.
+    """A search result: a message, a note or an item.
 
-    `seq` is the message's own, or that of the first message that a note stands for. `snippet` is the part
-    of the text that speaks of it, with what was asked for between the marks that were asked for. `score`
-    says which of the hits of one search is better, and nothing else.
+    `seq` is the message's own, or that of the first message that a note covers. `snippet` is the part of
+    the text that matches, with matching words between the requested marks. `score` compares the hits of
+    one search only.
     """
 
     kind: HitKind
@@ -34,11 +34,11 @@ class Hit:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """What a store is asked for: texts of one kind that hold any of the terms.
+    """Asks a store for texts of one kind that contain any of the terms.
 
-    Terms are tokens as `policy.searching.words` makes them, each with its weight. The search is in the
-    sessions of one owner, or in one session; `after` is inclusive, `before` is not. Without terms it is for
-    whatever was said then, newest first.
+    Terms are tokens from `policy.search.words`, each with its weight. The search covers one session, or all
+    sessions of one owner; `after` is inclusive, `before` is exclusive. Without terms, it returns everything
+    said in that time, newest first.
     """
 
     owner: str
@@ -52,7 +52,7 @@ class Query:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Match:
-    """A text that holds a term. `words` are its tokens, a space between them. No two are equal."""
+    """A text that contains a term. `words` are its tokens, joined by spaces. Compared by identity."""
 
     kind: HitKind
     session: SessionId
@@ -66,8 +66,8 @@ class Match:
 
 @dataclass(frozen=True, slots=True)
 class SearchResult:
-    """The best matches, and what their ranking goes by: how many texts of that kind there are where it was
-    looked, how many tokens they have together, and how many of them hold each term."""
+    """The best matches of a query, and the statistics that BM25 needs: the number of texts searched
+    (`docs`), their total number of tokens (`length`), and how many of them contain each term (`holders`)."""
 
     docs: int
     length: int
@@ -75,7 +75,7 @@ class SearchResult:
     matches: tuple[Match, ...]
 
 
-# -- The graph of an owner's notes, sessions, and the names and ids that notes speak of
+# -- The graph of an owner's notes, sessions, and the entities that notes mention
 
 NodeKind = Literal["note", "session", "entity"]
 EdgeKind = Literal["in_session", "follows", "reflects_on", "mentions"]
@@ -84,7 +84,7 @@ EDGE_KINDS: tuple[EdgeKind, ...] = get_args(EdgeKind)
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A note by its id, a session by its key, or an entity by its name. An entity belongs to its owner, and
+    """A note by its id, a session by its key, or an entity by its name. An entity belongs to an owner and
     has no session."""
 
     kind: NodeKind
@@ -94,8 +94,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """From a note: to its session, to the note before it, to a note that it condenses, or to what it
-    mentions."""
+    """Links a note to its session, to the note before it, to a note it condenses, or to an entity."""
 
     kind: EdgeKind
     source: Node
@@ -106,14 +105,14 @@ def note_node(session: SessionId, note: str) -> Node:
     return Node("note", note, session)
 
 
-# -- What is indexed in the background
+# -- Vectors, and what is indexed in the background
 
 IndexName = Literal["vectors", "graph"]
 
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A message or a note to index, as its text was when it was read."""
+    """A message or note to index, with its text as it was read."""
 
     kind: HitKind
     session: SessionId
@@ -123,10 +122,10 @@ class Document:
 
 @dataclass(frozen=True, slots=True)
 class VectorQuery:
-    """What a store is asked for: texts of one kind whose vectors are closest to this one.
+    """Asks a store for texts of one kind with the vectors closest to this one.
 
-    `space` is the embedder that made them: vectors of two embedders cannot be compared. The search is in
-    the sessions of one owner, or in one session; `after` is inclusive, `before` is not.
+    `space` names the embedder: vectors of different embedders cannot be compared. The search covers one
+    session, or all sessions of one owner; `after` is inclusive, `before` is exclusive.
     """
 
     owner: str
@@ -141,8 +140,7 @@ class VectorQuery:
 
 @dataclass(frozen=True, slots=True)
 class IndexCoverage:
-    """How much of a store is indexed: texts that can have a vector and that have one, notes that can be in
-    the graph and that are."""
+    """How much of a store is indexed: `vectors` of all `texts`, and `linked` of all `notes`."""
 
     texts: int
     vectors: int

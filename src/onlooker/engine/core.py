@@ -35,8 +35,8 @@ from onlooker.ports import Clock, Embedder, Files, Mirror, Model, Store, Workers
 if TYPE_CHECKING:
     from onlooker.domain.search import Hit
     from onlooker.engine.events import EventStream
-    from onlooker.engine.extracting import Types
     from onlooker.engine.searching import Search
+    from onlooker.policy.reply.extraction import Extractors
 
 log = logging.getLogger("onlooker")
 
@@ -59,7 +59,7 @@ class Core:
         builtin: Composer,
         clock: Clock,
         tz: tzinfo,
-        types: Types | None = None,
+        types: Extractors | None = None,
         knowledge: Layers | None = None,
         embedder: Embedder | None = None,
         workers: Callable[[Core], Workers] | None = None,

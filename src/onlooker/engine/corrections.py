@@ -13,7 +13,7 @@ from onlooker.domain.history import Change, ChangeRow, NoteHistory, Row, RowKind
 from onlooker.domain.messages import Message, SessionId
 from onlooker.domain.notes import Extraction, Note, NoteKind, NoteStatus, Progress, State
 from onlooker.policy.assemble import Counting, PromptRequest, assemble
-from onlooker.policy.history import Diff, Then, as_of, diff
+from onlooker.policy.history import Diff, PastState, as_of, diff
 from onlooker.policy.plan import Reflect, plan
 from onlooker.policy.render import Context
 from onlooker.policy.settings import Limits, Settings
@@ -195,7 +195,7 @@ class History:
         if isinstance(point, datetime) and point.tzinfo is None:
             point = point.replace(tzinfo=self._tz)
         rows = [row async for row in self._rows("session", "message", "note", "version", "change")]
-        then = as_of(rows, point) or Then(State(Progress(self._session)))
+        then = as_of(rows, point) or PastState(State(Progress(self._session)))
         return Moment(then.state, then.missing, self._settings, self._counting)
 
     async def diff(self, note: str, other: str | None = None) -> Diff:

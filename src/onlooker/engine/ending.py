@@ -20,7 +20,7 @@ from onlooker.domain.notes import Note, Progress, State
 from onlooker.engine.items import MOST_ITEMS
 from onlooker.engine.worker import Worker, note_id
 from onlooker.policy.cut import tokens_of
-from onlooker.policy.items.choose import remembers
+from onlooker.policy.items.choose import shares_items
 from onlooker.policy.settings import TIMING, Settings
 from onlooker.ports import Clock, ItemsRequest, Store
 
@@ -60,7 +60,7 @@ class Ending:
 
     def used(self, session: SessionId) -> None:
         """Something was said in it by this process."""
-        if self._by_itself and remembers(self.settings, session.owner):
+        if self._by_itself and shares_items(self.settings, session.owner):
             self._used.pop(session, None)
             self._used[session] = None
             if len(self._used) > MOST_USED:
@@ -139,7 +139,7 @@ class Ending:
             progress = state.progress
             mark = EndMark(session, progress.ended, progress.last_seq, progress.revision)
             began = time.perf_counter()
-            made = await self._made(state) if remembers(self.settings, session.owner) else []
+            made = await self._made(state) if shares_items(self.settings, session.owner) else []
             kept = await self._keep(session, made, mark, began)
             if kept is not None:
                 return kept
@@ -148,7 +148,7 @@ class Ending:
     async def condensed(self, progress: Progress, notes: Sequence[Note]) -> None:
         """Keep what notes say that were condensed just now, before it is gone from the prompt."""
         session = progress.session
-        if not remembers(self.settings, session.owner):
+        if not shares_items(self.settings, session.owner):
             return
         try:
             # An observation is condensed once, so the mark stays where it is and only guards the revision;
@@ -225,7 +225,7 @@ class Ending:
         return await asyncio.to_thread(self._pick, session, notes, messages)
 
     def _pick(self, session: SessionId, notes: Sequence[Note], messages: Sequence[Message]) -> list[Item]:
-        from onlooker.policy.items.extract import choose, said
+        from onlooker.policy.items.extract import choose_candidates, user_statements
         from onlooker.policy.items.statements import statements
 
         format = self.settings.format
@@ -234,8 +234,8 @@ class Ending:
             for note in notes
             for s in statements(note.text, source=note.id, format=format, day=note.made_at.date())
         ]
-        found += said(messages)
-        return self._as_items(session, choose(found, self.tz), (), ())
+        found += user_statements(messages)
+        return self._as_items(session, choose_candidates(found, self.tz), (), ())
 
     async def _asked(
         self, session: SessionId, notes: Sequence[Note], messages: Sequence[Message]
@@ -269,7 +269,7 @@ class Ending:
         notes: Sequence[Note],
         messages: Sequence[Message],
     ) -> list[Item]:
-        from onlooker.policy.items.extract import said_in
+        from onlooker.policy.items.extract import find_source
 
         # In the order in which they are worth keeping: of two made at once the first counts as newer.
         now = self.clock.now()
@@ -289,7 +289,7 @@ class Ending:
                 valid_from=c.valid_from,
                 expires_at=c.expires_at,
                 session=session.key,
-                sources=c.sources or said_in(c.summary, texts),
+                sources=c.sources or find_source(c.summary, texts),
             )
             for c, at in zip(candidates, made, strict=True)
         ]

@@ -17,16 +17,16 @@ from onlooker.domain.notes import Note, NoteStatus
 from onlooker.engine.observer import LEAST_TARGET
 from onlooker.policy.cut import tokens_of
 from onlooker.policy.history import (
-    Remaking,
-    above,
+    RemakePlan,
     exact_values,
-    items_to_go,
+    has_borrowed_values,
+    is_made_from,
+    items_to_forget,
     lacks_sources,
-    remaking,
-    tells_more,
-    tells_of,
+    mentions_forgotten,
+    plan_remake,
     text_of,
-    told_by,
+    with_descendants,
 )
 from onlooker.ports import ObserveRequest, ReflectRequest, Request
 
@@ -80,7 +80,7 @@ class Forgetter:
         began = time.perf_counter()
         for _ in range(MOST_TRIES):
             found = await self._find(targets)
-            plan = remaking(found.notes, found.touched, found.kept, found.by_range)
+            plan = plan_remake(found.notes, found.touched, found.kept, found.by_range)
             change = await self._decided(found, plan, rewrite_later)
             done = ForgetResult(len(found.seqs), len(plan.delete), len(plan.remake), len(change.items))
             if dry_run:
@@ -128,7 +128,7 @@ class Forgetter:
 
     async def _read(self, found: _Found) -> set[str]:
         """Go through the messages once, keeping only those that matter; which of those to go are there."""
-        told = {n.id for n in found.notes.values() if told_by(n, found.notes, found.gone, ())}
+        told = {n.id for n in found.notes.values() if is_made_from(n, found.notes, found.gone, ())}
         wanted = {s for i in told if not found.notes[i].generation for s in found.notes[i].sources}
         there: set[str] = set()
         scope = Scope(session=self.session, kinds=frozenset({"message", "version"}))
@@ -147,7 +147,7 @@ class Forgetter:
             elif message.id in wanted and (row.place != "retired" or message.id not in found.kept):
                 found.kept[message.id] = message
         found.touched |= {
-            n.id for n in found.notes.values() if told_by(n, found.notes, found.gone, found.seqs)
+            n.id for n in found.notes.values() if is_made_from(n, found.notes, found.gone, found.seqs)
         }
         return there
 
@@ -155,14 +155,14 @@ class Forgetter:
         """Notes that were told of it by the notes before them, and all that was made from any."""
         values = exact_values(found.forgotten)
         for note in found.notes.values():
-            if note.id in found.touched or not tells_more(note, values, ()):
+            if note.id in found.touched or not has_borrowed_values(note, values, ()):
                 continue
             own = await self.core.store.sources(self.session, note.id)
-            if tells_more(note, values, own):
+            if has_borrowed_values(note, values, own):
                 found.touched.add(note.id)
                 if not note.generation:
                     found.kept.update((m.id, m) for m in own)
-        found.touched |= above(found.notes, found.touched)
+        found.touched |= with_descendants(found.notes, found.touched)
         for ident in found.touched:
             if lacks_sources(found.notes[ident], found.notes):
                 own = await self.core.store.sources(self.session, ident)
@@ -171,7 +171,7 @@ class Forgetter:
 
     # -- deciding
 
-    async def _decided(self, found: _Found, plan: Remaking, rewrite_later: bool | None) -> Forgetting:
+    async def _decided(self, found: _Found, plan: RemakePlan, rewrite_later: bool | None) -> Forgetting:
         worker = self.core.worker
         later = worker.observer.model.name != worker.builtin.name if rewrite_later is None else rewrite_later
         made = await self._remade(found, plan, later)
@@ -191,9 +191,9 @@ class Forgetter:
     def _summaries(self, found: _Found) -> tuple[str, ...]:
         values = exact_values(found.forgotten)
         texts = [t for i in found.touched for t in (found.notes[i].text, *found.texts.get(i, ()))]
-        return tuple(m.id for m in found.summaries if tells_of(m.text, values, texts))
+        return tuple(m.id for m in found.summaries if mentions_forgotten(m.text, values, texts))
 
-    async def _remade(self, found: _Found, plan: Remaking, later: bool) -> list[Note]:
+    async def _remade(self, found: _Found, plan: RemakePlan, later: bool) -> list[Note]:
         """Notes as the built-in model writes them from what is left."""
         made: dict[str, Note] = {}
         for note in plan.remake:
@@ -223,7 +223,7 @@ class Forgetter:
         """The owner's items that come from what is forgotten."""
         items = await self.core.store.items(self.session.owner, statuses=ITEMS)
         remaining = "\n".join((*(n.text for n in made), *(text_of(m) for m in found.kept.values())))
-        return items_to_go(
+        return items_to_forget(
             items,
             session=self.session.key,
             touched=found.touched,

@@ -96,7 +96,7 @@ async def _tied(
 ) -> list[Node]:
     edges = list(await store.edges(owner, of=list(seeds), session=session, kinds=kinds))
     names = list(dict.fromkeys(e.target for e in edges if e.kind == "mentions"))
-    return linking.spread(seeds, [*edges, *await _holders(store, owner, session, names)])
+    return linking.rank_related(seeds, [*edges, *await _holders(store, owner, session, names)])
 
 
 async def _holders(store: Store, owner: str, session: SessionId | None, names: Sequence[Node]) -> list[Edge]:

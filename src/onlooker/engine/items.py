@@ -15,7 +15,7 @@ from onlooker.domain.items import ITEM_TYPES, TRUST, Item, ItemChange, ItemStatu
 from onlooker.domain.messages import DEFAULT_OWNER, SessionId
 from onlooker.domain.notes import Progress, State
 from onlooker.engine.worker import note_id
-from onlooker.policy.items.choose import remembers
+from onlooker.policy.items.choose import shares_items
 from onlooker.policy.settings import Settings
 from onlooker.ports import Clock, Store
 
@@ -143,21 +143,21 @@ class Items:
 
     async def history(self, item: str, *, owner: str = DEFAULT_OWNER) -> Sequence[Item]:
         """An item with what it replaced and what replaced it, oldest first."""
-        from onlooker.policy.items.choose import history
+        from onlooker.policy.items.choose import item_history
 
         await self._ready()
-        return history(await self._store.items(owner, statuses=EVERY), item)
+        return item_history(await self._store.items(owner, statuses=EVERY), item)
 
     async def search(
         self, query: str, *, owner: str = DEFAULT_OWNER, limit: int = 20
     ) -> Sequence[RankedItem]:
         """The items that answer a query best. Being found counts as a use."""
-        from onlooker.policy.items.choose import ranked
+        from onlooker.policy.items.choose import rank_items
 
         await self._ready()
         now = self._clock.now()
         live = [item for item in await self._store.items(owner, limit=MOST_ITEMS) if item.holds(now)]
-        found = ranked(live, query, now)[: max(0, limit)]
+        found = rank_items(live, query, now)[: max(0, limit)]
         if found:
             used = tuple(f.item.id for f in found)
             await self._store.change_items(ItemChange(owner, now, use=used))
@@ -182,7 +182,7 @@ class ShownItems:
         A failure is logged: the turn goes on without items, and the next one tries again.
         """
         session = state.progress.session
-        if not remembers(self.settings, session.owner):
+        if not shares_items(self.settings, session.owner):
             return replace(state, items=())
         if state.items is not None:
             return state
@@ -194,18 +194,18 @@ class ShownItems:
 
     async def refresh(self, state: State, budget: int) -> State:
         """The state with items chosen again."""
-        if not remembers(self.settings, state.progress.session.owner):
+        if not shares_items(self.settings, state.progress.session.owner):
             return state
         return await self._choose(state, budget, anew=True)
 
     async def choice(self, session: SessionId, budget: int) -> Sequence[Item]:
         """What the session would show if it were chosen now."""
-        from onlooker.policy.items.choose import chosen
+        from onlooker.policy.items.choose import choose_items
         from onlooker.policy.settings import limits
 
         items = await self.store.items(session.owner, limit=MOST_ITEMS)
         most = limits(self.settings, budget).cross_session_limit
-        return chosen(items, session, most, self.clock.now(), self.count)
+        return choose_items(items, session, most, self.clock.now(), self.count)
 
     async def _choose(self, state: State, budget: int, *, anew: bool) -> State:
         session = state.progress.session

@@ -14,7 +14,7 @@ from onlooker.domain.context import Knowledge, Layer, LayerRequest, RuntimeConte
 from onlooker.domain.events import Event, LayerCut, LayerLeftOut
 from onlooker.domain.messages import Message, SessionId
 from onlooker.policy.assemble import Counting, PromptRequest
-from onlooker.policy.layers import allot, parted, room_for_layers, shortened, with_layers
+from onlooker.policy.layers import allot, room_for_layers, shorten, split_room, with_layers
 from onlooker.policy.settings import MOST_TOKENS, TIMING, Settings
 
 log = logging.getLogger("onlooker")
@@ -36,7 +36,7 @@ class Asking:
         """The frame with what the layers say, each within its share."""
         stable = {name: layer for name, layer in layers.items() if not layer.volatile}
         volatile = {name: layer for name, layer in layers.items() if layer.volatile}
-        rooms = parted(layers, room_for_layers(frame, self.settings, self.counting))
+        rooms = split_room(layers, room_for_layers(frame, self.settings, self.counting))
         shares = self._shares(stable, rooms[0]) | self._shares(volatile, rooms[1])
         texts, missing = await self._texts(layers, shares)
         above = self._fitted(stable, texts, rooms[0])
@@ -69,7 +69,7 @@ class Asking:
         found = {name: texts.get(name, "") for name in layers}
         needs = {name: _capped(self.counting.text(found[name]), layer) for name, layer in layers.items()}
         shares = allot(needs, room)
-        return {name: shortened(text, shares[name], self.counting) for name, text in found.items()}
+        return {name: shorten(text, shares[name], self.counting) for name, text in found.items()}
 
     # -- asking
 

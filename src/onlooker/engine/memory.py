@@ -30,7 +30,7 @@ from onlooker.engine.retention import Retention
 from onlooker.engine.searching import KINDS, Search
 from onlooker.engine.session import Session
 from onlooker.engine.worker import Composer
-from onlooker.policy.assemble import PromptRequest, untouched
+from onlooker.policy.assemble import PromptRequest, assemble_without_memory
 from onlooker.policy.intake import intake_all
 from onlooker.policy.render import Context
 from onlooker.policy.settings import TIMING, Settings, Timing
@@ -38,8 +38,8 @@ from onlooker.ports import Clock, Embedder, Files, Mirror, Model, RowFiles, Stor
 
 if TYPE_CHECKING:
     from onlooker.domain.history import ForgetResult
-    from onlooker.engine.extracting import Types
     from onlooker.engine.storage import Storage
+    from onlooker.policy.reply.extraction import Extractors
 
 H = TypeVar("H", bound=BaseEvent)
 
@@ -211,7 +211,7 @@ class Memory:
         session = self.current()
         if session is None:
             messages = intake_all(list(history), at=self._core.clock.now(), tz=self._core.tz)
-            return untouched(PromptRequest(system=system), messages, self._core.counting)
+            return assemble_without_memory(PromptRequest(system=system), messages, self._core.counting)
         return await session.prepare(history, system=system, budget=budget)
 
     # -- work
@@ -273,9 +273,9 @@ class Memory:
         await recorder.compact(up_to, summary, revision=progress.revision)
 
 
-def _types(extractors: Sequence[type[Extractor]]) -> Types | None:
+def _types(extractors: Sequence[type[Extractor]]) -> Extractors | None:
     if not extractors:
         return None
-    from onlooker.engine.extracting import Types
+    from onlooker.policy.reply.extraction import Extractors
 
-    return Types.of(extractors)
+    return Extractors.of(extractors)

@@ -14,7 +14,7 @@ from onlooker.domain.notes import State
 from onlooker.engine.searching import Recall, Recalled, catch_up
 from onlooker.policy.assemble import Counting, Layout, PromptRequest, lay_out, select_tail
 from onlooker.policy.cut import tokens_of
-from onlooker.policy.search.recall import question_of, recall_room, recalled_text
+from onlooker.policy.search.recall import question_of, recall_room, render_recall
 from onlooker.policy.settings import Settings
 from onlooker.ports import Store
 
@@ -116,7 +116,7 @@ class Reminder:
             for (session, seq), value in found.worth.items()
             if session != self.session or found.around[session, seq].id not in there
         }
-        return recalled_text(worth, found.around, found.terms, room, self.counting.text)
+        return render_recall(worth, found.around, found.terms, room, self.counting.text)
 
     async def _recalled(self, question: str, frame: PromptRequest, shown: Shown) -> Recalled | None:
         wide = self.settings.recall_scope == "owner"

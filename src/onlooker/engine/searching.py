@@ -84,12 +84,12 @@ class Search:
         rankings = [await self._ranked(store, kind, terms) for kind in self.kinds]
         if terms:
             rankings += [await self._near(near, kind) for kind in self.kinds]
-        score = rank.fused(*as_one(*rankings))
+        score = rank.fuse(*as_one(*rankings))
         if terms and "note" in self.kinds:
             found = sorted(score, key=lambda match: -score[match])
             rankings.append(await tied(store, self.owner, self.session, found, self.limit))
             weights = [*[1.0] * (len(rankings) - 1), GRAPH_WEIGHT]
-            score = rank.fused(*as_one(*rankings), weights=weights)
+            score = rank.fuse(*as_one(*rankings), weights=weights)
         best = sorted(score, key=lambda match: -score[match])[: self.limit]
         return [_hit(match, score[match], terms, self.marks) for match in best]
 
@@ -101,9 +101,9 @@ class Search:
         found = await store.search(query)
         if not terms:
             return list(found.matches)
-        names = rank.names_in(terms, found.matches)
+        names = rank.speaker_names(terms, found.matches)
         scored = rank.scores(found, terms)
-        return rank.best_first(rank.weighted_by_name(scored, names))[: self.limit]
+        return rank.best_first(rank.boost_speakers(scored, names))[: self.limit]
 
 
 def _hit(match: Match, score: float, terms: Mapping[str, float], marks: Marks) -> Hit:
@@ -179,44 +179,44 @@ class Recall:
         near = Nearness(self.store, self.meaning, question, within=self.within)
         matched, asked = await self._matched(terms, days)
         close = await self._close(near)
-        around = await self._around(list(dict.fromkeys([*recall.best_places(matched), *close])))
+        around = await self._around(list(dict.fromkeys([*recall.best_hits(matched), *close])))
         there = {m.id for m in shown}
         around = {
             (session, seq): m
             for (session, seq), m in around.items()
             if not (session == self.session and m.id in there) and not (m.text and m.text in memory)
         }
-        worth = recall.worth(matched, around, asked)
-        return Recalled(recall.with_close(worth, close), around, asked.terms)
+        worth = recall.score_messages(matched, around, asked)
+        return Recalled(recall.fuse_vectors(worth, close), around, asked.terms)
 
-    async def _close(self, near: Nearness) -> list[recall.Place]:
+    async def _close(self, near: Nearness) -> list[recall.MessageRef]:
         found = await near.ranked(self.session.owner, "message", self._where, most=recall.MOST_CLOSE)
         return [(m.session, m.seq) for m in found]
 
     async def _matched(
         self, terms: Mapping[str, float], days: tuple[tuple[str, str], ...]
-    ) -> tuple[dict[recall.Place, float], recall.Asked]:
+    ) -> tuple[dict[recall.MessageRef, float], recall.RecallQuery]:
         found = await self._search(terms) if terms else SearchResult(0, 0, {}, ())
-        names = rank.names_in(terms, found.matches)
+        names = rank.speaker_names(terms, found.matches)
         # Who is asked about says whose words count, not which: both speak of each other by name.
         if others := {t: w for t, w in terms.items() if t not in names}:
             terms = others
         if terms:
-            extra = recall.feedback(found, terms)
+            extra = recall.feedback_terms(found, terms)
             if extra or names:
                 found = await self._search({**terms, **extra})
-            terms_too = {**terms, **recall.tempered(found, extra)}
+            terms_too = {**terms, **recall.weigh_feedback(found, extra)}
         else:
             terms_too = {}
-        matched = recall.matched_places(found, terms_too)
+        matched = recall.scores_by_message(found, terms_too)
         for first, last in days:
             matched = await self._said_then(first, last) | matched
-        return matched, recall.Asked(terms, frozenset(names), days)
+        return matched, recall.RecallQuery(terms, frozenset(names), days)
 
     async def _search(self, terms: Mapping[str, float]) -> SearchResult:
         return await self.store.search(Query(self.session.owner, "message", terms, self._where))
 
-    async def _said_then(self, first: str, last: str) -> dict[recall.Place, float]:
+    async def _said_then(self, first: str, last: str) -> dict[recall.MessageRef, float]:
         """What was said at the time that the question names counts a little even where it shares no word."""
         tz = self.now.tzinfo
         after = datetime.fromisoformat(first).replace(tzinfo=tz)
@@ -229,11 +229,11 @@ class Recall:
     def _where(self) -> SessionId | None:
         return None if self.owner_wide else self.session
 
-    async def _around(self, places: Sequence[recall.Place]) -> dict[recall.Place, Message]:
+    async def _around(self, places: Sequence[recall.MessageRef]) -> dict[recall.MessageRef, Message]:
         by_session: dict[SessionId, list[int]] = {}
         for session, seq in places:
             by_session.setdefault(session, []).append(seq)
-        found: dict[recall.Place, Message] = {}
+        found: dict[recall.MessageRef, Message] = {}
         for session, seqs in by_session.items():
             for message in await self.store.around(session, seqs, len(recall.NEARNESS)):
                 found[session, message.seq] = message
@@ -244,6 +244,6 @@ class Recall:
 class Recalled:
     """What was found, each with what it is worth."""
 
-    worth: Mapping[recall.Place, float]
-    around: Mapping[recall.Place, Message]
+    worth: Mapping[recall.MessageRef, float]
+    around: Mapping[recall.MessageRef, Message]
     terms: Mapping[str, float]

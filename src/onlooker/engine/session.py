@@ -23,7 +23,14 @@ from onlooker.engine.layers import Asking, last_question
 from onlooker.engine.recording import Recorder
 from onlooker.engine.reminding import Reminder
 from onlooker.engine.searching import KINDS, Search, expanded
-from onlooker.policy.assemble import Layout, PromptRequest, assemble, lay_out, relative_days, untouched
+from onlooker.policy.assemble import (
+    Layout,
+    PromptRequest,
+    assemble,
+    assemble_without_memory,
+    lay_out,
+    relative_days,
+)
 from onlooker.policy.intake import intake_all
 from onlooker.policy.layers import in_order
 from onlooker.policy.plan import Idle, make_room, must_wait, plan
@@ -97,7 +104,7 @@ class Session:
         if not self.core.settings.enabled:
             messages = intake_all(list(history), at=self.core.clock.now(), tz=self.tz)
             frame = await self._told(PromptRequest(system, end=end), layers, messages)
-            return untouched(frame, messages, self.core.counting)
+            return assemble_without_memory(frame, messages, self.core.counting)
         await self.core.ready()
         opening = await self._recorder.follow(history)
         frame = PromptRequest(
@@ -176,10 +183,12 @@ class Session:
         runtime = RuntimeContext.of(self.key)
         if not core.settings.enabled:
             messages = await core.store.messages(self.id)
-            return untouched(await self._told(frame, layers, messages), messages, core.counting, runtime)
+            return assemble_without_memory(
+                await self._told(frame, layers, messages), messages, core.counting, runtime
+            )
         state = await core.store.load(self.id) or State(Progress(self.id))
         frame = await self._told(frame, layers, state.messages)
-        if any(layer.asked for layer in layers.values()):
+        if any(layer.is_dynamic for layer in layers.values()):
             # That may have taken a while, in which more was said or noted.
             state = await core.store.load(self.id) or state
         if relative_time:

@@ -18,7 +18,7 @@ from onlooker.domain.items import Item, ItemType
 from onlooker.domain.messages import Message, SessionId
 from onlooker.domain.search import Hit
 from onlooker.engine.items import EVERY, MOST_ITEMS
-from onlooker.policy.items.choose import remembers
+from onlooker.policy.items.choose import shares_items
 from onlooker.policy.items.tools import DEFINITIONS, Definition, problem_with
 from onlooker.policy.prompts import abbreviate
 from onlooker.policy.render import text_lines
@@ -147,7 +147,7 @@ class _Runs:
         core = self.session.core
         await core.ready()
         facts: Sequence[str] = ()
-        if remembers(core.settings, self.owner):
+        if shares_items(core.settings, self.owner):
             facts = [
                 _fact_line(f.item) for f in await core.items.search(query, owner=self.owner, limit=limit)
             ]
@@ -161,7 +161,7 @@ class _Runs:
 
         core = self.session.core
         # Without an owner there may be anybody's sessions beside this one.
-        where = None if remembers(core.settings, self.owner) else self.session.id
+        where = None if shares_items(core.settings, self.owner) else self.session.id
         hits = await core.search(Search(self.owner, where, limit=limit), query)
         return [self._hit_line(hit) for hit in hits]
 
@@ -185,7 +185,7 @@ class _Runs:
 
         core = self.session.core
         await core.ready()
-        if not remembers(core.settings, self.owner):
+        if not shares_items(core.settings, self.owner):
             return _NO_OWNER
         try:
             expires_at = _end_of(expires) if expires else None

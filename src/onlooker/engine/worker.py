@@ -31,7 +31,7 @@ from onlooker.engine.reflector import reflect, reflect_request
 from onlooker.engine.searching import keep_findable
 from onlooker.engine.steps import planned
 from onlooker.engine.writing import Writer, Written
-from onlooker.policy.assemble import beside_items
+from onlooker.policy.assemble import limits_beside_items
 from onlooker.policy.plan import Activate, Idle, Observe, Reflect, Rewrite, Step, plan, wake_at
 from onlooker.policy.settings import TIMING, Limits, Settings, Timing, limits
 from onlooker.policy.tokens import Estimator
@@ -94,7 +94,7 @@ class Worker:
         """The settings in tokens for the budget that the session's host asks for."""
         known = self.budgets.get(state.progress.sid) or state.progress.budget
         usable = int(self.settings.budget * (1 - self.settings.margin))
-        return beside_items(limits(self.settings, known or usable), state, self.estimator.text)
+        return limits_beside_items(limits(self.settings, known or usable), state, self.estimator.text)
 
     def asked(self, session: SessionId, budget: int) -> bool:
         """Remember the budget that a host asks for; True where it is another than before."""
@@ -344,7 +344,7 @@ class Worker:
         wait *= random.uniform(0.5, 1.0)
         log.warning("%s: notes wait %.1f s: %s", session.key, wait, error)
         if isinstance(error, SpendError):
-            self.emit(SpendLimitReached(session, error.what, error.spent, error.limit))
+            self.emit(SpendLimitReached(session, error.scope, error.spent, error.limit))
         self.emit(StepFailed(session, type(step).__name__.lower(), str(error), wait, seconds=took))
         due = self.clock.now() + timedelta(seconds=wait)
         await self.leases.release(state, lease, due, state.progress.wake_at, failures)

@@ -18,9 +18,9 @@ from onlooker.policy.tokens import Estimator
 from onlooker.ports import Clock, ItemsRequest, Model, ObserveRequest, Reply, Request
 
 if TYPE_CHECKING:
-    from onlooker.engine.extracting import Block, Types
     from onlooker.engine.judging import Source
     from onlooker.policy.reply import Verdict
+    from onlooker.policy.reply.extraction import Block, Extractors
 
 log = logging.getLogger("onlooker")
 
@@ -77,7 +77,7 @@ class Writer:
     clock: Clock
     emit: Callable[[Event], None]
     spend: Callable[[SessionId, Usage], Awaitable[None]]
-    types: Types | None = None
+    types: Extractors | None = None
 
     async def write(self, request: Request, source: Source) -> Written:
         """A note, with what was filled in along with it.
@@ -168,9 +168,9 @@ class Writer:
         """The reply without its block, so that nothing about the block costs the note."""
         if self.types is None or not isinstance(request, ObserveRequest):
             return reply, None
-        from onlooker.engine.extracting import take_block
+        from onlooker.policy.reply.extraction import split_block
 
-        text, block = take_block(reply.text, self.types.names)
+        text, block = split_block(reply.text, self.types.names)
         # Cut off inside the block, the note before it is whole.
         finish = "stop" if block.unclosed and reply.finish == "length" else reply.finish
         return replace(reply, text=text, finish=finish), block
@@ -179,7 +179,7 @@ class Writer:
         if self.types is None or block is None or not isinstance(request, ObserveRequest):
             return ()
         kept: list[Extraction] = []
-        for found in self.types.kept(block, request, self.clock.now()):
+        for found in self.types.extract(block, request.session, request.messages, self.clock.now()):
             if isinstance(found, Extraction):
                 kept.append(found)
                 continue

@@ -1,8 +1,8 @@
-"""How a history that a host hands over relates to what is recorded.
+"""Align a host's history with the recorded messages.
 
-Hosts hand over their whole history at each call, often without ids. Most of the time it goes on
-where the record ends. Sometimes it went another way: an answer was regenerated, an earlier message
-edited, a branch taken, or the host trimmed or summarised its own past.
+Hosts send their whole history with each call, often without ids. Usually it continues where the record
+ends. Sometimes it diverges: an answer was regenerated, an earlier message edited, a branch taken, or the
+host trimmed or summarised its own past.
 """
 
 from __future__ import annotations
@@ -14,18 +14,21 @@ from dataclasses import dataclass
 from onlooker.domain.messages import GENERATED_ID_PREFIX, Message
 from onlooker.domain.notes import MessageDigest
 
-# So many messages in a row in common are no accident.
+# This many consecutive messages in common are no coincidence.
 CERTAIN_RUN = 3
-# One message of this many characters, in common behind something unknown, is none either.
+# Nor is one common message of this many characters, after messages that are not recorded.
 TELLING_LENGTH = 16
 
 
 @dataclass(frozen=True, slots=True)
 class Alignment:
-    """`history[:preface]` stands before anything recorded and is passed on, not recorded; up to
-    `matched` it is recorded already, the last of that as `keep`; `follow` is the rest, each a new
-    message or the seq of a recorded one that comes later now. `retires`: recorded messages after
-    `keep` that the history no longer has."""
+    """How a history relates to the record.
+
+    `history[:preface]` comes before everything recorded and is passed on without being recorded.
+    `history[preface:matched]` is recorded already; its last message has the seq `keep`. `follow` is the
+    rest: new messages, and the seqs of recorded ones that moved. `retires` says whether the history lacks
+    any recorded message after `keep`.
+    """
 
     preface: int
     matched: int
@@ -40,7 +43,7 @@ class Alignment:
 
 @dataclass(frozen=True, slots=True)
 class _Run:
-    """`length` messages in common, from `history[at]` and `recorded[start]` on."""
+    """`length` messages in common, starting at `history[at]` and `recorded[start]`."""
 
     at: int
     start: int
@@ -52,43 +55,43 @@ class _Run:
 
 
 def align(history: Sequence[Message], recorded: Sequence[MessageDigest], *, whole: bool = True) -> Alignment:
-    """Find where the history and the record part.
+    """Find where the history and the record diverge.
 
-    `whole` says that `recorded` begins with the session's first message. A history with nothing in
-    common with the record goes on from it: a host that sends only what is new.
+    `whole` says that `recorded` begins with the session's first message. A history with nothing in common
+    with the record continues it: the host sends only what is new.
     """
-    look = _Look.at(history, recorded)
-    run = look.common_run(whole=whole)
+    comparison = _Comparison.of(history, recorded)
+    run = comparison.common_run(whole=whole)
     if run is None:
         last = recorded[-1].seq if recorded else 0
         return Alignment(0, 0, last, tuple(history), retires=False)
     keep = recorded[run.end - 1].seq
-    follow = look.follow(run)
+    follow = comparison.follow(run)
     moved = sum(isinstance(f, int) for f in follow)
     return Alignment(run.at, run.at + run.length, keep, follow, retires=moved < len(recorded) - run.end)
 
 
 @dataclass(frozen=True, slots=True)
-class _Look:
-    """History and record side by side, each digest computed once."""
+class _Comparison:
+    """A history and a record, with each digest computed once."""
 
     history: Sequence[Message]
     digests: Sequence[bytes]
     recorded: Sequence[MessageDigest]
-    places: dict[bytes, list[int]]
+    positions: dict[bytes, list[int]]  # of each digest in the record
 
     @classmethod
-    def at(cls, history: Sequence[Message], recorded: Sequence[MessageDigest]) -> _Look:
-        places: dict[bytes, list[int]] = defaultdict(list)
+    def of(cls, history: Sequence[Message], recorded: Sequence[MessageDigest]) -> _Comparison:
+        positions: dict[bytes, list[int]] = defaultdict(list)
         for i, d in enumerate(recorded):
-            places[d.digest].append(i)
-        return cls(history, [m.digest for m in history], recorded, places)
+            positions[d.digest].append(i)
+        return cls(history, [m.digest for m in history], recorded, positions)
 
     def common_run(self, *, whole: bool) -> _Run | None:
-        """The stretch that both share, or None.
+        """Find the run that both share, or None.
 
-        From the first message on, where the history begins as the record does. Otherwise the host
-        cut its past off, perhaps with a summary in its place.
+        It starts at the first message if the history begins as the record does. Otherwise the host cut off
+        its past, perhaps leaving a summary in its place.
         """
         from_start = self._length(0, 0) if whole else 0
         trimmed = self._longest(0)
@@ -99,7 +102,7 @@ class _Look:
         return next(filter(None, map(self._longest, range(1, len(self.history)))), None)
 
     def follow(self, run: _Run) -> tuple[int | Message, ...]:
-        """What comes after the common part: recorded messages keep their identity, in the new order."""
+        """List what follows the common run, in the history's order: recorded messages by seq, or new ones."""
         free: dict[bytes, deque[MessageDigest]] = defaultdict(deque)
         for d in self.recorded[run.end :]:
             free[d.digest].append(d)
@@ -115,22 +118,24 @@ class _Look:
         return tuple(follow)
 
     def _longest(self, at: int) -> _Run | None:
-        """The longest believable stretch that begins with `history[at]`, the latest among equals."""
+        """Find the longest credible run that begins with `history[at]`, the latest among equals."""
         if at >= len(self.history):
             return None
         best: _Run | None = None
-        for start in self.places.get(self.digests[at], ()):
-            # Among many equal messages, most places are too near the end for anything longer.
+        for start in self.positions.get(self.digests[at], ()):
+            # With many equal messages, most positions are too near the end for a longer run.
             if best and best.length > len(self.recorded) - start:
                 break
             run = _Run(at, start, self._length(at, start))
-            if self._believable(run) and (best is None or run.length >= best.length):
+            if self._is_credible(run) and (best is None or run.length >= best.length):
                 best = run
         return best
 
-    def _believable(self, run: _Run) -> bool:
-        """A stretch must reach the end of the record, or miss no more than the last answer, or be
-        too long for an accident: a short message such as "yes" stands in many places."""
+    def _is_credible(self, run: _Run) -> bool:
+        """Return whether a run is more than a coincidence, since short messages such as "yes" repeat.
+
+        It must be long, or reach the end of the record, or miss no more than the last answer.
+        """
         if run.length >= CERTAIN_RUN:
             return True
         if run.at and run.length == 1 and len(self.history[run.at].text) < TELLING_LENGTH:
@@ -148,7 +153,7 @@ class _Look:
         return self.digests[i] == self.recorded[j].digest and self._ids_agree(i, self.recorded[j])
 
     def _ids_agree(self, i: int, recorded: MessageDigest) -> bool:
-        """Ids tell two equal messages apart, where both are the host's own."""
+        """Return whether ids allow two messages to be the same. Generated ids are not compared."""
         given = self.history[i].id
-        ours = recorded.id.startswith(GENERATED_ID_PREFIX) or given.startswith(GENERATED_ID_PREFIX)
-        return ours or not given or given == recorded.id
+        generated = recorded.id.startswith(GENERATED_ID_PREFIX) or given.startswith(GENERATED_ID_PREFIX)
+        return generated or not given or given == recorded.id

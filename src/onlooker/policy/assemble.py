@@ -1,6 +1,6 @@
-"""Put a context together: memory first, then the newest messages, inside a budget.
+"""Assemble a context within a budget: the base prompt, the memory section, then the newest messages.
 
-Selection takes the newest first; rendering runs from the oldest to the newest.
+Notes and messages are selected newest first and shown oldest first.
 """
 
 from __future__ import annotations
@@ -16,58 +16,56 @@ from onlooker.domain.errors import BudgetError
 from onlooker.domain.messages import Message
 from onlooker.domain.notes import Note, State
 from onlooker.policy.cut import groups, newest_within, tokens_of
-from onlooker.policy.items.choose import about
+from onlooker.policy.items.choose import items_section
 from onlooker.policy.render import Context, Sections, text_lines
 from onlooker.policy.settings import SECTION_TOKENS, Limits, Settings, limits
 from onlooker.policy.tokens import Calibration, Estimator
 
 # -- What a call asks for, and how tokens are counted
 
-MEMORY_HEADING = "## Conversation Memory"
-MEMORY_INTRO = "Notes on what was said before the messages that follow, oldest first."
+# How the memory section begins.
+MEMORY_HEAD = "## Conversation Memory\nNotes on what was said before the messages that follow, oldest first."
 
 
-_OURS = f"{MEMORY_HEADING}\n{MEMORY_INTRO}"
-
-
-def without_memory(prompt: str) -> str:
-    """A prompt without the memory section at its end: a host may hand back what it got from us."""
-    return prompt.split(_OURS, 1)[0].rstrip() if _OURS in prompt else prompt
+def strip_memory(prompt: str) -> str:
+    """Remove the memory section at the end of a prompt: a host may send back what it got from us."""
+    return prompt.split(MEMORY_HEAD, 1)[0].rstrip() if MEMORY_HEAD in prompt else prompt
 
 
 @dataclass(frozen=True, slots=True)
 class PromptRequest:
-    """What a call asks for: everything in a context that is not memory or messages."""
+    """What a call asks for: everything in a context except memory and recorded messages."""
 
     system: str = ""
     knowledge: Mapping[str, str] = field(default_factory=dict[str, str])
     lead: tuple[Message, ...] = ()  # system messages at the head of a history: part of the base prompt
-    preface: tuple[Message, ...] = ()
+    preface: tuple[Message, ...] = ()  # messages before the recorded conversation
     end: str = ""
     budget: int = 0
-    # Layers that change from call to call. They stand in `end` already; here for the statistics.
+    # Layers that change from call to call. `end` contains them already; kept for the statistics.
     volatile: Mapping[str, str] = field(default_factory=dict[str, str])
-    cut: Mapping[str, int] = field(default_factory=dict[str, int])  # tokens that a layer lost
+    cut: Mapping[str, int] = field(default_factory=dict[str, int])  # tokens cut from each layer
     missing: tuple[str, ...] = ()  # layers that did not answer
-    kept: int = 0  # tokens that recall may take, and nothing else
-    question: str = ""  # what the context is built for, where the call says so
-    recalled: str = ""  # stands in `end` already; here for the statistics
-    reserved: int = 0  # tokens that the end may take without changing what there is for memory
+    kept: int = 0  # tokens set aside for recall
+    question: str = ""  # the question to build the context for, if the call gives one
+    recalled: str = ""  # `end` contains it already; kept for the statistics
+    reserved: int = 0  # tokens set aside for volatile layers, so that memory's share does not depend on them
 
     @property
     def prompt(self) -> str:
-        """The base prompt without the knowledge, and without any memory of ours in it."""
+        """The base prompt without knowledge layers."""
         texts = (self.system, *(m.text for m in self.lead))
-        return "\n\n".join(t for t in map(without_memory, texts) if t)
+        return "\n\n".join(t for t in map(strip_memory, texts) if t)
 
     @property
     def base(self) -> str:
+        """The base prompt with knowledge layers."""
         return "\n\n".join(t for t in (self.prompt, *self.knowledge.values()) if t)
 
 
 @dataclass(frozen=True, slots=True)
 class Counting:
-    """How tokens are counted: the estimator, and what providers' usage has taught about its error."""
+    """Counts tokens: an estimator, and its calibration by the usage that providers report."""
 
     estimator: Estimator
     calibration: Calibration
@@ -78,69 +76,68 @@ class Counting:
     def messages(self, messages: Sequence[Message]) -> int:
         return sum(m.tokens or self.estimator.message(m) for m in messages)
 
-    def frame(self, frame: PromptRequest) -> int:
-        return self.text(frame.base) + self.messages(frame.preface) + self.text(frame.end)
+    def request(self, request: PromptRequest) -> int:
+        return self.text(request.base) + self.messages(request.preface) + self.text(request.end)
 
-    def room(self, frame: PromptRequest, settings: Settings) -> int:
-        """Tokens for all but the base prompt, by our count; 0: no budget.
+    def room(self, request: PromptRequest, settings: Settings) -> int:
+        """Return the tokens left for everything but the base prompt; 0 without a budget.
 
-        What changes from turn to turn takes no part in it, so that the limits of memory stay put.
+        The actual size of the end does not count, so that memory's limits do not change from turn to turn.
 
         Raises:
-            BudgetError: The base prompt alone is larger, or leaves nothing beside the end.
+            BudgetError: The base prompt and the end fill the budget.
         """
-        if not frame.budget:
+        if not request.budget:
             return 0
-        usable = self.usable(frame, settings)
-        base, end = self.text(frame.base), self.text(frame.end)
+        usable = self.usable(request, settings)
+        base, end = self.text(request.base), self.text(request.end)
         if base + end >= usable:
-            raise BudgetError(frame.budget, base + end, "the base prompt")
-        return max(1, usable - base - frame.reserved - frame.kept)
+            raise BudgetError(request.budget, base + end, "the base prompt")
+        return max(1, usable - base - request.reserved - request.kept)
 
-    def usable(self, frame: PromptRequest, settings: Settings) -> int:
-        """The budget by our count, less the margin for its error."""
-        return int(frame.budget * (1 - settings.margin) / self.calibration.ratio)
+    def usable(self, request: PromptRequest, settings: Settings) -> int:
+        """Return the budget in estimated tokens, less the safety margin."""
+        return int(request.budget * (1 - settings.margin) / self.calibration.ratio)
 
 
-# -- The memory section of a prompt: which items and notes stand in it, and how
+# -- The memory section: which items and notes are shown
 
 
 @dataclass(frozen=True, slots=True)
 class MemorySection:
-    """The memory that a prompt shows, and what it costs."""
+    """The memory section of a prompt, and its tokens by part."""
 
     sections: Sections
     tokens: int
     pinned: int
     reflections: int
     observations: int
-    left_out: int
+    left_out: int  # notes that did not fit
     items: int = 0
 
 
 def memory_section(state: State, bounds: Limits, counting: Counting) -> MemorySection:
-    """Choose and render what is remembered: items, pins, then the newest reflections, then the newest
-    observations that still fit."""
+    """Choose and render the memory section: items, pins, then as many reflections and then observations as
+    fit, newest first."""
     if not state.pinned and not state.active and not state.items:
         return MemorySection(Sections(), 0, 0, 0, 0, 0)
     settings = bounds.settings
-    head = f"{MEMORY_HEADING}\n{MEMORY_INTRO}"
-    told = _about_owner(state, bounds, counting.text)
-    items = counting.text(told)
+    about_owner = _items_text(state, bounds, counting.text)
+    items = counting.text(about_owner)
     # Both headings are paid for first, since pins may be of either kind.
-    room = bounds.memory_limit - counting.text(head) - items - 2 * _Choice.HEADING_TOKENS
-    choice = _Choice(room, state.pins, counting)
+    room = bounds.memory_limit - counting.text(MEMORY_HEAD) - items - 2 * _NoteChoice.HEADING_TOKENS
+    choice = _NoteChoice(room, state.pins, counting)
     pinned = choice.pinned_text(state.pinned)
     choice.take_pins(state.active)
     reflections = choice.take(state.reflections, settings.max_reflections)
     observations = choice.take(state.observations, settings.max_observations)
     shown = len(reflections) + len(observations)
-    if not told and not pinned and not shown:
+    if not about_owner and not pinned and not shown:
         return MemorySection(Sections(), 0, 0, 0, 0, len(state.active))
-    rendered = _rendered("### Reflections", reflections)
+    rendered = _render_notes("### Reflections", reflections)
     sections = Sections(
-        reflections="\n\n".join(t for t in (head + told + pinned, rendered) if t),
-        observations=_rendered("### Observations", observations),
+        reflections="\n\n".join(t for t in (MEMORY_HEAD + about_owner + pinned, rendered) if t),
+        observations=_render_notes("### Observations", observations),
     )
     upper, lower = counting.text(sections.reflections), counting.text(sections.observations)
     pins = counting.text(pinned)
@@ -148,40 +145,42 @@ def memory_section(state: State, bounds: Limits, counting: Counting) -> MemorySe
     return MemorySection(sections, upper + lower, pins, rest, lower, len(state.active) - shown, items)
 
 
-def _about_owner(state: State, bounds: Limits, count: Callable[[str], int]) -> str:
+def _items_text(state: State, bounds: Limits, count: Callable[[str], int]) -> str:
     if not state.items:
         return ""
     owner = state.progress.session.owner
-    text = about(owner, state.items, bounds.cross_session_limit, count)
+    text = items_section(owner, state.items, bounds.cross_session_limit, count)
     return f"\n\n{text}" if text else ""
 
 
-def beside_items(bounds: Limits, state: State, count: Callable[[str], int]) -> Limits:
-    """The limits for a session's own notes, which are condensed before they no longer fit beside items."""
+def limits_beside_items(bounds: Limits, state: State, count: Callable[[str], int]) -> Limits:
+    """Lower `reflect_at` so that notes are condensed while they still fit beside the session's items."""
     if not state.items:
         return bounds
-    left = bounds.memory_limit - count(_about_owner(state, bounds, count)) - SECTION_TOKENS
+    left = bounds.memory_limit - count(_items_text(state, bounds, count)) - SECTION_TOKENS
     return replace(bounds, reflect_at=max(1, min(bounds.reflect_at, left)))
 
 
 @dataclass(slots=True)
-class _Choice:
-    """Newest first within what is left, pins before all others. Stops at the first note that does
-    not fit, so that no gap opens in the middle of what is shown."""
+class _NoteChoice:
+    """Chooses notes within a number of tokens: pins first, then newest first.
+
+    It stops at the first note that does not fit, so that the notes shown have no gap.
+    """
 
     left: int
     pins: frozenset[str]
     counting: Counting
     chosen: dict[str, Note] = field(default_factory=dict[str, Note])
 
-    # What a heading and the blank line around it cost, and what joining one more note does.
+    # The cost of a heading with its blank line, and of joining one more note.
     HEADING_TOKENS: ClassVar[int] = 8
     JOINING_TOKENS: ClassVar[int] = 1
-    # Less than this is not worth showing a note in part.
+    # A part of a note shorter than this is not worth showing.
     LEAST_PART: ClassVar[int] = 40
 
     def pinned_text(self, messages: Sequence[Message]) -> str:
-        """Pinned messages, the newest that fit."""
+        """Render the newest pinned messages that fit."""
         shown: tuple[Message, ...] = ()
         for message in reversed(messages):
             longer = "\n\n### Pinned\n" + text_lines((message, *shown))
@@ -193,19 +192,20 @@ class _Choice:
         return text
 
     def take_pins(self, notes: Sequence[Note]) -> None:
-        """Pinned notes of either kind, before any other may take their place."""
+        """Choose pinned notes of either kind before all others."""
         for note in reversed([n for n in notes if n.id in self.pins]):
             if not self._add(note):
                 self._add_part(note)
 
     def take(self, notes: Sequence[Note], most: int) -> list[Note]:
+        """Choose at most `most` of the notes (0: no limit), and return them with the pinned ones."""
         shown = sum(n.id in self.chosen for n in notes)
         for note in reversed([n for n in notes if n.id not in self.pins]):
             if most and shown >= most:
                 break
             if not self._add(note):
-                # One note too large for the section is shown in part rather than not at all, and
-                # nothing older slips in behind it, here or in the next section.
+                # A single note too large for the section is shown in part. No older note follows it, here
+                # or in the next section.
                 if not shown:
                     self._add_part(note)
                 self.left = 0
@@ -214,7 +214,7 @@ class _Choice:
         return [self.chosen[n.id] for n in notes if n.id in self.chosen]
 
     def _add(self, note: Note) -> bool:
-        # Joining: the line break, and what the counts of many short notes round off.
+        # Joining covers the line break, and the rounding of many short counts.
         cost = note.tokens + self.JOINING_TOKENS
         if cost > self.left:
             return False
@@ -238,8 +238,8 @@ class _Choice:
         return replace(note, text=text, tokens=self.counting.text(text))
 
 
-def _rendered(heading: str, notes: Sequence[Note]) -> str:
-    """Notes one after the other; a day that goes on from the note before needs no second heading."""
+def _render_notes(heading: str, notes: Sequence[Note]) -> str:
+    """Join notes under a heading. A day's heading is not repeated where the next note continues the day."""
     if not notes:
         return ""
     lines = [heading]
@@ -254,14 +254,14 @@ def _rendered(heading: str, notes: Sequence[Note]) -> str:
     return "\n".join(lines)
 
 
-# -- How long ago the days in the notes are
+# -- Relative time, for the end of the prompt
 
 _DAY = re.compile(r"^## (\d{4}-\d{2}-\d{2})$", re.MULTILINE)
-MOST_DAYS = 10
+MOST_DAYS = 10  # the latest days in the notes
 
 
 def relative_days(notes: Sequence[Note], now: datetime) -> str:
-    """Today, and how long ago the last days are that the notes speak of."""
+    """Say the current time, and how long ago the latest days in the notes are."""
     days = sorted({day for n in notes for day in _DAY.findall(n.text) if _is_real(day)})[-MOST_DAYS:]
     today = f"Now: {now:%Y-%m-%d %H:%M} ({now:%A})."
     ago = [f"{day} {_ago(date.fromisoformat(day), now.date())}" for day in days]
@@ -269,7 +269,7 @@ def relative_days(notes: Sequence[Note], now: datetime) -> str:
 
 
 def _is_real(day: str) -> bool:
-    # A note says what its writer wrote.
+    # A model may have written an impossible date.
     try:
         date.fromisoformat(day)
     except ValueError:
@@ -290,24 +290,24 @@ def _ago(day: date, today: date) -> str:
     return f"{days // 30} months ago" if days < 730 else f"{days // 365} years ago"
 
 
-# -- Put a context together: memory first, then the newest messages, inside a budget
+# -- The tail: which raw messages are shown
 
 ELISION = " […] "
-
-Section = Callable[[State, Limits, Counting], MemorySection]
 
 
 @dataclass(frozen=True, slots=True)
 class Tail:
+    """The raw messages shown, how many were left out, and how many of those shown are shortened."""
+
     messages: tuple[Message, ...]
     left_out: int
     shortened: int
 
 
 def select_tail(state: State, room: int, counting: Counting, most: int = 0) -> Tail:
-    """The raw messages: from `tail_start` on, the newest that fit, and the newest one always.
+    """Choose the newest raw messages that fit, from `tail_start` on. The newest one is always kept.
 
-    `most` is what the whole budget leaves them, where that is more than their own limit.
+    `most` is what the whole budget leaves for them, if that is more than `room`.
     """
     raw = tuple(m for m in state.messages if m.seq >= state.progress.tail_start)
     if not raw or tokens_of(raw) <= room:
@@ -324,20 +324,20 @@ def select_tail(state: State, room: int, counting: Counting, most: int = 0) -> T
 def _newest_group(
     group: tuple[Message, ...], rooms: tuple[int, int], counting: Counting
 ) -> tuple[tuple[Message, ...], int]:
-    """The newest message whole, and what it belongs with shortened; alone where that cannot fit."""
+    """Keep the newest message whole and shorten the rest of its group, or drop the rest if it cannot fit."""
     *others, newest = group
     if not others:
         return group, 0
-    # It may be too large by itself, but what it belongs with may not be why the budget is exceeded.
+    # The newest message may exceed the budget on its own; the rest of its group must not add to that.
     share = next((r - newest.tokens for r in rooms if newest.tokens <= r), rooms[0] // 4)
-    short = [_shortened(m, share // len(others), counting) for m in others]
+    short = [_shorten(m, share // len(others), counting) for m in others]
     if tokens_of(short) > share:
         return (newest,), 0
     return (*short, newest), sum(s is not m for s, m in zip(short, others, strict=True))
 
 
-def _shortened(message: Message, tokens: int, counting: Counting) -> Message:
-    """Begin and end of a message, within `tokens` where its text can be cut that far."""
+def _shorten(message: Message, tokens: int, counting: Counting) -> Message:
+    """Keep the beginning and end of a message, within `tokens` if its text can be cut that far."""
     if message.tokens <= tokens:
         return message
     keep = max(0, len(message.text) * tokens // (2 * message.tokens))
@@ -347,45 +347,51 @@ def _shortened(message: Message, tokens: int, counting: Counting) -> Message:
     return replace(short, tokens=counting.estimator.message(short))
 
 
+# -- The layout, and the context
+
+
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Which part of a context gets how much, before its messages are chosen."""
+    """The sizes of a context's parts, before its messages are chosen."""
 
     bounds: Limits
     memory: MemorySection
     preface: tuple[Message, ...]
-    room: int  # for raw messages
-    most: int  # for them, where their own limit would not hold; 0: no budget
+    room: int  # tokens for raw messages
+    most: int  # tokens for raw messages without their own limit; 0: no budget
+
+
+# Makes the memory section, or returns a cached one.
+SectionMaker = Callable[[State, Limits, Counting], MemorySection]
 
 
 def lay_out(
     state: State,
-    frame: PromptRequest,
+    request: PromptRequest,
     settings: Settings,
     counting: Counting,
-    section: Section = memory_section,
+    section: SectionMaker = memory_section,
 ) -> Layout:
-    """Memory within its own limit, what the host put in front as far as it fits, and for the raw
-    messages the rest. `section` makes the memory section, or knows it already."""
-    bounds = limits(settings, counting.room(frame, settings))
+    """Give memory its limit, then the preface what fits, then the raw messages the rest."""
+    bounds = limits(settings, counting.room(request, settings))
     memory = section(state, bounds, counting)
     if not bounds.budget:
-        return Layout(bounds, memory, frame.preface, bounds.message_limit, 0)
-    whole = bounds.budget + frame.reserved - counting.text(frame.end)
+        return Layout(bounds, memory, request.preface, bounds.message_limit, 0)
+    whole = bounds.budget + request.reserved - counting.text(request.end)
     if memory.left_out and isinstance(settings.memory_limit, float):  # a number of tokens is meant
-        memory = _widened(state, whole, bounds, counting, section) or memory
+        memory = _widen(state, whole, bounds, counting, section) or memory
     left = max(0, whole - memory.tokens)
-    preface = _fitting(frame.preface, left - min(left, bounds.observe_at), counting)
+    preface = _first_fitting(request.preface, left - min(left, bounds.observe_at), counting)
     left -= counting.messages(preface)
     return Layout(bounds, memory, preface, min(bounds.message_limit, left), left)
 
 
-def _widened(
-    state: State, whole: int, bounds: Limits, counting: Counting, section: Section
+def _widen(
+    state: State, whole: int, bounds: Limits, counting: Counting, section: SectionMaker
 ) -> MemorySection | None:
-    """The memory section with the room that the raw messages do not need now.
+    """Make the memory section with the room that raw messages do not use.
 
-    Between the moment a note is shown and the one when notes are condensed, memory may be a note too long.
+    From the activation of a note until notes are condensed, memory may be one note too long.
     """
     raw = [m for m in state.messages if m.seq >= state.progress.tail_start]
     free = whole - counting.messages(raw)
@@ -393,8 +399,7 @@ def _widened(
     return section(state, wider, counting) if wider else None
 
 
-def _fitting(messages: tuple[Message, ...], tokens: int, counting: Counting) -> tuple[Message, ...]:
-    """The first of the messages that fit."""
+def _first_fitting(messages: tuple[Message, ...], tokens: int, counting: Counting) -> tuple[Message, ...]:
     count = len(messages)
     while count and counting.messages(messages[:count]) > tokens:
         count -= 1
@@ -403,28 +408,28 @@ def _fitting(messages: tuple[Message, ...], tokens: int, counting: Counting) -> 
 
 def assemble(
     state: State,
-    frame: PromptRequest,
+    request: PromptRequest,
     settings: Settings,
     counting: Counting,
     runtime: RuntimeContext | None,
     layout: Layout | None = None,
 ) -> Context:
-    """The context for this state, laid out already or not. Calls nothing and waits for nothing."""
+    """Build the context for this state. Makes no call and never waits."""
     if not settings.enabled:
-        return untouched(frame, state.messages, counting, runtime)
-    layout = layout or lay_out(state, frame, settings, counting)
+        return assemble_without_memory(request, state.messages, counting, runtime)
+    layout = layout or lay_out(state, request, settings, counting)
     memory = layout.memory
-    left_out_preface = len(frame.preface) - len(layout.preface)
-    frame = replace(frame, preface=layout.preface)
+    left_out_preface = len(request.preface) - len(layout.preface)
+    request = replace(request, preface=layout.preface)
     tail = select_tail(state, layout.room, counting, layout.most)
-    base = frame.base
-    in_base, in_end = counting.text(base), counting.text(frame.end)
-    in_preface, in_tail = counting.messages(frame.preface), tokens_of(tail.messages)
+    base = request.base
+    in_base, in_end = counting.text(base), counting.text(request.end)
+    in_preface, in_tail = counting.messages(request.preface), tokens_of(tail.messages)
     in_newest = tail.messages[-1].tokens if tail.messages else 0
     total = in_base + in_preface + in_end + memory.tokens + in_tail
-    system = counting.text(frame.prompt)
+    system = counting.text(request.prompt)
     stats = Stats(
-        budget=frame.budget,
+        budget=request.budget,
         total=total,
         system=system,
         knowledge=in_base - system,
@@ -434,7 +439,7 @@ def assemble(
         observations=memory.observations,
         messages=in_preface + in_tail,
         end=in_end,
-        recall=counting.text(frame.recalled),
+        recall=counting.text(request.recalled),
         left_out_messages=tail.left_out,
         left_out_notes=memory.left_out,
         left_out_preface=left_out_preface,
@@ -443,42 +448,44 @@ def assemble(
         buffered_notes=len(state.buffered),
         cacheable=(in_base + memory.tokens + in_tail - in_newest) / total if total else 0.0,
         prompt_version=state.progress.prompt_version,
-        by_layer=_by_layer(frame, memory, counting),
-        cut_by_layer=dict(frame.cut),
-        missing_layers=frame.missing,
+        by_layer=_by_layer(request, memory, counting),
+        cut_by_layer=dict(request.cut),
+        missing_layers=request.missing,
     )
-    layers = {**frame.knowledge, **frame.volatile}
+    layers = {**request.knowledge, **request.volatile}
     sections = replace(memory.sections, base=base)
-    return Context(sections, tail.messages, stats, runtime, frame.end, frame.preface, frame.lead, layers)
+    return Context(
+        sections, tail.messages, stats, runtime, request.end, request.preface, request.lead, layers
+    )
 
 
-def _by_layer(frame: PromptRequest, memory: MemorySection, counting: Counting) -> dict[str, int]:
-    """Tokens of each layer that the host gave, and of the session's own two with their headings."""
-    layers = {n: counting.text(t) for n, t in (*frame.knowledge.items(), *frame.volatile.items())}
+def _by_layer(request: PromptRequest, memory: MemorySection, counting: Counting) -> dict[str, int]:
+    """Count the tokens of each of the host's layers, and of observations and reflections."""
+    layers = {n: counting.text(t) for n, t in (*request.knowledge.items(), *request.volatile.items())}
     own = {"observations": memory.observations, "reflections": memory.reflections}
     return layers | {name: own[name] if memory.sections.layer(name) else 0 for name in OWN_LAYERS}
 
 
-def untouched(
-    frame: PromptRequest,
+def assemble_without_memory(
+    request: PromptRequest,
     messages: Sequence[Message],
     counting: Counting,
     runtime: RuntimeContext | None = None,
 ) -> Context:
-    """The context without memory: what went in comes out."""
-    layers = {**frame.knowledge, **frame.volatile}
+    """Build the context without memory: the output equals the input."""
+    layers = {**request.knowledge, **request.volatile}
     tokens = counting.messages(messages)
-    system = counting.text(frame.prompt)
+    system = counting.text(request.prompt)
     stats = Stats(
-        budget=frame.budget,
-        total=counting.frame(frame) + tokens,
+        budget=request.budget,
+        total=counting.request(request) + tokens,
         system=system,
-        knowledge=counting.text(frame.base) - system,
-        messages=counting.messages(frame.preface) + tokens,
-        end=counting.text(frame.end),
+        knowledge=counting.text(request.base) - system,
+        messages=counting.messages(request.preface) + tokens,
+        end=counting.text(request.end),
         by_layer={n: counting.text(t) for n, t in layers.items()},
-        cut_by_layer=dict(frame.cut),
-        missing_layers=frame.missing,
+        cut_by_layer=dict(request.cut),
+        missing_layers=request.missing,
     )
-    base = Sections(base=frame.base)
-    return Context(base, tuple(messages), stats, runtime, frame.end, frame.preface, frame.lead, layers)
+    base = Sections(base=request.base)
+    return Context(base, tuple(messages), stats, runtime, request.end, request.preface, request.lead, layers)

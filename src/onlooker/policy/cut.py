@@ -1,4 +1,4 @@
-"""Where a conversation may be cut: never between a tool call and its result."""
+"""Where a conversation may be cut. A tool call is never separated from its results."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from onlooker.domain.messages import Message, ToolCall
 
 
 def groups(messages: Sequence[Message]) -> Iterator[tuple[Message, ...]]:
-    """The conversation in pieces that must stay together.
+    """Split a conversation into groups that must stay together.
 
-    A call stays with the results that directly follow it; everything else stands alone. A result
-    anywhere else has no call to stay with.
+    A call stays with the results that directly follow it. Every other message is a group of its own, even
+    a result that does not follow its call.
     """
     i = 0
     while i < len(messages):
@@ -26,7 +26,7 @@ def groups(messages: Sequence[Message]) -> Iterator[tuple[Message, ...]]:
 
 
 def is_open(group: Sequence[Message]) -> bool:
-    """Whether a call in the group still waits for its result."""
+    """Return whether a call in the group has no result yet."""
     return {c.id for c in group[0].calls} > {m.answers for m in group[1:]}
 
 
@@ -37,10 +37,10 @@ def tokens_of(messages: Sequence[Message]) -> int:
 def oldest_chunk(
     messages: Sequence[Message], *, keep: int, most_tokens: int = 0, most_messages: int = 0
 ) -> tuple[Message, ...]:
-    """The oldest messages that may be noted now, leaving at least `keep` tokens raw behind them.
+    """Choose the oldest messages that may be noted now, keeping at least `keep` tokens raw after them.
 
-    At most `most_tokens` and `most_messages` (0: any number), but never less than one group. A call
-    at the very end whose results are still to come stays raw: they would come back to nothing.
+    The chunk has at most `most_tokens` and `most_messages` (0: no limit), but at least one group. A call at
+    the very end that waits for its results stays raw, so that they are not separated.
     """
     pieces = list(groups(messages))
     if pieces and is_open(pieces[-1]):
@@ -61,7 +61,7 @@ def oldest_chunk(
 
 
 def newest_within(messages: Sequence[Message], tokens: int) -> tuple[Message, ...]:
-    """The newest messages that fit `tokens`, whole groups only; it may be none."""
+    """Choose the newest whole groups that fit in `tokens`, possibly none."""
     pieces = list(groups(messages))
     start = len(pieces)
     used = 0
@@ -71,14 +71,14 @@ def newest_within(messages: Sequence[Message], tokens: int) -> tuple[Message, ..
     return tuple(m for piece in pieces[start:] for m in piece)
 
 
-# -- Calls and their results
+# -- Exchanges: calls with their results, as providers require them
 
 NO_RESULT = "[no result was recorded]"
 
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """An assistant message with calls, each with an id of its own, and the results that follow it."""
+    """An assistant message with calls, each with a unique id, and the results that follow it."""
 
     message: Message
     calls: tuple[ToolCall, ...]
@@ -91,10 +91,10 @@ class Exchange:
 
 
 def turns(messages: Sequence[Message]) -> Iterator[Message | Exchange]:
-    """The conversation as exchanges and single messages; no tool message is left by itself.
+    """Split a conversation into exchanges and single messages, none of which is a tool message.
 
-    A result that does not directly follow its call (it came late, twice, or without the call) becomes
-    a user message that says so.
+    A result that does not directly follow its call (it came late, twice, or without a call) becomes a user
+    message that says so.
     """
     names: dict[str, str] = {}
     for head, *results in groups(messages):
@@ -108,19 +108,19 @@ def turns(messages: Sequence[Message]) -> Iterator[Message | Exchange]:
 
 
 def _distinct(calls: Sequence[ToolCall]) -> tuple[ToolCall, ...]:
-    """The calls, a repeated id made a new one: only the first can be the one that was answered."""
+    """Give a call with a repeated id a new one: a result answers the first call with its id."""
     taken = {c.id for c in calls}
     seen: set[str] = set()
     distinct: list[ToolCall] = []
     for call in calls:
-        distinct.append(call if call.id not in seen else replace(call, id=fresh(call.id, taken)))
+        distinct.append(call if call.id not in seen else replace(call, id=unique_name(call.id, taken)))
         seen.add(call.id)
         taken.add(distinct[-1].id)
     return tuple(distinct)
 
 
-def fresh(name: str, taken: set[str]) -> str:
-    """The name itself, or with the first number that makes it a new one."""
+def unique_name(name: str, taken: set[str]) -> str:
+    """Return the name, with a number added if it is taken."""
     number = 2
     candidate = name
     while candidate in taken:

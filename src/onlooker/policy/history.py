@@ -1,5 +1,4 @@
-"""What is left of a memory when messages are forgotten: which notes and items go, and which are made
-again from what remains."""
+"""A session's memory over time: taking messages back, forgetting them, past states, and differences."""
 
 from __future__ import annotations
 
@@ -25,12 +24,12 @@ from onlooker.domain.notes import LIVE, Note, NoteStatus, Progress, State
 from onlooker.policy.search.words import tokens
 from onlooker.policy.values import find_values, holds
 
-# -- Which notes still stand when a host takes messages back
+# -- Taking back: which notes remain when a host takes messages back
 
 
 @dataclass(frozen=True, slots=True)
 class Rollback:
-    """Notes to retire and to revive, and where the session then stands."""
+    """Notes to retire and to revive, and the session's new frontier and watermark."""
 
     retire: tuple[str, ...]
     revive: tuple[str, ...]
@@ -39,12 +38,11 @@ class Rollback:
 
 
 def roll_back(notes: Sequence[Note], keep: int, floor: int) -> Rollback:
-    """Undo every note that reaches beyond message `keep`.
+    """Undo every note that covers messages after `keep`.
 
-    `notes` are all of the session's notes that are not retired. A reflection that reaches beyond
-    gives way to those of its sources that do not, so that as little as possible is noted again.
-    `floor` is the last message that a person cleared away with its notes: nothing before it is
-    noted again.
+    `notes` are all of the session's notes that are not retired. A reflection that covers later messages is
+    replaced by those of its sources that do not, so that as little as possible is noted again. `floor` is
+    the last message whose notes a person cleared: nothing up to it is noted again.
     """
     by_id = {n.id: n for n in notes}
     live = [n for n in notes if n.status in LIVE]
@@ -64,7 +62,7 @@ def roll_back(notes: Sequence[Note], keep: int, floor: int) -> Rollback:
 
 
 def _survivors(note: Note, keep: int, by_id: dict[str, Note]) -> Iterable[Note]:
-    """The note itself, or those of its sources that do not reach beyond `keep`."""
+    """Yield the note itself, or those of its sources that do not reach beyond `keep`."""
     if note.last <= keep:
         yield note
         return
@@ -82,52 +80,56 @@ def _reaching_beyond(live: Iterable[Note], keep: int, by_id: dict[str, Note]) ->
                 yield from _reaching_beyond((by_id[s] for s in note.sources if s in by_id), keep, by_id)
 
 
-# -- What is left of a memory when messages are forgotten
-
-# An item that names no source is taken for one of a forgotten message when so much of it was said there.
-MOST_SAID = 0.8
+# -- Forgetting: which notes and items go with messages, and which are rewritten
 
 
 @dataclass(frozen=True, slots=True)
-class Remaking:
-    """`delete` are notes that nothing is left for, or that nothing leads to any more. `remake` are notes to
-    be written again, those first that others are made from, each with the sources that are left."""
+class RemakePlan:
+    """What becomes of the notes that forgetting touches.
+
+    `delete` are notes with no source left, or that no live note is made from. `remake` are notes to write
+    again from the sources left, each after the notes it is made from.
+    """
 
     delete: tuple[str, ...]
     remake: tuple[Note, ...]
 
 
-def told_by(note: Note, notes: Mapping[str, Note], gone: Collection[str], seqs: Collection[int]) -> bool:
-    """Whether a note was made from any of the messages that go, through any number of generations."""
+def is_made_from(note: Note, notes: Mapping[str, Note], gone: Collection[str], seqs: Collection[int]) -> bool:
+    """Return whether a note was made from any of the forgotten messages, over any number of generations.
+
+    `gone` are the ids of these messages, `seqs` their sequence numbers.
+    """
     if not note.generation:
         return any(source in gone for source in note.sources)
     if lacks_sources(note, notes) and any(note.first <= seq <= note.last for seq in seqs):
-        return True  # its range still says what it stands for
-    return any(told_by(notes[s], notes, gone, seqs) for s in note.sources if s in notes)
+        return True  # its range still says what it covers
+    return any(is_made_from(notes[s], notes, gone, seqs) for s in note.sources if s in notes)
 
 
 def lacks_sources(note: Note, notes: Mapping[str, Note]) -> bool:
-    """Whether notes that a reflection was made from were purged."""
+    """Return whether any source of a reflection was purged."""
     return note.generation > 0 and any(source not in notes for source in note.sources)
 
 
-def above(notes: Mapping[str, Note], touched: Collection[str]) -> set[str]:
-    """Everything that was made from any of these notes, through any number of generations."""
+def with_descendants(notes: Mapping[str, Note], touched: Collection[str]) -> set[str]:
+    """Return these notes and all notes made from them, over any number of generations."""
     found = set(touched)
     while more := {n.id for n in notes.values() if n.generation and found & set(n.sources)} - found:
         found |= more
     return found
 
 
-def remaking(
+def plan_remake(
     notes: Mapping[str, Note],
     touched: Collection[str],
     left: Collection[str],
     by_range: Collection[str] = (),
-) -> Remaking:
-    """What becomes of the `touched` notes when of the messages they stand for only `left` are there.
+) -> RemakePlan:
+    """Decide which of the `touched` notes to delete and which to write again.
 
-    `by_range` are reflections that lack sources and have messages left in their range.
+    `left` are the ids of the messages that remain. `by_range` are reflections that lack sources but still
+    have messages in their range.
     """
     reached = _reached(notes)
     delete = {ident for ident in touched if ident not in reached}
@@ -137,16 +139,16 @@ def remaking(
             sources = tuple(s for s in note.sources if s not in delete)
         else:
             sources = tuple(s for s in note.sources if s in left)
-        stands = any(s in notes for s in sources) if note.generation else bool(sources)
-        if stands or note.id in by_range:
+        has_source = any(s in notes for s in sources) if note.generation else bool(sources)
+        if has_source or note.id in by_range:
             remake.append(replace(note, sources=sources))
         else:
             delete.add(note.id)
-    return Remaking(tuple(sorted(delete)), tuple(remake))
+    return RemakePlan(tuple(sorted(delete)), tuple(remake))
 
 
 def _reached(notes: Mapping[str, Note]) -> set[str]:
-    """Live notes, and everything that they were made from."""
+    """Return the live notes and everything they were made from."""
     reached: set[str] = set()
     layer = [n for n in notes.values() if n.status in LIVE]
     while layer:
@@ -158,13 +160,15 @@ def _reached(notes: Mapping[str, Note]) -> set[str]:
 
 
 def exact_values(text: str) -> frozenset[str]:
-    """The values in a text that are found again to the letter."""
+    """Return the exact values in a text."""
     return frozenset(value.text for value in find_values(text))
 
 
-def tells_more(note: Note, values: Collection[str], own: Iterable[Message]) -> bool:
-    """Whether a note holds any of these values, which are said in what is forgotten, though its own
-    messages do not. A model is shown the notes before, and may have taken it from there."""
+def has_borrowed_values(note: Note, values: Collection[str], own: Iterable[Message]) -> bool:
+    """Return whether a note contains any of the forgotten values although its own messages do not.
+
+    The model saw earlier notes too, and may have copied the value from them.
+    """
     shared = [value for value in values if holds(note.text, value)]
     if not shared:
         return False
@@ -172,24 +176,24 @@ def tells_more(note: Note, values: Collection[str], own: Iterable[Message]) -> b
     return any(not holds(said, value) for value in shared)
 
 
-def tells_of(text: str, values: Collection[str], notes: Iterable[str]) -> bool:
-    """Whether a summary tells of what is forgotten: it holds the text of a note that was made from it, or a
-    value that was said there."""
+def mentions_forgotten(text: str, values: Collection[str], notes: Iterable[str]) -> bool:
+    """Return whether a summary contains a forgotten value, or the text of a note made from it."""
     return any(note.strip() and note.strip() in text for note in notes) or any(
         holds(text, value) for value in values
     )
 
 
 def text_of(message: Message) -> str:
-    """Everything that a message says."""
+    """Return all text of a message: its body, its speaker's name and its calls."""
     parts = (message.body, message.name, *(text for c in message.calls for text in (c.name, c.arguments)))
     return "\n".join(part for part in parts if part)
 
 
-# ------------------------------------------------------------------------------------ items
+# An item without sources comes from forgotten messages if they contain this share of its words.
+LEAST_SHARE = 0.8
 
 
-def items_to_go(
+def items_to_forget(
     items: Sequence[Item],
     *,
     session: str,
@@ -198,9 +202,9 @@ def items_to_go(
     forgotten: str,
     remaining: str,
 ) -> tuple[str, ...]:
-    """The items of a session that come from what is forgotten, and those made of them.
+    """Return the items of a session that come from forgotten messages, and the items derived from them.
 
-    One whose every word is still said in `remaining`, the notes and messages that stay, holds without it.
+    An item stays if every word of it is still in `remaining`, the text of the notes and messages that stay.
     """
     sources = {*touched, *gone}
     words, kept = set(tokens(forgotten)), set(tokens(remaining))
@@ -212,7 +216,7 @@ def items_to_go(
         if item.sources:
             comes_from = bool(sources & set(item.sources)) and not told <= kept
         else:
-            comes_from = bool(told) and len(told & words) >= MOST_SAID * len(told)
+            comes_from = bool(told) and len(told & words) >= LEAST_SHARE * len(told)
         if comes_from:
             going.add(item.id)
     return tuple(sorted(_with_derived(items, going)))
@@ -224,12 +228,12 @@ def _with_derived(items: Sequence[Item], going: set[str]) -> set[str]:
     return going
 
 
-# -- The memory as it was: which notes stood, with which text, and which messages were raw
+# -- The past: a session's memory at an earlier time
 
 
 @dataclass(frozen=True, slots=True)
-class Then:
-    """The state at a moment; `missing` counts notes that stood then and are deleted or purged by now."""
+class PastState:
+    """The state at an earlier time. `missing` counts its notes that have been deleted or purged since."""
 
     state: State
     missing: int = 0
@@ -237,7 +241,7 @@ class Then:
 
 @dataclass(slots=True)
 class _Record:
-    """What is known of a session."""
+    """The rows of one session."""
 
     top: SessionRow | None = None
     messages: list[MessageRow] = field(default_factory=list[MessageRow])
@@ -261,10 +265,10 @@ class _Record:
                 pass
 
 
-def as_of(rows: Iterable[Row], point: int | datetime) -> Then | None:
-    """The memory when message `point` was the newest, or at that time; None without a session.
+def as_of(rows: Iterable[Row], point: int | datetime) -> PastState | None:
+    """Return the memory when message `point` was the newest, or at that time; None without a session.
 
-    A time goes by when messages were said, and then by when notes changed. Pins are those of today.
+    A time selects the messages said by then, and then the changes made by then. Pins are today's.
     """
     record = _Record()
     for row in rows:
@@ -280,7 +284,7 @@ def as_of(rows: Iterable[Row], point: int | datetime) -> Then | None:
     number = changes[-1].number if changes else 0
     notes = [_note(record, ident, statuses[ident], number) for ident in live if ident in record.notes]
     missing = sum(ident not in record.notes for ident in live)
-    return Then(_state(record.top, notes, _messages(record, last, changes), changes, last), missing)
+    return PastState(_state(record.top, notes, _messages(record, last, changes), changes, last), missing)
 
 
 def _newest(record: _Record, point: int | datetime) -> int:
@@ -310,7 +314,7 @@ def _note(record: _Record, ident: str, status: NoteStatus, number: int) -> Note:
 
 
 def _messages(record: _Record, last: int, changes: Sequence[Change]) -> list[Message]:
-    """What was part of the conversation then, those that were taken back since included."""
+    """Return the messages of the conversation at that time, including those taken back since."""
     taken = [c.taken for c in changes if c.taken]
     originals = {r.message.seq for r in record.messages if not r.summary}
     found: list[Message] = []
@@ -348,12 +352,12 @@ def _state(
     )
 
 
-# -- What one text kept, dropped and added against another, line by line
+# -- Differences between two texts, line by line
 
 
 @dataclass(frozen=True, slots=True)
 class Diff:
-    """Two texts side by side. Day headings, which only say when, are in neither of the three lists."""
+    """Two texts compared line by line. None of the three lists contains day headings."""
 
     before: str
     after: str
@@ -362,13 +366,13 @@ class Diff:
     added: tuple[str, ...]
 
     def unified(self, before: str = "before", after: str = "after") -> str:
-        """As a patch, with names for the two; empty where they are equal."""
+        """Return a unified diff with these names; empty if the texts are equal."""
         old, new = self.before.splitlines(), self.after.splitlines()
         return "\n".join(unified_diff(old, new, before, after, lineterm=""))
 
 
 def diff(before: str, after: str) -> Diff:
-    """The lines of two texts compared, in order; a line said twice counts twice."""
+    """Compare the lines of two texts. A repeated line counts each time."""
     old, new = _lines(before), _lines(after)
     dropped = _left(old, Counter(new))
     kept = _left(old, Counter(dropped))
@@ -381,7 +385,7 @@ def _lines(text: str) -> list[str]:
 
 
 def _left(lines: Sequence[str], others: Counter[str]) -> list[str]:
-    """The lines without those that the others have, as often as they have them."""
+    """Remove each of the other lines once per occurrence."""
     found: list[str] = []
     for line in lines:
         if others[line]:

@@ -1,4 +1,4 @@
-"""Take messages in: ours, OpenAI chat messages, Anthropic messages."""
+"""Read messages from a host: Onlooker's own, OpenAI chat messages, or Anthropic messages."""
 
 from __future__ import annotations
 
@@ -12,207 +12,7 @@ from typing import Any, cast, get_args
 from onlooker.domain.errors import MessageError
 from onlooker.domain.messages import Message, Role, ToolCall
 
-# -- Content as providers give it
-
-# Blocks of one provider alone, by which its form is known.
-OPENAI_BLOCKS = frozenset({"image_url", "input_audio", "file", "refusal"})
-ANTHROPIC_BLOCKS = frozenset(
-    {"thinking", "redacted_thinking", "tool_use", "tool_result", "image", "document", "search_result"}
-)
-# A model's own thoughts are its provider's to keep: signed, not for others, and not part of what was said.
-_UNSAID = frozenset({"thinking", "redacted_thinking"})
-_TEXT_BLOCKS = frozenset({"text", "input_text", "output_text"})
-_LONGEST_LABEL = 120
-
-
-@dataclass(slots=True)
-class Said:
-    """What a run of blocks says."""
-
-    texts: list[str] = field(default_factory=list[str])
-    attachments: list[str] = field(default_factory=list[str])
-    calls: list[ToolCall] = field(default_factory=list[ToolCall])
-
-    @property
-    def text(self) -> str:
-        return "\n".join(t for t in self.texts if t)
-
-
-def wrong(where: str, found: object, allowed: str) -> MessageError:
-    """The error for something at `where` that cannot be part of a message."""
-    # Anything but a short, plain value is named by its type: its repr could fail, or fill the log.
-    plain = found is None or isinstance(found, str | float) or (isinstance(found, int) and abs(found) < 2**64)
-    shown = repr(found)[:60] if plain else type(found).__name__
-    return MessageError(f"{where}: found {shown}; allowed: {allowed}")
-
-
-def is_anthropic(kind: str) -> bool:
-    """Whether a block of this type is of Anthropic's form, server-side tools included."""
-    return kind in ANTHROPIC_BLOCKS or kind.endswith(("_tool_use", "_tool_result"))
-
-
-def as_mapping(value: object) -> Mapping[str, Any] | None:
-    """The value, where it is a mapping with nothing but strings for keys."""
-    if not isinstance(value, Mapping):
-        return None
-    mapping = cast("Mapping[object, Any]", value)
-    return cast("Mapping[str, Any]", mapping) if all(isinstance(k, str) for k in mapping) else None
-
-
-def blocks_of(content: object, where: str) -> list[Mapping[str, Any]]:
-    """The blocks of a list, each of them a mapping with a type."""
-    if not isinstance(content, list | tuple):
-        raise wrong(where, content, "a text, a list of content blocks, or null")
-    blocks: list[Mapping[str, Any]] = []
-    for i, value in enumerate(cast("Sequence[object]", content)):
-        # OpenAI's own client takes bare strings in a list; so do hosts that build lists by hand.
-        block = {"type": "text", "text": value} if isinstance(value, str) else as_mapping(value)
-        if block is None:
-            raise wrong(f"{where}[{i}]", value, "an object with a type")
-        if not isinstance(block.get("type"), str):
-            raise wrong(f"{where}[{i}].type", block.get("type"), "the name of a content block, such as text")
-        blocks.append(block)
-    return blocks
-
-
-def read_content(content: object, where: str) -> Said:
-    """What a message's content says; null says nothing."""
-    if content is None:
-        return Said()
-    if isinstance(content, str):
-        return Said([content])
-    return read_blocks(enumerate(blocks_of(content, where)), where)
-
-
-def read_blocks(blocks: Iterable[tuple[int, Mapping[str, Any]]], where: str) -> Said:
-    said = Said()
-    for i, block in blocks:
-        _read_block(block, f"{where}[{i}]", said)
-    return said
-
-
-def _read_block(block: Mapping[str, Any], where: str, said: Said) -> None:
-    kind: str = block["type"]
-    if kind in _UNSAID:
-        return
-    if kind == "tool_result":
-        raise wrong(f"{where}.type", kind, "tool results in user messages only")
-    if kind in _TEXT_BLOCKS:
-        said.texts.append(text_at(block, "text", where))
-    elif kind == "refusal":
-        said.texts.append(text_at(block, "refusal", where))
-    elif kind == "tool_use":
-        said.calls.append(
-            read_call(block.get("id"), block.get("name"), block.get("input"), where, arguments="input")
-        )
-    elif (plain := _plain_document(block)) is not None:
-        said.texts.append(plain)
-    else:
-        said.attachments.append(_placeholder(kind, block))
-
-
-def text_at(block: Mapping[str, Any], key: str, where: str) -> str:
-    value = block.get(key)
-    if not isinstance(value, str):
-        raise wrong(f"{where}.{key}", value, "a text")
-    return value
-
-
-# ------------------------------------------------------------------------------------ calls
-
-
-def read_call(call_id: object, name: object, value: object, where: str, *, arguments: str) -> ToolCall:
-    if not isinstance(name, str) or not name:
-        raise wrong(f"{where}.name", name, "the name of a tool")
-    if call_id is not None and not isinstance(call_id, str):
-        raise wrong(f"{where}.id", call_id, "a text")
-    return ToolCall(call_id or unnamed_call(name), name, _canonical(value, f"{where}.{arguments}"))
-
-
-def unnamed_call(tool: str) -> str:
-    """The id of a call that was given none: some hosts pair a result with its call by the tool's name."""
-    return f"call_{tool}"
-
-
-def _canonical(arguments: object, where: str) -> str:
-    """Arguments as compact JSON in the order given, the same whether they came as text or as an object."""
-    if arguments is None:
-        return "{}"
-    if isinstance(arguments, str):
-        try:
-            arguments = json.loads(arguments) if arguments.strip() else {}
-        except (ValueError, RecursionError):
-            return arguments  # a model wrote broken JSON: it stands as it was written
-    try:
-        return json.dumps(arguments, ensure_ascii=False, separators=(",", ":"))
-    except (TypeError, ValueError, RecursionError) as error:
-        raise wrong(where, arguments, "JSON, as text or as an object") from error
-
-
-# ------------------------------------------------------------------------------------ placeholders
-
-
-def _placeholder(kind: str, block: Mapping[str, Any]) -> str:
-    inner = as_mapping(block.get(kind)) or as_mapping(block.get("source")) or {}
-    if kind in ("image_url", "image", "input_image"):
-        return _labelled("image", *_picture(block, inner))
-    if kind == "input_audio":
-        return _labelled("audio", _text(inner, "data"), _text(inner, "format"))
-    if kind in ("file", "document", "input_file"):
-        name = _text(inner, "filename") or _text(block, "title") or _text(block, "filename")
-        data = next((v for k in ("data", "file_data", "url", "file_id") if (v := _text(inner, k))), "")
-        return f"[file {_short(name)}]" if name else _labelled("file", data, _text(inner, "media_type"))
-    # A server-side tool, or a kind of block that is newer than this code.
-    return f"[{_short(kind + ' ' + _text(block, 'name'))}]"
-
-
-def _picture(block: Mapping[str, Any], inner: Mapping[str, Any]) -> tuple[str, str]:
-    """What tells one picture from another, and what to call it."""
-    url = _text(inner, "url") or _text(block, "image_url") or _text(inner, "file_id")
-    if url.startswith("data:"):
-        return url, url[5:200].split(";")[0].split(",")[0]
-    return (url, url) if url else (_text(inner, "data"), _text(inner, "media_type"))
-
-
-def _labelled(kind: str, data: str, label: str) -> str:
-    mark = hashlib.blake2b(data.encode("utf-8", "surrogatepass")).hexdigest()[:6]
-    return f"[{kind} {mark}: {_short(label)}]" if label else f"[{kind} {mark}]"
-
-
-def _plain_document(block: Mapping[str, Any]) -> str | None:
-    """The text of a document that is given as text."""
-    source = as_mapping(block.get("source")) or {}
-    is_text = block["type"] == "document" and source.get("type") == "text"
-    return _text(source, "data") if is_text else None
-
-
-def _text(block: Mapping[str, Any], key: str) -> str:
-    value = block.get(key)
-    return value if isinstance(value, str) else ""
-
-
-def _short(label: str) -> str:
-    """One line, and no bracket that would end the placeholder early."""
-    line = " ".join(label.split()).replace("[", "(").replace("]", ")")
-    return line if len(line) <= _LONGEST_LABEL else line[: _LONGEST_LABEL - 1] + "…"
-
-
-# -- Take messages in: ours, OpenAI chat messages, Anthropic messages
-
-_OUR_ROLES: tuple[Role, ...] = get_args(Role)
-_ROLES: dict[str, Role] = {
-    "system": "system",
-    "user": "user",
-    "assistant": "assistant",
-    "tool": "tool",
-    "developer": "system",
-    "function": "tool",
-}
-_ALLOWED = "an onlooker Message, an OpenAI chat message or an Anthropic message"
-# Seconds since 1970 beyond this are milliseconds.
-_LATEST_SECONDS = 1e11
-
-# ------------------------------------------------------------------------------------ by hand
+# -- Messages built by hand
 
 
 def user(text: str, *, name: str = "", id: str = "", at: datetime | None = None) -> Message:
@@ -228,7 +28,7 @@ def assistant(
     id: str = "",
     at: datetime | None = None,
 ) -> Message:
-    """An answer of the agent, with the tool calls it made."""
+    """A message from the agent, with the tool calls it made."""
     return Message("assistant", text, id=id, at=at, name=name, calls=tuple(calls))
 
 
@@ -238,24 +38,37 @@ def system(text: str, *, id: str = "", at: datetime | None = None) -> Message:
 
 
 def tool(text: str, *, answers: str, name: str = "", id: str = "", at: datetime | None = None) -> Message:
-    """What a tool returned for the call with the id `answers`."""
+    """A tool's result for the call with the id `answers`."""
     return Message("tool", text, id=id, at=at, name=name, answers=answers)
 
 
-# ------------------------------------------------------------------------------------ from a host
+# -- Messages from a host
+
+_OUR_ROLES: tuple[Role, ...] = get_args(Role)
+_ROLES: dict[str, Role] = {
+    "system": "system",
+    "user": "user",
+    "assistant": "assistant",
+    "tool": "tool",
+    "developer": "system",
+    "function": "tool",
+}
+_ALLOWED = "an onlooker Message, an OpenAI chat message or an Anthropic message"
+# A larger number of seconds since 1970 is taken as milliseconds.
+_LATEST_SECONDS = 1e11
 
 
 def intake(item: object, *, at: datetime, tz: tzinfo) -> tuple[Message, ...]:
-    """The messages that one item of a host's history holds, in order.
+    """Read one item of a host's history.
 
-    It is one, except for an Anthropic user message with tool results, each of which is a message of
-    its own. A time without a zone is in `tz`; without any time, it was said `at`.
+    It is one message, except that each tool result in an Anthropic user message becomes a message of its
+    own. A time without a zone is in `tz`; a message without a time gets `at`.
 
     Raises:
-        MessageError: It is not a message; says where, what was found and what is allowed.
+        MessageError: It is not a message. The error says where, what was found and what is allowed.
     """
     if isinstance(item, Message):
-        return (_checked(item, at, tz),)
+        return (_check(item, at, tz),)
     source = as_mapping(item)
     if source is None:
         raise wrong("message", item, _ALLOWED)
@@ -274,7 +87,7 @@ def intake(item: object, *, at: datetime, tz: tzinfo) -> tuple[Message, ...]:
 
 
 def intake_all(items: object, *, at: datetime, tz: tzinfo, first: int = 0) -> tuple[Message, ...]:
-    """The messages of a history, or of its part from `first` on; an error says at which position it is."""
+    """Read a history, or its part from position `first` on. An error names the position."""
     if not isinstance(items, list | tuple):
         raise wrong("messages", items, f"a list, each {_ALLOWED}")
     messages: list[Message] = []
@@ -287,7 +100,7 @@ def intake_all(items: object, *, at: datetime, tz: tzinfo, first: int = 0) -> tu
 
 
 def parts_in(source: Mapping[str, Any]) -> int:
-    """How many messages `intake` makes of this one."""
+    """Count the messages that `intake` makes of this one."""
     content = source.get("content")
     if source.get("role") != "user" or not isinstance(content, list | tuple):
         return 1
@@ -295,7 +108,7 @@ def parts_in(source: Mapping[str, Any]) -> int:
 
 
 def _system(first: Message, source: Mapping[str, Any]) -> Message:
-    return _with(first, _plain(source, "content"))
+    return _fill(first, _content_without_calls(source, "content"))
 
 
 def _user(first: Message, source: Mapping[str, Any]) -> tuple[Message, ...]:
@@ -303,37 +116,36 @@ def _user(first: Message, source: Mapping[str, Any]) -> tuple[Message, ...]:
     if content is None or isinstance(content, str):
         return (replace(first, text=content or ""),)
     runs = _runs(blocks_of(content, "content"))
-    read = [_result(first, *run[0]) if _is_result(run[0][1]) else _said(first, run) for run in runs]
+    read = [_tool_result(first, *run[0]) if _is_result(run[0][1]) else _user_part(first, run) for run in runs]
     rest = [replace(m, id=f"{m.id}#{i}" if m.id else "") for i, m in enumerate(read[1:], 2)]
     return (*read[:1], *rest) or (first,)
 
 
 def _assistant(first: Message, source: Mapping[str, Any]) -> Message:
-    said = read_content(source.get("content"), "content")
-    said.texts.append(_optional_text(source, "refusal"))
+    content = read_content(source.get("content"), "content")
+    content.texts.append(_optional_text(source, "refusal"))
     audio = as_mapping(source.get("audio"))
     if audio:
-        said.texts.append(_optional_text(audio, "transcript"))
-    said.calls.extend(_openai_calls(source))
-    return _with(first, said)
+        content.texts.append(_optional_text(audio, "transcript"))
+    content.calls.extend(_openai_calls(source))
+    return _fill(first, content)
 
 
 def _tool(first: Message, source: Mapping[str, Any]) -> Message:
     answers = _optional_text(source, "tool_call_id") or (unnamed_call(first.name) if first.name else "")
     if not answers:
         raise wrong("tool_call_id", source.get("tool_call_id"), "the id of the call that this result answers")
-    return _with(replace(first, answers=answers), _plain(source, "content"))
+    return _fill(replace(first, answers=answers), _content_without_calls(source, "content"))
 
 
 _READERS = {"system": _system, "assistant": _assistant, "tool": _tool}
 
-# ------------------------------------------------------------------------------------ parts
 
 _Run = list[tuple[int, Mapping[str, Any]]]
 
 
 def _runs(blocks: Sequence[Mapping[str, Any]]) -> list[_Run]:
-    """Blocks in order, each tool result by itself, everything between two of them together."""
+    """Split blocks into runs: each tool result by itself, and everything between two of them together."""
     runs: list[_Run] = []
     for i, block in enumerate(blocks):
         if runs and not _is_result(block) and not _is_result(runs[-1][-1][1]):
@@ -347,33 +159,35 @@ def _is_result(block: Mapping[str, Any]) -> bool:
     return block["type"] == "tool_result"
 
 
-def _said(first: Message, run: _Run) -> Message:
-    return _with(first, _without_calls(read_blocks(run, "content"), "content"))
+def _user_part(first: Message, run: _Run) -> Message:
+    return _fill(first, _without_calls(read_blocks(run, "content"), "content"))
 
 
-def _result(first: Message, place: int, block: Mapping[str, Any]) -> Message:
+def _tool_result(first: Message, place: int, block: Mapping[str, Any]) -> Message:
     where = f"content[{place}]"
     answers = block.get("tool_use_id")
     if not isinstance(answers, str) or not answers:
         raise wrong(f"{where}.tool_use_id", answers, "the id of the call that this result answers")
-    said = _plain(block, f"{where}.content")
+    content = _content_without_calls(block, f"{where}.content")
     if block.get("is_error") is True:
-        said.texts = [f"[error] {said.text}".strip()]
-    return _with(replace(first, role="tool", name="", answers=answers), said)
+        content.texts = [f"[error] {content.text}".strip()]
+    return _fill(replace(first, role="tool", name="", answers=answers), content)
 
 
-def _plain(source: Mapping[str, Any], where: str) -> Said:
+def _content_without_calls(source: Mapping[str, Any], where: str) -> Content:
     return _without_calls(read_content(source.get("content"), where), where)
 
 
-def _without_calls(said: Said, where: str) -> Said:
-    if said.calls:
+def _without_calls(content: Content, where: str) -> Content:
+    if content.calls:
         raise wrong(where, "tool_use", "tool calls in assistant messages only")
-    return said
+    return content
 
 
-def _with(first: Message, said: Said) -> Message:
-    return replace(first, text=said.text, attachments=tuple(said.attachments), calls=tuple(said.calls))
+def _fill(first: Message, content: Content) -> Message:
+    return replace(
+        first, text=content.text, attachments=tuple(content.attachments), calls=tuple(content.calls)
+    )
 
 
 def _openai_calls(source: Mapping[str, Any]) -> list[ToolCall]:
@@ -391,7 +205,7 @@ def _openai_calls(source: Mapping[str, Any]) -> list[ToolCall]:
 
 def _openai_call(value: object, where: str) -> ToolCall:
     call = as_mapping(value)
-    # A custom tool takes a text where a function takes JSON.
+    # A custom tool has text input where a function has JSON arguments.
     function = as_mapping(call.get("function") or call.get("custom")) if call else None
     if call is None or function is None:
         raise wrong(where, value, "an object with id and function")
@@ -399,13 +213,13 @@ def _openai_call(value: object, where: str) -> ToolCall:
     return read_call(call.get("id"), function.get("name"), arguments, where, arguments="arguments")
 
 
-# ------------------------------------------------------------------------------------ fields
+# -- Fields of a message
 
 
 def _optional_text(source: Mapping[str, Any], key: str) -> str:
     value = source.get(key)
     if value is not None and not isinstance(value, str):
-        raise wrong(key, value, "a text, or nothing")
+        raise wrong(key, value, "a string or null")
     return value or ""
 
 
@@ -418,12 +232,12 @@ def _time(source: Mapping[str, Any], at: datetime, tz: tzinfo) -> datetime:
     for key in ("created_at", "timestamp"):
         value = source.get(key)
         if value is not None:
-            return _moment(value, key, tz)
+            return _parse_time(value, key, tz)
     return at
 
 
-def _moment(value: object, where: str, tz: tzinfo) -> datetime:
-    """An aware time from ISO 8601, from seconds or milliseconds since 1970, or from a datetime."""
+def _parse_time(value: object, where: str, tz: tzinfo) -> datetime:
+    """Make an aware time from ISO 8601, from seconds or milliseconds since 1970, or from a datetime."""
     try:
         if isinstance(value, str):
             value = datetime.fromisoformat(value)
@@ -432,29 +246,211 @@ def _moment(value: object, where: str, tz: tzinfo) -> datetime:
             value = datetime.fromtimestamp(seconds, tz)
         if isinstance(value, datetime):
             moment = value if value.tzinfo else value.replace(tzinfo=tz)
-            moment.astimezone(UTC)  # the first and last days of the calendar have no UTC: refused here
+            moment.astimezone(UTC)  # fails for the first and last day of the calendar
             return moment
     except (ValueError, OverflowError, OSError):
         pass
     raise wrong(where, value, "a time in ISO 8601, or in seconds since 1970")
 
 
-def _checked(message: Message, at: datetime, tz: tzinfo) -> Message:
-    """One of our own, with a time; built by hand, so its parts are looked at too."""
+def _check(message: Message, at: datetime, tz: tzinfo) -> Message:
+    """Check a `Message` that was built by hand, and set its time."""
     if message.role not in _OUR_ROLES:
         raise wrong("role", message.role, ", ".join(_OUR_ROLES))
     for key in ("text", "id", "name", "answers"):
         if not isinstance(getattr(message, key), str):
-            raise wrong(key, getattr(message, key), "a text")
+            raise wrong(key, getattr(message, key), "a string")
     if message.calls and message.role != "assistant":
         raise wrong("calls", message.role, "calls in assistant messages only")
     if not all(isinstance(c, ToolCall) for c in message.calls):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise wrong("calls", message.calls, "onlooker ToolCalls")
     if message.role == "tool" and not message.answers:
         raise wrong("answers", message.answers, "the id of the call that this result answers")
-    moment = at if message.at is None else _moment(message.at, "at", tz)
+    moment = at if message.at is None else _parse_time(message.at, "at", tz)
     calls = tuple(
         read_call(c.id, c.name, c.arguments, f"calls[{i}]", arguments="arguments")
         for i, c in enumerate(message.calls)
     )
     return replace(message, at=moment, calls=calls, attachments=tuple(message.attachments))
+
+
+# -- Content blocks
+
+# Blocks that only one provider has, which identify its format.
+OPENAI_BLOCKS = frozenset({"image_url", "input_audio", "file", "refusal"})
+ANTHROPIC_BLOCKS = frozenset(
+    {"thinking", "redacted_thinking", "tool_use", "tool_result", "image", "document", "search_result"}
+)
+# A model's thinking is signed by its provider for itself, and is not part of the conversation.
+_THINKING_BLOCKS = frozenset({"thinking", "redacted_thinking"})
+_TEXT_BLOCKS = frozenset({"text", "input_text", "output_text"})
+_LONGEST_LABEL = 120
+
+
+@dataclass(slots=True)
+class Content:
+    """What a run of content blocks contains."""
+
+    texts: list[str] = field(default_factory=list[str])
+    attachments: list[str] = field(default_factory=list[str])
+    calls: list[ToolCall] = field(default_factory=list[ToolCall])
+
+    @property
+    def text(self) -> str:
+        return "\n".join(t for t in self.texts if t)
+
+
+def wrong(where: str, found: object, allowed: str) -> MessageError:
+    """Make the error for an invalid value at `where`."""
+    # Only a plain value is quoted, and cut: any other repr could fail, or fill the log.
+    plain = found is None or isinstance(found, str | float) or (isinstance(found, int) and abs(found) < 2**64)
+    shown = repr(found)[:60] if plain else type(found).__name__
+    return MessageError(f"{where}: found {shown}; allowed: {allowed}")
+
+
+def is_anthropic(kind: str) -> bool:
+    """Return whether a block of this type is in Anthropic's format, server-side tools included."""
+    return kind in ANTHROPIC_BLOCKS or kind.endswith(("_tool_use", "_tool_result"))
+
+
+def as_mapping(value: object) -> Mapping[str, Any] | None:
+    """Return the value if it is a mapping whose keys are all strings."""
+    if not isinstance(value, Mapping):
+        return None
+    mapping = cast("Mapping[object, Any]", value)
+    return cast("Mapping[str, Any]", mapping) if all(isinstance(k, str) for k in mapping) else None
+
+
+def blocks_of(content: object, where: str) -> list[Mapping[str, Any]]:
+    """Check a list of content blocks: each must be a mapping with a type."""
+    if not isinstance(content, list | tuple):
+        raise wrong(where, content, "a string, a list of content blocks, or null")
+    blocks: list[Mapping[str, Any]] = []
+    for i, value in enumerate(cast("Sequence[object]", content)):
+        # OpenAI's client accepts bare strings in a list, and some hosts send them.
+        block = {"type": "text", "text": value} if isinstance(value, str) else as_mapping(value)
+        if block is None:
+            raise wrong(f"{where}[{i}]", value, "an object with a type")
+        if not isinstance(block.get("type"), str):
+            raise wrong(f"{where}[{i}].type", block.get("type"), "the name of a content block, such as text")
+        blocks.append(block)
+    return blocks
+
+
+def read_content(content: object, where: str) -> Content:
+    """Read a message's content; null is empty."""
+    if content is None:
+        return Content()
+    if isinstance(content, str):
+        return Content([content])
+    return read_blocks(enumerate(blocks_of(content, where)), where)
+
+
+def read_blocks(blocks: Iterable[tuple[int, Mapping[str, Any]]], where: str) -> Content:
+    content = Content()
+    for i, block in blocks:
+        _read_block(block, f"{where}[{i}]", content)
+    return content
+
+
+def _read_block(block: Mapping[str, Any], where: str, content: Content) -> None:
+    kind: str = block["type"]
+    if kind in _THINKING_BLOCKS:
+        return
+    if kind == "tool_result":
+        raise wrong(f"{where}.type", kind, "tool results in user messages only")
+    if kind in _TEXT_BLOCKS:
+        content.texts.append(text_at(block, "text", where))
+    elif kind == "refusal":
+        content.texts.append(text_at(block, "refusal", where))
+    elif kind == "tool_use":
+        content.calls.append(
+            read_call(block.get("id"), block.get("name"), block.get("input"), where, arguments="input")
+        )
+    elif (plain := _plain_document(block)) is not None:
+        content.texts.append(plain)
+    else:
+        content.attachments.append(_placeholder(kind, block))
+
+
+def text_at(block: Mapping[str, Any], key: str, where: str) -> str:
+    value = block.get(key)
+    if not isinstance(value, str):
+        raise wrong(f"{where}.{key}", value, "a string")
+    return value
+
+
+def read_call(call_id: object, name: object, value: object, where: str, *, arguments: str) -> ToolCall:
+    if not isinstance(name, str) or not name:
+        raise wrong(f"{where}.name", name, "the name of a tool")
+    if call_id is not None and not isinstance(call_id, str):
+        raise wrong(f"{where}.id", call_id, "a string")
+    return ToolCall(call_id or unnamed_call(name), name, _canonical(value, f"{where}.{arguments}"))
+
+
+def unnamed_call(tool: str) -> str:
+    """Return the id for a call without one: some hosts pair results with calls by the tool's name."""
+    return f"call_{tool}"
+
+
+def _canonical(arguments: object, where: str) -> str:
+    """Write arguments as compact JSON in the given order, the same for a string and an object."""
+    if arguments is None:
+        return "{}"
+    if isinstance(arguments, str):
+        try:
+            arguments = json.loads(arguments) if arguments.strip() else {}
+        except (ValueError, RecursionError):
+            return arguments  # a model wrote invalid JSON: keep it as it is
+    try:
+        return json.dumps(arguments, ensure_ascii=False, separators=(",", ":"))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise wrong(where, arguments, "JSON, as a string or an object") from error
+
+
+# -- Placeholders of attachments
+
+
+def _placeholder(kind: str, block: Mapping[str, Any]) -> str:
+    inner = as_mapping(block.get(kind)) or as_mapping(block.get("source")) or {}
+    if kind in ("image_url", "image", "input_image"):
+        return _labelled("image", *_picture(block, inner))
+    if kind == "input_audio":
+        return _labelled("audio", _text(inner, "data"), _text(inner, "format"))
+    if kind in ("file", "document", "input_file"):
+        name = _text(inner, "filename") or _text(block, "title") or _text(block, "filename")
+        data = next((v for k in ("data", "file_data", "url", "file_id") if (v := _text(inner, k))), "")
+        return f"[file {_short(name)}]" if name else _labelled("file", data, _text(inner, "media_type"))
+    # A server-side tool, or a block type newer than this code.
+    return f"[{_short(kind + ' ' + _text(block, 'name'))}]"
+
+
+def _picture(block: Mapping[str, Any], inner: Mapping[str, Any]) -> tuple[str, str]:
+    """Return what identifies a picture, and its label."""
+    url = _text(inner, "url") or _text(block, "image_url") or _text(inner, "file_id")
+    if url.startswith("data:"):
+        return url, url[5:200].split(";")[0].split(",")[0]
+    return (url, url) if url else (_text(inner, "data"), _text(inner, "media_type"))
+
+
+def _labelled(kind: str, data: str, label: str) -> str:
+    mark = hashlib.blake2b(data.encode("utf-8", "surrogatepass")).hexdigest()[:6]
+    return f"[{kind} {mark}: {_short(label)}]" if label else f"[{kind} {mark}]"
+
+
+def _plain_document(block: Mapping[str, Any]) -> str | None:
+    """Return the text of a plain-text document."""
+    source = as_mapping(block.get("source")) or {}
+    is_text = block["type"] == "document" and source.get("type") == "text"
+    return _text(source, "data") if is_text else None
+
+
+def _text(block: Mapping[str, Any], key: str) -> str:
+    value = block.get(key)
+    return value if isinstance(value, str) else ""
+
+
+def _short(label: str) -> str:
+    """Make a label one line, without brackets that would end the placeholder early."""
+    line = " ".join(label.split()).replace("[", "(").replace("]", ")")
+    return line if len(line) <= _LONGEST_LABEL else line[: _LONGEST_LABEL - 1] + "…"

@@ -1,4 +1,4 @@
-"""Knowledge layers in order, each within its share."""
+"""Knowledge layers: their order in a prompt, their shares of the budget, and cutting them to fit."""
 
 from __future__ import annotations
 
@@ -11,58 +11,56 @@ from onlooker.domain.errors import SettingsError
 from onlooker.policy.assemble import Counting, PromptRequest
 from onlooker.policy.settings import Settings
 
-# Stands where the rest of a layer was cut off.
-CUT_MARK = "\n[…]"
-# Less than this is not worth showing a layer in part.
-LEAST_PART = 8
-# Of what the base prompt leaves, so much is at most for layers, whatever the setting says.
-MOST_SHARE = 0.9
-
 
 def in_order(layers: Layers) -> dict[str, Layer]:
-    """The layers as they stand in a prompt: the named ones by number, then others as they were given.
+    """Sort layers as in a prompt: the named ones by number, then others in the order given.
 
     Raises:
-        SettingsError: One is neither text nor something to ask, or is one of ours.
+        SettingsError: A layer is neither text nor callable, or has the name of a reserved layer.
     """
     order = {name: i for i, name in enumerate(LAYERS)}
     names = sorted(layers, key=lambda name: order.get(name, len(order)))
-    return {name: _checked(name, layers[name]) for name in names}
+    return {name: _check(name, layers[name]) for name in names}
 
 
-def _checked(name: str, given: object) -> Layer:
+def _check(name: str, given: object) -> Layer:
     if name in OWN_LAYERS:
-        raise SettingsError(f"knowledge[{name!r}]", given, "is filled from the session's own notes")
+        raise SettingsError(f"knowledge[{name!r}]", given, "is reserved for the session's own notes")
     layer = given if isinstance(given, Layer) else Layer(cast("str", given))
     if not isinstance(layer.source, str) and not callable(layer.source):
-        what = "must be text, an async function that is asked for it, or a Layer of either"
+        what = "must be text, an async function that returns text, or a Layer of either"
         raise SettingsError(f"knowledge[{name!r}]", given, what)
     if layer.tokens < 0:
         raise SettingsError(f"knowledge[{name!r}].tokens", layer.tokens, "must be 0 or more")
     return layer
 
 
-# ------------------------------------------------------------------------------------ shares
+# -- Shares
+
+# Layers get at most this share of what the base prompt leaves, whatever the setting says.
+MOST_SHARE = 0.9
 
 
-def room_for_layers(frame: PromptRequest, settings: Settings, counting: Counting) -> int | None:
-    """Tokens for all layers together: a share of what the base prompt leaves; None for any number."""
+def room_for_layers(request: PromptRequest, settings: Settings, counting: Counting) -> int | None:
+    """Return the tokens for all layers together, a share of what the base prompt leaves; None: no limit."""
     limit = settings.knowledge_limit
     if not limit:
         return None
-    if not frame.budget:
+    if not request.budget:
         return None if isinstance(limit, float) else limit
-    left = max(0, counting.usable(frame, settings) - counting.text(frame.prompt) - counting.text(frame.end))
+    left = max(
+        0, counting.usable(request, settings) - counting.text(request.prompt) - counting.text(request.end)
+    )
     return (
         int(left * min(limit, MOST_SHARE)) if isinstance(limit, float) else min(limit, int(left * MOST_SHARE))
     )
 
 
-def parted(layers: Mapping[str, Layer], room: int | None) -> tuple[int | None, int | None]:
-    """Tokens for the stable layers, and for the volatile ones.
+def split_room(layers: Mapping[str, Layer], room: int | None) -> tuple[int | None, int | None]:
+    """Divide the room between the stable and the volatile layers.
 
-    It goes by how many there are, not by what they say this time: what stands before the memory must
-    not change because something behind it did.
+    It depends on their number, not on their texts, so that the stable part of the prompt does not change
+    when a volatile layer does.
     """
     if room is None:
         return None, None
@@ -72,7 +70,7 @@ def parted(layers: Mapping[str, Layer], room: int | None) -> tuple[int | None, i
 
 
 def allot(needs: Mapping[str, int], room: int | None) -> dict[str, int]:
-    """Tokens for each: what it needs, or else an equal part of what the smaller ones leave."""
+    """Give each layer what it needs, or an equal part of what the smaller ones leave."""
     if room is None:
         return dict(needs)
     given: dict[str, int] = {}
@@ -82,11 +80,16 @@ def allot(needs: Mapping[str, int], room: int | None) -> dict[str, int]:
     return given
 
 
-# ------------------------------------------------------------------------------------ cutting
+# -- Cutting
+
+# Marks where the rest of a layer was cut off.
+CUT_MARK = "\n[…]"
+# A part of a layer shorter than this is not worth showing.
+LEAST_PART = 8
 
 
-def shortened(text: str, tokens: int, counting: Counting) -> str:
-    """As much from the beginning as fits, up to the end of a paragraph, or else of a line or word."""
+def shorten(text: str, tokens: int, counting: Counting) -> str:
+    """Keep as much of the beginning as fits, up to the end of a paragraph, or else of a line or word."""
     if counting.text(text) <= tokens:
         return text
     if tokens < LEAST_PART:
@@ -103,7 +106,7 @@ def shortened(text: str, tokens: int, counting: Counting) -> str:
 
 
 def _beginning(parts: list[str], joint: str, tokens: int, counting: Counting) -> str:
-    """The most parts that fit together with the mark; "" where not even one does."""
+    """Join as many parts as fit with the mark; return "" if not even one fits."""
 
     def kept(count: int) -> str:
         return joint.join(parts[:count]).rstrip() + CUT_MARK
@@ -117,8 +120,8 @@ def _beginning(parts: list[str], joint: str, tokens: int, counting: Counting) ->
 
 
 def with_layers(
-    frame: PromptRequest, stable: Mapping[str, str], volatile: Mapping[str, str], reserved: int | None
+    request: PromptRequest, stable: Mapping[str, str], volatile: Mapping[str, str], reserved: int | None
 ) -> PromptRequest:
-    """The frame with the layers' texts: stable ones behind the base prompt, volatile ones at the end."""
-    end = "\n\n".join(t for t in (*volatile.values(), frame.end) if t)
-    return replace(frame, knowledge=stable, volatile=volatile, end=end, reserved=reserved or 0)
+    """Add the layers' texts to a request: stable ones after the base prompt, volatile ones at the end."""
+    end = "\n\n".join(t for t in (*volatile.values(), request.end) if t)
+    return replace(request, knowledge=stable, volatile=volatile, end=end, reserved=reserved or 0)

@@ -1,4 +1,4 @@
-"""What to do next with a session, as data. Every threshold comparison lives in this file."""
+"""Decide what to do next with a session, as data. Every threshold comparison is in this file."""
 
 from __future__ import annotations
 
@@ -19,18 +19,20 @@ class Idle:
 
 @dataclass(frozen=True, slots=True)
 class Observe:
-    """Write an observation of these messages. Buffered: ahead of time, shown when it is needed."""
+    """Write an observation of these messages. A buffered one is written ahead of time and shown later."""
 
     messages: tuple[Message, ...]
     buffered: bool
     tail_start: int
-    ratio: float  # what the note should be of its source
+    ratio: float  # the note's length as a share of its source's
 
 
 @dataclass(frozen=True, slots=True)
 class Activate:
-    """Show these buffered notes in place of their messages. No model call. Without notes: only show
-    fewer of the messages that are noted already."""
+    """Show these buffered notes in place of their messages, without a model call.
+
+    Without notes, only show fewer of the messages that are noted already.
+    """
 
     notes: tuple[Note, ...]
     watermark: int
@@ -39,7 +41,7 @@ class Activate:
 
 @dataclass(frozen=True, slots=True)
 class Reflect:
-    """Condense these notes into one of the given generation."""
+    """Condense these notes into one note of the given generation."""
 
     notes: tuple[Note, ...]
     generation: int
@@ -48,19 +50,19 @@ class Reflect:
 
 @dataclass(frozen=True, slots=True)
 class Rewrite:
-    """Have the model write again what the built-in model noted in its place."""
+    """Let the model rewrite a note that the built-in model wrote in its place."""
 
     note: Note
 
 
-# Reflections may take this share of the memory before they are condensed themselves.
+# Reflections are condensed themselves above this share of the memory.
 MOST_REFLECTED = 0.6
 
 Step = Idle | Observe | Activate | Reflect | Rewrite
 
 
 def plan(state: State, limits: Limits) -> Step:
-    """The next thing to do. Doing it and planning again, until idle, settles the session."""
+    """Return the next step. Repeating step and plan until idle settles the session."""
     if not limits.settings.enabled:
         return Idle()
     return (
@@ -76,15 +78,15 @@ def plan(state: State, limits: Limits) -> Step:
 
 
 def due_tokens(limits: Limits) -> int:
-    """How many un-noted tokens make a session due that has no buffered notes."""
+    """Return the number of un-noted tokens at which a session without buffered notes is due."""
     return limits.precompute_at if limits.settings.precompute else limits.observe_at
 
 
 def wake_at(state: State, limits: Limits) -> int:
-    """How many un-noted tokens make this session due next, now that it is settled.
+    """Return the number of un-noted tokens at which this settled session is due next.
 
-    Buffered notes become due for showing when they and what follows fill `observe_at`, which may be
-    before there is enough to note.
+    Buffered notes are shown when their messages and what follows reach `observe_at`, which may be before
+    there is enough for another note.
     """
     if not state.buffered:
         return due_tokens(limits)
@@ -113,7 +115,7 @@ def _raw_is_full(state: State, limits: Limits) -> bool:
 
 
 def _observe(state: State, limits: Limits) -> Observe | None:
-    # A buffered note that keep_recent holds back is shown once more has been said.
+    # A buffered note that keep_recent holds back is shown after more messages.
     if not _raw_is_full(state, limits) or state.buffered:
         return None
     return _observation(state, limits, buffered=False)
@@ -143,7 +145,7 @@ def _noting(state: State, chunk: Sequence[Message], limits: Limits, *, buffered:
 
 
 def _note_ratio(state: State, limits: Limits) -> float:
-    """From `first_ratio` while memory is empty down to `note_ratio` once it is full."""
+    """Return a ratio between `first_ratio`, while memory is empty, and `note_ratio`, when it is full."""
     full = min(1.0, sum(n.tokens for n in state.notes) / limits.reflect_at)
     last = limits.settings.note_ratio
     first = limits.settings.first_ratio or last
@@ -156,10 +158,10 @@ def _activation(state: State, notes: Sequence[Note], limits: Limits) -> Activate
 
 
 def tail_start(state: State, watermark: int, limits: Limits) -> int:
-    """The first message that stands raw once notes cover everything up to the watermark.
+    """Return the first message shown raw once notes cover everything up to the watermark.
 
-    It moves when notes are shown, and only then, so that between two such moments the messages in
-    the prompt only grow. The newest group stays raw, noted or not.
+    It moves only when notes are activated, so that between two activations the messages in the prompt only
+    grow. The newest group stays raw, noted or not.
     """
     newest = list(groups(state.messages))[-1][0].seq
     behind = tokens_of([m for m in state.messages if m.seq > watermark])
@@ -172,10 +174,8 @@ def tail_start(state: State, watermark: int, limits: Limits) -> int:
 
 
 def make_room(state: State, limits: Limits, room: int) -> Activate | Observe | None:
-    """What to show or note on the spot so that nothing is cut off unseen; None: nothing can be.
-
-    Buffered notes come first, since they are written already.
-    """
+    """Return what to activate or note on the spot so that no message is left out unnoted; None if nothing
+    can be done. Buffered notes come first, since they are written already."""
     excess = tokens_of(state.unshown) - room
     ready: list[Note] = []
     for note in state.buffered:
@@ -189,7 +189,7 @@ def make_room(state: State, limits: Limits, room: int) -> Activate | Observe | N
 
 
 def _drop_overlap(state: State, room: int) -> Activate | None:
-    """Let noted messages go that still stand raw and no longer fit, with room to grow after."""
+    """Stop showing noted messages that no longer fit raw, and leave room to grow."""
     progress = state.progress
     noted = [m for m in state.messages if progress.tail_start <= m.seq <= progress.watermark]
     if not noted or tokens_of(noted) + tokens_of(state.unshown) <= room:
@@ -201,8 +201,8 @@ def _drop_overlap(state: State, room: int) -> Activate | None:
 
 
 def _observe_excess(state: State, limits: Limits, room: int) -> Observe | None:
-    """An observation of the oldest messages, as large as the planner's own would be, until no more is
-    left than it would keep raw; the newest group is never taken."""
+    """Note the oldest messages, in a chunk of the planner's size at most, until no more is left than it
+    would keep raw. The newest group is never taken."""
     left = tokens_of(state.unnoted)
     most = limits.chunk_tokens or limits.message_limit
     chunk: list[Message] = []
@@ -216,7 +216,7 @@ def _observe_excess(state: State, limits: Limits, room: int) -> Observe | None:
 
 
 def must_wait(state: State, limits: Limits) -> bool:
-    """Whether the model is so far behind that the turn should wait for it (`block_after`)."""
+    """Return whether the model is so far behind that the turn should wait for it (`block_after`)."""
     return bool(limits.block_after) and tokens_of(state.unshown) >= limits.block_after
 
 
@@ -229,7 +229,7 @@ def _memory_tokens(state: State, limits: Limits) -> int:
 
 
 def _reflect_most(state: State, limits: Limits) -> Reflect | None:
-    """Condense the oldest notes of either kind together, where a large share is to be taken at once."""
+    """Condense the oldest notes of both kinds together, if `reflect_share` is set."""
     if not limits.settings.reflect_share or _memory_tokens(state, limits) < limits.reflect_at:
         return None
     run = next((run for run in _runs(state, either_kind=True)), ())
@@ -241,7 +241,7 @@ def _reflect_most(state: State, limits: Limits) -> Reflect | None:
             break
         chosen.append(note)
         tokens += note.tokens
-    # One alone might never get shorter; of two there is one less each time.
+    # A single note might never get shorter; of two, one is gone each time.
     if len(chosen) < 2:
         return None
     target = max(1, tokens - _excess(state, limits), tokens // 2)
@@ -261,7 +261,7 @@ def _consolidate(state: State, limits: Limits) -> Reflect | None:
 
 
 def _reflections_crowd(state: State, limits: Limits) -> bool:
-    """Whether what is old takes so much room that what is newer would have to give way to it."""
+    """Return whether reflections take so much room that newer notes would have to give way."""
     if _overflow(state, limits):
         return True
     if _memory_tokens(state, limits) < limits.reflect_at:
@@ -271,7 +271,7 @@ def _reflections_crowd(state: State, limits: Limits) -> bool:
 
 
 def _overflow(state: State, limits: Limits) -> int:
-    """By how much the prompt cannot hold all notes, where reflections count towards no threshold."""
+    """Return by how much notes exceed the memory limit, if reflections do not count towards `reflect_at`."""
     if limits.settings.reflect_counts == "memory":
         return 0
     return max(0, sum(n.tokens for n in state.active) + SECTION_TOKENS - limits.memory_limit)
@@ -285,7 +285,7 @@ def _reflect(state: State, limits: Limits) -> Reflect | None:
     if not limits.settings.reflect_to:
         tokens = sum(n.tokens for n in notes)
         return Reflect(notes, 1, max(1, round(tokens * limits.settings.note_ratio)))
-    # Condensing to a half is gentle: take twice what must go, oldest first.
+    # Notes are condensed to a half, so take twice what must go, oldest first.
     excess = _excess(state, limits)
     chosen: list[Note] = []
     tokens = 0
@@ -298,21 +298,21 @@ def _reflect(state: State, limits: Limits) -> Reflect | None:
 
 
 def _excess(state: State, limits: Limits) -> int:
-    """What must go for memory to come down to `reflect_to`, and to fit the prompt."""
+    """Return the tokens to remove for memory to come down to `reflect_to` and to fit the prompt."""
     goal = round(limits.reflect_at * limits.settings.reflect_to)
     return max(0, _memory_tokens(state, limits) - goal, _overflow(state, limits))
 
 
 def _condensable(state: State) -> tuple[Note, ...]:
-    """The oldest observations that may become one note."""
+    """Return the oldest observations that may become one note."""
     return next((run for run in _runs(state) if not run[0].generation), ())
 
 
 def _runs(state: State, *, either_kind: bool = False) -> Iterator[tuple[Note, ...]]:
-    """Notes of one kind with nothing else between them, oldest first, none of them pinned.
+    """Yield runs of adjacent notes of one kind, oldest first, without pinned notes.
 
-    Only such may become one note: it stands for all messages from its first to its last, and no
-    message is covered twice.
+    Only such a run may become one note: it covers all messages from its first to its last, and no message
+    may be covered twice.
     """
     for (pinned, _), run in groupby(state.active, key=lambda n: (n.id in state.pins, either_kind or n.kind)):
         if not pinned:
@@ -320,5 +320,5 @@ def _runs(state: State, *, either_kind: bool = False) -> Iterator[tuple[Note, ..
 
 
 def _rewrite(state: State) -> Rewrite | None:
-    # What a person pinned stays as they saw it.
+    # A pinned note stays as the person saw it.
     return next((Rewrite(n) for n in state.active if n.degraded and n.id not in state.pins), None)

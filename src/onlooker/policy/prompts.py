@@ -1,9 +1,9 @@
-"""What the observer and the reflector are asked.
+"""The prompts of the observer and the reflector.
 
-`Prompt.system` is the same for every call of one kind, so that a provider can cache it; whatever
-changes stands in `Prompt.user`. Everything that came from a conversation is fenced: it stands
-between two lines with a marker that the fenced text does not contain, and only a message's own
-label begins at the left margin, so that nothing inside can pass for a label, a fence or a rule.
+`Prompt.system` is the same for every call of one kind, so that a provider can cache it; `Prompt.user` is
+what changes. Everything that comes from a conversation is fenced: it stands between two lines with a
+marker that the text does not contain. Only a message's own label begins at the left margin, so nothing
+inside the fence can pass for a label, a fence or a rule.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from onlooker.domain.messages import Message, ToolCall
 from onlooker.domain.notes import Note, NoteFormat, Schema
 from onlooker.policy.reply.note_text import clean
 
-# Characters of a tool result and of a call's arguments that a model is shown. The middle goes: a
-# result begins with what it is and ends with how it came out. Its exact values are found by us.
+# How many characters of a tool result and of a call's arguments a model sees. The middle is cut, since a
+# result begins with what it is and ends with its outcome. The value ledger is made from the whole text.
 MOST_RESULT = 4_000
 MOST_ARGUMENTS = 1_000
 _MOST_NAME = 60
@@ -27,7 +27,7 @@ _MOST_NAME = 60
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """One call's text: the fixed rules, and the input."""
+    """The text of one model call: the fixed rules, and the input."""
 
     system: str
     user: str
@@ -120,21 +120,21 @@ def observer_prompt(
     correction: str = "",
     schemas: Sequence[Schema] = (),
 ) -> Prompt:
-    """Ask for an observation of `messages`. `notes` are the newest so far, not to be repeated.
+    """Ask for an observation of `messages` that does not repeat `notes`, the newest notes so far.
 
-    With `schemas`, values of those types are asked for in the same answer.
+    With `schemas`, ask for values of those types in the same answer.
     """
     form = _LINES if format == "lines" else _PROSE.format(sentences="2 to 5")
-    system = _system(_ROLE["observe"], _KEEP, _RULES, asked(instruction), form, _records(schemas))
+    system = _system(_ROLE["observe"], _KEEP, _RULES, fence_instruction(instruction), form, _records(schemas))
     known = "\n".join(clean(note.text) for note in notes)
-    said = "\n".join(labelled(messages))
+    said = "\n".join(label_messages(messages))
     length = (
         f"Write the note of the messages: at most {target_tokens} tokens, 3 to 6 times shorter than they are."
     )
     if not known:
-        return Prompt(system, fenced([("MESSAGES", said)], length, correction))
+        return Prompt(system, fence([("MESSAGES", said)], length, correction))
     length += " Say nothing again that the notes say, unless it changed."
-    return Prompt(system, fenced([("NOTES SO FAR", known), ("MESSAGES", said)], length, correction))
+    return Prompt(system, fence([("NOTES SO FAR", known), ("MESSAGES", said)], length, correction))
 
 
 def reflector_prompt(
@@ -146,21 +146,21 @@ def reflector_prompt(
     instruction: str = "",
     correction: str = "",
 ) -> Prompt:
-    """Ask for one reflection of `notes`, oldest first; beyond generation 1 they are reflections."""
+    """Ask for one reflection of `notes`, oldest first. Beyond generation 1 the notes are reflections."""
     form = _LINES if format == "lines" else _PROSE.format(sentences="3 to 8")
     role = _ROLE["reflect" if generation <= 1 else "consolidate"]
-    system = _system(role, _RULES, _REFLECT_RULES, asked(instruction), form)
+    system = _system(role, _RULES, _REFLECT_RULES, fence_instruction(instruction), form)
     text = "\n".join(clean(note.text) for note in notes)
     length = f"Write the one note that replaces these {len(notes)}: at most {target_tokens} tokens."
-    return Prompt(system, fenced([("NOTES", text)], length, correction))
+    return Prompt(system, fence([("NOTES", text)], length, correction))
 
 
 def _system(role: str, *rules: str) -> str:
     return "\n".join([role, DATA_RULE, "", *(part for part in rules if part)]).strip()
 
 
-def asked(instruction: str) -> str:
-    """The user's own words, which stand before the form so that this has the last word."""
+def fence_instruction(instruction: str) -> str:
+    """Fence the developer's instruction. It comes before the form, so that the form has the last word."""
     text = clean(instruction).strip()
     if not text:
         return ""
@@ -176,21 +176,18 @@ def _records(schemas: Sequence[Schema]) -> str:
     return _RECORDS.format(example=example, types=types)
 
 
-def fenced(sections: Sequence[tuple[str, str]], length: str, correction: str = "") -> str:
-    """The input between its markers, then what to write of it."""
+def fence(sections: Sequence[tuple[str, str]], length: str, correction: str = "") -> str:
+    """Put the input between its markers, followed by what to write."""
     marker = fence_marker("\n".join(text for _, text in sections))
     parts = [f"<<< {title} {marker}\n{text}\n>>> {marker}" for title, text in sections]
     again = [f"Your last answer was refused: {correction.strip()}"] if correction.strip() else []
     return "\n\n".join([*parts, "\n".join([length, *again])])
 
 
-# ------------------------------------------------------------------------------------ the fence
-
-
 def fence_marker(data: str) -> str:
-    """A word that the data does not contain, the same each time for the same data.
+    """Return a word that the data does not contain, always the same for the same data.
 
-    It is derived from all of the data, so whoever wrote a part of it could not have known it.
+    It is a hash of all of the data, so whoever wrote a part of it cannot have known it.
     """
     salt = 0
     while True:
@@ -201,14 +198,14 @@ def fence_marker(data: str) -> str:
         salt += 1
 
 
-# ------------------------------------------------------------------------------------ messages
+# -- Messages
 
 
-def labelled(messages: Sequence[Message]) -> Iterator[str]:
-    """Each message under its label: when it was said, by whom, and in which role.
+def label_messages(messages: Sequence[Message]) -> Iterator[str]:
+    """Put a label before each message: its time, role and speaker.
 
-    The date stands where it changes and the time where that does, since on short messages a full
-    stamp for each would cost a third of what was said.
+    Date and time are given only where they change: on short messages, full timestamps would cost a third
+    of the conversation.
     """
     tools = {call.id: call.name for message in messages for call in message.calls}
     last: dt.datetime | None = None
@@ -248,12 +245,12 @@ def _call(call: ToolCall) -> str:
 
 
 def _indented(text: str) -> str:
-    """Every line after the first begins with a space, so that it cannot pass for a label."""
+    """Indent every line after the first, so that it cannot pass for a label."""
     return text.strip("\n").replace("\n", "\n ")
 
 
 def abbreviate(text: str, most: int) -> str:
-    """The text, or its beginning and end with a word on how much was left out between them."""
+    """Cut the middle out of a text longer than `most`, and say how much was left out."""
     if len(text) <= most:
         return text
     half = most // 2

@@ -1,4 +1,4 @@
-"""Messages in the form that a provider, or a reader, takes."""
+"""A context, and its messages in the formats of OpenAI, Anthropic and plain text."""
 
 from __future__ import annotations
 
@@ -13,8 +13,199 @@ from typing import Any, Literal, cast
 from onlooker.domain.context import OWN_LAYERS, RuntimeContext, Stats
 from onlooker.domain.errors import MessageError
 from onlooker.domain.messages import Message, ToolCall
-from onlooker.policy.cut import NO_RESULT, Exchange, fresh, turns
+from onlooker.policy.cut import NO_RESULT, Exchange, turns, unique_name
 from onlooker.policy.intake import OPENAI_BLOCKS, as_mapping, is_anthropic, parts_in
+
+
+@dataclass(frozen=True, slots=True)
+class Sections:
+    """The stable part of the system prompt, in order."""
+
+    base: str = ""
+    reflections: str = ""  # begins with the heading of the memory section, items and pins
+    observations: str = ""
+
+    def layer(self, name: str) -> str:
+        """Return the text of the layer "observations" or "reflections", with its heading."""
+        text = self.observations if name == "observations" else self.reflections
+        found = re.search(rf"^### {name.capitalize()}$", text, re.MULTILINE)
+        return text[found.start() :] if found else ""
+
+    def texts(self) -> list[str]:
+        return [t for t in (self.base, self.reflections, self.observations) if t]
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What the agent receives: the system prompt with memory, and the recent messages."""
+
+    sections: Sections
+    messages: tuple[Message, ...]
+    stats: Stats
+    runtime: RuntimeContext | None = None
+    end: str = ""  # the part that changes each turn, after everything that a provider caches
+    preface: tuple[Message, ...] = field(default=(), repr=False)
+    # The system messages at the head of the host's history. They are returned unchanged if nothing was added.
+    lead: tuple[Message, ...] = field(default=(), repr=False)
+    knowledge: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)  # the host's layers
+
+    @property
+    def layers(self) -> dict[str, str]:
+        """The non-empty knowledge layers of this context by name, with this session's observations (7) and
+        reflections (8)."""
+        own = {name: self.sections.layer(name) for name in OWN_LAYERS}
+        return {name: text for name, text in {**self.knowledge, **own}.items() if text}
+
+    @property
+    def system(self) -> str:
+        """The whole system prompt: the base prompt, then the memory."""
+        return "\n\n".join(self.sections.texts())
+
+    @property
+    def memory(self) -> str:
+        """The memory section alone; empty if nothing is stored."""
+        return "\n\n".join(t for t in (self.sections.reflections, self.sections.observations) if t)
+
+    def openai(self) -> list[dict[str, Any]]:
+        """Messages for an OpenAI-compatible chat API."""
+        system = self._openai_system()
+        end = [{"role": "system", "content": self.end}] if self.end else []
+        return system + openai_messages((*self.preface, *self.messages)) + end
+
+    def _openai_system(self) -> list[dict[str, Any]]:
+        if self.lead and self.system == "\n\n".join(m.text for m in self.lead if m.text):
+            return openai_messages(self.lead)
+        return [{"role": "system", "content": self.system}] if self.system else []
+
+    def anthropic(self) -> dict[str, Any]:
+        """`system` and `messages` for the Anthropic API, with cache breakpoints if there is memory."""
+        messages = anthropic_messages((*self.preface, *self.messages, *self._end_message()))
+        if not self.memory:
+            return {"system": self.system, "messages": messages} if self.system else {"messages": messages}
+        blocks: list[dict[str, Any]] = [{"type": "text", "text": t} for t in self.sections.texts()]
+        for block in blocks:
+            block["cache_control"] = {"type": "ephemeral"}
+        return {"system": blocks, "messages": _with_breakpoint(messages, last=len(self._end_message()))}
+
+    def text(self) -> str:
+        """The context as one dated text, for reading and for models without roles."""
+        lines = text_lines((*self.preface, *self.messages))
+        tail = [f"## Recent messages\n{lines}"] if lines and self.memory else [lines] if lines else []
+        return "\n\n".join([*self.sections.texts(), *tail, *([self.end] if self.end else [])]) + "\n"
+
+    def _end_message(self) -> tuple[Message, ...]:
+        return (Message("system", self.end),) if self.end.strip() else ()
+
+
+def _with_breakpoint(messages: list[dict[str, Any]], last: int) -> list[dict[str, Any]]:
+    """Mark the last block that stays in place next turn; the last `last` blocks do not.
+
+    The host's own marks are removed: a request may have four, and the system prompt uses up to three.
+    """
+    marked = [_unmarked(m) for m in messages]
+    for message in reversed(marked):
+        content = message["content"]
+        blocks: list[dict[str, Any]] = (
+            [{"type": "text", "text": content}] if isinstance(content, str) else content
+        )
+        if len(blocks) > last:
+            blocks[-1 - last]["cache_control"] = {"type": "ephemeral"}
+            message["content"] = blocks
+            break
+        last -= len(blocks)
+    return marked
+
+
+def _unmarked(message: dict[str, Any]) -> dict[str, Any]:
+    content = message["content"]
+    if isinstance(content, str):
+        return dict(message)
+    return message | {"content": [{k: v for k, v in b.items() if k != "cache_control"} for b in content]}
+
+
+# -- Messages for OpenAI-compatible APIs
+
+
+def openai_messages(messages: Sequence[Message]) -> list[dict[str, Any]]:
+    """Render messages for an OpenAI-compatible chat API.
+
+    A message that came in OpenAI's format is returned unchanged, images and provider fields included.
+    """
+    rendered: list[dict[str, Any]] = []
+    for turn in turns(messages):
+        if isinstance(turn, Exchange):
+            rendered.extend(_exchange(turn))
+        else:
+            rendered.append(_as_it_came(turn) or _built(turn))
+    return rendered
+
+
+def _exchange(turn: Exchange) -> Iterator[dict[str, Any]]:
+    legacy = [_legacy(m) for m in (turn.message, *turn.results)]
+    if all(legacy) and not turn.unanswered:
+        yield from (dict(m) for m in legacy if m)
+        return
+    yield _calls_as_they_came(turn) or _with_calls(turn)
+    for result in turn.results:
+        yield _as_it_came(result) or _result(result.answers, result.body)
+    for call in turn.unanswered:
+        yield _result(call.id, NO_RESULT)
+
+
+def _as_it_came(message: Message) -> dict[str, Any] | None:
+    """Copy the host's own message, if it is in OpenAI's format and can stand on its own."""
+    original = message.original
+    if original is None or not _is_openai(original) or original.get("role") == "function":
+        return None
+    if message.role == "tool" and original.get("tool_call_id") != message.answers:
+        return None
+    return dict(original)
+
+
+def _is_openai(original: Mapping[str, Any]) -> bool:
+    content: object = original.get("content")
+    if not isinstance(content, list | tuple):
+        return "role" in original and (content is None or isinstance(content, str))
+    blocks = [as_mapping(b) or {} for b in cast("Sequence[object]", content)]
+    return not any(is_anthropic(str(b.get("type"))) for b in blocks)
+
+
+def _calls_as_they_came(turn: Exchange) -> dict[str, Any] | None:
+    original = _as_it_came(turn.message)
+    if original is None or original.get("function_call") is not None:
+        return None
+    ids = [(as_mapping(c) or {}).get("id") for c in original.get("tool_calls") or ()]
+    return original if ids == [c.id for c in turn.calls] else None
+
+
+def _legacy(message: Message) -> Mapping[str, Any] | None:
+    """The host's own message, if it is in OpenAI's older format without tool call ids."""
+    original = message.original
+    if original is None or not _is_openai(original) or original.get("tool_calls"):
+        return None
+    is_legacy = original.get("role") == "function" or original.get("function_call") is not None
+    return original if is_legacy else None
+
+
+def _built(message: Message) -> dict[str, Any]:
+    built: dict[str, Any] = {"role": message.role, "content": message.body}
+    if message.name:
+        built["name"] = re.sub(r"[\s<|\\/>]+", "_", message.name)
+    return built
+
+
+def _with_calls(turn: Exchange) -> dict[str, Any]:
+    built = _built(turn.message)
+    return built | {"content": built["content"] or None, "tool_calls": [_call(c) for c in turn.calls]}
+
+
+def _call(call: ToolCall) -> dict[str, Any]:
+    return {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
+
+
+def _result(call_id: str, text: str) -> dict[str, Any]:
+    return {"role": "tool", "tool_call_id": call_id, "content": text}
+
 
 # -- Messages for the Anthropic API
 
@@ -22,13 +213,13 @@ CONTINUES = "[conversation continues]"
 
 _Block = Mapping[str, Any]
 _FORBIDDEN_IN_ID = re.compile(r"[^a-zA-Z0-9_-]")
-# Fields of OpenAI's form that its content does not say.
+# Fields of OpenAI's format that add to the content.
 _OPENAI_FIELDS = ("name", "tool_calls", "function_call", "refusal", "audio")
 
 
 @dataclass(frozen=True, slots=True)
 class _Piece:
-    """Blocks of one role, and the host's form that they came from where it can stand for them."""
+    """Content blocks of one role, and the host's own message if it can be sent instead of them."""
 
     role: Literal["user", "assistant"]
     blocks: tuple[_Block, ...]
@@ -36,18 +227,18 @@ class _Piece:
 
     @property
     def alone(self) -> bool:
-        """Whether the host's form holds nothing but this."""
+        """Whether the host's own message contains nothing else."""
         return self.original is not None and _parts(self.original) == 1
 
 
 def anthropic_messages(messages: Sequence[Message]) -> list[dict[str, Any]]:
-    """Messages for the Anthropic API; what came in that form goes out as it came.
+    """Render messages for the Anthropic API. A message that came in its format is returned unchanged.
 
-    Neighbours of one role are one message, the first is the user's, and no text is blank.
+    Adjacent messages of one role are merged, the first message is the user's, and no text is blank.
     """
     taken: set[str] = set()
     pieces = [p for turn in turns(messages) for p in _pieces(turn, taken) if p.blocks or p.alone]
-    rendered = [_merged(list(run)) for _, run in groupby(pieces, key=lambda p: p.role)]
+    rendered = [_merge(list(run)) for _, run in groupby(pieces, key=lambda p: p.role)]
     if rendered and rendered[0]["role"] == "assistant":
         rendered.insert(0, {"role": "user", "content": CONTINUES})
     return rendered
@@ -66,9 +257,9 @@ def _pieces(turn: Message | Exchange, taken: set[str]) -> Iterator[_Piece]:
 def _anthropic_exchange(turn: Exchange, taken: set[str]) -> Iterator[_Piece]:
     ids: dict[str, str] = {}
     for call in turn.calls:
-        ids[call.id] = fresh(_clean(call.id), taken)
+        ids[call.id] = unique_name(_clean(call.id), taken)
         taken.add(ids[call.id])
-    # An id that had to change, or be made distinct, is wrong in the host's form.
+    # The host's own message cannot be used if a call's id had to change.
     as_given = tuple(ids.values()) == tuple(c.id for c in turn.message.calls)
     as_given = as_given and _call_ids(turn.message) in (None, tuple(ids))
     calls = tuple(_tool_use(c, ids[c.id]) for c in turn.calls)
@@ -103,18 +294,15 @@ def _tool_result(call_id: str, text: str) -> _Block:
 
 
 def _clean(call_id: str) -> str:
-    """The id in the letters that the API takes; two that differ stay different."""
+    """Replace characters that the API does not accept in an id. Different ids stay different."""
     if call_id and not _FORBIDDEN_IN_ID.search(call_id):
         return call_id
     mark = hashlib.blake2b(call_id.encode("utf-8", "surrogatepass")).hexdigest()[:8]
     return _FORBIDDEN_IN_ID.sub("_", call_id) + f"_{mark}"
 
 
-# ------------------------------------------------------------------------------------ as it came
-
-
 def _original(message: Message) -> Mapping[str, Any] | None:
-    """The host's own form, where that is Anthropic's and the API would take it."""
+    """The host's own message, if it is in Anthropic's format and the API accepts it."""
     original = message.original
     if original is None or original.get("role") not in ("user", "assistant"):
         return None
@@ -134,7 +322,7 @@ def _blocks(original: Mapping[str, Any]) -> list[_Block]:
 
 
 def _call_ids(message: Message) -> tuple[object, ...] | None:
-    """The ids of the calls in the host's form; None where there is no such form."""
+    """The ids of the calls in the host's own message; None if there is none."""
     original = _original(message)
     if original is None:
         return None
@@ -148,11 +336,8 @@ def _sendable(block: _Block) -> bool:
     return isinstance(kind, str) and kind not in OPENAI_BLOCKS
 
 
-# ------------------------------------------------------------------------------------ merging
-
-
-def _merged(run: Sequence[_Piece]) -> dict[str, Any]:
-    """One message of pieces of one role."""
+def _merge(run: Sequence[_Piece]) -> dict[str, Any]:
+    """Merge pieces of one role into one message."""
     sources = list(_sources(run))
     if len(sources) == 1 and isinstance(sources[0], Mapping):
         return {"role": run[0].role, "content": sources[0]["content"]}
@@ -163,7 +348,7 @@ def _merged(run: Sequence[_Piece]) -> dict[str, Any]:
 
 
 def _sources(run: Sequence[_Piece]) -> Iterator[Mapping[str, Any] | tuple[_Block, ...]]:
-    """The host's form where all of its parts are here, one after the other; else the blocks built."""
+    """Yield the host's own message where all of its parts are present in order, else the built blocks."""
     for _, same in groupby(run, key=lambda p: id(p.original) if p.original is not None else 0):
         pieces = list(same)
         original = pieces[0].original
@@ -183,99 +368,11 @@ def _parts(original: Mapping[str, Any]) -> int:
         return 0
 
 
-# -- Messages in the form that a provider, or a reader, takes
-
-__all__ = ["anthropic_messages", "openai_messages", "text_lines"]
-
-# ------------------------------------------------------------------------------------ OpenAI
-
-
-def openai_messages(messages: Sequence[Message]) -> list[dict[str, Any]]:
-    """Messages for an OpenAI-compatible chat API.
-
-    One that came in that form goes out as it came, images and provider fields included.
-    """
-    rendered: list[dict[str, Any]] = []
-    for turn in turns(messages):
-        if isinstance(turn, Exchange):
-            rendered.extend(_exchange(turn))
-        else:
-            rendered.append(_as_it_came(turn) or _built(turn))
-    return rendered
-
-
-def _exchange(turn: Exchange) -> Iterator[dict[str, Any]]:
-    legacy = [_legacy(m) for m in (turn.message, *turn.results)]
-    if all(legacy) and not turn.unanswered:
-        yield from (dict(m) for m in legacy if m)
-        return
-    yield _calls_as_they_came(turn) or _with_calls(turn)
-    for result in turn.results:
-        yield _as_it_came(result) or _result(result.answers, result.body)
-    for call in turn.unanswered:
-        yield _result(call.id, NO_RESULT)
-
-
-def _as_it_came(message: Message) -> dict[str, Any] | None:
-    """A copy of the host's own form, where that is OpenAI's and needs nothing of its neighbours."""
-    original = message.original
-    if original is None or not _is_openai(original) or original.get("role") == "function":
-        return None
-    if message.role == "tool" and original.get("tool_call_id") != message.answers:
-        return None
-    return dict(original)
-
-
-def _is_openai(original: Mapping[str, Any]) -> bool:
-    content: object = original.get("content")
-    if not isinstance(content, list | tuple):
-        return "role" in original and (content is None or isinstance(content, str))
-    blocks = [as_mapping(b) or {} for b in cast("Sequence[object]", content)]
-    return not any(is_anthropic(str(b.get("type"))) for b in blocks)
-
-
-def _calls_as_they_came(turn: Exchange) -> dict[str, Any] | None:
-    original = _as_it_came(turn.message)
-    if original is None or original.get("function_call") is not None:
-        return None
-    ids = [(as_mapping(c) or {}).get("id") for c in original.get("tool_calls") or ()]
-    return original if ids == [c.id for c in turn.calls] else None
-
-
-def _legacy(message: Message) -> Mapping[str, Any] | None:
-    """The host's own form, where it is of the time before tool calls had ids."""
-    original = message.original
-    if original is None or not _is_openai(original) or original.get("tool_calls"):
-        return None
-    is_legacy = original.get("role") == "function" or original.get("function_call") is not None
-    return original if is_legacy else None
-
-
-def _built(message: Message) -> dict[str, Any]:
-    built: dict[str, Any] = {"role": message.role, "content": message.body}
-    if message.name:
-        built["name"] = re.sub(r"[\s<|\\/>]+", "_", message.name)
-    return built
-
-
-def _with_calls(turn: Exchange) -> dict[str, Any]:
-    built = _built(turn.message)
-    return built | {"content": built["content"] or None, "tool_calls": [_call(c) for c in turn.calls]}
-
-
-def _call(call: ToolCall) -> dict[str, Any]:
-    return {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
-
-
-def _result(call_id: str, text: str) -> dict[str, Any]:
-    return {"role": "tool", "tool_call_id": call_id, "content": text}
-
-
-# ------------------------------------------------------------------------------------ text
+# -- Messages as text
 
 
 def text_lines(messages: Sequence[Message]) -> str:
-    """Messages as dated lines for a reader: a heading per day, then who said what at what time."""
+    """Render messages as lines for a reader: a heading per day, then the time, the speaker and the text."""
     lines: list[str] = []
     names: dict[str, str] = {}
     day = ""
@@ -292,7 +389,7 @@ def text_lines(messages: Sequence[Message]) -> str:
 
 
 def _lines(message: Message, names: Mapping[str, str]) -> Iterator[str]:
-    # Every line after the first is set in, so that none of them can pass for a heading or a message.
+    # Every line after the first is indented, so that it cannot pass for a heading or a message.
     body = message.body.replace("\n", "\n  ")
     speaker = " ".join(message.speaker.split())
     if message.role == "tool":
@@ -302,112 +399,3 @@ def _lines(message: Message, names: Mapping[str, str]) -> Iterator[str]:
         yield f"{speaker}: {body}".rstrip()
     for call in message.calls:
         yield f"→ {call.name}({call.arguments})".replace("\n", "\n  ")
-
-
-# -- A context, and the forms in which a provider takes it
-
-
-@dataclass(frozen=True, slots=True)
-class Sections:
-    """The prompt's stable part, in order; empty ones are left out."""
-
-    base: str = ""
-    reflections: str = ""  # with the heading of the whole memory section, items and pins
-    observations: str = ""
-
-    def layer(self, name: str) -> str:
-        """The text of one of our own layers, "observations" or "reflections", with its heading."""
-        text = self.observations if name == "observations" else self.reflections
-        found = re.search(rf"^### {name.capitalize()}$", text, re.MULTILINE)
-        return text[found.start() :] if found else ""
-
-    def texts(self) -> list[str]:
-        return [t for t in (self.base, self.reflections, self.observations) if t]
-
-
-@dataclass(frozen=True, slots=True)
-class Context:
-    """What the agent receives: the system prompt with its memory, and the recent messages."""
-
-    sections: Sections
-    messages: tuple[Message, ...]
-    stats: Stats
-    runtime: RuntimeContext | None = None
-    end: str = ""  # what changes each turn, behind everything that stays
-    preface: tuple[Message, ...] = field(default=(), repr=False)
-    # The system messages that a history began with: with nothing to add they go out as they came.
-    lead: tuple[Message, ...] = field(default=(), repr=False)
-    knowledge: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)  # the host's layers
-
-    @property
-    def layers(self) -> dict[str, str]:
-        """The text of every knowledge layer in this context by name, empty ones left out; observations
-        (7) and reflections (8) are those of this session."""
-        own = {name: self.sections.layer(name) for name in OWN_LAYERS}
-        return {name: text for name, text in {**self.knowledge, **own}.items() if text}
-
-    @property
-    def system(self) -> str:
-        """The whole system prompt: the base prompt, then the memory."""
-        return "\n\n".join(self.sections.texts())
-
-    @property
-    def memory(self) -> str:
-        """The memory section alone; empty when nothing is stored."""
-        return "\n\n".join(t for t in (self.sections.reflections, self.sections.observations) if t)
-
-    def openai(self) -> list[dict[str, Any]]:
-        """Messages for an OpenAI-compatible chat API."""
-        system = self._openai_system()
-        end = [{"role": "system", "content": self.end}] if self.end else []
-        return system + openai_messages((*self.preface, *self.messages)) + end
-
-    def _openai_system(self) -> list[dict[str, Any]]:
-        if self.lead and self.system == "\n\n".join(m.text for m in self.lead if m.text):
-            return openai_messages(self.lead)
-        return [{"role": "system", "content": self.system}] if self.system else []
-
-    def anthropic(self) -> dict[str, Any]:
-        """`system` and `messages` for the Anthropic API, with cache breakpoints where memory stands."""
-        messages = anthropic_messages((*self.preface, *self.messages, *self._end_message()))
-        if not self.memory:
-            return {"system": self.system, "messages": messages} if self.system else {"messages": messages}
-        blocks: list[dict[str, Any]] = [{"type": "text", "text": t} for t in self.sections.texts()]
-        for block in blocks:
-            block["cache_control"] = {"type": "ephemeral"}
-        return {"system": blocks, "messages": _with_breakpoint(messages, last=len(self._end_message()))}
-
-    def text(self) -> str:
-        """The context as one dated text, for reading and for models without roles."""
-        lines = text_lines((*self.preface, *self.messages))
-        tail = [f"## Recent messages\n{lines}"] if lines and self.memory else [lines] if lines else []
-        return "\n\n".join([*self.sections.texts(), *tail, *([self.end] if self.end else [])]) + "\n"
-
-    def _end_message(self) -> tuple[Message, ...]:
-        return (Message("system", self.end),) if self.end.strip() else ()
-
-
-def _with_breakpoint(messages: list[dict[str, Any]], last: int) -> list[dict[str, Any]]:
-    """Mark the last block that will still stand there next turn; `last` blocks at the end will not.
-
-    Marks of the host make way: a request may have four, and three stand in the system prompt.
-    """
-    marked = [_unmarked(m) for m in messages]
-    for message in reversed(marked):
-        content = message["content"]
-        blocks: list[dict[str, Any]] = (
-            [{"type": "text", "text": content}] if isinstance(content, str) else content
-        )
-        if len(blocks) > last:
-            blocks[-1 - last]["cache_control"] = {"type": "ephemeral"}
-            message["content"] = blocks
-            break
-        last -= len(blocks)
-    return marked
-
-
-def _unmarked(message: dict[str, Any]) -> dict[str, Any]:
-    content = message["content"]
-    if isinstance(content, str):
-        return dict(message)
-    return message | {"content": [{k: v for k, v in b.items() if k != "cache_control"} for b in content]}

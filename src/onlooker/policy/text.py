@@ -1,11 +1,11 @@
-"""Sentences, clauses and scripts: how running text is cut without breaking what it says."""
+"""Sentences, clauses, scripts and languages of running text."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
 
-# Han, kana and hangul: scripts written without spaces between words, or counted by character.
+# Han, kana and hangul: written without spaces between words, or counted by character.
 CJK = "\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\uff66-\uff9f"
 CJK_CHARACTER = re.compile(f"[{CJK}]")
 
@@ -29,7 +29,7 @@ _CLAUSE_BREAK = re.compile(
     re.I | re.X,
 )
 _CJK_BREAK = re.compile("[，；,;]")
-# A clause that opens so says under what condition the next one holds: the two stay together.
+# A clause that begins with one of these is a condition of the next one, so the two stay together.
 _SUBORDINATE = re.compile(
     r"^(?:if|unless|until|when|whenever|once|since|after|before|while|as|although|though|because|even if)\b",
     re.I,
@@ -39,13 +39,13 @@ _MIN_CJK = 8
 
 
 def is_cjk(text: str) -> bool:
-    """Whether at least a third of the letters are Han, kana or hangul."""
+    """Return whether at least a third of the letters are Han, kana or hangul."""
     letters = sum(1 for c in text if c.isalpha())
     return letters > 0 and 3 * len(CJK_CHARACTER.findall(text)) >= letters
 
 
 def sentences(text: str) -> list[str]:
-    """The sentences of a text, bullets taken off; a line break always ends one."""
+    """Split a text into sentences, without bullets. A line break always ends a sentence."""
     found: list[str] = []
     start = 0
     for end in _SENTENCE_END.finditer(text):
@@ -59,7 +59,7 @@ def sentences(text: str) -> list[str]:
 
 
 def clauses(sentence: str) -> list[str]:
-    """The clauses of a sentence that can be read alone; one with a condition stays with its condition."""
+    """Split a sentence into clauses that can be read alone. A condition stays with its clause."""
     if is_cjk(sentence):
         return _joined(sentence, _spans(sentence, _CJK_BREAK), cjk=True)
     if len(sentence.split()) <= 2 * _MIN_WORDS:
@@ -68,7 +68,7 @@ def clauses(sentence: str) -> list[str]:
 
 
 def _spans(sentence: str, breaks: re.Pattern[str]) -> list[tuple[int, int]]:
-    """Start and end of each piece between two breaks that stand outside quotes and brackets."""
+    """Find the pieces between breaks that are outside quotes and brackets."""
     spans: list[tuple[int, int]] = []
     start = 0
     for found in breaks.finditer(sentence):
@@ -80,7 +80,7 @@ def _spans(sentence: str, breaks: re.Pattern[str]) -> list[tuple[int, int]]:
 
 
 def _is_inside(part: str) -> bool:
-    """Whether a quotation or bracket is still open at the end."""
+    """Return whether a quotation or bracket is open at the end."""
     return (
         part.count('"') % 2 == 1
         or part.count("`") % 2 == 1
@@ -89,7 +89,7 @@ def _is_inside(part: str) -> bool:
 
 
 def _joined(sentence: str, spans: list[tuple[int, int]], *, cjk: bool) -> list[str]:
-    """Pieces too short to be read alone, and conditions, are left together with their neighbour."""
+    """Join pieces that are too short to be read alone, and conditions, with their neighbour."""
     least, size = (_MIN_CJK, len) if cjk else (_MIN_WORDS, _count_words)
     kept: list[tuple[int, int]] = []
     for start, end in spans:
@@ -105,9 +105,9 @@ def _count_words(text: str) -> int:
     return len(text.split())
 
 
-# -- Which language a text is in, as far as its script and its commonest words tell
+# -- Language, by script and common words
 
-SAMPLE = 20_000  # characters looked at: enough to know a language, whatever the size of the text
+SAMPLE = 20_000  # characters, enough to tell the language of a text of any size
 
 _SCRIPTS: dict[str, str] = {
     "latin": "A-Za-z\u00c0-\u024f\u1e00-\u1eff",
@@ -124,11 +124,11 @@ _SCRIPTS: dict[str, str] = {
     "thai": "\u0e00-\u0e7f",
 }
 _LETTERS = {name: re.compile(f"[{letters}]") for name, letters in _SCRIPTS.items()}
-# A character of these scripts says as much as several letters of an alphabet.
+# A character of these scripts carries as much as several letters of an alphabet.
 _WEIGHT = {"han": 3.0, "kana": 2.0, "hangul": 2.0}
 
 _CODE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`", re.S)
-# Names, paths, ids, addresses and our own words are the same in every language.
+# Names, paths, ids, addresses and role names are the same in every language.
 _RUN = re.compile(r"[!-~]+")
 _NO_WORD = re.compile(
     r"[\d_/\\@=<>{}()\[\]#$%&|~]|[.:][!-~]|^[A-Z]{2,}\W*$|^(?:user|assistant|tool|system)\W*$"
@@ -162,7 +162,7 @@ _ENOUGH_WORDS = 10
 
 
 def wrong_language(note: str, source: str) -> str:
-    """How the note's language differs from its source's, or "" where it does not, or nobody can tell."""
+    """Say how the note's language differs from its source's; "" if it does not, or if that is unclear."""
     note, source = _prose_of(note), _prose_of(source)
     return _script_differs(_scripts(note), _scripts(source)) or _words_differ(note, source)
 
@@ -170,7 +170,7 @@ def wrong_language(note: str, source: str) -> str:
 def _script_differs(note: dict[str, float], source: dict[str, float]) -> str:
     if sum(note.values()) < _ENOUGH_LETTERS or sum(source.values()) < _ENOUGH_SOURCE:
         return ""
-    # Japanese is written in Han and kana, and a note in it may do with little of either.
+    # Japanese uses both Han and kana, and a note may have little of either.
     theirs, ours = _share(source), _share(note)
     if theirs.get("kana", 0) > 0.2 and ours.get("han", 0) > 0.6 and ours.get("kana", 0) < 0.02:
         return "in Chinese, of a conversation in Japanese"
@@ -178,7 +178,7 @@ def _script_differs(note: dict[str, float], source: dict[str, float]) -> str:
         shares["han"] = shares.get("han", 0.0) + shares.pop("kana", 0.0)
     main = max(theirs, key=lambda script: theirs[script])
     written = max(ours, key=lambda script: ours[script])
-    # Where the conversation uses both scripts, a note may keep to one of them.
+    # If the conversation uses both scripts, a note may use only one of them.
     if (
         main != written
         and theirs[main] > 0.6
@@ -197,7 +197,7 @@ def _words_differ(note: str, source: str) -> str:
 
 
 def _language(text: str) -> str:
-    """The language whose common words stand out clearly; "" where none does."""
+    """Return the language whose common words clearly dominate, or ""."""
     hits: Counter[str] = Counter()
     for word, times in Counter(_WORD.findall(text.lower())).items():
         for language in _LANGUAGES_OF.get(word, ()):
@@ -215,7 +215,7 @@ def _only_words(run: re.Match[str]) -> str:
 
 
 def _scripts(text: str) -> dict[str, float]:
-    """Letters by script, weighed."""
+    """Count letters by script, weighted."""
     found = {name: len(pattern.findall(text)) * _WEIGHT.get(name, 1.0) for name, pattern in _LETTERS.items()}
     return {name: weight for name, weight in found.items() if weight}
 

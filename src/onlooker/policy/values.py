@@ -1,7 +1,7 @@
-"""Exact values: what a note must keep to the letter, and must not make up.
+"""Exact values: what a note must keep word for word and must not invent, and secrets, which it must not keep.
 
-Paths, addresses, ids, hashes, versions, amounts, times, quoted names, code identifiers. All functions
-are pure; the order of what they return is the same in every process.
+Values are paths, addresses, ids, hashes, versions, amounts, times, quoted names and code identifiers. The
+order of results is the same in every process.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from onlooker.policy.tokens import estimate
 
-# -- Where the exact values are in a text
+# -- Finding values
 
 _LONGEST = 120
 _EXTENSIONS = (
@@ -24,9 +24,9 @@ _EXTENSIONS = (
     r"|tar|whl|db"
     r"|ipynb|pony|proto|tf)"
 )
-# In order: where two kinds could begin at one place, the first one wins.
+# Where two kinds match at one position, the first one wins.
 _KINDS = (
-    # No value begins with a plain word, and most words are plain: stepping over them saves most of the time.
+    # No value begins with a plain word. Skipping plain words saves most of the time.
     ("word", r"(?:\s++|\b[A-Z]?[a-z]++(?=[\s,;!?)]|\.\s|\Z))++"),
     ("url", r"\b(?:https?|ftp|wss?|s3|gs|file|postgres(?:ql)?|redis|mysql|sqlite)://[^\s<>\"'`）)\]}，。…]+"),
     ("email", r"\b[\w.+-]+@[\w-]+(?:\.[\w-]+)+\b"),
@@ -73,16 +73,16 @@ _KINDS = (
         r"|\d+(?:\.\d+)?(?=[\u3040-\u30ff\u4e00-\u9fff\uac00-\ud7af])",
     ),
 )
-# ASCII: a Chinese character beside an identifier ends it, as a space would.
-# Within a word nothing begins but a number that a character follows.
+# ASCII: a Chinese character next to an identifier ends it, like a space.
+# Inside a word, only a number followed by such a character may begin.
 _ANY = re.compile(
     r"(?:(?<!\w)|(?![A-Za-z_]))(?:" + "|".join(f"(?P<{kind}>{pattern})" for kind, pattern in _KINDS) + ")",
     re.A,
 )
-# Every value has one of these; most clauses of a chat have none.
+# Every value contains one of these; most clauses of a chat contain none.
 _MAYBE = re.compile(r"[\d/\\_@`\"“「『《]|[a-z][A-Z]|\w[.:]\w|--|[A-Z][a-z]+[A-Z]")
 _JSON = re.compile(r'"\s?:')
-# A line break, tab or quote as JSON writes it; left there, its letter would be taken for the next word's.
+# Escaped line breaks, tabs and quotes in JSON. Their letter would be read as part of the next word.
 _ESCAPED = re.compile(r'(?<!\\)\\[nrt"]')
 _EDGES = ".,:;!?，。；：、"
 _DIGITS = frozenset("0123456789")
@@ -91,7 +91,7 @@ _ABBREVIATIONS = frozenset({"e.g", "i.e", "a.m", "p.m", "u.s", "u.k"})
 
 
 class Value(NamedTuple):
-    """An exact value, what kind it is, and where it stands."""
+    """An exact value, its kind, and its position."""
 
     text: str
     kind: str
@@ -99,10 +99,10 @@ class Value(NamedTuple):
 
 
 def find_values(text: str) -> list[Value]:
-    """The exact values of a text in order, each as often as it stands there."""
+    """Find the exact values of a text, in order, with repetitions."""
     if not _MAYBE.search(text):
         return []
-    if _JSON.search(text):  # its quotes mark strings, not names that somebody quoted
+    if _JSON.search(text):  # quotes delimit JSON strings here, not quoted names
         text = _ESCAPED.sub("  ", text).replace('"', " ")
     found: list[Value] = []
     for match in _ANY.finditer(text):
@@ -121,12 +121,12 @@ def find_values(text: str) -> list[Value]:
 
 @lru_cache(maxsize=4)
 def _lower(text: str) -> str:
-    """A note is asked for each of its values in turn."""
+    # Cached, because one text is searched for many values in a row.
     return text.lower()
 
 
 def holds(text: str, value: str) -> bool:
-    """Whether the value stands in the text to the letter, and not as a part of a longer one."""
+    """Return whether the text contains the value word for word, and not as part of a longer one."""
     bare = value.strip('"“”「」『』《》`')
     lower, bare = _lower(text), bare.lower()
     at = lower.find(bare)
@@ -138,7 +138,7 @@ def holds(text: str, value: str) -> bool:
 
 
 def _begins(text: str, at: int) -> bool:
-    """Whether what stands there is not the rest of something longer: of a word, 1.5, 2026-05."""
+    """Return whether a value begins here, and not in the middle of a word, 1.5 or 2026-05."""
     before = text[at - 1] if at else " "
     if text[at].isalnum():
         return (
@@ -156,7 +156,7 @@ def _ends(text: str, end: int) -> bool:
     )
 
 
-# -- Secrets never enter a note: keys, tokens, private keys, passwords, card numbers
+# -- Masking secrets: keys, tokens, private keys, passwords, card numbers
 
 MASK = "[secret]"
 
@@ -171,7 +171,7 @@ _KEYS = re.compile(
     | \beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]+)?""",
     re.X | re.S,
 )
-# The value after a name that says what it is. The name stays, so that the note can still speak of it.
+# A value after a name such as "password". The name stays, so that the note can still mention it.
 _NAMED = re.compile(
     r"""(?P<name>(?:password|passwd|passphrase|secret|api[_-]?key|access[_-]?key|auth[_-]?token
         |access[_-]?token|refresh[_-]?token|private[_-]?key|client[_-]?secret)["']?
@@ -181,7 +181,7 @@ _NAMED = re.compile(
 _BEARER = re.compile(r"(?P<name>\b(?:bearer|basic)\s+)[A-Za-z0-9._~+/-]{16,}=*", re.I)
 _LOGIN = re.compile(r"(?P<name>\b[a-z][a-z0-9+.-]*://[^\s:/@]+:)[^\s@/]+(?=@)", re.I)
 _CARD = re.compile(r"(?<![\d.-])(?:\d[ -]?){12,18}\d(?![\d.])")
-# Looked for first, in lower case: each pattern is slow, and few texts hold anything that it could find.
+# Checked first, in lower case: each pattern is slow, and few texts contain a match.
 _KEY_SIGNS = (
     "-----begin", "sk-", "sk_", "pk-", "pk_", "rk-", "rk_", "ghp", "gho", "ghu", "ghs", "ghr", "glpat",
     "github_pat", "akia", "asia", "xox", "aiza", "hf_", "npm_", "pypi-", "eyj",
@@ -191,7 +191,7 @@ _LONG_NUMBER = re.compile(r"\d[ -]?\d[ -]?\d[ -]?\d[ -]?\d[ -]?\d[ -]?\d[ -]?\d"
 
 
 def mask(text: str) -> str:
-    """The text with `[secret]` in place of each secret."""
+    """Replace each secret in a text with `[secret]`."""
     lower = text.lower()
     if any(sign in lower for sign in _KEY_SIGNS):
         text = _KEYS.sub(MASK, text)
@@ -211,12 +211,12 @@ def _named(found: re.Match[str]) -> str:
 
 
 def _is_harmless(value: str) -> bool:
-    """A word of prose, a variable or a placeholder stands there, not the secret itself."""
+    """Return whether the value is a word, a variable or a placeholder rather than a secret."""
     return value.isalpha() or value.startswith(("$", "{", "<", "os.", "process.", "env.", "*", "(", "["))
 
 
 def _is_card(text: str) -> bool:
-    """Luhn's check, and a length and first digit that card numbers have."""
+    """Return whether a number passes Luhn's check and has the length and first digit of a card number."""
     digits = [int(c) for c in text if c.isdigit()]
     if not 13 <= len(digits) <= 19 or digits[0] not in (2, 3, 4, 5, 6):
         return False
@@ -224,15 +224,15 @@ def _is_card(text: str) -> bool:
     return (doubled + sum(digits[-1::-2])) % 10 == 0
 
 
-# -- The ledger
+# -- The value ledger of a note
 
 HEAD = "Values: "
 BETWEEN = " · "
-_SOURCE_LIMIT = 400_000  # characters of a source that are looked through
+_SOURCE_LIMIT = 400_000  # characters of a source that are searched
 
-# Kinds that are asked for again by name: worth a place in a ledger without the sentence around them.
+# Kinds that are useful in a ledger without the sentence around them.
 NAMING = frozenset({"path", "url", "email", "id", "hash", "version", "money", "code"})
-# What is asked for again by its name comes before what only measures something.
+# A value that names something is worth more than one that measures something.
 _WORTH = {
     "path": 3.0, "url": 3.0, "email": 3.0, "id": 3.0, "hash": 2.5, "version": 2.5, "money": 2.5, "date": 1.5,
     "time": 1.2, "code": 1.6, "quoted": 1.8, "number": 1.0,
@@ -245,7 +245,7 @@ _TURNING_POINT = re.compile(
     r"|错误|失败|异常|决定|确定|修复|截止|エラー|失敗|決定|修正|오류|실패|결정",
     re.I,
 )
-# What would be read as the end of the value, or the line as cut off.
+# Characters that would end the value early, or make the line look cut off.
 _UNFIT = re.compile(r"[·;|\n]|[,，、({\[（「『“+=→&-]$")
 _NEAR = 160
 _LETTERS = re.compile(r"[A-Za-z](?:\.[A-Za-z])+")
@@ -257,13 +257,13 @@ _STAMP = re.compile(
     re.M,
 )
 _CHECKED = frozenset({"number", "path", "id", "hash", "version", "money", "url", "email", "date", "time"})
-# A part of one of these that a longer one holds is no invention: where it ends is a matter of dots.
+# A part of such a value is not invented: where the whole ends is a matter of dots.
 _WHOLE = frozenset({"path", "id", "url", "email"})
 _REPEATED = re.compile(r"(?<=\s)[×x]\s?\d+\b|\b\d+\s?[×x](?!\w)")
 
 
 def rank(text: str, kinds: Container[str] = _WORTH) -> list[str]:
-    """The distinct values of a text, most worth keeping first: reused, near a turning point, recent."""
+    """Return the distinct values of a text, most valuable first: reused, near a turning point, recent."""
     first: dict[str, Value] = {}
     worth: dict[str, float] = {}
     turns = [found.start() for found in _TURNING_POINT.finditer(text)]
@@ -283,7 +283,7 @@ def rank(text: str, kinds: Container[str] = _WORTH) -> list[str]:
 
 
 def _worth(value: Value) -> float:
-    # One constant of a program is seldom the one that is asked for: they come by the dozen.
+    # Constants of a program come by the dozen, and few are needed again.
     return _WORTH["code" if _CONSTANT.fullmatch(value.text) else value.kind]
 
 
@@ -293,7 +293,7 @@ def _is_near(at: int, turns: Sequence[int]) -> bool:
 
 
 def audit(note_text: str, source_text: str, kinds: Container[str] = _WORTH) -> list[str]:
-    """The values of the source that the note does not hold, most worth keeping first; no secrets."""
+    """Return the source's values that the note lacks, most valuable first, without secrets."""
     masked = mask(_bounded(source_text))
     return [
         value
@@ -303,7 +303,7 @@ def audit(note_text: str, source_text: str, kinds: Container[str] = _WORTH) -> l
 
 
 def _bounded(text: str) -> str:
-    """Both ends of a text too long to look through."""
+    """Keep both ends of a text that is too long to search."""
     if len(text) <= _SOURCE_LIMIT:
         return text
     half = _SOURCE_LIMIT // 2
@@ -311,7 +311,7 @@ def _bounded(text: str) -> str:
 
 
 def _is_worth_listing(value: str) -> bool:
-    """A bare small number says nothing without its sentence, nor do single letters."""
+    """Return whether a value means anything without its sentence: not a small number or single letters."""
     return not (value.lstrip("-−").isdigit() and len(value) < 3) and not _LETTERS.fullmatch(value)
 
 
@@ -321,7 +321,7 @@ def _price(value: str) -> int:
 
 
 def values_line(values: Iterable[str], budget: int) -> str:
-    """`Values: a · b · c` within the budget; empty where nothing fits."""
+    """Write `Values: a · b · c` within the budget, or "" if nothing fits."""
     kept: list[str] = []
     used = estimate(HEAD)
     for value in values:
@@ -332,28 +332,30 @@ def values_line(values: Iterable[str], budget: int) -> str:
     return HEAD + BETWEEN.join(kept) if kept else ""
 
 
-def carried(notes: Iterable[str]) -> list[str]:
-    """The values in the ledgers of these notes, newest note first, each once."""
+def ledger_values(notes: Iterable[str]) -> list[str]:
+    """Return the distinct values in the ledgers of these notes, newest note first."""
     lines = [line.removeprefix(HEAD) for text in notes for line in text.splitlines() if line.startswith(HEAD)]
     values = (value.strip() for line in reversed(lines) for value in line.split(BETWEEN))
     return [value for value in dict.fromkeys(values) if value]
 
 
 def with_values(note_text: str, source_text: str, budget: int) -> str:
-    """The note with its ledger completed from the source: what the lines do not say themselves."""
+    """Complete the note's ledger with the source's values that its lines lack."""
     lines = [line for line in note_text.splitlines() if not line.startswith(HEAD)]
     body = "\n".join(lines)
-    own = [value for value in carried([note_text]) if not holds(body, value)]
+    own = [value for value in ledger_values([note_text]) if not holds(body, value)]
     missing = [value for value in audit(body, source_text) if value not in own]
     ledger = values_line([*own, *missing], budget)
     return f"{body}\n{ledger}" if ledger and body else body or ledger
 
 
-def invented(note_text: str, source_text: str) -> list[str]:
-    """Numbers, paths, ids and addresses in the note that its source does not contain.
+# -- Invented values
 
-    Headings, timestamps and the dates that we resolve in parentheses are ours, and no inventions; nor
-    is a count of repetitions ("×4").
+
+def invented(note_text: str, source_text: str) -> list[str]:
+    """Return numbers, paths, ids and addresses in the note that its source does not contain.
+
+    Headings, timestamps, resolved dates in parentheses and counts of repetitions ("×4") do not count.
     """
     said = _REPEATED.sub(" ", _STAMP.sub(" ", note_text))
     made_up = (
@@ -367,7 +369,7 @@ def invented(note_text: str, source_text: str) -> list[str]:
 def _is_said(value: Value, source: str) -> bool:
     if holds(source, value.text) or (value.kind in _WHOLE and value.text in source):
         return True
-    # The same written otherwise: 1,240 and 1240, "seven" and 7; or glued to a word, as in "P95".
+    # The same value in another form: 1,240 and 1240, "seven" and 7, or attached to a word, as in "P95".
     bare = value.text.replace(",", "")
     if re.search(rf"(?<![\d.]){re.escape(bare)}(?!\.?\d)", source.replace(",", "")):
         return True

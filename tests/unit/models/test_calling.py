@@ -382,7 +382,7 @@ async def test_a_limit_per_session_stops_calls_for_that_session_alone() -> None:
     await till.call()
     with pytest.raises(SpendError, match=r"\$2\.0000 spent for this session, the limit is \$2") as caught:
         await till.call()
-    assert (caught.value.what, caught.value.spent, caught.value.limit) == ("session", 2.0, 2.0)
+    assert (caught.value.scope, caught.value.spent, caught.value.limit) == ("session", 2.0, 2.0)
     await till.call(ANA._replace(key="another"))
     assert till.model.calls == 3
 

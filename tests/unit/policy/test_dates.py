@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from onlooker.policy.dates import annotate, obvious, resolve
+from onlooker.policy.dates import annotate, obvious_dates, resolve
 
 
 def on(year: int, month: int, day: int) -> datetime:
@@ -325,7 +325,7 @@ def test_annotating_twice_changes_nothing() -> None:
 
 def test_what_is_read_off_the_heading_can_be_left_out() -> None:
     text = "We ship today, not tomorrow; last week was too early, this month is fine"
-    assert annotate(text, AT, but_not=obvious(AT)) == text.replace("tomorrow", "tomorrow (2026-02-19)")
+    assert annotate(text, AT, but_not=obvious_dates(AT)) == text.replace("tomorrow", "tomorrow (2026-02-19)")
 
 
 def test_it_goes_by_the_day_of_the_message_in_its_own_zone() -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import onlooker
 from onlooker.domain.context import LAYERS, Layer, LayerRequest
 from onlooker.policy.assemble import PromptRequest
-from onlooker.policy.layers import CUT_MARK, allot, in_order, parted, room_for_layers, shortened
+from onlooker.policy.layers import CUT_MARK, allot, in_order, room_for_layers, shorten, split_room
 from onlooker.policy.settings import DEFAULT, LANGO
 
 PLAIN = counting("lango")  # four characters are a token
@@ -93,10 +93,10 @@ def test_without_a_limit_each_gets_what_it_needs() -> None:
 
 def test_what_volatile_layers_may_have_goes_by_their_number_and_their_own_limit() -> None:
     text, moving = Layer("text"), Layer("now", volatile=True)
-    assert parted({"a": text, "b": text, "c": moving}, 900) == (600, 300)
-    assert parted({"a": text, "b": text, "c": replace(moving, tokens=50)}, 900) == (850, 50)
-    assert parted({"a": text}, 900) == (900, 0)
-    assert parted({"a": moving}, None) == (None, None)
+    assert split_room({"a": text, "b": text, "c": moving}, 900) == (600, 300)
+    assert split_room({"a": text, "b": text, "c": replace(moving, tokens=50)}, 900) == (850, 50)
+    assert split_room({"a": text}, 900) == (900, 0)
+    assert split_room({"a": moving}, None) == (None, None)
 
 
 def test_the_room_is_a_share_of_what_the_base_prompt_leaves() -> None:
@@ -119,38 +119,38 @@ PARAGRAPHS = "\n\n".join(f"Paragraph {i}, line 1.\nParagraph {i}, line 2." for i
 
 
 def test_what_fits_is_not_touched() -> None:
-    assert shortened(PARAGRAPHS, PLAIN.text(PARAGRAPHS), PLAIN) == PARAGRAPHS
+    assert shorten(PARAGRAPHS, PLAIN.text(PARAGRAPHS), PLAIN) == PARAGRAPHS
 
 
 def test_a_text_is_cut_after_a_paragraph() -> None:
-    found = shortened(PARAGRAPHS, 60, PLAIN)
+    found = shorten(PARAGRAPHS, 60, PLAIN)
     assert found.endswith("line 2." + CUT_MARK)
     assert PARAGRAPHS.startswith(found.removesuffix(CUT_MARK) + "\n\n")
 
 
 def test_a_long_paragraph_is_cut_after_a_line() -> None:
     text = "Short.\n\n" + "\n".join(f"This is line {i} of many." for i in range(100))
-    found = shortened(text, 100, PLAIN)
+    found = shorten(text, 100, PLAIN)
     assert found.endswith(" of many." + CUT_MARK)
     assert PLAIN.text(found) > 80
 
 
 def test_a_long_line_is_cut_after_a_word_and_one_without_words_anywhere() -> None:
-    assert shortened("word " * 500, 20, PLAIN).endswith("word" + CUT_MARK)
-    cut = shortened("字" * 500, 20, PLAIN)
+    assert shorten("word " * 500, 20, PLAIN).endswith("word" + CUT_MARK)
+    cut = shorten("字" * 500, 20, PLAIN)
     assert cut == "字" * 39 + CUT_MARK
     assert PLAIN.text(cut) == 20
 
 
 def test_where_nothing_fits_nothing_is_left() -> None:
-    assert shortened(PARAGRAPHS, 0, PLAIN) == ""
-    assert shortened("word " * 500, 1, PLAIN) == ""
+    assert shorten(PARAGRAPHS, 0, PLAIN) == ""
+    assert shorten("word " * 500, 1, PLAIN) == ""
 
 
 @given(st.text(alphabet="ab \n字", max_size=300), st.integers(0, 90), st.sampled_from(("lango", "default")))
 def test_a_cut_text_fits_and_is_the_beginning_of_the_whole(text: str, tokens: int, name: str) -> None:
     counted = counting(name)
-    found = shortened(text, tokens, counted)
+    found = shorten(text, tokens, counted)
     if found == text:
         return
     assert counted.text(found) <= tokens

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from onlooker.policy.tokens import estimate
 from onlooker.policy.values import (
     audit,
-    carried,
     find_values,
     invented,
+    ledger_values,
     mask,
     rank,
     values_line,
@@ -148,7 +148,7 @@ def test_a_ledger_is_not_written_twice() -> None:
 
 @pytest.mark.req(98)
 def test_ledgers_are_carried_through_a_reflection() -> None:
-    assert carried(["a\nValues: 88-1431 · v2.3.1", "b\nValues: HAT227 · 88-1431"]) == [
+    assert ledger_values(["a\nValues: 88-1431 · v2.3.1", "b\nValues: HAT227 · 88-1431"]) == [
         "HAT227",
         "88-1431",
         "v2.3.1",

@@ -34,7 +34,7 @@ from onlooker.models.extractive.sentences import OpenQuestion, set_first_letter,
 from onlooker.models.extractive.tool_calls import Record, ToolTraffic
 from onlooker.models.extractive.tool_results import LONGEST_TEXT, UNPRINTABLE, keep_ends
 from onlooker.models.extractive.words import GENERAL, name_units, units, value_units
-from onlooker.policy.dates import annotate, obvious
+from onlooker.policy.dates import annotate, obvious_dates
 from onlooker.policy.text import clauses as split_clauses
 from onlooker.policy.text import sentences
 from onlooker.policy.tokens import estimate, estimator
@@ -245,7 +245,7 @@ class _Reader:
     def _clause(self, message: Message, place: tuple[int, int], text: str) -> Clause:
         if message.at is None:
             return Clause(text, message.speaker, "", place)
-        dated = annotate(text, message.at, but_not=obvious(message.at))
+        dated = annotate(text, message.at, but_not=obvious_dates(message.at))
         return Clause(dated, message.speaker, message.at.date().isoformat(), place)
 
     def _recorded(self, message: Message, i: int, records: Sequence[Record], first: int) -> Iterable[Clause]:

@@ -1,7 +1,7 @@
-"""What a message's words about time refer to, resolved against the message's own date.
+"""Resolve relative dates in a message against the message's own date.
 
-An expression that could mean two dates ("on Friday", "a few days ago", "next Friday" said on a
-Monday) stays as it was said.
+An expression that could mean two dates ("on Friday", "a few days ago", "next Friday" said on a Monday) is
+not resolved.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from onlooker.policy.dates import cjk, english, european
 from onlooker.policy.dates.rules import Resolved, Rules, day, month, week, year
 from onlooker.policy.text import CJK_CHARACTER
 
-__all__ = ["Resolved", "annotate", "obvious", "resolve"]
+__all__ = ["Resolved", "annotate", "obvious_dates", "resolve"]
 
 _LANGUAGES: tuple[Rules, ...] = (english.RULES, european.RULES, cjk.RULES)
 
 
 def resolve(text: str, at: datetime) -> list[Resolved]:
-    """Each relative expression in order, with what it means: a day, weekend, week, month or year.
+    """Find the relative expressions in a text, each with its day, weekend, week, month or year.
 
     >>> resolve("I moved last week", datetime(2026, 2, 16, 14, 2))
     [Resolved(start=8, end=17, iso='2026-W07')]
     """
     found = [span for rules in _LANGUAGES for span in rules.find(text, at)]
-    # Of two that overlap, the one that says more stands ("the day before yesterday").
+    # Of two that overlap, the longer one wins ("the day before yesterday").
     found.sort(key=lambda span: (span.start, span.start - span.end))
     kept: list[Resolved] = []
     for span in found:
@@ -38,13 +38,13 @@ def resolve(text: str, at: datetime) -> list[Resolved]:
 
 
 @lru_cache(maxsize=256)
-def obvious(at: datetime) -> frozenset[str]:
-    """Dates that anyone reads off the day itself: that day, the weeks around it, its month and year."""
+def obvious_dates(at: datetime) -> frozenset[str]:
+    """Return the dates obvious from the day itself: the day, the weeks around it, its month and year."""
     return frozenset({day(at), week(at, -1), week(at), week(at, 1), month(at), year(at)})
 
 
 def annotate(text: str, at: datetime, *, but_not: Container[str] = ()) -> str:
-    """The text with each date in parentheses beside its expression, except those in `but_not`.
+    """Add each resolved date in parentheses after its expression, except those in `but_not`.
 
     >>> annotate("I moved yesterday", datetime(2026, 2, 16))
     'I moved yesterday (2026-02-15)'

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from datetime import date, datetime, timedelta
 
-from onlooker.policy.dates import rules as on
-from onlooker.policy.dates.rules import Meaning, Rules
+from onlooker.policy.dates import rules
+from onlooker.policy.dates.rules import Resolver, Rules
 
 _NUMBERS = {
     word: n
@@ -75,55 +75,57 @@ def _month(found: re.Match[str]) -> int:
     return _MONTHS[found["month"][:3].lower()]
 
 
-def _days(amount: int) -> Meaning:
-    return lambda _, at: on.day(at, amount)
+def _days(amount: int) -> Resolver:
+    return lambda _, at: rules.day(at, amount)
 
 
-def _units(amount: int) -> Meaning:
-    return lambda found, at: on.shifted(at, found["unit"].lower(), amount)
+def _units(amount: int) -> Resolver:
+    return lambda found, at: rules.shifted(at, found["unit"].lower(), amount)
 
 
 def _ago(found: re.Match[str], at: datetime) -> str:
-    return on.shifted(at, found["unit"].lower(), -_number(found["n"]))
+    return rules.shifted(at, found["unit"].lower(), -_number(found["n"]))
 
 
 def _ahead(found: re.Match[str], at: datetime) -> str:
-    return on.shifted(at, found["unit"].lower(), _number(found["n"]))
+    return rules.shifted(at, found["unit"].lower(), _number(found["n"]))
 
 
-def _exactly(sign: int) -> Meaning:
+def _exactly(sign: int) -> Resolver:
     """ "a week ago today", "three weeks from tomorrow"."""
 
-    def meaning(found: re.Match[str], at: datetime) -> str:
+    def resolver(found: re.Match[str], at: datetime) -> str:
         start = at + timedelta({"yesterday": -1, "today": 0, "tomorrow": 1}[found["anchor"].lower()])
-        return on.same_day(start, found["unit"].lower(), sign * _number(found["n"]))
+        return rules.same_day(start, found["unit"].lower(), sign * _number(found["n"]))
 
-    return meaning
+    return resolver
 
 
-def _clock(sign: int) -> Meaning:
-    def meaning(found: re.Match[str], at: datetime) -> str:
+def _clock(sign: int) -> Resolver:
+    def resolver(found: re.Match[str], at: datetime) -> str:
         amount = sign * _number(found["n"])
-        return on.day(
+        return rules.day(
             at + (timedelta(hours=amount) if found["unit"].lower() == "hour" else timedelta(minutes=amount))
         )
 
-    return meaning
+    return resolver
 
 
 def _weekday_in_week(found: re.Match[str], at: datetime) -> str:
     weeks = {"last": -1, "this": 0, "next": 1}[found["which"].lower()]
-    return on.day_of_week(at, weeks, _weekday(found))
+    return rules.day_of_week(at, weeks, _weekday(found))
 
 
-def _weeks_and_weekday(sign: int) -> Meaning:
+def _weeks_and_weekday(sign: int) -> Resolver:
     """ "a week ago Friday", "two weeks from Monday"."""
 
-    def meaning(found: re.Match[str], at: datetime) -> str:
-        near = on.last_weekday(at, _weekday(found)) if sign < 0 else on.coming_weekday(at, _weekday(found))
+    def resolver(found: re.Match[str], at: datetime) -> str:
+        near = (
+            rules.last_weekday(at, _weekday(found)) if sign < 0 else rules.coming_weekday(at, _weekday(found))
+        )
         return (date.fromisoformat(near) + timedelta(weeks=sign * _number(found["n"]))).isoformat()
 
-    return meaning
+    return resolver
 
 
 def _named_month(found: re.Match[str], at: datetime) -> str | None:
@@ -145,11 +147,11 @@ def _season(found: re.Match[str], at: datetime) -> str | None:
     if season == "winter":  # two years share one
         return None
     if which == "this":
-        return on.year(at)
+        return rules.year(at)
     starts, ends = {"spring": (3, 6), "summer": (6, 9), "fall": (9, 12), "autumn": (9, 12)}[season]
     if which == "last":
-        return on.year(at, -1) if at.month < starts else None
-    return on.year(at, 1) if at.month > ends else None
+        return rules.year(at, -1) if at.month < starts else None
+    return rules.year(at, 1) if at.month > ends else None
 
 
 def _holiday(found: re.Match[str], at: datetime) -> str | None:
@@ -165,7 +167,7 @@ def _holiday(found: re.Match[str], at: datetime) -> str | None:
 
 def _number_of_month(found: re.Match[str], at: datetime) -> str:
     months = {"last": -1, "this": 0, "the": 0, "next": 1}[found["which"].lower()]
-    return on.day_of_month(at, months, int(found["number"]))
+    return rules.day_of_month(at, months, int(found["number"]))
 
 
 RULES = Rules(
@@ -190,31 +192,31 @@ RULES = Rules(
     (rf"\b{N} {UNIT} from (?P<anchor>today|tomorrow|yesterday)\b", _exactly(1)),
     (rf"\b{N} (?P<unit>hour|minute)s? ago\b", _clock(-1)),
     (rf"\b(?:in )?{N} (?P<unit>hour|minute)s? from now\b", _clock(1)),
-    (r"\b(?:a|one) fortnight ago\b", lambda _, at: on.week(at, -2)),
-    (r"\bin (?:a|one) fortnight\b", lambda _, at: on.week(at, 2)),
-    (r"\bhalf a year ago\b", lambda _, at: on.month(at, -6)),
-    (r"\bin half a year\b", lambda _, at: on.month(at, 6)),
-    (r"\b(?:a year and a half|one and a half years) ago\b", lambda _, at: on.month(at, -18)),
-    (rf"\b{N} decades? ago\b", lambda found, at: on.year(at, -10 * _number(found["n"]))),
+    (r"\b(?:a|one) fortnight ago\b", lambda _, at: rules.week(at, -2)),
+    (r"\bin (?:a|one) fortnight\b", lambda _, at: rules.week(at, 2)),
+    (r"\bhalf a year ago\b", lambda _, at: rules.month(at, -6)),
+    (r"\bin half a year\b", lambda _, at: rules.month(at, 6)),
+    (r"\b(?:a year and a half|one and a half years) ago\b", lambda _, at: rules.month(at, -18)),
+    (rf"\b{N} decades? ago\b", lambda found, at: rules.year(at, -10 * _number(found["n"]))),
     (r"\b(?<!the )(?:last|the previous|this past) (?P<unit>week|month|year)\b", _units(-1)),
     (r"\b(?:this|the current) (?P<unit>week|month|year)\b", _units(0)),
     (r"\bnext (?P<unit>week|month|year)\b", _units(1)),
     (r"\b(?:the )?end of the (?P<unit>week|month|year)\b", _units(0)),
     (r"\b(?:the )?(?P<unit>week|month|year) before last\b", _units(-2)),
     (r"\b(?:the )?(?P<unit>week|month|year) after next\b", _units(2)),
-    (r"\b(?:last|this past|the past) weekend\b", lambda _, at: on.weekend(at, -1)),
-    (r"\bthis coming weekend\b", lambda _, at: on.weekend(at, 0)),
+    (r"\b(?:last|this past|the past) weekend\b", lambda _, at: rules.weekend(at, -1)),
+    (r"\bthis coming weekend\b", lambda _, at: rules.weekend(at, 0)),
     # Early in a week it may be the one that was.
-    (r"\bthis weekend\b", lambda _, at: on.weekend(at, 0) if at.weekday() >= on.WEDNESDAY else None),
-    (r"\bnext weekend\b", lambda _, at: on.next_weekend(at)),
-    (r"\b(?:the )?weekend before last\b", lambda _, at: on.weekend(at, -2)),
-    (rf"\b{N} weekends ago\b", lambda found, at: on.weekend(at, -_number(found["n"]))),
-    (rf"\b{_LAST} {DOW}\b{_PART}", lambda found, at: on.last_weekday(at, _weekday(found))),
-    (rf"\b(?:this |the )coming {DOW}\b{_PART}", lambda found, at: on.coming_weekday(at, _weekday(found))),
-    (rf"\bthis {DOW}\b{_PART}", lambda found, at: on.this_weekday(at, _weekday(found))),
-    (rf"\bnext {DOW}\b{_PART}", lambda found, at: on.next_weekday(at, _weekday(found))),
-    (rf"\b(?:the )?{DOW} before last\b", lambda found, at: on.last_weekday(at, _weekday(found), 2)),
-    (rf"\b{N} {DOW}s ago\b", lambda found, at: on.last_weekday(at, _weekday(found), _number(found["n"]))),
+    (r"\bthis weekend\b", lambda _, at: rules.weekend(at, 0) if at.weekday() >= rules.WEDNESDAY else None),
+    (r"\bnext weekend\b", lambda _, at: rules.next_weekend(at)),
+    (r"\b(?:the )?weekend before last\b", lambda _, at: rules.weekend(at, -2)),
+    (rf"\b{N} weekends ago\b", lambda found, at: rules.weekend(at, -_number(found["n"]))),
+    (rf"\b{_LAST} {DOW}\b{_PART}", lambda found, at: rules.last_weekday(at, _weekday(found))),
+    (rf"\b(?:this |the )coming {DOW}\b{_PART}", lambda found, at: rules.coming_weekday(at, _weekday(found))),
+    (rf"\bthis {DOW}\b{_PART}", lambda found, at: rules.this_weekday(at, _weekday(found))),
+    (rf"\bnext {DOW}\b{_PART}", lambda found, at: rules.next_weekday(at, _weekday(found))),
+    (rf"\b(?:the )?{DOW} before last\b", lambda found, at: rules.last_weekday(at, _weekday(found), 2)),
+    (rf"\b{N} {DOW}s ago\b", lambda found, at: rules.last_weekday(at, _weekday(found), _number(found["n"]))),
     (rf"\b{DOW}{_PART},? (?:of )?(?P<which>last|this|next) week\b", _weekday_in_week),
     (rf"\b(?P<which>last|this|next) week,? (?:on )?{DOW}\b", _weekday_in_week),
     (rf"\b{N} weeks? ago,? (?:on )?{DOW}\b", _weeks_and_weekday(-1)),

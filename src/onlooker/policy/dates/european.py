@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from datetime import datetime
 
-from onlooker.policy.dates import rules as on
-from onlooker.policy.dates.rules import Meaning, Rules
+from onlooker.policy.dates import rules
+from onlooker.policy.dates.rules import Resolver, Rules
 
 _NUMBERS = {
     **dict.fromkeys(["ein", "eine", "einem", "einer", "einen", "un", "une", "uno", "una"], 1),
@@ -51,39 +51,39 @@ def _weekday(found: re.Match[str]) -> int:
     return next(n for n in range(7) if found[f"d{n}"])
 
 
-def _days(amount: int) -> Meaning:
-    return lambda _, at: on.day(at, amount)
+def _days(amount: int) -> Resolver:
+    return lambda _, at: rules.day(at, amount)
 
 
-def _by(sign: int) -> Meaning:
-    return lambda found, at: on.shifted(at, _unit(found["unit"]), sign * _number(found["n"]))
+def _by(sign: int) -> Resolver:
+    return lambda found, at: rules.shifted(at, _unit(found["unit"]), sign * _number(found["n"]))
 
 
-def _which(amount: int) -> Meaning:
-    return lambda found, at: on.shifted(at, _unit(found["unit"]), amount)
+def _which(amount: int) -> Resolver:
+    return lambda found, at: rules.shifted(at, _unit(found["unit"]), amount)
 
 
-def _weekend(weekends: int) -> Meaning:
-    return lambda _, at: on.weekend(at, weekends)
+def _weekend(weekends: int) -> Resolver:
+    return lambda _, at: rules.weekend(at, weekends)
 
 
 def _next_weekend(_: re.Match[str], at: datetime) -> str | None:
-    return on.next_weekend(at)
+    return rules.next_weekend(at)
 
 
 def _last_weekday(found: re.Match[str], at: datetime) -> str:
-    return on.last_weekday(at, _weekday(found))
+    return rules.last_weekday(at, _weekday(found))
 
 
 def _coming_weekday(found: re.Match[str], at: datetime) -> str:
-    return on.coming_weekday(at, _weekday(found))
+    return rules.coming_weekday(at, _weekday(found))
 
 
 def _next_weekday(found: re.Match[str], at: datetime) -> str | None:
-    return on.next_weekday(at, _weekday(found))
+    return rules.next_weekday(at, _weekday(found))
 
 
-_GERMAN: tuple[tuple[str, Meaning], ...] = (
+_GERMAN: tuple[tuple[str, Resolver], ...] = (
     (r"\bheute(?: (?:früh|morgen|mittag|nachmittag|abend|nacht))?\b", _days(0)),
     (r"\bgestern(?: (?:früh|morgen|mittag|nachmittag|abend|nacht))?\b", _days(-1)),
     (r"(?<!vor)\bvorgestern(?: abend)?\b", _days(-2)),
@@ -109,7 +109,7 @@ _GERMAN: tuple[tuple[str, Meaning], ...] = (
     (rf"\bnächsten {DOW}\b", _next_weekday),
 )
 
-_FRENCH: tuple[tuple[str, Meaning], ...] = (
+_FRENCH: tuple[tuple[str, Resolver], ...] = (
     (r"\baujourd['’]hui\b|\bce (?:matin|soir)\b|\bcet après-midi\b", _days(0)),
     (r"(?<!avant-)\bhier(?: (?:matin|soir))?\b", _days(-1)),
     (r"\bavant-hier\b", _days(-2)),
@@ -129,7 +129,7 @@ _FRENCH: tuple[tuple[str, Meaning], ...] = (
     (rf"\b{DOW} prochain\b", _next_weekday),
 )
 
-_SPANISH: tuple[tuple[str, Meaning], ...] = (
+_SPANISH: tuple[tuple[str, Resolver], ...] = (
     (r"\bhoy\b|\besta (?:mañana|tarde|noche)\b", _days(0)),
     (r"(?<!antes de )\bayer\b|\banoche\b", _days(-1)),
     (r"\banteayer\b|\bantier\b|\bantes de ayer\b", _days(-2)),

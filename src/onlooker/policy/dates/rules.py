@@ -1,4 +1,4 @@
-"""Arithmetic on days, weeks, months and years, and how each is written."""
+"""Rules for relative dates: arithmetic on days, weeks, months and years, and matching rules in a text."""
 
 from __future__ import annotations
 
@@ -37,33 +37,33 @@ def day_of_month(at: datetime, months: int, number: int) -> str:
 
 
 def day_of_week(at: datetime, weeks: int, weekday: int) -> str:
-    """That weekday in the calendar week so many weeks from this one."""
+    """The weekday in the calendar week this many weeks from now."""
     return day(at, weeks * _DAYS_IN_WEEK + weekday - at.weekday())
 
 
 def last_weekday(at: datetime, weekday: int, times: int = 1) -> str:
-    """The most recent such day before today; with `times`, the one so many back."""
+    """The most recent such weekday before today; with `times`, the one that many back."""
     back = (at.weekday() - weekday - 1) % _DAYS_IN_WEEK + 1
     return day(at, -back - _DAYS_IN_WEEK * (times - 1))
 
 
 def coming_weekday(at: datetime, weekday: int) -> str:
-    """The first such day after today."""
+    """The first such weekday after today."""
     return day(at, (weekday - at.weekday() - 1) % _DAYS_IN_WEEK + 1)
 
 
 def next_weekday(at: datetime, weekday: int) -> str | None:
-    """None while that day is still to come this week: people then mean either of two days."""
+    """The weekday next week; None if it is still to come this week, when people may mean either day."""
     return coming_weekday(at, weekday) if weekday <= at.weekday() else None
 
 
 def this_weekday(at: datetime, weekday: int) -> str | None:
-    """None once it has passed this week: "this Monday", said on a Friday, looks either way."""
+    """The weekday of this week; None if it has passed: "this Monday", said on a Friday, is ambiguous."""
     return day_of_week(at, 0, weekday) if weekday >= at.weekday() else None
 
 
 def weekend(at: datetime, weekends: int) -> str:
-    """0 is the one of this calendar week. Written as Saturday and Sunday: 2026-02-14/15."""
+    """The weekend this many weeks from now, written as Saturday and Sunday: 2026-02-14/15."""
     saturday = at.date() + timedelta(SATURDAY - at.weekday() + _DAYS_IN_WEEK * weekends)
     sunday = saturday + timedelta(1)
     return (
@@ -74,30 +74,30 @@ def weekend(at: datetime, weekends: int) -> str:
 
 
 def next_weekend(at: datetime) -> str | None:
-    """None on a working day, when it may be the coming one or the one after."""
+    """The next weekend; None on a working day, when it may be the coming one or the one after."""
     return weekend(at, 1) if at.weekday() >= SATURDAY else None
 
 
 def shifted(at: datetime, unit: str, amount: int) -> str:
-    """So many days, weeks, months or years from now, as exactly as the unit says."""
+    """The day, week, month or year this many units from now."""
     return {"day": day, "week": week, "month": month, "year": year}[unit](at, amount)
 
 
 def same_day(at: datetime, unit: str, amount: int) -> str:
-    """The exact day so many units from now ("a week from today")."""
+    """The exact day this many units from now ("a week from today")."""
     if unit in ("day", "week"):
         return day(at, amount * (_DAYS_IN_WEEK if unit == "week" else 1))
     return day_of_month(at, amount * (_MONTHS if unit == "year" else 1), at.day)
 
 
-# -- Rules: what to look for, and the date that it means
+# -- Rules: a pattern, and how a match is resolved
 
-# The date that a match means; None where it could mean two.
-Meaning = Callable[[re.Match[str], datetime], str | None]
+# Returns the date that a match means, or None if it is ambiguous.
+Resolver = Callable[[re.Match[str], datetime], str | None]
 
 
 class Resolved(NamedTuple):
-    """text[start:end] refers to `iso`: 2026-02-09, 2026-02-14/15, 2026-W07, 2026-02 or 2026."""
+    """The date that text[start:end] means: 2026-02-09, 2026-02-14/15, 2026-W07, 2026-02 or 2026."""
 
     start: int
     end: int
@@ -105,32 +105,32 @@ class Resolved(NamedTuple):
 
 
 class Rules:
-    """The rules of a language or a family of them.
+    """The rules of one or more languages.
 
-    `hint` matches wherever any rule could: most clauses speak of no time, and are done with then.
+    `hint` matches any text that a rule could match. Most texts do not, and are skipped quickly.
     """
 
-    def __init__(self, hint: str, *rules: tuple[str, Meaning]) -> None:
+    def __init__(self, hint: str, *rules: tuple[str, Resolver]) -> None:
         self._hint = re.compile(hint, re.I)
         self._patterns = rules
 
     @cached_property
-    def _rules(self) -> list[tuple[re.Pattern[str], Meaning]]:
-        # On first use: compiling them all would be felt when the package is imported.
-        return [(re.compile(pattern, re.I), meaning) for pattern, meaning in self._patterns]
+    def _rules(self) -> list[tuple[re.Pattern[str], Resolver]]:
+        # Compiled on first use, because compiling them all would slow down the import.
+        return [(re.compile(pattern, re.I), resolver) for pattern, resolver in self._patterns]
 
     def find(self, text: str, at: datetime) -> Iterable[Resolved]:
         if not self._hint.search(text):
             return
-        for pattern, meaning in self._rules:
+        for pattern, resolver in self._rules:
             for found in pattern.finditer(text):
-                iso = _within_calendar(meaning, found, at)
+                iso = _within_calendar(resolver, found, at)
                 if iso is not None:
                     yield Resolved(found.start(), found.end(), iso)
 
 
-def _within_calendar(meaning: Meaning, found: re.Match[str], at: datetime) -> str | None:
+def _within_calendar(resolver: Resolver, found: re.Match[str], at: datetime) -> str | None:
     try:
-        return meaning(found, at)
+        return resolver(found, at)
     except (ValueError, OverflowError):  # "9999 years ago", "the 31st of next month" in January
         return None

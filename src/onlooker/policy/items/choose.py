@@ -1,63 +1,62 @@
-"""How much an item matters now: for a question, or where none is asked."""
+"""Choose items: by salience for a new session's prompt, by relevance for a query, and by their links."""
 
 from __future__ import annotations
 
-import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from math import log2
 
 from onlooker.domain.items import Item
 from onlooker.domain.messages import DEFAULT_OWNER, SessionId
+from onlooker.policy.search.rank import K1, B, rarity
 from onlooker.policy.search.words import query_tokens, tokens
 from onlooker.policy.settings import Settings
 
+# -- Salience
+
 HALF_LIFE_DAYS = 14
 USE_WEIGHT = 0.15
-
-# The usual constants of BM25.
-_K1 = 1.2
-_B = 0.75
 _SECONDS_PER_DAY = 86_400
 
 
 def decay(days: float) -> float:
-    """What is left of an item's weight after so many days without use: a half after two weeks."""
+    """Return an item's weight after this many days without use. It halves every two weeks."""
     return 2.0 ** (-max(0.0, days) / HALF_LIFE_DAYS)
 
 
 def boost(uses: int) -> float:
-    """What having been used so often adds."""
-    return 1 + USE_WEIGHT * math.log2(1 + max(0, uses))
+    """Return the factor for an item used this often."""
+    return 1 + USE_WEIGHT * log2(1 + max(0, uses))
 
 
 def days_unused(item: Item, now: datetime) -> float:
-    """Days since it was last used, or made."""
+    """Return the days since the item was last used, or made."""
     return (now - (item.last_used_at or item.made_at)).total_seconds() / _SECONDS_PER_DAY
 
 
 def salience(item: Item, now: datetime, relevance: float = 1.0) -> float:
-    """Relevance × decay × boost × trust."""
+    """Return relevance × decay × boost × trust."""
     return relevance * decay(days_unused(item, now)) * boost(item.uses) * item.trust
 
 
-def chosen(
+def choose_items(
     items: Sequence[Item], session: SessionId, most: int, now: datetime, count: Callable[[str], int]
 ) -> list[Item]:
-    """What a session that begins now shows, within so many tokens: pinned first, then by salience.
+    """Choose the items that a session shows within `most` tokens: pinned first, then by salience.
 
-    What was taken from the session itself stands in its own notes.
+    Items taken from the session itself are left out, since its notes contain them.
     """
     elsewhere = [i for i in items if i.holds(now) and (i.pinned or i.session != session.key or not i.sources)]
     order = sorted(elsewhere, key=lambda i: (not i.pinned, -salience(i, now), i.id))
-    return list(_fitting(order, most - count(heading(session.owner)) - 1, count))
+    return list(_fitting(order, most - count(items_heading(session.owner)) - 1, count))
 
 
 def _fitting(items: Sequence[Item], left: int, count: Callable[[str], int]) -> Iterator[Item]:
     for item in items:
-        cost = count(line_of(item)) + 1
+        cost = count(item_line(item)) + 1
         if cost <= left:
             left -= cost
             yield item
@@ -65,14 +64,14 @@ def _fitting(items: Sequence[Item], left: int, count: Callable[[str], int]) -> I
 
 @dataclass(frozen=True, slots=True)
 class RankedItem:
-    """An item that answers a query, and how well."""
+    """An item that matches a query, with its score."""
 
     item: Item
     score: float
 
 
-def ranked(items: Sequence[Item], query: str, now: datetime) -> list[RankedItem]:
-    """The items that have a word of the query, best first."""
+def rank_items(items: Sequence[Item], query: str, now: datetime) -> list[RankedItem]:
+    """Return the items that contain a word of the query, best first."""
     relevance = bm25([" ".join((item.summary, *item.tags)) for item in items], query)
     found = [
         RankedItem(item, salience(item, now, score))
@@ -83,48 +82,44 @@ def ranked(items: Sequence[Item], query: str, now: datetime) -> list[RankedItem]
 
 
 def bm25(texts: Sequence[str], query: str) -> list[float]:
-    """How well each text answers the query, by Okapi BM25 over these texts."""
+    """Score each text for the query by Okapi BM25 over these texts."""
     wanted = query_tokens(query)
     counts = [Counter(tokens(text)) for text in texts]
     lengths = [sum(count.values()) for count in counts]
     mean = sum(lengths) / len(lengths) if any(lengths) else 1.0
-    weights = {word: _rarity(sum(word in count for count in counts), len(texts)) for word in wanted}
+    weights = {word: rarity(len(texts), sum(word in count for count in counts)) for word in wanted}
     return [
         sum(weights[word] * _saturated(count[word], length / mean) for word in wanted)
         for count, length in zip(counts, lengths, strict=True)
     ]
 
 
-def _rarity(holding: int, total: int) -> float:
-    return math.log(1 + (total - holding + 0.5) / (holding + 0.5))
-
-
 def _saturated(count: int, length: float) -> float:
-    return count * (_K1 + 1) / (count + _K1 * (1 - _B + _B * length)) if count else 0.0
+    return count * (K1 + 1) / (count + K1 * (1 - B + B * length)) if count else 0.0
 
 
-# -- The items that stand in a session's prompt, and how
+# -- Items in a prompt
 
 _MOST_NAME = 60
 _DATED = re.compile(r"\b\d{4}-\d\d(?:-\d\d)?\b|\b\d{4}-W\d\d\b")
 
 
-def remembers(settings: Settings, owner: str) -> bool:
-    """Whether sessions of this owner share what they know. Those that were opened without an owner may be
-    anybody's, so that by default they do not."""
+def shares_items(settings: Settings, owner: str) -> bool:
+    """Return whether this owner's sessions share items. By default, sessions without an owner do not, since
+    they may belong to different people."""
     if not settings.enabled or not settings.cross_session_limit or settings.cross_session == "off":
         return False
     return settings.cross_session == "all" or owner != DEFAULT_OWNER
 
 
-def heading(owner: str) -> str:
-    """The heading of the items; an owner's name cannot be more than a name in it."""
+def items_heading(owner: str) -> str:
+    """Return the heading of the items. The owner's name is made safe: one line, without hashes."""
     name = re.sub(r"[\s#]+", " ", owner).strip()[:_MOST_NAME] or DEFAULT_OWNER
     return f"### About {'the user' if owner == DEFAULT_OWNER else name}"
 
 
-def line_of(item: Item) -> str:
-    """The item as it stands in a prompt: one line, with the day since when it holds."""
+def item_line(item: Item) -> str:
+    """Render an item as one line, with the date since when it is true."""
     summary = re.sub(r"\s+", " ", item.summary).strip()
     day = item.valid_from
     if day is None or (_DATED.search(summary) and not item.replaces):
@@ -132,24 +127,24 @@ def line_of(item: Item) -> str:
     return f"- {summary} ({'since ' if item.replaces else ''}{day:%Y-%m-%d})"
 
 
-def about(owner: str, items: Sequence[Item], most: int, count: Callable[[str], int]) -> str:
-    """The section: as many of the items, in their order, as the tokens allow; empty where none does."""
+def items_section(owner: str, items: Sequence[Item], most: int, count: Callable[[str], int]) -> str:
+    """Render the section about the owner with the items that fit, in order; empty if none fits."""
     lines: list[str] = []
-    left = most - count(heading(owner)) - 1
+    left = most - count(items_heading(owner)) - 1
     for item in items:
-        line = line_of(item)
+        line = item_line(item)
         cost = count(line) + 1
         if cost <= left:
             lines.append(line)
             left -= cost
-    return "\n".join([heading(owner), *lines]) if lines else ""
+    return "\n".join([items_heading(owner), *lines]) if lines else ""
 
 
-# -- What an item leads to: what came before it, and what goes with it
+# -- Links between items
 
 
-def history(items: Sequence[Item], ident: str) -> list[Item]:
-    """The item with everything that it replaced and everything that replaced it, oldest first."""
+def item_history(items: Sequence[Item], ident: str) -> list[Item]:
+    """Return the item with all items it replaced and all that replaced it, oldest first."""
     by_id = {item.id: item for item in items}
     found = _reach(
         by_id, ident, lambda item: (*item.replaces, item.superseded_by, *_replaced_by(item, by_id))
@@ -158,7 +153,7 @@ def history(items: Sequence[Item], ident: str) -> list[Item]:
 
 
 def cascade(items: Sequence[Item], ident: str) -> list[Item]:
-    """What is forgotten with an item: what it replaced, and what was made of any of these."""
+    """Return the items to forget with this one: those it replaced, and those derived from any of them."""
     by_id = {item.id: item for item in items}
     made_of: dict[str, list[str]] = {}
     for item in items:
@@ -168,17 +163,17 @@ def cascade(items: Sequence[Item], ident: str) -> list[Item]:
 
 
 def _before(by_id: Mapping[str, Item], item: Item) -> list[Item]:
-    """The item and what it replaced, however often."""
+    """Return the item and everything it replaced, directly or not."""
     return _reach(by_id, item.id, lambda i: i.replaces)
 
 
 def _replaced_by(item: Item, by_id: Mapping[str, Item]) -> list[str]:
-    """Items that say they were replaced by this one, where it does not say so itself."""
+    """Return the items that name this one as their replacement."""
     return [other.id for other in by_id.values() if other.superseded_by == item.id]
 
 
 def _reach(by_id: Mapping[str, Item], ident: str, links: Callable[[Item], Iterable[str]]) -> list[Item]:
-    """The item, and whatever can be reached from it, each once."""
+    """Return the item and all items reachable from it, each once."""
     found: dict[str, Item] = {}
     waiting = [ident]
     while waiting:

@@ -1,4 +1,4 @@
-"""What a language model is asked at the end of a session, and how its answer is read."""
+"""Make items from a session: choose them from its statements, or ask a language model for them."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ from onlooker.domain.notes import Note
 from onlooker.policy.dates import resolve
 from onlooker.policy.items.match import facts_of
 from onlooker.policy.items.statements import (
-    ASKS,
     MOST_CHARACTERS,
+    QUESTION,
     TRANSIENT,
     Kind,
     Statement,
-    in_two,
     kind_of,
+    split_facts,
 )
 from onlooker.policy.items.tools import check_words
-from onlooker.policy.prompts import DATA_RULE, Prompt, asked, fenced, labelled
+from onlooker.policy.prompts import DATA_RULE, Prompt, fence, fence_instruction, label_messages
 from onlooker.policy.reply.note_text import clean
 from onlooker.policy.search.words import query_tokens, tokens
 from onlooker.policy.text import CJK_CHARACTER
 from onlooker.policy.values import mask
 
-# -- Statements of messages that have no note yet
+# -- Statements in messages that have no note yet
 
-# A longer message is more likely a text that was pasted than something said.
-MOST_SAID = 600
-MOST_READ = 20_000
+# A longer message is probably pasted text, of which only personal statements count.
+LONGEST_SAID = 600
+MOST_READ = 20_000  # characters of one message
 
 _SENTENCES = re.compile(r"(?<=[.!?…])\s+|(?<=[。！？])|\n+|;\s+|,?\s+(?=but\s)")
 _OPENING = re.compile(
@@ -57,13 +57,13 @@ _DOES = re.compile(rf"^(?:i\s+)?(?P<verb>{_VERBS})\s+(?P<rest>.+)", re.I)
 _NO_VERB = frozenset(("usually", "always", "never", "really", "mostly", "also"))
 
 
-def said(messages: Sequence[Message]) -> Iterator[Statement]:
-    """What users say in these messages, sentence by sentence, each with its message."""
+def user_statements(messages: Sequence[Message]) -> Iterator[Statement]:
+    """Split what users say in these messages into statements, each with its message's id."""
     for message in messages:
         if message.role != "user":
             continue
         day = message.at.date() if message.at else None
-        for clause in _clauses(message.text[:MOST_READ], short=len(message.text) <= MOST_SAID):
+        for clause in _clauses(message.text[:MOST_READ], short=len(message.text) <= LONGEST_SAID):
             yield Statement(clause, message.speaker, "user", day, "NOTE", message.id)
 
 
@@ -75,13 +75,15 @@ def _clauses(text: str, *, short: bool) -> Iterator[str]:
             continue
         personal = _FIRST_PERSON.search(sentence) or _RULE.match(sentence) or CJK_CHARACTER.search(sentence)
         if sentence and (short or personal):
-            for clause in in_two(sentence.rstrip(".!…。！")):
+            for clause in split_facts(sentence.rstrip(".!…。！")):
                 yield from third_person(clause)
 
 
 def third_person(clause: str) -> Iterator[str]:
-    """ "I live in Oslo" as "lives in Oslo": what stands behind the speaker's name. A person who says who
-    they are says it first."""
+    """Put a clause in the third person, to follow the speaker's name: "I live in Oslo" → "lives in Oslo".
+
+    "I'm Ana, …" becomes a statement of the name and one of the rest.
+    """
     if match := _AM.match(clause):
         named = _NAME.match(match["rest"])
         if named:
@@ -111,16 +113,16 @@ def _conjugated(verb: str, rest: str) -> str:
     return f"{small}{'es' if small.endswith(('ch', 'sh', 's', 'x')) else 's'} {rest}"
 
 
-# -- Which statements of a session become items
+# -- Choosing: which statements become items
 
-# Of one session at once: what matters of a conversation is little.
+# The most items of one session: little of a conversation matters later.
 MOST_CHOSEN = 12
-# Weight that a statement needs, and what its note's priority adds.
+# The weight that a statement needs, and what its priority adds.
 LEAST_WEIGHT = 2
 _PRIORITY = {"CRITICAL": 4, "IMPORTANT": 2, "NOTE": 0}
 LEAST_WORDS = 3
 MOST_TAGS = 6
-# How long after its day a dated event is still worth knowing.
+# How long after its date an event is still worth knowing.
 AFTERWARDS = dt.timedelta(days=7)
 
 _ISO_DAY = re.compile(r"\b(\d{4})-(\d\d)-(\d\d)\b")
@@ -128,20 +130,20 @@ _ISO_DAY = re.compile(r"\b(\d{4})-(\d\d)-(\d\d)\b")
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """An item in the making."""
+    """An item before it is stored."""
 
     type: ItemType
     summary: str
     tags: tuple[str, ...]
     origin: Origin
-    said_on: dt.datetime | None  # the beginning of that day
+    said_on: dt.datetime | None  # midnight of that day
     valid_from: dt.datetime | None
     expires_at: dt.datetime | None = None
     sources: tuple[str, ...] = ()
 
 
-def choose(statements: Sequence[Statement], tz: dt.tzinfo = dt.UTC) -> list[Candidate]:
-    """The statements that are worth keeping beyond the session, in their order."""
+def choose_candidates(statements: Sequence[Statement], tz: dt.tzinfo = dt.UTC) -> list[Candidate]:
+    """Choose the statements worth keeping beyond the session, in their order."""
     weighed = [(weight_of(s), place, s) for place, s in enumerate(statements)]
     best = sorted((w for w in weighed if w[0] >= LEAST_WEIGHT), key=lambda w: (-w[0], -w[1]))
     chosen = sorted(best[:MOST_CHOSEN], key=lambda w: w[1])
@@ -149,16 +151,16 @@ def choose(statements: Sequence[Statement], tz: dt.tzinfo = dt.UTC) -> list[Cand
 
 
 def weight_of(statement: Statement) -> int:
-    """How much a statement matters later; 0 where it is a question, a passing state, or a tool's."""
+    """Return how much a statement matters later; 0 for a question, a transient state, or a tool's output."""
     text = statement.text
-    if statement.origin == "tool" or ASKS.search(text) or TRANSIENT.search(text):
+    if statement.origin == "tool" or QUESTION.search(text) or TRANSIENT.search(text):
         return 0
     if len(tokens(statement.summary)) < LEAST_WORDS or len(text) > MOST_CHARACTERS:
         return 0
     kind = kind_of(text)
     urgent = _PRIORITY[statement.priority]
     if statement.origin == "agent":
-        # What an assistant says about itself or the world is worth keeping only where it is grave.
+        # An assistant's own statements are kept only if they are critical.
         return urgent if statement.priority == "CRITICAL" else 0
     return (kind.weight if kind else 0) + urgent
 
@@ -179,14 +181,14 @@ def _candidate(statement: Statement, tz: dt.tzinfo) -> Candidate:
 
 
 def tags_of(summary: str, kind: Kind | None) -> tuple[str, ...]:
-    """Words to find it by that it may not hold itself: "live in" for whoever moved."""
+    """Return search words that the summary may not contain, such as "live in" for someone who moved."""
     tags = [kind.tag] if kind else []
     tags += [fact.attribute for fact in facts_of(summary)]
     return tuple(dict.fromkeys(tags))[:MOST_TAGS]
 
 
 def since(text: str, said: dt.datetime | None) -> dt.datetime | None:
-    """Since when it holds: the past day that its words point to, else the day it was said."""
+    """Return since when a fact is true: the past date it refers to, or the day it was said."""
     if said is None:
         return None
     days = [day for span in resolve(text, said) if (day := _day_of(span.iso, said.tzinfo))]
@@ -194,7 +196,7 @@ def since(text: str, said: dt.datetime | None) -> dt.datetime | None:
 
 
 def expiry(text: str, kind: Kind | None, said: dt.datetime | None) -> dt.datetime | None:
-    """When an event is over, where it says its day."""
+    """Return when an event expires, if its text gives a date."""
     if kind is None or kind.type != "event" or said is None:
         return None
     named = [_day_of(found[0], said.tzinfo) for found in _ISO_DAY.finditer(text)]
@@ -204,7 +206,7 @@ def expiry(text: str, kind: Kind | None, said: dt.datetime | None) -> dt.datetim
 
 
 def _day_of(iso: str, tz: dt.tzinfo | None) -> dt.datetime | None:
-    """The first day of what a resolved date names: a day, a week, a month or a year."""
+    """Return the first day of a resolved day, week, month or year."""
     for form, text in (("%G-W%V-%u", f"{iso}-1"), ("%Y-%m-%d", iso), ("%Y-%m", iso), ("%Y", iso)):
         try:
             return dt.datetime.strptime(text, form).replace(tzinfo=tz)
@@ -213,15 +215,15 @@ def _day_of(iso: str, tz: dt.tzinfo | None) -> dt.datetime | None:
     return None
 
 
-def said_in(summary: str, texts: Sequence[tuple[str, str]]) -> tuple[str, ...]:
-    """The id of the text that holds most of its words, the last of several: what it came from."""
+def find_source(summary: str, texts: Sequence[tuple[str, str]]) -> tuple[str, ...]:
+    """Return the id of the text that contains most of the summary's words, the last among equals."""
     wanted = set(query_tokens(summary)) - {"user", "assistant"}
     shares = [(len(wanted & set(query_tokens(text))), ident) for ident, text in texts]
     best = max((share for share, _ in shares), default=0)
     return tuple(ident for share, ident in shares if best and share == best)[-1:]
 
 
-# -- What a language model is asked at the end of a session, and how its answer is read
+# -- Asking a language model
 
 _ROLE = (
     "You keep what an assistant should know about a person beyond one conversation. The conversation below "
@@ -259,22 +261,22 @@ def items_prompt(
     *,
     instruction: str = "",
 ) -> Prompt:
-    """Ask for the items of a session: its notes, and what was said after them. `known` are facts that
-    need not be said again."""
+    """Ask for the items of a session, given its notes and the messages after them. `known` are facts that
+    the answer must not repeat."""
     sections = [
         ("KNOWN FACTS", "\n".join(clean(fact) for fact in known)),
         ("NOTES", "\n".join(clean(note.text) for note in notes)),
-        ("MESSAGES", "\n".join(labelled(messages))),
+        ("MESSAGES", "\n".join(label_messages(messages))),
     ]
-    rules = (_RULES, asked(instruction), _FORM)
+    rules = (_RULES, fence_instruction(instruction), _FORM)
     system = "\n".join([_ROLE, DATA_RULE, "", *(part for part in rules if part)]).strip()
-    return Prompt(system, fenced([s for s in sections if s[1]], "Write the facts to keep."))
+    return Prompt(system, fence([s for s in sections if s[1]], "Write the facts to keep."))
 
 
 def read_items(
     reply: str, *, source: str, day: dt.date, tz: dt.tzinfo, invented: Callable[[str, str], Sequence[object]]
 ) -> list[Candidate] | None:
-    """The items of a reply, without those that say what the source does not; None where it is no answer."""
+    """Read the items of a reply, without those that contain invented values; None if it is not an answer."""
     if _NOTHING.fullmatch(clean(reply)):
         return []
     said = dt.datetime.combine(day, dt.time(), tz)
@@ -286,18 +288,18 @@ def read_items(
 
 
 def _objects(reply: str) -> Iterator[dict[str, Any]]:
-    """Every JSON object in it, wherever the lines break."""
+    """Yield every JSON object in a reply, wherever the lines break."""
     decoder = json.JSONDecoder()
-    place = reply.find("{")
-    while place >= 0:
+    start = reply.find("{")
+    while start >= 0:
         try:
-            value, end = decoder.raw_decode(reply, place)
+            value, end = decoder.raw_decode(reply, start)
         except (ValueError, RecursionError):
-            end = place + 1
+            end = start + 1
         else:
             if isinstance(value, dict):
                 yield cast("dict[str, Any]", value)
-        place = reply.find("{", end)
+        start = reply.find("{", end)
 
 
 def _candidate_from_reply(value: dict[str, Any], said: dt.datetime) -> Candidate | None:
@@ -307,12 +309,11 @@ def _candidate_from_reply(value: dict[str, Any], said: dt.datetime) -> Candidate
         return None
     tags = value.get("tags")
     words = cast("list[Any]", tags) if isinstance(tags, list) else []
+    clean_words = (str(word).strip().casefold()[:40] for word in words if str(word).strip())
     return Candidate(
         type=type_,
         summary=mask(summary),
-        tags=tuple(dict.fromkeys(str(word).strip().casefold()[:40] for word in words if str(word).strip()))[
-            :6
-        ],
+        tags=tuple(dict.fromkeys(clean_words))[:MOST_TAGS],
         origin=_ORIGINS.get(str(value.get("said_by", "")).casefold(), "agent"),
         said_on=said,
         valid_from=_day(value.get("since"), said) or since(summary, said),

@@ -1,4 +1,7 @@
-"""What an item says about whom, where that can have only one answer: then two answers contradict."""
+"""Compare items: which say the same, which contradict each other, and what new items replace.
+
+Two items contradict each other if they give different answers where there can be only one.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +11,10 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 from onlooker.domain.items import Item
-from onlooker.policy.items.statements import FAMILY, NEGATION, kind_of, named_in, speaker_of
+from onlooker.policy.items.statements import FAMILY, NEGATION, kind_of, leading_name, speaker_of
 from onlooker.policy.search.words import query_tokens
+
+# -- Facts: statements that can have only one answer
 
 _SELF = frozenset(("", "user", "i", "me", "my", "we", "the user", "assistant"))
 _PLACE = r"(?P<value>[A-ZÀ-Þ][\w'’-]*(?:[ -][A-ZÀ-Þ][\w'’-]*){0,3})"
@@ -23,9 +28,9 @@ _LIVES = re.compile(
 )
 _LIVES_CJK = re.compile(r"(?:住在|搬到了?|搬去了?|移居到?)(?P<value>[\u4e00-\u9fff]{2,4})")
 _RELATIVE = re.compile(rf"\b(?P<who>{FAMILY})(?:'s)?\b", re.I)
-_NEAR = 12  # characters at the beginning of a clause that say whom it is about
+_NEAR = 12  # characters at the beginning of a clause where its subject is named
 _SOMEONE_ELSE = re.compile(r"\b(?:who|whose)\b", re.I)
-# One may also move to another database.
+# Not a home: one may also move to another database.
 _NO_HOME = re.compile(
     r"(?i:\b(?:data ?base|db|sql|cluster|project|code|repo\w*|server|host\w*|account|subscription|app|cloud"
     r"|backend|frontend|api|service|workload|production|meeting|deadline|kubernetes|docker|slack|notion"
@@ -36,7 +41,7 @@ _SINGLE = (
     r"|employer|boss|nickname|first name|last name|name|age|height|weight|salary|rent|blood type|start date"
     r"|end date|launch date"
 )
-# Where notes leave out "is", a value is told by its first character.
+# Notes may leave out "is"; then a value is recognised by its first character.
 _ATTRIBUTE = re.compile(
     rf"(?:^|\b(?:my|the|his|her|their|our|new|[\w-]+'s)\s+|[,:]\s*)(?P<attribute>(?:[\w-]+ )?(?:{_SINGLE}))"
     r"(?:(?:\s+(?:is now|is|are|was changed to|changed to|moved to|now)|\s*[:=])\s+"
@@ -61,7 +66,7 @@ _IS = re.compile(
     r"|pregnant|left-handed)\b",
     re.I,
 )
-# Of these one can be only one.
+# Mutually exclusive values.
 _GROUPS = {
     **dict.fromkeys(("vegetarian", "vegan", "pescatarian"), "diet"),
     **dict.fromkeys(("married", "single", "engaged", "divorced"), "marriage"),
@@ -70,7 +75,7 @@ _GROUPS = {
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """About whom, what about them, and what it is. A value that is negated denies it."""
+    """A subject, an attribute and its value. A denied fact says that the value is not so."""
 
     subject: str
     attribute: str
@@ -78,21 +83,21 @@ class Fact:
     denied: bool = False
 
     def contradicts(self, other: Fact) -> bool:
-        """Whether both cannot hold at once."""
+        """Return whether the two facts cannot both be true."""
         if (self.subject, self.attribute) != (other.subject, other.attribute):
             return False
         if self.denied or other.denied:
             return self.denied != other.denied and self.value == other.value
-        return not _says_the_same(self.value, other.value)
+        return not _is_same_value(self.value, other.value)
 
 
-def _says_the_same(one: str, other: str) -> bool:
+def _is_same_value(one: str, other: str) -> bool:
     words, others = set(one.split()), set(other.split())
     return words <= others or others <= words
 
 
 def subject_of(summary: str, owner: str = "") -> str:
-    """Whom a summary is about; empty for the owner, who is the user, by whatever name."""
+    """Return whom a summary is about; empty for the owner, also called the user."""
     named, text = _named(summary, owner)
     if named:
         return named
@@ -101,24 +106,24 @@ def subject_of(summary: str, owner: str = "") -> str:
 
 
 def _named(summary: str, owner: str) -> tuple[str, str]:
-    """Who is named at the beginning, and what is said; nobody where that is the owner."""
+    """Split a summary into the person named at its beginning (empty for the owner) and the rest."""
     who, text = speaker_of(summary)
     if who[:1].islower() and who not in _SELF and who != owner:
         who = ""  # a topic, not a person
-    named = (who or named_in(text)).casefold()
+    named = (who or leading_name(text)).casefold()
     return ("" if named in _SELF or named == owner.casefold() else named), text
 
 
 @lru_cache(maxsize=4096)
 def facts_of(summary: str, owner: str = "") -> Sequence[Fact]:
-    """What a summary says that can have only one answer. The owner and the user are the same person."""
+    """Find the facts in a summary. The owner and the user are the same person."""
     subject, text = _named(summary, owner)
     finders = (_homes, _attributes, _tastes, _states)
     return [fact for find in finders for fact in find(text, subject) if fact.value]
 
 
 def _about(text: str, match: re.Match[str], subject: str) -> str | None:
-    """Whom a clause is about: the relative that is named before it, if any; None where it cannot be told."""
+    """Return whom a clause is about: the relative named before it, if any; None if that is unclear."""
     before = text[: match.start()]
     if _SOMEONE_ELSE.search(before):
         return None
@@ -144,8 +149,8 @@ def _attributes(text: str, subject: str) -> Iterator[Fact]:
     for match in (*_FAVOURITE.finditer(text), *_ATTRIBUTE.finditer(text)):
         yield from _fact(text, match, subject, _words(match["attribute"]), _words(match["value"]))
     for match in _WORKS.finditer(text):
-        place = f"works {match['attribute'].casefold()}"
-        yield from _fact(text, match, subject, place, _words(match["value"]), denied=_denied(text, match))
+        attribute = f"works {match['attribute'].casefold()}"
+        yield from _fact(text, match, subject, attribute, _words(match["value"]), denied=_denied(text, match))
     if match := _AGE.search(text):
         yield from _fact(text, match, subject, "age", match["value"])
 
@@ -153,7 +158,7 @@ def _attributes(text: str, subject: str) -> Iterator[Fact]:
 def _tastes(text: str, subject: str) -> Iterator[Fact]:
     for match in _PREFERS.finditer(text):
         *rest, topic = _words(match["value"].split(" over ")[0]).split() or [""]
-        # "short answers" against "long answers"; one word alone says nothing about what it is preferred to.
+        # "short answers" contradicts "long answers"; a single word does not say what it is preferred to.
         if rest:
             what = " ".join(rest)
             yield from _fact(text, match, subject, f"prefers {topic}", what, denied=_denied(text, match))
@@ -171,7 +176,7 @@ def _states(text: str, subject: str) -> Iterator[Fact]:
 
 
 def _denied(text: str, match: re.Match[str]) -> bool:
-    """Whether the words right before it, or in it, take it back."""
+    """Return whether the words right before the value negate it."""
     return bool(NEGATION.search(text[max(0, match.start() - 16) : match.start("value")]))
 
 
@@ -179,11 +184,11 @@ def _words(text: str) -> str:
     return " ".join(query_tokens(text))
 
 
-# -- What a new item means to those that are there: the same, more, or the opposite
+# -- Comparing summaries
 
-# Share of words that two summaries of the same meaning have in common.
+# The share of words that two summaries of the same meaning have in common.
 SAME = 0.75
-# Share of the shorter one's words that the longer has, where that says the same and more.
+# The share of the shorter summary's words that a longer one must contain to say the same and more.
 WITHIN = 0.9
 LEAST_WORDS = 2
 _PARTS = re.compile(r"[,;]\s+|\s+(?:and|but)\s+")
@@ -191,14 +196,14 @@ _PARTS = re.compile(r"[,;]\s+|\s+(?:and|but)\s+")
 
 @lru_cache(maxsize=4096)
 def words_of(summary: str, owner: str) -> frozenset[str]:
-    """What a summary says, whoever is named as its speaker: the user and the owner are one."""
+    """Return the words of a summary, without the names of the owner and the user."""
     who, text = speaker_of(summary)
     words = set(query_tokens(text if who.casefold() in ("user", owner.casefold()) else summary))
     return frozenset(words - {"user", *query_tokens(owner)}) or frozenset(words)
 
 
 def same_meaning(one: str, other: str, owner: str) -> bool:
-    """Whether two summaries say the same, or one all that the other does."""
+    """Return whether two summaries say the same, or one says all that the other does."""
     if subject_of(one, owner) != subject_of(other, owner):
         return False
     first, second = words_of(one, owner), words_of(other, owner)
@@ -211,7 +216,7 @@ def same_meaning(one: str, other: str, owner: str) -> bool:
 
 
 def says_more(one: str, other: str, owner: str) -> bool:
-    """Whether the first says what the other does, and something besides."""
+    """Return whether the first summary says what the other does, and more."""
     return _says_more(words_of(one, owner), words_of(other, owner))
 
 
@@ -226,12 +231,12 @@ def _numbers(words: Iterable[str]) -> frozenset[str]:
 
 
 def duplicates(summary: str, items: Sequence[Item]) -> list[Item]:
-    """The items that say the same."""
+    """Return the items that say the same as the summary."""
     return [item for item in items if same_meaning(summary, item.summary, item.owner)]
 
 
 def contradictions(summary: str, items: Sequence[Item]) -> list[Item]:
-    """The items that cannot hold together with it."""
+    """Return the items that contradict the summary."""
     found: list[Item] = []
     for item in items:
         new, old = facts_of(summary, item.owner), facts_of(item.summary, item.owner)
@@ -240,31 +245,34 @@ def contradictions(summary: str, items: Sequence[Item]) -> list[Item]:
     return found
 
 
-# ------------------------------------------------------------------------------------ many at once
+# -- Adding new items to existing ones
 
 
 @dataclass(slots=True)
-class Reconciled:
-    """What becomes of new items among those that are there."""
+class Reconciliation:
+    """Items to add, existing items to end (each with its replacement), and items that count as used."""
 
     add: list[Item] = field(default_factory=list[Item])
     end: dict[str, str] = field(default_factory=dict[str, str])
     use: list[str] = field(default_factory=list[str])
 
 
-def reconcile(new: Sequence[Item], existing: Sequence[Item]) -> Reconciled:
-    """Take in new items, oldest first: one that is known counts as a use of the known one, one that
-    contradicts ends it, unless that is newer, pinned, or a more trusted word."""
-    done = Reconciled()
+def reconcile(new: Sequence[Item], existing: Sequence[Item]) -> Reconciliation:
+    """Add new items, oldest first.
+
+    A known item counts as a use of the existing one. A contradicting item ends the existing one, unless
+    that is newer, pinned or more trusted.
+    """
+    done = Reconciliation()
     live = {item.id: item for item in existing}
     for item in new:
-        _take_in(item, live, done)
+        _add(item, live, done)
     return done
 
 
-def _take_in(item: Item, live: dict[str, Item], done: Reconciled) -> None:
+def _add(item: Item, live: dict[str, Item], done: Reconciliation) -> None:
     others = list(live.values())
-    # What changed is often said in nearly the same words, so this comes first.
+    # A change is often said in nearly the same words, so contradictions come first.
     against = contradictions(item.summary, others)
     if not against and (known := duplicates(item.summary, others)):
         more = [k for k in known if says_more(item.summary, k.summary, item.owner) and _may_end(item, k)]
@@ -283,7 +291,7 @@ def _take_in(item: Item, live: dict[str, Item], done: Reconciled) -> None:
 
 
 def _says_only_that(old: Item, new: Item) -> bool:
-    """Whether the old item says nothing worth keeping besides what the new one contradicts."""
+    """Return whether the old item says nothing worth keeping besides what the new one contradicts."""
     who, text = speaker_of(old.summary)
     facts = facts_of(new.summary, new.owner)
     for part in _PARTS.split(text):
@@ -293,16 +301,16 @@ def _says_only_that(old: Item, new: Item) -> bool:
     return True
 
 
-def _replace(item: Item, old: Sequence[Item], live: dict[str, Item], done: Reconciled) -> None:
+def _replace(item: Item, old: Sequence[Item], live: dict[str, Item], done: Reconciliation) -> None:
     item = replace(item, replaces=tuple(o.id for o in old))
     for other in old:
         del live[other.id]
-        made_now = next((place for place, a in enumerate(done.add) if a.id == other.id), None)
-        if made_now is None:
+        added = next((i for i, a in enumerate(done.add) if a.id == other.id), None)
+        if added is None:
             done.end[other.id] = item.id
         else:
             at = item.valid_from or item.made_at
-            done.add[made_now] = replace(other, status="ended", ended_at=at, superseded_by=item.id)
+            done.add[added] = replace(other, status="ended", ended_at=at, superseded_by=item.id)
     live[item.id] = item
     done.add.append(item)
 

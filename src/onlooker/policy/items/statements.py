@@ -1,4 +1,4 @@
-"""Notes taken apart into statements, each of which can stand alone."""
+"""Split notes into statements that can be read alone, and recognise what kind of fact each states."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from onlooker.domain.items import ItemType, Origin
 from onlooker.domain.notes import NoteFormat
 from onlooker.policy.reply import Line, Priority, read
 
-# -- The words by which a statement is known to be worth keeping beyond its session, or not
+# -- Kinds of facts, recognised by their words
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """One kind of fact: its type and tag, how much it matters, and how it is said."""
+    """One kind of fact: its item type and tag, its weight, and the pattern that recognises it."""
 
     type: ItemType
     tag: str
@@ -28,7 +28,7 @@ def _kind(type: ItemType, tag: str, weight: int, *words: str) -> Kind:
     return Kind(type, tag, weight, re.compile("|".join(words), re.I))
 
 
-# People that someone speaks of by what they are to them.
+# People and pets named by their relation to the speaker.
 FAMILY = (
     "sister|brother|wife|husband|partner|girlfriend|boyfriend|fiancée?|son|daughter|mother|father"
     "|mom|mum|dad"
@@ -36,7 +36,7 @@ FAMILY = (
     "|dog|cat|pet"
     "|kids?|child|children|friend"
 )
-# The first that matches says what a statement is; what does harm when forgotten stands first.
+# The first match decides. Kinds that do harm when forgotten come first.
 KINDS = (
     _kind(
         "profile", "health", 5,
@@ -109,7 +109,7 @@ KINDS = (
     ),
 )  # fmt: skip
 
-# What is true for the moment only.
+# Words for what is true only for the moment.
 TRANSIENT = re.compile(
     r"\b(?:today|tonight|right now|just now|at the moment|for now|this (?:morning|afternoon|evening"
     r"|minute|second)"
@@ -120,8 +120,8 @@ TRANSIENT = re.compile(
     r"|今天|现在|刚才|此刻|今日は|今は|さっき|지금|오늘|방금",
     re.I,
 )
-# Said to have something done or answered, not to say something.
-ASKS = re.compile(
+# Questions and requests, which state nothing.
+QUESTION = re.compile(
     r"[?？]\s*$|^(?:can|could|would|will) you\b|^(?:what|how|why|when|where|who|which|is|are|do|does"
     r"|did)\b.*\b(?:you|we|i|it)\b"
     r"|^(?:please )?(?:run|show|give|tell|explain|help|find|list|open|check|fix|try)\b"
@@ -137,24 +137,24 @@ NEGATION = re.compile(
 
 
 def kind_of(text: str) -> Kind | None:
-    """What kind of fact it states, if any."""
+    """Return the kind of fact that a text states, if any."""
     return next((kind for kind in KINDS if kind.pattern.search(text)), None)
 
 
-# -- Notes taken apart into statements, each of which can stand alone
+# -- Statements
 
-# The longest summary: what is longer is a passage, not a fact.
+# The longest summary. Anything longer is a passage, not a fact.
 MOST_CHARACTERS = 300
 
 _SPEAKER = re.compile(r"(?P<who>[\w.-]+\([^\n]*?\)|[^\s:：][^:：;]{0,40}?)\s?[:：]\s+(?=\S)")
 _CLAUSES = re.compile(r";\s+|；")
-# Two facts in one breath: each may end without the other.
+# Two facts in one sentence: either may change without the other.
 _TWO = re.compile(
     r",?\s+and\s+(?=(?:i\s+|i'm\s+|also\s+)*(?:am|work|live|have|prefer|like|love|hate|speak|study|own|use|play)"
     r"(?:s|es|ing)?\b|i'm\b|i am\b|i've\b|my \w+(?: \w+)? (?:is|are)\b)",
     re.I,
 )
-# Where "I" is the subject already, a second one begins a sentence of its own.
+# After a first "I", a second one begins a new statement.
 _AGAIN = re.compile(r",?\s+and\s+(?=i\b)", re.I)
 _I = re.compile(r"i\b", re.I)
 _INTRODUCED = re.compile(r"(?P<name>[A-ZÀ-Þ][\w'’-]+), (?=I\b)")
@@ -169,18 +169,18 @@ _NO_NAME = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """One thing that a note says, as it stands there, with whoever said it or is meant by it."""
+    """One statement of a note, word for word, with its speaker or subject."""
 
     text: str
-    subject: str  # as written; empty where nobody is named
+    subject: str  # as written; empty if nobody is named
     origin: Origin
     day: dt.date | None
     priority: Priority
-    source: str  # the note's id; empty for what has no note yet
+    source: str  # the id of the note or message; empty if there is none
 
     @property
     def summary(self) -> str:
-        """The text with its speaker, to be read alone."""
+        """The text with its subject, so that it can be read alone."""
         led = self.text if not self.subject or self.text.startswith(self.subject) else ""
         whole = led or f"{self.subject}: {self.text}"
         return re.sub(r"\s+", " ", whole).strip(" ;,")
@@ -189,7 +189,7 @@ class Statement:
 def statements(
     text: str, *, source: str = "", format: NoteFormat = "lines", day: dt.date | None = None
 ) -> Iterator[Statement]:
-    """The statements of a note, in its order; `day` is when those were said that have no day."""
+    """Split a note into statements, in order. `day` is the date of lines without one."""
     for line in read(text, format="lines", day=day).lines:
         yield from _of_line(line, source, format)
 
@@ -197,7 +197,7 @@ def statements(
 def _of_line(line: Line, source: str, format: NoteFormat) -> Iterator[Statement]:
     who, rest = speaker_of(line.text)
     for clause in _clauses(rest, format):
-        subject = who or named_in(clause)
+        subject = who or leading_name(clause)
         yield Statement(clause, subject, origin_of(who), line.day, line.priority, source)
 
 
@@ -206,11 +206,11 @@ def _clauses(text: str, format: NoteFormat) -> Iterator[str]:
         introduced = _INTRODUCED.match(part)
         if introduced:
             yield f"name is {introduced['name']}"
-        yield from in_two(part[introduced.end() if introduced else 0 :])
+        yield from split_facts(part[introduced.end() if introduced else 0 :])
 
 
-def in_two(text: str) -> Iterator[str]:
-    """The clauses of a sentence that are facts of their own."""
+def split_facts(text: str) -> Iterator[str]:
+    """Split a sentence into clauses that are facts of their own."""
     parts: list[str] = _TWO.split(text)
     for part in (p for whole in parts for p in (_AGAIN.split(whole) if _I.match(whole) else (whole,))):
         if clause := part.strip(" ;,"):
@@ -218,13 +218,13 @@ def in_two(text: str) -> Iterator[str]:
 
 
 def speaker_of(text: str) -> tuple[str, str]:
-    """Who a line says it is from, and the rest; nobody where it says none."""
+    """Split a line into its speaker, empty if there is none, and the rest."""
     match = _SPEAKER.match(text)
     return (match["who"], text[match.end() :]) if match else ("", text)
 
 
-def named_in(text: str) -> str:
-    """The name that a statement begins with, if it begins with one."""
+def leading_name(text: str) -> str:
+    """Return the name at the beginning of a statement, or ""."""
     match = _NAME.match(text)
     if match is None or _NO_NAME.match(text):
         return ""
@@ -232,7 +232,7 @@ def named_in(text: str) -> str:
 
 
 def origin_of(speaker: str) -> Origin:
-    """Whose word a line is, by its speaker: a call such as `search(x)` is a tool's."""
+    """Return the origin of a line by its speaker. A call such as `search(x)` is a tool's."""
     if speaker.endswith(")") or speaker.startswith(("tool", "→")):
         return "tool"
     return "agent" if speaker.casefold() in ("assistant", "system") else "user"

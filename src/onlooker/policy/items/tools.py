@@ -1,4 +1,4 @@
-"""The four tools as a model is told of them, and whether what it passes can be run."""
+"""The four memory tools: their definitions, and checks of what a model passes to them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _ID = {"type": "string", "description": "The id in brackets, as memory_search sh
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """A tool's name, what it is for, and its arguments as JSON Schema."""
+    """A tool's name, its description, and its arguments as JSON Schema."""
 
     name: str
     description: str
@@ -83,7 +83,7 @@ _TYPES: dict[str, type] = {"string": str, "integer": int, "array": list}
 
 
 def problem_with(definition: Definition, arguments: Mapping[str, Any]) -> str:
-    """What is wrong with the arguments, in a sentence for the model; empty where nothing is."""
+    """Say what is wrong with the arguments, in a sentence for the model; "" if nothing is."""
     known = cast("dict[str, dict[str, Any]]", definition.parameters["properties"])
     for name in definition.parameters["required"]:
         if name not in arguments:
@@ -109,11 +109,11 @@ def _wrong(schema: Mapping[str, Any], value: object) -> str:
     return ""
 
 
-# -- What an agent may not save, each refusal with what to do instead
+# -- What an agent may not save
 
 LEAST_CHARACTERS = 12
 LEAST_WORDS = 2
-# How many an agent may save in one session within an hour; then it waits.
+# How many items an agent may save in one session within an hour.
 MOST_SAVES = 10
 SAVES_WITHIN = timedelta(hours=1)
 
@@ -122,7 +122,7 @@ Reason = Literal["too short", "too long", "transient", "duplicate", "contradicti
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why something is not saved, and the sentence that says what to do."""
+    """Why an item is not saved, and a sentence that says what to do instead."""
 
     reason: Reason
     advice: str
@@ -130,7 +130,7 @@ class Refusal:
 
 
 def check_words(summary: str) -> Refusal | None:
-    """Whether the words themselves can be an item, whatever else is known."""
+    """Check the length of a summary."""
     short = len(summary) < LEAST_CHARACTERS and not CJK_CHARACTER.search(summary)
     if short or len(query_tokens(summary)) < LEAST_WORDS:
         advice = "Not saved: too short to be understood alone. Write one sentence that names who and what."
@@ -146,9 +146,12 @@ def check_words(summary: str) -> Refusal | None:
 def check_save(
     summary: str, live: Sequence[Item], recent: Sequence[datetime], now: datetime, supersedes: str = ""
 ) -> Refusal | None:
-    """Whether an agent may save this; `live` are the owner's items, `recent` when it saved others in this
-    session, `supersedes` the item whose place it is to take."""
-    if refusal := check_words(summary) or _passing(summary) or _too_many(recent, now):
+    """Check whether an agent may save a summary.
+
+    `live` are the owner's items, `recent` the times at which the agent saved others in this session, and
+    `supersedes` the id of the item to replace.
+    """
+    if refusal := check_words(summary) or _transient(summary) or _too_many(recent, now):
         return refusal
     others = [item for item in live if item.id != supersedes]
     against = contradictions(summary, others)
@@ -159,7 +162,7 @@ def check_save(
     return None
 
 
-def _passing(summary: str) -> Refusal | None:
+def _transient(summary: str) -> Refusal | None:
     if not TRANSIENT.search(summary):
         return None
     advice = (

@@ -1,4 +1,4 @@
-"""Reading what a model answered, and judging whether it may become a note."""
+"""Reading a model's reply, and judging whether it may become a note."""
 
 from __future__ import annotations
 

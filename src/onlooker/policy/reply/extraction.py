@@ -1,8 +1,10 @@
-"""Whether a value of a user's own type says only what was said.
+"""Values of users' own types, read from the block of JSON after a note.
 
-A number, date, time, path or id in it that the messages do not hold refuses the whole value, as it would a
-note. What a model may well work out is no invention: a date from "last Friday", 0.25 from "25%", 1240.5
-from "€1,240.50". Words are for the type itself to check.
+A number, date, time, path or id that the messages do not contain rejects the whole value, as it would a
+note. What a model can work out is not invented: a date from "last Friday", 0.25 from "25%", 1240.5 from
+"€1,240.50". Words are for the type itself to check.
+
+This module is loaded only if extractors are given, because it compiles many patterns.
 """
 
 from __future__ import annotations
@@ -11,19 +13,110 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from functools import cached_property
 from typing import Any, Literal, cast
 
-from onlooker.domain.messages import Message
-from onlooker.domain.notes import Extractor, Schema
+from onlooker.domain.errors import SettingsError
+from onlooker.domain.events import ExtractionRejected
+from onlooker.domain.messages import Message, SessionId
+from onlooker.domain.notes import Extraction, Extractor, Schema
 from onlooker.policy.dates import resolve
 from onlooker.policy.text import CJK_CHARACTER
 from onlooker.policy.values import MASK, invented, mask
 
-# -- The block of JSON after a note, with values of users' own types
+# -- The extractors
 
-# missing: there was no block; unparseable: it is not the JSON that was asked for; too long: more than
-# anyone says in a chunk of conversation.
+# Characters of all schemas together, since they are sent with every chunk.
+MOST_SCHEMAS = 8_000
+_MOST_DETAIL = 300
+_WANTED = "must be classes with `model_json_schema` and `model_validate`, such as Pydantic models"
+
+
+@dataclass(frozen=True, slots=True)
+class Extractors:
+    """The types whose values a model is asked for."""
+
+    types: tuple[type[Extractor], ...]
+    schemas: tuple[Schema, ...]
+
+    @classmethod
+    def of(cls, types: Sequence[type[Extractor]]) -> Extractors:
+        """Check the types and describe them for a model.
+
+        Raises:
+            SettingsError: One is not such a class, two have the same name, or the schemas are too long.
+        """
+        for extractor in types:
+            methods = (getattr(extractor, name, None) for name in ("model_json_schema", "model_validate"))
+            if not isinstance(extractor, type) or not all(map(callable, methods)):  # pyright: ignore[reportUnnecessaryIsInstance]
+                raise SettingsError("extractors", extractor, _WANTED)
+        names = [extractor.__name__ for extractor in types]
+        if len(set(names)) < len(names):
+            raise SettingsError("extractors", names, "must have different names")
+        schemas = tuple(map(schema_of, types))
+        if (length := sum(len(schema.text) for schema in schemas)) > MOST_SCHEMAS:
+            allowed = f"must have JSON Schemas of at most {MOST_SCHEMAS} characters together, not {length}"
+            raise SettingsError("extractors", names, allowed)
+        return cls(tuple(types), schemas)
+
+    @property
+    def names(self) -> list[str]:
+        return [schema.name for schema in self.schemas]
+
+    def extract(
+        self, block: Block, session: SessionId, messages: Sequence[Message], now: datetime
+    ) -> Iterator[Extraction | ExtractionRejected]:
+        """Yield each distinct value of a block, or why it is rejected. The note's id is not known yet."""
+        if block.problem:
+            yield ExtractionRejected(session, "", block.problem, block.detail)
+        source = Source(tuple(messages))
+        seen: set[tuple[str, str]] = set()
+        for name, raw in block.records:
+            value = mask_value(raw)
+            text = json.dumps(value, ensure_ascii=False)
+            if (name, text) in seen:
+                continue
+            seen.add((name, text))
+            if problem := self._problem(name, value, source):
+                yield ExtractionRejected(session, name, *problem)
+                continue
+            sources = find_sources(value, messages)
+            seqs = tuple(dict.fromkeys(message.seq for message in sources))
+            yield Extraction(name, text, "", session, seqs, sources[0].at or now, now)
+
+    def _problem(self, name: str, value: dict[str, Any], source: Source) -> tuple[str, str] | None:
+        """Return why a value is rejected, and the detail; None if it is accepted."""
+        if made_up := source.invented(value):
+            return "invented values", ", ".join(made_up[:5])[:_MOST_DETAIL]
+        extractor = next(e for e in self.types if e.__name__ == name)
+        try:
+            extractor.model_validate(value)
+        except Exception as error:  # noqa: BLE001  a user's own class may raise anything
+            return "invalid", f"{error}"[:_MOST_DETAIL]
+        return None
+
+
+def schema_of(extractor: type[Extractor]) -> Schema:
+    """Describe a type for a model, without the titles that only repeat names."""
+    schema = _untitled(extractor.model_json_schema())
+    return Schema(extractor.__name__, json.dumps(schema, ensure_ascii=False, separators=(",", ":")))
+
+
+def _untitled(schema: Any) -> Any:
+    if isinstance(schema, list):
+        return [_untitled(part) for part in cast("list[Any]", schema)]
+    if not isinstance(schema, dict):
+        return schema
+    # A property named "title" is an object, not a string.
+    items = cast("dict[str, Any]", schema).items()
+    return {key: _untitled(part) for key, part in items if key != "title" or not isinstance(part, str)}
+
+
+# -- The block of JSON
+
+# missing: there is no block. unparseable: it is not the requested JSON. too long: more than a chunk of
+# conversation can contain.
 BlockProblem = Literal["missing", "unparseable", "too long"]
 
 _FENCED = re.compile(
@@ -38,9 +131,9 @@ MOST_RECORDS = 100
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """What a block holds: type and value of each record, or why it cannot be read.
+    """The records of a block as pairs of type and value, or why it cannot be read.
 
-    `unclosed` says that the answer ended inside it, so that what stands before it is whole.
+    `unclosed` says that the reply ended inside the block, so that the note before it is complete.
     """
 
     records: tuple[tuple[str, dict[str, Any]], ...] = ()
@@ -49,8 +142,8 @@ class Block:
     unclosed: bool = field(default=False, compare=False)
 
 
-def take_block(reply: str, types: Sequence[str]) -> tuple[str, Block]:
-    """The reply without its block, and the block."""
+def split_block(reply: str, types: Sequence[str]) -> tuple[str, Block]:
+    """Split a reply into the note and its block."""
     found = _find(reply, types)
     if found is None:
         return reply, Block(problem="missing")
@@ -60,11 +153,11 @@ def take_block(reply: str, types: Sequence[str]) -> tuple[str, Block]:
 
 
 def _find(reply: str, types: Sequence[str]) -> tuple[int, int, str, bool] | None:
-    """Where the block begins and ends, what is inside, and whether the answer ends there too."""
+    """Find the block: its start, its end, its body, and whether the reply ends inside it."""
     if fenced := list(_FENCED.finditer(reply)):
         found = fenced[-1]
         return found.start(), found.end(), found["body"], found["closed"] is None
-    # Without a fence: no line of a note begins with the name of a type in quotes and braces.
+    # Without a fence: no line of a note begins with a brace and the quoted name of a type.
     names = "|".join(map(re.escape, types))
     bare = re.search(rf'^(?:\{{\s*"(?:{names})"\s*:|\[\s*\{{\s*"|\{{\s*\}}\s*$)', reply, re.M)
     if bare is None:
@@ -80,7 +173,7 @@ def _read(body: str, types: Sequence[str], unclosed: bool) -> Block:
     if len(body) > _MOST_CHARACTERS:
         return Block(problem="too long", detail=f"{len(body)} characters", unclosed=unclosed)
     try:
-        found: Any = json.loads(body, parse_constant=_refuse)
+        found: Any = json.loads(body, parse_constant=_reject_constant)
         records = tuple(_records(found, types))
     except (ValueError, RecursionError) as error:
         return Block(problem="unparseable", detail=str(error)[:200], unclosed=unclosed)
@@ -89,7 +182,7 @@ def _read(body: str, types: Sequence[str], unclosed: bool) -> Block:
     return Block(records, unclosed=unclosed)
 
 
-def _refuse(constant: str) -> None:
+def _reject_constant(constant: str) -> None:
     raise ValueError(f"{constant} is not JSON")
 
 
@@ -99,20 +192,63 @@ def _records(found: Any, types: Sequence[str]) -> Iterator[tuple[str, dict[str, 
     elif isinstance(found, list) and len(types) == 1:
         by_type: dict[str, Any] = {types[0]: cast("list[Any]", found)}
     else:
-        raise ValueError("not an object with a list for each type")
+        raise ValueError("must be an object with a list for each type")
     if len(types) == 1 and types[0] not in by_type and by_type:
-        by_type = {types[0]: by_type}  # the value itself, where there is one type
+        by_type = {types[0]: by_type}  # with one type, the value may stand alone
     for name, values in by_type.items():
         if name not in types:
-            raise ValueError(f"no type {name[:80]!r}")
+            raise ValueError(f"unknown type {name[:80]!r}")
         each = cast("list[Any]", values if isinstance(values, list) else [] if values is None else [values])
         for value in each:
             if not isinstance(value, dict):
-                raise ValueError(f"a value of {name} is no object")
+                raise ValueError(f"a value of {name} must be an object")
             yield name, cast("dict[str, Any]", value)
 
 
-# -- Whether a value of a user's own type says only what was said
+# -- Checking values against the messages
+
+
+def mask_value(value: Any, key: str = "") -> Any:
+    """Mask secrets in a value, including those that only the field's name gives away."""
+    if isinstance(value, dict):
+        return {k: mask_value(v, k) for k, v in cast("dict[str, Any]", value).items()}
+    if isinstance(value, list):
+        return [mask_value(v, key) for v in cast("list[Any]", value)]
+    if value is None or isinstance(value, bool):
+        return value
+    text = str(value)
+    if MASK in mask(text):
+        return mask(text)
+    return MASK if MASK in mask(f"{key}: {text}") else value
+
+
+def leaves(value: Any) -> Iterator[str | int | float]:
+    """Yield every string and number in a value."""
+    if isinstance(value, Mapping):
+        for part in cast("Mapping[str, Any]", value).values():
+            yield from leaves(part)
+    elif isinstance(value, list):
+        for part in cast("list[Any]", value):
+            yield from leaves(part)
+    elif isinstance(value, str | int | float) and not isinstance(value, bool):
+        yield value
+
+
+_SHORT = 3  # characters; a shorter word says little about its source
+
+
+def find_sources(value: Mapping[str, Any], messages: Sequence[Message]) -> tuple[Message, ...]:
+    """Return the messages that contain any of the value's words, or all if none does."""
+    words = {str(leaf).casefold() for leaf in leaves(value)}
+    words = {word for word in words if len(word) >= _SHORT or CJK_CHARACTER.match(word)}
+    texts = [_text(message).casefold() for message in messages]
+    holding = [m for m, text in zip(messages, texts, strict=True) if any(word in text for word in words)]
+    return tuple(holding or messages)
+
+
+def _text(message: Message) -> str:
+    return "\n".join((message.body, *(call.arguments for call in message.calls)))
+
 
 _NUMBER = re.compile(r"\d{1,3}(?: \d{3})+(?!\d)|\d+(?:[.,']\d+)*")
 _TIMES = {
@@ -134,75 +270,13 @@ _ISO = re.compile(r"(\d{4}-\d\d-\d\d)(?:[T ](\d\d:\d\d)(?::\d\d(?:\.\d+)?)?(?:Z|
 _SPELLED = (
     "zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve",
 )  # fmt: skip
-# No more than "a cake" and "no sugar" say.
+# "A cake" and "no sugar" imply these.
 _PLAIN = (0, 1)
-_SHORT = 3  # characters: a shorter word says little about where it came from
-
-
-# ------------------------------------------------------------------------------------ the types
-
-
-def schema_of(extractor: type[Extractor]) -> Schema:
-    """The type as a model is told of it, without the titles that repeat the names."""
-    schema = _untitled(extractor.model_json_schema())
-    return Schema(extractor.__name__, json.dumps(schema, ensure_ascii=False, separators=(",", ":")))
-
-
-def _untitled(schema: Any) -> Any:
-    if isinstance(schema, list):
-        return [_untitled(part) for part in cast("list[Any]", schema)]
-    if not isinstance(schema, dict):
-        return schema
-    # A property may be called "title": then it is an object, not a text.
-    items = cast("dict[str, Any]", schema).items()
-    return {key: _untitled(part) for key, part in items if key != "title" or not isinstance(part, str)}
-
-
-# ------------------------------------------------------------------------------------ the values
-
-
-def masked(value: Any, key: str = "") -> Any:
-    """The value without secrets, also where only the field's name says that it is one."""
-    if isinstance(value, dict):
-        return {k: masked(v, k) for k, v in cast("dict[str, Any]", value).items()}
-    if isinstance(value, list):
-        return [masked(v, key) for v in cast("list[Any]", value)]
-    if value is None or isinstance(value, bool):
-        return value
-    text = str(value)
-    if MASK in mask(text):
-        return mask(text)
-    return MASK if MASK in mask(f"{key}: {text}") else value
-
-
-def leaves(value: Any) -> Iterator[str | int | float]:
-    """Every text and number in it."""
-    if isinstance(value, Mapping):
-        for part in cast("Mapping[str, Any]", value).values():
-            yield from leaves(part)
-    elif isinstance(value, list):
-        for part in cast("list[Any]", value):
-            yield from leaves(part)
-    elif isinstance(value, str | int | float) and not isinstance(value, bool):
-        yield value
-
-
-def came_from(value: Mapping[str, Any], messages: Sequence[Message]) -> tuple[Message, ...]:
-    """The messages that hold any of its words; where none does, all of them."""
-    words = {str(leaf).casefold() for leaf in leaves(value)}
-    words = {word for word in words if len(word) >= _SHORT or CJK_CHARACTER.match(word)}
-    texts = [_text(message).casefold() for message in messages]
-    holding = [m for m, text in zip(messages, texts, strict=True) if any(word in text for word in words)]
-    return tuple(holding or messages)
-
-
-def _text(message: Message) -> str:
-    return "\n".join((message.body, *(call.arguments for call in message.calls)))
 
 
 @dataclass(frozen=True)
-class Said:
-    """What messages hold, to compare values with."""
+class Source:
+    """The text, numbers and dates of messages, to compare values with."""
 
     messages: tuple[Message, ...]
 
@@ -210,17 +284,17 @@ class Said:
     def text(self) -> str:
         return "\n".join(map(_text, self.messages))
 
-    def unsaid(self, value: Mapping[str, Any]) -> list[str]:
-        """Numbers, dates, paths and ids of a value that the messages do not hold."""
+    def invented(self, value: Mapping[str, Any]) -> list[str]:
+        """Return the numbers, dates, paths and ids of a value that the messages do not contain."""
         found: list[str] = []
         for leaf in leaves(value):
             if isinstance(leaf, str):
-                found += self._unsaid_text(leaf)
+                found += self._invented_in(leaf)
             elif not self._holds_number(leaf):
                 found.append(str(leaf))
         return list(dict.fromkeys(found))
 
-    def _unsaid_text(self, leaf: str) -> list[str]:
+    def _invented_in(self, leaf: str) -> list[str]:
         if iso := _ISO.match(leaf.strip()):
             day, time = iso.groups()
             known = day in self._days and (time is None or time == "00:00" or time in self._times)
@@ -246,7 +320,7 @@ class Said:
 
     @cached_property
     def _days(self) -> frozenset[str]:
-        """Days that were named, that something was said on, or that relative words mean."""
+        """The days that are named, that messages were sent on, or that relative dates mean."""
         days = set(re.findall(r"\d{4}-\d\d-\d\d", self.text))
         for message in self.messages:
             if message.at is not None:
@@ -266,7 +340,7 @@ class Said:
 
 
 def _days_of(iso: str) -> Iterator[str]:
-    """The days of 2026-02-09 or 2026-02-14/15."""
+    """Yield the days of 2026-02-09 or 2026-02-14/15."""
     if re.fullmatch(r"\d{4}-\d\d-\d\d(?:/\d\d)?", iso):
         yield iso[:10]
         if "/" in iso:
@@ -274,7 +348,7 @@ def _days_of(iso: str) -> Iterator[str]:
 
 
 def _readings(text: str) -> Iterator[float]:
-    """A number as both conventions would read it: 1,240.50 and 1.240,50."""
+    """Read a number in both conventions: 1,240.50 and 1.240,50."""
     bare = re.sub(r"[' ]", "", text)
     for group, point in ((",", "."), (".", ",")):
         try:

@@ -1,7 +1,7 @@
-"""Whether a reply may become a note.
+"""Judge whether a reply may become a note.
 
-Nothing is committed on a reply that was not accepted here, so a model that fails in whatever way
-consumes no message. The checks run from the surest to the vaguest; the first that speaks is the reason.
+Only an accepted reply is committed, so a failing model never consumes a message. The checks run from the
+surest to the vaguest, and the first that fails is the reason.
 """
 
 from __future__ import annotations
@@ -17,9 +17,188 @@ from onlooker.domain.notes import NoteFormat
 from onlooker.policy.reply.note_text import Line, NoteText, clean, is_thinking_only, read, take_head
 from onlooker.policy.text import wrong_language
 
-# -- Answers that are no note: refusals, requests for something to note, and "nothing to note"
+Reason = Literal[
+    "empty",
+    "refusal",
+    "cut off",
+    "degenerate",
+    "echo",
+    "too long",
+    "unparseable",
+    "lost critical",
+    "wrong language",
+    "invented values",
+]
 
-# Each is what a refusal begins with; a note begins with a date, a name or a topic.
+# What the model is told when it is asked again. This text is outside the fence, where it counts as an
+# instruction, so it quotes nothing from the reply or the source.
+_CORRECTIONS: dict[Reason, str] = {
+    "empty": "it held no note. Write at least one line that says what happened.",
+    "refusal": "it was not a note. Only note what was said; leave out what you must.",
+    "cut off": "it stopped before its end. Write a shorter note and finish it.",
+    "degenerate": "it repeated itself. Say each thing once.",
+    "echo": "it copied the input. Write a note of it in far fewer words.",
+    "too long": "it was longer than what it stands for. Write a much shorter note.",
+    "unparseable": "it was not in the form asked for. Write the note alone, in that form.",
+    "lost critical": "lines marked CRITICAL were missing. Copy every one of them word for word.",
+    "wrong language": "it was in another language. Write in the language of the conversation.",
+    "invented values": "it held numbers, paths or names that the input does not hold. Copy them exactly.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """A note that may be committed: `text` in Onlooker's format, and the same parsed."""
+
+    text: str
+    note: NoteText
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    """Why a reply cannot become a note. `detail` is for the log."""
+
+    reason: Reason
+    detail: str = ""
+
+    @property
+    def correction(self) -> str:
+        """The sentence for the model when it is asked again."""
+        return _CORRECTIONS[self.reason]
+
+
+Verdict = Accepted | Rejected
+
+# The longest reply that is read, by the size of its source.
+_CHARACTERS_PER_TOKEN = 8
+_MOST_CHARACTERS = 400_000
+_ALWAYS_READ = 8_000
+# A heading and a few words may be longer than a very short source. A note of this size is never too long.
+SMALL_NOTE = 60
+_MOST_SOURCE = 400_000  # characters of the source that are compared
+
+
+def nothing_invented(note: str, source: str) -> Sequence[object]:
+    """Report no invented values."""
+    return ()
+
+
+def judge(
+    reply_text: str,
+    *,
+    finish: str = "stop",
+    source_text: str,
+    source_tokens: int,
+    prompt_text: str = "",
+    format: NoteFormat,
+    day: dt.date | None,
+    must_keep: Sequence[str] = (),
+    target_tokens: int = 0,
+    count: Callable[[str], int],
+    invented: Callable[[str, str], Sequence[object]] = nothing_invented,
+) -> Verdict:
+    """Accept a reply as a note of its source, repairing it, or say what is wrong with it.
+
+    `prompt_text` is what the model was told besides the source, `must_keep` the source's CRITICAL lines,
+    `day` the date of its first message, and `target_tokens` the requested length (0: none). `invented`
+    finds values in a note that its source does not contain.
+    """
+    readable = max(_ALWAYS_READ, min(_MOST_CHARACTERS, _CHARACTERS_PER_TOKEN * source_tokens))
+    if len(reply_text) > readable:
+        return Rejected("too long", f"{len(reply_text)} characters for {source_tokens} tokens")
+    note = _without_apology(read(reply_text, format=format, day=day))
+    source = source_text[:_MOST_SOURCE]
+    asked = target_tokens / max(1, source_tokens) if target_tokens else 1.0
+    if rejected := _not_a_note(reply_text, finish, note) or _repeats(note, source, prompt_text, asked):
+        return rejected
+    if rejected := _cut_off(reply_text, finish, note):
+        return rejected
+    own_words, note, lost = _keep_critical(note, must_keep)
+    text = note.render()
+    if lost:
+        return Rejected("lost critical", f"{len(lost)} missing, such as {lost[0][:80]!r}")
+    tokens = count(text)
+    if tokens > max(source_tokens, SMALL_NOTE):
+        return Rejected("too long", f"{tokens} tokens for {source_tokens}")
+    if difference := wrong_language(own_words, source):
+        return Rejected("wrong language", difference)
+    if made_up := invented(text, source_text):
+        return Rejected("invented values", ", ".join(str(value) for value in made_up[:5]))
+    return Accepted(text, note)
+
+
+def _without_apology(note: NoteText) -> NoteText:
+    """Drop a first line that apologises, if proper lines follow it."""
+    first, rest = note.lines[:1], note.lines[1:]
+    if note.dated and rest and first[0].time is None and refuses(first[0].text):
+        return replace(note, lines=rest)
+    return note
+
+
+def _keep_critical(note: NoteText, must_keep: Sequence[str]) -> tuple[str, NoteText, list[str]]:
+    """Return the model's own words, the note, and the lines to keep that it lost.
+
+    A kept line without its priority gets it back.
+    """
+    wanted = [(key, text) for line in must_keep if (text := take_head(line).text) and (key := _key(text))]
+    keys = [_key(line.text) for line in note.lines]
+    kept = [any(key in own for key, _ in wanted) for own in keys]
+    lines = [_as_critical(line) if keep else line for keep, line in zip(kept, note.lines, strict=True)]
+    own_words = "\n".join(line.text for keep, line in zip(kept, note.lines, strict=True) if not keep)
+    everything = "\n".join(keys)
+    lost = [text for key, text in wanted if key not in everything]
+    return own_words, replace(note, lines=tuple(lines)), lost
+
+
+def _as_critical(line: Line) -> Line:
+    return replace(line, priority="CRITICAL")
+
+
+def _key(text: str) -> str:
+    """Normalise a line for comparison: quotes, spaces and a full stop at its end do not count."""
+    text = re.sub(r"[\"'“”‘’`*]", "", text)
+    return re.sub(r"\s+", " ", text).strip(" .。;").casefold()
+
+
+# -- Replies that are not a note: refusals, and "nothing to note"
+
+
+def _not_a_note(reply: str, finish: str, note: NoteText) -> Rejected | None:
+    body = " ".join(line.text for line in note.lines)
+    if finish == "refused":
+        return Rejected("refusal", "the provider says so")
+    if not clean(reply).strip():
+        return Rejected("empty")
+    if is_thinking_only(reply):
+        return Rejected("cut off", "it was still thinking aloud")
+    if says_nothing(body):
+        return Rejected("empty", body)
+    if note.lines and all(refuses(line.text) for line in (note.lines if note.dated else note.lines[:1])):
+        return Rejected("refusal", body[:80])
+    if not note.dated and speaks_to_the_user(reply):
+        return Rejected("unparseable", "goes on with the conversation")
+    if garbled := _garbled(body):
+        return Rejected("unparseable", garbled)
+    return None
+
+
+def _garbled(body: str) -> str:
+    """Say why the text is not in any language, or ""."""
+    if not body:
+        return "no line in it"
+    if re.match(r"[\[{]\s*[\"{\[]|<(?:!doctype|html|\?xml)", body, re.I):
+        return "structured data"
+    seen = [c for c in body if not c.isspace()]
+    if body.count("\ufffd") > 0.05 * len(seen):
+        return "unreadable characters"
+    letters = sum(c.isalnum() or c.isalpha() or not c.isascii() for c in seen)
+    if letters < 0.4 * len(seen):
+        return f"{letters} letters in {len(seen)} characters"
+    longest = max((len(w) for w in re.findall(r"[!-~]+", body)), default=0)
+    return f"a word of {longest} characters" if longest > 400 and longest > 0.5 * len(seen) else ""
+
+
+# How refusals begin. A note begins with a date, a name or a topic.
 _REFUSALS = (
     # English
     r"(?:i(?:'|’)?m|i am|we(?:'|’)?re) (?:very |really |so |truly )?(?:sorry|afraid)\b",
@@ -116,34 +295,46 @@ _SPEAKS_TO_THE_USER = re.compile(
 
 
 def refuses(text: str) -> bool:
-    """Whether the text begins as a refusal does."""
+    """Return whether the text begins like a refusal."""
     return bool(_REFUSES.match(text.lstrip(" \t\n*_\"'“”「『>#-")))
 
 
 def says_nothing(text: str) -> bool:
-    """Whether the text only says that there was nothing to note."""
+    """Return whether the text only says that there is nothing to note."""
     return len(text) < 120 and bool(_NOTHING.fullmatch(text.strip()))
 
 
 def speaks_to_the_user(text: str) -> bool:
-    """Whether the text goes on with the conversation instead of noting it."""
+    """Return whether the text continues the conversation instead of noting it."""
     return bool(_SPEAKS_TO_THE_USER.match(text.strip()))
 
 
-# -- A text that repeats itself, or repeats another
+# -- Replies that repeat themselves, the prompt or the source
+
+
+def _repeats(note: NoteText, source: str, prompt: str, asked: float) -> Rejected | None:
+    body = "\n".join(line.text for line in note.lines)
+    if repetition := degenerate(body, note.lines):
+        return Rejected("degenerate", repetition)
+    if repeats_prompt(body, prompt):
+        return Rejected("echo", "of the prompt")
+    if copies(body, source, asked):
+        return Rejected("echo", "of the source")
+    return None
+
 
 WINDOW = 8
 _UNIT = re.compile(r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\u0e00-\u0e7f]|[^\W_]+")
-# A short run of letters, over and over: "hahahaha…". Rules, dots and zeros are not meant.
+# A short run of letters, over and over: "hahahaha…". Dividers, dots and zeros are allowed.
 _STUTTER = re.compile(r"([^\W\d_]{1,8}?|(?:[^\W\d_]{1,12}[ ,.!\n]{1,2}){1,2}?)\1{15,}")
 
-_MIN_UNITS = 40  # below this a repetition is a manner of speaking
+_MIN_UNITS = 40  # a shorter text may repeat itself for emphasis
 _REPEATED_SHARE = 0.4
 _REPEATED_RUN = 80
 _SAME_LINES = 4
 _ECHO_UNITS = 60
-# A short note of a short source may well say the same, and a reflection may keep most of its lines: a
-# copy is literal, and far longer than what was asked for.
+# A short note may say the same as a short source, and a reflection may keep most of its lines. A copy is
+# literal, and far longer than requested.
 _COPY_SHARE = 0.85
 _COPY_SOURCE = 150
 _COPY_AT_LEAST = 0.6
@@ -153,12 +344,12 @@ _PROMPT_SHARE = 0.3
 
 
 def units(text: str) -> list[str]:
-    """The words of a text, or its characters where words are not divided."""
+    """Split a text into words, or into characters in scripts without spaces."""
     return _UNIT.findall(text.lower())
 
 
 def degenerate(text: str, lines: Sequence[Line]) -> str:
-    """How the text repeats itself, or ""."""
+    """Say how the text repeats itself, or ""."""
     if match := _STUTTER.search(text):
         return f"repeats {match[1].strip()[:24]!r}"
     if repeated := _repeated_line(lines):
@@ -180,7 +371,7 @@ def degenerate(text: str, lines: Sequence[Line]) -> str:
 
 
 def copies(text: str, source: str, asked: float) -> bool:
-    """Whether the text is the source over again, where a note of the `asked` share of it was wanted."""
+    """Return whether the text is a copy of the source, when a note of the `asked` share was requested."""
     words, original = units(text), units(source)
     length = max(_COPY_AT_LEAST, min(_COPY_AT_MOST, _BEYOND_TARGET * asked))
     if len(original) < _COPY_SOURCE or len(words) < length * len(original):
@@ -189,7 +380,7 @@ def copies(text: str, source: str, asked: float) -> bool:
 
 
 def repeats_prompt(text: str, prompt: str) -> bool:
-    """Whether a good part of the text is what the model was told."""
+    """Return whether much of the text is copied from the prompt."""
     words = units(text)
     if len(words) < WINDOW or not prompt:
         return False
@@ -198,7 +389,7 @@ def repeats_prompt(text: str, prompt: str) -> bool:
 
 
 def shared(words: Sequence[str], known: Collection[tuple[str, ...]]) -> float:
-    """The share of the windows that are among the known ones."""
+    """Return the share of windows that are among the known ones."""
     own = windows(words)
     return sum(window in known for window in own) / max(1, len(own))
 
@@ -215,10 +406,18 @@ def _repeated_line(lines: Sequence[Line]) -> str:
     return text if times >= _SAME_LINES and times > 0.3 * len(lines) else ""
 
 
-# -- Whether an answer stops before its end, although the provider did not say so
+# -- Replies that end too early, although the provider did not say so
+
+
+def _cut_off(reply: str, finish: str, note: NoteText) -> Rejected | None:
+    if finish == "length":
+        return Rejected("cut off", "the provider says so")
+    shows = stops_short(reply, note)
+    return Rejected("cut off", shows) if shows else None
+
 
 _SENTENCE_END = tuple(".!?…。！？」』”\"')）]*`")
-# Words that something has to follow, in lower case only: OR and DE may be places.
+# Words that need a continuation, in lower case only: OR and DE may be places.
 _LEADS_ON = re.compile(
     r"(?:^|\s)(?:and|or|but|the|an|of|because|than|whose|und|oder|aber|weil|dass|et|ou|mais|parce que"
     r"|du|pero|porque"
@@ -231,7 +430,7 @@ _MIN_LINES = 4
 
 
 def stops_short(reply: str, note: NoteText) -> str:
-    """What shows that the answer was cut off, or ""."""
+    """Say what shows that the reply was cut off, or ""."""
     text = reply.rstrip().rstrip("`~").rstrip()
     last = text.rsplit("\n", 1)[-1].strip()
     if not last:
@@ -251,210 +450,12 @@ def _bare_head(last: str) -> bool:
 
 
 def _unlike_the_rest(note: NoteText, last: str, *, one_paragraph: bool) -> bool:
-    """Whether every sentence but the last has its full stop."""
+    """Return whether only the last sentence has no full stop."""
     if last.endswith(_SENTENCE_END) or last.lower().startswith("values"):
         return False
     if note.format == "prose":
         text = note.lines[-1].text if note.lines else ""
         return one_paragraph and len(re.findall(r"[.!?](?=\s)|[。！？]", text)) >= _MIN_SENTENCES
-    # The lines may be sorted by day by now; the cut one is whichever does not end as the others do.
+    # The lines are sorted by day, so the cut one is whichever has no full stop.
     ended = [line.text.endswith(_SENTENCE_END) for line in note.lines]
     return len(ended) > _MIN_LINES and ended.count(False) == 1
-
-
-# -- Whether a reply may become a note
-
-Reason = Literal[
-    "empty",
-    "refusal",
-    "cut off",
-    "degenerate",
-    "echo",
-    "too long",
-    "unparseable",
-    "lost critical",
-    "wrong language",
-    "invented values",
-]
-
-# What a second attempt is told. Nothing of the reply or the source is quoted: this stands outside
-# the fence, where text counts as an instruction.
-_CORRECTIONS: dict[Reason, str] = {
-    "empty": "it held no note. Write at least one line that says what happened.",
-    "refusal": "it was not a note. Only note what was said; leave out what you must.",
-    "cut off": "it stopped before its end. Write a shorter note and finish it.",
-    "degenerate": "it repeated itself. Say each thing once.",
-    "echo": "it copied the input. Write a note of it in far fewer words.",
-    "too long": "it was longer than what it stands for. Write a much shorter note.",
-    "unparseable": "it was not in the form asked for. Write the note alone, in that form.",
-    "lost critical": "lines marked CRITICAL were missing. Copy every one of them word for word.",
-    "wrong language": "it was in another language. Write in the language of the conversation.",
-    "invented values": "it held numbers, paths or names that the input does not hold. Copy them exactly.",
-}
-
-
-@dataclass(frozen=True, slots=True)
-class Accepted:
-    """The note as it may be committed: `text` in our own form, and the same as lines."""
-
-    text: str
-    note: NoteText
-
-
-@dataclass(frozen=True, slots=True)
-class Rejected:
-    """Why the reply is no note; `detail` is for the log."""
-
-    reason: Reason
-    detail: str = ""
-
-    @property
-    def correction(self) -> str:
-        """What to tell the model when it is asked again."""
-        return _CORRECTIONS[self.reason]
-
-
-Verdict = Accepted | Rejected
-
-# Whatever its source, a reply beyond this many characters per token of it is not worth reading.
-_CHARACTERS_PER_TOKEN = 8
-_MOST_CHARACTERS = 400_000
-_ALWAYS_READ = 8_000
-# A heading and a few words may be longer than a source of one word; such a note is never too long.
-SMALL_NOTE = 60
-_MOST_SOURCE = 400_000  # characters of the source that are compared
-
-
-def nothing_invented(note: str, source: str) -> Sequence[object]:
-    """Takes no value for invented."""
-    return ()
-
-
-def judge(
-    reply_text: str,
-    *,
-    finish: str = "stop",
-    source_text: str,
-    source_tokens: int,
-    prompt_text: str = "",
-    format: NoteFormat,
-    day: dt.date | None,
-    must_keep: Sequence[str] = (),
-    target_tokens: int = 0,
-    count: Callable[[str], int],
-    invented: Callable[[str, str], Sequence[object]] = nothing_invented,
-) -> Verdict:
-    """Accept a reply as a note of its source, repaired, or say what is wrong with it.
-
-    `prompt_text` is what the model was told besides the source; `must_keep` are CRITICAL lines of
-    the source; `day` is the day of the source's first message; `target_tokens` is how long the note
-    was to be (0: not said). `invented` finds values of a note that its source does not hold.
-    """
-    readable = max(_ALWAYS_READ, min(_MOST_CHARACTERS, _CHARACTERS_PER_TOKEN * source_tokens))
-    if len(reply_text) > readable:
-        return Rejected("too long", f"{len(reply_text)} characters for {source_tokens} tokens")
-    note = _without_apology(read(reply_text, format=format, day=day))
-    source = source_text[:_MOST_SOURCE]
-    asked = target_tokens / max(1, source_tokens) if target_tokens else 1.0
-    if refused := _not_a_note(reply_text, finish, note) or _repeats(note, source, prompt_text, asked):
-        return refused
-    if refused := _cut_off(reply_text, finish, note):
-        return refused
-    own_words, note, lost = _keep_critical(note, must_keep)
-    text = note.render()
-    if lost:
-        return Rejected("lost critical", f"{len(lost)} missing, such as {lost[0][:80]!r}")
-    tokens = count(text)
-    if tokens > max(source_tokens, SMALL_NOTE):
-        return Rejected("too long", f"{tokens} tokens for {source_tokens}")
-    if difference := wrong_language(own_words, source):
-        return Rejected("wrong language", difference)
-    if made_up := invented(text, source_text):
-        return Rejected("invented values", ", ".join(str(value) for value in made_up[:5]))
-    return Accepted(text, note)
-
-
-def _not_a_note(reply: str, finish: str, note: NoteText) -> Rejected | None:
-    body = " ".join(line.text for line in note.lines)
-    if finish == "refused":
-        return Rejected("refusal", "the provider says so")
-    if not clean(reply).strip():
-        return Rejected("empty")
-    if is_thinking_only(reply):
-        return Rejected("cut off", "it was still thinking aloud")
-    if says_nothing(body):
-        return Rejected("empty", body)
-    if note.lines and all(refuses(line.text) for line in (note.lines if note.dated else note.lines[:1])):
-        return Rejected("refusal", body[:80])
-    if not note.dated and speaks_to_the_user(reply):
-        return Rejected("unparseable", "goes on with the conversation")
-    if garbled := _garbled(body):
-        return Rejected("unparseable", garbled)
-    return None
-
-
-def _garbled(body: str) -> str:
-    """What shows that the text is no language at all, or ""."""
-    if not body:
-        return "no line in it"
-    if re.match(r"[\[{]\s*[\"{\[]|<(?:!doctype|html|\?xml)", body, re.I):
-        return "structured data"
-    seen = [c for c in body if not c.isspace()]
-    if body.count("\ufffd") > 0.05 * len(seen):
-        return "unreadable characters"
-    letters = sum(c.isalnum() or c.isalpha() or not c.isascii() for c in seen)
-    if letters < 0.4 * len(seen):
-        return f"{letters} letters in {len(seen)} characters"
-    longest = max((len(w) for w in re.findall(r"[!-~]+", body)), default=0)
-    return f"a word of {longest} characters" if longest > 400 and longest > 0.5 * len(seen) else ""
-
-
-def _repeats(note: NoteText, source: str, prompt: str, asked: float) -> Rejected | None:
-    body = "\n".join(line.text for line in note.lines)
-    if repetition := degenerate(body, note.lines):
-        return Rejected("degenerate", repetition)
-    if repeats_prompt(body, prompt):
-        return Rejected("echo", "of the prompt")
-    if copies(body, source, asked):
-        return Rejected("echo", "of the source")
-    return None
-
-
-def _cut_off(reply: str, finish: str, note: NoteText) -> Rejected | None:
-    if finish == "length":
-        return Rejected("cut off", "the provider says so")
-    shows = stops_short(reply, note)
-    return Rejected("cut off", shows) if shows else None
-
-
-def _without_apology(note: NoteText) -> NoteText:
-    """Drop a first line that apologises where proper lines follow it."""
-    first, rest = note.lines[:1], note.lines[1:]
-    if note.dated and rest and first[0].time is None and refuses(first[0].text):
-        return replace(note, lines=rest)
-    return note
-
-
-def _keep_critical(note: NoteText, must_keep: Sequence[str]) -> tuple[str, NoteText, list[str]]:
-    """What the model wrote beside the lines to be kept, the note, and what is lost of those lines.
-
-    A line that lost only its priority gets it back.
-    """
-    wanted = [(key, text) for line in must_keep if (text := take_head(line).text) and (key := _key(text))]
-    keys = [_key(line.text) for line in note.lines]
-    kept = [any(key in own for key, _ in wanted) for own in keys]
-    lines = [_as_critical(line) if keep else line for keep, line in zip(kept, note.lines, strict=True)]
-    own_words = "\n".join(line.text for keep, line in zip(kept, note.lines, strict=True) if not keep)
-    everything = "\n".join(keys)
-    lost = [text for key, text in wanted if key not in everything]
-    return own_words, replace(note, lines=tuple(lines)), lost
-
-
-def _as_critical(line: Line) -> Line:
-    return replace(line, priority="CRITICAL")
-
-
-def _key(text: str) -> str:
-    """A line as it is compared: quotes, spaces and a full stop at its end do not count."""
-    text = re.sub(r"[\"'“”‘’`*]", "", text)
-    return re.sub(r"\s+", " ", text).strip(" .。;").casefold()

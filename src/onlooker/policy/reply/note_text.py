@@ -1,4 +1,4 @@
-"""A note's text as lines, read from whatever a model answered and written back in our form."""
+"""Parse a model's reply into the lines of a note, and render them in Onlooker's format."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from typing import Literal
 
 from onlooker.domain.notes import NoteFormat
 
-# -- What stands around an answer: thinking aloud, code fences, a preamble, a closing offer
+# -- Unwrapping: remove thinking, code fences, a preamble and a closing offer from a reply
 
 _THINKS = r"(?:think|thinking|reasoning|scratchpad)"
 _OPENS_THINKING = re.compile(rf"^[ \t]*<{_THINKS}>", re.I | re.M)
-# The whole line goes, since a note may well speak of such a tag inside one.
+# The whole line must match, since a note may mention such a tag.
 _CLOSES_THINKING = re.compile(rf"^.*</{_THINKS}>[ \t]*$", re.I | re.M)
 _FENCE = re.compile(r"\s*(?:```+|~~~+)\s*[\w.+-]*\s*$")
 _TAG = re.compile(r"\s*</?[a-z][\w-]{0,40}>\s*$", re.I)
 _RULE = re.compile(r"\s*(?:[-*_=~#—]\s*){3,}$")
 _TABLE_RULE = re.compile(r"[\s|:-]+$")
-# Tokens of chat templates: inside a prompt they could end a message.
+# Tokens of chat templates, which could end a message inside a prompt.
 _TEMPLATE_TOKEN = re.compile(r"<\|([A-Za-z_]{1,30})\|>")
 _UNPRINTABLE = re.compile("[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f\ufeff\ufff9-\ufffb]")
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -61,37 +61,37 @@ _CLOSING = re.compile(
 
 
 def clean(text: str) -> str:
-    """The text without characters that no note may hold, and with template tokens made harmless."""
+    """Remove characters that a note must not contain, and make template tokens harmless."""
     text = text.replace("\r\n", "\n").replace("\r", "\n").replace("\u2028", "\n").replace("\u2029", "\n")
     text = _UNPRINTABLE.sub("", _SURROGATE.sub("\ufffd", text.replace("\x0b", "\n").replace("\x0c", "\n")))
     return _TEMPLATE_TOKEN.sub(r"[\1]", text.replace("\x85", "\n"))
 
 
 def is_thinking_only(text: str) -> bool:
-    """Whether the model was still thinking aloud when it stopped."""
+    """Return whether the reply ended while the model was still thinking."""
     return bool(_OPENS_THINKING.search(_after_thinking(text)))
 
 
 def unwrap(text: str) -> list[str]:
-    """The lines of the answer itself, blank ones included."""
+    """Return the lines of the answer itself, including blank ones."""
     lines = [line.rstrip() for line in _after_thinking(clean(text)).split("\n")]
     lines = [line for line in lines if not (_FENCE.match(line) or _TAG.match(line) or is_rule(line))]
     return _without_closing(_without_preamble(lines))
 
 
 def _after_thinking(text: str) -> str:
-    """Some servers send the closing tag alone, so whatever stands before the last one was thought."""
+    """Return what follows the last closing tag of thinking; some servers send no opening tag."""
     ends = [closing.end() for closing in _CLOSES_THINKING.finditer(text)]
     return text[ends[-1] :] if ends else text
 
 
 def is_rule(line: str) -> bool:
-    """Whether the line only divides others."""
+    """Return whether the line is only a divider."""
     return bool(_RULE.match(line)) or ("--" in line and bool(_TABLE_RULE.match(line)))
 
 
 def announces(line: str) -> bool:
-    """Whether the line only says that notes follow, as "Here are the observations:" does."""
+    """Return whether the line only announces notes, such as "Here are the observations:"."""
     line = line.strip(" \t*_#")
     if len(line) > 300:
         return False
@@ -120,7 +120,7 @@ def _without_closing(lines: list[str]) -> list[str]:
     return lines[:end]
 
 
-# -- The head of a line: the date, the time and the priority that stand before its text
+# -- The head of a line: the date, time and priority before its text
 
 Priority = Literal["CRITICAL", "IMPORTANT", "NOTE"]
 
@@ -133,7 +133,7 @@ _WORDS: dict[Priority, str] = {
     "NOTE": "note low info notiz merknad nota notatka заметка примечание 备注 備註 注 メモ 備考 메모 참고",
 }
 _PRIORITY: dict[str, Priority] = {word: p for p, words in _WORDS.items() for word in words.split()}
-# "High: 23 °C" and the like are text: these words count inside brackets only.
+# "High: 23 °C" is text, so these words count only in brackets.
 _ANYWHERE = [w for w in _PRIORITY if w not in {"high", "low", "info", "注"}]
 _SHOUTED = "|".join(w.upper() for w in _ANYWHERE)
 _NAMED = "|".join(_ANYWHERE)
@@ -179,13 +179,13 @@ _BULLET = re.compile(
     rf"(?:[-*+•‣◦▪●·–—>]|#{{1,6}}|\d{{1,3}}\)|\d{{1,2}}\.{_NO_MONTH})(?:\s+|$)|[:：|]+\s*", re.I
 )
 _JOINT = re.compile(r"[:：|]\s*|[-–—]\s+")
-# Nobody writes more bullets and stamps than this before a text; whoever does may keep them.
+# The most bullets and timestamps removed from one line; any further ones stay.
 _MOST_MARKS = 12
 
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """What stood before the text of a line, and the text."""
+    """The date, time and priority found before the text of a line, and the text."""
 
     text: str
     day: dt.date | None = None
@@ -198,7 +198,7 @@ class Head:
 
 
 def take_head(line: str) -> Head:
-    """Take bullets, stamps and a priority off the front of a line, each kind at most once."""
+    """Take bullets, timestamps and a priority off the front of a line, each kind at most once."""
     head = Head(line.strip())
     for _ in range(_MOST_MARKS):
         shorter = _take_one(head)
@@ -209,7 +209,7 @@ def take_head(line: str) -> Head:
 
 
 def find_date(text: str) -> tuple[dt.date, str] | None:
-    """The first date in the text, and the text without it."""
+    """Find the first date in a text, and return it with the rest of the text."""
     hits = [(m.start(), m) for pattern in _DATES if (m := pattern.search(text))]
     for _, match in sorted(hits, key=lambda hit: hit[0]):
         if day := _as_date(match):
@@ -218,12 +218,12 @@ def find_date(text: str) -> tuple[dt.date, str] | None:
 
 
 def heading_date(text: str) -> tuple[dt.date, str] | None:
-    """The day that a heading names, and the topic it names beside it."""
+    """Find the day that a heading names, and return it with the heading's topic."""
     found = find_date(text)
     if found is None:
         return None
     day, rest = found
-    if again := find_date(rest):  # a span of days: its lines stand under the first
+    if again := find_date(rest):  # a span of days: its lines go under the first
         rest = again[1]
     rest = _WEEKDAY.sub(" ", rest)
     topic = re.sub(r"^(?:date|day|on|to|日期|日付)\b", "", rest.strip(" :：,;()-–—|·*_"), flags=re.I)
@@ -248,23 +248,23 @@ def _take_one(head: Head) -> Head | None:
 
 
 def _after(text: str, at: int) -> str:
-    """What follows a stamp, without the colon or dash that joined it."""
+    """Return what follows a timestamp, without the colon or dash between them."""
     rest = text[at:].lstrip()
     joint = _JOINT.match(rest)
     return rest[joint.end() :].lstrip() if joint else rest
 
 
 def _merge(head: Head, inside: Head, text: str) -> Head | None:
-    """Add what was found; None where that kind was found before, so that it is text this time."""
+    """Add what was found; None if that kind was found before, so that this one is text."""
     if (head.day and inside.day) or (head.time and inside.time) or (head.priority and inside.priority):
         return None
     return Head(text, head.day or inside.day, head.time or inside.time, head.priority or inside.priority)
 
 
 def _read_inside(text: str, dates_count: bool) -> Head | None:
-    """A date, a time and a priority, if that is all the text holds.
+    """Read a date, a time and a priority, if the text contains nothing else.
 
-    A date in round brackets is what a line refers to, not when it was said.
+    A date in round brackets is what the line refers to, not when it was said.
     """
     day = time = priority = None
     rest = text
@@ -300,18 +300,18 @@ def _as_time(match: re.Match[str]) -> dt.time | None:
         return None
 
 
-# -- A note's text as lines, read from whatever a model answered and written back in our form
+# -- The note: its lines and values
 
-# "#12 is fixed" is about an issue; two hashes are a heading with or without the space.
+# "#12 is fixed" is about an issue; two hashes are a heading, with or without a space.
 _HEADING = re.compile(r"(?:#{2,6}\s*|#\s+)(?=[^\s#])")
 _BOLD_LINE = re.compile(r"(?:\*\*|__)([^*\n]{1,80}?)(?:\*\*|__)\s*[:：]?$")
 _COLON_LINE = re.compile(r"([^\W\d_][^:：\n]{0,60})[:：]$")
-# Emphasis has space or punctuation outside it; `f(**options)` and `**kwargs` do not.
+# Bold text has a space or punctuation around it; `f(**options)` and `**kwargs` do not.
 _BOLD = re.compile(r"(?<![\w*(=,/])\*\*(\S(?:[^*\n]*[^\s*])?)\*\*(?![\w*(/=])")
 _INDENT = re.compile(r"(?: {2,}|\t)\s*(?P<bullet>(?:[-*+•‣◦▪]|\d{1,2}[.)])\s+)?")
 _VALUES = re.compile(r"(?:[-*•]\s+)?\**(?:exact\s+)?values?(?:\s+used)?\s*\**\s*[:：]\s*\**\s*(?=\S|$)", re.I)
 _TABLE_ROW = re.compile(r"\|(.+)\|\s*$")
-# Headings that name no topic, the ones of our own prompt among them: a reply must not forge those.
+# Headings without a topic. They include our own prompt's headings, which a reply must not forge.
 _NO_TOPIC = re.compile(
     r"(?:conversation memory|memory|observations?|reflections?|notes?|note log|observation log|summary|log"
     r"|conversation|key (?:points|facts)|facts|details|updates?|new observations|notes so far|general"
@@ -325,7 +325,7 @@ _NO_TOPIC = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One thing noted: when it was said, how much it matters, and what it says."""
+    """One line of a note: its text, when it was said, and its priority."""
 
     text: str
     day: dt.date | None = None
@@ -333,27 +333,27 @@ class Line:
     priority: Priority = "NOTE"
 
     def render(self) -> str:
-        """The line as it stands under the heading of its day."""
+        """Render the line as it appears under its day's heading."""
         stamp = f"[{self.time:%H:%M}] " if self.time else ""
         if self.priority != "NOTE":
             return f"{stamp}{self.priority} {self.text}"
-        # NOTE is understood, unless the text alone would be read as something else.
+        # NOTE is left out unless the text alone would be read differently.
         understood = read(stamp + self.text, format="lines", day=self.day).lines == (self,)
         return stamp + self.text if understood else f"{stamp}NOTE {self.text}"
 
 
 @dataclass(frozen=True, slots=True)
 class NoteText:
-    """A note, read: its lines in order of their days, and the exact values beside them."""
+    """A parsed note: its lines, ordered by day, and its ledger of exact values."""
 
     lines: tuple[Line, ...] = ()
     values: tuple[str, ...] = ()
     format: NoteFormat = "lines"
-    # How many lines came with a date, a time, a priority or under a dated heading.
+    # How many lines had a date, a time or a priority, or a dated heading above them.
     dated: int = field(default=0, compare=False)
 
     def render(self) -> str:
-        """The note in our own form, without an empty line."""
+        """Render the note in Onlooker's format, without empty lines."""
         rendered: list[str] = []
         day: dt.date | None = None
         for line in self.lines:
@@ -367,7 +367,7 @@ class NoteText:
 
 
 def read(text: str, *, format: NoteFormat, day: dt.date | None = None) -> NoteText:
-    """Read a reply, repairing what can be repaired. `day` is when lines without a date were said."""
+    """Parse a reply, repairing what can be repaired. `day` is the date of lines without one."""
     if format == "prose":
         return _read_prose(unwrap(text))
     reader = _Reader(day)
@@ -378,12 +378,12 @@ def read(text: str, *, format: NoteFormat, day: dt.date | None = None) -> NoteTe
 
 
 def critical_lines(text: str) -> tuple[str, ...]:
-    """The texts of a note's CRITICAL lines: what a reflection of it has to keep word for word."""
+    """Return the texts of a note's CRITICAL lines. A reflection of it must keep them word for word."""
     return _unique([line.text for line in read(text, format="lines").lines if line.priority == "CRITICAL"])
 
 
 class _Reader:
-    """Goes through the lines of a reply once, remembering the heading that each stands under."""
+    """Reads the lines of a reply in one pass, and tracks the current heading."""
 
     def __init__(self, day: dt.date | None) -> None:
         self.lines: list[Line] = []
@@ -395,7 +395,7 @@ class _Reader:
         self._priority: Priority = "NOTE"
         self._time: dt.time | None = None
         self._in_values = False
-        self._joinable = False  # whether the newest line stands under the newest heading
+        self._joinable = False  # whether the newest line is under the newest heading
 
     def take(self, raw: str) -> None:
         line = raw.strip()
@@ -406,7 +406,7 @@ class _Reader:
         elif match := _VALUES.match(line):
             values = split_values(_plain(line[match.end() :]))
             self.values += values
-            self._in_values = not values  # then they follow, one on each line
+            self._in_values = not values  # then they follow, one per line
         elif not self._joins_previous(raw):
             self._take_line(line)
 
@@ -446,7 +446,7 @@ class _Reader:
             self._take_stamp_alone(head)
 
     def _take_stamp_alone(self, head: Head) -> None:
-        """A stamp on a line of its own is a heading."""
+        """Treat a timestamp on a line of its own as a heading."""
         if head.day:
             self._day, self._under_date = head.day, True
         if head.priority:
@@ -462,13 +462,13 @@ class _Reader:
         self._joinable = True
 
     def _with_topic(self, text: str) -> str:
-        """Name the topic in the line itself: a line has to be understood alone."""
+        """Name the heading's topic in the line, so that the line can be read alone."""
         if not self._topic or self._topic.casefold() in text.casefold():
             return text
         return f"{self._topic}: {text}"
 
     def _joins_previous(self, raw: str) -> bool:
-        """Whether the line is indented under the one before and goes on with it."""
+        """Append an indented line to the line before it, and return whether it was one."""
         indent = _INDENT.match(raw)
         if indent is None or not self._joinable or self._in_values:
             return False
@@ -482,7 +482,7 @@ class _Reader:
 
 
 def _heading(line: str) -> str | None:
-    """What the line names as a heading: after hashes, in bold, or short and ending with a colon."""
+    """Return the text of a heading: after hashes, in bold, or short and ending with a colon."""
     if match := _HEADING.match(line):
         return _plain(line[match.end() :].rstrip(" #"))
     match = _BOLD_LINE.match(line) or _COLON_LINE.match(line)
@@ -497,14 +497,14 @@ def _heading(line: str) -> str | None:
 
 
 def _topic(heading: str) -> str:
-    """What a heading says that its lines are about, if anything."""
+    """Return the topic that a heading names, or ""."""
     topic = take_head(heading[:60]).text.rstrip(" :：*_|")
     says = any(c.isalnum() for c in topic) and not _NO_TOPIC.fullmatch(topic)
     return re.sub(r"\s+", " ", topic) if says else ""
 
 
 def _read_prose(raw: Sequence[str]) -> NoteText:
-    """One paragraph: the sentences of the reply without headings and bullets."""
+    """Read a reply as one paragraph, without headings and bullets."""
     parts: list[str] = []
     values: list[str] = []
     for line in raw:
@@ -531,14 +531,14 @@ def _prose_parts(raw: str) -> Iterator[str]:
 
 
 def split_values(text: str) -> list[str]:
-    """The values of a ledger line. One comma may be part of a name; two divide a list."""
+    """Split a ledger line into values. A single comma may be part of a name; two or more separate a list."""
     separator = next((s for s in ("·", ";", "|") if s in text), ", " if text.count(", ") > 1 else "·")
     parts = text.split(separator)
     return [value for part in parts if (value := re.sub(r"\s+", " ", part).strip(" `"))]
 
 
 def _plain(text: str) -> str:
-    """The text without bold marks."""
+    """Remove bold marks."""
     return _BOLD.sub(r"\1", text).strip()
 
 

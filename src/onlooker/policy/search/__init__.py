@@ -1,3 +1,3 @@
-"""Searching, as pure functions: how text becomes words, how hits are ranked, joined and shown."""
+"""Search as pure functions: tokens, ranking, recall, vectors and the graph."""
 
 from __future__ import annotations

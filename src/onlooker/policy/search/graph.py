@@ -1,4 +1,4 @@
-"""What a note speaks of by name: people, places, products, quoted titles, identifiers."""
+"""The graph of notes: the entities they mention, the edges between them, and ranking by both."""
 
 from __future__ import annotations
 
@@ -13,20 +13,21 @@ from onlooker.domain.search import Edge, EdgeKind, Node, note_node
 from onlooker.policy.search.words import STOP_WORDS
 from onlooker.policy.values import find_values
 
-# Of one note: beyond that it is a list, and its entries tell little of each other.
+# -- Entities: people, places, products, quoted titles and identifiers
+
+# A note with more entities is a list, whose entries have little to do with each other.
 MOST_ENTITIES = 64
-MOST_CHARACTERS = 100_000
+MOST_CHARACTERS = 100_000  # of one text
 _LONGEST = 80
-# Values that name a thing. Amounts, times and dates stand in many notes that have nothing to do with
-# each other.
+# Values that name a thing. Amounts, times and dates occur in many unrelated notes.
 _NAMING = frozenset(("url", "email", "path", "hash", "id", "code", "quoted"))
-# A run of words with a capital, as "Ana Lund" or "Trondheim"; or in katakana.
+# A run of capitalised words, such as "Ana Lund" or "Trondheim", or of katakana.
 _CAPITAL = "A-Z\u00c0-\u00d6\u00d8-\u00de\u0391-\u03a9\u0401\u0410-\u042f"
 _WORD = rf"[{_CAPITAL}][^\W_]*(?:['’&-][^\W_]+)*(?!\w)"
 _RUN = re.compile(rf"(?<![\w.@/#-]){_WORD}(?: (?:(?:of|de|van|von|der|la|the) )?{_WORD})*")
 _KATAKANA = re.compile("[\u30a1-\u30fa\u30fc]{3,}")
 _QUOTES = "\"'“”‘’「」『』《》`"
-# Where a sentence, a line or a statement begins, a capital says nothing.
+# A capital means nothing at the beginning of a sentence, a line or a statement.
 _BEGINS = re.compile(r"(?:^|[.!?:;。！？]\s*|[-*•→←>]\s+|\]\s+)$")
 _NO_NAMES = frozenset(
     """critical important note values user assistant system tool january february march april may june july
@@ -36,7 +37,7 @@ _NO_NAMES = frozenset(
 
 
 def entities(text: str) -> tuple[str, ...]:
-    """The names and identifiers that a text speaks of, as it writes them, each once and in order."""
+    """Find the names and identifiers in a text, as written, each once and in order."""
     text = text[:MOST_CHARACTERS]
     found: dict[str, str] = {}
     for name in (*_values(text), *_names(text), *_KATAKANA.findall(text)):
@@ -47,7 +48,7 @@ def entities(text: str) -> tuple[str, ...]:
 
 
 def folded(name: str) -> str:
-    """What makes two spellings one entity."""
+    """Normalise a name. Spellings with the same key are one entity."""
     return " ".join(unicodedata.normalize("NFKC", name).casefold().split())
 
 
@@ -61,8 +62,8 @@ def _names(text: str) -> Iterator[str]:
     runs = [(_bare(m[0]), _begins(text, m)) for m in _RUN.finditer(text)]
     inside = {word for words, begins in runs if not begins for word in words}
     for words, begins in runs:
-        # Whatever begins a sentence has a capital: it is a name where it has one elsewhere too, or stands
-        # before another.
+        # The first word of a sentence is a name only if it is capitalised elsewhere too, or if another
+        # capitalised word follows.
         if begins and len(words) == 1 and words[0] not in inside and not words[0][1:2].isupper():
             continue
         if words:
@@ -70,41 +71,31 @@ def _names(text: str) -> Iterator[str]:
 
 
 def _bare(run: str) -> list[str]:
-    """The words of a run, without those at its ends that are no part of a name."""
+    """Split a run into words, without words at its ends that are not part of a name."""
     words = [re.sub(r"['’]s?$", "", word) for word in run.split()]
-    while words and _says_nothing(words[0]):
+    while words and _is_common(words[0]):
         words.pop(0)
-    while words and _says_nothing(words[-1]):
+    while words and _is_common(words[-1]):
         words.pop()
     return words
 
 
-def _says_nothing(word: str) -> bool:
+def _is_common(word: str) -> bool:
     return len(word) < 2 or word.lower() in _NO_NAMES or word.lower() in STOP_WORDS
 
 
 def _begins(text: str, match: re.Match[str]) -> bool:
     start = match.start()
     if text[match.end() : match.end() + 1] == ":" or text[match.end() - 2 : match.end()] in ("'s", "’s"):
-        return False  # "Ana: …", "Ana's …": whoever it is about
+        return False  # "Ana: …", "Ana's …": a person
     return _BEGINS.search(text, max(0, start - 8), start) is not None
 
 
-# -- The graph as a ranking: what is tied to the notes that were found, and how closely
-
-# Notes that the graph is entered by, the best that were found.
-MOST_SEEDS = 10
-# An entity that more notes mention than this ties none of them together.
-MOST_HOLDERS = 30
-# How much of what a note is worth passes on, by what ties the two.
-PASSED_ON: Mapping[EdgeKind, float] = {"mentions": 1.0, "reflects_on": 0.5, "follows": 0.1}
-# What a place in this ranking counts, next to one in a ranking of what was asked for itself: the graph adds
-# to what was found and confirms it, and puts nothing before it.
-GRAPH_WEIGHT = 0.5
+# -- Edges
 
 
 class Stub(NamedTuple):
-    """A note as the graph sees it."""
+    """The part of a note that the graph needs."""
 
     id: str
     generation: int
@@ -113,8 +104,8 @@ class Stub(NamedTuple):
 
 
 def structure(session: SessionId, notes: Sequence[Stub]) -> Iterator[Edge]:
-    """The edges that notes have by what they are: to their session, to the note of the same generation
-    before them, to the notes that they condense."""
+    """Link each note to its session, to the note of the same generation before it, and to the notes that it
+    condenses."""
     known = {n.id for n in notes}
     before: dict[int, Stub] = {}
     for note in sorted(notes, key=lambda n: (n.first, n.generation, n.id)):
@@ -128,8 +119,21 @@ def structure(session: SessionId, notes: Sequence[Stub]) -> Iterator[Edge]:
                 yield Edge("reflects_on", node, note_node(session, source))
 
 
+# -- Ranking: notes related to those that a search found
+
+# The best notes found, which are the seeds of the ranking.
+MOST_SEEDS = 10
+# An entity mentioned by more notes than this does not relate them.
+MOST_HOLDERS = 30
+# The share of a note's score that each kind of edge passes on.
+PASSED_ON: Mapping[EdgeKind, float] = {"mentions": 1.0, "reflects_on": 0.5, "follows": 0.1}
+# The weight of this ranking in fusion. The graph confirms and adds to direct matches, but does not precede
+# them.
+GRAPH_WEIGHT = 0.5
+
+
 def with_sources(seeds: Mapping[Node, float], edges: Sequence[Edge]) -> dict[Node, float]:
-    """The seeds, and the notes that they condense, the first ones of each."""
+    """Add to the seeds the first notes that each of them condenses."""
     found = dict(seeds)
     taken: dict[Node, int] = defaultdict(int)
     for edge in edges:
@@ -139,9 +143,11 @@ def with_sources(seeds: Mapping[Node, float], edges: Sequence[Edge]) -> dict[Nod
     return found
 
 
-def spread(seeds: Mapping[Node, float], edges: Sequence[Edge]) -> list[Node]:
-    """Notes that are tied to the seeds, the closest first; the seeds themselves are among them where another
-    seed leads to them. An entity counts the more, the fewer notes mention it."""
+def rank_related(seeds: Mapping[Node, float], edges: Sequence[Edge]) -> list[Node]:
+    """Rank the notes related to the seeds, closest first; a seed is included if another seed leads to it.
+
+    An entity counts more the fewer notes mention it.
+    """
     holders: dict[Node, set[Node]] = defaultdict(set)
     worth: dict[Node, float] = defaultdict(float)
     for edge in dict.fromkeys(edges):
@@ -156,5 +162,5 @@ def spread(seeds: Mapping[Node, float], edges: Sequence[Edge]) -> list[Node]:
         for seed in notes & seeds.keys():
             for other in notes - {seed}:
                 worth[other] += PASSED_ON["mentions"] * seeds[seed] / (len(notes) - 1)
-    tied = [node for node, value in worth.items() if value > 0]
-    return sorted(tied, key=lambda n: (-worth[n], str(n)))
+    related = [node for node, value in worth.items() if value > 0]
+    return sorted(related, key=lambda n: (-worth[n], str(n)))

@@ -1,4 +1,4 @@
-"""Which of the texts that hold a term come first: BM25, the same for every store, and how rankings join."""
+"""Rank matches by BM25, the same for every store, fuse rankings, and cut snippets."""
 
 from __future__ import annotations
 
@@ -13,49 +13,51 @@ from onlooker.domain.messages import Message
 from onlooker.domain.search import Match, SearchResult
 from onlooker.policy.search.words import tokens
 
-# -- What of a message or a note can be found, and how it reads when it is
+# -- Searchable text
 
-# Arguments of one call that are shown and can be found: beyond that they are data.
+# Characters of a call's arguments that can be found. Anything beyond is data.
 MOST_ARGUMENTS = 2_000
-KEPT_TEXTS = 4_096
+CACHED_TEXTS = 4_096
 
 
 def text_of(message: Message) -> str:
-    """What a message says, its tool calls included."""
+    """Return the searchable text of a message, including its tool calls."""
     calls = (f"→ {c.name}({c.arguments[:MOST_ARGUMENTS]})" for c in message.calls)
     return "\n".join(t for t in (message.body, *calls) if t)
 
 
-@lru_cache(maxsize=KEPT_TEXTS)
+@lru_cache(maxsize=CACHED_TEXTS)
 def words_of(text: str) -> str:
-    """The tokens of a text as an index keeps them, a space between them."""
+    """Return the tokens of a text as an index stores them, joined by spaces."""
     return " ".join(tokens(text))
 
 
-# -- Which of the texts that hold a term come first
+# -- Ranking
 
 K = TypeVar("K", bound=Hashable)
 
-# The usual parameters: how soon more of the same word counts less, and how much a long text is held back.
+# The usual parameters of BM25: the saturation of repeated words, and the penalty of long texts.
 K1, B = 1.2, 0.75
-# The usual constant of reciprocal rank fusion: how much the first places stand out.
+# The usual constant of reciprocal rank fusion.
 RANK_CONSTANT = 60
-# The most texts that a term is looked up in, the newest: a word that more have tells next to nothing.
+# A term is looked up in at most this many texts, the newest. A more frequent word says next to nothing.
 MOST_HOLDERS = 50_000
-# How much more a text counts that was said by someone whom the query names.
-BY_NAME = 1.0
+# How much more a text counts if the query names its speaker.
+SPEAKER_BOOST = 1.0
 
 
 def rarity(docs: int, holders: int) -> float:
-    """How much a term tells: the fewer texts hold it, the more."""
+    """Return the inverse document frequency of a term that `holders` of `docs` texts contain."""
     return log(1 + (docs - holders + 0.5) / (holders + 0.5))
 
 
 def shortlist(
     holders: Mapping[str, Sequence[int]], terms: Mapping[str, float], docs: int, most: int
 ) -> list[int]:
-    """The texts, by number, that are worth reading: those that hold the most telling terms, and the newer
-    of two that hold the same. A store has these at hand without reading any."""
+    """Choose the texts worth reading, by number: those with the rarest terms, the newer first among equals.
+
+    A store can do this from its index, without reading any text.
+    """
     weights: dict[int, float] = {}
     for term, numbers in holders.items():
         weight = terms[term] * rarity(docs, len(numbers))
@@ -65,50 +67,51 @@ def shortlist(
 
 
 def scores(found: SearchResult, terms: Mapping[str, float]) -> dict[Match, float]:
-    """BM25 of each match."""
+    """Score each match by BM25."""
     average = found.length / found.docs if found.docs else 1.0
-    telling = {t: w * rarity(found.docs, found.holders.get(t, 0)) for t, w in terms.items()}
-    return {match: _score(match.words.split(), telling, average or 1.0) for match in found.matches}
+    weights = {t: w * rarity(found.docs, found.holders.get(t, 0)) for t, w in terms.items()}
+    return {match: _score(match.words.split(), weights, average or 1.0) for match in found.matches}
 
 
-def _score(words: Sequence[str], telling: Mapping[str, float], average: float) -> float:
+def _score(words: Sequence[str], weights: Mapping[str, float], average: float) -> float:
     norm = K1 * (1 - B + B * len(words) / average)
     score = 0.0
-    for term in telling.keys() & set(words):
+    for term in weights.keys() & set(words):
         count = words.count(term)
-        score += telling[term] * count * (K1 + 1) / (count + norm)
+        score += weights[term] * count * (K1 + 1) / (count + norm)
     return score
 
 
 def best_first(scored: Mapping[Match, float]) -> list[Match]:
-    """By score; of two that are alike the newer one."""
+    """Sort matches by score, the newer first among equals."""
     return sorted(scored, key=lambda m: (-scored[m], -(m.at.timestamp() if m.at else 0.0), -m.seq, m.session))
 
 
-def fused(*rankings: Sequence[K], weights: Sequence[float] = ()) -> dict[K, float]:
-    """Several rankings as one, by reciprocal rank: what stands high in any of them comes first, and more so
-    what stands high in several. None needs to know how another scores. `weights` say how much each counts;
-    1 where there is none."""
+def fuse(*rankings: Sequence[K], weights: Sequence[float] = ()) -> dict[K, float]:
+    """Fuse rankings by reciprocal rank, which needs no common scale of scores.
+
+    `weights` are the weights of the rankings, 1 by default.
+    """
     together: dict[K, float] = {}
     for number, ranking in enumerate(rankings):
         weight = weights[number] if number < len(weights) else 1.0
-        for place, key in enumerate(ranking, 1):
-            together[key] = together.get(key, 0.0) + weight / (RANK_CONSTANT + place)
+        for position, key in enumerate(ranking, 1):
+            together[key] = together.get(key, 0.0) + weight / (RANK_CONSTANT + position)
     return together
 
 
-def names_in(terms: Iterable[str], matches: Iterable[Match]) -> set[str]:
-    """Those of the terms that are names of whoever speaks."""
+def speaker_names(terms: Iterable[str], matches: Iterable[Match]) -> set[str]:
+    """Return the terms that are names of speakers."""
     speakers = {m.speaker for m in matches}
     return {t for speaker in speakers for t in tokens(speaker)} & set(terms)
 
 
-def weighted_by_name(scored: Mapping[Match, float], names: set[str]) -> dict[Match, float]:
-    """The scores, with more for those who are named: "what did Ana buy" is for what Ana says."""
-    return {m: s * (1 + BY_NAME * (not names.isdisjoint(tokens(m.speaker)))) for m, s in scored.items()}
+def boost_speakers(scored: Mapping[Match, float], names: set[str]) -> dict[Match, float]:
+    """Raise the scores of named speakers: "what did Ana buy" asks for what Ana says."""
+    return {m: s * (1 + SPEAKER_BOOST * (not names.isdisjoint(tokens(m.speaker)))) for m, s in scored.items()}
 
 
-# -- The part of a text that speaks of what was asked for
+# -- Snippets
 
 ELLIPSIS = "…"
 MOST_SNIPPET = 240
@@ -118,7 +121,7 @@ _WORD = re.compile(r"\S+")
 def snippet(
     text: str, terms: Collection[str], *, most: int = MOST_SNIPPET, marks: tuple[str, str] = ("", "")
 ) -> str:
-    """At most `most` characters where the terms stand closest, each found word between the marks.
+    """Cut at most `most` characters from where the terms are densest, with found words between the marks.
 
     >>> snippet("We moved to Oslo", {"oslo"}, marks=("[", "]"))
     'We moved to [Oslo]'
@@ -142,7 +145,7 @@ def _window(text: str, spans: list[tuple[int, int]], most: int) -> tuple[int, in
         return 0, len(text)
     if not spans:
         return 0, _at_a_space(text, most)
-    # The window that begins at a found word and holds the most of them, with a little before it.
+    # The window that begins at a found word and contains the most of them, with a little text before it.
     first = max(
         spans, key=lambda s: (sum(s[0] <= left and right <= s[0] + most for left, right in spans), -s[0])
     )

@@ -1,7 +1,7 @@
-"""Which vectors are closest, the same for every store.
+"""Find the closest vectors, the same way for every store.
 
-The sign of each number says enough of a vector to find the likely ones: a bit instead of four bytes, and
-two are compared by counting. Those are then compared in full.
+A first pass compares only the sign bits of vectors: one bit instead of four bytes per number, compared by
+counting. The likely ones are then compared in full.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from collections.abc import Iterable, Sequence
 from math import isfinite, sqrt
 from operator import mul
 
-# So many are compared in full: several times what is asked for, since bits tell only about.
+# How many are compared in full: several times the number wanted, since bits are only an approximation.
 RESCORED = 400
 
 
 def unit(vector: Sequence[float]) -> array[float]:
-    """The vector at length 1, so that a product is a cosine. One that is no direction is all zeros, and
-    close to nothing."""
+    """Scale a vector to length 1, so that a product is a cosine. A vector without a direction becomes all
+    zeros, which is close to nothing."""
     length = sqrt(sum(map(mul, vector, vector)))
     if not length or not isfinite(length):
         return array("f", bytes(4 * len(vector)))
@@ -27,7 +27,7 @@ def unit(vector: Sequence[float]) -> array[float]:
 
 
 def packed(vector: array[float]) -> bytes:
-    """As four bytes for each number, the lowest first."""
+    """Pack a vector into four bytes per number, little-endian."""
     if sys.byteorder == "big":
         vector = vector[:]
         vector.byteswap()
@@ -35,7 +35,7 @@ def packed(vector: array[float]) -> bytes:
 
 
 def unpacked(blob: bytes) -> array[float]:
-    """What `packed` was given."""
+    """Undo `packed`."""
     vector: array[float] = array("f", blob)
     if sys.byteorder == "big":
         vector.byteswap()
@@ -43,16 +43,16 @@ def unpacked(blob: bytes) -> array[float]:
 
 
 def signs(vector: Sequence[float]) -> bytes:
-    """A bit for each number: whether it is above 0."""
+    """Return one bit per number: whether it is above 0."""
     bits = 0
-    for place, number in enumerate(vector):
+    for position, number in enumerate(vector):
         if number > 0:
-            bits |= 1 << place
+            bits |= 1 << position
     return bits.to_bytes((len(vector) + 7) // 8, "little")
 
 
 def likely(bits: bytes, others: Iterable[tuple[int, bytes]], most: int = RESCORED) -> list[int]:
-    """Those, by number, that differ in the fewest bits; the newer of two that differ in as many."""
+    """Return the numbers of the vectors that differ in the fewest bits, the newer first among equals."""
     asked = int.from_bytes(bits, "little")
     read = int.from_bytes
     differing = (((read(other, "little") ^ asked).bit_count(), -number) for number, other in others)
@@ -62,7 +62,7 @@ def likely(bits: bytes, others: Iterable[tuple[int, bytes]], most: int = RESCORE
 def closest(
     vector: array[float], others: Iterable[tuple[int, array[float]]], most: int
 ) -> list[tuple[int, float]]:
-    """The closest, with their cosines; nothing that points away."""
+    """Return the closest vectors by number, with their cosines, if positive."""
     products = ((sum(map(mul, vector, other)), number) for number, other in others)
     best = heapq.nlargest(most, ((cosine, number) for cosine, number in products if cosine > 0))
     return [(number, cosine) for cosine, number in best]

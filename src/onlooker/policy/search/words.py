@@ -1,9 +1,9 @@
-"""The one tokenizer of search: what every index holds, and what every query asks for.
+"""The tokenizer of search, shared by every index and every query.
 
-Words are lower-cased, freed of diacritics and cut to their stem. Scripts that put no spaces between words
-are cut into single characters and pairs; a query asks for the pairs, and for a character only where it
-stands alone. An identifier, a path or a number is kept whole (`src/app.py` as `src_app_py`) and in
-parts. A token is made of letters, digits and underscores alone, so that no index cuts it any further.
+Words are lower-cased, stripped of diacritics and reduced to their stem. Scripts without spaces between
+words are split into single characters and pairs; a query uses the pairs, and a character only if it stands
+alone. An identifier, a path or a number is kept whole (`src/app.py` as `src_app_py`) and in parts. A token
+consists of letters, digits and underscores only, so no index splits it further.
 """
 
 from __future__ import annotations
@@ -16,9 +16,129 @@ from itertools import pairwise
 
 from onlooker.policy.text import CJK
 
-# -- A light stemmer for English: "hiking", "hiked" and "hikes" are one word to look for
+# -- Tokens
 
-# Verbs and plurals that no ending gives away.
+# Characters of one text that are read. Anything beyond is data that nobody searches for.
+MOST_CHARACTERS = 200_000
+# The longest token. Anything longer is not a word.
+MOST_TOKEN = 64
+
+# Scripts without spaces between words: CJK with rare characters, Thai, Lao, Burmese, Khmer.
+_UNSPACED = f"{CJK}\u3005-\u3007\U00020000-\U0003ffff\u0e01-\u0e4e\u0e81-\u0ecd\u1000-\u109f\u1780-\u17d3"
+# Marks that are part of a word but not of Python's \w.
+_MARKS = (
+    "\u0300-\u036f\u0483-\u0487\u0591-\u05bd\u05bf-\u05c7\u0610-\u061a\u064b-\u065f\u0670\u06d6-\u06dc"
+    "\u0900-\u0963\u0966-\u0dff"
+)
+_LETTER = f"[^\\W_{_UNSPACED}]"
+_PART = f"{_LETTER}++(?:[{_MARKS}]{_LETTER}*+)*+"
+_JOINT = r"(?:[_./\\:@#+&=~-]+|['’](?=\w))"
+_RUN = re.compile(f"(?P<unspaced>[{_UNSPACED}]+)|{_PART}(?:{_JOINT}{_PART})*")
+_PARTS = re.compile(_PART)
+_SLASH = re.compile(r"[/\\]")
+_HUMPS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+_GROUPED = re.compile(r"(?<=\d)[,'’\u202f\u00a0](?=\d{3}(?!\d))")
+# Parts after an apostrophe in English, or before it in French and Italian.
+_CLITICS = frozenset("s t d m re ve ll l n c j qu dell nell all un".split())  # noqa: SIM905
+# Diacritics of Latin, Greek and Cyrillic, vowel points of Hebrew and Arabic.
+_FOLDED = re.compile("[\u0300-\u036f\u0591-\u05bd\u05bf-\u05c7\u064b-\u0652\u0670]")
+
+# Words that say nothing about the topic of a question. The index contains them, so that a question of
+# nothing else still finds something.
+STOP_WORDS = frozenset(
+    """a about after again all also although am an and any are as at be because been before being between
+    both but by can could did do does doing done don during each ever few for from had has have having he
+    her here hers herself him himself his how i if in into is isn it its itself just let like likely many
+    may me might more most much must my myself no nor not of off on once one only or other our ours out
+    over own per please same shall she should since so some such tell than that the their theirs them
+    themselves then there these they this those though through to too under until up upon us very was we
+    were what whatever when where whether which while who whom whose why will with within without would
+    yes you your yours yourself""".split()  # noqa: SIM905
+)
+
+
+def tokens(text: str) -> list[str]:
+    """Return the tokens of a text as an index stores them, in order, with repetitions."""
+    return list(_tokens(text, asking=False))
+
+
+def query_tokens(text: str) -> list[str]:
+    """Return the distinct tokens of a query, in order, without stop words unless there is nothing else."""
+    found = list(dict.fromkeys(_tokens(text, asking=True)))
+    return [t for t in found if is_telling(t)] or found
+
+
+def telling_tokens(text: str) -> list[str]:
+    """Return the distinct tokens of a query, in order, without stop words."""
+    return [t for t in dict.fromkeys(_tokens(text, asking=True)) if is_telling(t)]
+
+
+def is_telling(token: str) -> bool:
+    """Return whether a token is not a stop word."""
+    return token not in _STOP_TOKENS
+
+
+def _tokens(text: str, *, asking: bool) -> Iterator[str]:
+    text = text[:MOST_CHARACTERS]
+    if not text.isascii():
+        text = unicodedata.normalize("NFKC", text)
+    if _GROUPED.search(text):
+        text = _GROUPED.sub("", text)
+    for run in _RUN.finditer(text):
+        if run.lastgroup:
+            yield from _characters(run[0], asking)
+        else:
+            yield from _words(run[0])
+
+
+def _characters(run: str, asking: bool) -> Iterator[str]:
+    if not asking or len(run) == 1:
+        yield from run
+    for left, right in pairwise(run):
+        yield left + right
+
+
+@lru_cache(maxsize=65_536)
+def _words(run: str) -> tuple[str, ...]:
+    """Return the parts of a run, and the whole if there are several."""
+    if run.isalpha() and (run.islower() or run[1:].islower() or run.isupper()):
+        return (stem(_folded(run)),)
+    parts = _PARTS.findall(run)
+    if "'" in run or "’" in run:
+        parts = [p for p in parts if p.lower() not in _CLITICS] or parts
+    found = [t for part in parts for t in _humps(part)]
+    if len(parts) > 1:
+        found.append(_joined(parts))
+        # Each name in a path is a token too: people search for `main.py`.
+        names = [_PARTS.findall(name) for name in _SLASH.split(run)]
+        found += [_joined(name) for name in names if 1 < len(name) < len(parts)]
+    return tuple(found)
+
+
+def _joined(parts: Sequence[str]) -> str:
+    return "_".join(map(_folded, parts))[:MOST_TOKEN]
+
+
+def _humps(part: str) -> list[str]:
+    """Return a word, and the words inside a name such as `getUserName` or GitHub."""
+    whole = stem(_folded(part))
+    if not part.isascii() or not part.isalpha() or part.islower() or part.isupper():
+        return [whole]
+    humps = _HUMPS.findall(part)
+    return [whole] if len(humps) == 1 else [*(stem(h.lower()) for h in humps), whole]
+
+
+def _folded(word: str) -> str:
+    word = word[:MOST_TOKEN].lower()
+    if word.isascii():
+        return word
+    plain = _FOLDED.sub("", unicodedata.normalize("NFD", word))
+    return unicodedata.normalize("NFC", plain).replace("ß", "ss").replace("ø", "o").replace("ł", "l")
+
+
+# -- A light stemmer for English: "hiking", "hiked" and "hikes" have one stem
+
+# Irregular verbs and plurals.
 _IRREGULAR = {
     form: stem
     for stem, forms in {
@@ -84,7 +204,7 @@ _IRREGULAR = {
     }.items()
     for form in forms.split()
 }
-# An ending that is none.
+# Words that only seem to have an ending.
 _AS_THEY_ARE = frozenset(
     ("news", "always", "perhaps", "during", "nothing", "something", "anything", "morning")
 )
@@ -94,7 +214,7 @@ _DOUBLED = frozenset("bdgmnprt")
 
 @lru_cache(maxsize=65_536)
 def stem(word: str) -> str:
-    """The stem of a lower-case word; one with other than plain Latin letters stays as it is."""
+    """Return the stem of a lower-case word. A word with other than plain Latin letters is unchanged."""
     if len(word) < 3 or word in _AS_THEY_ARE or not (word.isascii() and word.isalpha()):
         return word
     word = _IRREGULAR.get(word, word)
@@ -120,139 +240,18 @@ def _without_tense(word: str) -> str:
     for ending in ("ing", "ed"):
         rest = word.removesuffix(ending)
         if rest != word and len(rest) > 2 and not _VOWELS.isdisjoint(rest):
-            # "planned" is of "plan", but "called" of "call".
+            # "planned" comes from "plan", but "called" from "call".
             return rest[:-1] if rest[-1] == rest[-2] and rest[-1] in _DOUBLED else rest
     return word
 
 
 def _without_last_vowel(word: str) -> str:
-    """ "hike" and "hik(ing)" become one; so do "study" and "studi(ed)"."""
+    """Make "hike" and "hik(ing)" equal, as well as "study" and "studi(ed)"."""
     if len(word) > 3 and word.endswith("e"):
         return word[:-1]
     if len(word) > 3 and word.endswith("y") and word[-2] not in _VOWELS:
         return word[:-1] + "i"
     return word
-
-
-# -- The one tokenizer of search: what every index holds, and what every query asks for
-
-# The most of one text that is looked at: beyond it lies data, not something anyone would look up.
-MOST_CHARACTERS = 200_000
-# The longest token: what is longer is no word.
-MOST_TOKEN = 64
-
-# Scripts without spaces between words: those of CJK with the rarer characters, Thai, Lao, Burmese, Khmer.
-_UNSPACED = f"{CJK}\u3005-\u3007\U00020000-\U0003ffff\u0e01-\u0e4e\u0e81-\u0ecd\u1000-\u109f\u1780-\u17d3"
-# Marks that are part of a word and that Python's \w leaves out.
-_MARKS = (
-    "\u0300-\u036f\u0483-\u0487\u0591-\u05bd\u05bf-\u05c7\u0610-\u061a\u064b-\u065f\u0670\u06d6-\u06dc"
-    "\u0900-\u0963\u0966-\u0dff"
-)
-_LETTER = f"[^\\W_{_UNSPACED}]"
-_PART = f"{_LETTER}++(?:[{_MARKS}]{_LETTER}*+)*+"
-_JOINT = r"(?:[_./\\:@#+&=~-]+|['’](?=\w))"
-_RUN = re.compile(f"(?P<unspaced>[{_UNSPACED}]+)|{_PART}(?:{_JOINT}{_PART})*")
-_PARTS = re.compile(_PART)
-_SLASH = re.compile(r"[/\\]")
-_HUMPS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
-_GROUPED = re.compile(r"(?<=\d)[,'’\u202f\u00a0](?=\d{3}(?!\d))")
-# What stands after an apostrophe in English, and before it in French and Italian.
-_CLITICS = frozenset("s t d m re ve ll l n c j qu dell nell all un".split())  # noqa: SIM905
-# Diacritics of Latin, Greek and Cyrillic, vowel points of Hebrew and Arabic.
-_FOLDED = re.compile("[\u0300-\u036f\u0591-\u05bd\u05bf-\u05c7\u064b-\u0652\u0670]")
-
-# Words that a question is made of and that tell nothing about what is asked. They are in the index, so
-# that a question of nothing else still finds something.
-STOP_WORDS = frozenset(
-    """a about after again all also although am an and any are as at be because been before being between
-    both but by can could did do does doing done don during each ever few for from had has have having he
-    her here hers herself him himself his how i if in into is isn it its itself just let like likely many
-    may me might more most much must my myself no nor not of off on once one only or other our ours out
-    over own per please same shall she should since so some such tell than that the their theirs them
-    themselves then there these they this those though through to too under until up upon us very was we
-    were what whatever when where whether which while who whom whose why will with within without would
-    yes you your yours yourself""".split()  # noqa: SIM905
-)
-
-
-def tokens(text: str) -> list[str]:
-    """What an index holds of a text, in order, as often as it occurs."""
-    return list(_tokens(text, asking=False))
-
-
-def query_tokens(text: str) -> list[str]:
-    """What a query asks for, each once, in order; words that say nothing are left out, unless there is
-    nothing else."""
-    found = list(dict.fromkeys(_tokens(text, asking=True)))
-    return [t for t in found if is_telling(t)] or found
-
-
-def telling_tokens(text: str) -> list[str]:
-    """The same, but nothing where there is nothing that says something."""
-    return [t for t in dict.fromkeys(_tokens(text, asking=True)) if is_telling(t)]
-
-
-def is_telling(token: str) -> bool:
-    """Whether it says anything about what is asked."""
-    return token not in _STOP_TOKENS
-
-
-def _tokens(text: str, *, asking: bool) -> Iterator[str]:
-    text = text[:MOST_CHARACTERS]
-    if not text.isascii():
-        text = unicodedata.normalize("NFKC", text)
-    if _GROUPED.search(text):
-        text = _GROUPED.sub("", text)
-    for run in _RUN.finditer(text):
-        if run.lastgroup:
-            yield from _characters(run[0], asking)
-        else:
-            yield from _words(run[0])
-
-
-def _characters(run: str, asking: bool) -> Iterator[str]:
-    if not asking or len(run) == 1:
-        yield from run
-    for left, right in pairwise(run):
-        yield left + right
-
-
-@lru_cache(maxsize=65_536)
-def _words(run: str) -> tuple[str, ...]:
-    """The parts of a run, and the whole where there are several."""
-    if run.isalpha() and (run.islower() or run[1:].islower() or run.isupper()):
-        return (stem(_folded(run)),)
-    parts = _PARTS.findall(run)
-    if "'" in run or "’" in run:
-        parts = [p for p in parts if p.lower() not in _CLITICS] or parts
-    found = [t for part in parts for t in _humps(part)]
-    if len(parts) > 1:
-        found.append(_joined(parts))
-        # Of a path each name as well: people ask for `main.py`.
-        names = [_PARTS.findall(name) for name in _SLASH.split(run)]
-        found += [_joined(name) for name in names if 1 < len(name) < len(parts)]
-    return tuple(found)
-
-
-def _joined(parts: Sequence[str]) -> str:
-    return "_".join(map(_folded, parts))[:MOST_TOKEN]
-
-
-def _humps(part: str) -> list[str]:
-    """A word; of a name such as `getUserName` or GitHub its words as well."""
-    whole = stem(_folded(part))
-    if not part.isascii() or not part.isalpha() or part.islower() or part.isupper():
-        return [whole]
-    humps = _HUMPS.findall(part)
-    return [whole] if len(humps) == 1 else [*(stem(h.lower()) for h in humps), whole]
-
-
-def _folded(word: str) -> str:
-    word = word[:MOST_TOKEN].lower()
-    if word.isascii():
-        return word
-    plain = _FOLDED.sub("", unicodedata.normalize("NFD", word))
-    return unicodedata.normalize("NFC", plain).replace("ß", "ss").replace("ø", "o").replace("ł", "l")
 
 
 _STOP_TOKENS = STOP_WORDS | {stem(w) for w in STOP_WORDS}

@@ -14,7 +14,7 @@ from onlooker.policy.search.graph import (
     Stub,
     entities,
     folded,
-    spread,
+    rank_related,
     structure,
     with_sources,
 )
@@ -94,19 +94,19 @@ def test_the_rarer_what_two_notes_share_the_closer_they_are() -> None:
         *mentions("rare", "OPS-1"),
         *mentions("other", "Bergen"),
     ]
-    assert [n.name for n in spread({note("seed"): 1.0}, edges)] == ["rare", "another", "common"]
+    assert [n.name for n in rank_related({note("seed"): 1.0}, edges)] == ["rare", "another", "common"]
 
 
 def test_what_everyone_mentions_ties_nobody() -> None:
     edges = [e for i in range(MOST_HOLDERS + 1) for e in mentions(f"n{i}", "Oslo")]
-    assert spread({note("n0"): 1.0}, edges) == []
-    assert len(spread({note("n0"): 1.0}, edges[1:])) == 0
-    assert len(spread({note("n0"): 1.0}, edges[:-1])) == MOST_HOLDERS - 1
+    assert rank_related({note("n0"): 1.0}, edges) == []
+    assert len(rank_related({note("n0"): 1.0}, edges[1:])) == 0
+    assert len(rank_related({note("n0"): 1.0}, edges[:-1])) == MOST_HOLDERS - 1
 
 
 def test_worth_passes_both_ways_along_the_other_edges() -> None:
     edges = [Edge("reflects_on", note("r"), note("o")), Edge("follows", note("o2"), note("o"))]
-    assert [n.name for n in spread({note("o"): 1.0}, edges)] == ["r", "o2"]
-    assert [n.name for n in spread({note("r"): 1.0}, edges)] == ["o"]
+    assert [n.name for n in rank_related({note("o"): 1.0}, edges)] == ["r", "o2"]
+    assert [n.name for n in rank_related({note("r"): 1.0}, edges)] == ["o"]
     assert with_sources({note("r"): 1.0}, edges) == {note("r"): 1.0, note("o"): 0.5}
     assert with_sources({note("o"): 1.0}, edges) == {note("o"): 1.0}

@@ -10,12 +10,12 @@ from onlooker.domain.messages import SessionId
 from onlooker.domain.search import Match, SearchResult
 from onlooker.policy.search.rank import (
     best_first,
-    fused,
-    names_in,
+    boost_speakers,
+    fuse,
     scores,
     shortlist,
     snippet,
-    weighted_by_name,
+    speaker_names,
     words_of,
 )
 from onlooker.policy.search.recall import days_in
@@ -73,16 +73,16 @@ def test_the_shortlist_is_of_the_most_telling() -> None:
 def test_whoever_is_named_in_the_query_is_heard_first() -> None:
     ana, ben = match(1, "I bought a boat", "Ana"), match(2, "Ana bought a boat", "Ben")
     matches = [ana, ben]
-    names = names_in(query_tokens("What did Ana buy?"), matches)
+    names = speaker_names(query_tokens("What did Ana buy?"), matches)
     assert names == {"ana"}
-    scored = weighted_by_name({ana: 1.0, ben: 1.5}, names)
+    scored = boost_speakers({ana: 1.0, ben: 1.5}, names)
     assert best_first(scored)[0] is ana
 
 
 def test_rankings_are_joined_by_rank_alone() -> None:
-    together = fused(["a", "b", "c"], ["c", "a"])
+    together = fuse(["a", "b", "c"], ["c", "a"])
     assert sorted(together, key=lambda key: -together[key]) == ["a", "c", "b"]
-    assert fused() == {}
+    assert fuse() == {}
 
 
 def test_a_snippet_is_where_the_words_stand_closest() -> None:

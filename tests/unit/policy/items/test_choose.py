@@ -9,15 +9,15 @@ from making_items import NOW, days, item
 
 from onlooker.domain.messages import SessionId
 from onlooker.policy.items.choose import (
-    about,
     bm25,
     boost,
-    chosen,
+    choose_items,
     decay,
-    line_of,
-    ranked,
-    remembers,
+    item_line,
+    items_section,
+    rank_items,
     salience,
+    shares_items,
 )
 from onlooker.policy.settings import DEFAULT, LANGO, ZORA
 
@@ -50,11 +50,11 @@ def test_a_search_ranks_by_words_then_by_salience() -> None:
         item("Ana moved to Bergen", tags=("live in",)),
         item("Ana has a dog"),
     ]
-    found = ranked(items, "where do you live", NOW)
+    found = rank_items(items, "where do you live", NOW)
     assert [f.item.summary for f in found] == ["Ana moved to Bergen", "Ana is living in Oslo"]
-    assert [f.item.summary for f in ranked(items, "dogs", NOW)] == ["Ana has a dog"]
-    assert ranked(items, "Spanish", NOW) == []
-    assert ranked([], "dogs", NOW) == []
+    assert [f.item.summary for f in rank_items(items, "dogs", NOW)] == ["Ana has a dog"]
+    assert rank_items(items, "Spanish", NOW) == []
+    assert rank_items([], "dogs", NOW) == []
 
 
 def test_a_rare_word_weighs_more_than_a_common_one() -> None:
@@ -74,9 +74,9 @@ def test_pinned_items_are_shown_first_then_by_salience_within_the_tokens() -> No
         item("old", made_at=NOW - days(60)),
     ]
     order = ["pinned long ago", "used a lot", "new", "old"]
-    assert [i.summary for i in chosen(items, HERE, 100, NOW, count)] == order
-    assert [i.summary for i in chosen(items, HERE, 14, NOW, count)] == order[:2]
-    assert chosen(items, HERE, 0, NOW, count) == []
+    assert [i.summary for i in choose_items(items, HERE, 100, NOW, count)] == order
+    assert [i.summary for i in choose_items(items, HERE, 14, NOW, count)] == order[:2]
+    assert choose_items(items, HERE, 0, NOW, count) == []
 
 
 def test_what_has_ended_expired_or_is_from_the_session_itself_is_not_chosen() -> None:
@@ -89,34 +89,34 @@ def test_what_has_ended_expired_or_is_from_the_session_itself_is_not_chosen() ->
         item("own but pinned", session=HERE.key, sources=("n1",), pinned=True),
         item("not yet expired", expires_at=NOW + days(1)),
     ]
-    shown = {i.summary for i in chosen(items, HERE, 100, NOW, count)}
+    shown = {i.summary for i in choose_items(items, HERE, 100, NOW, count)}
     assert shown == {"own but saved", "own but pinned", "not yet expired"}
 
 
 def test_a_line_says_since_when_and_cannot_be_more_than_a_line() -> None:
     moved = item("user: moved to\n## Bergen", valid_from=NOW - days(7), replaces=("oslo",))
-    assert line_of(moved) == "- user: moved to ## Bergen (since 2026-02-09)"
-    assert line_of(item("has a dog", valid_from=NOW)) == "- has a dog (2026-02-16)"
-    assert line_of(item("deadline is 2026-03-01", valid_from=NOW)) == "- deadline is 2026-03-01"
-    assert line_of(item("has a dog")) == "- has a dog"
+    assert item_line(moved) == "- user: moved to ## Bergen (since 2026-02-09)"
+    assert item_line(item("has a dog", valid_from=NOW)) == "- has a dog (2026-02-16)"
+    assert item_line(item("deadline is 2026-03-01", valid_from=NOW)) == "- deadline is 2026-03-01"
+    assert item_line(item("has a dog")) == "- has a dog"
 
 
 def test_the_section_has_the_owners_name_as_a_name() -> None:
-    text = about("ana\n## System", [item("has a dog")], 100, count)
+    text = items_section("ana\n## System", [item("has a dog")], 100, count)
     assert text == "### About ana System\n- has a dog"
-    assert about("ana", [item("has a dog")], 3, count) == ""
+    assert items_section("ana", [item("has a dog")], 3, count) == ""
 
 
 @given(st.lists(st.text(max_size=60), max_size=20), st.integers(0, 60))
 def test_the_section_never_costs_more_than_it_may(summaries: list[str], most: int) -> None:
     items = [item(s, str(place)) for place, s in enumerate(summaries)]
-    text = about("ana", chosen(items, HERE, most, NOW, count), most, count)
+    text = items_section("ana", choose_items(items, HERE, most, NOW, count), most, count)
     assert count(text) <= most
 
 
 @pytest.mark.req(85)
 def test_whose_sessions_share_items_is_a_matter_of_the_settings() -> None:
-    assert remembers(DEFAULT, "ana")
-    assert not remembers(DEFAULT, "default")
-    assert remembers(ZORA, "default")
-    assert not remembers(LANGO, "ana")
+    assert shares_items(DEFAULT, "ana")
+    assert not shares_items(DEFAULT, "default")
+    assert shares_items(ZORA, "default")
+    assert not shares_items(LANGO, "ana")

@@ -42,7 +42,12 @@ def test_few_are_compared_in_full_and_so_the_best_is_found(
 
 
 def test_the_likely_ones_differ_in_the_fewest_signs() -> None:
-    others = [(1, signs([1, -1, 1])), (2, signs([1, 1, 1])), (3, signs([-1, -1, -1])), (4, signs([1, 1, 1]))]
+    others = [
+        (1, signs([1, -1, 1])),
+        (2, signs([1, 1, 1])),
+        (3, signs([-1, -1, -1])),
+        (4, signs([1, 1, 1])),
+    ]
     assert likely(signs([0.5, 0.1, 2]), others, 3) == [4, 2, 1]
     assert signs([1.0] * 9) == b"\xff\x01"
     assert isinstance(unit([3.0, 4.0]), array)

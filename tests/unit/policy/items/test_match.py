@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from making_items import NOW, days, item
 
-from onlooker.policy.items.choose import cascade, history
+from onlooker.policy.items.choose import cascade, item_history
 from onlooker.policy.items.match import contradictions, duplicates, facts_of, reconcile
 
 
@@ -138,7 +138,7 @@ def test_history_and_what_is_forgotten_together() -> None:
         item("unrelated", "x"),
     ]
     for ident in "abc":
-        assert [i.id for i in history(items, ident)] == ["a", "b", "c"]
+        assert [i.id for i in item_history(items, ident)] == ["a", "b", "c"]
     assert {i.id for i in cascade(items, "c")} == {"a", "b", "c", "d", "e"}
     assert {i.id for i in cascade(items, "a")} == {"a"}
-    assert cascade(items, "nothing") == history(items, "nothing") == []
+    assert cascade(items, "nothing") == item_history(items, "nothing") == []
