@@ -11,6 +11,7 @@ import json
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from datetime import UTC
 from statistics import median
 
 import onlooker
@@ -20,6 +21,7 @@ from onlooker.cli.demo import shared_prefix
 from onlooker.cli.replay import ReplayClock
 from onlooker.domain.events import Event, ReplyRejected, StepFailed
 from onlooker.domain.notes import Progress, State
+from onlooker.engine.runtime import Runtime
 from onlooker.models.llm import prompt_of
 from onlooker.policy.assemble import PromptRequest
 from onlooker.policy.render import Context
@@ -171,7 +173,7 @@ class Live:
                 await memory.background.flush()
             await session.settle()
             state = await turns.next()
-            builder = ContextBuilder(state, self.settings, session.core.counting)
+            builder = ContextBuilder(state, self.settings, session.runtime.counting)
             final = builder.build_text(PromptRequest(budget=self.settings.budget))
         self.tally.left_out += len(turns.unseen)
         self._count(conversation, state)
@@ -186,15 +188,16 @@ class Live:
         else:
             builtin, observer = Builtin(), stand_in(self.tally, self.writes)
         store = onlooker.open_memory(":memory:").store
-        return onlooker.Memory(
+        runtime = Runtime(
             store,
             settings=self.settings,
             observer=observer,
             reflector=observer,
             builtin=builtin,
             clock=clock,
-            row_files=row_files,
+            tz=UTC,
         )
+        return onlooker.Memory(runtime, row_files)
 
     def _count(self, conversation: Conversation, state: State) -> None:
         tally = self.tally

@@ -24,7 +24,7 @@ from typing import Any
 import onlooker
 from _conversations import LOCOMO, Conversation, load
 from onlooker.domain.messages import Message
-from onlooker.engine.searching import Search
+from onlooker.engine.recall import Search
 from onlooker.policy.render import text_lines
 from onlooker.policy.search import recall as recalling
 
@@ -119,12 +119,12 @@ def plain_ranking(budget: int) -> Answering:
 
     async def context(session: onlooker.Session, question: str) -> str:
         search = Search(session.owner, session.id, ("message",), limit=300)
-        hits = await search.run(session.core.store, question)
+        hits = await search.run(session.runtime.store, question)
         by_seq = {m.seq: m for m in await session.messages()}
         chosen: list[Message] = []
         for hit in hits:
             text = text_lines(sorted([*chosen, by_seq[hit.seq]], key=lambda m: m.seq))
-            if session.core.counting.text(text) > budget * (1 - session.core.settings.margin):
+            if session.runtime.counting.text(text) > budget * (1 - session.runtime.settings.margin):
                 break
             chosen.append(by_seq[hit.seq])
         return text_lines(sorted(chosen, key=lambda m: m.seq))

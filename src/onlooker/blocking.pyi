@@ -22,16 +22,17 @@ from onlooker.domain.notes import (
     Usage,
 )
 from onlooker.domain.search import Edge, EdgeKind, Hit, HitKind
-from onlooker.engine.background import Compactor
-from onlooker.engine.core import Core
 from onlooker.engine.corrections import Moment
 from onlooker.engine.indexing import IndexingStatus
+from onlooker.engine.recording import Compactor
+from onlooker.engine.runtime import Runtime
 from onlooker.migration import Location, MigrationProgress, MigrationReport
 from onlooker.models.calling import Spend
+from onlooker.policy.assemble import Counting
 from onlooker.policy.history import Diff
 from onlooker.policy.items.choose import RankedItem
 from onlooker.policy.render import Context
-from onlooker.policy.settings import Settings
+from onlooker.policy.settings import Settings, Timing
 from onlooker.ports import Clock, Embedder, Model, Store
 from onlooker.stores.sqlite.key import Key
 from onlooker.wiring import WorkerMode
@@ -42,11 +43,11 @@ V = TypeVar("V", bound=Extractor)
 
 class EventStream(Generic[E]):
     """Events from now on, until the memory is closed; made by `Memory.events`.
-    It holds at most so many that were not taken yet. Beyond that the oldest make way, and `dropped`
-    counts them: a reader that is slow costs itself events, and memory nothing.
+    It holds a limited number of events that were not taken yet. Beyond that the oldest are dropped and
+    counted in `dropped`: a slow reader loses events, and does not slow the memory down.
     """
     def close(self) -> None:
-        """Hear no more; what is held can still be taken."""
+        """Accept no more events; those held can still be taken."""
     def __iter__(self) -> Self: ...
     def __next__(self) -> E: ...
     def __enter__(self) -> Self: ...
@@ -135,6 +136,8 @@ class Index:
 
         `session` is the key of one session; `entity` a name or an id, for the notes that mention it.
         """
+    def sweep(self) -> None:
+        """Index whatever is missing."""
     def catch_up(self) -> int:
         """Index what the graph and the vectors lack before returning, instead of in the background; how many
         texts that were. Failures show in `status`.
@@ -176,6 +179,11 @@ class Storage:
 
 class Retention:
     """Applies the `retention_…` settings, at opening and then periodically; `memory.retention`."""
+    @property
+    def is_wanted(self) -> bool:
+        """Whether the settings limit anything."""
+    def run(self) -> None:
+        """Apply the settings, if that is due and no other process does."""
     def prune(self, *, older_than: timedelta | None = None) -> int:
         """Purge what retention no longer keeps: superseded notes, messages that hosts took back, and messages
         beyond the limits of `apply`. Returns how many rows were deleted.
@@ -279,11 +287,9 @@ class Tools:
 class Session:
     """One conversation in a memory. Cheap to make; it holds nothing itself."""
     @property
-    def core(self) -> Core: ...
+    def runtime(self) -> Runtime: ...
     @property
     def id(self) -> SessionId: ...
-    @property
-    def tz(self) -> tzinfo: ...
     @property
     def key(self) -> str: ...
     @property
@@ -417,6 +423,9 @@ class Memory:
     @property
     def settings(self) -> Settings: ...
     @property
+    def counting(self) -> Counting:
+        """How this memory counts tokens, with what it learned from providers."""
+    @property
     def store(self) -> Store: ...
     @property
     def items(self) -> Items:
@@ -516,6 +525,7 @@ def open_memory(
     embedder: str | Embedder | None = None,
     notes_folder: str | Path | None = None,
     workers: WorkerMode = "embedded",
+    timing: Timing = ...,
     clock: Clock | None = None,
     tz: tzinfo = ...,
 ) -> Memory:
@@ -544,6 +554,7 @@ def open_memory(
             not named.
         workers: Who takes notes: "embedded" is tasks of this process, "external" leaves it to others, so that
             this process only records; "queue" makes it one of those others on PostgreSQL.
+        timing: Intervals and deadlines, for tests and for operators who have measured that they need others.
         clock: Where the time comes from; for tests.
         tz: The time zone of messages that come without one.
     """

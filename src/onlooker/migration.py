@@ -37,7 +37,7 @@ from onlooker.domain.history import (
 )
 from onlooker.domain.items import Item, ItemStatus
 from onlooker.domain.messages import SessionId
-from onlooker.engine.meaning import GraphIndex
+from onlooker.engine.indexing import GraphIndex
 from onlooker.engine.storage import missing_usage, usage_rows
 from onlooker.policy.rows import digest_of, pages, to_line
 from onlooker.ports import Reading, Store

@@ -6,15 +6,19 @@ import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, timedelta, tzinfo
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from onlooker.domain.context import Layers
 from onlooker.domain.errors import SettingsError
 from onlooker.domain.notes import Extractor
 from onlooker.engine.memory import Memory
+from onlooker.engine.runtime import Runtime
+from onlooker.policy.ids import new_id
 from onlooker.policy.settings import TIMING, Settings, Timing, preset
 from onlooker.ports import (
+    Advance,
     Clock,
     Embedder,
     Files,
@@ -29,8 +33,8 @@ from onlooker.ports import (
 )
 
 if TYPE_CHECKING:
-    from onlooker.engine.core import Core
     from onlooker.models.calling import Spend
+    from onlooker.policy.reply.extraction import Extractors
     from onlooker.stores.sqlite.key import Key
 
 
@@ -124,7 +128,7 @@ def open_memory(
     spend = spend or _spend_of(chosen, tz)
     # One object where it is one model: it has one breaker.
     condenser = observer if second == first else _model(second, builtin, clock)
-    memory = Memory(
+    runtime = Runtime(
         store,
         settings=chosen,
         timing=timing,
@@ -133,14 +137,14 @@ def open_memory(
         builtin=builtin,
         clock=clock,
         tz=tz,
-        extractors=extractors,
+        types=_extractors(extractors),
         knowledge=knowledge,
         embedder=_embedder(chosen.embedder if embedder is None else embedder),
-        workers=_staff(workers, store),
-        journal=_journal if chosen.journal else None,
-        files=_notes_folder if chosen.notes_folder else None,
-        row_files=row_files,
+        workers=_workers(workers, store, clock, chosen.concurrency, timing),
+        journal=_journal(store, chosen, timing),
+        files=_notes_folder(store, chosen, timing, clock, tz),
     )
+    memory = Memory(runtime, row_files)
     if chosen.telemetry:
         from onlooker.telemetry import WhenUsed
 
@@ -211,14 +215,24 @@ def _needs_postgres(key: str, value: str, error: ModuleNotFoundError) -> Setting
     )
 
 
-def _staff(workers: WorkerMode, store: Store) -> Callable[[Core], Workers] | None:
-    """Who takes notes, where it is not tasks of this process."""
+def _extractors(extractors: Sequence[type[Extractor]]) -> Extractors | None:
+    if not extractors:
+        return None
+    from onlooker.policy.reply.extraction import Extractors
+
+    return Extractors.of(extractors)
+
+
+def _workers(
+    workers: WorkerMode, store: Store, clock: Clock, concurrency: int, timing: Timing
+) -> Callable[[Advance], Workers] | None:
+    """Who takes notes, unless it is tasks of this process."""
     if workers == "embedded":
         return None
     if workers == "external":
-        from onlooker.engine.elsewhere import Elsewhere
+        from onlooker.engine.background import RecordOnly
 
-        return lambda core: Elsewhere(core.store, core.clock, core.worker.advance, **_limits(core))
+        return lambda advance: RecordOnly(store, clock, advance, concurrency=concurrency)
     try:
         from onlooker.stores.postgres import PostgresStore
         from onlooker.stores.postgres.workers import QueueWorkers
@@ -226,38 +240,40 @@ def _staff(workers: WorkerMode, store: Store) -> Callable[[Core], Workers] | Non
         raise _needs_postgres("workers", workers, error) from None
     if not isinstance(store, PostgresStore):
         raise SettingsError("workers", workers, "needs a PostgreSQL store")
+    return lambda advance: QueueWorkers(
+        store,
+        clock,
+        advance,
+        concurrency=concurrency,
+        sweep_seconds=timing.sweep_seconds,
+        heartbeat=timedelta(seconds=timing.lease_seconds / 2),
+    )
 
-    def queue(core: Core) -> Workers:
-        heart = timedelta(seconds=core.timing.lease_seconds / 2)
-        return QueueWorkers(store, core.clock, core.worker.advance, heartbeat=heart, **_limits(core))
 
-    return queue
-
-
-def _journal(core: Core) -> Mirror:
+def _journal(store: Store, settings: Settings, timing: Timing) -> Callable[..., Mirror] | None:
+    if not settings.journal:
+        return None
     from onlooker.files.journal import Journal
 
-    folder = Path(core.settings.journal).expanduser()
-    return Journal(folder, core.store, core.emit, pause=core.timing.sweep_seconds)
+    return partial(Journal, Path(settings.journal).expanduser(), store, pause=timing.sweep_seconds)
 
 
-def _notes_folder(core: Core) -> Files:
-    from onlooker.engine.worker import note_id
+def _notes_folder(
+    store: Store, settings: Settings, timing: Timing, clock: Clock, tz: tzinfo
+) -> Callable[..., Files] | None:
+    if not settings.notes_folder:
+        return None
     from onlooker.files.notes_folder import NotesFolder
 
-    return NotesFolder(
-        Path(core.settings.notes_folder).expanduser(),
-        store=core.store,
-        settings=core.settings,
-        clock=core.clock,
-        tz=core.tz,
-        emit=core.emit,
-        ready=core.ready,
-        new_id=note_id,
-        forget_item=core.items.archive,
-        choose_items=core.ending.chosen,
-        pause=core.timing.sweep_seconds,
-        asks_model=core.worker.reflector.model.name != core.worker.builtin.name,
+    return partial(
+        NotesFolder,
+        Path(settings.notes_folder).expanduser(),
+        store=store,
+        settings=settings,
+        clock=clock,
+        tz=tz,
+        new_id=new_id,
+        pause=timing.sweep_seconds,
     )
 
 
@@ -265,10 +281,6 @@ def row_files() -> RowFiles:
     from onlooker.files import export
 
     return export
-
-
-def _limits(core: Core) -> dict[str, Any]:
-    return {"concurrency": core.settings.concurrency, "sweep_seconds": core.timing.sweep_seconds}
 
 
 def is_postgres(url: str | Path | Store) -> bool:

@@ -186,7 +186,7 @@ async def assert_covered(session: onlooker.Session) -> None:
     assert state is not None
     live = {m.id for m in await session.messages()}
     covered = {m.id for note in state.notes for m in await session.recall(note.id)}
-    for digest in await session.core.store.digests(session.id):
+    for digest in await session.runtime.store.digests(session.id):
         raw = digest.seq > state.progress.frontier and digest.id in live
         assert raw or digest.id in covered, f"{digest.id} is neither raw nor noted"
 

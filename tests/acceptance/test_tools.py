@@ -215,7 +215,7 @@ async def test_the_same_without_await() -> None:
         tools = memory.session("chat", owner="ana").tools()
         assert "Saved as" in tools.call("memory_save", {"summary": "Ana plays the violin"})
         assert len(tools.openai()) == len(tools.anthropic()) == 4
-        (item,) = memory.items("ana")
+        (item,) = memory.items.list("ana")
         memory.pin_item(item.id, owner="ana")
         assert memory.session("two", owner="ana").refresh_items()[0].pinned
         assert len(memory.item_history(item.id, owner="ana")) == 1

@@ -20,7 +20,7 @@ from onlooker import demo
 from onlooker.domain.errors import StoreError
 from onlooker.domain.messages import SessionId
 from onlooker.domain.search import HitKind, Query
-from onlooker.engine.searching import Recall, Search, catch_up
+from onlooker.engine.recall import Recall, Search, catch_up
 from onlooker.policy.intake import intake_all
 from onlooker.ports import Store
 from onlooker.stores.sqlite import SqliteStore

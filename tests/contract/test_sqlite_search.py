@@ -10,7 +10,7 @@ from tests.contract.sqlite_files import opened, record
 
 from onlooker.domain.messages import Message, SessionId
 from onlooker.domain.search import Document, VectorQuery
-from onlooker.engine.searching import Search, catch_up
+from onlooker.engine.recall import Search, catch_up
 from onlooker.stores.sqlite import SqliteStore, vectors
 from onlooker.testing.store_contract.case import ANA, BEN, NOW, said
 

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from onlooker.domain.errors import StoreError
-from onlooker.engine.searching import catch_up
+from onlooker.engine.recall import catch_up
 from onlooker.stores.postgres import PostgresStore
 from tests.contract.model_store import ModelStore
 from tests.contract.test_alike import (

@@ -11,7 +11,7 @@ import pytest
 from psycopg import RawCursor
 
 from onlooker.domain.messages import Message, SessionId
-from onlooker.engine.searching import Search
+from onlooker.engine.recall import Search
 from onlooker.ports import Store
 from onlooker.stores.postgres import PostgresStore
 from onlooker.stores.postgres.connection import address

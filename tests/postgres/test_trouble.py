@@ -120,7 +120,7 @@ async def test_a_process_that_stands_still_in_a_transaction_holds_nobody_up(
             assert time.monotonic() - began < 10
             with pytest.raises(psycopg.Error, match="idle-in-transaction"):
                 stopped.execute("COMMIT")
-        store = session.core.store
+        store = session.runtime.store
         assert isinstance(store, PostgresStore)
         with pytest.raises(StoreError, match="was idle for too long; try again"):
             await store.run(_still)
@@ -137,7 +137,7 @@ def _still(db: Any) -> None:
 
 async def test_all_connections_of_the_pool_in_use(server: Server) -> None:
     async with using(server.new_url(pool="2", wait="0.3")) as session:
-        store = session.core.store
+        store = session.runtime.store
         assert isinstance(store, PostgresStore)
         sleeps = (store.run(lambda db: db.connection.execute("SELECT pg_sleep(2)")) for _ in range(2))
         asleep = [asyncio.create_task(sleep) for sleep in sleeps]

@@ -16,7 +16,7 @@ from onlooker.cli.target import Budget, SessionTarget, SystemPrompt, parse_point
 from onlooker.domain.context import RuntimeContext, Stats
 from onlooker.domain.errors import BudgetError
 from onlooker.domain.notes import State
-from onlooker.engine.reminding import Reminder
+from onlooker.engine.recall import Reminder
 from onlooker.engine.session import Session
 from onlooker.policy.assemble import ELISION, Counting, Layout, PromptRequest, assemble, lay_out
 from onlooker.policy.items.choose import shares_items
@@ -68,7 +68,7 @@ async def context(
             raise CommandError(f"no session {session.key!r}")
         if as_of is not None:
             state = replace((await session.history.as_of(parse_point("--as-of", as_of))).state, items=())
-        counting = session.core.counting
+        counting = session.runtime.counting
         if budget is None:
             budget = _last_budget(state.progress.budget, system, counting, settings)
         request = PromptRequest(system, budget=budget, question=question)
@@ -76,7 +76,9 @@ async def context(
         builder = ContextBuilder(state, settings, counting)
         as_text = format is Format.text
         if question:
-            reminder = Reminder(session.core.store, session.id, settings, counting, session.core.clock.now())
+            reminder = Reminder(
+                session.runtime.store, session.id, settings, counting, session.runtime.clock.now()
+            )
             built = await builder.build_for_question(request, reminder.remind, as_text=as_text)
         else:
             built = builder.build_text(request) if as_text else builder.build(request)
@@ -111,7 +113,7 @@ async def _with_items(session: Session, state: State, settings: Settings, room: 
         return replace(state, items=())
     if state.items is not None:
         return state
-    items = replace(session.core.shown_items, settings=settings)
+    items = replace(session.runtime.shown_items, settings=settings)
     return replace(state, items=tuple(await items.choice(session.id, room)))
 
 

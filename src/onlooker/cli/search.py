@@ -11,7 +11,7 @@ from onlooker.cli.screen import Column, CommandError, Json, Screen, View, count,
 from onlooker.cli.target import SessionTarget, Target, find_owner, parse_time
 from onlooker.domain.messages import Message
 from onlooker.domain.search import Hit
-from onlooker.engine.searching import PAGE
+from onlooker.engine.recall import PAGE
 from onlooker.policy.render import text_lines
 
 

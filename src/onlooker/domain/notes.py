@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Literal, Protocol, Self
@@ -174,6 +175,20 @@ class State:
             (*self.pinned, *left),
             self.items,
         )
+
+    def grown(self, progress: Progress, messages: Sequence[Message]) -> State | None:
+        """The state with these messages appended; None if anything else changed meanwhile."""
+        before = self.progress
+        expected = replace(
+            before,
+            last_seq=before.last_seq + len(messages),
+            unnoted_tokens=progress.unnoted_tokens,
+            history_hash=progress.history_hash,
+            due_at=progress.due_at,
+        )
+        if progress != expected:
+            return None
+        return replace(self, progress=progress, messages=(*self.messages, *messages))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,18 +1,26 @@
-"""What a memory does in the background, as a host controls it."""
+"""Work in the background: one loop for what is periodic, and tasks that take the notes of sessions that are
+due."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from datetime import timedelta
 
-from onlooker.domain.events import Compacted, Event
-from onlooker.domain.notes import Progress
-from onlooker.engine.ending import Ending
-from onlooker.engine.worker import Worker
-from onlooker.ports import Workers
+from onlooker.domain.errors import OnlookerError
+from onlooker.domain.messages import SessionId
+from onlooker.engine.recording import Compaction, Compactor
+from onlooker.engine.session_end import SessionEnd
+from onlooker.ports import Clock, Store, Workers
 
-# (session key, last message to take out, summary of what is taken out)
-Compactor = Callable[[str, int, str], Awaitable[None]]
+log = logging.getLogger("onlooker")
+
+# How long closing waits for the first run of a job that must run at least once.
+STOP_SECONDS = 1.0
 
 
 class Background:
@@ -21,15 +29,13 @@ class Background:
     def __init__(
         self,
         workers: Workers,
-        worker: Worker,
-        ending: Ending,
-        emit: Callable[[Event], None],
+        session_end: SessionEnd,
+        compaction: Compaction,
         ready: Callable[[], Awaitable[None]],
     ) -> None:
         self._workers = workers
-        self._worker = worker
-        self._ending = ending
-        self._emit = emit
+        self._session_end = session_end
+        self._compaction = compaction
         self._ready = ready
 
     @property
@@ -51,17 +57,207 @@ class Background:
         """End sessions without a message for that long, by default the setting `idle_minutes`; return how
         many. It runs by itself unless `idle_minutes` is 0."""
         await self._ready()
-        return await self._ending.end_idle(idle)
+        return await self._session_end.end_idle(idle)
 
     def set_compactor(self, compactor: Compactor | None) -> None:
         """Replace what removes noted messages from a session (the setting `compact` installs the store's
         own); None: every message stays."""
-        if compactor is None:
-            self._worker.compact = None
+        self._compaction.use(compactor)
+
+
+# ------------------------------------------------------------------------------------ what is periodic
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """Something that a memory does again and again while it is open."""
+
+    name: str
+    run: Callable[[], Awaitable[object]]
+    every: float  # seconds after the last run has ended
+    first: float = 0.0  # seconds until the first run
+    at_least_once: bool = False  # a process may be short-lived, again and again
+
+
+class JobLoop:
+    """Runs jobs, each again and again."""
+
+    def __init__(self, jobs: Sequence[Job]) -> None:
+        self._jobs = tuple(jobs)
+        self._loop: asyncio.Task[None] | None = None
+        self._running: dict[Job, asyncio.Task[None]] = {}
+        self._due: dict[Job, float] = {}
+        self._ended = asyncio.Event()  # a job has ended
+        self._first_runs: set[Job] = set()  # that closing waits for
+
+    def start(self) -> None:
+        """Run the jobs from now on."""
+        if self._loop is None:
+            began = time.monotonic()
+            self._due = {job: began + job.first for job in self._jobs}
+            self._first_runs = {job for job in self._jobs if job.at_least_once}
+            self._loop = asyncio.create_task(self._repeat(), name="onlooker background")
+
+    async def stop(self) -> None:
+        """Start no more jobs, and cancel those that run."""
+        if self._loop is None:
             return
+        with suppress(TimeoutError):
+            async with asyncio.timeout(STOP_SECONDS):
+                while self._first_runs:
+                    self._ended.clear()
+                    await self._ended.wait()
+        tasks = [self._loop, *self._running.values()]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        self._loop = None
 
-        async def compact(progress: Progress, up_to: int, summary: str) -> None:
-            await compactor(progress.session.key, up_to, summary)
-            self._emit(Compacted(progress.session, up_to))
+    async def _repeat(self) -> None:
+        while True:
+            now = time.monotonic()
+            for job in self._jobs:
+                if self._due[job] <= now and job not in self._running:
+                    # A task each, so that a long job holds up no other.
+                    self._running[job] = asyncio.create_task(self._run(job), name=f"onlooker {job.name}")
+            waiting = [due for job, due in self._due.items() if job not in self._running]
+            self._ended.clear()
+            with suppress(TimeoutError):
+                # Not `wait_for`, which may swallow being cancelled.
+                async with asyncio.timeout(max(0.0, min(waiting) - now) if waiting else None):
+                    await self._ended.wait()
 
-        self._worker.compact = compact
+    async def _run(self, job: Job) -> None:
+        try:
+            await job.run()
+        except OnlookerError as error:
+            log.warning("%s: tried again later: %s", job.name, error)
+        except Exception:
+            log.exception("%s: tried again later: this is a bug in Onlooker", job.name)
+        finally:
+            self._due[job] = time.monotonic() + job.every
+            del self._running[job]
+            self._first_runs.discard(job)
+            self._ended.set()
+
+
+# ------------------------------------------------------------------------------------ note tasks
+
+
+class NoteTasks:
+    """Runs `advance` for sessions that are due: several at a time, each by one task at a time.
+
+    It holds a set of sessions. Waking one twice is waking it once, so nothing is dropped, and the set can be
+    rebuilt from the store at any time.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        advance: Callable[[SessionId], Awaitable[bool]],
+        *,
+        concurrency: int,
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._advance = advance
+        self._slots = asyncio.Semaphore(concurrency)
+        self._waiting: set[SessionId] = set()
+        self._running: dict[SessionId, asyncio.Task[None]] = {}
+        self._stopping = False
+
+    @property
+    def here(self) -> bool:
+        return True
+
+    @property
+    def pending(self) -> int:
+        """Sessions woken and not yet settled."""
+        return len(self._waiting | self._running.keys())
+
+    async def start(self) -> None:
+        """Pick up what an earlier process left due."""
+        self._stopping = False
+        await self.tick()
+
+    def wake(self, session: SessionId) -> None:
+        """Start on a session that may be due. Returns at once."""
+        if self._stopping:
+            return
+        if session in self._running:
+            self._waiting.add(session)
+        else:
+            task = asyncio.create_task(self._run(session), name=f"onlooker {session.key}")
+            self._running[session] = task
+
+    async def tick(self) -> int:
+        """Wake every session that is due in the store; return how many."""
+        due = await self._store.due(self._clock.now())
+        for session in due:
+            self.wake(session)
+        return len(due)
+
+    async def flush(self) -> None:
+        """Wait until everything woken so far is settled or postponed."""
+        while self._running:
+            # Not `gather`: a caller who stops waiting must not stop the work.
+            await asyncio.wait(list(self._running.values()))
+
+    async def stop(self, deadline: float) -> bool:
+        """Start nothing new and let work in progress complete; False when the deadline cut it off.
+
+        What is cut off stays due in the store, and its messages stay raw.
+        """
+        self._stopping = True
+        self._waiting.clear()
+        running = list(self._running.values())
+        if not running:
+            return True
+        _, late = await asyncio.wait(running, timeout=deadline)
+        for task in late:
+            task.cancel()
+        await asyncio.gather(*late, return_exceptions=True)
+        return not late
+
+    async def _run(self, session: SessionId) -> None:
+        settled = False
+        try:
+            async with self._slots:
+                self._waiting.discard(session)
+                settled = await self._advance(session)
+        except OnlookerError as error:
+            # The session stays due, and the next sweep tries it again.
+            log.warning("%s: notes not taken now: %s", session.key, error)
+        except Exception:
+            log.exception("%s: notes not taken: this is a bug in Onlooker", session.key)
+        finally:
+            del self._running[session]
+            if session in self._waiting:
+                self._waiting.discard(session)
+                # Where a model failed, the session is postponed, and the next sweep comes back to it.
+                if settled:
+                    self.wake(session)
+
+
+class RecordOnly(NoteTasks):
+    """Takes no notes by itself: what is due stays in the store, where workers of other processes find it.
+
+    `tick` and `flush`, which a host calls on purpose, work as everywhere.
+    """
+
+    @property
+    def here(self) -> bool:
+        return False
+
+    async def start(self) -> None:
+        self._stopping = False
+
+    def wake(self, session: SessionId) -> None:
+        pass
+
+    async def tick(self) -> int:
+        due = await self._store.due(self._clock.now())
+        for session in due:
+            super().wake(session)
+        return len(due)

@@ -12,6 +12,7 @@ from onlooker.domain.events import Cleared, Edited, Event, Undone
 from onlooker.domain.history import Change, ChangeRow, NoteHistory, Row, RowKind, Scope, Version, VersionRow
 from onlooker.domain.messages import Message, SessionId
 from onlooker.domain.notes import Extraction, Note, NoteKind, NoteStatus, Progress, State
+from onlooker.engine.recording import Compaction
 from onlooker.policy.assemble import Counting, PromptRequest, assemble
 from onlooker.policy.history import Diff, PastState, as_of, diff
 from onlooker.policy.plan import Reflect, plan
@@ -65,7 +66,7 @@ class History:
         *,
         ready: Callable[[], Awaitable[None]],
         limits_of: Callable[[State], Limits],
-        compact: Callable[[int, str], Awaitable[None]],
+        compaction: Compaction,
     ) -> None:
         self._session = session
         self._store = store
@@ -76,7 +77,7 @@ class History:
         self._emit = emit
         self._ready = ready
         self._limits_of = limits_of
-        self._compact = compact
+        self._compaction = compaction
 
     # -- correcting
 
@@ -138,7 +139,7 @@ class History:
         summary is still inserted.
         """
         await self._ready()
-        await self._compact(up_to, summary)
+        await self._compaction.compact(self._session, up_to, summary)
 
     def _check_room(self, state: State, chosen: Note, sources: Sequence[Note]) -> None:
         """Refuse an undo that the next plan would reverse: notes beyond their limit are condensed again."""
@@ -222,7 +223,7 @@ class History:
         Raises:
             KeyError: There is no note with that id.
         """
-        from onlooker.engine.fusing import neighbours
+        from onlooker.engine.recall import neighbours
 
         await self._ready()
         return await neighbours(self._store, self._session, note)

@@ -1,39 +1,97 @@
-"""Events for `async for`."""
+"""Events: who hears of what happens to a memory."""
 
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import deque
+from collections.abc import Callable
+from dataclasses import replace
 from types import TracebackType
-from typing import Generic, Self, TypeVar, cast
+from typing import Any, Generic, Self, TypeVar, cast
+from weakref import WeakSet
 
 from onlooker.domain.errors import SettingsError
-from onlooker.domain.events import BaseEvent, Event
+from onlooker.domain.events import UNSTAMPED, BaseEvent, Event
+from onlooker.ports import Clock
+
+log = logging.getLogger("onlooker")
 
 E = TypeVar("E", bound=BaseEvent)
 
 MOST_HELD = 1000
 
 
+class Events:
+    """Tells subscribers and streams what happens."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._listeners: list[Callable[[Event], None]] = []
+        # Weak: a stream that nobody reads any more goes with its reader.
+        self._streams: WeakSet[EventStream[Any]] = WeakSet()
+
+    def emit(self, event: Event) -> None:
+        """Tell everyone, in the order in which they subscribed."""
+        if not self._listeners and not self._streams:
+            return
+        if event.at is UNSTAMPED:
+            event = replace(event, at=self._clock.now())
+        for stream in tuple(self._streams):
+            stream.hear(event)
+        for listener in tuple(self._listeners):
+            try:
+                listener(event)
+            except Exception:
+                # A subscriber is the host's code, and its failure must not break the turn.
+                log.exception("a subscriber failed")
+
+    def subscribe(self, listener: Callable[[Event], None]) -> Callable[[], None]:
+        """Call the listener with every event; the function returned unsubscribes it."""
+        self._listeners.append(listener)
+
+        def leave() -> None:
+            if listener in self._listeners:
+                self._listeners.remove(listener)
+
+        return leave
+
+    def stream(self, types: tuple[type[BaseEvent], ...], most: int) -> EventStream[Any]:
+        stream: EventStream[Any] = EventStream(types, most)
+        self._streams.add(stream)
+        return stream
+
+    @property
+    def streams(self) -> int:
+        """How many streams are open."""
+        return len(self._streams)
+
+    def close(self) -> None:
+        """End every stream."""
+        for stream in tuple(self._streams):
+            stream.close()
+
+
 class EventStream(Generic[E]):
     """Events from now on, until the memory is closed; made by `Memory.events`.
 
-    It holds at most so many that were not taken yet. Beyond that the oldest make way, and `dropped`
-    counts them: a reader that is slow costs itself events, and memory nothing.
+    It holds a limited number of events that were not taken yet. Beyond that the oldest are dropped and
+    counted in `dropped`: a slow reader loses events, and does not slow the memory down.
     """
+
+    dropped: int = 0
+    closed: bool = False
 
     def __init__(self, types: tuple[type[E], ...], most: int) -> None:
         if not isinstance(most, int) or most < 1:  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise SettingsError("most", most, "must be a whole number of events, 1 or more")
-        self.dropped = 0
-        self.closed = False
+            raise SettingsError("most", most, "must be an integer of at least 1")
         self._types = types
         self._most = most
         self._held: deque[E] = deque()
         self._came = asyncio.Event()
 
     def hear(self, event: Event) -> None:
-        """Hold the event, where it is one of those asked for."""
+        """Hold the event if it is of the types asked for."""
         if self.closed or (self._types and not isinstance(event, self._types)):
             return
         if len(self._held) >= self._most:
@@ -43,11 +101,11 @@ class EventStream(Generic[E]):
         self._came.set()
 
     def take(self) -> E | None:
-        """The next event, if one is there already."""
+        """The next event, or None if there is none yet."""
         return self._held.popleft() if self._held else None
 
     def close(self) -> None:
-        """Hear no more; what is held can still be taken."""
+        """Accept no more events; those held can still be taken."""
         self.closed = True
         self._came.set()
 

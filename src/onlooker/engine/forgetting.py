@@ -5,16 +5,15 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
 from onlooker.domain.errors import ConflictError, SettingsError
-from onlooker.domain.events import Deleted, Forgotten, OwnerForgotten
+from onlooker.domain.events import Deleted, Event, Forgotten, OwnerForgotten
 from onlooker.domain.history import ForgetResult, Forgetting, MessageRow, Scope, SessionRow, VersionRow
 from onlooker.domain.messages import Message, SessionId
 from onlooker.domain.notes import Note, NoteStatus
-from onlooker.engine.observer import LEAST_TARGET
+from onlooker.engine.note_taker import LEAST_TARGET, Composer
 from onlooker.policy.cut import tokens_of
 from onlooker.policy.history import (
     RemakePlan,
@@ -28,10 +27,8 @@ from onlooker.policy.history import (
     text_of,
     with_descendants,
 )
-from onlooker.ports import ObserveRequest, ReflectRequest, Request
-
-if TYPE_CHECKING:
-    from onlooker.engine.core import Core
+from onlooker.policy.settings import Settings
+from onlooker.ports import Clock, ObserveRequest, ReflectRequest, Request, Store
 
 EVERY: tuple[NoteStatus, ...] = ("buffered", "active", "superseded", "retired")
 ITEMS = ("live", "ended", "archived")
@@ -63,8 +60,15 @@ class _Found:
 class Forgetter:
     """Forgets messages of one session."""
 
-    core: Core
     session: SessionId
+    store: Store
+    settings: Settings
+    clock: Clock
+    count: Callable[[str], int]
+    emit: Callable[[Event], None]
+    builtin: Composer
+    asks_model: bool
+    erase: Callable[[Sequence[SessionId], Sequence[str]], Awaitable[bool]]
 
     async def forget(
         self, targets: Sequence[str], *, dry_run: bool, rewrite_later: bool | None
@@ -86,19 +90,18 @@ class Forgetter:
             if dry_run:
                 return done
             try:
-                await self.core.store.forget(self.session, change, now=self.core.clock.now())
+                await self.store.forget(self.session, change, now=self.clock.now())
             except ConflictError:
                 continue
-            self.core.forget(self.session)
-            done = replace(done, erased=await self.core.erase([self.session], owners=[self.session.owner]))
-            self.core.emit(Forgotten(self.session, done, seconds=time.perf_counter() - began))
+            done = replace(done, erased=await self.erase([self.session], [self.session.owner]))
+            self.emit(Forgotten(self.session, done, seconds=time.perf_counter() - began))
             return done
         raise ConflictError("others keep changing this session; forget again")
 
     # -- finding
 
     async def _find(self, targets: Sequence[str]) -> _Found:
-        store = self.core.store
+        store = self.store
         rows = store.dump(Scope(session=self.session, kinds=frozenset({"session"})))
         top = next((row for row in [r async for r in rows] if isinstance(row, SessionRow)), None)
         if top is None:
@@ -119,7 +122,7 @@ class Forgetter:
 
     async def _messages_of(self, note: Note, notes: dict[str, Note]) -> set[str]:
         """Ids of the messages that a note stands for, those that are deleted already included."""
-        ids = {m.id for m in await self.core.store.sources(self.session, note.id)}
+        ids = {m.id for m in await self.store.sources(self.session, note.id)}
         layer = [note]
         while layer:
             ids |= {source for n in layer if not n.generation for source in n.sources}
@@ -132,7 +135,7 @@ class Forgetter:
         wanted = {s for i in told if not found.notes[i].generation for s in found.notes[i].sources}
         there: set[str] = set()
         scope = Scope(session=self.session, kinds=frozenset({"message", "version"}))
-        async for row in self.core.store.dump(scope):
+        async for row in self.store.dump(scope):
             if isinstance(row, VersionRow):
                 found.texts.setdefault(row.version.note, []).append(row.version.text)
             if not isinstance(row, MessageRow):
@@ -157,7 +160,7 @@ class Forgetter:
         for note in found.notes.values():
             if note.id in found.touched or not has_borrowed_values(note, values, ()):
                 continue
-            own = await self.core.store.sources(self.session, note.id)
+            own = await self.store.sources(self.session, note.id)
             if has_borrowed_values(note, values, own):
                 found.touched.add(note.id)
                 if not note.generation:
@@ -165,15 +168,14 @@ class Forgetter:
         found.touched |= with_descendants(found.notes, found.touched)
         for ident in found.touched:
             if lacks_sources(found.notes[ident], found.notes):
-                own = await self.core.store.sources(self.session, ident)
+                own = await self.store.sources(self.session, ident)
                 if left := [m for m in own if m.id not in found.gone]:
                     found.by_range[ident] = left
 
     # -- deciding
 
     async def _decided(self, found: _Found, plan: RemakePlan, rewrite_later: bool | None) -> Forgetting:
-        worker = self.core.worker
-        later = worker.observer.model.name != worker.builtin.name if rewrite_later is None else rewrite_later
+        later = self.asks_model if rewrite_later is None else rewrite_later
         made = await self._remade(found, plan, later)
         items = await self._items(found, made)
         top = found.top
@@ -198,19 +200,19 @@ class Forgetter:
         made: dict[str, Note] = {}
         for note in plan.remake:
             request = self._request(note, found, {**found.notes, **made})
-            text = await asyncio.to_thread(self.core.worker.builtin.compose, request)
+            text = await asyncio.to_thread(self.builtin.compose, request)
             made[note.id] = replace(
                 note,
                 text=text,
-                tokens=self.core.estimator.text(text),
-                made_at=self.core.clock.now(),
-                model=self.core.worker.builtin.name,
+                tokens=self.count(text),
+                made_at=self.clock.now(),
+                model=self.builtin.name,
                 degraded=later,
             )
         return list(made.values())
 
     def _request(self, note: Note, found: _Found, notes: dict[str, Note]) -> Request:
-        form = self.core.settings.format
+        form = self.settings.format
         if note.generation and note.id not in found.by_range:
             sources = tuple(notes[source] for source in note.sources)
             target = max(1, min(note.tokens, sum(n.tokens for n in sources)))
@@ -221,7 +223,7 @@ class Forgetter:
 
     async def _items(self, found: _Found, made: Iterable[Note]) -> tuple[str, ...]:
         """The owner's items that come from what is forgotten."""
-        items = await self.core.store.items(self.session.owner, statuses=ITEMS)
+        items = await self.store.items(self.session.owner, statuses=ITEMS)
         remaining = "\n".join((*(n.text for n in made), *(text_of(m) for m in found.kept.values())))
         return items_to_forget(
             items,
@@ -233,25 +235,34 @@ class Forgetter:
         )
 
 
-async def forget_owner(core: Core, owner: str, session: str | None) -> ForgetResult:
+async def forget_owner(
+    store: Store,
+    owner: str,
+    session: str | None,
+    *,
+    emit: Callable[[Event], None],
+    erase: Callable[[Sequence[SessionId], Sequence[str]], Awaitable[bool]],
+) -> ForgetResult:
     """Forget one session of an owner, or everything of that owner."""
-    store, began = core.store, time.perf_counter()
+    began = time.perf_counter()
     there = await store.sessions(owner=owner, key=session)
     found = [s.progress.session for s in there]
     before = await store.items(owner, statuses=ITEMS)
-    for each in found:
-        core.forget(each)
     if session is None:
         await store.forget_owner(owner)
     else:
         await store.delete_session(SessionId(owner, session))
     after = await store.items(owner, statuses=ITEMS)
     named = [] if session is None else [SessionId(owner, session)]
-    erased = await core.erase(found or named, owners=[owner])
-    messages = sum(s.messages for s in there)
-    done = ForgetResult(messages=messages, items=len(before) - len(after), sessions=len(found), erased=erased)
+    erased = await erase(found or named, [owner])
+    done = ForgetResult(
+        messages=sum(s.messages for s in there),
+        items=len(before) - len(after),
+        sessions=len(found),
+        erased=erased,
+    )
     if session is None:
-        core.emit(OwnerForgotten(owner, done, seconds=time.perf_counter() - began))
+        emit(OwnerForgotten(owner, done, seconds=time.perf_counter() - began))
     for each in found:
-        core.emit(Deleted(each))
+        emit(Deleted(each))
     return done

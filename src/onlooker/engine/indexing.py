@@ -10,15 +10,14 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import secrets
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Literal, Protocol
 
-from onlooker.domain.errors import OnlookerError
+from onlooker.domain.errors import OnlookerError, StoreError
 from onlooker.domain.events import (
     Activated,
     Edited,
@@ -32,9 +31,14 @@ from onlooker.domain.events import (
 from onlooker.domain.messages import DEFAULT_OWNER, SessionId
 from onlooker.domain.notes import Note
 from onlooker.domain.search import EDGE_KINDS, Document, Edge, EdgeKind, IndexName, Node
+from onlooker.engine.leases import JobLease
+from onlooker.policy.plan import retry_after
+from onlooker.policy.search.graph import entities
 from onlooker.policy.search.rank import text_of
+from onlooker.policy.search.words import tokens
 from onlooker.policy.settings import Timing
-from onlooker.ports import Store
+from onlooker.policy.values import mask
+from onlooker.ports import Embedder, Store
 
 log = logging.getLogger("onlooker")
 
@@ -46,8 +50,6 @@ MOST_WAITING = 1000
 BATCH = 64
 # The longest that closing a memory waits for texts that still wait; the next sweep finds the others.
 STOP_SECONDS = 2.0
-# For how long a worker has its turn, unless it extends that.
-TURN_SECONDS = 30.0
 
 
 class Target(Protocol):
@@ -77,27 +79,7 @@ class IndexStatus:
     error: str = ""
 
 
-class Turn:
-    """Which of several workers puts in what an index lacks: else each would, and pay for the same vectors. By
-    the store's word alone, and without a lock: that two have a turn for a moment costs a batch."""
-
-    def __init__(self, store: Store, index: IndexName) -> None:
-        self._store = store
-        self._name = f"indexing turn:{index}"
-        self._us = secrets.token_hex(8)
-
-    async def is_ours(self) -> bool:
-        """Whether it is; taken where nobody has it, or whoever had it is gone."""
-        who, until = json.loads(await self._store.get_value(self._name) or '["", 0]')
-        left = until - time.time()
-        if who != self._us and left > 0:
-            return False
-        if who != self._us or left < TURN_SECONDS / 2:
-            await self._store.set_value(self._name, json.dumps([self._us, time.time() + TURN_SECONDS]))
-        return True
-
-
-class IndexBuffer:
+class IndexQueue:
     """The queue of one index, and the task that works it off."""
 
     def __init__(
@@ -106,11 +88,10 @@ class IndexBuffer:
         store: Store,
         timing: Timing,
         emit: Callable[[Event], None],
-        *,
-        shared: bool = False,
+        lease: JobLease | None,
     ) -> None:
         self._index = index
-        self._turn = Turn(store, index.name) if shared else None
+        self._lease = lease  # where several processes index, so that one of them pays for missing vectors
         self._store = store
         self._timing = timing
         self._emit = emit
@@ -181,26 +162,18 @@ class IndexBuffer:
     # -- work
 
     async def _run(self) -> None:
-        sweep_at = 0.0
         while not self._stopping:
-            now = time.monotonic()
-            if now >= max(sweep_at, self._rest_until):
-                await self._sweep(self._turn)
-                await self._keep_counts()
-                sweep_at = time.monotonic() + self._timing.sweep_seconds
-            await self._pause(max(sweep_at, self._rest_until))
-            if time.monotonic() >= self._rest_until:
-                await self._work_off()
+            await self._pause()
+            await self._work_off()
 
-    async def _pause(self, until: float) -> None:
-        """Until something waits and had time for company; or until then."""
+    async def _pause(self) -> None:
+        """Wait until something is queued, and then for more to come with it."""
+        await self._wake.wait()
+        if self._resting and not self._stopping:
+            await asyncio.sleep(self._rest_until - time.monotonic())
         with suppress(TimeoutError):
-            async with asyncio.timeout(max(0.0, until - time.monotonic())):
-                await self._wake.wait()
-                if time.monotonic() < self._rest_until:
-                    await asyncio.sleep(self._rest_until - time.monotonic())
-                async with asyncio.timeout(self._timing.index_seconds):
-                    await self._full.wait()
+            async with asyncio.timeout(self._timing.index_seconds):
+                await self._full.wait()
 
     async def _work_off(self) -> None:
         async with self._working:
@@ -211,13 +184,17 @@ class IndexBuffer:
             self._wake.clear()
             self._full.clear()
 
-    async def _sweep(self, turn: Turn | None = None) -> None:
-        """Put in whatever the index lacks; where several do so, for as long as it is our turn."""
+    async def sweep(self) -> None:
+        """Index whatever is missing, unless another process does."""
+        await self._sweep(self._lease)
+        await self._keep_counts()
+
+    async def _sweep(self, lease: JobLease | None = None) -> None:
         async with self._working:
             while not self._stopping and not self._resting:
                 try:
                     missing = await self._index.missing(BATCH)
-                    if missing and turn and not await turn.is_ours():
+                    if missing and lease and not await lease.hold():
                         return
                 except Exception as error:  # noqa: BLE001  see `_take`
                     self._fail(0, error)
@@ -266,8 +243,7 @@ class IndexBuffer:
         self._failed += texts
         self._failures += 1
         self._error = str(error) if isinstance(error, OnlookerError) else repr(error)
-        limit = self._timing.retry_limit_seconds
-        wait = min(limit, self._timing.retry_seconds * 2.0 ** min(self._failures - 1, 30))
+        wait = retry_after(self._failures, self._timing)
         self._rest_until = time.monotonic() + wait
         log.warning("%d texts wait %.1f s for the %s: %s", texts, wait, self._index.name, self._error)
         self._emit(IndexFailed(self._index.name, texts, self._error, wait))
@@ -310,12 +286,17 @@ class Index:
         emit: Callable[[Event], None],
         *,
         ready: Callable[[], Awaitable[None]],
-        shared: bool = False,
+        lease: Callable[[str], JobLease] | None = None,
     ) -> None:
         self._store = store
         self._ready = ready
-        self._graph = IndexBuffer(graph, store, timing, emit, shared=shared)
-        self._vectors = IndexBuffer(vectors, store, timing, emit, shared=shared) if vectors else None
+
+        def queue(target: Target) -> IndexQueue:
+            held = lease(f"index {target.name}") if lease else None
+            return IndexQueue(target, store, timing, emit, held)
+
+        self._graph = queue(graph)
+        self._vectors = queue(vectors) if vectors else None
 
     @property
     def status(self) -> IndexingStatus:
@@ -343,20 +324,24 @@ class Index:
         return await self._store.edges(owner, of=of, session=where, kinds=kinds, limit=limit)
 
     def start(self) -> None:
-        for buffer in self._buffers:
-            buffer.start()
+        for queue in self._queues:
+            queue.start()
 
     async def stop(self, deadline: float) -> None:
-        await asyncio.gather(*(buffer.stop(deadline) for buffer in self._buffers))
+        await asyncio.gather(*(queue.stop(deadline) for queue in self._queues))
+
+    async def sweep(self) -> None:
+        """Index whatever is missing."""
+        await asyncio.gather(*(queue.sweep() for queue in self._queues))
 
     async def catch_up(self) -> int:
         """Index what the graph and the vectors lack before returning, instead of in the background; how many
         texts that were. Failures show in `status`."""
         await self._ready()
-        return sum([await buffer.catch_up() for buffer in self._buffers])
+        return sum([await queue.catch_up() for queue in self._queues])
 
     @property
-    def _buffers(self) -> list[IndexBuffer]:
+    def _queues(self) -> list[IndexQueue]:
         return [self._graph, self._vectors] if self._vectors else [self._graph]
 
     def hear(self, event: Event) -> None:
@@ -380,3 +365,101 @@ class Index:
             self._graph.offer(documents)
         if self._vectors and (not written or notes[0].status == "active"):
             self._vectors.offer(documents)
+
+
+# ------------------------------------------------------------------------------------ full text
+
+# What is put into the index at once: everything else that is written waits for so long, and where a model is
+# busy in this process, a message takes a millisecond.
+TEXT_BATCH = 50
+# How many sessions are caught up with, at the most, before what is found is shown.
+MOST_SESSIONS = 10_000
+
+
+async def catch_up(
+    store: Store, owner: str, session: SessionId | None = None, *, but: SessionId | None = None
+) -> None:
+    """Let everything be found that was recorded before now, in one session or all of an owner's but one."""
+    for behind in await store.unindexed(owner, session=session, limit=MOST_SESSIONS):
+        while behind != but and await store.index(behind, limit=TEXT_BATCH) >= TEXT_BATCH:
+            pass
+
+
+async def keep_findable(store: Store, session: SessionId) -> None:
+    """The same for one session, in the background: what fails is caught up with by the next search."""
+    try:
+        while await store.index(session, limit=TEXT_BATCH) >= TEXT_BATCH:
+            pass
+    except StoreError as error:
+        log.warning("%s: could not be indexed: %s", session.key, error)
+
+
+# ------------------------------------------------------------------------------------ what is indexed
+
+
+# Of one text: what embedders take is bounded, and what a text is about is said at its beginning.
+MOST_EMBEDDED = 6_000
+# Sessions whose texts are made findable in one sweep.
+MOST_SWEPT = 100
+
+
+def embeddable(text: str) -> str:
+    """What of a text is sent to an embedder: no secrets, and no more than it takes."""
+    return mask(text)[:MOST_EMBEDDED]
+
+
+@dataclass(frozen=True, slots=True)
+class GraphIndex:
+    """Finds what notes mention."""
+
+    store: Store
+    name: Literal["graph"] = "graph"
+
+    async def take(self, documents: Sequence[Document]) -> int:
+        found = await asyncio.to_thread(lambda: [(d, entities(d.text)) for d in documents])
+        return await self.store.link(found)
+
+    async def missing(self, limit: int) -> Sequence[Document]:
+        return await self.store.unlinked(limit=limit)
+
+
+@dataclass(frozen=True, slots=True)
+class VectorIndex:
+    """Has vectors made of texts."""
+
+    store: Store
+    embedder: Embedder
+    seconds: float  # for one batch
+    name: Literal["vectors"] = "vectors"
+
+    async def take(self, documents: Sequence[Document]) -> int:
+        for session in dict.fromkeys(d.session for d in documents):
+            await keep_findable(self.store, session)
+        documents = [d for d in documents if tokens(d.text)]
+        if not documents:
+            return 0
+        vectors = await self._embed(documents)
+        return await self.store.add_vectors(self.embedder.name, vectors)
+
+    async def missing(self, limit: int) -> Sequence[Document]:
+        for session in await self.store.behind(limit=MOST_SWEPT):
+            await keep_findable(self.store, session)
+        return await self.store.lacking(self.embedder.name, limit=limit)
+
+    async def _embed(self, documents: Sequence[Document]) -> list[tuple[Document, Sequence[float]]]:
+        try:
+            return await self._asked(documents)
+        except OnlookerError as error:
+            if getattr(error, "kind", "") != "rejected" or not self.embedder.dimensions:
+                raise
+            if len(documents) > 1:
+                # One of them is to blame, and must not keep the others out for ever.
+                return [pair for d in documents for pair in await self._embed([d])]
+            log.warning("%s: %s gets no vector: %s", documents[0].session.key, documents[0].id, error)
+            # All zeros is close to nothing, and is not asked for again.
+            return [(documents[0], [0.0] * self.embedder.dimensions)]
+
+    async def _asked(self, documents: Sequence[Document]) -> list[tuple[Document, Sequence[float]]]:
+        async with asyncio.timeout(self.seconds):
+            vectors = await self.embedder.embed([embeddable(d.text) for d in documents])
+        return list(zip(documents, vectors, strict=True))

@@ -14,7 +14,7 @@ from onlooker.domain.events import Event, ItemPinned, ItemsForgotten, ItemsMade
 from onlooker.domain.items import ITEM_TYPES, TRUST, Item, ItemChange, ItemStatus, ItemType, Origin
 from onlooker.domain.messages import DEFAULT_OWNER, SessionId
 from onlooker.domain.notes import Progress, State
-from onlooker.engine.worker import note_id
+from onlooker.policy.ids import new_id
 from onlooker.policy.items.choose import shares_items
 from onlooker.policy.settings import Settings
 from onlooker.ports import Clock, Store
@@ -93,7 +93,7 @@ class Items:
         now = self._clock.now()
         item = Item(
             owner=owner,
-            id=note_id("itm", now),
+            id=new_id("itm", now),
             type=type,
             summary=mask(summary),
             made_at=now,

@@ -10,36 +10,33 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime, tzinfo
+from datetime import datetime, tzinfo
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 
-from onlooker.domain.context import Layers, current_session
+from onlooker.domain.context import current_session
 from onlooker.domain.errors import SettingsError
 from onlooker.domain.events import BaseEvent, Event
 from onlooker.domain.messages import DEFAULT_OWNER, Message, MessageLike, SessionId
-from onlooker.domain.notes import Extractor, Progress, SessionSummary, Usage
+from onlooker.domain.notes import SessionSummary, Usage
 from onlooker.domain.search import Hit, HitKind
 from onlooker.engine.background import Background
-from onlooker.engine.core import Core
 from onlooker.engine.events import MOST_HELD, EventStream
 from onlooker.engine.indexing import Index
 from onlooker.engine.items import Items
-from onlooker.engine.recording import Recorder
+from onlooker.engine.recall import KINDS, Search
 from onlooker.engine.retention import Retention
-from onlooker.engine.searching import KINDS, Search
+from onlooker.engine.runtime import Runtime
 from onlooker.engine.session import Session
-from onlooker.engine.worker import Composer
-from onlooker.policy.assemble import PromptRequest, assemble_without_memory
+from onlooker.policy.assemble import Counting, PromptRequest, assemble_without_memory
 from onlooker.policy.intake import intake_all
 from onlooker.policy.render import Context
-from onlooker.policy.settings import TIMING, Settings, Timing
-from onlooker.ports import Clock, Embedder, Files, Mirror, Model, RowFiles, Store, Workers
+from onlooker.policy.settings import Settings
+from onlooker.ports import Files, RowFiles, Store
 
 if TYPE_CHECKING:
     from onlooker.domain.history import ForgetResult
     from onlooker.engine.storage import Storage
-    from onlooker.policy.reply.extraction import Extractors
 
 H = TypeVar("H", bound=BaseEvent)
 
@@ -49,59 +46,29 @@ SETTLE_PAUSE = 0.02
 class Memory:
     """All sessions of one store. Made by `open_memory`; use it with `async with`."""
 
-    def __init__(
-        self,
-        store: Store,
-        *,
-        settings: Settings,
-        timing: Timing = TIMING,
-        observer: Model,
-        reflector: Model,
-        builtin: Composer,
-        clock: Clock,
-        tz: tzinfo = UTC,
-        extractors: Sequence[type[Extractor]] = (),
-        knowledge: Layers | None = None,
-        embedder: Embedder | None = None,
-        workers: Callable[[Core], Workers] | None = None,
-        journal: Callable[[Core], Mirror] | None = None,
-        files: Callable[[Core], Files] | None = None,
-        row_files: Callable[[], RowFiles],
-    ) -> None:
-        self._core = Core(
-            store,
-            settings=settings,
-            timing=timing,
-            observer=observer,
-            reflector=reflector,
-            builtin=builtin,
-            clock=clock,
-            tz=tz,
-            types=_types(extractors),
-            knowledge=knowledge,
-            embedder=embedder,
-            workers=workers,
-            journal=journal,
-            files=files,
-        )
+    def __init__(self, runtime: Runtime, row_files: Callable[[], RowFiles]) -> None:
+        self._runtime = runtime
         self._row_files = row_files
-        if settings.compact:
-            self._core.worker.compact = self._compact_noted
 
     @property
     def settings(self) -> Settings:
-        return self._core.settings
+        return self._runtime.settings
+
+    @property
+    def counting(self) -> Counting:
+        """How this memory counts tokens, with what it learned from providers."""
+        return self._runtime.counting
 
     @property
     def store(self) -> Store:
-        return self._core.store
+        return self._runtime.store
 
     # -- groups
 
     @property
     def items(self) -> Items:
         """Facts about owners that outlive their sessions."""
-        return self._core.items
+        return self._runtime.items
 
     @property
     def files(self) -> Files:
@@ -110,32 +77,32 @@ class Memory:
         Raises:
             SettingsError: There is no `notes_folder`.
         """
-        if self._core.files is None:
+        if self._runtime.files is None:
             raise SettingsError("notes_folder", "", "must name a folder for MEMORY.md and daily notes")
-        return self._core.files
+        return self._runtime.files
 
     @property
     def index(self) -> Index:
         """The graph of notes, and the indexes that search uses."""
-        return self._core.index
+        return self._runtime.index
 
     @property
     def storage(self) -> Storage:
         """Export, import and backup."""
         from onlooker.engine.storage import Storage
 
-        core = self._core
-        return Storage(core.store, self._row_files, ready=core.ready, imported=core.imported)
+        run = self._runtime
+        return Storage(run.store, self._row_files, ready=run.ready, imported=run.imported)
 
     @property
     def retention(self) -> Retention:
         """Deleting what is old."""
-        return self._core.retention
+        return self._runtime.retention
 
     @property
     def background(self) -> Background:
         """Work in the background."""
-        return self._core.background
+        return self._runtime.background
 
     # -- life
 
@@ -150,11 +117,11 @@ class Memory:
 
     async def open(self) -> None:
         """Open the store and go on with what an earlier process left due. Opening twice is harmless."""
-        await self._core.open()
+        await self._runtime.open()
 
     async def close(self) -> None:
-        """Take nothing new, let work in progress complete within `Timing.stop_deadline`, close the store."""
-        await self._core.close()
+        """Take nothing new, let work in progress complete within `stop_deadline`, close the store."""
+        await self._runtime.close()
 
     # -- sessions
 
@@ -163,20 +130,20 @@ class Memory:
         for name, value in (("key", key), ("owner", owner)):
             if not isinstance(value, str) or not value:  # pyright: ignore[reportUnnecessaryIsInstance]
                 raise SettingsError(f"session {name}", value, "must be text that is not empty")
-        if tz is not None and self._core.files:
-            self._core.files.in_zone(SessionId(owner, key), tz)
-        return Session(self._core, SessionId(owner, key), tz or self._core.tz)
+        if tz is not None and self._runtime.files:
+            self._runtime.files.in_zone(SessionId(owner, key), tz)
+        return Session(self._runtime, SessionId(owner, key), tz or self._runtime.tz)
 
     def current(self) -> Session | None:
         """The session named by `use_session`, if any."""
         named = current_session()
-        return Session(self._core, named, self._core.tz) if named else None
+        return Session(self._runtime, named, self._runtime.tz) if named else None
 
     async def sessions(
         self, *, owner: str | None = None, key: str | None = None, limit: int | None = None
     ) -> Sequence[SessionSummary]:
         """What is stored, most recently used first."""
-        await self._core.ready()
+        await self._runtime.ready()
         return await self.store.sessions(owner=owner, key=key, limit=limit)
 
     async def search(
@@ -193,10 +160,10 @@ class Memory:
     ) -> Sequence[Hit]:
         """What was said and noted in an owner's sessions, or the one with that key, that speaks of something;
         as `Session.search`."""
-        await self._core.ready()
+        await self._runtime.ready()
         where = None if session is None else SessionId(owner, session)
         search = Search(owner, where, tuple(kinds), limit, after, before, marks)
-        return await self._core.search(search, query)
+        return await self._runtime.search(search, query)
 
     async def record(self, *messages: MessageLike) -> Sequence[Message]:
         """Record into the session named by `use_session`; with none named, do nothing."""
@@ -210,17 +177,17 @@ class Memory:
         skipped and the history comes back as it is."""
         session = self.current()
         if session is None:
-            messages = intake_all(list(history), at=self._core.clock.now(), tz=self._core.tz)
-            return assemble_without_memory(PromptRequest(system=system), messages, self._core.counting)
+            messages = intake_all(list(history), at=self._runtime.clock.now(), tz=self._runtime.tz)
+            return assemble_without_memory(PromptRequest(system=system), messages, self._runtime.counting)
         return await session.prepare(history, system=system, budget=budget)
 
     # -- work
 
     async def settle(self) -> None:
         """Take every note that is due, in every session, before returning."""
-        await self._core.ready()
-        while await self._core.buffer.tick():
-            await self._core.buffer.flush()
+        await self._runtime.ready()
+        while await self._runtime.workers.tick():
+            await self._runtime.workers.flush()
             # Where another process has a session, it is that one which takes its notes.
             await asyncio.sleep(SETTLE_PAUSE)
 
@@ -229,29 +196,23 @@ class Memory:
         journals, down to the bytes in the files. What model calls cost stays counted for the day."""
         from onlooker.engine.forgetting import forget_owner
 
-        await self._core.ready()
-        return await forget_owner(self._core, owner, session)
+        await self._runtime.ready()
+        run = self._runtime
+        return await forget_owner(run.store, owner, session, emit=run.emit, erase=run.erase)
 
     async def usage(self) -> Sequence[Usage]:
         """What model calls cost so far, those of deleted sessions included."""
-        await self._core.ready()
+        await self._runtime.ready()
         return await self.store.usage()
 
     async def calibrate(self, context: Context, *, input_tokens: int) -> None:
         """Learn from the input tokens that a provider reported for a context."""
-        await self._core.ready()
-        await self._core.calibrate(context.stats.total, input_tokens)
+        await self._runtime.ready()
+        await self._runtime.calibrate(context.stats.total, input_tokens)
 
     def subscribe(self, listener: Callable[[Event], None]) -> Callable[[], None]:
         """Call `listener` with every event; calling what is returned takes it off again."""
-        listeners = self._core.listeners
-        listeners.append(listener)
-
-        def leave() -> None:
-            if listener in listeners:
-                listeners.remove(listener)
-
-        return leave
+        return self._runtime.events.subscribe(listener)
 
     @overload
     def events(self, *, most: int = MOST_HELD) -> EventStream[Event]: ...
@@ -264,18 +225,4 @@ class Memory:
 
         At most `most` that were not taken yet are held; the stream counts what it drops beyond that.
         """
-        stream = EventStream(types, most)
-        self._core.streams.add(stream)
-        return stream
-
-    async def _compact_noted(self, progress: Progress, up_to: int, summary: str) -> None:
-        recorder = Recorder(self._core, progress.session, self._core.tz)
-        await recorder.compact(up_to, summary, revision=progress.revision)
-
-
-def _types(extractors: Sequence[type[Extractor]]) -> Extractors | None:
-    if not extractors:
-        return None
-    from onlooker.policy.reply.extraction import Extractors
-
-    return Extractors.of(extractors)
+        return self._runtime.events.stream(types, most)

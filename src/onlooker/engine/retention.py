@@ -1,101 +1,28 @@
-"""Keeping things no longer than the settings say: messages live, then archived, then gone; and notes until so
-long after others took their place."""
+"""Retention: messages are live, then archived, then deleted; notes are deleted some time after others
+replaced them."""
 
 from __future__ import annotations
 
-import asyncio
-import json
 import logging
-import secrets
 from collections import defaultdict
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
-from onlooker.domain.errors import OnlookerError
 from onlooker.domain.events import Event, Pruned
 from onlooker.domain.history import Retention as RetentionLimits
 from onlooker.domain.history import RetentionResult
+from onlooker.domain.messages import SessionId
 from onlooker.domain.notes import SessionSummary
-from onlooker.policy.settings import TIMING, Settings
-from onlooker.ports import Clock, Mirror, Store
+from onlooker.engine.leases import JobLease
+from onlooker.policy.settings import Settings
+from onlooker.ports import Clock, Store
 
 log = logging.getLogger(__name__)
 
 EVERY = timedelta(hours=6)  # limits are in days
-# Looks at the clock are so many sweeps apart. By the clock, since a machine that slept has not counted.
+# How many sweeps lie between two looks at the clock: a machine that slept has not counted the time.
 SWEEPS = 12
-# Whoever began and did not say that it has ended is gone after this.
-AT_MOST = timedelta(minutes=10)
-STOP_SECONDS = 1.0
-CLAIM_SECONDS = 0.1  # longer than it takes to look, and to say so
-NEVER = datetime.min.replace(tzinfo=UTC)
-
-
-class Rounds:
-    """Which of several processes goes round: one at a time, and each time one for all that have the same
-    limits. By the store's word alone, and without a lock: that two go round at once costs their time."""
-
-    NAME = "retention"
-
-    def __init__(self, store: Store, clock: Clock, limits: Sequence[int]) -> None:
-        self._store = store
-        self._clock = clock
-        self._limits = list(limits)
-        self._us = secrets.token_hex(8)
-        self._due = clock.now()
-
-    @asynccontextmanager
-    async def turn(self) -> AsyncGenerator[bool]:
-        """Whether it is time, and our turn."""
-        now = self._clock.now()
-        if now < self._due:
-            self._due = min(self._due, now + EVERY)  # a clock that was set back must not put it off
-            yield False
-            return
-        said = await self._store.get_value(self.NAME)
-        if said is not None and not self._is_free(said, now):
-            yield False
-            return
-        try:
-            # In a store where nobody ever went round there is little to go round for.
-            ours = await self._claim(now, wait=0.0 if said is None else CLAIM_SECONDS)
-            yield ours
-        except BaseException:
-            # Cut off, or failed: it counts for nothing, and whoever comes next need not wait.
-            self._due = now
-            with suppress(OnlookerError, TimeoutError):
-                async with asyncio.timeout(STOP_SECONDS):
-                    await self._say(NEVER, NEVER)
-            raise
-        if ours:
-            await self._say(now, now)
-
-    def _is_free(self, said: str, now: datetime) -> bool:
-        _, limits, *times = json.loads(said)
-        began, until = map(datetime.fromisoformat, times)
-        if now < until < now + 2 * AT_MOST:
-            return False  # another is at it
-        if limits == self._limits and self._due <= began < now + EVERY:
-            self._due = began + EVERY  # another did since
-            return False
-        return True
-
-    async def _claim(self, now: datetime, wait: float) -> bool:
-        """Say that it is our turn. Several may, since those that were started together look together; so it
-        belongs to the one who said so last."""
-        due, self._due = self._due, now + EVERY
-        await self._say(now, now + AT_MOST)
-        await asyncio.sleep(wait)
-        who, *_ = json.loads(await self._store.get_value(self.NAME) or "[null]")
-        if who != self._us:
-            self._due = due  # it may have other limits
-        return who == self._us
-
-    async def _say(self, began: datetime, until: datetime) -> None:
-        times = began.isoformat(), until.isoformat()
-        await self._store.set_value(self.NAME, json.dumps([self._us, self._limits, *times]))
 
 
 class Retention:
@@ -107,48 +34,27 @@ class Retention:
         settings: Settings,
         clock: Clock,
         emit: Callable[[Event], None],
-        journal: Mirror | None,
+        renew: Callable[[Sequence[SessionId]], Awaitable[None]],
         ready: Callable[[], Awaitable[None]],
-        sweep_seconds: float = TIMING.sweep_seconds,
     ) -> None:
         self._store = store
         self._settings = settings
         self._clock = clock
         self._emit = emit
-        self._journal = journal
+        self._renew = renew  # rewrites files without what was deleted
         self._ready = ready
-        self._sweep_seconds = sweep_seconds
-        self._task: asyncio.Task[None] | None = None
-        self._looked = asyncio.Event()  # whether the round at opening is over
+        self._lease = JobLease(store, clock, "retention", version=self._numbers)
 
-    def start(self) -> None:
-        if self._task is None and any(self._numbers):
-            self._looked.clear()
-            self._task = asyncio.create_task(self._repeat(), name="onlooker retention")
+    @property
+    def is_wanted(self) -> bool:
+        """Whether the settings limit anything."""
+        return any(self._numbers)
 
-    async def stop(self) -> None:
-        if self._task:
-            # What a memory is opened for may be over in no time, and again and again.
-            with suppress(TimeoutError):
-                async with asyncio.timeout(STOP_SECONDS):
-                    await self._looked.wait()
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
-            self._task = None
-
-    async def _repeat(self) -> None:
-        rounds = Rounds(self._store, self._clock, self._numbers)
-        while True:
-            try:
-                async with rounds.turn() as ours:
-                    if ours:
-                        await self._round()
-            except OnlookerError as error:
-                log.warning("what is old is kept for longer than it should be: %s", error)
-            except Exception:
-                log.exception("what is old is kept for longer than it should be: this is a bug in Onlooker")
-            self._looked.set()
-            await asyncio.sleep(SWEEPS * self._sweep_seconds)
+    async def run(self) -> None:
+        """Apply the settings, if that is due and no other process does."""
+        async with self._lease.turn(EVERY) as ours:
+            if ours:
+                await self._round()
 
     async def _round(self) -> None:
         if self._settings.retention_days:
@@ -208,8 +114,8 @@ class Retention:
                 continue
             session = summary.progress.session
             gone = await self._store.retain(session, limits, dry_run=dry_run)
-            if gone.deleted and self._journal and not dry_run:
-                await self._journal.renew([session])
+            if gone.deleted and not dry_run:
+                await self._renew([session])
             excess -= max(0, gone.deleted - (summary.messages - self._at_most(summary)))
             done += gone.of(session)
         return done

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, tzinfo
 from typing import TYPE_CHECKING, TypeVar
 
@@ -17,12 +17,10 @@ from onlooker.domain.items import Item
 from onlooker.domain.messages import Message, MessageLike, SessionId
 from onlooker.domain.notes import Extractor, Note, NoteKind, NoteStatus, Progress, State
 from onlooker.domain.search import Hit, HitKind
-from onlooker.engine.core import Core
-from onlooker.engine.histories import with_originals
-from onlooker.engine.layers import Asking, last_question
-from onlooker.engine.recording import Recorder
-from onlooker.engine.reminding import Reminder
-from onlooker.engine.searching import KINDS, Search, expanded
+from onlooker.engine.knowledge import Asking, last_question
+from onlooker.engine.recall import KINDS, Reminder, Search, expanded
+from onlooker.engine.recording import with_originals
+from onlooker.engine.runtime import Runtime
 from onlooker.policy.assemble import (
     Layout,
     PromptRequest,
@@ -53,9 +51,9 @@ ON_THE_SPOT_SECONDS = 1.0
 class Session:
     """One conversation in a memory. Cheap to make; it holds nothing itself."""
 
-    core: Core
+    runtime: Runtime = field(repr=False)
     id: SessionId
-    tz: tzinfo
+    _tz: tzinfo = field(repr=False)
 
     @property
     def key(self) -> str:
@@ -77,9 +75,9 @@ class Session:
             MessageError: Something is not a message; nothing was recorded.
             StoreError: The storage cannot write now; nothing was recorded.
         """
-        await self.core.ready()
+        await self.runtime.ready()
         items = [i for m in messages for i in ([m] if isinstance(m, Message | Mapping) else m)]
-        return await self._recorder.record(items)
+        return await self.runtime.recorder.record(self.id, items, self._tz)
 
     async def prepare(
         self,
@@ -101,22 +99,18 @@ class Session:
         prompt; anything else before what is recorded (a summary of the host's own) is passed on.
         """
         layers = self._layers(knowledge)
-        if not self.core.settings.enabled:
-            messages = intake_all(list(history), at=self.core.clock.now(), tz=self.tz)
+        if not self.runtime.settings.enabled:
+            messages = intake_all(list(history), at=self.runtime.clock.now(), tz=self._tz)
             frame = await self._told(PromptRequest(system, end=end), layers, messages)
-            return assemble_without_memory(frame, messages, self.core.counting)
-        await self.core.ready()
-        opening = await self._recorder.follow(history)
+            return assemble_without_memory(frame, messages, self.runtime.counting)
+        await self.runtime.ready()
+        followed = await self.runtime.recorder.follow(self.id, history, self._tz)
         frame = PromptRequest(
-            system, {}, opening.lead, opening.preface, end, self._budget(budget), question=question
+            system, {}, followed.lead, followed.preface, end, self._budget(budget), question=question
         )
-        context = await self._context(frame, layers, relative_time)
-        tail = with_originals(context.messages, history, at=self.core.clock.now(), tz=self.tz)
+        context = await self._context(frame, layers, relative_time, followed.state)
+        tail = with_originals(context.messages, history, at=self.runtime.clock.now(), tz=self._tz)
         return replace(context, messages=tail)
-
-    @property
-    def _recorder(self) -> Recorder:
-        return Recorder(self.core, self.id, self.tz)
 
     # -- what the agent receives
 
@@ -143,18 +137,18 @@ class Session:
             BudgetError: The base prompt alone is larger than the budget.
             StoreError: The storage cannot be read now.
         """
-        await self.core.ready()
+        await self.runtime.ready()
         frame = PromptRequest(system, end=end, budget=self._budget(budget), question=question)
         return await self._context(frame, self._layers(knowledge), relative_time)
 
     def _budget(self, asked: int | None) -> int:
-        budget = self.core.settings.budget if asked is None else asked
+        budget = self.runtime.settings.budget if asked is None else asked
         if not isinstance(budget, int) or budget < 0:  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise SettingsError("budget", budget, "must be a whole number of tokens, or 0 for none")
+            raise SettingsError("budget", budget, "must be an integer of at least 0; 0 is no budget")
         return budget
 
     def _layers(self, given: Layers | None) -> dict[str, Layer]:
-        return in_order({**self.core.knowledge, **given}) if given else self.core.knowledge
+        return in_order({**self.runtime.knowledge, **given}) if given else self.runtime.knowledge
 
     async def _told(
         self, frame: PromptRequest, layers: Mapping[str, Layer], messages: Sequence[Message]
@@ -162,58 +156,56 @@ class Session:
         """The frame with what the knowledge layers say."""
         if not layers:
             return frame
-        core, runtime = self.core, RuntimeContext.of(self.key)
+        run, runtime = self.runtime, RuntimeContext.of(self.key)
         question = frame.question or last_question(messages)
         asking = Asking(
-            self.id,
-            runtime,
-            core.settings,
-            core.counting,
-            core.emit,
-            question,
-            core.timing.knowledge_deadline,
+            self.id, runtime, run.settings, run.counting, run.emit, question, run.timing.knowledge_deadline
         )
         return await asking.fill(frame, layers)
 
     async def _context(
-        self, frame: PromptRequest, layers: Mapping[str, Layer], relative_time: bool
+        self,
+        frame: PromptRequest,
+        layers: Mapping[str, Layer],
+        relative_time: bool,
+        state: State | None = None,
     ) -> Context:
-        core = self.core
+        run = self.runtime
         began = time.perf_counter()
         runtime = RuntimeContext.of(self.key)
-        if not core.settings.enabled:
-            messages = await core.store.messages(self.id)
+        if not run.settings.enabled:
+            messages = await run.store.messages(self.id)
             return assemble_without_memory(
-                await self._told(frame, layers, messages), messages, core.counting, runtime
+                await self._told(frame, layers, messages), messages, run.counting, runtime
             )
-        state = await core.store.load(self.id) or State(Progress(self.id))
+        state = state or await run.store.load(self.id) or State(Progress(self.id))
         frame = await self._told(frame, layers, state.messages)
         if any(layer.is_dynamic for layer in layers.values()):
             # That may have taken a while, in which more was said or noted.
-            state = await core.store.load(self.id) or state
+            state = await run.store.load(self.id) or state
         if relative_time:
             today = relative_days(state.active, self._now)
             frame = replace(frame, end="\n".join(t for t in (today, frame.end) if t))
-        reminder = Reminder(core.store, self.id, core.settings, core.counting, self._now, core.meaning)
+        reminder = Reminder(run.store, self.id, run.settings, run.counting, self._now, run.query_vectors)
         frame = reminder.reserve(frame)
-        room = core.counting.room(frame, core.settings)
-        if state.items is None and core.files:
-            await core.files.pick_up(self.owner)
-        state = await core.shown_items.shown(state, room)
-        new_budget = core.worker.asked(self.id, room)
+        room = run.counting.room(frame, run.settings)
+        if state.items is None and run.files:
+            await run.files.pick_up(self.owner)
+        state = await run.shown_items.shown(state, room)
+        new_budget = run.budgets.ask(self.id, room)
         state = await self._wait_if_far_behind(state)
         state, layout = await self._make_room(state, frame)
-        if new_budget and not isinstance(plan(state, core.worker.bounds(state)), Idle):
+        if new_budget and not isinstance(plan(state, run.budgets.limits(state)), Idle):
             # Recording wakes the buffer when something is due; a new budget may make it due as well.
-            core.wake_unless_put_off(state)
+            run.wake(state)
         frame, layout = await reminder.remind(state, frame, layout)
-        context = assemble(state, frame, core.settings, core.counting, runtime, layout)
-        core.emit(ContextBuilt(self.id, context.stats, seconds=time.perf_counter() - began))
+        context = assemble(state, frame, run.settings, run.counting, runtime, layout)
+        run.emit(ContextBuilt(self.id, context.stats, seconds=time.perf_counter() - began))
         return context
 
     @property
     def _now(self) -> datetime:
-        return self.core.clock.now().astimezone(self.tz)
+        return self.runtime.clock.now().astimezone(self._tz)
 
     async def _make_room(self, state: State, frame: PromptRequest) -> tuple[State, Layout]:
         """Note on the spot what would otherwise be cut off unseen.
@@ -221,9 +213,9 @@ class Session:
         Should even that fail, or take too long because a host hands over a long past at once, the
         turn goes on with what fits; what does not is counted, stays stored, and is noted later.
         """
-        core = self.core
+        run = self.runtime
         enough = time.monotonic() + ON_THE_SPOT_SECONDS
-        layout = lay_out(state, frame, core.settings, core.counting, core.section)
+        layout = lay_out(state, frame, run.settings, run.counting, run.section)
         made = False
         try:
             while time.monotonic() < enough:
@@ -232,60 +224,63 @@ class Session:
                     break
                 made = True
                 try:
-                    state = await core.worker.do(state, step, fence=None, on_the_spot=True)
+                    state = await run.note_taker.do(state, step, fence=None, on_the_spot=True)
                 except ConflictError:
                     log.debug("%s: noted elsewhere meanwhile", self.key)
-                    state = await core.store.load(self.id) or state
-                layout = lay_out(state, frame, core.settings, core.counting, core.section)
+                    state = await run.store.load(self.id) or state
+                layout = lay_out(state, frame, run.settings, run.counting, run.section)
         except OnlookerError as error:
             log.warning("%s: could not make room: %s", self.key, error)
         if made:
             # What is due after it, such as condensing, is for the background.
-            core.wake_unless_put_off(state)
+            run.wake(state)
         return state, layout
 
     async def _wait_if_far_behind(self, state: State) -> State:
         """The one wait, for those who ask for it (`block_after`), and with a deadline."""
-        core = self.core
-        if not must_wait(state, core.worker.bounds(state)):
+        run = self.runtime
+        if not must_wait(state, run.budgets.limits(state)):
             return state
         began, caught_up = time.perf_counter(), False
         try:
-            async with asyncio.timeout(core.timing.block_deadline):
-                caught_up = await core.worker.advance(self.id)
+            async with asyncio.timeout(run.timing.block_deadline):
+                caught_up = await run.note_taker.advance(self.id)
         except (TimeoutError, StoreError) as error:
             log.warning("%s: notes are behind and did not catch up: %r", self.key, error)
-        core.emit(Waited(self.id, caught_up, seconds=time.perf_counter() - began))
-        return await core.store.load(self.id) or state
+        run.emit(Waited(self.id, caught_up, seconds=time.perf_counter() - began))
+        return await run.store.load(self.id) or state
 
     # -- notes
 
     async def settle(self) -> bool:
         """Take every note that is due before returning; False when a model failed, or another process is at
         them just now."""
-        await self.core.ready()
-        return await self.core.worker.advance(self.id)
+        await self.runtime.ready()
+        return await self.runtime.note_taker.advance(self.id)
 
     async def end(self) -> Sequence[Item]:
         """The conversation is over: take the notes that are due, and make items of what other sessions of
         this owner should know; return those. What is said later opens it again."""
         await self.settle()
-        async with self.core.worker.alone(self.id):
-            return await self.core.ending.end(self.id)
+        async with self.runtime.leases.alone(self.id):
+            return await self.runtime.session_end.end(self.id)
 
     async def refresh_items(self) -> Sequence[Item]:
         """Choose anew which of its owner's items this session shows, as a session that begins now would;
         the prompt's prefix changes with them."""
-        await self.core.ready()
-        state = await self.core.store.load(self.id) or State(Progress(self.id))
-        budget = self.core.worker.budgets.get(self.id.sid) or state.progress.budget
-        return (await self.core.shown_items.refresh(state, budget)).items or ()
+        await self.runtime.ready()
+        state = await self.runtime.store.load(self.id) or State(Progress(self.id))
+        budget = self.runtime.budgets.of(state.progress)
+        return (await self.runtime.shown_items.refresh(state, budget)).items or ()
 
     def tools(self) -> Tools:
         """`memory_search`, `memory_save`, `memory_forget` and `recall` for the agent of this session."""
         from onlooker.engine.tools import Tools
 
-        return Tools(self)
+        run = self.runtime
+        return Tools(
+            self.id, run.store, run.settings, run.clock, run.items, search=run.search, ready=run.ready
+        )
 
     async def notes(
         self,
@@ -295,8 +290,8 @@ class Session:
         statuses: Sequence[NoteStatus] = ("active",),
     ) -> Sequence[Note]:
         """Notes, oldest first; with `recent`, the newest n."""
-        await self.core.ready()
-        return await self.core.store.notes(self.id, statuses=statuses, kind=kind, recent=recent)
+        await self.runtime.ready()
+        return await self.runtime.store.notes(self.id, statuses=statuses, kind=kind, recent=recent)
 
     async def extracted(self, type: type[V]) -> list[V]:
         """Values of one of your own types, filled in from what was said (`extractors`), oldest first.
@@ -304,9 +299,9 @@ class Session:
         One that the class no longer takes, since it has changed, is left out with a warning;
         `history.extractions` still has it.
         """
-        await self.core.ready()
+        await self.runtime.ready()
         found: list[V] = []
-        for extraction in await self.core.store.extractions(self.id, type=type.__name__):
+        for extraction in await self.runtime.store.extractions(self.id, type=type.__name__):
             try:
                 found.append(type.model_validate(extraction.value))
             except Exception as error:  # noqa: BLE001  a user's own class may raise anything
@@ -315,8 +310,8 @@ class Session:
 
     async def messages(self, *, archived: bool = False) -> Sequence[Message]:
         """What was said, oldest first; with `archived`, what compaction set aside as well."""
-        await self.core.ready()
-        return await self.core.store.messages(self.id, archived=archived)
+        await self.runtime.ready()
+        return await self.runtime.store.messages(self.id, archived=archived)
 
     async def recall(
         self, target: str | int | Hit, *, neighbours: int = 0, page: int | None = None
@@ -326,8 +321,8 @@ class Session:
 
         `neighbours` adds so many messages before and after, and `page` gives one page of 50, from 1 on.
         """
-        await self.core.ready()
-        return await expanded(self.core.store, self.id, target, neighbours, page)
+        await self.runtime.ready()
+        return await expanded(self.runtime.store, self.id, target, neighbours, page)
 
     async def search(
         self,
@@ -344,33 +339,33 @@ class Session:
         `kinds` are "message" and "note"; `after` and `before` bound when it was said or noted. In each
         hit's snippet the words that were found stand between `marks`.
         """
-        await self.core.ready()
+        await self.runtime.ready()
         search = Search(self.owner, self.id, tuple(kinds), limit, after, before, marks)
-        return await self.core.search(search, query)
+        return await self.runtime.search(search, query)
 
     async def pin(self, target: str, *, on: bool = True) -> None:
         """Keep a note or message in every context of this session; `on=False` lets it go again."""
-        await self.core.ready()
-        await self.core.store.pin(self.id, target, on=on)
-        self.core.emit(Pinned(self.id, target, on))
+        await self.runtime.ready()
+        await self.runtime.store.pin(self.id, target, on=on)
+        self.runtime.emit(Pinned(self.id, target, on))
 
     @property
     def history(self) -> History:
         """The notes over time: correcting them, and looking back."""
-        core = self.core
         from onlooker.engine.corrections import History
 
+        run = self.runtime
         return History(
             self.id,
-            core.store,
-            core.settings,
-            core.counting,
-            core.clock,
-            core.tz,
-            core.emit,
-            ready=core.ready,
-            limits_of=core.worker.bounds,
-            compact=self._recorder.compact,
+            run.store,
+            run.settings,
+            run.counting,
+            run.clock,
+            run.tz,
+            run.emit,
+            ready=run.ready,
+            limits_of=run.budgets.limits,
+            compaction=run.compaction,
         )
 
     async def forget(
@@ -390,20 +385,28 @@ class Session:
         """
         from onlooker.engine.forgetting import Forgetter
 
-        await self.core.ready()
-        forgetter = Forgetter(self.core, self.id)
+        run = self.runtime
+        await run.ready()
+        forgetter = Forgetter(
+            self.id,
+            run.store,
+            run.settings,
+            run.clock,
+            run.estimator.text,
+            run.emit,
+            run.builtin,
+            run.asks_model,
+            run.erase,
+        )
         return await forgetter.forget(targets, dry_run=dry_run, rewrite_later=rewrite_later)
 
     async def delete(self) -> bool:
         """Delete the session with everything in it; False when there was none. What its notes cost stays
         counted for its owner and the day."""
-        await self.core.ready()
-        self.core.forget(self.id)
-        was_there = await self.core.store.delete_session(self.id)
+        await self.runtime.ready()
+        self.runtime.drop_cached(self.id)
+        was_there = await self.runtime.store.delete_session(self.id)
         if was_there:
-            self.core.emit(Deleted(self.id))
-        if self.core.journal:
-            await self.core.journal.renew([self.id], [self.owner])
-        if self.core.files:
-            await self.core.files.renew([self.id], [self.owner])
+            self.runtime.emit(Deleted(self.id))
+        await self.runtime.renew_files([self.id], [self.owner])
         return was_there

@@ -11,20 +11,20 @@ import logging
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, time, timedelta
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from onlooker.domain.errors import OnlookerError, SettingsError
 from onlooker.domain.items import Item, ItemType
 from onlooker.domain.messages import Message, SessionId
 from onlooker.domain.search import Hit
-from onlooker.engine.items import EVERY, MOST_ITEMS
+from onlooker.engine.items import EVERY, MOST_ITEMS, Items
+from onlooker.engine.recall import Search
 from onlooker.policy.items.choose import shares_items
 from onlooker.policy.items.tools import DEFINITIONS, Definition, problem_with
 from onlooker.policy.prompts import abbreviate
 from onlooker.policy.render import text_lines
-
-if TYPE_CHECKING:
-    from onlooker.engine.session import Session
+from onlooker.policy.settings import Settings
+from onlooker.ports import Clock, Store
 
 log = logging.getLogger("onlooker")
 
@@ -88,8 +88,18 @@ class Tool:
 class Tools:
     """The tools of one session. They reach what its owner's sessions know, and nobody else's."""
 
-    def __init__(self, session: Session) -> None:
-        runs = _Runs(session)
+    def __init__(
+        self,
+        session: SessionId,
+        store: Store,
+        settings: Settings,
+        clock: Clock,
+        items: Items,
+        *,
+        search: Callable[[Search, str], Awaitable[Sequence[Hit]]],
+        ready: Callable[[], Awaitable[None]],
+    ) -> None:
+        runs = _Runs(session, store, settings, clock, items, search, ready)
         functions = (runs.search, runs.save, runs.forget, runs.recall)
         self._tools = tuple(Tool(d, run) for d, run in zip(DEFINITIONS, functions, strict=True))
 
@@ -135,7 +145,13 @@ def _mapping(arguments: Mapping[str, Any] | str | None) -> dict[str, Any] | None
 class _Runs:
     """What the tools do."""
 
-    session: Session
+    session: SessionId
+    store: Store
+    settings: Settings
+    clock: Clock
+    items: Items
+    find: Callable[[Search, str], Awaitable[Sequence[Hit]]]
+    ready: Callable[[], Awaitable[None]]
 
     @property
     def owner(self) -> str:
@@ -144,12 +160,11 @@ class _Runs:
     # -- search
 
     async def search(self, query: str, limit: int = DEFAULT_RESULTS) -> str:
-        core = self.session.core
-        await core.ready()
+        await self.ready()
         facts: Sequence[str] = ()
-        if shares_items(core.settings, self.owner):
+        if shares_items(self.settings, self.owner):
             facts = [
-                _fact_line(f.item) for f in await core.items.search(query, owner=self.owner, limit=limit)
+                _fact_line(f.item) for f in await self.items.search(query, owner=self.owner, limit=limit)
             ]
         said = await self._said(query, limit)
         parts = [("Facts", facts), ("Notes and messages", said)]
@@ -157,16 +172,13 @@ class _Runs:
         return "\n\n".join(shown) or f"Nothing is remembered about {query!r}. Try other words, or ask."
 
     async def _said(self, query: str, limit: int) -> list[str]:
-        from onlooker.engine.searching import Search
-
-        core = self.session.core
         # Without an owner there may be anybody's sessions beside this one.
-        where = None if shares_items(core.settings, self.owner) else self.session.id
-        hits = await core.search(Search(self.owner, where, limit=limit), query)
+        where = None if shares_items(self.settings, self.owner) else self.session
+        hits = await self.find(Search(self.owner, where, limit=limit), query)
         return [self._hit_line(hit) for hit in hits]
 
     def _hit_line(self, hit: Hit) -> str:
-        home = "" if hit.session == self.session.id else f", session {hit.session.key}"
+        home = "" if hit.session == self.session else f", session {hit.session.key}"
         day = f"{hit.at:%Y-%m-%d}, " if hit.at else ""
         who = f"{hit.speaker}: " if hit.speaker else ""
         return f"[{hit.id}] {who}{hit.snippet} ({day}{hit.kind}{home})"
@@ -183,21 +195,20 @@ class _Runs:
     ) -> str:
         from onlooker.policy.items.tools import check_save
 
-        core = self.session.core
-        await core.ready()
-        if not shares_items(core.settings, self.owner):
+        await self.ready()
+        if not shares_items(self.settings, self.owner):
             return _NO_OWNER
         try:
             expires_at = _end_of(expires) if expires else None
         except ValueError:
             return "Not saved: expires must be a day as YYYY-MM-DD."
-        now = core.clock.now()
-        everything = await core.store.items(self.owner, statuses=EVERY, limit=MOST_ITEMS)
+        now = self.clock.now()
+        everything = await self.store.items(self.owner, statuses=EVERY, limit=MOST_ITEMS)
         live = [item for item in everything if item.holds(now)]
         if refusal := check_save(summary, live, self._saved(everything), now, supersedes):
             return refusal.advice
         try:
-            item = await core.items.save(
+            item = await self.items.save(
                 summary,
                 owner=self.owner,
                 type=type,
@@ -218,9 +229,8 @@ class _Runs:
     # -- forget
 
     async def forget(self, id: str) -> str:
-        core = self.session.core
-        await core.ready()
-        gone = await core.items.forget(id, owner=self.owner)
+        await self.ready()
+        gone = await self.items.forget(id, owner=self.owner)
         if not gone:
             return f"Nothing forgotten: there is no fact {id!r}. memory_search shows the ids of facts."
         return "Forgotten: " + "; ".join(f'"{item.summary}"' for item in gone)
@@ -228,8 +238,7 @@ class _Runs:
     # -- recall
 
     async def recall(self, id: str, session: str = "", page: int = 1) -> str:
-        core = self.session.core
-        await core.ready()
+        await self.ready()
         messages = await self._behind(id, SessionId(self.owner, session or self.session.key))
         if not messages:
             return f"Nothing is behind {id!r}. memory_search shows the ids of notes and facts."
@@ -242,7 +251,7 @@ class _Runs:
 
     async def _behind(self, ident: str, session: SessionId) -> Sequence[Message]:
         """What a note stands for, what a fact was taken from, or a message with those around it."""
-        store = self.session.core.store
+        store = self.store
         sources: Sequence[str] = (ident,)
         for item in await store.items(self.owner, statuses=("live", "ended"), ids=[ident]):
             sources, session = item.sources, SessionId(self.owner, item.session)

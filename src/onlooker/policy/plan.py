@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from itertools import groupby
 
 from onlooker.domain.messages import Message
-from onlooker.domain.notes import Note, State
+from onlooker.domain.notes import Note, Progress, State
 from onlooker.policy.cut import groups, newest_within, oldest_chunk, tokens_of
-from onlooker.policy.settings import SECTION_TOKENS, Limits
+from onlooker.policy.settings import SECTION_TOKENS, Limits, Settings, Timing, limits
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,9 +78,41 @@ def plan(state: State, limits: Limits) -> Step:
     )
 
 
-def due_tokens(limits: Limits) -> int:
+# ------------------------------------------------------------------------------------ when
+
+# More tokens than any session has: where no notes are taken, nothing becomes due.
+_NEVER = 1 << 62
+
+
+def due_tokens(settings: Settings, budget: int) -> int:
     """Return the number of un-noted tokens at which a session without buffered notes is due."""
+    if not settings.enabled:
+        return _NEVER
+    return _due_tokens(limits(settings, budget))
+
+
+def _due_tokens(limits: Limits) -> int:
     return limits.precompute_at if limits.settings.precompute else limits.observe_at
+
+
+def is_due(unnoted_tokens: int, due_tokens: int, wake_at: int) -> bool:
+    """Return whether so much has been said since the last note that the session is due."""
+    return unnoted_tokens >= min(due_tokens, wake_at)
+
+
+def is_due_now(progress: Progress, now: datetime) -> bool:
+    """Return whether a session is due, and not postponed because a model failed."""
+    return progress.due_at is not None and progress.due_at <= now
+
+
+def is_postponed(progress: Progress, now: datetime) -> bool:
+    """Return whether a session waits for a model to recover."""
+    return progress.due_at is not None and progress.due_at > now
+
+
+def retry_after(failures: int, timing: Timing) -> float:
+    """Return the seconds until the next try after so many failures in a row: twice as long each time."""
+    return min(timing.retry_limit_seconds, timing.retry_seconds * 2.0 ** min(failures - 1, 30))
 
 
 def wake_at(state: State, limits: Limits) -> int:
@@ -89,9 +122,9 @@ def wake_at(state: State, limits: Limits) -> int:
     there is enough for another note.
     """
     if not state.buffered:
-        return due_tokens(limits)
+        return _due_tokens(limits)
     waiting = tokens_of(state.unshown) - tokens_of(state.unnoted)
-    return max(1, min(due_tokens(limits), limits.observe_at - waiting))
+    return max(1, min(_due_tokens(limits), limits.observe_at - waiting))
 
 
 # ------------------------------------------------------------------------------------ observing

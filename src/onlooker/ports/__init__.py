@@ -15,9 +15,10 @@ from onlooker.ports.models import (
     SystemClock,
 )
 from onlooker.ports.store import Reading, Store
-from onlooker.ports.workers import Workers
+from onlooker.ports.workers import Advance, Workers
 
 __all__ = [
+    "Advance",
     "Clock",
     "Embedder",
     "Files",

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from typing import Protocol
 
 from onlooker.domain.messages import SessionId
+
+# Takes every note of a session that is due; False when another worker has it, or a model failed.
+Advance = Callable[[SessionId], Awaitable[bool]]
 
 
 class Workers(Protocol):

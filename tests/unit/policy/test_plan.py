@@ -360,9 +360,9 @@ def test_the_turn_waits_only_where_block_after_says_so() -> None:
 
 
 def test_a_session_is_due_when_a_note_can_be_written() -> None:
-    assert due_tokens(LIMITS) == 800
-    assert due_tokens(NO_AHEAD) == 1000
-    assert due_tokens(LANGO_LIMITS) == 1000
+    assert due_tokens(PLAIN, 0) == 800
+    assert due_tokens(replace(PLAIN, precompute=False), 0) == 1000
+    assert due_tokens(LANGO, 0) == 1000
 
 
 def test_a_session_with_buffered_notes_wakes_when_they_are_to_be_shown() -> None:

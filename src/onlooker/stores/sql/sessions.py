@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from onlooker.domain.errors import ConflictError
 from onlooker.domain.messages import EMPTY_HISTORY_HASH, Message, SessionId, extend_history_hash
 from onlooker.domain.notes import Commit, Guard, Progress, Realignment, SessionSummary, Usage
+from onlooker.policy.plan import is_due
 from onlooker.stores.sql import items
 from onlooker.stores.sql.database import Database
 from onlooker.stores.sql.rows import (
@@ -73,7 +74,7 @@ def grown(
     """The progress after an append of these messages."""
     p = progress
     last_seq, unnoted = p.last_seq + len(fresh), p.unnoted_tokens + sum(m.tokens for m in fresh)
-    due = now if p.due_at is None and _is_due(unnoted, due_tokens, p.wake_at) else p.due_at
+    due = now if p.due_at is None and is_due(unnoted, due_tokens, p.wake_at) else p.due_at
     # Positional arguments are faster than `replace`, and this runs for every append.
     # fmt: off
     return Progress(
@@ -85,13 +86,9 @@ def grown(
 
 def made_due(progress: Progress, due_tokens: int, now: datetime) -> Progress:
     """Due from now on, if there is enough to note and it was not due before."""
-    if progress.due_at is None and _is_due(progress.unnoted_tokens, due_tokens, progress.wake_at):
+    if progress.due_at is None and is_due(progress.unnoted_tokens, due_tokens, progress.wake_at):
         return replace(progress, due_at=now)
     return progress
-
-
-def _is_due(unnoted_tokens: int, due_tokens: int, wake_at: int) -> bool:
-    return unnoted_tokens >= min(due_tokens, wake_at)
 
 
 def released(

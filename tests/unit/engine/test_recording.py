@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from onlooker.domain.errors import MessageError
 from onlooker.domain.messages import EMPTY_HISTORY_HASH, Message, MessageLike, SessionId, extend_history_hash
 from onlooker.domain.notes import Progress
-from onlooker.engine.histories import Histories, Unread, with_originals
+from onlooker.engine.recording import Histories, Unread, with_originals
 from onlooker.policy.intake import intake_all
 
 NOW = datetime(2026, 2, 16, tzinfo=UTC)

@@ -1,4 +1,8 @@
-"""Ask a model for a note, and take the answer only if it is good."""
+"""Ask a model for a note, and accept the answer only if it is good.
+
+What judges a reply is imported with the first reply: it compiles many patterns, and the built-in model needs
+no judge.
+"""
 
 from __future__ import annotations
 
@@ -7,19 +11,20 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
+from datetime import date
+from functools import cache
 from typing import TYPE_CHECKING, Literal, TypeVar
 
 from onlooker.domain.errors import ModelError
 from onlooker.domain.events import Event, ModelReplied, ReplyRejected
 from onlooker.domain.messages import SessionId
-from onlooker.domain.notes import Extraction, Note, Usage
+from onlooker.domain.notes import Extraction, Note, NoteFormat, Usage
 from onlooker.policy.settings import Settings
 from onlooker.policy.tokens import Estimator
 from onlooker.ports import Clock, ItemsRequest, Model, ObserveRequest, Reply, Request
 
 if TYPE_CHECKING:
-    from onlooker.engine.judging import Source
-    from onlooker.policy.reply import Verdict
+    from onlooker.policy.reply import Accepted, Verdict
     from onlooker.policy.reply.extraction import Block, Extractors
 
 log = logging.getLogger("onlooker")
@@ -85,18 +90,18 @@ class Writer:
         Raises:
             ModelError: No acceptable answer; nothing was consumed.
         """
-        from onlooker.engine import judging
+        from onlooker.policy.reply import Rejected
 
         began = time.perf_counter()
         request = self._in_full(request)
         answer = await self._ask(request, source)
         calls = [answer.usage]
-        if isinstance(answer.verdict, judging.Rejected):
+        if isinstance(answer.verdict, Rejected):
             mend = _MEND_BLOCK if answer.block and answer.block.problem else ""
             answer = await self._ask(replace(request, correction=answer.verdict.correction + mend), source)
             calls.append(answer.usage)
         verdict = answer.verdict
-        if isinstance(verdict, judging.Rejected):
+        if isinstance(verdict, Rejected):
             raise ModelError(f"{self.model.name} gave no usable note ({verdict.reason}: {verdict.detail})")
         filled, took = self._filled(answer.block, request), time.perf_counter() - began
         return Written(verdict.text, answer.usage.model, filled, tuple(calls), took)
@@ -126,16 +131,16 @@ class Writer:
         return replace(request, schemas=self.types.schemas)
 
     async def _ask(self, request: Request, source: Source) -> Answer:
-        from onlooker.engine import judging
+        from onlooker.policy.reply import Rejected
 
         began = time.perf_counter()
         reply = await self._call(request)
         took = time.perf_counter() - began
         model = reply.model or self.model.name
         note, block = self._parted(reply, request)
-        verdict = judging.verdict_on(note, request, source, self.estimator.text)
-        refused = verdict.reason if isinstance(verdict, judging.Rejected) else ""
-        if isinstance(verdict, judging.Rejected):
+        verdict = verdict_on(note, request, source, self.estimator.text)
+        refused = verdict.reason if isinstance(verdict, Rejected) else ""
+        if isinstance(verdict, Rejected):
             log.warning("%s: reply refused (%s: %s)", model, verdict.reason, verdict.detail)
             self.emit(ReplyRejected(request.session, model, verdict.reason, verdict.detail))
         usage = self._usage(request, reply, model, refused or "accepted")
@@ -193,3 +198,68 @@ def _purpose(request: Request) -> Literal["observe", "reflect", "items"]:
     if isinstance(request, ObserveRequest):
         return "observe"
     return "items" if isinstance(request, ItemsRequest) else "reflect"
+
+
+# ------------------------------------------------------------------------------------ the judge
+
+
+# What the ledger of exact values may add to a note, as a share of what was asked for.
+LEDGER_SHARE = 0.2
+LEAST_LEDGER = 48
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """What a note is made from, as its judge sees it."""
+
+    text: str
+    said: str  # the same without the times and headings that are ours
+    tokens: int
+    day: date
+    must_keep: Sequence[str] = ()
+
+
+def verdict_on(reply: Reply, request: Request, source: Source, count: Callable[[str], int]) -> Verdict:
+    """Whether the reply may become a note; if so, with the exact values that it left out."""
+    from onlooker.policy.reply import Rejected, judge
+    from onlooker.policy.values import invented
+
+    verdict = judge(
+        reply.text,
+        finish=reply.finish,
+        source_text=source.text,
+        source_tokens=source.tokens,
+        prompt_text=_rules(isinstance(request, ObserveRequest), request.format),
+        format=request.format,
+        day=source.day,
+        must_keep=source.must_keep,
+        target_tokens=request.target_tokens,
+        count=count,
+        invented=invented,
+    )
+    if isinstance(verdict, Rejected):
+        return verdict
+    return _completed(verdict, request, source, count)
+
+
+def _completed(verdict: Accepted, request: Request, source: Source, count: Callable[[str], int]) -> Accepted:
+    from onlooker.policy.values import mask, with_values
+
+    text = verdict.text
+    length = count(text)
+    # A short note has left room for what it left out.
+    share = max(LEAST_LEDGER, round(request.target_tokens * LEDGER_SHARE), request.target_tokens - length)
+    room = min(share, source.tokens - length)
+    if request.format == "lines" and room > 0:
+        text = with_values(text, source.said, room)
+    return replace(verdict, text=mask(text))
+
+
+@cache
+def _rules(observing: bool, format: NoteFormat) -> str:
+    """What a model is told besides the source."""
+    from onlooker.policy.prompts import observer_prompt, reflector_prompt
+
+    if observing:
+        return observer_prompt((), (), target_tokens=0, format=format).system
+    return reflector_prompt((), generation=1, target_tokens=0, format=format).system

@@ -1,5 +1,5 @@
-"""Sessions end: by hand, after a time without a word, when the process stops, or by a later sweep. What
-other sessions of the same owner should know of one then becomes items, once.
+"""The end of a session: by hand, after a time without a message, when the process stops, or in a later sweep.
+What other sessions of the same owner should know then becomes items, once.
 """
 
 from __future__ import annotations
@@ -8,7 +8,6 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from datetime import timedelta, tzinfo
 from typing import TYPE_CHECKING
 
@@ -18,10 +17,12 @@ from onlooker.domain.items import EndMark, Item, ItemChange
 from onlooker.domain.messages import Message, SessionId
 from onlooker.domain.notes import Note, Progress, State
 from onlooker.engine.items import MOST_ITEMS
-from onlooker.engine.worker import Worker, note_id
+from onlooker.engine.leases import Leases
+from onlooker.engine.writer import Writer
 from onlooker.policy.cut import tokens_of
+from onlooker.policy.ids import new_id
 from onlooker.policy.items.choose import shares_items
-from onlooker.policy.settings import TIMING, Settings
+from onlooker.policy.settings import Settings
 from onlooker.ports import Clock, ItemsRequest, Store
 
 if TYPE_CHECKING:
@@ -31,9 +32,8 @@ log = logging.getLogger("onlooker")
 
 # Sessions of this process that are ended when it stops; more are left to the sweep.
 MOST_USED = 1_000
-# How many idle sessions one sweep ends, and how often it looks at the least.
+# How many idle sessions one sweep ends.
 MOST_AT_ONCE = 100
-LONGEST_PAUSE = 60.0
 # How long a model's whole answer should be.
 ANSWER_TOKENS = 800
 # Items that a model is told of, so that it says nothing again.
@@ -42,50 +42,53 @@ MOST_KNOWN = 60
 MOST_TRIES = 3
 
 
-@dataclass(slots=True)
-class Ending:
-    """Ends sessions, and makes their items."""
+class SessionEnd:
+    """Ends sessions, and makes items of them."""
 
-    store: Store
-    settings: Settings
-    clock: Clock
-    emit: Callable[[Event], None]
-    worker: Worker
-    tz: tzinfo
-    sweep_seconds: float = TIMING.sweep_seconds
-    _used: dict[SessionId, None] = field(default_factory=dict[SessionId, None])
-    _sweeper: asyncio.Task[None] | None = None
+    def __init__(
+        self,
+        store: Store,
+        settings: Settings,
+        clock: Clock,
+        tz: tzinfo,
+        emit: Callable[[Event], None],
+        *,
+        leases: Leases,
+        reflector: Writer,
+        asks_model: bool,
+    ) -> None:
+        self._store = store
+        self._settings = settings
+        self._clock = clock
+        self._tz = tz
+        self._emit = emit
+        self._leases = leases
+        self._reflector = reflector
+        self._asks_model = asks_model  # else the built-in choice is made
+        self._used: dict[SessionId, None] = {}
 
     # -- when
 
     def used(self, session: SessionId) -> None:
         """Something was said in it by this process."""
-        if self._by_itself and shares_items(self.settings, session.owner):
+        if self.is_automatic and shares_items(self._settings, session.owner):
             self._used.pop(session, None)
             self._used[session] = None
             if len(self._used) > MOST_USED:
                 del self._used[next(iter(self._used))]
 
-    def forget(self, session: SessionId) -> None:
+    def drop_cached(self, session: SessionId) -> None:
         self._used.pop(session, None)
 
     @property
-    def _by_itself(self) -> bool:
-        settings = self.settings
+    def is_automatic(self) -> bool:
+        """Whether sessions end by themselves after a time without a message."""
+        settings = self._settings
         on = settings.cross_session != "off" and bool(settings.cross_session_limit)
         return settings.enabled and on and settings.idle_minutes > 0
 
-    def start(self) -> None:
-        """Look for sessions that have ended, those of earlier processes first."""
-        if self._by_itself:
-            self._sweeper = asyncio.create_task(self._sweep(), name="onlooker endings")
-
     async def stop(self, deadline: float) -> None:
-        """End what this process has used, within the deadline; the rest is left to a later sweep."""
-        if self._sweeper:
-            self._sweeper.cancel()
-            await asyncio.gather(self._sweeper, return_exceptions=True)
-            self._sweeper = None
+        """End the sessions that this process used, within the deadline; the rest is left to a later sweep."""
         try:
             async with asyncio.timeout(max(0.0, deadline)):
                 for session in tuple(self._used):
@@ -94,29 +97,19 @@ class Ending:
             log.info("%d sessions end later: the process stops now", len(self._used))
         self._used.clear()
 
-    async def _sweep(self) -> None:
-        settings = self.settings
-        pause = min(LONGEST_PAUSE, max(self.sweep_seconds, settings.idle_minutes * 6))
-        while True:
-            try:
-                await self.end_idle()
-            except OnlookerError as error:
-                log.warning("looking for sessions that have ended: %s", error)
-            await asyncio.sleep(pause)
-
     async def end_idle(self, idle: timedelta | None = None) -> int:
         """End sessions without a message for that long, by default `idle_minutes`; return how many."""
         if idle is None:
-            idle = timedelta(minutes=self.settings.idle_minutes)
-        found = await self.store.idle(self.clock.now() - idle, limit=MOST_AT_ONCE)
+            idle = timedelta(minutes=self._settings.idle_minutes)
+        found = await self._store.idle(self._clock.now() - idle, limit=MOST_AT_ONCE)
         for session in found:
             await self._end_quietly(session)
         return len(found)
 
     async def _end_quietly(self, session: SessionId) -> None:
-        """Low priority: whoever has the session at the moment goes first, and nobody waits for this."""
+        """Low priority: whoever has the session now goes first, and nobody waits for this."""
         try:
-            async with self.worker.alone(session) as ours:
+            async with self._leases.alone(session) as ours:
                 if ours:
                     await self.end(session)
         except OnlookerError as error:
@@ -133,13 +126,13 @@ class Ending:
             StoreError: The storage cannot do it now; the session stays open.
         """
         for _ in range(MOST_TRIES):
-            state = await self.store.load(session)
+            state = await self._store.load(session)
             if state is None or state.progress.ended >= state.progress.last_seq:
                 return ()
             progress = state.progress
             mark = EndMark(session, progress.ended, progress.last_seq, progress.revision)
             began = time.perf_counter()
-            made = await self._made(state) if shares_items(self.settings, session.owner) else []
+            made = await self._made(state) if shares_items(self._settings, session.owner) else []
             kept = await self._keep(session, made, mark, began)
             if kept is not None:
                 return kept
@@ -148,7 +141,7 @@ class Ending:
     async def condensed(self, progress: Progress, notes: Sequence[Note]) -> None:
         """Keep what notes say that were condensed just now, before it is gone from the prompt."""
         session = progress.session
-        if not shares_items(self.settings, session.owner):
+        if not shares_items(self._settings, session.owner):
             return
         try:
             # An observation is condensed once, so the mark stays where it is and only guards the revision;
@@ -167,9 +160,9 @@ class Ending:
         say what was forgotten."""
         from onlooker.policy.items.match import reconcile
 
-        now = self.clock.now()
+        now = self._clock.now()
         for _ in range(MOST_TRIES):
-            existing = await self.store.items(session.owner, limit=MOST_ITEMS) if made else ()
+            existing = await self._store.items(session.owner, limit=MOST_ITEMS) if made else ()
             done = await asyncio.to_thread(reconcile, made, existing)
             # What the session itself said before is no use of it.
             own = {item.id for item in existing if item.session == session.key}
@@ -178,7 +171,7 @@ class Ending:
             if not (change.add or change.use or mark.up_to > mark.expected):
                 return ()
             try:
-                await self.store.change_items(change)
+                await self._store.change_items(change)
             except ConflictError:
                 now_is = await self._progress_of(mark)
                 if now_is is None or now_is.ended != mark.expected:
@@ -188,12 +181,12 @@ class Ending:
                 continue
             if change.add:
                 took = time.perf_counter() - began
-                self.emit(ItemsMade(session.owner, change.add, session.key, seconds=took))
+                self._emit(ItemsMade(session.owner, change.add, session.key, seconds=took))
             return change.add
         raise ConflictError(f"{session.key}: other workers keep changing the items of this owner")
 
     async def _progress_of(self, mark: EndMark) -> Progress | None:
-        state = await self.store.load(mark.session)
+        state = await self._store.load(mark.session)
         return state.progress if state else None
 
     # -- who chooses
@@ -206,8 +199,7 @@ class Ending:
         notes = [note for note in state.notes if note.last > state.progress.ended]
         messages = [message for message in state.unnoted if message.seq > state.progress.ended]
         session = state.progress.session
-        reflector = self.worker.reflector
-        if reflector.model.name != self.worker.builtin.name:
+        if self._asks_model:
             try:
                 asked = await self._asked(session, notes, messages)
             except ModelError as error:
@@ -228,14 +220,14 @@ class Ending:
         from onlooker.policy.items.extract import choose_candidates, user_statements
         from onlooker.policy.items.statements import statements
 
-        format = self.settings.format
+        format = self._settings.format
         found = [
             s
             for note in notes
             for s in statements(note.text, source=note.id, format=format, day=note.made_at.date())
         ]
         found += user_statements(messages)
-        return self._as_items(session, choose_candidates(found, self.tz), (), ())
+        return self._as_items(session, choose_candidates(found, self._tz), (), ())
 
     async def _asked(
         self, session: SessionId, notes: Sequence[Note], messages: Sequence[Message]
@@ -249,16 +241,16 @@ class Ending:
         from onlooker.policy.render import text_lines
         from onlooker.policy.values import invented
 
-        writer = self.worker.reflector
-        known = tuple(i.summary for i in await self.store.items(session.owner, limit=MOST_KNOWN))
+        writer = self._reflector
+        known = tuple(i.summary for i in await self._store.items(session.owner, limit=MOST_KNOWN))
         if sum(n.tokens for n in notes) + tokens_of(messages) > writer.model.window:
             return None
         request = ItemsRequest(session, tuple(notes), 1, ANSWER_TOKENS, messages=tuple(messages), known=known)
         source = "\n".join((*(n.text for n in notes), text_lines(messages), *known))
-        day = (messages[-1].at if messages else None) or (notes[-1].made_at if notes else self.clock.now())
+        day = (messages[-1].at if messages else None) or (notes[-1].made_at if notes else self._clock.now())
         candidates = await writer.ask(
             request,
-            lambda text: read_items(text, source=source, day=day.date(), tz=self.tz, invented=invented),
+            lambda text: read_items(text, source=source, day=day.date(), tz=self._tz, invented=invented),
         )
         return None if candidates is None else self._as_items(session, candidates, notes, messages)
 
@@ -272,13 +264,13 @@ class Ending:
         from onlooker.policy.items.extract import find_source
 
         # In the order in which they are worth keeping: of two made at once the first counts as newer.
-        now = self.clock.now()
+        now = self._clock.now()
         made = [now - timedelta(microseconds=place) for place in range(len(candidates))]
         texts = [*((n.id, n.text) for n in notes), *((m.id, m.body) for m in messages)]
         return [
             Item(
                 owner=session.owner,
-                id=note_id("itm", at),
+                id=new_id("itm", at),
                 type=c.type,
                 summary=c.summary,
                 made_at=at,

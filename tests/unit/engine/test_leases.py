@@ -11,7 +11,7 @@ import pytest
 import onlooker
 from onlooker.domain.errors import StoreError
 from onlooker.domain.messages import SessionId
-from onlooker.engine.leasing import Leases
+from onlooker.engine.leases import Leases
 from onlooker.policy.settings import Settings
 from onlooker.ports import Request
 from onlooker.stores.sqlite import SqliteStore

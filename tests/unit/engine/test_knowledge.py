@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from onlooker.domain.context import Layer, LayerRequest, RuntimeContext
 from onlooker.domain.events import Event, LayerCut
 from onlooker.domain.messages import SessionId
-from onlooker.engine.layers import Asking
+from onlooker.engine.knowledge import Asking
 from onlooker.policy.assemble import Counting, PromptRequest
 from onlooker.policy.layers import room_for_layers
 from onlooker.policy.settings import DEFAULT

@@ -13,7 +13,7 @@ import pytest
 
 from onlooker.domain.errors import StoreError
 from onlooker.domain.messages import Message, SessionId
-from onlooker.engine.buffer import Buffer
+from onlooker.engine.background import Job, JobLoop, NoteTasks
 from onlooker.stores.sqlite import SqliteStore
 from onlooker.testing import FrozenClock
 
@@ -48,16 +48,8 @@ class Work:
         return True
 
 
-def buffer(
-    work: Work, store: SqliteStore | None = None, *, concurrency: int = 4, sweep: float = 60
-) -> Buffer:
-    return Buffer(
-        store or SqliteStore(":memory:"),
-        FrozenClock(),
-        work.advance,
-        concurrency=concurrency,
-        sweep_seconds=sweep,
-    )
+def buffer(work: Work, store: SqliteStore | None = None, *, concurrency: int = 4) -> NoteTasks:
+    return NoteTasks(store or SqliteStore(":memory:"), FrozenClock(), work.advance, concurrency=concurrency)
 
 
 async def beats(count: int = 5) -> None:
@@ -217,9 +209,11 @@ async def test_a_tick_says_how_many_are_due() -> None:
 async def test_what_is_due_is_looked_for_now_and_then() -> None:
     work = Work()
     work.gate.set()
-    found = buffer(work, await due_store(ONE), sweep=0.01)
-    await found.start()
+    found = buffer(work, await due_store(ONE))
+    loop = JobLoop([Job("notes", found.tick, 0.01)])
+    loop.start()
     await until(lambda: work.calls[ONE] >= 3)
+    await loop.stop()
     await found.stop(1)
     await beats()
     calls = work.calls[ONE]
@@ -238,10 +232,10 @@ async def test_a_store_that_cannot_be_read_now_is_asked_again(caplog: pytest.Log
             return []
 
     store = Failing(":memory:")
-    found = buffer(Work(), store, sweep=0.01)
-    await found.start()
+    loop = JobLoop([Job("notes", buffer(Work(), store).tick, 0.01)])
+    loop.start()
     await until(lambda: store.asked >= 5)
-    await found.stop(1)
+    await loop.stop()
     assert "locked" in caplog.text
 
 
@@ -256,8 +250,49 @@ async def test_a_sweep_that_fails_in_an_unexpected_way_is_not_the_last(
             return []
 
     looks: list[datetime] = []
-    some = buffer(Work(), Broken(":memory:"), sweep=0.01)
-    await some.start()
+    loop = JobLoop([Job("notes", buffer(Work(), Broken(":memory:")).tick, 0.01)])
+    loop.start()
     await until(lambda: len(looks) > 3)
-    await some.stop(1)
+    await loop.stop()
     assert "this is a bug in Onlooker" in caplog.text
+
+
+# ------------------------------------------------------------------------------------ jobs
+
+
+async def test_a_job_that_takes_long_holds_up_no_other_and_runs_once_at_a_time() -> None:
+    gate, inside, others = asyncio.Event(), [0], [0]
+
+    async def long() -> None:
+        inside[0] += 1
+        try:
+            await gate.wait()
+        finally:
+            inside[0] -= 1
+
+    async def short() -> None:
+        others[0] += 1
+
+    loop = JobLoop([Job("long", long, 0.001), Job("short", short, 0.001)])
+    loop.start()
+    await until(lambda: others[0] > 5)
+    assert inside == [1]
+    gate.set()
+    await loop.stop()
+    assert inside == [0]
+
+
+async def test_stopping_waits_a_moment_for_a_first_run_that_must_be() -> None:
+    done: list[str] = []
+
+    async def job() -> None:
+        await asyncio.sleep(0.05)
+        done.append("job")
+
+    loop = JobLoop([Job("must", job, 60, at_least_once=True)])
+    loop.start()
+    await loop.stop()
+    assert done == ["job"]
+    loop.start()
+    await until(lambda: len(done) == 2)
+    await loop.stop()

@@ -10,25 +10,25 @@ from datetime import UTC, datetime
 
 import pytest
 
-from onlooker.engine.worker import note_id
+from onlooker.policy.ids import new_id
 
 AT = datetime(2026, 2, 16, 14, 0, tzinfo=UTC)
 
 _FORK = """
 import os
 from datetime import UTC, datetime
-from onlooker.engine.worker import note_id
+from onlooker.policy.ids import new_id
 
 at = datetime(2026, 2, 16, 14, 0, tzinfo=UTC)
 child = os.fork()
-os.write(1, f"{note_id('obs', at)}\\n".encode())
+os.write(1, f"{new_id('obs', at)}\\n".encode())
 if child:
     os.waitpid(child, 0)
 """
 
 
 def test_ids_of_one_moment_differ_and_say_when_it_was() -> None:
-    made = [note_id("obs", AT) for _ in range(1_000)]
+    made = [new_id("obs", AT) for _ in range(1_000)]
     assert len(set(made)) == 1_000
     assert all(ident.startswith("obs_20260216T140000000000_") for ident in made)
     assert {len(ident) for ident in made} == {len("obs_20260216T140000000000_") + 12}
@@ -38,9 +38,9 @@ def test_a_host_that_seeds_its_chance_gets_no_id_twice() -> None:
     state = random.getstate()
     try:
         random.seed(1)
-        first = note_id("obs", AT)
+        first = new_id("obs", AT)
         random.seed(1)
-        assert note_id("obs", AT) != first
+        assert new_id("obs", AT) != first
     finally:
         random.setstate(state)
 

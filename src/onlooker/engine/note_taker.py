@@ -1,0 +1,449 @@
+"""The note taker: load a session, plan, write, commit, until nothing is due."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import time
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import replace
+from datetime import timedelta
+from typing import Protocol
+
+from onlooker.domain.errors import ConflictError, ModelError, SpendError
+from onlooker.domain.events import (
+    Activated,
+    Event,
+    Extracted,
+    Noted,
+    Planned,
+    Reflected,
+    SpendLimitReached,
+    StepFailed,
+)
+from onlooker.domain.messages import Message, SessionId
+from onlooker.domain.notes import Commit, Guard, Note, Progress, State
+from onlooker.engine.indexing import keep_findable
+from onlooker.engine.leases import Lease, Leases
+from onlooker.engine.recording import Budgets, Compaction
+from onlooker.engine.writer import Source, Writer, Written
+from onlooker.policy.cut import groups, tokens_of
+from onlooker.policy.ids import new_id
+from onlooker.policy.plan import Activate, Idle, Observe, Reflect, Rewrite, Step, plan, retry_after, wake_at
+from onlooker.policy.render import text_lines
+from onlooker.policy.settings import Settings, Timing
+from onlooker.policy.tokens import Estimator
+from onlooker.ports import Clock, ObserveRequest, ReflectRequest, Request, Store
+
+log = logging.getLogger("onlooker")
+
+# After so many failures in a row the built-in model condenses notes in the reflector's place.
+PATIENCE = 2
+
+
+class Composer(Protocol):
+    """The built-in model: it writes at once and cannot fail, so it stands in for one that did."""
+
+    @property
+    def name(self) -> str: ...
+
+    def compose(self, request: Request) -> str: ...
+
+
+class NoteTaker:
+    """Takes a session's notes. Any number may run: leases keep them from paying for the same model call, and
+    the commit's guard keeps the notes right even when a lease fails to."""
+
+    def __init__(
+        self,
+        store: Store,
+        settings: Settings,
+        clock: Clock,
+        estimator: Estimator,
+        emit: Callable[[Event], None],
+        *,
+        observer: Writer,
+        reflector: Writer,
+        builtin: Composer,
+        budgets: Budgets,
+        leases: Leases,
+        compaction: Compaction,
+        timing: Timing,
+        condensed: Callable[[Progress, Sequence[Note]], Awaitable[None]],
+    ) -> None:
+        self._store = store
+        self._settings = settings
+        self._clock = clock
+        self._estimator = estimator
+        self._emit = emit
+        self._observer = observer
+        self._reflector = reflector
+        self._builtin = builtin
+        self._budgets = budgets
+        self._leases = leases
+        self._compaction = compaction
+        self._timing = timing
+        # Called with notes that were condensed in the background: some of what they say is gone then.
+        self._condensed = condensed
+
+    async def advance(self, session: SessionId) -> bool:
+        """Take every note that is due; False when another worker has the session, or a model failed.
+
+        A failure is logged and gives the session a later due time. Raises only StoreError.
+        """
+        await keep_findable(self._store, session)
+        async with self._leases.held(session) as lease:
+            return lease is not None and await self._settle(session, lease)
+
+    async def _settle(self, session: SessionId, lease: Lease) -> bool:
+        state, fresh = await self._store.load(session), True
+        down: ModelError | None = None  # the reflector, where it failed so often that we go on without
+        while state is not None:
+            await self._budgets.store(state.progress)
+            bounds = self._budgets.limits(state)
+            step = plan(state, bounds)
+            if isinstance(step, Idle) or (isinstance(step, Rewrite) and (down or self._is_builtin)):
+                if fresh and down:
+                    await self._back_off(state, step, lease, down)
+                    return False
+                if fresh:
+                    await self._leases.release(state, lease, None, wake_at(state, bounds), 0)
+                    return True
+                state, fresh = await self._store.load(session), True
+                continue
+            if not await self._leases.still_held(lease):
+                return False
+            began = time.perf_counter()
+            try:
+                # Going on from here saves loading a long backlog for each of its chunks.
+                without = down is not None and isinstance(step, Reflect)
+                state, fresh = await self.do(state, step, fence=lease.fence, on_the_spot=without), False
+            except ConflictError:
+                # Someone noted on the spot, or took messages back. Go on only while it is ours.
+                if not await self._leases.extend(lease):
+                    return False
+                state, fresh = await self._store.load(session), True
+            except ModelError as error:
+                if not isinstance(step, Reflect) or state.progress.failures < PATIENCE:
+                    await self._back_off(state, step, lease, error, time.perf_counter() - began)
+                    return False
+                # Memory must not outgrow its room because a model is down.
+                down = error
+        return True
+
+    @property
+    def _is_builtin(self) -> bool:
+        return self._observer.model.name == self._builtin.name
+
+    # -- steps
+
+    async def do(self, state: State, step: Step, *, fence: int | None, on_the_spot: bool = False) -> State:
+        """Carry out one step and commit it; return the state after it.
+
+        On the spot the built-in model writes, and nothing is waited for.
+
+        Raises:
+            ModelError: The model gave no usable answer; nothing changed.
+            ConflictError: The session moved on meanwhile; nothing changed.
+        """
+        if (event := planned(state.progress.session, step)) is not None:
+            self._emit(event)
+        match step:
+            case Activate():
+                return await self._activate(state, step, fence)
+            case Observe():
+                return await self._observe(state, step, fence, on_the_spot)
+            case Reflect():
+                return await self._reflect(state, step, fence, on_the_spot)
+            case Rewrite():
+                return await self._rewrite(state, step.note, fence)
+            case Idle():
+                return state
+
+    async def _activate(self, state: State, step: Activate, fence: int | None) -> State:
+        change = Commit(
+            _guard(state, fence),
+            activate=tuple(n.id for n in step.notes),
+            watermark=step.watermark,
+            tail_start=step.tail_start,
+            at=self._clock.now(),
+        )
+        after = await self._store.commit(state.progress.session, change)
+        self._emit(Activated(state.progress.session, step.notes))
+        if step.notes:
+            await self._compaction.after_note(after, step.notes[-1])
+        return state.after(change, after)
+
+    async def _observe(self, state: State, step: Observe, fence: int | None, on_the_spot: bool) -> State:
+        session = state.progress.session
+        if on_the_spot or self._is_builtin:
+            request = observe_request(session, step.messages, state.notes, step.ratio, self._observer)
+            written = await self._compose(request)
+        else:
+            written = await observe(session, step.messages, state.notes, step.ratio, self._observer)
+        degraded = on_the_spot and not self._is_builtin
+        note = self._observation(step.messages, written, buffered=step.buffered, degraded=degraded)
+        shown = not step.buffered
+        change = Commit(
+            _guard(state, fence),
+            add=(note,),
+            frontier=note.last,
+            watermark=note.last if shown else None,
+            tail_start=step.tail_start if shown else None,
+            extractions=written.extracted(note),
+        )
+        after = await self._store.commit(session, change)
+        self._noted(session, note, change, written)
+        if shown:
+            await self._compaction.after_note(after, note)
+        return state.after(change, after)
+
+    async def _reflect(self, state: State, step: Reflect, fence: int | None, on_the_spot: bool) -> State:
+        session = state.progress.session
+        builtin = self._reflector.model.name == self._builtin.name
+        if on_the_spot or builtin:
+            written = await self._compose(
+                reflect_request(session, step.notes, step.generation, step.target_tokens, self._reflector)
+            )
+        else:
+            written = await reflect(session, step.notes, step.generation, step.target_tokens, self._reflector)
+        return await self._commit_reflection(
+            state, step, written, fence, degraded=on_the_spot and not builtin
+        )
+
+    async def _commit_reflection(
+        self, state: State, step: Reflect, written: Written, fence: int | None, *, degraded: bool
+    ) -> State:
+        session = state.progress.session
+        note = Note(
+            id=new_id("ref", self._clock.now()),
+            generation=step.generation,
+            first=min(n.first for n in step.notes),
+            last=max(n.last for n in step.notes),
+            text=written.text,
+            tokens=self._estimator.text(written.text),
+            made_at=self._clock.now(),
+            sources=tuple(n.id for n in step.notes),
+            model=written.model,
+            degraded=degraded,
+        )
+        change = Commit(_guard(state, fence), add=(note,), supersede=note.sources)
+        after = await self._store.commit(session, change)
+        self._emit(Reflected(session, note, step.notes, written.calls, seconds=written.seconds))
+        if fence is not None:
+            await self._condensed(after, step.notes)
+        return state.after(change, after)
+
+    async def _rewrite(self, state: State, note: Note, fence: int | None) -> State:
+        """The model is back: have it write what the built-in one noted in its place."""
+        session = state.progress.session
+        if note.generation:
+            known = {n.id: n for n in await self._store.notes(session, statuses=("superseded",))}
+            sources = [known[s] for s in note.sources if s in known]
+            written = await reflect(session, sources, note.generation, note.tokens, self._reflector)
+        else:
+            messages = await self._store.sources(session, note.id)
+            earlier = [n for n in state.active if n.last < note.first]
+            written = await observe(session, messages, earlier, self._settings.note_ratio, self._observer)
+        now = self._clock.now()
+        better = replace(
+            note,
+            id=new_id("ref" if note.generation else "obs", now),
+            text=written.text,
+            tokens=self._estimator.text(written.text),
+            made_at=now,
+            model=written.model,
+            degraded=False,
+        )
+        found = written.extracted(better)
+        change = Commit(_guard(state, fence), add=(better,), supersede=(note.id,), extractions=found)
+        after = await self._store.commit(session, change)
+        self._noted(session, better, change, written)
+        return state.after(change, after)
+
+    def _noted(self, session: SessionId, note: Note, change: Commit, written: Written) -> None:
+        self._emit(Noted(session, note, written.calls, seconds=written.seconds))
+        if change.extractions:
+            self._emit(Extracted(session, change.extractions))
+
+    async def _compose(self, request: Request) -> Written:
+        # It takes its sentences from the source and cannot fail, so there is nothing to judge.
+        began = time.perf_counter()
+        text = await asyncio.to_thread(self._builtin.compose, request)
+        return Written(text, self._builtin.name, seconds=time.perf_counter() - began)
+
+    def _observation(
+        self, messages: Sequence[Message], written: Written, *, buffered: bool, degraded: bool
+    ) -> Note:
+        now = self._clock.now()
+        return Note(
+            id=new_id("obs", now),
+            generation=0,
+            first=messages[0].seq,
+            last=messages[-1].seq,
+            text=written.text,
+            tokens=self._estimator.text(written.text),
+            made_at=now,
+            sources=tuple(m.id for m in messages),
+            status="buffered" if buffered else "active",
+            model=written.model,
+            degraded=degraded,
+        )
+
+    # -- when a model fails
+
+    async def _back_off(
+        self, state: State, step: Step, lease: Lease, error: ModelError, took: float = 0.0
+    ) -> None:
+        """Leave everything as it is and try again later."""
+        session = state.progress.session
+        failures = state.progress.failures + 1
+        # Spread out, so that many sessions do not come back to a recovering model at once.
+        wait = retry_after(failures, self._timing) * random.uniform(0.5, 1.0)
+        log.warning("%s: notes wait %.1f s: %s", session.key, wait, error)
+        if isinstance(error, SpendError):
+            self._emit(SpendLimitReached(session, error.scope, error.spent, error.limit))
+        self._emit(StepFailed(session, type(step).__name__.lower(), str(error), wait, seconds=took))
+        due = self._clock.now() + timedelta(seconds=wait)
+        await self._leases.release(state, lease, due, state.progress.wake_at, failures)
+
+
+def _guard(state: State, fence: int | None) -> Guard:
+    return Guard(state.progress.frontier, state.progress.revision, fence)
+
+
+# ----------------------------------------------------------------------------- messages become an observation
+
+
+# A note of a short chunk still needs room for its heading and one line.
+LEAST_TARGET = 40
+
+
+def observe_request(
+    session: SessionId, messages: Sequence[Message], notes: Sequence[Note], ratio: float, writer: Writer
+) -> ObserveRequest:
+    """What the model is asked: a note of about `ratio` of its source."""
+    target = max(LEAST_TARGET, round(tokens_of(messages) * ratio))
+    return ObserveRequest(session, tuple(messages), tuple(notes), target, writer.settings.format)
+
+
+async def observe(
+    session: SessionId, messages: Sequence[Message], notes: Sequence[Note], ratio: float, writer: Writer
+) -> Written:
+    """An observation of these messages.
+
+    More than the model's window holds is noted in parts, one after the other, a single message
+    included.
+
+    Raises:
+        ModelError: A part was not answered; nothing was consumed.
+    """
+    parts = [
+        await writer.write(observe_request(session, part, notes, ratio, writer), _observed(part))
+        for part in _parts(messages, writer)
+    ]
+    return Written.in_parts(parts)
+
+
+def _observed(messages: Sequence[Message]) -> Source:
+    at = messages[0].at
+    assert at is not None  # recorded messages have their time
+    said = "\n".join(t for m in messages for t in (m.body, *(c.arguments for c in m.calls)) if t)
+    return Source(text_lines(messages), said, tokens_of(messages), at.date())
+
+
+def _parts(messages: Sequence[Message], writer: Writer) -> Iterator[tuple[Message, ...]]:
+    """The messages in runs that fit the model's window."""
+    window = writer.model.window
+    run: list[Message] = []
+    for group in groups(messages):
+        if run and tokens_of(run) + tokens_of(group) > window:
+            yield tuple(run)
+            run = []
+        if tokens_of(group) <= window:
+            run.extend(group)
+            continue
+        for message in group:
+            yield from ((piece,) for piece in _pieces(message, writer))
+    if run:
+        yield tuple(run)
+
+
+def _pieces(message: Message, writer: Writer) -> Iterator[Message]:
+    """One message in pieces that each fit the window."""
+    if message.tokens <= writer.model.window:
+        yield message
+        return
+    count = -(-message.tokens // max(1, writer.model.window * 9 // 10))
+    size = max(1, -(-len(message.text) // count))
+    for start in range(0, max(1, len(message.text)), size):
+        calls = message.calls if start == 0 else ()
+        piece = replace(message, text=message.text[start : start + size], calls=calls)
+        yield replace(piece, tokens=min(writer.estimator.message(piece), writer.model.window))
+
+
+# ---------------------------------------------------------------------------------- notes become a reflection
+
+
+# CRITICAL lines are kept word for word, up to this share of a reflection; then the oldest may go.
+CRITICAL_SHARE = 0.5
+
+
+def reflect_request(
+    session: SessionId, notes: Sequence[Note], generation: int, target_tokens: int, writer: Writer
+) -> ReflectRequest:
+    """What the model is asked."""
+    return ReflectRequest(session, tuple(notes), generation, target_tokens, writer.settings.format)
+
+
+async def reflect(
+    session: SessionId, notes: Sequence[Note], generation: int, target_tokens: int, writer: Writer
+) -> Written:
+    """A reflection on these notes.
+
+    Raises:
+        ModelError: No acceptable answer; the notes stay as they are.
+    """
+    request = reflect_request(session, notes, generation, target_tokens, writer)
+    return await writer.write(request, _reflected(request, writer))
+
+
+def _reflected(request: ReflectRequest, writer: Writer) -> Source:
+    from onlooker.policy.reply import critical_lines, read
+
+    text = "\n".join(n.text for n in request.notes)
+    note = read(text, format="lines")
+    said = "\n".join((*(line.text for line in note.lines), *note.values))
+    day = next((line.day for line in note.lines if line.day), request.notes[0].made_at.date())
+    # Prose has no priorities: a sentence that begins with the word is only a sentence.
+    dated = any(line.startswith("## ") for line in text.splitlines())
+    critical = critical_lines(text) if dated else ()
+    kept = _newest(critical, round(request.target_tokens * CRITICAL_SHARE), writer)
+    return Source(text, said, sum(n.tokens for n in request.notes), day, kept)
+
+
+def _newest(lines: Sequence[str], tokens: int, writer: Writer) -> Sequence[str]:
+    """The newest lines that fit: what must be kept for ever would else fill the memory in the end."""
+    start = len(lines)
+    while start and (tokens := tokens - writer.estimator.text(lines[start - 1])) >= 0:
+        start -= 1
+    return lines[start:]
+
+
+# ------------------------------------------------------------------------------------ events
+
+
+def planned(session: SessionId, step: Step) -> Planned | None:
+    """The event that says that the step begins; None where there is nothing to do."""
+    match step:
+        case Activate(notes=notes):
+            return Planned(session, "activate", sum(n.tokens for n in notes))
+        case Observe(messages=messages):
+            return Planned(session, "observe", sum(m.tokens for m in messages))
+        case Reflect(notes=notes):
+            return Planned(session, "reflect", sum(n.tokens for n in notes))
+        case Rewrite(note=note):
+            return Planned(session, "rewrite", note.tokens)
+        case _:
+            return None

@@ -1,0 +1,510 @@
+"""Search, and recall: what bears on a turn, put at the end of its prompt."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from onlooker.domain.errors import SettingsError, StoreError
+from onlooker.domain.messages import Message, SessionId
+from onlooker.domain.notes import Note, State
+from onlooker.domain.search import (
+    Edge,
+    EdgeKind,
+    Hit,
+    HitKind,
+    Match,
+    Node,
+    Query,
+    SearchResult,
+    VectorQuery,
+    note_node,
+)
+from onlooker.engine.indexing import catch_up, embeddable
+from onlooker.policy.assemble import Counting, Layout, PromptRequest, lay_out, select_tail
+from onlooker.policy.cut import tokens_of
+from onlooker.policy.search import graph as linking
+from onlooker.policy.search import rank, recall
+from onlooker.policy.search.graph import GRAPH_WEIGHT
+from onlooker.policy.search.rank import snippet
+from onlooker.policy.search.recall import days_in, question_of, recall_room, render_recall
+from onlooker.policy.search.words import query_tokens, tokens
+from onlooker.policy.settings import Settings
+from onlooker.ports import Embedder, Store
+
+log = logging.getLogger("onlooker")
+
+KINDS: tuple[HitKind, ...] = ("message", "note")
+Marks = tuple[str, str]
+# How long an embedder may take to answer a search.
+SEARCH_SECONDS = 5.0
+
+
+# ------------------------------------------------------------------------------------ search
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """What a person or an agent looks for, and where."""
+
+    owner: str
+    session: SessionId | None = None
+    kinds: Sequence[HitKind] = KINDS
+    limit: int = 20
+    after: datetime | None = None
+    before: datetime | None = None
+    marks: Marks = ("", "")
+
+    def check(self) -> None:
+        for kind in self.kinds:
+            if kind not in KINDS:
+                raise SettingsError("kinds", kind, f"must be some of {', '.join(KINDS)}")
+        if self.limit < 1:
+            raise SettingsError("limit", self.limit, "must be at least 1")
+
+    async def run(self, store: Store, text: str, vectors: QueryVectors | None = None) -> list[Hit]:
+        """The best hits first: by their words, by what they mean, and by what ties them to other hits."""
+        self.check()
+        await catch_up(store, self.owner, self.session)
+        terms = dict.fromkeys(query_tokens(text), 1.0)
+        if not terms and self.after is None and self.before is None:
+            return []
+        near = Nearness(store, vectors, text, within=SEARCH_SECONDS)
+        rankings = [await self._ranked(store, kind, terms) for kind in self.kinds]
+        if terms:
+            rankings += [await self._near(near, kind) for kind in self.kinds]
+        score = rank.fuse(*as_one(*rankings))
+        if terms and "note" in self.kinds:
+            found = sorted(score, key=lambda match: -score[match])
+            rankings.append(await tied(store, self.owner, self.session, found, self.limit))
+            weights = [*[1.0] * (len(rankings) - 1), GRAPH_WEIGHT]
+            score = rank.fuse(*as_one(*rankings), weights=weights)
+        best = sorted(score, key=lambda match: -score[match])[: self.limit]
+        return [_hit(match, score[match], terms, self.marks) for match in best]
+
+    async def _near(self, near: Nearness, kind: HitKind) -> list[Match]:
+        return await near.ranked(self.owner, kind, self.session, self.after, self.before, most=self.limit)
+
+    async def _ranked(self, store: Store, kind: HitKind, terms: Mapping[str, float]) -> list[Match]:
+        query = Query(self.owner, kind, terms, self.session, self.after, self.before)
+        found = await store.search(query)
+        if not terms:
+            return list(found.matches)
+        names = rank.speaker_names(terms, found.matches)
+        scored = rank.scores(found, terms)
+        return rank.best_first(rank.boost_speakers(scored, names))[: self.limit]
+
+
+def _hit(match: Match, score: float, terms: Mapping[str, float], marks: Marks) -> Hit:
+    return Hit(
+        kind=match.kind,
+        session=match.session,
+        id=match.id,
+        seq=match.seq,
+        text=match.text,
+        snippet=snippet(match.text, terms, marks=marks),
+        at=match.at,
+        score=score,
+        speaker=match.speaker,
+    )
+
+
+# ------------------------------------------------------------------------------------ leading back
+
+# Messages on a page of what a note stands for.
+PAGE = 50
+
+
+async def expanded(
+    store: Store, session: SessionId, target: str | int | Hit, neighbours: int, page: int | None
+) -> Sequence[Message]:
+    """What a note stands for, or one message, with as many messages before and after; one page of it."""
+    if isinstance(target, Hit):
+        if target.session.owner != session.owner:
+            raise SettingsError("target", target.id, f"must be of the owner {session.owner!r}")
+        session, target = target.session, target.seq if target.kind == "message" else target.id
+    if neighbours < 0:
+        raise SettingsError("neighbours", neighbours, "must be 0 or more")
+    if page is not None and page < 1:
+        raise SettingsError("page", page, "must be 1 or more")
+    if isinstance(target, int):
+        found = list(await store.around(session, [target], neighbours))
+    else:
+        found = await _sources(store, session, target, neighbours)
+    return found if page is None else found[(page - 1) * PAGE : page * PAGE]
+
+
+async def _sources(store: Store, session: SessionId, note: str, neighbours: int) -> list[Message]:
+    sources = list(await store.sources(session, note))
+    if not neighbours or not sources:
+        return sources
+    ends = [sources[0].seq, sources[-1].seq]
+    inside = {m.id for m in sources}
+    beside = [m for m in await store.around(session, ends, neighbours) if m.id not in inside]
+    before = [m for m in beside if m.seq < ends[0]]
+    return [*before, *sources, *(m for m in beside if m.seq > ends[1])]
+
+
+# ------------------------------------------------------------------------------------ recall
+
+
+@dataclass(frozen=True, slots=True)
+class Recall:
+    """What a turn may be reminded of."""
+
+    store: Store
+    session: SessionId
+    owner_wide: bool
+    now: datetime
+    vectors: QueryVectors | None = None
+    within: float = SEARCH_SECONDS
+
+    async def found(self, question: str, shown: Sequence[Message], memory: str) -> Recalled | None:
+        """Messages that bear on the question, but for those that the prompt shows already."""
+        terms = recall.recall_terms(question)
+        days = tuple(dict.fromkeys(days_in(question, self.now)))
+        if not terms and not days and self.vectors is None:
+            return None
+        near = Nearness(self.store, self.vectors, question, within=self.within)
+        matched, asked = await self._matched(terms, days)
+        close = await self._close(near)
+        around = await self._around(list(dict.fromkeys([*recall.best_hits(matched), *close])))
+        there = {m.id for m in shown}
+        around = {
+            (session, seq): m
+            for (session, seq), m in around.items()
+            if not (session == self.session and m.id in there) and not (m.text and m.text in memory)
+        }
+        worth = recall.score_messages(matched, around, asked)
+        return Recalled(recall.fuse_vectors(worth, close), around, asked.terms)
+
+    async def _close(self, near: Nearness) -> list[recall.MessageRef]:
+        found = await near.ranked(self.session.owner, "message", self._where, most=recall.MOST_CLOSE)
+        return [(m.session, m.seq) for m in found]
+
+    async def _matched(
+        self, terms: Mapping[str, float], days: tuple[tuple[str, str], ...]
+    ) -> tuple[dict[recall.MessageRef, float], recall.RecallQuery]:
+        found = await self._search(terms) if terms else SearchResult(0, 0, {}, ())
+        names = rank.speaker_names(terms, found.matches)
+        # Who is asked about says whose words count, not which: both speak of each other by name.
+        if others := {t: w for t, w in terms.items() if t not in names}:
+            terms = others
+        if terms:
+            extra = recall.feedback_terms(found, terms)
+            if extra or names:
+                found = await self._search({**terms, **extra})
+            terms_too = {**terms, **recall.weigh_feedback(found, extra)}
+        else:
+            terms_too = {}
+        matched = recall.scores_by_message(found, terms_too)
+        for first, last in days:
+            matched = await self._said_then(first, last) | matched
+        return matched, recall.RecallQuery(terms, frozenset(names), days)
+
+    async def _search(self, terms: Mapping[str, float]) -> SearchResult:
+        return await self.store.search(Query(self.session.owner, "message", terms, self._where))
+
+    async def _said_then(self, first: str, last: str) -> dict[recall.MessageRef, float]:
+        """What was said at the time that the question names counts a little even where it shares no word."""
+        tz = self.now.tzinfo
+        after = datetime.fromisoformat(first).replace(tzinfo=tz)
+        before = datetime.fromisoformat(last).replace(tzinfo=tz) + timedelta(days=1)
+        query = Query(self.session.owner, "message", {}, self._where, after, before, recall.MOST_HITS // 3)
+        found = await self.store.search(query)
+        return {(m.session, m.seq): recall.SAID_THEN for m in found.matches}
+
+    @property
+    def _where(self) -> SessionId | None:
+        return None if self.owner_wide else self.session
+
+    async def _around(self, places: Sequence[recall.MessageRef]) -> dict[recall.MessageRef, Message]:
+        by_session: dict[SessionId, list[int]] = {}
+        for session, seq in places:
+            by_session.setdefault(session, []).append(seq)
+        found: dict[recall.MessageRef, Message] = {}
+        for session, seqs in by_session.items():
+            for message in await self.store.around(session, seqs, len(recall.NEARNESS)):
+                found[session, message.seq] = message
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Recalled:
+    """What was found, each with what it is worth."""
+
+    worth: Mapping[recall.MessageRef, float]
+    around: Mapping[recall.MessageRef, Message]
+    terms: Mapping[str, float]
+
+
+# ------------------------------------------------------------------------------------ further rankings
+
+
+_PASSING: tuple[EdgeKind, ...] = tuple(linking.PASSED_ON)
+
+
+class Nearness:
+    """Asks for the vector of a text at once, and for what is close to it when that has come: the words are
+    looked up meanwhile."""
+
+    def __init__(self, store: Store, vectors: QueryVectors | None, text: str, *, within: float) -> None:
+        self._store = store
+        self._vectors = vectors
+        self._vector = asyncio.ensure_future(vectors.of(text, within=within)) if vectors else None
+
+    async def ranked(
+        self,
+        owner: str,
+        kind: HitKind,
+        session: SessionId | None = None,
+        after: datetime | None = None,
+        before: datetime | None = None,
+        *,
+        most: int,
+    ) -> list[Match]:
+        """Texts that mean about the same, best first; none where nobody can say."""
+        if self._vectors is None or self._vector is None:
+            return []
+        vector = await self._vector
+        if vector is None:
+            return []
+        query = VectorQuery(owner, kind, self._vectors.space, vector, session, after, before, most)
+        return [match for match, _ in await self._store.near(query)]
+
+
+async def tied(
+    store: Store, owner: str, session: SessionId | None, found: Sequence[Match], most: int
+) -> list[Match]:
+    """Notes that mention what the best of those that were found mention, or what the notes mention that
+    those condense: much of that stands in no reflection any more."""
+    notes = [m for m in found if m.kind == "note"][: linking.MOST_SEEDS]
+    seeds = {note_node(m.session, m.id): 1 / place for place, m in enumerate(notes, 1)}
+    if not seeds:
+        return []
+    try:
+        condensed = await store.edges(owner, of=list(seeds), session=session, kinds=("reflects_on",))
+        seeds = linking.with_sources(seeds, condensed)
+        best = await _tied(store, owner, session, seeds, ("mentions",))
+        # Those of before lead somewhere, and are nothing to be found themselves.
+        wanted = [(n.session, n.name) for n in best if n.session]
+        return list(await store.noted(wanted))[:most]
+    except StoreError as error:
+        # What was found by words is an answer without it.
+        log.warning("searching without the graph: %s", error)
+        return []
+
+
+async def neighbours(store: Store, session: SessionId, note: str) -> list[Note]:
+    """Notes of the owner that are tied to a note, the closest first."""
+    statuses = ("active", "superseded")
+    if note not in {n.id for n in await store.notes(session, statuses=statuses)}:
+        raise KeyError(note)
+    found = await _tied(store, session.owner, None, {note_node(session, note): 1.0}, _PASSING)
+    sessions = dict.fromkeys(n.session for n in found if n.session)
+    known = {(s, n.id): n for s in sessions for n in await store.notes(s, statuses=statuses)}
+    return [known[n.session, n.name] for n in found if n.session and (n.session, n.name) in known]
+
+
+async def _tied(
+    store: Store,
+    owner: str,
+    session: SessionId | None,
+    seeds: Mapping[Node, float],
+    kinds: Sequence[EdgeKind],
+) -> list[Node]:
+    edges = list(await store.edges(owner, of=list(seeds), session=session, kinds=kinds))
+    names = list(dict.fromkeys(e.target for e in edges if e.kind == "mentions"))
+    return linking.rank_related(seeds, [*edges, *await _holders(store, owner, session, names)])
+
+
+async def _holders(store: Store, owner: str, session: SessionId | None, names: Sequence[Node]) -> list[Edge]:
+    if not names:
+        return []
+    # One more than may count, so that what everyone mentions shows.
+    most = (linking.MOST_HOLDERS + 1) * len(names)
+    return list(await store.edges(owner, of=names, session=session, kinds=("mentions",), limit=most))
+
+
+def as_one(*rankings: Sequence[Match]) -> list[list[Match]]:
+    """The rankings, with one match for each text, whichever of them found it."""
+    known: dict[tuple[HitKind, SessionId, str], Match] = {}
+    return [[known.setdefault((m.kind, m.session, m.id), m) for m in ranking] for ranking in rankings]
+
+
+# ------------------------------------------------------------------------------ recall at the end of a prompt
+
+
+# The longest that a turn may spend on recall: it goes without, rather than wait. Whoever asks a question
+# waits for what was not indexed yet.
+TURN_SECONDS = 0.5
+QUESTION_SECONDS = 10.0
+# Of that, what an embedder has for its answer: the words alone must do, rather than nothing.
+TURN_MEANING, QUESTION_MEANING = 0.3, 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What a prompt shows anyway, so that recall need not repeat it."""
+
+    messages: Sequence[Message]
+    memory: str
+
+
+@dataclass(frozen=True, slots=True)
+class Reminder:
+    """Recall for one session's contexts."""
+
+    store: Store
+    session: SessionId
+    settings: Settings
+    counting: Counting
+    now: datetime
+    vectors: QueryVectors | None = None
+
+    def reserve(self, frame: PromptRequest) -> PromptRequest:
+        """Set recall's share aside before anything else is measured, so that what it finds from turn to turn
+        never moves the notes."""
+        if not self.settings.recall:
+            return frame
+        room = self.counting.room(frame, self.settings)
+        return replace(frame, kept=recall_room(self.settings, room, asked=False))
+
+    async def remind(
+        self, state: State, frame: PromptRequest, layout: Layout
+    ) -> tuple[PromptRequest, Layout]:
+        """The frame with what was recalled, and the layout that leaves room for it; as they were, where
+        there is nothing to ask or something goes wrong."""
+        try:
+            if frame.question:
+                return await self._for_question(state, frame, layout)
+            if self.settings.recall and (said := question_of(state.messages)):
+                return await self._for_turn(said, state, frame, layout), layout
+        except TimeoutError:
+            log.warning("%s: recall took too long; the turn goes on without", self.session.key)
+        except Exception as error:  # noqa: BLE001  no failure of recall may reach the agent's turn
+            log.warning("%s: recall failed; the turn goes on without: %r", self.session.key, error)
+        return frame, layout
+
+    async def _for_turn(self, said: str, state: State, frame: PromptRequest, layout: Layout) -> PromptRequest:
+        shown, left = self._shown(state, frame, layout)
+        found = await self._recalled(said, frame, shown)
+        # A newest message that is larger than its room takes of recall's.
+        return _with_text(frame, self._text(found, shown, frame.kept + min(left, 0)))
+
+    async def _for_question(
+        self, state: State, frame: PromptRequest, layout: Layout
+    ) -> tuple[PromptRequest, Layout]:
+        """Recall has the larger part, and what it has no use for goes back to notes and messages."""
+        whole = layout.bounds.budget + frame.kept
+        frame = replace(frame, kept=recall_room(self.settings, whole, asked=True))
+        layout = lay_out(state, frame, self.settings, self.counting)
+        shown, left = self._shown(state, frame, layout)
+        found = await self._recalled(frame.question, frame, shown)
+        room = frame.kept + left
+        text = self._text(found, shown, room)
+        used = self.counting.text(text)
+        if used < frame.kept and frame.budget:
+            layout = lay_out(state, replace(frame, kept=used), self.settings, self.counting)
+            shown, _ = self._shown(state, frame, layout)
+            text = self._text(found, shown, room)
+            if self.counting.text(text) > used:
+                text = self._text(found, shown, used)
+        return _with_text(frame, text), layout
+
+    def _shown(self, state: State, frame: PromptRequest, layout: Layout) -> tuple[Shown, int]:
+        """What the prompt shows without recall, and the tokens that nothing takes."""
+        tail = select_tail(state, layout.room, self.counting, layout.most)
+        left = layout.most - tokens_of(tail.messages) if frame.budget else 0
+        messages = (*tail.messages, *layout.preface, *state.pinned)
+        return Shown(messages, "\n".join(layout.memory.sections.texts())), left
+
+    def _text(self, found: Recalled | None, shown: Shown, room: int) -> str:
+        if found is None:
+            return ""
+        there = {m.id for m in shown.messages}
+        worth = {
+            (session, seq): value
+            for (session, seq), value in found.worth.items()
+            if session != self.session or found.around[session, seq].id not in there
+        }
+        return render_recall(worth, found.around, found.terms, room, self.counting.text)
+
+    async def _recalled(self, question: str, frame: PromptRequest, shown: Shown) -> Recalled | None:
+        wide = self.settings.recall_scope == "owner"
+        within = QUESTION_MEANING if frame.question else TURN_MEANING
+        recall = Recall(self.store, self.session, wide, self.now, self.vectors, within)
+        async with asyncio.timeout(QUESTION_SECONDS if frame.question else TURN_SECONDS):
+            await self._catch_up(wide, asked=bool(frame.question))
+            return await recall.found(question, shown.messages, shown.memory)
+
+    async def _catch_up(self, wide: bool, *, asked: bool) -> None:
+        """On an ordinary turn the session itself is left alone: what it lacks stands in its tail."""
+        if asked:
+            await catch_up(self.store, self.session.owner, None if wide else self.session)
+        elif wide:
+            await catch_up(self.store, self.session.owner, but=self.session)
+
+
+def _with_text(frame: PromptRequest, text: str) -> PromptRequest:
+    return replace(frame, end="\n\n".join(t for t in (text, frame.end) if t), recalled=text)
+
+
+# ------------------------------------------------------------------------------------ what a query means
+
+# Queries whose vectors are cached, and how long an embedder that failed is left alone.
+KEPT_QUERIES = 256
+REST_SECONDS = 30.0
+
+
+class QueryVectors:
+    """The vector of what is asked, or none: a search goes on without."""
+
+    def __init__(self, embedder: Embedder) -> None:
+        self._embedder = embedder
+        self._known: dict[str, tuple[float, ...]] = {}
+        self._asking: dict[str, asyncio.Task[tuple[float, ...] | None]] = {}
+        self._rest_until = 0.0
+
+    @property
+    def space(self) -> str:
+        return self._embedder.name
+
+    async def of(self, text: str, *, within: float) -> tuple[float, ...] | None:
+        """The vector; None where the embedder fails, failed a moment ago, or takes longer than so many
+        seconds. What comes late is kept for the next time that this is asked."""
+        text = embeddable(text)
+        if text in self._known:
+            return self._known[text]
+        if not tokens(text) or time.monotonic() < self._rest_until:
+            return None
+        task = self._asking.get(text)
+        if task is None:
+            task = self._asking[text] = asyncio.create_task(self._ask(text), name="onlooker query")
+        done, _ = await asyncio.wait([task], timeout=within)
+        return task.result() if done and not task.cancelled() else None
+
+    async def _ask(self, text: str) -> tuple[float, ...] | None:
+        try:
+            vector = tuple((await self._embedder.embed([text]))[0])
+        except Exception as error:  # noqa: BLE001  an embedder is anyone's code; a search goes on without
+            log.warning("%s: searching by words alone: %s", self._embedder.name, error)
+            self._rest_until = time.monotonic() + REST_SECONDS
+            return None
+        finally:
+            del self._asking[text]
+        self._known[text] = vector
+        if len(self._known) > KEPT_QUERIES:
+            del self._known[next(iter(self._known))]
+        return vector
+
+    async def stop(self) -> None:
+        """Wait for nothing that was asked any more."""
+        asking = list(self._asking.values())
+        for task in asking:
+            task.cancel()
+        await asyncio.gather(*asking, return_exceptions=True)

@@ -1,0 +1,328 @@
+"""What a memory and its sessions share, and its life cycle."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import tzinfo
+from typing import TYPE_CHECKING
+
+from onlooker.domain.context import Layers
+from onlooker.domain.errors import ClosedError
+from onlooker.domain.events import Calibrated, Searched
+from onlooker.domain.messages import SessionId
+from onlooker.domain.notes import Appended, State
+from onlooker.domain.search import Hit
+from onlooker.engine.background import Background, Job, JobLoop, NoteTasks
+from onlooker.engine.events import Events
+from onlooker.engine.indexing import GraphIndex, Index, VectorIndex
+from onlooker.engine.items import Items, ShownItems
+from onlooker.engine.leases import JobLease, Leases
+from onlooker.engine.note_taker import Composer, NoteTaker
+from onlooker.engine.recall import QueryVectors, Search
+from onlooker.engine.recording import Budgets, Compaction, Histories, Recorder
+from onlooker.engine.retention import SWEEPS, Retention
+from onlooker.engine.session_end import SessionEnd
+from onlooker.engine.writer import Writer
+from onlooker.policy.assemble import Counting, MemorySection, memory_section
+from onlooker.policy.layers import in_order
+from onlooker.policy.plan import is_due_now, is_postponed
+from onlooker.policy.settings import TIMING, Limits, Settings, Timing, check, suited
+from onlooker.policy.tokens import Calibration, Remembering, estimator
+from onlooker.ports import Advance, Clock, Embedder, Files, Mirror, Model, Store, Workers
+
+if TYPE_CHECKING:
+    from onlooker.policy.reply.extraction import Extractors
+
+_CALIBRATION = "calibration"
+# Memory sections that are cached, of the sessions used last.
+MOST_SECTIONS = 256
+# How often sessions that have ended are looked for at least, in seconds.
+LONGEST_PAUSE = 60.0
+
+
+class Runtime:
+    """The parts of one memory. `Memory` and `Session` reach them here; every other class takes what it uses
+    in its constructor."""
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        settings: Settings,
+        timing: Timing = TIMING,
+        observer: Model,
+        reflector: Model,
+        builtin: Composer,
+        clock: Clock,
+        tz: tzinfo,
+        types: Extractors | None = None,
+        knowledge: Layers | None = None,
+        embedder: Embedder | None = None,
+        workers: Callable[[Advance], Workers] | None = None,
+        journal: Callable[..., Mirror] | None = None,
+        files: Callable[..., Files] | None = None,
+    ) -> None:
+        free_observer, free_reflector = observer.name == builtin.name, reflector.name == builtin.name
+        settings = suited(check(settings), free_observer=free_observer, free_reflector=free_reflector)
+        self.settings = settings
+        self.timing = timing
+        self.store = store
+        self.clock = clock
+        self.tz = tz
+        self.builtin = builtin
+        self.asks_model = not free_observer
+        self.knowledge = in_order(knowledge or {})
+        self.estimator = Remembering(estimator(settings.estimator))
+        self.events = Events(clock)
+        self.emit = self.events.emit
+        self._calibration = Calibration()
+        self._sections: dict[str, tuple[tuple[int, int, Limits], MemorySection]] = {}
+        self._histories = Histories()
+        self._open = False
+        self._closed = False
+        self._changing = asyncio.Lock()
+
+        # What was said.
+        self.budgets = Budgets(store, settings, self.estimator.text)
+        self.compaction = Compaction(store, settings, clock, self.estimator, self.emit)
+        self.recorder = Recorder(
+            store,
+            settings,
+            clock,
+            self.estimator,
+            self.emit,
+            budgets=self.budgets,
+            histories=self._histories,
+            appended=self._appended,
+        )
+
+        # Notes.
+        leases = Leases(store, clock, timing.lease_seconds)
+        self.leases = leases
+        asked = Writer(reflector, settings, self.estimator, clock, self.emit, store.record_usage)
+        self.session_end = SessionEnd(
+            store,
+            settings,
+            clock,
+            tz,
+            self.emit,
+            leases=leases,
+            reflector=asked,
+            asks_model=not free_reflector,
+        )
+        self.note_taker = NoteTaker(
+            store,
+            settings,
+            clock,
+            self.estimator,
+            self.emit,
+            observer=replace(asked, model=observer, types=types),
+            reflector=asked,
+            builtin=builtin,
+            budgets=self.budgets,
+            leases=leases,
+            compaction=self.compaction,
+            timing=timing,
+            condensed=self.session_end.condensed,
+        )
+        self.workers: Workers = (
+            workers(self.note_taker.advance)
+            if workers
+            else NoteTasks(store, clock, self.note_taker.advance, concurrency=settings.concurrency)
+        )
+
+        # What is known beyond a session.
+        self.items = Items(store, clock, self.emit, self.ready)
+        self.shown_items = ShownItems(store, settings, self.estimator.text, clock)
+        self.query_vectors = QueryVectors(embedder) if embedder else None
+        self.index = Index(
+            GraphIndex(store),
+            VectorIndex(store, embedder, settings.model_deadline) if embedder else None,
+            store,
+            timing,
+            self.emit,
+            ready=self.ready,
+            # Workers of several processes share one store: each would pay for the same vectors.
+            lease=None if isinstance(self.workers, NoteTasks) else self._job_lease,
+        )
+
+        # Files, and what is periodic.
+        self.journal = journal(emit=self.emit) if journal else None
+        self.files = (
+            files(
+                emit=self.emit,
+                ready=self.ready,
+                forget_item=self.items.archive,
+                choose_items=self.session_end.chosen,
+                asks_model=not free_reflector,
+            )
+            if files
+            else None
+        )
+        self.retention = Retention(store, settings, clock, self.emit, self._renew_journal, self.ready)
+        self.background = Background(self.workers, self.session_end, self.compaction, self.ready)
+        self._loop = JobLoop(self._jobs())
+        self._leave: list[Callable[[], None]] = []
+
+    def _job_lease(self, name: str) -> JobLease:
+        return JobLease(self.store, self.clock, name)
+
+    def _jobs(self) -> list[Job]:
+        sweep = self.timing.sweep_seconds
+        jobs = [Job("index", self.index.sweep, sweep)]
+        if isinstance(self.workers, NoteTasks):
+            jobs.append(Job("notes", self.workers.tick, sweep, first=sweep))
+        if self.session_end.is_automatic:
+            pause = min(LONGEST_PAUSE, max(sweep, self.settings.idle_minutes * 6))
+            jobs.append(Job("session end", self.session_end.end_idle, pause))
+        if self.retention.is_wanted:
+            jobs.append(Job("retention", self.retention.run, SWEEPS * sweep, at_least_once=True))
+        return jobs
+
+    @property
+    def _mirrors(self) -> list[Mirror]:
+        return [mirror for mirror in (self.journal, self.files) if mirror]
+
+    # -- life
+
+    async def ready(self) -> None:
+        """Open at first use.
+
+        Raises:
+            ClosedError: It was closed.
+        """
+        if self._open:
+            return
+        if self._closed:
+            raise ClosedError("this memory was closed; open it again or make a new one")
+        await self.open()
+
+    async def open(self) -> None:
+        async with self._changing:
+            if self._open:
+                return
+            await self.store.open()
+            self._calibration = Calibration.from_json(await self.store.get_value(_CALIBRATION) or "{}")
+            if self.settings.enabled:
+                try:
+                    if self.workers.here:
+                        self._start()
+                    await self.workers.start()
+                except BaseException:
+                    await self._stop(0.0)
+                    raise
+            self._open, self._closed = True, False
+
+    def _start(self) -> None:
+        """Everything in the background besides notes."""
+        for mirror in self._mirrors:
+            self._leave.append(self.events.subscribe(mirror.hear))
+            mirror.start()
+        self._leave.append(self.events.subscribe(self.index.hear))
+        self.index.start()
+        self._loop.start()
+
+    async def close(self) -> None:
+        async with self._changing:
+            was_open, self._open, self._closed = self._open, False, True
+            if was_open:
+                await self._stop(self.timing.stop_deadline)
+            self.events.close()
+
+    async def _stop(self, deadline: float) -> None:
+        stop_by = time.monotonic() + deadline
+        await self._loop.stop()
+        await self.workers.stop(deadline)
+        await self.session_end.stop(stop_by - time.monotonic())
+        await self.index.stop(stop_by - time.monotonic())
+        if self.query_vectors:
+            await self.query_vectors.stop()
+        if self._leave:
+            for mirror in self._mirrors:
+                await mirror.stop(stop_by - time.monotonic())
+        for leave in self._leave:
+            leave()
+        self._leave.clear()
+        await self.store.close()
+
+    # -- notes that are due
+
+    def _appended(self, session: SessionId, appended: Appended) -> None:
+        """Wake the session, if what was recorded made it due."""
+        self.session_end.used(session)
+        if self.settings.enabled and is_due_now(appended.progress, self.clock.now()):
+            self.workers.wake(session)
+
+    def wake(self, state: State) -> None:
+        """Wake a session that may be due, unless it waits for a model to recover."""
+        if not is_postponed(state.progress, self.clock.now()):
+            self.workers.wake(state.progress.session)
+
+    # -- counting
+
+    @property
+    def counting(self) -> Counting:
+        return Counting(self.estimator, self._calibration)
+
+    async def calibrate(self, counted: int, reported: int) -> None:
+        """Learn from what a provider reported for a prompt that we counted."""
+        learned = self._calibration.learn(counted, reported)
+        if learned != self._calibration:
+            before, self._calibration = self._calibration, learned
+            await self.store.set_value(_CALIBRATION, learned.to_json())
+            if learned.ratio != before.ratio:
+                self.emit(Calibrated(learned.ratio))
+
+    # -- reading
+
+    def section(self, state: State, bounds: Limits, counting: Counting) -> MemorySection:
+        """The memory section, made again only if notes or limits changed."""
+        progress = state.progress
+        key = (progress.revision, progress.prompt_version, bounds)
+        known = self._sections.pop(progress.sid, None)
+        section = known[1] if known and known[0] == key else memory_section(state, bounds, counting)
+        self._sections[progress.sid] = key, section
+        if len(self._sections) > MOST_SECTIONS:
+            del self._sections[next(iter(self._sections))]
+        return section
+
+    async def search(self, search: Search, text: str) -> list[Hit]:
+        """The best hits first."""
+        began = time.perf_counter()
+        hits = await search.run(self.store, text, self.query_vectors)
+        where, took = search.session.key if search.session else "", time.perf_counter() - began
+        self.emit(Searched(search.owner, text, len(hits), where, seconds=took))
+        return hits
+
+    # -- forgetting
+
+    def drop_cached(self, session: SessionId) -> None:
+        """Clear cached state of a session."""
+        self._histories.drop(session.sid)
+        self.session_end.drop_cached(session)
+        self._sections.pop(session.sid, None)
+
+    async def erase(self, sessions: Sequence[SessionId], owners: Sequence[str]) -> bool:
+        """Leave nothing of what was forgotten in caches and files; False when that waits for others who read
+        the store's files now."""
+        for session in sessions:
+            self.drop_cached(session)
+        await self.renew_files(sessions, owners)
+        return await self.store.erase()
+
+    async def renew_files(self, sessions: Sequence[SessionId], owners: Sequence[str]) -> None:
+        """Write files again without what the store no longer has."""
+        for mirror in self._mirrors:
+            await mirror.renew(sessions, owners)
+
+    async def _renew_journal(self, sessions: Sequence[SessionId]) -> None:
+        if self.journal:
+            await self.journal.renew(sessions)
+
+    async def imported(self) -> None:
+        """Sessions came in from elsewhere."""
+        if self.journal and self.settings.enabled:
+            await self.journal.catch_up()
