@@ -20,7 +20,7 @@ from onlooker.domain.notes import Usage
 from onlooker.ports import Store
 from onlooker.stores.sqlite import SqliteStore
 from onlooker.testing.store_contract.case import NEVER, NOW, said
-from onlooker.testing.store_contract.moving import MovingContract
+from onlooker.testing.store_contract.transfer import TransferContract
 
 STILL = onlooker.Settings(enabled=False)
 
@@ -31,7 +31,7 @@ async def fill(path: Path) -> None:
     store = SqliteStore(path)
     await store.open()
     try:
-        await MovingContract().fill(store)
+        await TransferContract().fill(store)
     finally:
         await store.close()
 

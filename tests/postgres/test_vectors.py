@@ -18,7 +18,7 @@ from onlooker.ports import Store
 from onlooker.stores.postgres import PostgresStore, vectors
 from onlooker.stores.postgres.database import PostgresDatabase
 from onlooker.testing.store_contract.case import ANA, NEVER, NOW, later
-from onlooker.testing.store_contract.indexing import IndexContract
+from onlooker.testing.store_contract.search import VectorContract
 from tests.postgres.server import Server
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req(80)]
@@ -85,7 +85,7 @@ def _here(text: str) -> bytes:
     return text.replace(" ORDER", " AND schemaname = current_schema() ORDER").encode()
 
 
-class TestWithPgvector(IndexContract):
+class TestWithPgvector(VectorContract):
     """What the contract says of vectors, by way of the index."""
 
     @pytest.fixture(autouse=True)

@@ -133,7 +133,7 @@ def test_a_worker_that_is_told_twice_stops_at_once(url: str, tmp_path: Path) -> 
         assert process.returncode == 1
         assert process.stderr is not None
         told = process.stderr.read()
-        assert "1 in progress" in told
+        assert "1 running" in told
         assert "stays due" in told
         assert "Traceback" not in told
     assert asyncio.run(_left(url)) == (0, True, True)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from onlooker.testing.models import FAULTS, FaultyModel, FrozenClock, ScriptedModel, WordEmbedder
 
 if TYPE_CHECKING:
-    from onlooker.testing.stores import StoreContract
+    from onlooker.testing.store_contract import StoreContract
 
 __all__ = ["FAULTS", "FaultyModel", "FrozenClock", "ScriptedModel", "StoreContract", "WordEmbedder"]
 
@@ -15,7 +15,7 @@ __all__ = ["FAULTS", "FaultyModel", "FrozenClock", "ScriptedModel", "StoreContra
 def __getattr__(name: str) -> Any:
     # The contract needs pytest, which the fakes do not.
     if name == "StoreContract":
-        from onlooker.testing.stores import StoreContract
+        from onlooker.testing.store_contract import StoreContract
 
         return StoreContract
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

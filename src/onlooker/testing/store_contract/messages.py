@@ -1,4 +1,4 @@
-"""Recording and reading messages."""
+"""Messages: recording and reading, compaction, retention."""
 
 from __future__ import annotations
 
@@ -8,8 +8,12 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 
-from onlooker.domain.errors import ClosedError
+from onlooker.domain.errors import ClosedError, ConflictError, StoreError
+from onlooker.domain.history import Retention, RetentionResult
 from onlooker.domain.messages import EMPTY_HISTORY_HASH, Message, SessionId, ToolCall, extend_history_hash
+from onlooker.domain.notes import LIVE
+from onlooker.domain.search import Query
+from onlooker.policy.search.words import query_tokens
 from onlooker.ports import Store
 from onlooker.testing.store_contract.case import (
     ANA,
@@ -19,6 +23,7 @@ from onlooker.testing.store_contract.case import (
     StoreCase,
     ids,
     later,
+    note,
     said,
     seqs,
     talk,
@@ -223,3 +228,270 @@ class MessageContract(StoreCase):
         assert (await self.record(store, said("m2"))).due_at is None
         done = await store.append(ANA, [said("m3")], due_tokens=NEVER, now=later(2))
         assert (done.progress.due_at, done.progress.wake_at) == (later(2), 30)
+
+
+class CompactionContract(StoreCase):
+    async def test_a_summary_takes_the_place_of_what_it_stands_for(self, store: Store) -> None:
+        await self.record(store, *talk(1, 5))
+        before = (await self.state(store)).progress
+        after = await self.compact(store, 3)
+        assert [(m.id, m.seq) for m in await store.messages(ANA)] == [("sum", 3), ("m4", 4), ("m5", 5)]
+        assert (after.last_seq, after.history_hash) == (5, before.history_hash)
+        assert after == (await self.state(store)).progress
+
+    async def test_taking_out_what_is_not_noted_makes_notes_in_the_making_void(self, store: Store) -> None:
+        await self.record(store, *talk(1, 5))
+        await self.commit(store, note("n1", 1, 3))
+        before = (await self.state(store)).progress
+        assert (await self.compact(store, 3)).revision == before.revision
+        summary = said("sum2", "They went on")
+        after = await store.compact(ANA, up_to=4, summary=summary, archive=True, now=NOW)
+        assert after.revision > before.revision
+
+    async def test_compacting_is_refused_once_messages_were_taken_back(self, store: Store) -> None:
+        await self.record(store, *talk(1, 5))
+        revision = (await self.state(store)).progress.revision
+        summary = said("sum", "They talked")
+        with pytest.raises(ConflictError):
+            await store.compact(ANA, up_to=3, summary=summary, archive=True, now=NOW, revision=revision + 1)
+        assert ids(await store.messages(ANA)) == ["m1", "m2", "m3", "m4", "m5"]
+        await store.compact(ANA, up_to=3, summary=summary, archive=True, now=NOW, revision=revision)
+
+    async def test_positions_stay_right_afterwards(self, store: Store) -> None:
+        await self.record(store, *talk(1, 5))
+        await self.commit(store, note("n1", 1, 3))
+        await self.compact(store, 3)
+        store = await self.reopen(store)
+        progress = await self.record(store, said("m6"))
+        assert (progress.last_seq, progress.frontier, progress.watermark) == (6, 3, 3)
+        state = await self.state(store)
+        assert seqs(state.messages) == [4, 5, 6]
+        assert ids(state.unnoted) == ["m4", "m5", "m6"]
+
+    async def test_the_archive_keeps_the_originals(self, store: Store) -> None:
+        await self.record(store, *talk(1, 5))
+        await self.compact(store, 3)
+        assert ids(await store.messages(ANA, archived=True)) == ["m1", "m2", "m3", "sum", "m4", "m5"]
+        assert ids(await store.messages(ANA, archived=True, after=1, up_to=3, limit=2)) == ["m2", "m3"]
+        assert await self.conversation(store) == ["m1", "m2", "m3", "m4", "m5"]
+
+    async def test_without_the_archive_the_originals_are_gone(self, store: Store) -> None:
+        await self.record(store, *talk(1, 5))
+        before = (await self.state(store)).progress
+        after = await self.compact(store, 3, archive=False)
+        assert ids(await store.messages(ANA, archived=True)) == ["sum", "m4", "m5"]
+        assert await self.conversation(store) == ["m4", "m5"]
+        assert after.history_hash == before.history_hash
+
+    async def test_with_nothing_to_take_out_the_summary_is_still_put_in(self, store: Store) -> None:
+        await self.record(store, *talk(1, 2))
+        progress = await self.compact(store, 0)
+        assert [(m.id, m.seq) for m in await store.messages(ANA)] == [("sum", 0), ("m1", 1), ("m2", 2)]
+        assert ids((await self.state(store)).messages) == ["sum", "m1", "m2"]
+        assert progress.last_seq == 2
+
+    async def test_it_is_put_in_one_below_the_first_live_message(self, store: Store) -> None:
+        await self.record(store, *talk(1, 6))
+        await self.compact(store, 4, "s1")
+        await self.compact(store, 2, "s2")
+        found = await store.messages(ANA)
+        assert [(m.id, m.seq) for m in found] == [("s2", 3), ("s1", 4), ("m5", 5), ("m6", 6)]
+
+    async def test_a_session_can_begin_with_a_summary(self, store: Store) -> None:
+        progress = await self.compact(store, 10)
+        assert progress.last_seq == 0
+        await self.record(store, said("m1"))
+        assert await self.live(store) == ["sum", "m1"]
+        assert seqs((await self.state(store)).messages)[-1] == 1
+
+    async def test_everything_can_be_compacted(self, store: Store) -> None:
+        await self.record(store, *talk(1, 3))
+        await self.compact(store, 99)
+        progress = await self.record(store, said("m4"))
+        assert [(m.id, m.seq) for m in await store.messages(ANA)] == [("sum", 3), ("m4", 4)]
+        assert progress.unnoted_tokens == 13
+
+    async def test_a_summary_after_the_frontier_is_yet_to_be_noted(self, store: Store) -> None:
+        await self.record(store, *talk(1, 5))
+        assert (await self.compact(store, 3)).unnoted_tokens == 3 + 20
+        assert ids((await self.state(store)).unnoted) == ["sum", "m4", "m5"]
+
+    async def test_a_summary_up_to_the_frontier_is_not(self, store: Store) -> None:
+        await self.record(store, *talk(1, 5))
+        await self.commit(store, note("n1", 1, 3))
+        assert (await self.compact(store, 3)).unnoted_tokens == 20
+        assert ids((await self.state(store)).messages) == ["m4", "m5"]
+
+    async def test_a_summary_can_be_compacted_in_turn(self, store: Store) -> None:
+        await self.record(store, *talk(1, 6))
+        await self.compact(store, 2, "s1")
+        await self.compact(store, 4, "s2")
+        assert [(m.id, m.seq) for m in await store.messages(ANA)] == [("s2", 4), ("m5", 5), ("m6", 6)]
+        assert await self.conversation(store) == [f"m{n}" for n in range(1, 7)]
+
+    async def test_doing_it_again_changes_nothing(self, store: Store) -> None:
+        await self.record(store, *talk(1, 4))
+        first = await self.compact(store, 2)
+        everything = list(await store.messages(ANA, archived=True))
+        for _ in range(2):
+            assert await self.compact(store, 2) == first
+            assert list(await store.messages(ANA, archived=True)) == everything
+
+    async def test_a_summary_may_not_have_the_id_of_a_message(self, store: Store) -> None:
+        await self.record(store, *talk(1, 4))
+        for ident in ("m1", "m4"):
+            with pytest.raises(StoreError):
+                await self.compact(store, 2, ident)
+        assert await self.live(store) == ["m1", "m2", "m3", "m4"]
+
+    async def test_pinned_messages_outlive_compaction(self, store: Store) -> None:
+        await self.record(store, *talk(1, 5))
+        await store.pin(ANA, "m2", on=True)
+        await self.compact(store, 3)
+        assert ids((await self.state(store)).pinned) == ["m2"]
+
+    async def test_a_pin_on_what_is_deleted_goes_with_it(self, store: Store) -> None:
+        await self.record(store, *talk(1, 5))
+        await store.pin(ANA, "m2", on=True)
+        prompt_version = (await self.state(store)).progress.prompt_version
+        progress = await self.compact(store, 3, archive=False)
+        state = await self.state(store)
+        assert (state.pins, state.pinned) == (frozenset(), ())
+        assert progress.prompt_version > prompt_version
+
+    async def test_a_note_leads_back_to_what_was_compacted(self, store: Store) -> None:
+        await self.record(store, *talk(1, 5))
+        await self.commit(store, note("n1", 1, 3))
+        await self.compact(store, 3)
+        store = await self.reopen(store)
+        assert [(m.id, m.text) for m in await store.sources(ANA, "n1")] == [(f"m{n}",) * 2 for n in (1, 2, 3)]
+
+    async def test_other_sessions_are_not_touched(self, store: Store) -> None:
+        other = ANA._replace(key="other")
+        await self.record(store, *talk(1, 3))
+        await store.append(other, talk(1, 3), due_tokens=NEVER, now=NOW)
+        await self.compact(store, 3)
+        assert ids(await store.messages(other)) == ["m1", "m2", "m3"]
+
+
+class RetentionContract(StoreCase):
+    """m1 to m10 are said a minute apart; notes stand for the first six."""
+
+    async def talk_with_notes(self, store: Store) -> None:
+        await self.record(store, *talk(1, 10))
+        await self.commit(store, note("o1", 1, 3), note("o2", 4, 6))
+
+    async def all_kept(self, store: Store) -> list[str]:
+        return ids(await store.messages(ANA, archived=True))
+
+    async def test_what_was_said_before_a_time_goes_into_the_archive(self, store: Store) -> None:
+        await self.talk_with_notes(store)
+        limits = Retention(archive_before=later(5))
+        assert await store.retain(ANA, limits) == RetentionResult(archived=4)
+        assert await self.live(store) == [f"m{n}" for n in range(5, 11)]
+        assert await self.all_kept(store) == [f"m{n}" for n in range(1, 11)]
+        assert ids(await store.sources(ANA, "o1")) == ["m1", "m2", "m3"]
+        assert await store.retain(ANA, limits) == RetentionResult()
+
+    async def test_what_is_older_than_the_newest_so_many_goes_into_the_archive(self, store: Store) -> None:
+        await self.talk_with_notes(store)
+        assert await store.retain(ANA, Retention(archive_beyond=8)) == RetentionResult(archived=2)
+        assert await self.live(store) == [f"m{n}" for n in range(3, 11)]
+
+    async def test_what_is_past_its_time_is_deleted_wherever_it_is(self, store: Store) -> None:
+        await self.talk_with_notes(store)
+        await store.retain(ANA, Retention(archive_before=later(3)))
+        assert await store.retain(ANA, Retention(delete_before=later(5))) == RetentionResult(deleted=4)
+        assert await self.all_kept(store) == [f"m{n}" for n in range(5, 11)]
+        assert await self.conversation(store) == [f"m{n}" for n in range(5, 11)]
+        (summary,) = await store.sessions()
+        assert (summary.messages, summary.message_tokens) == (6, 60)
+
+    async def test_a_message_goes_through_the_archive_and_then_for_good(self, store: Store) -> None:
+        await self.talk_with_notes(store)
+        limits = Retention(archive_beyond=6, delete_beyond=8)
+        assert await store.retain(ANA, limits) == RetentionResult(archived=2, deleted=2)
+        assert await self.live(store) == [f"m{n}" for n in range(5, 11)]
+        assert await self.all_kept(store) == [f"m{n}" for n in range(3, 11)]
+
+    async def test_what_no_note_stands_for_stays_however_old_it_is(self, store: Store) -> None:
+        await self.talk_with_notes(store)
+        assert await store.retain(
+            ANA, Retention(delete_before=later(99), delete_beyond=0)
+        ) == RetentionResult(deleted=6)
+        assert await self.live(store) == ["m7", "m8", "m9", "m10"]
+
+    async def test_what_only_a_buffered_note_stands_for_stays(self, store: Store) -> None:
+        await self.record(store, *talk(1, 6))
+        await self.commit(store, note("o1", 1, 6, status="buffered"))
+        assert await store.retain(ANA, Retention(delete_beyond=0, archive_beyond=0)) == RetentionResult()
+
+    async def test_what_still_stands_raw_in_the_prompt_stays(self, store: Store) -> None:
+        await self.record(store, *talk(1, 6))
+        await self.commit(store, note("o1", 1, 6), tail_start=4)
+        assert await store.retain(ANA, Retention(delete_beyond=0)) == RetentionResult(deleted=3)
+        assert ids((await self.state(store)).messages) == ["m4", "m5", "m6"]
+
+    async def test_what_is_pinned_stays(self, store: Store) -> None:
+        await self.talk_with_notes(store)
+        await store.pin(ANA, "m2", on=True)
+        assert await store.retain(ANA, Retention(delete_beyond=0)) == RetentionResult(deleted=5)
+        assert ids((await self.state(store)).pinned) == ["m2"]
+
+    async def test_what_a_note_to_be_written_anew_was_made_from_stays(self, store: Store) -> None:
+        await self.record(store, *talk(1, 6))
+        await self.commit(store, note("o1", 1, 3, degraded=True), note("o2", 4, 6))
+        assert await store.retain(ANA, Retention(delete_beyond=0)) == RetentionResult(deleted=3)
+        assert await self.live(store) == ["m1", "m2", "m3"]
+
+    async def test_notes_and_marks_stay_as_they_are(self, store: Store) -> None:
+        await self.talk_with_notes(store)
+        before = await self.state(store)
+        await store.retain(ANA, Retention(archive_beyond=9, delete_beyond=7))
+        after = await self.state(store)
+        assert after == before
+        assert ids(await store.notes(ANA, statuses=LIVE)) == ["o1", "o2"]
+        assert list(await store.sources(ANA, "o1")) == []
+
+    async def test_a_summary_stays_and_what_was_taken_back_is_not_for_it_to_judge(self, store: Store) -> None:
+        await self.talk_with_notes(store)
+        await self.compact(store, 3)
+        await self.realign(store, 9)
+        assert await store.retain(ANA, Retention(delete_beyond=0)) == RetentionResult(deleted=6)
+        assert await self.live(store) == ["sum", "m7", "m8", "m9"]
+
+    async def test_trying_changes_nothing(self, store: Store) -> None:
+        await self.talk_with_notes(store)
+        limits = Retention(archive_beyond=6, delete_beyond=8)
+        assert await store.retain(ANA, limits, dry_run=True) == RetentionResult(archived=2, deleted=2)
+        assert await self.live(store) == [f"m{n}" for n in range(1, 11)]
+        assert await store.retain(ANA, limits) == RetentionResult(archived=2, deleted=2)
+
+    async def test_no_other_session_is_touched(self, store: Store) -> None:
+        await self.talk_with_notes(store)
+        await self.record(store, *talk(1, 3), session=BEN)
+        await self.commit(store, note("b1", 1, 3), session=BEN)
+        await store.retain(ANA, Retention(delete_beyond=0))
+        assert len(await store.messages(BEN)) == 3
+        assert await store.retain(BEN, Retention()) == RetentionResult()
+        assert len(await store.messages(BEN)) == 3
+
+    async def test_what_is_archived_can_be_found_and_what_is_deleted_cannot(self, store: Store) -> None:
+        texts = [said("m1", "an albatross"), said("m2", "an antelope"), said("m3", "a bee")]
+        await self.record(store, *texts)
+        await self.commit(store, note("o1", 1, 3))
+        while await store.index(ANA):
+            pass
+        await store.retain(ANA, Retention(archive_beyond=1, delete_beyond=2))
+        words = dict.fromkeys(query_tokens("albatross antelope bee"), 1.0)
+        found = await store.search(Query(ANA.owner, "message", words))
+        assert sorted(m.id for m in found.matches) == ["m2", "m3"]
+
+    async def test_the_conversation_goes_on_afterwards(self, store: Store) -> None:
+        await self.talk_with_notes(store)
+        await store.retain(ANA, Retention(delete_beyond=5))
+        progress = await self.record(store, said("m11"))
+        assert progress.last_seq == 11
+        await self.commit(store, note("o3", 7, 9))
+        assert await store.retain(ANA, Retention(delete_beyond=1)) == RetentionResult(deleted=4)
+        assert await self.live(store) == ["m10", "m11"]

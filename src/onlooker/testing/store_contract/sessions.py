@@ -1,8 +1,12 @@
-"""Sessions as a whole: listing, deleting, restarting; and the store's own values."""
+"""Sessions: listing and deleting, leases, due times, usage; and values of the store."""
 
 from __future__ import annotations
 
+import asyncio
+from datetime import datetime
+
 from onlooker.domain.messages import SessionId
+from onlooker.domain.notes import Usage
 from onlooker.ports import Store
 from onlooker.testing.store_contract.case import ANA, BEN, NEVER, NOW, StoreCase, ids, later, note, said, talk
 
@@ -117,3 +121,196 @@ class SessionContract(StoreCase):
             await store.set_value("calibration", value)
             assert await store.get_value("calibration") == value
         assert await store.get_value("Calibration") is None
+
+
+class LeaseContract(StoreCase):
+    async def take(self, store: Store, holder: str, minute: float, *, minutes: float = 1) -> int | None:
+        return await store.lease(ANA, holder=holder, now=later(minute), until=later(minute + minutes))
+
+    async def give_back(
+        self,
+        store: Store,
+        fence: int | None,
+        *,
+        last_seq: int = 1,
+        due_at: datetime | None = None,
+        wake_at: int = NEVER,
+        failures: int = 0,
+    ) -> None:
+        assert fence is not None
+        await store.release(
+            ANA, fence=fence, last_seq=last_seq, due_at=due_at, wake_at=wake_at, failures=failures
+        )
+
+    async def due_at(self, store: Store) -> datetime | None:
+        return (await self.state(store)).progress.due_at
+
+    # -- leases
+
+    async def test_one_worker_has_a_session_at_a_time(self, store: Store) -> None:
+        await self.record(store, said("m1"))
+        first = await self.take(store, "a", 0)
+        assert first is not None
+        assert await self.take(store, "b", 0.5) is None
+        assert await store.lease(BEN, holder="b", now=NOW, until=later(1)) is None
+
+    async def test_of_many_that_ask_at_once_one_gets_it(self, store: Store) -> None:
+        await self.record(store, said("m1"))
+        fences = await asyncio.gather(*(self.take(store, f"w{n}", 0) for n in range(20)))
+        assert len([f for f in fences if f is not None]) == 1
+
+    async def test_its_holder_extends_it_and_keeps_the_fence(self, store: Store) -> None:
+        await self.record(store, said("m1"))
+        fence = await self.take(store, "a", 0)
+        assert await self.take(store, "a", 0.9) == fence
+        assert await self.take(store, "b", 1.5) is None
+        assert await self.take(store, "b", 1.9) != fence
+
+    async def test_it_expires_and_changes_hands_with_a_higher_fence(self, store: Store) -> None:
+        await self.record(store, said("m1"))
+        fences = [await self.take(store, holder, minute) for minute, holder in enumerate("abab")]
+        assert None not in fences
+        assert fences == sorted(set(fences), key=str)
+        assert len(set(fences)) == 4
+
+    async def test_a_holder_that_comes_late_but_first_goes_on(self, store: Store) -> None:
+        await self.record(store, said("m1"))
+        fence = await self.take(store, "a", 0)
+        assert await self.take(store, "a", 30) == fence
+
+    async def test_given_back_it_is_free_and_the_next_has_a_higher_fence(self, store: Store) -> None:
+        await self.record(store, said("m1"))
+        first = await self.take(store, "a", 0)
+        await self.give_back(store, first)
+        second = await self.take(store, "a", 0.1)
+        assert first is not None
+        assert second is not None
+        assert second > first
+
+    async def test_a_clock_that_goes_backwards_breaks_nothing(self, store: Store) -> None:
+        await self.record(store, said("m1"))
+        fence = await self.take(store, "a", 60)
+        assert await self.take(store, "b", 0) is None
+        assert await self.take(store, "a", 0) == fence
+        other = await self.take(store, "b", 2)  # after the lease as its holder last had it
+        assert fence is not None
+        assert other is not None
+        assert other > fence
+
+    async def test_an_old_fence_gives_nothing_back(self, store: Store) -> None:
+        await self.record(store, said("m1"), due_tokens=10)
+        old = await self.take(store, "a", 0)
+        new = await self.take(store, "b", 2)
+        await self.give_back(store, old, failures=7)
+        assert await self.due_at(store) == NOW
+        assert (await self.state(store)).progress.failures == 0
+        assert await self.take(store, "c", 2.5) is None
+        await self.give_back(store, new)
+        await self.give_back(store, new, due_at=later(9))  # no longer its own to give
+        assert await self.due_at(store) is None
+
+    # -- due times
+
+    async def test_settled_is_no_longer_due(self, store: Store) -> None:
+        await self.record(store, said("m1"), due_tokens=10)
+        await self.give_back(store, await self.take(store, "a", 0), wake_at=77)
+        progress = (await self.state(store)).progress
+        assert (progress.due_at, progress.wake_at, progress.failures) == (None, 77, 0)
+        assert list(await store.due(later(999))) == []
+
+    async def test_a_failure_makes_it_due_later(self, store: Store) -> None:
+        await self.record(store, said("m1"), due_tokens=10)
+        await self.give_back(store, await self.take(store, "a", 0), due_at=later(5), failures=2)
+        store = await self.reopen(store)
+        progress = (await self.state(store)).progress
+        assert (progress.due_at, progress.failures) == (later(5), 2)
+        assert list(await store.due(later(4.99))) == []
+        assert list(await store.due(later(5))) == [ANA]
+
+    async def test_what_came_during_the_work_keeps_it_due(self, store: Store) -> None:
+        await self.record(store, said("m1"))
+        fence = await self.take(store, "a", 0)
+        await store.append(ANA, [said("m2")], due_tokens=20, now=later(0.5))
+        await self.give_back(store, fence, last_seq=1)
+        assert await self.due_at(store) == later(0.5)
+
+    async def test_what_came_during_the_work_and_reaches_the_new_mark_makes_it_due(
+        self, store: Store
+    ) -> None:
+        await self.record(store, said("m1"))
+        fence = await self.take(store, "a", 0)
+        await store.append(ANA, [said("m2")], due_tokens=NEVER, now=later(0.5))
+        await self.give_back(store, fence, last_seq=1, wake_at=20)
+        assert await self.due_at(store) == later(0.5)
+
+    async def test_a_later_due_time_wins_over_what_came_meanwhile(self, store: Store) -> None:
+        await self.record(store, said("m1"))
+        fence = await self.take(store, "a", 0)
+        await store.append(ANA, [said("m2")], due_tokens=20, now=later(0.5))
+        await self.give_back(store, fence, last_seq=1, due_at=later(5), failures=1)
+        assert await self.due_at(store) == later(5)
+
+    async def test_longest_due_first(self, store: Store) -> None:
+        sessions = [SessionId("ana", f"s{n}") for n in range(5)]
+        for minute, session in zip((3, 1, 4, 0, 2), sessions, strict=True):
+            await store.append(session, [said("m1")], due_tokens=10, now=later(minute))
+        assert [s.key for s in await store.due(later(3))] == ["s3", "s1", "s4", "s0"]
+        assert [s.key for s in await store.due(later(3), limit=2)] == ["s3", "s1"]
+
+    async def test_a_lease_does_not_make_it_less_due(self, store: Store) -> None:
+        # Else a worker that dies would take the session with it.
+        await self.record(store, said("m1"), due_tokens=10)
+        await self.take(store, "a", 0)
+        assert list(await store.due(NOW)) == [ANA]
+
+    async def test_the_budget_is_remembered(self, store: Store) -> None:
+        await self.record(store, *talk(1, 2))
+        await store.set_budget(ANA, 16_000)
+        await self.record(store, said("m3"))
+        store = await self.reopen(store)
+        assert (await self.state(store)).progress.budget == 16_000
+
+    # -- usage
+
+    async def test_what_calls_cost_is_kept_oldest_first(self, store: Store) -> None:
+        calls = [
+            Usage("m:x", "observe", n, 2 * n, "accepted" if n else "empty \ud800", later(n)) for n in range(4)
+        ]
+        for call, session in zip(calls, (ANA, BEN, ANA, BEN), strict=True):
+            await store.record_usage(session, call)
+        store = await self.reopen(store)
+        assert list(await store.usage()) == calls
+        assert list(await store.usage(ANA)) == calls[::2]
+        assert list(await store.usage(ANA._replace(key="none"))) == []
+
+    async def test_what_calls_cost_is_summed_by_session_owner_and_time(self, store: Store) -> None:
+        other = ANA._replace(key="another")
+        for session in (ANA, other, BEN):
+            await store.append(session, [said("m1")], due_tokens=NEVER, now=NOW)
+        for n, session in enumerate((ANA, other, BEN, ANA)):
+            usage = Usage("m:x", "observe", 1, 1, "accepted", later(n), None if n == 3 else 0.25 * (n + 1))
+            await store.record_usage(session, usage)
+        store = await self.reopen(store)
+        assert [usage.cost for usage in await store.usage()] == [0.25, 0.5, 0.75, None]
+        assert await store.spent() == 1.5
+        assert await store.spent(session=ANA) == 0.25
+        assert await store.spent(owner=ANA.owner) == 0.75
+        assert await store.spent(since=later(1)) == 1.25
+        assert await store.spent(owner=ANA.owner, since=later(1)) == 0.5
+        assert await store.spent(owner="nobody") == 0
+
+    async def test_what_a_deleted_session_cost_stays_counted_for_its_owner_and_the_day(
+        self, store: Store
+    ) -> None:
+        for session in (ANA, BEN):
+            await store.append(session, [said("m1")], due_tokens=NEVER, now=NOW)
+            await store.record_usage(session, Usage("m:x", "observe", 1, 1, "accepted", NOW, 0.5))
+        await store.delete_session(ANA)
+        store = await self.reopen(store)
+        assert await store.spent() == 1.0
+        assert await store.spent(owner=ANA.owner, since=NOW) == 0.5
+        assert len(await store.usage()) == 2
+        # Nothing says any more which session it was; one of the same name begins at nothing.
+        await store.append(ANA, [said("m1")], due_tokens=NEVER, now=NOW)
+        assert await store.spent(session=ANA) == 0
+        assert list(await store.usage(ANA)) == []

@@ -1,4 +1,4 @@
-"""Moving: what one store gives out, another takes in, and gives out alike."""
+"""Transfer: the rows of one store restore the same store elsewhere."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ async def given(rows: Iterable[Row]) -> AsyncIterator[Row]:
         yield row
 
 
-class MovingContract(StoreCase):
+class TransferContract(StoreCase):
     @pytest.fixture
     async def other(self, anyio_backend: str) -> AsyncIterator[Store]:
         """A store of ours, to move rows from and to."""
@@ -155,7 +155,7 @@ class MovingContract(StoreCase):
         await store.restore(given(rows), replace=True)
         after = await self.everything(store)
         # Above the revision of the one that made way, so that nobody writes into this one by mistake.
-        assert [_without_branch(row) for row in after] == [_without_branch(row) for row in rows]
+        assert [_without_revision(row) for row in after] == [_without_revision(row) for row in rows]
 
     async def test_a_session_is_taken_in_whole_or_not_at_all(self, store: Store, other: Store) -> None:
         await self.fill(other)
@@ -188,7 +188,7 @@ class MovingContract(StoreCase):
         assert await self.everything(store) == second
         await store.restore(given([*second, RestartRow(ANA), *first]), replace=True)
         after = await self.everything(store)
-        assert [_without_branch(row) for row in after] == [_without_branch(row) for row in first]
+        assert [_without_revision(row) for row in after] == [_without_revision(row) for row in first]
 
     async def test_a_session_is_renewed_without_touching_items_or_what_it_cost(
         self, store: Store, other: Store
@@ -202,8 +202,8 @@ class MovingContract(StoreCase):
         with pytest.raises(ConflictError):
             await store.restore(given(rows))
         await store.restore(given(rows), renew=True)
-        after = [_without_branch(row) for row in await self.everything(store)]
-        assert after == [_without_branch(row) for row in await self.everything(other)]
+        after = [_without_revision(row) for row in await self.everything(store)]
+        assert after == [_without_revision(row) for row in await self.everything(other)]
         top = next(row for row in rows if isinstance(row, SessionRow))
         state = await store.load(ANA)
         # Above the revision of the one that made way, so that nobody writes into this one by mistake.
@@ -222,8 +222,8 @@ class MovingContract(StoreCase):
         await store.show_items(first, ["i1"], now=NOW)
         rows = await self.everything(store)
         await store.restore(given(rows), replace=True)
-        after = [_without_branch(row) for row in await self.everything(store)]
-        assert after == [_without_branch(row) for row in rows]
+        after = [_without_revision(row) for row in await self.everything(store)]
+        assert after == [_without_revision(row) for row in rows]
 
     async def test_a_store_is_given_out_in_pages(self, store: Store) -> None:
         await self.fill(store)
@@ -241,7 +241,7 @@ class MovingContract(StoreCase):
         assert await self.everything(store) == rows
 
 
-def _without_branch(row: Row) -> Row:
+def _without_revision(row: Row) -> Row:
     if isinstance(row, SessionRow):
         return replace(row, progress=replace(row.progress, revision=0))
     return row

@@ -1,4 +1,4 @@
-"""A person's hand: editing a note, undoing a reflection, forgetting; and the history that is kept."""
+"""Corrections: editing a note, undoing a reflection, forgetting; and the history of notes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from onlooker.testing.store_contract.case import ANA, BEN, NOW, StoreCase, ids, 
 EVERY: Any = ("active", "buffered", "superseded", "retired")
 
 
-class HandContract(StoreCase):
+class CorrectionContract(StoreCase):
     # -- steps
 
     async def change_note(self, store: Store, ident: str, text: str, **more: Any) -> Note:
