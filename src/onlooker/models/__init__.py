@@ -1,1 +1,1 @@
-"""What writes notes."""
+"""The models that write notes, and embedders."""

@@ -15,7 +15,6 @@ from typing import Literal, get_args
 from onlooker.domain.errors import ModelError
 from onlooker.domain.messages import Message
 from onlooker.domain.notes import Note, NoteFormat
-from onlooker.policy.prompts import Prompt, observer_prompt, reflector_prompt
 from onlooker.policy.reply import SMALL_NOTE, Line, NoteText, read
 from onlooker.policy.search.words import telling_tokens, tokens
 from onlooker.policy.text import wrong_language
@@ -76,8 +75,8 @@ class WordEmbedder:
         return [word_vector(text, self.dimensions, self.meanings) for text in texts]
 
 
-Answer = str | Reply | BaseException | None
-Script = Callable[[Request], Answer | Awaitable[Answer]]
+_Answer = str | Reply | BaseException | None
+_Script = Callable[[Request], _Answer | Awaitable[_Answer]]
 
 
 class ScriptedModel:
@@ -88,7 +87,7 @@ class ScriptedModel:
     so far.
     """
 
-    def __init__(self, *replies: Answer | Script, name: str = "scripted", window: int = 100_000) -> None:
+    def __init__(self, *replies: _Answer | _Script, name: str = "scripted", window: int = 100_000) -> None:
         self.name = name
         self.window = window
         self.requests: list[Request] = []
@@ -211,7 +210,9 @@ class FaultyModel:
             case "wrong language":
                 return _in_another_language(request)
             case "echo":
-                prompt = _prompt(request)
+                from onlooker.models.llm import prompt_of
+
+                prompt = prompt_of(request)
                 return f"{prompt.system}\n\n{prompt.user}"
             case "huge":
                 line = "The user said something and the assistant answered it at length.\n"
@@ -223,19 +224,6 @@ class FaultyModel:
 def _reply(request: Request, text: str) -> Reply:
     # Counting ten megabytes would slow the test down.
     return Reply(text, input_tokens=estimate(source_text(request)), output_tokens=estimate(text[:100_000]))
-
-
-def _prompt(request: Request) -> Prompt:
-    if isinstance(request, ObserveRequest):
-        return observer_prompt(
-            request.messages, request.notes, target_tokens=request.target_tokens, format=request.format
-        )
-    return reflector_prompt(
-        request.notes,
-        generation=request.generation,
-        target_tokens=request.target_tokens,
-        format=request.format,
-    )
 
 
 def _in_another_language(request: Request) -> str:

@@ -26,7 +26,7 @@ from onlooker.testing.models import DIMENSIONS, word_vector
 
 Protocol = Literal["chat", "responses", "anthropic", "embeddings"]
 Finish = Literal["stop", "length", "refused"]
-Fault = Literal[
+ServerFault = Literal[
     "hang",  # never answer
     "reset",  # cut the connection in the middle of the answer
     "garbage",  # an answer that is not JSON
@@ -42,7 +42,7 @@ class Answer:
     finish: Finish = "stop"
     status: int = 200
     retry_after: str | None = None
-    fault: Fault | None = None
+    fault: ServerFault | None = None
     seconds: float = 0.0  # to wait before answering
 
 
@@ -84,7 +84,7 @@ class Received:
         return [given] if isinstance(given, str) else given
 
 
-Script = Callable[[Received], Answer]
+_Script = Callable[[Received], Answer]
 
 
 class LocalProvider:
@@ -94,7 +94,7 @@ class LocalProvider:
     can be stopped and started again at the same address.
     """
 
-    def __init__(self, *answers: Answer | Script | None, port: int = 0) -> None:
+    def __init__(self, *answers: Answer | _Script | None, port: int = 0) -> None:
         self.received: list[Received] = []
         self._always = answers[0] if len(answers) == 1 and callable(answers[0]) else None
         self._answers = [] if self._always else list(answers)
