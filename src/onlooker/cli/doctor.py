@@ -8,13 +8,12 @@ import shutil
 import sqlite3
 import stat
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import closing
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import typer
 from rich.text import Text
@@ -28,26 +27,15 @@ from onlooker.engine.indexing import COUNTS
 from onlooker.files.folder import Folder, owners_in
 from onlooker.files.markdown import damage
 from onlooker.policy.settings import Settings
-from onlooker.stores.sql import sessions
-from onlooker.stores.sql.database import Database as Stored
-from onlooker.stores.sql.migrations import migrations
-from onlooker.stores.sql.vectors import coverage
+from onlooker.stores.sql.inspection import Contents, Inspection
+from onlooker.stores.sql.sessions import Spending
 from onlooker.stores.sqlite import vectors
-from onlooker.stores.sqlite.connection import (
-    APPLICATION_ID,
-    OLDEST_SQLITE,
-    PACKAGE,
-    SqliteDatabase,
-    code_of,
-    connect,
-    errors,
-    version_of,
-)
+from onlooker.stores.sqlite.connection import OLDEST_SQLITE
+from onlooker.stores.sqlite.inspection import FileReport, has_full_text, inspect_file
 
 if TYPE_CHECKING:
-    from onlooker.stores.postgres.connection import Address
+    from onlooker.stores.postgres.inspection import ServerReport
 
-LOCK_TIMEOUT = 5.0
 LEAST_SPACE = 100 * 1024 * 1024
 # The clock of a machine is wrong if it is before this was written.
 EARLIEST = datetime(2026, 1, 1, tzinfo=UTC)
@@ -190,10 +178,8 @@ def _check_file(db: Path, settings: Settings | None) -> Iterator[Finding]:
     new_enough = sqlite3.sqlite_version_info >= OLDEST_SQLITE
     advice = f"use a Python with SQLite {oldest} or newer"
     yield Finding("sqlite", new_enough, sqlite3.sqlite_version, advice)
-    with closing(sqlite3.connect(":memory:")) as connection:
-        options = {row[0] for row in connection.execute("PRAGMA compile_options")}
     # Nothing needs FTS5, so its absence is not a problem.
-    yield Finding("full text", True, "FTS5" if "ENABLE_FTS5" in options else "this SQLite has no FTS5")
+    yield Finding("full text", True, "FTS5" if has_full_text() else "this SQLite has no FTS5")
     yield from _check_disk(db)
     if db.is_file():
         yield from _check_database(db, settings)
@@ -219,93 +205,39 @@ def _check_database(db: Path, settings: Settings | None) -> Iterator[Finding]:
     restore = "restore it from a backup, or move the file away"
     try:
         key = key_for(db)
-        with closing(connect(db.resolve(), key, timeout=LOCK_TIMEOUT, read_only=True)) as connection:
-            kind = "" if key is None else ", encrypted"
-            yield Finding("database", True, f"{db}, {_size(db.stat().st_size)}{kind}")
-            verdict: str = connection.execute("PRAGMA integrity_check(1)").fetchone()[0]
-            yield Finding("integrity", verdict == "ok", verdict, restore)
-            version: int = connection.execute("PRAGMA user_version").fetchone()[0]
-            schema = _check_schema(connection, db, version)
-            yield schema
-            if schema.ok:
-                stored = SqliteDatabase(connection)
-                yield from _check_sessions(stored)
-                if settings:
-                    yield _check_spend(stored, settings)
-                yield from _check_indexes(stored, settings.embedder if settings else "")
-    except errors() as error:
-        encrypted = code_of(error) == sqlite3.SQLITE_NOTADB
-        advice = f"{restore}, or give its key (--key-file)" if encrypted else restore
-        yield Finding("database", False, f"{db}: {error}", advice)
-    except (StoreError, SettingsError) as error:  # of the key
-        advice = "give the key of this database with --key-file, or none if it is not encrypted"
+        report = inspect_file(db, key, _inspection(settings))
+    except (StoreError, SettingsError) as error:
+        advice = f"{restore}; if it is encrypted, give its key with --key-file, or else none"
         yield Finding("database", False, str(error), advice)
+        return
+    kind = "" if key is None else ", encrypted"
+    yield Finding("database", True, f"{db}, {_size(report.size)}{kind}")
+    yield Finding("integrity", report.integrity == "ok", report.integrity, restore)
+    yield _check_schema(report)
+    if report.contents:
+        advice = "run with -v to see why the model does not answer; nothing is lost meanwhile"
+        yield from _check_sessions(report.contents, advice)
+        latest = report.contents.newest_message
+        if latest:
+            advice = "set the clock of this machine, or of the one that recorded it"
+            on_time = latest - datetime.now(UTC) < SLACK
+            yield Finding("last message", on_time, f"{latest:%Y-%m-%d %H:%M}", advice)
+        yield from _check_contents(report.contents, settings, f"; {_comparison()}")
 
 
-def _check_schema(connection: sqlite3.Connection, db: Path, version: int) -> Finding:
-    application: int = connection.execute("PRAGMA application_id").fetchone()[0]
-    journal: str = connection.execute("PRAGMA journal_mode").fetchone()[0]
-    newest = migrations(PACKAGE)[-1].number
-    if application != APPLICATION_ID:
+def _check_schema(report: FileReport) -> Finding:
+    if not report.is_ours:
         return Finding("schema", False, "a database of another application", "name another file with --db")
-    try:
-        version_of(connection, db)
-    except StoreError:
-        return Finding("schema", False, f"version {version}, newer than {newest}", "upgrade onlooker")
+    if report.is_too_new:
+        found = f"version {report.version}, newer than {report.newest}"
+        return Finding("schema", False, found, "upgrade onlooker")
     note = ""
-    if version < newest:
-        note = f"; upgraded to version {newest} when next opened"
-    elif version > newest:
-        note = f"; this program knows version {newest} and can use it"
-    found = f"version {version}, journal {journal}{note}"
-    return Finding("schema", journal == "wal", found, "open it once with `onlooker sessions`")
-
-
-def _check_sessions(db: Stored) -> Iterator[Finding]:
-    now = datetime.now(UTC)
-    found = sessions.overview(db, now)
-    yield Finding("sessions", True, f"{found.sessions}; {found.due} due, {found.leased} in work")
-    advice = "run with -v to see why the model does not answer; nothing is lost meanwhile"
-    yield Finding("failures", not found.failing, f"notes failed in {count(found.failing, 'session')}", advice)
-    latest = sessions.newest_message(db)
-    if latest:
-        advice = "set the clock of this machine, or of the one that recorded it"
-        yield Finding("last message", latest - now < SLACK, f"{latest:%Y-%m-%d %H:%M}", advice)
-
-
-def _check_spend(db: Stored, settings: Settings) -> Finding:
-    midnight = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
-    spent = sessions.spending(db, midnight)
-    return _spend_finding(settings, spent[:3], spent.unknown)
-
-
-def _spend_finding(settings: Settings, dollars: Sequence[float], unknown: int) -> Finding:
-    """Compare what was spent today, by one owner and in one session with the limits."""
-    limits = (settings.spend_per_day, settings.spend_per_owner, settings.spend_per_session)
-    sums = list(zip(("today", "by one owner", "in one session"), dollars, limits, strict=True))
-    shown = [f"${spent:.4f} {what}" + (f" of ${limit:g}" if limit else "") for what, spent, limit in sums]
-    if unknown:
-        shown.append(f"{count(unknown, 'call')} of unknown price")
-    reached = any(limit and spent >= limit for _, spent, limit in sums)
-    advice = "raise the limit (spend_per_…); until then the built-in model writes the notes"
-    return Finding("spend", not reached, ", ".join(shown), advice)
-
-
-def _check_indexes(db: Stored, embedder: str) -> Iterator[Finding]:
-    covered = coverage(db, embedder)
-    graph = f"{covered.linked} of {count(covered.notes, 'note')}"
-    yield Finding("graph", True, graph + _index_failures(db, "graph"))
-    if embedder:
-        found = f"{covered.vectors} of {count(covered.texts, 'text')} by {embedder}"
-        found += _index_failures(db, "vectors")
-        yield Finding("vectors", True, f"{found}; {_comparison()}")
-
-
-def _index_failures(db: Stored, index: str) -> str:
-    value = sessions.get_value(db, COUNTS.format(index))
-    counts: dict[str, int] = json.loads(value) if value else {}
-    shown = [f"{counts[what]} {what} so far" for what in ("dropped", "failed") if counts.get(what)]
-    return f" ({', '.join(shown)}; they are indexed later)" if shown else ""
+    if report.version < report.newest:
+        note = f"; upgraded to version {report.newest} when next opened"
+    elif report.version > report.newest:
+        note = f"; this program knows version {report.newest} and can use it"
+    found = f"version {report.version}, journal {report.journal}{note}"
+    return Finding("schema", report.journal == "wal", found, "open it once with `onlooker sessions`")
 
 
 def _comparison() -> str:
@@ -321,77 +253,80 @@ def _comparison() -> str:
 
 def _check_server(url: str, settings: Settings | None) -> Iterator[Finding]:
     try:
-        from onlooker.stores.postgres.connection import address
+        from onlooker.stores.postgres.inspection import inspect_server
     except ModuleNotFoundError as error:
         advice = 'pip install "onlooker[postgres]"'
         yield Finding("postgres", False, f"{error.name} is not installed", advice)
         return
     try:
-        yield from _check_connection(address(url), settings)
+        report = inspect_server(url, _inspection(settings))
     except (StoreError, SettingsError) as error:
         yield Finding("server", False, str(error), "check that the server runs and the address is right")
+        return
+    major, minor = report.server_version
+    found = f"PostgreSQL {major}.{minor}{', with TLS' if report.tls else ''}: {report.name}"
+    yield Finding("server", major >= OLDEST_SERVER, found, f"use PostgreSQL {OLDEST_SERVER} or newer")
+    yield _check_server_schema(report)
+    if report.contents:
+        advice = (
+            "run `onlooker worker` with -v to see why the model does not answer; nothing is lost meanwhile"
+        )
+        yield from _check_sessions(report.contents, advice)
+        yield Finding("workers", True, f"{report.workers} known; `onlooker status --workers` lists them")
+        yield from _check_contents(report.contents, settings)
 
 
-def _check_connection(address: Address, settings: Settings | None) -> Iterator[Finding]:
-    import psycopg
-
-    from onlooker.stores.postgres.connection import store_error
-    from onlooker.stores.postgres.database import PostgresDatabase
-
-    with closing(address.connect()) as connection:
-        try:
-            yield _check_version(connection, address)
-            schema, usable = _check_server_schema(connection, address)
-            yield schema
-            if usable:
-                server = PostgresDatabase(connection, writing=False)
-                yield from _check_server_sessions(server)
-                if settings:
-                    yield _check_spend(server, settings)
-                yield from _check_server_indexes(server, settings.embedder if settings else "")
-        except psycopg.Error as error:
-            raise store_error(error, address.shown) from error
+def _check_server_schema(report: ServerReport) -> Finding:
+    if report.problem:
+        return Finding("schema", False, report.problem, "upgrade onlooker")
+    if not report.version:
+        return Finding("schema", True, f"{report.schema} does not exist yet; it is created at first use")
+    note = f"; upgraded to version {report.newest} when next opened" if report.version < report.newest else ""
+    return Finding("schema", True, f"{report.schema}, version {report.version}{note}")
 
 
-def _check_version(connection: Any, address: Address) -> Finding:
-    number: int = connection.info.server_version
-    tls = ", with TLS" if connection.pgconn.ssl_in_use else ""
-    found = f"PostgreSQL {number // 10_000}.{number % 10_000}{tls}: {address.shown}"
-    advice = f"use PostgreSQL {OLDEST_SERVER} or newer"
-    return Finding("server", number // 10_000 >= OLDEST_SERVER, found, advice)
+# ------------------------------------------------------------------------------------ what it holds
 
 
-def _check_server_schema(connection: Any, address: Address) -> tuple[Finding, bool]:
-    """Return the finding, and whether the schema can be read."""
-    from onlooker.stores.postgres import database
-    from onlooker.stores.postgres.schema import version_of
-
-    newest = migrations(database.PACKAGE)[-1].number
-    try:
-        version = version_of(connection, address)
-    except StoreError as error:
-        return Finding("schema", False, str(error), "upgrade onlooker"), False
-    if not version:
-        found = f"{address.schema} does not exist yet; it is created at first use"
-        return Finding("schema", True, found), False
-    note = f"; upgraded to version {newest} when next opened" if version < newest else ""
-    return Finding("schema", True, f"{address.schema}, version {version}{note}"), version >= newest
-
-
-def _check_server_sessions(server: Stored) -> Iterator[Finding]:
+def _inspection(settings: Settings | None) -> Inspection:
     now = datetime.now(UTC)
-    found = sessions.overview(server, now)
-    lag = "" if found.due_since is None else f" (for up to {(now - found.due_since).total_seconds():.0f} s)"
+    midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
+    failures = [COUNTS.format(index) for index in ("graph", "vectors")]
+    return Inspection(now, midnight, settings.embedder if settings else "", failures)
+
+
+def _check_sessions(contents: Contents, advice: str) -> Iterator[Finding]:
+    found = contents.sessions
+    since = found.due_since
+    lag = "" if since is None else f" (for up to {(datetime.now(UTC) - since).total_seconds():.0f} s)"
     yield Finding("sessions", True, f"{found.sessions}; {found.due} due{lag}, {found.leased} in work")
-    advice = "run `onlooker worker` with -v to see why the model does not answer; nothing is lost meanwhile"
     yield Finding("failures", not found.failing, f"notes failed in {count(found.failing, 'session')}", advice)
-    workers = len(server.run("workers").fetchall())
-    yield Finding("workers", True, f"{workers} known; `onlooker status --workers` lists them")
 
 
-def _check_server_indexes(server: Stored, embedder: str) -> Iterator[Finding]:
-    covered = coverage(server, embedder)
-    yield Finding("graph", True, f"{covered.linked} of {count(covered.notes, 'note')}")
-    if embedder:
-        found = f"{covered.vectors} of {count(covered.texts, 'text')} by {embedder}"
-        yield Finding("vectors", True, found)
+def _check_contents(contents: Contents, settings: Settings | None, comparison: str = "") -> Iterator[Finding]:
+    if settings:
+        yield _check_spending(contents.spending, settings)
+    covered = contents.coverage
+    graph = f"{covered.linked} of {count(covered.notes, 'note')}"
+    yield Finding("graph", True, graph + _index_failures(contents, "graph"))
+    if settings and settings.embedder:
+        found = f"{covered.vectors} of {count(covered.texts, 'text')} by {settings.embedder}"
+        yield Finding("vectors", True, found + _index_failures(contents, "vectors") + comparison)
+
+
+def _check_spending(spending: Spending, settings: Settings) -> Finding:
+    """Compare what was spent today, by one owner and in one session with the limits."""
+    limits = (settings.spend_per_day, settings.spend_per_owner, settings.spend_per_session)
+    sums = list(zip(("today", "by one owner", "in one session"), spending[:3], limits, strict=True))
+    shown = [f"${spent:.4f} {what}" + (f" of ${limit:g}" if limit else "") for what, spent, limit in sums]
+    if spending.unknown:
+        shown.append(f"{count(spending.unknown, 'call')} of unknown price")
+    reached = any(limit and spent >= limit for _, spent, limit in sums)
+    advice = "raise the limit (spend_per_…); until then the built-in model writes the notes"
+    return Finding("spend", not reached, ", ".join(shown), advice)
+
+
+def _index_failures(contents: Contents, index: str) -> str:
+    counts: dict[str, int] = json.loads(contents.values.get(COUNTS.format(index), "{}"))
+    shown = [f"{counts[what]} {what} so far" for what in ("dropped", "failed") if counts.get(what)]
+    return f" ({', '.join(shown)}; they are indexed later)" if shown else ""
