@@ -111,7 +111,7 @@ def test_what_cannot_be_exported_or_imported_is_said_clearly(db: Path, tmp_path:
     target = tmp_path / "all.jsonl"
     assert call("export", target, "--db", db).code == 0
     for arguments, code, says in (
-        (["export", target, "--db", db], 1, "the file exists"),
+        (["export", target, "--db", db], 1, "exists already"),
         (["export", tmp_path / "x.jsonl", "--db", db, "--owner", "nobody"], 1, "nothing is stored"),
         (["export", tmp_path / "x.jsonl", "--db", db, "--session", "nobody"], 1, "no session 'nobody'"),
         (["export", tmp_path / "x.jsonl", "--db", tmp_path / "no.db"], 1, "no such database"),

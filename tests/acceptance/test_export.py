@@ -205,7 +205,7 @@ async def test_a_file_that_is_there_is_not_overwritten(tmp_path: Path) -> None:
     target = tmp_path / "export.jsonl"
     target.write_text("mine")
     async with onlooker.open_memory(":memory:") as memory:
-        with pytest.raises(onlooker.StoreError, match="the file exists"):
+        with pytest.raises(onlooker.StoreError, match="exists already"):
             await memory.storage.export(target)
         with pytest.raises(onlooker.StoreError, match="cannot be written"):
             await memory.storage.export(tmp_path / "no such folder" / "export.jsonl")

@@ -118,7 +118,7 @@ async def test_a_target_that_cannot_be_is_said_clearly(tmp_path: Path) -> None:
         with pytest.raises(StoreError, match="exists already"):
             await store.back_up(tmp_path / "a.db")
         (tmp_path / "file").write_text("")
-        with pytest.raises(StoreError, match="cannot be opened"):
+        with pytest.raises(StoreError, match="cannot be written"):
             await store.back_up(tmp_path / "file" / "copy.db")
     with pytest.raises(ClosedError):
         await store.back_up(tmp_path / "late.db")

@@ -64,7 +64,7 @@ async def write_export(path: Path, rows: AsyncIterator[Row]) -> int:
             await asyncio.to_thread(_append, new, batch)
             await asyncio.to_thread(new.publish, replace=False)
     except FileExistsError:
-        raise StoreError(f"{path}: the file exists; choose another name, or move it away") from None
+        raise StoreError(f"{path}: exists already; choose another name, or move it away") from None
     except OSError as error:
         raise StoreError(f"{path}: cannot be written ({error.strerror or error})") from error
     return count - 2  # the first line and the last are not rows

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import os
 import sqlite3
 import time
-from contextlib import closing, suppress
+from collections.abc import Generator
+from contextlib import closing, contextmanager
 from pathlib import Path
 
+from onlooker.atomic import NewFile, make_folder
 from onlooker.domain.errors import StoreError
 from onlooker.stores.sqlite.connection import (
     APPLICATION_ID,
     code_of,
     connect,
-    create_file,
     errors,
     open_connection,
     store_error,
@@ -34,23 +34,16 @@ def back_up(path: Path, target: Path, key: Key | None = None) -> None:
         StoreError: The target exists, or cannot be written.
     """
     _refuse_existing(target)
-    part = target.with_name(target.name + ".part")
-    create_file(part)
-    try:
+    with _new_database(target) as new:
         with (
             closing(open_connection(path, key, read_only=True)) as source,
-            closing(connect(part, key, timeout=0)) as copy,
+            closing(connect(new.path, key, timeout=0)) as copy,
         ):
             source.backup(copy, pages=PAGES, sleep=0.001)
             # A single file, without a log.
             copy.execute("PRAGMA journal_mode = DELETE")
-        check(part, key)
-        _rename(part, target)
-    except errors() as error:
-        raise store_error(error, target) from error
-    finally:
-        with suppress(OSError):
-            part.unlink()
+        check(new.path, key)
+        new.publish(replace=False)
 
 
 def restore_file(source: Path, target: Path, *, replace: bool = False, key: Key | None = None) -> None:
@@ -70,24 +63,30 @@ def restore_file(source: Path, target: Path, *, replace: bool = False, key: Key 
         if source.samefile(target):
             raise StoreError(f"{target}: the backup and the database are the same file")
         refuse_used(target, key)
-    part = target.with_name(target.name + ".part")
-    create_file(part)
-    try:
+    with _new_database(target) as new:
         with (
             closing(open_connection(source, key, read_only=True)) as origin,
-            closing(connect(part, key, timeout=0)) as copy,
+            closing(connect(new.path, key, timeout=0)) as copy,
         ):
             origin.backup(copy)
         for suffix in SIDE_FILES:
             target.with_name(target.name + suffix).unlink(missing_ok=True)
-        os.replace(part, target)
+        new.publish()
+
+
+@contextmanager
+def _new_database(target: Path) -> Generator[NewFile]:
+    """A file for SQLite to write, to be published at `target`."""
+    try:
+        make_folder(target.parent)
+        with NewFile(target) as new:
+            yield new
+    except FileExistsError:
+        raise _exists(target) from None
     except errors() as error:
         raise store_error(error, target) from error
     except OSError as error:
         raise StoreError(f"{target}: cannot be written ({error.strerror or error})") from error
-    finally:
-        with suppress(OSError):
-            part.unlink()
 
 
 def erase(path: Path, key: Key | None = None) -> bool:
@@ -129,19 +128,11 @@ def _empty_log(db: sqlite3.Connection) -> bool:
 
 def _refuse_existing(target: Path) -> None:
     if target.exists() or target.is_symlink():
-        raise StoreError(f"{target}: exists already; choose another name, or move it away")
+        raise _exists(target)
 
 
-def _rename(part: Path, target: Path) -> None:
-    try:
-        # A link, not a rename: it fails if the target exists.
-        os.link(part, target)
-    except FileExistsError:
-        _refuse_existing(target)
-        raise
-    except OSError:  # a file system without links
-        _refuse_existing(target)
-        part.rename(target)
+def _exists(target: Path) -> StoreError:
+    return StoreError(f"{target}: exists already; choose another name, or move it away")
 
 
 def check(path: Path, key: Key | None = None) -> None:

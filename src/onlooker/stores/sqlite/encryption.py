@@ -9,18 +9,18 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Generator
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from hashlib import blake2b
 from pathlib import Path
 from stat import S_IMODE
 
+from onlooker.atomic import NewFile
 from onlooker.domain.errors import StoreError
 from onlooker.stores.sqlite.backup import check, in_use, refuse_used
 from onlooker.stores.sqlite.connection import (
     code_of,
     connect,
     connect_cipher,
-    create_file,
     errors,
     store_error,
 )
@@ -73,16 +73,15 @@ def _rewrite(path: Path, before: Key | None, after: Key | None) -> None:
     path = path.resolve()  # a symbolic link stays one
     if path.stat().st_nlink > 1:
         raise StoreError(f"{path}: the file has hard links, which would keep the old content")
-    part = path.with_name(path.name + ".part")
     try:
         check(path, before)
         # Locks of Python's own SQLite do not stop SQLCipher in the same process, so each takes its own.
         with _log_wiped(path):
             refuse_used(path, before)
-        with _held(path, before) as db, _temporary(part):
-            _export(db, part, after)
-            _compare(db, part, after)
-            _replace(part, path)
+        with _held(path, before) as db, NewFile(path) as new:
+            _export(db, new.path, after)
+            _compare(db, new.path, after)
+            _replace(path, new)
     except errors() as error:
         if code_of(error) in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
             raise in_use(path) from error
@@ -104,17 +103,6 @@ def _held(path: Path, key: Key | None) -> Generator[sqlite3.Connection]:
         if db.execute("PRAGMA journal_mode").fetchone()[0] != b"delete":
             raise in_use(path)
         yield db
-
-
-@contextmanager
-def _temporary(part: Path) -> Generator[None]:
-    part.unlink(missing_ok=True)  # left by an interrupted attempt
-    create_file(part)
-    try:
-        yield
-    finally:
-        with suppress(OSError):
-            part.unlink()
 
 
 def _export(db: sqlite3.Connection, part: Path, key: Key | None) -> None:
@@ -161,16 +149,12 @@ def _contents(db: sqlite3.Connection) -> bytes:
 # ------------------------------------------------------------------------------------ replacing
 
 
-def _replace(part: Path, path: Path) -> None:
+def _replace(path: Path, new: NewFile) -> None:
     """Replace the old file by the new one and overwrite the old one's bytes. A process that waited for the
     old file then finds it unusable, instead of writing into a file without a name."""
     status = path.stat()
-    os.chmod(part, S_IMODE(status.st_mode))
     with path.open("r+b") as old:
-        with part.open("rb") as new:
-            os.fsync(new.fileno())
-        os.replace(part, path)
-        _sync_folder(path.parent)
+        new.publish(mode=S_IMODE(status.st_mode))
         _wipe(old.fileno(), status.st_size)
 
 
@@ -195,12 +179,3 @@ def _wipe(file: int, size: int) -> None:
     for start in range(0, size, CHUNK):
         os.write(file, bytes(min(CHUNK, size - start)))
     os.fsync(file)
-
-
-def _sync_folder(folder: Path) -> None:
-    if os.name != "nt":  # Windows cannot open a folder
-        handle = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
