@@ -29,6 +29,8 @@ CLASSES = {
     "Session": "engine/session.py",
     "Memory": "engine/memory.py",
 }
+# Classes of which the public fields are part of the surface.
+FIELDS = {"EventStream", "Session"}
 FUNCTIONS = {"open_memory": "wiring.py", "migrate": "migration.py"}
 # What the engine calls, and no caller needs.
 HIDDEN = {"archive", "hear", "in_zone", "pick_up", "start", "stop", "take"}
@@ -116,7 +118,7 @@ def _class(found: ast.ClassDef, module: Module, needed: set[str]) -> str:
     for member in found.body:
         if isinstance(member, ast.FunctionDef | ast.AsyncFunctionDef) and _is_public(member.name):
             body.append(_function(member, module, needed))
-        elif isinstance(member, ast.AnnAssign) and found.name == "Session" and _is_public(_name(member)):
+        elif isinstance(member, ast.AnnAssign) and found.name in FIELDS and _is_public(_name(member)):
             body.append(
                 f"@property\ndef {_name(member)}(self) -> {_use(member.annotation, module, needed)}: ..."
             )

@@ -46,6 +46,10 @@ class EventStream(Generic[E]):
     It holds a limited number of events that were not taken yet. Beyond that the oldest are dropped and
     counted in `dropped`: a slow reader loses events, and does not slow the memory down.
     """
+    @property
+    def dropped(self) -> int: ...
+    @property
+    def closed(self) -> bool: ...
     def close(self) -> None:
         """Accept no more events; those held can still be taken."""
     def __iter__(self) -> Self: ...

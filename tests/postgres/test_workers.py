@@ -238,10 +238,8 @@ async def test_a_worker_outlives_a_restart_of_the_server() -> None:
 
 
 @pytest.mark.req(30, 97)
-async def test_two_worker_processes_of_which_one_is_killed(server: Server, tmp_path: Path) -> None:
-    url, config = server.new_url(), tmp_path / "onlooker.toml"
-    config.write_text("[onlooker]\nlease_seconds = 4.0\n")
-    shared = ("--config", str(config))
+async def test_two_worker_processes_of_which_one_is_killed(server: Server) -> None:
+    url, shared = server.new_url(), ("--lease", "4")
     with (
         worker_process(url, "--concurrency", "2", *shared) as one,
         worker_process(url, *shared) as two,

@@ -25,10 +25,9 @@ class Mutation:
 
 MUTATIONS = {
     "a refused reply is taken": Mutation(
-        "engine/writing.py",
-        "        if isinstance(verdict, judging.Rejected):\n            raise",
-        '        if isinstance(verdict, judging.Rejected):\n            return Written("", "")\n'
-        "            raise",
+        "engine/writer.py",
+        "        if isinstance(verdict, Rejected):\n            raise",
+        '        if isinstance(verdict, Rejected):\n            return Written("", "")\n            raise',
     ),
     "the tail starts one message late": Mutation(
         "policy/plan.py",
@@ -61,7 +60,7 @@ MUTATIONS = {
         "    if note.last <= keep + 1:\n        yield note",
     ),
     "a note is committed though the frontier moved": Mutation(
-        "stores/progress.py",
+        "stores/sql/sessions.py",
         "    if guard.frontier != progress.frontier:",
         "    if False:",
     ),
@@ -72,7 +71,8 @@ MUTATIONS = {
 def test_the_properties_go_red_when(name: str, tmp_path: Path) -> None:
     mutation = MUTATIONS[name]
     shutil.copytree(ROOT / "src", tmp_path / "src")
-    shutil.copytree(ROOT / "tests" / "promises", tmp_path / "tests" / "promises")
+    for folder in ("promises", "contract"):
+        shutil.copytree(ROOT / "tests" / folder, tmp_path / "tests" / folder)
     shutil.copy(ROOT / "tests" / "conftest.py", tmp_path / "tests" / "conftest.py")
     (tmp_path / "tests" / "__init__.py").touch()
     broken = tmp_path / "src" / "onlooker" / mutation.file

@@ -19,7 +19,7 @@ from onlooker.cli.screen import Column, CommandError, Screen, UsageError, View, 
 from onlooker.cli.target import Target, database_path, existing_database, is_server, key_for
 from onlooker.domain.messages import SessionId
 from onlooker.engine.memory import Memory
-from onlooker.policy.settings import TIMING
+from onlooker.policy.settings import TIMING, Timing
 from onlooker.wiring import WorkerMode, open_memory
 
 # How long a worker may take to exit after the second signal.
@@ -38,11 +38,21 @@ async def worker(
         typer.Option("--concurrency", min=1, max=256, metavar="N", help="How many sessions at a time."),
     ] = None,
     deadline: Annotated[
-        float | None,
+        float,
         typer.Option(
             "--deadline", min=0, max=600, metavar="SECONDS", help="How long a stop waits for running work."
         ),
-    ] = None,
+    ] = TIMING.stop_deadline,
+    lease: Annotated[
+        float,
+        typer.Option(
+            "--lease",
+            min=1,
+            max=600,
+            metavar="SECONDS",
+            help="Seconds without a heartbeat before another worker goes on.",
+        ),
+    ] = TIMING.lease_seconds,
     model: Annotated[
         str | None,
         typer.Option("--model", metavar="PROVIDER:NAME", help="The model that writes the notes."),
@@ -59,7 +69,7 @@ async def worker(
         raise UsageError("memory is off in the settings (enabled = false)")
     changes: View = {"concurrency": concurrency, "model": model}
     settings = replace(settings, **{name: value for name, value in changes.items() if value is not None})
-    timing = TIMING if deadline is None else replace(TIMING, stop_deadline=deadline)
+    timing = Timing(stop_deadline=deadline, lease_seconds=lease)
     place = _place(target.db, create)
     mode: WorkerMode = "queue" if is_server(target.db) else "embedded"
     key = key_for(place)
