@@ -183,8 +183,6 @@ VARIED: dict[str, tuple[float, ...]] = {
     "precompute_at": (0.10, 0.15, 0.20),
     "reflect_at": (0.50,),
     "reflect_to": (0.70, 0.85, 0.95),
-    "reflect_share": (0.50, 1.0),
-    "note_ratio": (0.25, 0.33, 0.45),
 }
 READS = (
     Column("observer_per_said", "observer reads"),

@@ -27,6 +27,7 @@ from onlooker.domain.messages import Message
 from onlooker.engine.recall import Search
 from onlooker.policy.render import text_lines
 from onlooker.policy.search import recall as recalling
+from onlooker.policy.tokens import margin
 
 HERE = Path(__file__).parents[2] / "shared"
 SUPPORTED = 0.75  # of an answer's words stand close together, near what was asked
@@ -124,7 +125,9 @@ def plain_ranking(budget: int) -> Answering:
         chosen: list[Message] = []
         for hit in hits:
             text = text_lines(sorted([*chosen, by_seq[hit.seq]], key=lambda m: m.seq))
-            if session.runtime.counting.text(text) > budget * (1 - session.runtime.settings.margin):
+            if session.runtime.counting.text(text) > budget * (
+                1 - margin(session.runtime.settings.estimator)
+            ):
                 break
             chosen.append(by_seq[hit.seq])
         return text_lines(sorted(chosen, key=lambda m: m.seq))

@@ -46,7 +46,7 @@ def test_a_file_in_the_current_folder_is_found(tmp_path: Path, monkeypatch: pyte
         "value": 9000,
         "default": 16000,
         "source": "onlooker.toml",
-        "allowed": "must be a whole number from 0 to 1e+07",
+        "allowed": "must be an integer from 0 to 1e+07",
     }
 
 
@@ -100,7 +100,7 @@ def test_a_json_file_stays_json(tmp_path: Path) -> None:
         ("observe_at", "1.5", "observe_at = 1.5: must be a share of the budget"),
         ("keep_recent", "0.9", "keep_recent = 0.9: must be below observe_at (0.185)"),
         ("precompute", "perhaps", "precompute = 'perhaps': must be true or false"),
-        ("budgett", "3", "onlooker.budgett = 3: is no setting"),
+        ("budgett", "3", "onlooker.budgett = 3: is not a setting"),
     ],
 )
 def test_a_value_that_cannot_work_is_refused_and_not_written(
@@ -143,7 +143,7 @@ def test_the_form_asks_for_each_setting_and_writes_what_changed(tmp_path: Path) 
     done = call("settings", "edit", "--config", file, input=typed)
     assert done.code == 0, done.err
     assert all(f"{key} (" in done.err for key in FORM)
-    assert "budget = 'nonsense': must be a whole number" in done.err
+    assert "budget = 'nonsense': must be an integer" in done.err
     assert file.read_text() == "[onlooker]\nbudget = 32000\ncompact = true\n"
 
 

@@ -282,7 +282,7 @@ async def test_a_layer_is_told_its_share_and_what_keeps_to_it_is_never_cut() -> 
 
     heard = Heard("short")
     layers = {"tools": heard, "skills": exactly, "learnings": words(1000)}
-    settings = replace(SMALL, estimator="lango", margin=0.0)
+    settings = replace(SMALL, estimator="lango")
     async with opened(settings, knowledge=layers) as memory:
         context = await memory.session("a").context()
     assert heard.requests[0].tokens in (266, 267)  # a third of two fifths

@@ -25,7 +25,7 @@ NOON = datetime(2026, 2, 16, 12, tzinfo=UTC)
 SECRET = "The locker code at the hut is 4417."
 ASKED = "What was the code of the locker at the hut?"
 SYSTEM = "You are helpful."
-RECALL = replace(onlooker.preset("default"), recall=True, budget=2_000)
+RECALL = replace(onlooker.preset("default"), recall="session", budget=2_000)
 
 
 @pytest.fixture
@@ -222,7 +222,7 @@ async def test_what_the_host_puts_at_the_end_stays_there(memory: onlooker.Memory
 
 async def test_other_sessions_of_the_owner_are_recalled_where_that_is_wanted(tmp_path: Path) -> None:
     for scope in ("session", "owner"):
-        settings = replace(RECALL, recall_scope=scope, cross_session="off")
+        settings = replace(RECALL, recall=scope, cross_session="off")
         async with onlooker.open_memory(tmp_path / f"{scope}.db", settings=settings) as memory:
             await memory.session("old", owner="ana").record(user(SECRET))
             await memory.session("hers", owner="eva").record(user("My locker code is 9999"))
@@ -277,7 +277,7 @@ async def test_recall_is_off_unless_it_is_asked_for(tmp_path: Path) -> None:
 
 async def test_recall_works_without_a_budget(tmp_path: Path) -> None:
     for preset in ("lango", "zora"):
-        settings = replace(onlooker.preset(preset), recall=True)
+        settings = replace(onlooker.preset(preset), recall="session")
         async with onlooker.open_memory(tmp_path / f"{preset}.db", settings=settings) as memory:
             session = await told(memory.session("a"), 300)
             await session.record(user(ASKED))

@@ -108,7 +108,7 @@ async def test_notes_are_found_by_meaning_once_they_are_shown(url: str) -> None:
 
 
 async def test_recall_puts_what_means_the_same_at_the_end_of_the_prompt(url: str) -> None:
-    settings = replace(DEFAULT, recall=True, budget=1500)
+    settings = replace(DEFAULT, recall="session", budget=1500)
     async with opened(url, WordEmbedder(MEANINGS), settings=settings) as memory:
         session = await filled(memory)
         for i in range(60):
@@ -131,7 +131,7 @@ async def test_recall_puts_what_means_the_same_at_the_end_of_the_prompt(url: str
 
 
 async def test_a_question_is_answered_by_meaning(url: str) -> None:
-    settings = replace(DEFAULT, recall_scope="owner")
+    settings = replace(DEFAULT, recall="owner")
     async with opened(url, WordEmbedder(MEANINGS), settings=settings) as memory:
         await filled(memory)
         await filled(memory, owner="ben")
@@ -282,7 +282,7 @@ async def test_the_turn_never_waits_for_an_embedder_that_hangs() -> None:
             await asyncio.sleep(3600)
             return []
 
-    settings = replace(DEFAULT, recall=True)
+    settings = replace(DEFAULT, recall="session")
     began = time.perf_counter()
     async with opened(
         ":memory:", Hanging(), settings=settings, timing=onlooker.Timing(index_seconds=0.0)

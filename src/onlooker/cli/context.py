@@ -22,6 +22,7 @@ from onlooker.policy.assemble import ELISION, Counting, Layout, PromptRequest, a
 from onlooker.policy.items.choose import shares_items
 from onlooker.policy.render import Context, Sections
 from onlooker.policy.settings import SMALLEST_BUDGET, Settings
+from onlooker.policy.tokens import margin
 
 
 class Format(StrEnum):
@@ -104,7 +105,7 @@ def _last_budget(room: int, system: str, counting: Counting, settings: Settings)
     if not room:
         return settings.budget
     tokens = room + counting.request(PromptRequest(system))
-    return math.ceil(tokens * counting.calibration.ratio / (1 - settings.margin))
+    return math.ceil(tokens * counting.calibration.ratio / (1 - margin(settings.estimator)))
 
 
 async def _with_items(session: Session, state: State, settings: Settings, room: int) -> State:
@@ -185,7 +186,7 @@ class ContextBuilder:
         return _largest(attempt, least, request.budget) or self._cut(context, most)
 
     def _most(self, request: PromptRequest) -> int:
-        return int(request.budget * (1 - self.settings.margin) / self.counting.calibration.ratio)
+        return int(request.budget * (1 - margin(self.settings.estimator)) / self.counting.calibration.ratio)
 
     def _tokens(self, context: Context) -> int:
         return self.counting.text(context.text())

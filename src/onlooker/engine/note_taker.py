@@ -32,7 +32,7 @@ from onlooker.policy.cut import groups, tokens_of
 from onlooker.policy.ids import new_id
 from onlooker.policy.plan import Activate, Idle, Observe, Reflect, Rewrite, Step, plan, retry_after, wake_at
 from onlooker.policy.render import text_lines
-from onlooker.policy.settings import Settings, Timing
+from onlooker.policy.settings import NOTE_RATIO, Settings, Timing
 from onlooker.policy.tokens import Estimator
 from onlooker.ports import Clock, ObserveRequest, ReflectRequest, Request, Store
 
@@ -245,7 +245,7 @@ class NoteTaker:
         else:
             messages = await self._store.sources(session, note.id)
             earlier = [n for n in state.active if n.last < note.first]
-            written = await observe(session, messages, earlier, self._settings.note_ratio, self._observer)
+            written = await observe(session, messages, earlier, NOTE_RATIO, self._observer)
         now = self._clock.now()
         better = replace(
             note,

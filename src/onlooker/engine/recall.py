@@ -369,7 +369,7 @@ class Reminder:
     def reserve(self, frame: PromptRequest) -> PromptRequest:
         """Set recall's share aside before anything else is measured, so that what it finds from turn to turn
         never moves the notes."""
-        if not self.settings.recall:
+        if self.settings.recall == "off":
             return frame
         room = self.counting.room(frame, self.settings)
         return replace(frame, kept=recall_room(self.settings, room, asked=False))
@@ -382,7 +382,7 @@ class Reminder:
         try:
             if frame.question:
                 return await self._for_question(state, frame, layout)
-            if self.settings.recall and (said := question_of(state.messages)):
+            if self.settings.recall != "off" and (said := question_of(state.messages)):
                 return await self._for_turn(said, state, frame, layout), layout
         except TimeoutError:
             log.warning("%s: recall took too long; the turn goes on without", self.session.key)
@@ -435,7 +435,7 @@ class Reminder:
         return render_recall(worth, found.around, found.terms, room, self.counting.text)
 
     async def _recalled(self, question: str, frame: PromptRequest, shown: Shown) -> Recalled | None:
-        wide = self.settings.recall_scope == "owner"
+        wide = self.settings.recall == "owner"
         within = QUESTION_MEANING if frame.question else TURN_MEANING
         recall = Recall(self.store, self.session, wide, self.now, self.vectors, within)
         async with asyncio.timeout(QUESTION_SECONDS if frame.question else TURN_SECONDS):

@@ -27,7 +27,7 @@ from onlooker.policy.ids import new_id
 from onlooker.policy.intake import intake, intake_all
 from onlooker.policy.plan import due_tokens
 from onlooker.policy.settings import Limits, Settings, limits
-from onlooker.policy.tokens import Estimator
+from onlooker.policy.tokens import Estimator, margin
 from onlooker.ports import Clock, Store
 
 log = logging.getLogger("onlooker")
@@ -206,7 +206,7 @@ class Budgets:
 
     def limits(self, state: State) -> Limits:
         """The settings in tokens for a session's budget."""
-        usable = int(self._settings.budget * (1 - self._settings.margin))
+        usable = int(self._settings.budget * (1 - margin(self._settings.estimator)))
         return limits_beside_items(
             limits(self._settings, self.of(state.progress) or usable), state, self._count
         )

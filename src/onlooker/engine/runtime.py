@@ -29,7 +29,7 @@ from onlooker.engine.writer import Writer
 from onlooker.policy.assemble import Counting, MemorySection, memory_section
 from onlooker.policy.layers import in_order
 from onlooker.policy.plan import is_due_now, is_postponed
-from onlooker.policy.settings import TIMING, Limits, Settings, Timing, check, suited
+from onlooker.policy.settings import TIMING, Limits, Settings, Timing, check, with_models
 from onlooker.policy.tokens import Calibration, Remembering, estimator
 from onlooker.ports import Advance, Clock, Embedder, Files, Mirror, Model, Store, Workers
 
@@ -66,7 +66,7 @@ class Runtime:
         files: Callable[..., Files] | None = None,
     ) -> None:
         free_observer, free_reflector = observer.name == builtin.name, reflector.name == builtin.name
-        settings = suited(check(settings), free_observer=free_observer, free_reflector=free_reflector)
+        settings = with_models(check(settings), free_observer=free_observer, free_reflector=free_reflector)
         self.settings = settings
         self.timing = timing
         self.store = store

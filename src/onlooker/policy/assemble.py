@@ -19,7 +19,7 @@ from onlooker.policy.cut import groups, newest_within, tokens_of
 from onlooker.policy.items.choose import items_section
 from onlooker.policy.render import Context, Sections, text_lines
 from onlooker.policy.settings import SECTION_TOKENS, Limits, Settings, limits
-from onlooker.policy.tokens import Calibration, Estimator
+from onlooker.policy.tokens import Calibration, Estimator, margin
 
 # -- What a call asks for, and how tokens are counted
 
@@ -97,7 +97,7 @@ class Counting:
 
     def usable(self, request: PromptRequest, settings: Settings) -> int:
         """Return the budget in estimated tokens, less the safety margin."""
-        return int(request.budget * (1 - settings.margin) / self.calibration.ratio)
+        return int(request.budget * (1 - margin(settings.estimator)) / self.calibration.ratio)
 
 
 # -- The memory section: which items and notes are shown

@@ -72,7 +72,9 @@ def _section(name: str, value: object) -> Mapping[str, Any]:
 def _own(section: Mapping[str, Any]) -> Settings:
     for key, value in section.items():
         if key not in KEYS:
-            raise SettingsError(f"onlooker.{key}", value, f"is no setting; there are {', '.join(KEYS)}")
+            raise SettingsError(
+                f"onlooker.{key}", value, f"is not a setting; the settings are {', '.join(KEYS)}"
+            )
     base = preset(section.get("preset", "default"))
     return check(replace(base, **section))
 
@@ -86,7 +88,7 @@ def _lango(section: Mapping[str, Any]) -> Settings:
     known["model"] = f"{provider}:{model}" if provider and model else str(model)
     # Off unless the section says otherwise, as documented there.
     known.setdefault("enabled", False)
-    # What does not fit the window must have been noted, so the window bounds the threshold too.
+    # What does not fit the window must have been noted, so the window limits the threshold too.
     window = int(known.get("message_limit", LANGO.message_limit))
     known["observe_at"] = min(int(known.get("observe_at", LANGO.observe_at)), window)
     known["precompute_at"] = known["observe_at"]
@@ -126,14 +128,16 @@ def _renamed(
             continue
         if key not in names:
             there = ", ".join(sorted({*names, *extra}))
-            raise SettingsError(f"{section}.{key}", value, f"is no setting there; there are {there}")
+            raise SettingsError(
+                f"{section}.{key}", value, f"is not a setting there; the settings are {there}"
+            )
         ours = names[key]
         if key in _ZERO_IS_NO_LIMIT and type(value) is int and value == 0:
             known[ours] = MOST_TOKENS
             continue
         whole = ours not in SIZES or (isinstance(value, int) and not isinstance(value, bool))
         if not whole or not possible(ours, value):
-            tokens = f"must be a whole number of tokens up to {MOST_TOKENS}"
+            tokens = f"must be an integer of tokens up to {MOST_TOKENS}"
             raise SettingsError(f"{section}.{key}", value, tokens if ours in SIZES else allowed(ours))
         known[ours] = value
     return known

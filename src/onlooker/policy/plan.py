@@ -10,7 +10,7 @@ from itertools import groupby
 from onlooker.domain.messages import Message
 from onlooker.domain.notes import Note, Progress, State
 from onlooker.policy.cut import groups, newest_within, oldest_chunk, tokens_of
-from onlooker.policy.settings import SECTION_TOKENS, Limits, Settings, Timing, limits
+from onlooker.policy.settings import NOTE_RATIO, SECTION_TOKENS, Limits, Settings, Timing, limits
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ def plan(state: State, limits: Limits) -> Step:
     return (
         _activate(state, limits)
         or _observe(state, limits)
-        or _reflect_most(state, limits)
+        or _reflect_all(state, limits)
         or _consolidate(state, limits)
         or _reflect(state, limits)
         or _observe_ahead(state, limits)
@@ -178,11 +178,9 @@ def _noting(state: State, chunk: Sequence[Message], limits: Limits, *, buffered:
 
 
 def _note_ratio(state: State, limits: Limits) -> float:
-    """Return a ratio between `first_ratio`, while memory is empty, and `note_ratio`, when it is full."""
+    """Return a ratio between `first_ratio`, while memory is empty, and `NOTE_RATIO`, when it is full."""
     full = min(1.0, sum(n.tokens for n in state.notes) / limits.reflect_at)
-    last = limits.settings.note_ratio
-    first = limits.settings.first_ratio or last
-    return first - (first - last) * full
+    return limits.first_ratio - (limits.first_ratio - NOTE_RATIO) * full
 
 
 def _activation(state: State, notes: Sequence[Note], limits: Limits) -> Activate:
@@ -261,24 +259,17 @@ def _memory_tokens(state: State, limits: Limits) -> int:
     return sum(n.tokens for n in counted)
 
 
-def _reflect_most(state: State, limits: Limits) -> Reflect | None:
-    """Condense the oldest notes of both kinds together, if `reflect_share` is set."""
-    if not limits.settings.reflect_share or _memory_tokens(state, limits) < limits.reflect_at:
+def _reflect_all(state: State, limits: Limits) -> Reflect | None:
+    """Condense all notes of both kinds together, if that costs nothing: among more, the choice is better."""
+    if not limits.condenses_all or _memory_tokens(state, limits) < limits.reflect_at:
         return None
-    run = next((run for run in _runs(state, either_kind=True)), ())
-    most = limits.settings.reflect_share * sum(n.tokens for n in state.active)
-    chosen: list[Note] = []
-    tokens = 0
-    for note in run:
-        if len(chosen) >= 2 and tokens >= most:
-            break
-        chosen.append(note)
-        tokens += note.tokens
+    chosen = next(_runs(state, either_kind=True), ())
+    tokens = sum(n.tokens for n in chosen)
     # A single note might never get shorter; of two, one is gone each time.
     if len(chosen) < 2:
         return None
     target = max(1, tokens - _excess(state, limits), tokens // 2)
-    return Reflect(tuple(chosen), 1 + max(n.generation for n in chosen), target)
+    return Reflect(chosen, 1 + max(n.generation for n in chosen), target)
 
 
 def _consolidate(state: State, limits: Limits) -> Reflect | None:
@@ -288,7 +279,7 @@ def _consolidate(state: State, limits: Limits) -> Reflect | None:
     if not notes or not (many or _reflections_crowd(state, limits)):
         return None
     total = sum(n.tokens for n in notes)
-    gentle = limits.settings.reflect_to and not _overflow(state, limits)
+    gentle = limits.reflect_to and not _overflow(state, limits)
     target = total - _excess(state, limits) if gentle else total // 2
     return Reflect(notes, 1 + max(n.generation for n in notes), max(1, target, total // 2))
 
@@ -315,9 +306,9 @@ def _reflect(state: State, limits: Limits) -> Reflect | None:
     full = _memory_tokens(state, limits) >= limits.reflect_at or _overflow(state, limits)
     if not full or not notes:
         return None
-    if not limits.settings.reflect_to:
+    if not limits.reflect_to:
         tokens = sum(n.tokens for n in notes)
-        return Reflect(notes, 1, max(1, round(tokens * limits.settings.note_ratio)))
+        return Reflect(notes, 1, max(1, round(tokens * NOTE_RATIO)))
     # Notes are condensed to a half, so take twice what must go, oldest first.
     excess = _excess(state, limits)
     chosen: list[Note] = []
@@ -332,7 +323,7 @@ def _reflect(state: State, limits: Limits) -> Reflect | None:
 
 def _excess(state: State, limits: Limits) -> int:
     """Return the tokens to remove for memory to come down to `reflect_to` and to fit the prompt."""
-    goal = round(limits.reflect_at * limits.settings.reflect_to)
+    goal = round(limits.reflect_at * limits.reflect_to)
     return max(0, _memory_tokens(state, limits) - goal, _overflow(state, limits))
 
 

@@ -1,118 +1,243 @@
-"""Every knob, its default, and its reason; the presets; and what they come to in tokens.
+"""The settings: what each is for, the presets, which values are allowed, and what they come to in tokens.
 
-In the default preset there is one knob, the context budget: every size is a share of it. A size is
-a share when it is a fraction (0.25) and a number of tokens when it is whole (8000). The presets
-`lango` and `zora` keep the absolute numbers that those two systems documented.
+In the default preset one number matters, the context budget: every size is a share of it. A size is a
+share if it is a fraction (0.25) and a number of tokens if it is an integer (8000). The presets `lango` and
+`zora` keep the absolute numbers that those two systems document.
+
+A number that no host has a reason to change is a constant beside the code that uses it, or part of `Timing`.
 """
+
+# ruff: noqa: RUF009  `_setting` is `field` with a reason
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
-from typing import Literal
+from typing import Any, Literal, TypeVar
 
 from onlooker.domain.errors import SettingsError
 from onlooker.domain.notes import NoteFormat
 
-# -- Every knob, its default, and its reason
-
 Size = int | float
+T = TypeVar("T")
+
+MOST_TOKENS = 10_000_000
+MOST_DOLLARS = 1_000_000
+MOST_DAYS = 36_500
+# Below this a context cannot hold the headings of the memory section and a message.
+SMALLEST_BUDGET = 256
+# Characters of an instruction: it is sent with every call, and must leave most of the prompt to the rules.
+MOST_INSTRUCTION = 2_000
+# An estimator that counts with tiktoken, such as "tiktoken:cl100k_base".
+TIKTOKEN = "tiktoken:"
+
+
+# -- The settings
+
+
+def _setting(default: T, about: str, **allowed: Any) -> T:
+    """A field with its reason, and `low` and `high` or `choices` as far as its type leaves values open."""
+    return field(default=default, metadata={"about": about, **allowed})  # pyright: ignore[reportReturnType]
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
     """How a memory behaves. Make one with `preset`, `from_mapping` or `replace`."""
 
-    enabled: bool = True
-    preset: str = "default"
-    # Tokens for a whole context where the call names none. 0: only the section limits hold.
-    budget: int = 16_000
-    estimator: str = "default"
-    format: NoteFormat = "lines"
-    model: str = ""  # "" is the agent's own where one is given, else the built-in extractive model
-    reflector_model: str = ""  # "" is the observer's
-    instruction: str = ""  # your own words on what to note, for language models
-    # Dollars that language models may cost, 0 for any amount. At a limit their calls stop, not memory.
-    spend_per_session: float = 0.0
-    spend_per_owner: float = 0.0
-    spend_per_day: float = 0.0
+    enabled: bool = _setting(True, "Turns memory on. Off: what goes out equals what came in.")
+    preset: str = _setting(
+        "default", "The preset that the other settings start from.", choices=("default", "lango", "zora")
+    )
+    budget: int = _setting(
+        16_000,
+        "Tokens for a whole context if a call names none. 0: only the limits below apply.",
+        low=0,
+        high=MOST_TOKENS,
+    )
+    estimator: str = _setting(
+        "default",
+        "How tokens are counted: `default` (calibrated), `lango`, `zora` or `tiktoken:ENCODING`.",
+        choices=("default", "lango", "zora"),
+    )
+    format: NoteFormat = _setting(
+        "lines", "Whether notes are dated `lines` or `prose`.", choices=("lines", "prose")
+    )
+    model: str = _setting(
+        "",
+        "The model that writes observations. Empty: the agent's own if one is given, else the built-in one.",
+    )
+    reflector_model: str = _setting("", "The model that condenses them. Empty: the same as `model`.")
+    instruction: str = _setting(
+        "", "Your own words on what to note, for a language model; at most 2,000 characters."
+    )
+    spend_per_session: float = _setting(
+        0.0,
+        "Dollars that language models may cost for one session. 0: no limit.",
+        low=0,
+        high=MOST_DOLLARS,
+    )
+    spend_per_owner: float = _setting(
+        0.0, "The same for all sessions of one owner. 0: no limit.", low=0, high=MOST_DOLLARS
+    )
+    spend_per_day: float = _setting(
+        0.0, "The same for all sessions in one day. 0: no limit.", low=0, high=MOST_DOLLARS
+    )
 
-    # When messages become notes. `observe_at` is how much may stand raw before notes replace it;
-    # `keep_recent` stays raw after that. Notes are written ahead (`precompute`) as soon as one
-    # chunk lies before `keep_recent`, so that crossing `observe_at` waits for no model.
-    observe_at: Size = 0.185
-    keep_recent: Size = 0.05
-    chunk_tokens: Size = 0.13
-    chunk_messages: int = 0  # 0: any number
-    precompute: bool = True
-    precompute_at: Size = 0.18
-    overlap: Size = 0  # noted messages that still stand raw
+    # When messages become notes. Notes are written ahead as soon as one chunk lies before `keep_recent`.
+    observe_at: Size = _setting(
+        0.185, "How much may stand raw before notes replace it.", low=0.01, high=MOST_TOKENS
+    )
+    keep_recent: Size = _setting(0.05, "How much of that stays raw afterwards.", low=0, high=MOST_TOKENS)
+    chunk_tokens: Size = _setting(
+        0.13,
+        "How much one observation covers. 0: all there is. With the built-in model half as much.",
+        low=0,
+        high=MOST_TOKENS,
+    )
+    chunk_messages: int = _setting(
+        0, "How many messages one observation covers. 0: any number.", low=0, high=100_000
+    )
+    precompute: bool = _setting(
+        True, "Write notes ahead, so that nothing waits for a model when `observe_at` is reached."
+    )
+    precompute_at: Size = _setting(
+        0.18, "How much un-noted text there must be for that.", low=0.01, high=MOST_TOKENS
+    )
+    overlap: Size = _setting(0, "How much noted text still stands raw.", low=0, high=MOST_TOKENS)
 
-    # What the prompt may hold. Memory takes at most what may not stand raw. 0 is no limit for the counts.
-    memory_limit: Size = 0.90
-    message_limit: Size = 0.90
-    cross_session_limit: Size = 0.10
-    # Whose sessions share items: of owners that are named, since whoever opens sessions without one may
-    # have many people under it; of all; or of none.
-    cross_session: Literal["named", "all", "off"] = "named"
-    # Without a message for so long a session has ended, and items are made of it; a process that stops
-    # ends those that it has used. 0: only `Session.end` does.
-    idle_minutes: float = 30.0
-    # All knowledge layers together, of what the base prompt leaves. 0: as much as they give.
-    knowledge_limit: Size = 0.40
-    max_reflections: int = 0
-    max_observations: int = 0
+    # What the prompt may hold. A count of 0 is no limit.
+    memory_limit: Size = _setting(
+        0.90,
+        "How much of the prompt notes may take, less if `observe_at` leaves less.",
+        low=0.01,
+        high=MOST_TOKENS,
+    )
+    message_limit: Size = _setting(
+        0.90, "How much of the prompt raw messages may take.", low=0.01, high=MOST_TOKENS
+    )
+    cross_session_limit: Size = _setting(
+        0.10,
+        "How much of the memory [facts of other sessions](items.md) may take.",
+        low=0,
+        high=MOST_TOKENS,
+    )
+    cross_session: Literal["named", "all", "off"] = _setting(
+        "named",
+        "Which sessions share such facts: those of `named` owners, `all`, or none (`off`). Sessions without "
+        "an owner may belong to many people.",
+        choices=("named", "all", "off"),
+    )
+    idle_minutes: float = _setting(
+        30.0,
+        "Minutes without a message after which a session has ended. 0: only `Session.end` ends one.",
+        low=0,
+        high=525_600,
+    )
+    knowledge_limit: Size = _setting(
+        0.40,
+        "How much all [knowledge layers](knowledge.md) may take, after the base prompt. 0: no limit.",
+        low=0,
+        high=MOST_TOKENS,
+    )
+    max_reflections: int = _setting(
+        0, "How many reflections the prompt may hold. 0: no limit.", low=0, high=100_000
+    )
+    max_observations: int = _setting(
+        0, "How many observations the prompt may hold. 0: no limit.", low=0, high=100_000
+    )
 
-    # Recall: messages of the past that bear on what the user says now, word for word at the end of the
-    # prompt. Off, since its share is taken from the notes on every turn, and most turns go on from the last
-    # few. A context that is built for a question (`question=`) has it in any case.
-    recall: bool = False
-    recall_limit: Size = 0.15
-    recall_scope: Literal["session", "owner"] = "session"
-    embedder: str = ""  # finds by meaning as well: "openai:MODEL", "local:MODEL"; "": by words alone
+    # Off by default: recall takes its share from the notes on every turn, and few turns need it.
+    # A context that is built for a question (`question=`) uses it in any case.
+    recall: Literal["off", "session", "owner"] = _setting(
+        "off",
+        "On every turn, quote [earlier messages](search.md#recall-in-the-prompt) of this `session` or of all "
+        "sessions of its `owner` that bear on what the user says.",
+        choices=("off", "session", "owner"),
+    )
+    embedder: str = _setting(
+        "",
+        "What finds [by meaning](vectors.md) as well: `openai:MODEL`, `openai:MODEL@URL`, `ollama:MODEL` or "
+        "`local:MODEL`. Empty: search by words only.",
+    )
 
-    # When notes are condensed: late, shallow and rarely, since unused room is lost memory and each
-    # rewrite of the prefix costs the provider's cache.
-    reflect_at: Size = 0.90
-    reflect_counts: Literal["memory", "observations"] = "memory"
-    reflect_to: float = 0.85  # of reflect_at; 0: condense every observation
-    # How much of the memory is condensed at once, oldest first. 0: twice what must go, which is cheap;
-    # the built-in reflector costs nothing and takes all of it, since the more it sees at once, the
-    # better it chooses.
-    reflect_share: float = 0.0
-    consolidate_at: int = 5
-    # What a note should be of its source: `first_ratio` while memory is empty, `note_ratio` once it is full.
-    # 0: the same from the first; the built-in model's are longer then, since condensing them later costs
-    # nothing and the room would stay empty.
-    first_ratio: float = 0.0
-    note_ratio: float = 0.25
+    # When notes are condensed: late and little at a time, since free room is lost memory and each rewrite of
+    # the prefix costs the provider's cache.
+    reflect_at: Size = _setting(
+        0.90, "How large notes may grow before they are condensed.", low=0.01, high=MOST_TOKENS
+    )
+    reflect_counts: Literal["memory", "observations"] = _setting(
+        "memory",
+        "What counts towards `reflect_at`: all notes (`memory`) or only `observations`.",
+        choices=("memory", "observations"),
+    )
+    reflect_to: float = _setting(
+        0.85,
+        "How far they are condensed, as a share of `reflect_at`. 0: every observation. The built-in model "
+        "condenses to at least 0.95.",
+        low=0,
+        high=0.95,
+    )
+    consolidate_at: int = _setting(5, "How many reflections are condensed into one.", low=2, high=1000)
+    block_after: Size = _setting(
+        0,
+        "How much un-noted text makes a turn wait for a model that is far behind. 0: never wait.",
+        low=0,
+        high=MOST_TOKENS,
+    )
 
-    # The last resort when the model is behind: wait for it. 0: never wait.
-    block_after: Size = 0
+    compact: bool = _setting(False, "Take noted messages out of the live session.")
+    archive: bool = _setting(True, "Keep messages that are taken out, for recall.")
+    journal: str = _setting(
+        "",
+        "A folder for a [journal](export.md#journal): append-only files from which a store can be rebuilt. "
+        "Empty: none.",
+    )
+    notes_folder: str = _setting(
+        "", "A folder for [MEMORY.md and daily notes](files.md), which people read and edit. Empty: none."
+    )
 
-    compact: bool = False  # take noted messages out of the live session
-    archive: bool = True  # and keep them for recall
-    journal: str = ""  # a folder for append-only files of all that is said and noted; "": none
-    notes_folder: str = ""  # a folder for MEMORY.md and daily notes, which people read and edit; "": none
+    concurrency: int = _setting(
+        4, "How many sessions are noted at the same time; a provider's rate limit sets it.", low=1, high=256
+    )
+    model_deadline: float = _setting(
+        120.0, "Seconds that a model has for one reply; a local model may need more.", low=0.1, high=3600
+    )
+    retention_days: int = _setting(
+        0,
+        "Days after which [superseded notes](retention.md) and retracted messages are deleted. 0: never.",
+        low=0,
+        high=MOST_DAYS,
+    )
+    retention_archive_days: int = _setting(
+        0, "Days after which noted messages are archived. 0: never.", low=0, high=MOST_DAYS
+    )
+    retention_archive_messages: int = _setting(
+        0, "How many of a session's newest messages are not archived. 0: all.", low=0, high=10**9
+    )
+    retention_delete_days: int = _setting(
+        0, "Days after which noted messages are deleted, archived ones too. 0: never.", low=0, high=MOST_DAYS
+    )
+    retention_delete_messages: int = _setting(
+        0, "How many of a session's newest messages are not deleted. 0: all.", low=0, high=10**9
+    )
+    retention_owner_messages: int = _setting(
+        0, "How many messages one owner keeps in all sessions. 0: any number.", low=0, high=10**9
+    )
+    telemetry: bool = _setting(
+        True, "Emit [OpenTelemetry](events.md) spans and metrics if your program uses OpenTelemetry."
+    )
 
-    # The count's own error: this share of the budget stays empty.
-    margin: float = 0.04
-
-    concurrency: int = 4
-    model_deadline: float = 120.0
-    retention_days: int = 0  # superseded notes older than this are purged in the background; 0: never
-    # Noted messages older than this, or than the newest so many of a session, leave it for the archive, and
-    # from there go for good; an owner's, beyond so many of all sessions, too. 0: never.
-    retention_archive_days: int = 0
-    retention_archive_messages: int = 0
-    retention_delete_days: int = 0
-    retention_delete_messages: int = 0
-    retention_owner_messages: int = 0
-    # OpenTelemetry spans and metrics, where the host uses it. They say how much and how long, never what.
-    telemetry: bool = True
+    # Not a setting: which models are the built-in one, whose notes cost nothing. `with_models` sets it.
+    free_models: Literal["none", "reflector", "both"] = field(default="none", metadata={"internal": True})
 
 
-# -- The knobs as they are set for one way of working, by name
+def with_models(settings: Settings, *, free_observer: bool, free_reflector: bool) -> Settings:
+    """The settings for these models: `limits` sizes notes that cost nothing differently."""
+    free = "both" if free_observer and free_reflector else "reflector" if free_reflector else "none"
+    return replace(settings, free_models=free)
+
+
+# -- Presets
 
 DEFAULT = Settings()
 LANGO = Settings(
@@ -136,8 +261,6 @@ LANGO = Settings(
     reflect_at=2000,
     reflect_counts="observations",
     reflect_to=0.0,
-    note_ratio=0.25,
-    margin=0.0,
 )
 ZORA = Settings(
     preset="zora",
@@ -156,9 +279,7 @@ ZORA = Settings(
     reflect_at=10_000,
     reflect_counts="observations",
     reflect_to=0.5,
-    note_ratio=0.25,
     block_after=60_000,
-    margin=0.0,
 )
 PRESETS = {"default": DEFAULT, "lango": LANGO, "zora": ZORA}
 OFF = replace(DEFAULT, enabled=False)
@@ -166,105 +287,82 @@ OFF = replace(DEFAULT, enabled=False)
 
 def preset(name: str) -> Settings:
     """The settings of a preset by name."""
-    if name not in tuple(PRESETS):  # a file may hold what has no hash
+    if name not in tuple(PRESETS):  # a file may hold a value that cannot be hashed
         raise SettingsError("preset", name, f"must be one of {', '.join(PRESETS)}")
     return PRESETS[name]
 
 
-# -- Which values a setting can have, and which go together
+# -- Which values are allowed
 
-# The smallest and largest value that makes sense, by key. Sizes are tokens, or shares up to 1.
-MOST_TOKENS = 10_000_000
-MOST_DOLLARS = 1_000_000
-# Characters of an instruction: it is sent with every call, and should leave the rules the larger part.
-MOST_INSTRUCTION = 2_000
-_RANGES: dict[str, tuple[float, float]] = {
-    "budget": (0, MOST_TOKENS),
-    "spend_per_session": (0, MOST_DOLLARS),
-    "spend_per_owner": (0, MOST_DOLLARS),
-    "spend_per_day": (0, MOST_DOLLARS),
-    "observe_at": (0.01, MOST_TOKENS),
-    "keep_recent": (0, MOST_TOKENS),
-    "chunk_tokens": (0, MOST_TOKENS),
-    "chunk_messages": (0, 100_000),
-    "precompute_at": (0.01, MOST_TOKENS),
-    "overlap": (0, MOST_TOKENS),
-    "memory_limit": (0.01, MOST_TOKENS),
-    "message_limit": (0.01, MOST_TOKENS),
-    "cross_session_limit": (0, MOST_TOKENS),
-    "idle_minutes": (0, 525_600),
-    "knowledge_limit": (0, MOST_TOKENS),
-    "recall_limit": (0.01, MOST_TOKENS),
-    "max_reflections": (0, 100_000),
-    "max_observations": (0, 100_000),
-    "reflect_at": (0.01, MOST_TOKENS),
-    "reflect_to": (0, 0.95),
-    "reflect_share": (0, 1),
-    "consolidate_at": (2, 1000),
-    "first_ratio": (0, 0.9),
-    "note_ratio": (0.05, 0.9),
-    "block_after": (0, MOST_TOKENS),
-    "margin": (0, 0.5),
-    "concurrency": (1, 256),
-    "model_deadline": (0.1, 3600),
-    **dict.fromkeys(("retention_days", "retention_archive_days", "retention_delete_days"), (0, 36_500)),
-    **dict.fromkeys(
-        ("retention_archive_messages", "retention_delete_messages", "retention_owner_messages"), (0, 10**9)
-    ),
-}
-_CHOICES: dict[str, tuple[str, ...]] = {
-    "preset": tuple(PRESETS),
-    "estimator": ("default", "lango", "zora"),
-    "format": ("lines", "prose"),
-    "reflect_counts": ("memory", "observations"),
-    "recall_scope": ("session", "owner"),
-    "cross_session": ("named", "all", "off"),
-}
-SIZES = {f.name for f in fields(Settings) if f.type == "Size"}
-_WHOLE = {f.name for f in fields(Settings) if f.type == "int"}
-_SWITCHES = {f.name for f in fields(Settings) if f.type == "bool"}
-KEYS = tuple(f.name for f in fields(Settings))
-SMALLEST_BUDGET = 256
-# An estimator that counts with tiktoken, such as "tiktoken:cl100k_base".
-TIKTOKEN = "tiktoken:"
+_FIELDS = {f.name: f for f in fields(Settings) if "internal" not in f.metadata}
+KEYS = tuple(_FIELDS)
+SIZES = {name for name, f in _FIELDS.items() if f.type == "Size"}
+
+
+def about(key: str) -> str:
+    """What a setting is for, in one sentence or two."""
+    return _FIELDS[key].metadata["about"]
 
 
 def allowed(key: str) -> str:
-    """The allowed range of a setting, for messages and help texts."""
-    if key in _SWITCHES:
+    """The allowed values of a setting, for messages and help texts."""
+    type_, limits_ = _FIELDS[key].type, _FIELDS[key].metadata
+    if type_ == "bool":
         return "must be true or false"
-    if key in _CHOICES:
+    if "choices" in limits_:
         others = f" or {TIKTOKEN}ENCODING" if key == "estimator" else ""
-        return f"must be one of {', '.join(_CHOICES[key])}{others}"
-    if key in _RANGES:
-        low, high = _RANGES[key]
-        if key in SIZES:
-            return f"must be a share of the budget (above 0, up to 1) or whole tokens (up to {MOST_TOKENS})"
-        kind = "a whole number" if key in _WHOLE else "a number"
-        return f"must be {kind} from {low:g} to {high:g}"
-    most = f" of at most {MOST_INSTRUCTION} characters" if key == "instruction" else ""
-    return f"must be text{most}"
+        return f"must be one of {', '.join(limits_['choices'])}{others}"
+    if key in SIZES:
+        return (
+            f"must be a share of the budget (above 0, up to 1) or an integer of tokens (up to {MOST_TOKENS})"
+        )
+    if "low" in limits_:
+        kind = "an integer" if type_ == "int" else "a number"
+        return f"must be {kind} from {limits_['low']:g} to {limits_['high']:g}"
+    return "must be text" + (f" of at most {MOST_INSTRUCTION} characters" if key == "instruction" else "")
+
+
+def possible(key: str, value: object) -> bool:
+    """Whether a setting can have this value, regardless of the others."""
+    type_, limits_ = _FIELDS[key].type, _FIELDS[key].metadata
+    if type_ == "bool":
+        return isinstance(value, bool)
+    if key == "estimator" and isinstance(value, str) and value.startswith(TIKTOKEN):
+        return len(value) > len(TIKTOKEN)
+    if "choices" in limits_:
+        return value in limits_["choices"]
+    if "low" not in limits_:
+        return isinstance(value, str) and (key != "instruction" or len(value) <= MOST_INSTRUCTION)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    low, high = limits_["low"], limits_["high"]
+    if type_ == "int" and not isinstance(value, int):
+        return False
+    if key in SIZES:
+        if isinstance(value, float):
+            return 0 <= value <= 1 and value >= low
+        return (value >= 1 or low == 0) and 0 <= value <= high
+    return low <= value <= high
 
 
 def check(settings: Settings) -> Settings:
     """Return the settings if they can work.
 
     Raises:
-        SettingsError: Naming the key, the value and what is allowed.
+        SettingsError: Names the key, the value and what is allowed.
     """
-    for key in KEYS:
-        _check_value(key, getattr(settings, key))
     s = settings
+    for key in KEYS:
+        if not possible(key, getattr(s, key)):
+            raise SettingsError(key, getattr(s, key), allowed(key))
     if 0 < s.budget < SMALLEST_BUDGET:
         raise SettingsError("budget", s.budget, f"must be at least {SMALLEST_BUDGET}, or 0 for none")
-    for small, large in (
-        ("keep_recent", "observe_at"),
-        ("observe_at", "message_limit"),
-        ("precompute_at", "observe_at"),
-    ):
+    if _comparable(s.keep_recent, s.observe_at) and s.keep_recent >= s.observe_at:
+        raise SettingsError("keep_recent", s.keep_recent, f"must be below observe_at ({s.observe_at})")
+    for small, large in (("observe_at", "message_limit"), ("precompute_at", "observe_at")):
         a, b = getattr(s, small), getattr(s, large)
-        if _comparable(a, b) and (a > b or (small == "keep_recent" and a >= b)):
-            raise SettingsError(small, a, f"must be below {large} ({b})")
+        if _comparable(a, b) and a > b:
+            raise SettingsError(small, a, f"must be at most {large} ({b})")
     if s.block_after and _comparable(s.block_after, s.observe_at) and s.block_after <= s.observe_at:
         raise SettingsError("block_after", s.block_after, f"must be above observe_at ({s.observe_at})")
     return s
@@ -274,119 +372,84 @@ def _comparable(a: Size, b: Size) -> bool:
     return isinstance(a, float) == isinstance(b, float)
 
 
-def _check_value(key: str, value: object) -> None:
-    if not possible(key, value):
-        raise SettingsError(key, value, allowed(key))
+# -- Sizes in tokens
 
-
-def possible(key: str, value: object) -> bool:
-    """Whether a setting can have this value, whatever the others are."""
-    if key in _SWITCHES:
-        return isinstance(value, bool)
-    if key == "estimator" and isinstance(value, str) and value.startswith(TIKTOKEN):
-        return len(value) > len(TIKTOKEN)
-    if key in _CHOICES:
-        return value in _CHOICES[key]
-    if key not in _RANGES:
-        return isinstance(value, str) and (key != "instruction" or len(value) <= MOST_INSTRUCTION)
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return False
-    low, high = _RANGES[key]
-    if key in _WHOLE and not isinstance(value, int):
-        return False
-    if key in SIZES:
-        if isinstance(value, float):
-            return 0 <= value <= 1 and value >= low
-        return (value >= 1 or low == 0) and 0 <= value <= high
-    return low <= value <= high
-
-
-# -- What the settings come to in tokens
-
-# What a reflector that costs nothing takes of the memory at once.
-FREE_SHARE = 1.0
-# What the first note should be of its source where notes cost nothing to write and to condense.
+# How long a note should be, as a share of what it covers. Longer notes make the reflector read twice as much
+# and keep nothing more (docs/notes.md).
+NOTE_RATIO = 0.25
+# The same while memory is empty, if notes cost nothing to write and to condense: free room is lost memory.
 FREE_RATIO = 0.75
-# How far memory comes down when it is condensed: the less, the less is lost, and the more often.
+# How far memory is condensed if that costs nothing: the less at a time, the less is lost.
 FREE_REFLECT_TO = 0.95
-# And how large a chunk: the smaller, the sooner what was said is noted, and the more room is memory's. A
-# language model reads its rules with every chunk.
+# The size of a chunk if an observer costs nothing: the smaller, the sooner text is noted, and the more room
+# memory has. A language model reads its rules with every chunk.
 FREE_CHUNK = 0.5
-# What the headings of the memory section cost: notes must be condensed before they no longer fit
-# beside them.
+# What the headings of the memory section cost: notes must be condensed before they no longer fit beside them.
 SECTION_TOKENS = 60
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Settings in tokens, for one budget. What plans and contexts are made by."""
+    """The settings in tokens, for one budget. Plans and contexts are made from these."""
 
     settings: Settings
-    budget: int  # for memory and messages together; 0: only the limits below
+    budget: int  # for memory and messages together; 0: only the limits below apply
     observe_at: int
     keep_recent: int
     chunk_tokens: int
     precompute_at: int
     overlap: int
+    first_ratio: float  # how long a note should be while memory is empty, as a share of what it covers
     memory_limit: int
     message_limit: int
     cross_session_limit: int
     reflect_at: int
+    reflect_to: float
+    condenses_all: bool  # all notes at once, instead of twice what must go
     block_after: int
-
-
-def suited(settings: Settings, *, free_observer: bool, free_reflector: bool) -> Settings:
-    """The settings in force, where notes cost nothing to write or to condense."""
-    if not (free_reflector and settings.reflect_to):  # else every observation is condensed, and nothing else
-        return settings
-    settings = replace(settings, reflect_share=settings.reflect_share or FREE_SHARE)
-    # Where only observations are counted, their size was decided by whoever set the number.
-    if not free_observer or settings.reflect_counts != "memory":
-        return settings
-    settings = replace(
-        settings,
-        reflect_to=max(settings.reflect_to, FREE_REFLECT_TO),
-        first_ratio=settings.first_ratio or max(FREE_RATIO, settings.note_ratio),
-    )
-    chunk, raw, ahead = settings.chunk_tokens, settings.observe_at, settings.precompute_at
-    if not (isinstance(chunk, float) and isinstance(raw, float) and isinstance(ahead, float)):
-        return settings
-    saved = round(min(chunk * (1 - FREE_CHUNK), raw / 2, ahead / 2), 4)
-    return replace(settings, chunk_tokens=chunk - saved, observe_at=raw - saved, precompute_at=ahead - saved)
 
 
 @lru_cache(maxsize=256)
 def limits(settings: Settings, budget: int) -> Limits:
-    """The settings in tokens where `budget` tokens are there for memory and messages.
+    """The settings in tokens if memory and messages have `budget` tokens.
 
-    Absolute sizes that the budget cannot hold shrink with it, so that a small budget given to a
-    preset with large numbers still works.
+    Absolute sizes that the budget cannot hold shrink with it, so that a small budget works with a preset of
+    large numbers.
     """
-
     base = budget or settings.budget or DEFAULT.budget
+    whole = budget or MOST_TOKENS
 
     def tokens(size: Size, most: int = MOST_TOKENS) -> int:
         if isinstance(size, float):
             return max(1, round(size * base))
         return min(size, most)
 
-    whole = budget or MOST_TOKENS
+    # With `reflect_to` 0 every observation is condensed, and nothing else.
+    condenses_all = settings.free_models != "none" and settings.reflect_to > 0
+    # If only observations are counted, their size was decided by whoever set the number.
+    free = condenses_all and settings.free_models == "both" and settings.reflect_counts == "memory"
+
+    raw, chunk, ahead = settings.observe_at, settings.chunk_tokens, settings.precompute_at
+    if free and isinstance(raw, float) and isinstance(chunk, float) and isinstance(ahead, float):
+        saved = round(min(chunk * (1 - FREE_CHUNK), raw / 2, ahead / 2), 4)
+        raw, chunk, ahead = raw - saved, chunk - saved, ahead - saved
     message_limit = tokens(settings.message_limit, whole)
-    observe_at = max(1, min(tokens(settings.observe_at, whole // 4), message_limit))
+    observe_at = max(1, min(tokens(raw, whole // 4), message_limit))
     keep_recent = min(tokens(settings.keep_recent), observe_at - 1)
+    chunk_tokens = tokens(chunk)
     # Memory gives way to what may stand raw, so that one of the two can be set alone.
     memory_limit = max(1, min(tokens(settings.memory_limit, whole * 7 // 10), whole - observe_at))
     # Until notes are condensed, the one that made them too many must fit as well.
-    shares = isinstance(settings.memory_limit, float)
-    one_more = round(tokens(settings.chunk_tokens) * settings.note_ratio) if shares else 0
+    one_more = round(chunk_tokens * NOTE_RATIO) if isinstance(settings.memory_limit, float) else 0
     return Limits(
         settings=settings,
         budget=budget,
         observe_at=observe_at,
         keep_recent=keep_recent,
-        chunk_tokens=tokens(settings.chunk_tokens),
-        precompute_at=max(keep_recent + 1, min(tokens(settings.precompute_at), observe_at)),
+        chunk_tokens=chunk_tokens,
+        precompute_at=max(keep_recent + 1, min(tokens(ahead), observe_at)),
         overlap=min(tokens(settings.overlap), max(0, message_limit - observe_at)),
+        first_ratio=FREE_RATIO if free else NOTE_RATIO,
         memory_limit=memory_limit,
         message_limit=message_limit,
         # At most half of the memory, so that a session's own notes are never crowded out.
@@ -394,29 +457,31 @@ def limits(settings: Settings, budget: int) -> Limits:
             tokens(settings.cross_session_limit) if settings.cross_session_limit else 0, memory_limit // 2
         ),
         reflect_at=max(1, min(tokens(settings.reflect_at), memory_limit - SECTION_TOKENS - one_more)),
+        reflect_to=max(settings.reflect_to, FREE_REFLECT_TO) if free else settings.reflect_to,
+        condenses_all=condenses_all,
         block_after=tokens(settings.block_after),
     )
 
 
-# -- Intervals and deadlines, which no settings file knows
+# -- Intervals and deadlines
 
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """Intervals and deadlines, in seconds. Tests shorten them; in production the defaults do."""
+    """Intervals and deadlines in seconds. Not in settings files; tests and operators pass others."""
 
-    # How often due sessions, missing index entries and edited files are looked for. What is recorded here is
-    # worked on at once; the sweep is for what another process left.
+    # How often due sessions, missing index entries and edited files are looked for. What this process records
+    # is worked on at once; the sweep finds what another process left.
     sweep_seconds: float = 5.0
-    # How long a worker has a session to itself without a heartbeat: longer than a slow garbage collection or
-    # disk, shorter than anyone waits for a crashed worker's notes.
+    # How long a worker has a session to itself without a heartbeat: longer than a slow disk or garbage
+    # collection, shorter than anyone waits for the notes of a crashed worker.
     lease_seconds: float = 30.0
-    # The first pause after a failed model call; it doubles with each failure, up to the limit.
+    # The pause after a failed model call; it doubles with each failure, up to the limit.
     retry_seconds: float = 2.0
     retry_limit_seconds: float = 300.0
-    # How long texts wait to go into an index together: one call instead of many.
+    # How long texts wait to be indexed together: one call instead of many.
     index_seconds: float = 1.0
-    # How long a turn waits where `block_after` makes it wait.
+    # How long a turn waits at `block_after`.
     block_deadline: float = 10.0
     # How long a knowledge layer has for its answer; then the context is built without it.
     knowledge_deadline: float = 2.0

@@ -47,7 +47,7 @@ def filled(
     given: Mapping[str, Layer], frame: PromptRequest, limit: float | int, events: list[Event] | None = None
 ) -> PromptRequest:
     heard: list[Event] = [] if events is None else events
-    settings = replace(DEFAULT, margin=0.0, knowledge_limit=limit)
+    settings = replace(DEFAULT, estimator="lango", knowledge_limit=limit)
     asking = Asking(HERE, RuntimeContext.of(HERE.key), settings, PLAIN, heard.append)
     return asyncio.run(asking.fill(frame, given))
 
@@ -68,7 +68,7 @@ def test_what_volatile_layers_say_changes_neither_the_prefix_nor_the_room_of_mem
         filled({**fixed, **layers([pair[i] for pair in volatile], asked, volatile=True)}, frame, limit)
         for i in (0, 1)
     )
-    settings = replace(DEFAULT, margin=0.0, knowledge_limit=limit)
+    settings = replace(DEFAULT, estimator="lango", knowledge_limit=limit)
     assert first.base == second.base
     assert PLAIN.room(first, settings) == PLAIN.room(second, settings)
 
@@ -81,7 +81,7 @@ def test_all_layers_together_stay_within_their_limit_and_what_was_cut_is_counted
     given = layers(stable, {0, 2}, volatile=False) | layers(volatile, {1}, volatile=True)
     events: list[Event] = []
     found = filled(given, frame, limit, events)
-    settings = replace(DEFAULT, margin=0.0, knowledge_limit=limit)
+    settings = replace(DEFAULT, estimator="lango", knowledge_limit=limit)
     room = room_for_layers(frame, settings, PLAIN)
     assert room is not None
     shown = {**found.knowledge, **found.volatile}

@@ -26,7 +26,7 @@ from onlooker.policy.assemble import (
 from onlooker.policy.cut import tokens_of
 from onlooker.policy.render import Context
 from onlooker.policy.settings import DEFAULT, LANGO, OFF, ZORA, Settings, limits
-from onlooker.policy.tokens import Calibration, estimator
+from onlooker.policy.tokens import MARGIN, Calibration, estimator, margin
 
 # -- What goes into a context, in which order, and within which limits
 
@@ -295,10 +295,10 @@ def test_a_base_prompt_beyond_the_budget_is_an_error_that_says_so() -> None:
 def test_the_margin_and_what_usage_has_taught_are_left_free() -> None:
     said = tuple(counted_message(i, 10) for i in range(1, 2001))
     plain = context(state(said), PromptRequest(budget=10_000), DEFAULT)
-    assert plain.stats.total <= 10_000 * (1 - DEFAULT.margin)
+    assert plain.stats.total <= 10_000 * (1 - MARGIN)
     taught = Counting(estimator("lango"), Calibration(1.5, 10, 1.5))
     dearer = context(state(said), PromptRequest(budget=10_000), DEFAULT, taught)
-    assert dearer.stats.total * 1.5 <= 10_000 * (1 - DEFAULT.margin)
+    assert dearer.stats.total * 1.5 <= 10_000 * (1 - MARGIN)
 
 
 def notes_of(sizes: list[int]) -> list[Note]:
@@ -340,7 +340,7 @@ def test_no_context_exceeds_its_budget_except_by_the_newest_message(
         assert remembered <= bounds.memory_limit
     newest = found.messages[-1]
     assert newest == now.messages[-1]
-    usable = int(budget * (1 - settings.margin))
+    usable = int(budget * (1 - margin(settings.estimator)))
     beside = found.stats.total - found.stats.messages
     # Over only where the newest message does not fit by itself.
     assert found.stats.total <= usable or beside + newest.tokens > usable

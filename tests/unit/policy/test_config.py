@@ -264,8 +264,8 @@ def test_our_own_section_comes_before_the_others() -> None:
 @pytest.mark.parametrize(
     ("config", "key", "words"),
     [
-        ({"onlooker": {"budgets": 1}}, "onlooker.budgets", "is no setting; there are enabled"),
-        ({"onlooker": {"budget": "1"}}, "budget", "whole number"),
+        ({"onlooker": {"budgets": 1}}, "onlooker.budgets", "is not a setting; the settings are enabled"),
+        ({"onlooker": {"budget": "1"}}, "budget", "an integer"),
         ({"onlooker": {"preset": "x"}}, "preset", "default, lango, zora"),
         ({"onlooker": {"preset": ["x"]}}, "preset", "default, lango, zora"),
         ({"onlooker": []}, "onlooker", "section"),
@@ -317,7 +317,7 @@ def test_an_impossible_value_is_named_as_it_stands_in_the_file(key: str, value: 
 @pytest.mark.parametrize("section", ["observationalMemory", "compression"])
 def test_an_unknown_key_names_those_there_are(section: str) -> None:
     inner = {section: {"maxTokens": 5}}
-    with pytest.raises(SettingsError, match=r"there are .*enabled") as caught:
+    with pytest.raises(SettingsError, match=r"the settings are .*enabled") as caught:
         from_mapping({"memory": inner} if section == "compression" else inner)
     assert caught.value.key.endswith(f"{section}.maxTokens")
 

@@ -101,7 +101,7 @@ def test_what_volatile_layers_may_have_goes_by_their_number_and_their_own_limit(
 
 def test_the_room_is_a_share_of_what_the_base_prompt_leaves() -> None:
     frame = PromptRequest("x" * 400, end="x" * 40, budget=1110)
-    settings = replace(DEFAULT, margin=0.0, knowledge_limit=0.4)
+    settings = replace(DEFAULT, estimator="lango", knowledge_limit=0.4)
     assert room_for_layers(frame, settings, PLAIN) == 400
     assert room_for_layers(frame, replace(settings, knowledge_limit=300), PLAIN) == 300
     # Something must be left for memory and messages, whatever the setting says.

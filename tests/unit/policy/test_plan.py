@@ -20,7 +20,7 @@ from onlooker.policy.plan import (
     plan,
     wake_at,
 )
-from onlooker.policy.settings import DEFAULT, LANGO, OFF, ZORA, Settings, limits, suited
+from onlooker.policy.settings import DEFAULT, LANGO, OFF, ZORA, Settings, limits, with_models
 
 LANGO_LIMITS = limits(LANGO, 0)
 ZORA_LIMITS = limits(ZORA, 0)
@@ -74,22 +74,20 @@ def test_zora_notes_the_twenty_oldest_when_the_working_tier_is_full(tokens: int,
 
 
 @pytest.mark.req(11)
-@pytest.mark.parametrize(
-    ("preset", "ratio"), [(LANGO, LANGO.note_ratio), (ZORA, ZORA.note_ratio), (DEFAULT, DEFAULT.note_ratio)]
-)
+@pytest.mark.parametrize(("preset", "ratio"), [(LANGO, 0.25), (ZORA, 0.25), (DEFAULT, 0.25)])
 @pytest.mark.parametrize("full", [0, 500])
 def test_a_note_that_costs_something_is_the_same_share_of_its_source_at_any_time(
     preset: Settings, ratio: float, full: int
 ) -> None:
     for free_reflector in (True, False):
-        bounds = limits(suited(preset, free_observer=False, free_reflector=free_reflector), 100_000)
+        bounds = limits(with_models(preset, free_observer=False, free_reflector=free_reflector), 100_000)
         step = plan(state(numbered(1, *[1000] * 99), [note(1, 1, full)] if full else []), bounds)
         assert isinstance(step, Observe)
         assert step.ratio == ratio
 
 
 def test_notes_that_cost_nothing_are_longer_while_memory_has_room() -> None:
-    bounds = limits(suited(PLAIN, free_observer=True, free_reflector=True), 0)
+    bounds = limits(with_models(PLAIN, free_observer=True, free_reflector=True), 0)
     said = numbered(1, *[100] * 20)
     ratios: list[float] = []
     for tokens in (0, 500, 1000, 1999):
@@ -98,16 +96,16 @@ def test_notes_that_cost_nothing_are_longer_while_memory_has_room() -> None:
         ratios.append(step.ratio)
     assert ratios[0] == 0.75
     assert ratios == sorted(ratios, reverse=True)
-    assert ratios[-1] == pytest.approx(PLAIN.note_ratio, abs=0.001)
+    assert ratios[-1] == pytest.approx(0.25, abs=0.001)
 
 
 @pytest.mark.parametrize("preset", [LANGO, ZORA])
 def test_a_preset_with_numbers_of_its_own_keeps_its_share(preset: Settings) -> None:
-    assert not suited(preset, free_observer=True, free_reflector=True).first_ratio
+    assert limits(with_models(preset, free_observer=True, free_reflector=True), 0).first_ratio == 0.25
 
 
 def test_chunks_that_cost_nothing_are_smaller_and_leave_more_room_to_memory() -> None:
-    either = (suited(DEFAULT, free_observer=free, free_reflector=True) for free in (False, True))
+    either = (with_models(DEFAULT, free_observer=free, free_reflector=True) for free in (False, True))
     paid, free = (limits(settings, 10_000) for settings in either)
     assert free.chunk_tokens == paid.chunk_tokens // 2
     assert free.memory_limit > paid.memory_limit

@@ -18,7 +18,7 @@ from onlooker.domain.search import SearchResult
 from onlooker.policy.dates import resolve
 from onlooker.policy.search.rank import SPEAKER_BOOST, best_first, fuse, rarity, scores, snippet, text_of
 from onlooker.policy.search.words import is_telling, telling_tokens, tokens
-from onlooker.policy.settings import DEFAULT, Settings, Size
+from onlooker.policy.settings import DEFAULT, Settings
 from onlooker.policy.values import mask
 
 # A message by its session and seq.
@@ -50,6 +50,8 @@ LEAST_TERMS = 3
 MOST_TERMS = 48
 # After this many messages that do not fit, the room counts as full.
 MOST_MISSES = 12
+# On every turn recall gets this share of the room. Notes lose it whether or not anything is found.
+TURN_SHARE = 0.15
 # If a question is given, recall gets this share of the room, and notes and recent messages the rest.
 QUESTION_SHARE = 0.9
 
@@ -65,11 +67,7 @@ def recall_room(settings: Settings, room: int, *, asked: bool) -> int:
     """
     if asked and room:
         return round(room * QUESTION_SHARE)
-    return _tokens(settings.recall_limit, room or settings.budget or DEFAULT.budget)
-
-
-def _tokens(size: Size, whole: int) -> int:
-    return round(size * whole) if isinstance(size, float) else min(size, whole // 2)
+    return round(TURN_SHARE * (room or settings.budget or DEFAULT.budget))
 
 
 def question_of(messages: Sequence[Message]) -> str:
