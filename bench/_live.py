@@ -29,7 +29,7 @@ from onlooker.policy.settings import Settings
 from onlooker.policy.tokens import estimate, estimator
 from onlooker.ports import Model, ObserveRequest, Request
 from onlooker.testing import ScriptedModel
-from onlooker.wiring import Builtin, row_files
+from onlooker.wiring import Builtin
 
 COUNT = estimator("default")
 SESSION = "bench"
@@ -197,7 +197,7 @@ class Live:
             clock=clock,
             tz=UTC,
         )
-        return onlooker.Memory(runtime, row_files)
+        return onlooker.Memory(runtime)
 
     def _count(self, conversation: Conversation, state: State) -> None:
         tally = self.tally

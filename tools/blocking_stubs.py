@@ -19,7 +19,7 @@ STUB = SOURCE / "blocking.pyi"
 CLASSES = {
     "EventStream": "engine/events.py",
     "Items": "engine/items.py",
-    "Files": "ports/files.py",
+    "NotesFolder": "files/notes_folder.py",
     "Index": "engine/indexing.py",
     "Storage": "engine/storage.py",
     "Retention": "engine/retention.py",
@@ -33,7 +33,7 @@ CLASSES = {
 FIELDS = {"EventStream", "Session"}
 FUNCTIONS = {"open_memory": "wiring.py", "migrate": "migration.py"}
 # What the engine calls, and no caller needs.
-HIDDEN = {"archive", "hear", "in_zone", "pick_up", "start", "stop", "take"}
+HIDDEN = {"archive", "hear", "in_zone", "pick_up", "renew", "start", "stop", "take"}
 WITHOUT_AWAIT = {
     "__aenter__": "__enter__",
     "__aexit__": "__exit__",

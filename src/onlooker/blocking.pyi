@@ -102,10 +102,12 @@ class Items:
     def search(self, query: str, *, owner: str = ..., limit: int = 20) -> Sequence[RankedItem]:
         """The items that answer a query best. Being found counts as a use."""
 
-class Files:
-    """MEMORY.md and the daily notes of every owner."""
+class NotesFolder:
+    """MEMORY.md and the daily notes of every owner; `memory.files`."""
     def sync(self, *, owner: str | None = None) -> None:
-        """Take in manual edits and write the files of one owner, or of all.
+        """Take in manual edits of MEMORY.md, and write the file, for one owner or for all who have files.
+
+        This happens in the background too; call it if you do not want to wait.
 
         Raises:
             StoreError: The files or the store cannot be read or written.
@@ -113,7 +115,8 @@ class Files:
     def consolidate(
         self, *, owner: str | None = None, older_than: timedelta | None = None, dry_run: bool = False
     ) -> Sequence[Consolidated]:
-        """Make items of daily files that are old enough, and archive the files.
+        """Make items of the daily notes of one owner, or of all, that are older than `older_than` (seven
+        days), and archive the files. A file is consolidated once.
 
         Raises:
             StoreError: The files or the store cannot be read or written.
@@ -435,7 +438,7 @@ class Memory:
     def items(self) -> Items:
         """Facts about owners that outlive their sessions."""
     @property
-    def files(self) -> Files:
+    def files(self) -> NotesFolder:
         """MEMORY.md and daily notes.
 
         Raises:

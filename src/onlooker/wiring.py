@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, timedelta, tzinfo
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -15,18 +14,14 @@ from onlooker.domain.errors import SettingsError
 from onlooker.domain.notes import Extractor
 from onlooker.engine.memory import Memory
 from onlooker.engine.runtime import Runtime
-from onlooker.policy.ids import new_id
 from onlooker.policy.settings import TIMING, Settings, Timing, preset
 from onlooker.ports import (
     Advance,
     Clock,
     Embedder,
-    Files,
-    Mirror,
     Model,
     Reply,
     Request,
-    RowFiles,
     Store,
     SystemClock,
     Workers,
@@ -141,10 +136,8 @@ def open_memory(
         knowledge=knowledge,
         embedder=_embedder(chosen.embedder if embedder is None else embedder),
         workers=_workers(workers, store, clock, chosen.concurrency, timing),
-        journal=_journal(store, chosen, timing),
-        files=_notes_folder(store, chosen, timing, clock, tz),
     )
-    memory = Memory(runtime, row_files)
+    memory = Memory(runtime)
     if chosen.telemetry:
         from onlooker.telemetry import WhenUsed
 
@@ -248,39 +241,6 @@ def _workers(
         sweep_seconds=timing.sweep_seconds,
         heartbeat=timedelta(seconds=timing.lease_seconds / 2),
     )
-
-
-def _journal(store: Store, settings: Settings, timing: Timing) -> Callable[..., Mirror] | None:
-    if not settings.journal:
-        return None
-    from onlooker.files.journal import Journal
-
-    return partial(Journal, Path(settings.journal).expanduser(), store, pause=timing.sweep_seconds)
-
-
-def _notes_folder(
-    store: Store, settings: Settings, timing: Timing, clock: Clock, tz: tzinfo
-) -> Callable[..., Files] | None:
-    if not settings.notes_folder:
-        return None
-    from onlooker.files.notes_folder import NotesFolder
-
-    return partial(
-        NotesFolder,
-        Path(settings.notes_folder).expanduser(),
-        store=store,
-        settings=settings,
-        clock=clock,
-        tz=tz,
-        new_id=new_id,
-        pause=timing.sweep_seconds,
-    )
-
-
-def row_files() -> RowFiles:
-    from onlooker.files import export
-
-    return export
 
 
 def is_postgres(url: str | Path | Store) -> bool:

@@ -24,23 +24,30 @@ from onlooker.testing import FrozenClock
 pytestmark = pytest.mark.anyio
 
 
-def test_a_memory_without_files_does_not_load_them() -> None:
-    script = """
+@pytest.mark.parametrize(
+    ("setting", "loaded"),
+    [("", set[str]()), ("journal", {"journal"}), ("notes_folder", {"notes_folder"})],
+)
+def test_only_a_memory_with_files_loads_them(tmp_path: Path, setting: str, loaded: set[str]) -> None:
+    script = f"""
 import asyncio, sys, onlooker
 
 async def main():
-    async with onlooker.open_memory(":memory:", budget=2_000) as memory:
+    settings = onlooker.Settings(budget=2_000, **{ {setting: str(tmp_path / "files")} if setting else {} })
+    async with onlooker.open_memory(":memory:", settings=settings) as memory:
         session = memory.session("a", owner="ana")
-        await session.record(*(onlooker.user(f"Parcel {n} weighs {n}00 grams. " * 20) for n in range(30)))
+        await session.record(*(onlooker.user(f"Parcel {{n}} weighs {{n}}00 grams. " * 20) for n in range(30)))
         await session.context()
         await session.settle()
         await session.end()
 
 asyncio.run(main())
-print([name for name in sys.modules if name.startswith("onlooker.files")])
+print(*(name for name in sys.modules if name.startswith("onlooker.files")))
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
+    found = {name.rpartition(".")[2] for name in done.stdout.split()}
+    assert found & {"export", "journal", "notes_folder"} == loaded
+    assert bool(found) == bool(setting)
 
 
 # ------------------------------------------------------------------------------------ written

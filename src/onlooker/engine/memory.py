@@ -32,11 +32,12 @@ from onlooker.policy.assemble import Counting, PromptRequest, assemble_without_m
 from onlooker.policy.intake import intake_all
 from onlooker.policy.render import Context
 from onlooker.policy.settings import Settings
-from onlooker.ports import Files, RowFiles, Store
+from onlooker.ports import Store
 
 if TYPE_CHECKING:
     from onlooker.domain.history import ForgetResult
     from onlooker.engine.storage import Storage
+    from onlooker.files.notes_folder import NotesFolder
 
 H = TypeVar("H", bound=BaseEvent)
 
@@ -46,9 +47,8 @@ SETTLE_PAUSE = 0.02
 class Memory:
     """All sessions of one store. Made by `open_memory`; use it with `async with`."""
 
-    def __init__(self, runtime: Runtime, row_files: Callable[[], RowFiles]) -> None:
+    def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
-        self._row_files = row_files
 
     @property
     def settings(self) -> Settings:
@@ -71,7 +71,7 @@ class Memory:
         return self._runtime.items
 
     @property
-    def files(self) -> Files:
+    def files(self) -> NotesFolder:
         """MEMORY.md and daily notes.
 
         Raises:
@@ -92,7 +92,7 @@ class Memory:
         from onlooker.engine.storage import Storage
 
         run = self._runtime
-        return Storage(run.store, self._row_files, ready=run.ready, imported=run.imported)
+        return Storage(run.store, ready=run.ready, imported=run.imported)
 
     @property
     def retention(self) -> Retention:

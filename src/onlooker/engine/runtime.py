@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import tzinfo
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from onlooker.domain.context import Layers
@@ -27,13 +28,16 @@ from onlooker.engine.retention import SWEEPS, Retention
 from onlooker.engine.session_end import SessionEnd
 from onlooker.engine.writer import Writer
 from onlooker.policy.assemble import Counting, MemorySection, memory_section
+from onlooker.policy.ids import new_id
 from onlooker.policy.layers import in_order
 from onlooker.policy.plan import is_due_now, is_postponed
 from onlooker.policy.settings import TIMING, Limits, Settings, Timing, check, with_models
 from onlooker.policy.tokens import Calibration, Remembering, estimator
-from onlooker.ports import Advance, Clock, Embedder, Files, Mirror, Model, Store, Workers
+from onlooker.ports import Advance, Clock, Embedder, Model, Store, Workers
 
 if TYPE_CHECKING:
+    from onlooker.files.journal import Journal
+    from onlooker.files.notes_folder import NotesFolder
     from onlooker.policy.reply.extraction import Extractors
 
 _CALIBRATION = "calibration"
@@ -62,8 +66,6 @@ class Runtime:
         knowledge: Layers | None = None,
         embedder: Embedder | None = None,
         workers: Callable[[Advance], Workers] | None = None,
-        journal: Callable[..., Mirror] | None = None,
-        files: Callable[..., Files] | None = None,
     ) -> None:
         free_observer, free_reflector = observer.name == builtin.name, reflector.name == builtin.name
         settings = with_models(check(settings), free_observer=free_observer, free_reflector=free_reflector)
@@ -150,22 +152,38 @@ class Runtime:
         )
 
         # Files, and what is periodic.
-        self.journal = journal(emit=self.emit) if journal else None
-        self.files = (
-            files(
-                emit=self.emit,
-                ready=self.ready,
-                forget_item=self.items.archive,
-                choose_items=self.session_end.chosen,
-                asks_model=not free_reflector,
-            )
-            if files
-            else None
-        )
+        self.journal = self._make_journal() if settings.journal else None
+        self.files = self._make_notes_folder(not free_reflector) if settings.notes_folder else None
         self.retention = Retention(store, settings, clock, self.emit, self._renew_journal, self.ready)
         self.background = Background(self.workers, self.session_end, self.compaction, self.ready)
         self._loop = JobLoop(self._jobs())
         self._leave: list[Callable[[], None]] = []
+
+    # `onlooker.files` is loaded only by a memory that uses it.
+
+    def _make_journal(self) -> Journal:
+        from onlooker.files.journal import Journal
+
+        folder = Path(self.settings.journal).expanduser()
+        return Journal(folder, self.store, self.emit, pause=self.timing.sweep_seconds)
+
+    def _make_notes_folder(self, asks_model: bool) -> NotesFolder:
+        from onlooker.files.notes_folder import NotesFolder
+
+        return NotesFolder(
+            Path(self.settings.notes_folder).expanduser(),
+            store=self.store,
+            settings=self.settings,
+            clock=self.clock,
+            tz=self.tz,
+            emit=self.emit,
+            ready=self.ready,
+            new_id=new_id,
+            forget_item=self.items.archive,
+            choose_items=self.session_end.chosen,
+            asks_model=asks_model,
+            pause=self.timing.sweep_seconds,
+        )
 
     def _job_lease(self, name: str) -> JobLease:
         return JobLease(self.store, self.clock, name)
@@ -183,7 +201,7 @@ class Runtime:
         return jobs
 
     @property
-    def _mirrors(self) -> list[Mirror]:
+    def _mirrors(self) -> list[Journal | NotesFolder]:
         return [mirror for mirror in (self.journal, self.files) if mirror]
 
     # -- life

@@ -8,8 +8,9 @@ from pathlib import Path
 
 from onlooker.domain.history import Row, Scope, UsageRow
 from onlooker.domain.messages import DEFAULT_OWNER, SessionId
+from onlooker.files.export import read_export, read_journal, write_export
 from onlooker.policy.rows import KnownUsage
-from onlooker.ports import RowFiles, Store
+from onlooker.ports import Store
 
 
 class Storage:
@@ -18,13 +19,11 @@ class Storage:
     def __init__(
         self,
         store: Store,
-        files: Callable[[], RowFiles],
         *,
         ready: Callable[[], Awaitable[None]],
         imported: Callable[[], Awaitable[None]],
     ) -> None:
         self._store = store
-        self._files = files
         self._ready = ready
         self._imported = imported  # called after an import
 
@@ -38,7 +37,7 @@ class Storage:
             StoreError: The file exists, or cannot be written.
         """
         await self._ready()
-        return await self._files().write_export(Path(target), self._store.dump(_scope(owner, session)))
+        return await write_export(Path(target), self._store.dump(_scope(owner, session)))
 
     async def import_file(self, source: str | Path, *, replace: bool = False) -> dict[str, int]:
         """Take in what `export` wrote; how many rows of each kind. The file is checked first, and each
@@ -49,7 +48,7 @@ class Storage:
             StoreError: The file is no export, not whole, or changed; or it cannot be written.
         """
         await self._ready()
-        return await self._taken_in(self._files().read_export(Path(source)), replace)
+        return await self._taken_in(read_export(Path(source)), replace)
 
     async def import_journal(
         self, folder: str | Path, *, replace: bool = False
@@ -63,7 +62,7 @@ class Storage:
         """
         await self._ready()
         problems: list[str] = []
-        rows = self._files().read_journal(Path(folder), problems.append)
+        rows = read_journal(Path(folder), problems.append)
         return await self._taken_in(rows, replace), problems
 
     async def _taken_in(self, rows: AsyncIterator[Row], replace: bool) -> dict[str, int]:

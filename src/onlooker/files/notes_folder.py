@@ -53,7 +53,7 @@ CONSOLIDATION_AGE = timedelta(days=7)
 
 
 class NotesFolder:
-    """Keeps the files of one memory up to date."""
+    """MEMORY.md and the daily notes of every owner; `memory.files`."""
 
     def __init__(
         self,
@@ -142,7 +142,7 @@ class NotesFolder:
         self._task = None
 
     async def _run(self) -> None:
-        await self.catch_up()
+        await self._catch_up()
         while True:
             done = await self._write_due()
             more = bool(self._due or self._noted)
@@ -162,7 +162,7 @@ class NotesFolder:
         except TimeoutError:
             await self._look()
 
-    async def catch_up(self) -> None:
+    async def _catch_up(self) -> None:
         """Mark recent owners, and all who have files, as due; and find notes that are not in the files."""
         try:
             found = await self._store.sessions(limit=MOST_SESSIONS)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from onlooker.ports.files import Files, Mirror, RowFiles
 from onlooker.ports.models import (
     Clock,
     Embedder,
@@ -21,16 +20,13 @@ __all__ = [
     "Advance",
     "Clock",
     "Embedder",
-    "Files",
     "ItemsRequest",
-    "Mirror",
     "Model",
     "ObserveRequest",
     "Reading",
     "ReflectRequest",
     "Reply",
     "Request",
-    "RowFiles",
     "Store",
     "SystemClock",
     "Workers",
