@@ -60,9 +60,9 @@ class EventStream(Generic[E]):
     ) -> None: ...
 
 class Items:
-    """The items of a memory, as people and agents use them; `memory.items`."""
+    """The items of a memory; `memory.items`."""
     def list(self, owner: str = ..., *, statuses: Sequence[ItemStatus] = ...) -> Sequence[Item]:
-        """An owner's items, pinned ones first, then those used last.
+        """An owner's items, pinned ones first, then the last used.
 
         Expired items count as live; `Item.holds` tells them apart.
         """
@@ -81,15 +81,15 @@ class Items:
     ) -> Item:
         """Save a fact: one sentence that can be understood alone.
 
-        `supersedes` is the id of the item that it replaces, which is kept as history. `session` is the key of
-        the session in which an agent saved it.
+        `supersedes` is the id of the item that it replaces, which stays in its history. `session` is the key
+        of the session in which an agent saved it.
 
         Raises:
             SettingsError: The summary is too short or too long, or there is no live item to supersede.
         """
     def forget(self, item: str, *, owner: str = ...) -> Sequence[Item]:
-        """Archive an item by id, with what it replaced and what was made of it. It leaves every prompt at
-        once. Returns what was archived; empty when there is no such item.
+        """Archive an item by id, with those it replaced and those made from it. It leaves every prompt at
+        once. Returns what was archived; empty if there is no such item.
         """
     def pin(self, item: str, *, owner: str = ..., on: bool = True) -> None:
         """Show an item first in every new session; `on=False` unpins it.
@@ -98,9 +98,9 @@ class Items:
             KeyError: The owner has no live item with that id.
         """
     def history(self, item: str, *, owner: str = ...) -> Sequence[Item]:
-        """An item with what it replaced and what replaced it, oldest first."""
+        """An item with those it replaced and those that replaced it, oldest first."""
     def search(self, query: str, *, owner: str = ..., limit: int = 20) -> Sequence[RankedItem]:
-        """The items that answer a query best. Being found counts as a use."""
+        """The items that match a query, best first. Being found counts as a use."""
 
 class NotesFolder:
     """MEMORY.md and the daily notes of every owner; `memory.files`."""
@@ -228,36 +228,35 @@ class History:
     def edit(self, note: str, text: str, *, by: str = "", was: str | None = None) -> Note:
         """Replace a note's text, in the prompt and for later reflections.
 
-        The text before is kept as a version, with who wrote it and when; see `of`. `was` guards against
-        concurrent edits: the text that the edit started from.
+        The old text is kept as a version, with who wrote it and when; see `of`. `was`, the text that the
+        edit started from, guards against concurrent edits.
 
         Raises:
             KeyError: There is no live note with that id.
             ConflictError: The note's text is not `was`.
         """
     def undo(self, note: str | None = None) -> Sequence[Note]:
-        """Undo a reflection, by default the last one: show the notes that it was made from again, and return
-        them.
+        """Undo a reflection, by default the last one: show the notes it was made from again. Returns them.
 
         Raises:
-            KeyError: There is no such reflection, or it was condensed itself.
-            BudgetError: There is no room for the notes: they would be condensed again at once.
-            ConflictError: Some of the notes are gone, or others are changing the notes just now.
+            KeyError: There is no such reflection, or it has been condensed itself.
+            BudgetError: There is no room for the notes; they would be condensed again at once.
+            ConflictError: Some of the notes are gone, or someone else is changing them.
         """
     def clear(self, kind: NoteKind | None = None) -> int:
-        """Delete the notes, or those of one kind. Their messages go to the archive; recent messages stay.
-        Returns how many notes there were.
+        """Delete the notes, or those of one kind. Their messages are archived; recent messages stay.
+        Returns how many notes were deleted.
         """
     def compact(self, up_to: int, summary: str) -> None:
         """Replace every message up to and including seq `up_to` by a summary, in one transaction.
 
-        The originals are kept for recall unless the setting `archive` is off. With nothing to replace the
-        summary is still inserted.
+        The originals are kept for recall unless the setting `archive` is off. If there is
+        nothing to replace, the summary is still inserted.
         """
     def state(self) -> State | None:
-        """Where the session stands; None when nothing was recorded."""
+        """The state of the session; None if nothing was recorded."""
     def extractions(self, type: str | None = None) -> Sequence[Extraction]:
-        """The values extracted for `extractors`, of one type by name or of all, with where each came from."""
+        """The values extracted for `extractors`, of one type by name or of all, each with its source."""
     def of(self, note: str) -> NoteHistory:
         """The history of a note: its texts with who wrote them and when, its status over time, and the notes
         that were made from it.
@@ -266,10 +265,10 @@ class History:
             KeyError: There is no note with that id.
         """
     def as_of(self, point: int | datetime) -> Moment:
-        """The memory as it was when the message with that seq was the newest, or at that time."""
+        """The memory when the message with that seq was the newest, or at that time."""
     def diff(self, note: str, other: str | None = None) -> Diff:
-        """What a note kept, dropped and added: compared with what it was made from (a reflection) or its text
-        before (an edited note); with `other`, what that note did compared with this one.
+        """What a note kept, dropped and added, compared with its sources (a reflection) or its previous text
+        (an edited note). With `other`, that note is compared with this one.
 
         Raises:
             KeyError: There is no note with that id.
@@ -283,16 +282,16 @@ class History:
         """
 
 class Tools:
-    """The tools of one session. They reach what its owner's sessions know, and nobody else's."""
+    """The tools of one session. They reach the memory of its owner, and nobody else's."""
     def openai(self) -> list[dict[str, Any]]:
-        """All of them for `tools=` of an OpenAI-compatible chat API."""
+        """All tools, for `tools=` of an OpenAI-compatible chat API."""
     def anthropic(self) -> list[dict[str, Any]]:
-        """All of them for `tools=` of the Anthropic API."""
+        """All tools, for `tools=` of the Anthropic API."""
     def call(self, name: str, arguments: Mapping[str, Any] | str | None = None) -> str:
-        """Run a tool by name, with arguments as a mapping or as the JSON text that a model gave."""
+        """Run a tool by name, with arguments as a mapping or as a model's JSON text."""
 
 class Session:
-    """One conversation in a memory. Cheap to make; it holds nothing itself."""
+    """One conversation in a memory. It is cheap to make and has no state of its own."""
     @property
     def runtime(self) -> Runtime: ...
     @property
@@ -302,14 +301,14 @@ class Session:
     @property
     def owner(self) -> str: ...
     def record(self, *messages: MessageLike | Sequence[MessageLike]) -> Sequence[Message]:
-        """Record messages, ours or in OpenAI or Anthropic form; durable when this returns.
+        """Record messages, ours or in OpenAI or Anthropic form. They are durable on return.
 
-        Returns those that were new: one whose id is recorded already is passed over. However many,
-        it is one transaction.
+        All are recorded in one transaction. Messages whose id is already recorded are skipped. Returns
+        the new ones.
 
         Raises:
-            MessageError: Something is not a message; nothing was recorded.
-            StoreError: The storage cannot write now; nothing was recorded.
+            MessageError: An argument is not a message; nothing was recorded.
+            StoreError: The store cannot write; nothing was recorded.
         """
     def prepare(
         self,
@@ -322,13 +321,13 @@ class Session:
         relative_time: bool = False,
         question: str = "",
     ) -> Context:
-        """Record what is new in a host's whole history, and return the context to send instead.
+        """Record the new messages of a host's whole history, and return the context to send instead.
 
-        The history is aligned with what is recorded, by id or else by content and position. Where it
-        went another way (an answer regenerated, a message edited, a branch), recorded messages that
-        it no longer has are retired, and the notes that stand for them rolled back. A host that
-        trimmed its own past takes nothing back. System messages at its head belong to the base
-        prompt; anything else before what is recorded (a summary of the host's own) is passed on.
+        The history is aligned with the recorded messages by id, or else by content and position. If it
+        diverged (an answer regenerated, a message edited, a branch), recorded messages that it no longer
+        has are retired, and the notes made from them rolled back. Messages that the host trimmed from
+        the start stay recorded. System messages at the start belong to the base prompt. Anything else
+        before the recorded messages, such as the host's own summary, is passed through.
         """
     def context(
         self,
@@ -342,50 +341,49 @@ class Session:
     ) -> Context:
         """The prompt for the next turn: base prompt, knowledge, memory, recent messages.
 
-        `budget` is the most it may cost, in tokens, and is remembered for the notes to come.
-        `knowledge` are layers by name, put after the base prompt: texts, functions that are asked, or
-        a `Layer` of either; they stand beside or replace those of `open_memory`. `end` is text for the
-        end of the prompt, where what changes each turn belongs; `relative_time` adds today's date and
-        how long ago the days in the notes are. `question` builds the context to answer that: most of
-        it are then earlier messages that bear on it, word for word, at the end.
+        `budget` is the limit in tokens; later notes are planned for it too. `knowledge` are layers by name,
+        placed after the base prompt: texts, functions to call, or a `Layer` of either. They add to those of
+        `open_memory`, or replace them by name. `end` is text for the end of the prompt, the place for
+        what changes each turn. `relative_time` adds today's date and how long ago the days in the notes
+        are. `question` builds a context to answer that question: most of it is then earlier messages
+        about it, word for word, at the end.
 
         Raises:
             BudgetError: The base prompt alone is larger than the budget.
-            StoreError: The storage cannot be read now.
+            StoreError: The store cannot be read.
         """
     def settle(self) -> bool:
-        """Take every note that is due before returning; False when a model failed, or another process is at
-        them just now.
+        """Take every note that is due before returning; False if a model failed, or another process is taking
+        them.
         """
     def end(self) -> Sequence[Item]:
-        """The conversation is over: take the notes that are due, and make items of what other sessions of
-        this owner should know; return those. What is said later opens it again.
+        """End the conversation: take the notes that are due, and make items of what the owner's other
+        sessions should know. Returns the items. Recording more opens the session again.
         """
     def refresh_items(self) -> Sequence[Item]:
-        """Choose anew which of its owner's items this session shows, as a session that begins now would;
-        the prompt's prefix changes with them.
+        """Choose again which of its owner's items this session shows, as a new session would. This changes
+        the prompt's prefix.
         """
     def tools(self) -> Tools:
-        """`memory_search`, `memory_save`, `memory_forget` and `recall` for the agent of this session."""
+        """`memory_search`, `memory_save`, `memory_forget` and `recall` for this session's agent."""
     def notes(
         self, *, kind: NoteKind | None = None, recent: int | None = None, statuses: Sequence[NoteStatus] = ...
     ) -> Sequence[Note]:
-        """Notes, oldest first; with `recent`, the newest n."""
+        """The notes, oldest first; with `recent`, only the newest n."""
     def extracted(self, type: type[V]) -> list[V]:
-        """Values of one of your own types, filled in from what was said (`extractors`), oldest first.
+        """Values of one of your own types (`extractors`), extracted from the messages, oldest first.
 
-        One that the class no longer takes, since it has changed, is left out with a warning;
-        `history.extractions` still has it.
+        Values that no longer fit the class, because it has changed, are left out with a warning.
+        `history.extractions` still has them.
         """
     def messages(self, *, archived: bool = False) -> Sequence[Message]:
-        """What was said, oldest first; with `archived`, what compaction set aside as well."""
+        """The messages, oldest first; with `archived`, also those that compaction archived."""
     def recall(
         self, target: str | int | Hit, *, neighbours: int = 0, page: int | None = None
     ) -> Sequence[Message]:
-        """The messages that a note, named by its id, stands for, word for word; or the message with that seq,
-        or what a hit of `search` stands for.
+        """The messages behind a note (by id), a message (by seq) or a hit of `search`, word for word.
 
-        `neighbours` adds so many messages before and after, and `page` gives one page of 50, from 1 on.
+        `neighbours` adds that many messages before and after. `page` selects a page of 50, from 1.
         """
     def search(
         self,
@@ -397,22 +395,22 @@ class Session:
         before: datetime | None = None,
         marks: tuple[str, str] = ...,
     ) -> Sequence[Hit]:
-        """What was said and noted in this session that speaks of something, best first.
+        """Search this session's messages and notes, best hits first.
 
-        `kinds` are "message" and "note"; `after` and `before` bound when it was said or noted. In each
-        hit's snippet the words that were found stand between `marks`.
+        `kinds` are "message" and "note"; `after` and `before` limit when it was said or noted. In each
+        hit's snippet, `marks` are placed around the words that were found.
         """
     def pin(self, target: str, *, on: bool = True) -> None:
-        """Keep a note or message in every context of this session; `on=False` lets it go again."""
+        """Keep a note or message in every context of this session; `on=False` unpins it."""
     @property
     def history(self) -> History:
-        """The notes over time: correcting them, and looking back."""
+        """The notes over time: correct them, and look back."""
     def forget(self, *targets: str, dry_run: bool = False, rewrite_later: bool | None = None) -> ForgetResult:
-        """Forget messages by id, and what notes stand for, with everything derived from them.
+        """Forget messages, by id or by the id of a note made from them, with everything derived from them.
 
-        Notes that mix them with other messages are written again without them (on the spot, and by the model
-        when it is due). Nothing of them stays in any table, index, journal or file. A host that hands over
-        whole histories must remove them there as well.
+        Notes that mix them with other messages are written again without them, at once, and later by the
+        model. Nothing of them stays in any table, index, journal or file. A host that hands over whole
+        histories must remove them there as well.
 
         `dry_run` only counts. `rewrite_later` says whether a model writes those notes again; by default it
         does if one is configured.
@@ -421,8 +419,8 @@ class Session:
             KeyError: There is no message or note with that id.
         """
     def delete(self) -> bool:
-        """Delete the session with everything in it; False when there was none. What its notes cost stays
-        counted for its owner and the day.
+        """Delete the session with everything in it; False if there was none. What its notes cost still
+        counts for its owner and the day.
         """
 
 class Memory:

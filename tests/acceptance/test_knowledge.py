@@ -413,7 +413,7 @@ async def gives_a_number(request: LayerRequest) -> Any:
         (hangs, "late", "it did not answer within 0.1 s"),
         (never_ends, "late", "it did not answer within 0.1 s"),
         (gives_up, "failed", "RuntimeError: it was cancelled"),
-        (gives_a_number, "failed", "TypeError: it gave int, not text"),
+        (gives_a_number, "failed", "TypeError: it returned int, not text"),
     ],
 )
 async def test_a_layer_that_fails_or_is_slow_is_left_out_and_the_turn_goes_on(

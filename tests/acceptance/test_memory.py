@@ -92,7 +92,7 @@ async def test_a_model_that_is_down_is_logged_and_tried_again(caplog: pytest.Log
         with caplog.at_level(logging.WARNING, "onlooker"):
             await talk(session, 12)
             await memory.background.flush()
-        assert "notes wait" in caplog.text
+        assert "retrying notes" in caplog.text
         state = await session.history.state()
         assert state is not None
         assert not state.notes

@@ -93,7 +93,7 @@ async def test_the_gates_and_the_way_to_supersede(memory: onlooker.Memory) -> No
     assert answer.endswith(f"in place of {oslo}.")
     assert [i.id for i in await memory.items.history(bergen, owner="ana")] == [oslo, bergen]
     again = await tools.call("memory_save", {"summary": "Ana lives in Paris", "supersedes": oslo})
-    assert again.startswith("Not saved: supersedes must be an item")
+    assert again.startswith("Not saved: supersedes must be a live item")
 
 
 async def test_the_rate_is_per_session_and_resets(memory: onlooker.Memory, clock: FrozenClock) -> None:

@@ -77,7 +77,7 @@ async def test_both_stores_rank_alike(tmp_path: Path) -> None:
                 search = Search("ana", session, limit=30)
                 one, other = [await search.run(store, question) for store in (memory, sqlite)]
                 assert one == other
-            recalls = [await Recall(s, ANA, False, at).found(question, (), "") for s in (memory, sqlite)]
+            recalls = [await Recall(s, ANA, False, at).find(question, (), "") for s in (memory, sqlite)]
             assert recalls[0] is not None
             assert recalls[1] is not None
             assert dict(recalls[0].worth) == pytest.approx(dict(recalls[1].worth))

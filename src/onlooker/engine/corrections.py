@@ -1,4 +1,4 @@
-"""Correcting a session's notes, and looking back at them."""
+"""A session's history: correct its notes, and look back at them."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ EVERY: tuple[NoteStatus, ...] = ("buffered", "active", "superseded", "retired")
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """A session's memory as it was at one point: its notes, its raw messages, and the context it made.
+    """A session's memory at one point in time: its notes, its raw messages, and its context.
 
-    `missing` counts notes of that time which have been deleted or purged since.
+    `missing` counts notes of that time that have been deleted since.
     """
 
     state: State
@@ -45,10 +45,10 @@ class Moment:
         return tuple(m for m in self.state.messages if m.seq >= self.state.progress.tail_start)
 
     def context(self, *, system: str = "", budget: int | None = None) -> Context:
-        """What an agent would have received, with today's settings."""
+        """The context an agent would have received, with today's settings."""
         runtime = RuntimeContext.of(self.state.progress.session.key)
-        frame = PromptRequest(system, budget=self.settings.budget if budget is None else budget)
-        return assemble(self.state, frame, self.settings, self.counting, runtime)
+        request = PromptRequest(system, budget=self.settings.budget if budget is None else budget)
+        return assemble(self.state, request, self.settings, self.counting, runtime)
 
 
 class History:
@@ -84,8 +84,8 @@ class History:
     async def edit(self, note: str, text: str, *, by: str = "", was: str | None = None) -> Note:
         """Replace a note's text, in the prompt and for later reflections.
 
-        The text before is kept as a version, with who wrote it and when; see `of`. `was` guards against
-        concurrent edits: the text that the edit started from.
+        The old text is kept as a version, with who wrote it and when; see `of`. `was`, the text that the
+        edit started from, guards against concurrent edits.
 
         Raises:
             KeyError: There is no live note with that id.
@@ -102,13 +102,12 @@ class History:
         return after
 
     async def undo(self, note: str | None = None) -> Sequence[Note]:
-        """Undo a reflection, by default the last one: show the notes that it was made from again, and return
-        them.
+        """Undo a reflection, by default the last one: show the notes it was made from again. Returns them.
 
         Raises:
-            KeyError: There is no such reflection, or it was condensed itself.
-            BudgetError: There is no room for the notes: they would be condensed again at once.
-            ConflictError: Some of the notes are gone, or others are changing the notes just now.
+            KeyError: There is no such reflection, or it has been condensed itself.
+            BudgetError: There is no room for the notes; they would be condensed again at once.
+            ConflictError: Some of the notes are gone, or someone else is changing them.
         """
         await self._ready()
         state = await self._store.load(self._session)
@@ -125,8 +124,8 @@ class History:
         return [n for n in back if n.id in chosen.sources]
 
     async def clear(self, kind: NoteKind | None = None) -> int:
-        """Delete the notes, or those of one kind. Their messages go to the archive; recent messages stay.
-        Returns how many notes there were."""
+        """Delete the notes, or those of one kind. Their messages are archived; recent messages stay.
+        Returns how many notes were deleted."""
         await self._ready()
         count = await self._store.delete_notes(self._session, kind)
         self._emit(Cleared(self._session, kind, count))
@@ -135,35 +134,35 @@ class History:
     async def compact(self, up_to: int, summary: str) -> None:
         """Replace every message up to and including seq `up_to` by a summary, in one transaction.
 
-        The originals are kept for recall unless the setting `archive` is off. With nothing to replace the
-        summary is still inserted.
+        The originals are kept for recall unless the setting `archive` is off. If there is
+        nothing to replace, the summary is still inserted.
         """
         await self._ready()
         await self._compaction.compact(self._session, up_to, summary)
 
     def _check_room(self, state: State, chosen: Note, sources: Sequence[Note]) -> None:
-        """Refuse an undo that the next plan would reverse: notes beyond their limit are condensed again."""
+        """Refuse an undo that the next plan would reverse because the notes exceed their limit."""
         kept = [n for n in state.notes if n.id != chosen.id]
         notes = sorted(
             [*kept, *(replace(n, status="active") for n in sources)], key=lambda n: (n.first, n.generation)
         )
         after = State(state.progress, tuple(notes), state.messages, state.pins, state.pinned, state.items)
-        bounds = self._limits_of(state)
-        # Also in a memory that takes no notes itself: another process takes them.
-        bounds = replace(bounds, settings=replace(bounds.settings, enabled=True))
-        if isinstance(plan(after, bounds), Reflect) and not isinstance(plan(state, bounds), Reflect):
+        limits = self._limits_of(state)
+        # Even if this process takes no notes, another one does.
+        limits = replace(limits, settings=replace(limits.settings, enabled=True))
+        if isinstance(plan(after, limits), Reflect) and not isinstance(plan(state, limits), Reflect):
             needed = sum(n.tokens for n in after.active)
-            raise BudgetError(bounds.reflect_at, needed, "the notes that this reflection stands for")
+            raise BudgetError(limits.reflect_at, needed, "the notes that this reflection stands for")
 
-    # -- looking
+    # -- looking back
 
     async def state(self) -> State | None:
-        """Where the session stands; None when nothing was recorded."""
+        """The state of the session; None if nothing was recorded."""
         await self._ready()
         return await self._store.load(self._session)
 
     async def extractions(self, type: str | None = None) -> Sequence[Extraction]:
-        """The values extracted for `extractors`, of one type by name or of all, with where each came from."""
+        """The values extracted for `extractors`, of one type by name or of all, each with its source."""
         await self._ready()
         return await self._store.extractions(self._session, type=type)
 
@@ -191,7 +190,7 @@ class History:
         return NoteHistory(found, tuple(versions) or (first,), tuple(statuses), made_into)
 
     async def as_of(self, point: int | datetime) -> Moment:
-        """The memory as it was when the message with that seq was the newest, or at that time."""
+        """The memory when the message with that seq was the newest, or at that time."""
         await self._ready()
         if isinstance(point, datetime) and point.tzinfo is None:
             point = point.replace(tzinfo=self._tz)
@@ -200,8 +199,8 @@ class History:
         return Moment(then.state, then.missing, self._settings, self._counting)
 
     async def diff(self, note: str, other: str | None = None) -> Diff:
-        """What a note kept, dropped and added: compared with what it was made from (a reflection) or its text
-        before (an edited note); with `other`, what that note did compared with this one.
+        """What a note kept, dropped and added, compared with its sources (a reflection) or its previous text
+        (an edited note). With `other`, that note is compared with this one.
 
         Raises:
             KeyError: There is no note with that id.
@@ -229,7 +228,7 @@ class History:
         return await neighbours(self._store, self._session, note)
 
     async def _notes(self, *wanted: str | None) -> dict[str, Note]:
-        """Every note by id, if the wanted ones are among them."""
+        """Every note by id. Raises KeyError if a wanted one is not among them."""
         await self._ready()
         notes = {n.id: n for n in await self._store.notes(self._session, statuses=EVERY)}
         for ident in wanted:

@@ -1,5 +1,5 @@
-"""Forgetting: messages go with everything derived from them, and what mixed them with others is written
-again, on the spot, from what is left."""
+"""Forgetting: delete messages with everything derived from them. Notes that mix them with other messages are
+written again from what is left."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from onlooker.domain.events import Deleted, Event, Forgotten, OwnerForgotten
 from onlooker.domain.history import ForgetResult, Forgetting, MessageRow, Scope, SessionRow, VersionRow
 from onlooker.domain.messages import Message, SessionId
 from onlooker.domain.notes import Note, NoteStatus
-from onlooker.engine.note_taker import LEAST_TARGET, Composer
+from onlooker.engine.note_taker import MIN_TARGET, Composer
 from onlooker.policy.cut import tokens_of
 from onlooker.policy.history import (
     RemakePlan,
@@ -32,24 +32,28 @@ from onlooker.ports import Clock, ObserveRequest, ReflectRequest, Request, Store
 
 EVERY: tuple[NoteStatus, ...] = ("buffered", "active", "superseded", "retired")
 ITEMS = ("live", "ended", "archived")
-# How often it is decided anew when notes are written meanwhile.
+# How often to decide again after a conflict with a note taker.
 MOST_TRIES = 20
 
 
 @dataclass(slots=True)
 class _Found:
-    """What a session holds of what is to be forgotten."""
+    """What a session holds that has to do with what is to be forgotten."""
 
     top: SessionRow
     notes: dict[str, Note]
-    gone: set[str]  # ids of messages
+    gone: set[str]  # ids of the messages to forget
     seqs: set[int] = field(default_factory=set[int])
-    said: list[str] = field(default_factory=list[str])  # what those say
-    kept: dict[str, Message] = field(default_factory=dict[str, Message])  # what else touched notes are of
-    touched: set[str] = field(default_factory=set[str])  # ids of notes
+    said: list[str] = field(default_factory=list[str])  # their texts
+    kept: dict[str, Message] = field(
+        default_factory=dict[str, Message]
+    )  # other messages that touched notes are made from
+    touched: set[str] = field(default_factory=set[str])  # ids of notes made from them
     by_range: dict[str, list[Message]] = field(default_factory=dict[str, list[Message]])
-    summaries: list[Message] = field(default_factory=list[Message])  # that compaction put in
-    texts: dict[str, list[str]] = field(default_factory=dict[str, list[str]])  # of edited notes, by id
+    summaries: list[Message] = field(default_factory=list[Message])  # inserted by compaction
+    texts: dict[str, list[str]] = field(
+        default_factory=dict[str, list[str]]
+    )  # versions of edited notes, by id
 
     @property
     def forgotten(self) -> str:
@@ -73,11 +77,11 @@ class Forgetter:
     async def forget(
         self, targets: Sequence[str], *, dry_run: bool, rewrite_later: bool | None
     ) -> ForgetResult:
-        """Forget messages, and those that notes stand for.
+        """Forget messages, by id or by the id of a note made from them.
 
         Raises:
             KeyError: The session has no such message or note.
-            ConflictError: Others keep changing the session.
+            ConflictError: Other writers keep changing the session.
         """
         if not targets:
             raise SettingsError("targets", targets, "must name at least one message or note")
@@ -85,7 +89,7 @@ class Forgetter:
         for _ in range(MOST_TRIES):
             found = await self._find(targets)
             plan = plan_remake(found.notes, found.touched, found.kept, found.by_range)
-            change = await self._decided(found, plan, rewrite_later)
+            change = await self._decide(found, plan, rewrite_later)
             done = ForgetResult(len(found.seqs), len(plan.delete), len(plan.remake), len(change.items))
             if dry_run:
                 return done
@@ -96,7 +100,7 @@ class Forgetter:
             done = replace(done, erased=await self.erase([self.session], [self.session.owner]))
             self.emit(Forgotten(self.session, done, seconds=time.perf_counter() - began))
             return done
-        raise ConflictError("others keep changing this session; forget again")
+        raise ConflictError("other writers keep changing this session; try again")
 
     # -- finding
 
@@ -121,7 +125,7 @@ class Forgetter:
         return found
 
     async def _messages_of(self, note: Note, notes: dict[str, Note]) -> set[str]:
-        """Ids of the messages that a note stands for, those that are deleted already included."""
+        """Ids of the messages that a note was made from, deleted ones included."""
         ids = {m.id for m in await self.store.sources(self.session, note.id)}
         layer = [note]
         while layer:
@@ -130,9 +134,9 @@ class Forgetter:
         return ids
 
     async def _read(self, found: _Found) -> set[str]:
-        """Go through the messages once, keeping only those that matter; which of those to go are there."""
-        told = {n.id for n in found.notes.values() if is_made_from(n, found.notes, found.gone, ())}
-        wanted = {s for i in told if not found.notes[i].generation for s in found.notes[i].sources}
+        """Read the messages once and keep those that matter; return the ids of those to forget that exist."""
+        derived = {n.id for n in found.notes.values() if is_made_from(n, found.notes, found.gone, ())}
+        wanted = {s for i in derived if not found.notes[i].generation for s in found.notes[i].sources}
         there: set[str] = set()
         scope = Scope(session=self.session, kinds=frozenset({"message", "version"}))
         async for row in self.store.dump(scope):
@@ -155,7 +159,7 @@ class Forgetter:
         return there
 
     async def _touch_more(self, found: _Found) -> None:
-        """Notes that were told of it by the notes before them, and all that was made from any."""
+        """Add notes that took values over from earlier notes, and all notes made from touched ones."""
         values = exact_values(found.forgotten)
         for note in found.notes.values():
             if note.id in found.touched or not has_borrowed_values(note, values, ()):
@@ -174,9 +178,9 @@ class Forgetter:
 
     # -- deciding
 
-    async def _decided(self, found: _Found, plan: RemakePlan, rewrite_later: bool | None) -> Forgetting:
+    async def _decide(self, found: _Found, plan: RemakePlan, rewrite_later: bool | None) -> Forgetting:
         later = self.asks_model if rewrite_later is None else rewrite_later
-        made = await self._remade(found, plan, later)
+        made = await self._remake(found, plan, later)
         items = await self._items(found, made)
         top = found.top
         return Forgetting(
@@ -195,8 +199,8 @@ class Forgetter:
         texts = [t for i in found.touched for t in (found.notes[i].text, *found.texts.get(i, ()))]
         return tuple(m.id for m in found.summaries if mentions_forgotten(m.text, values, texts))
 
-    async def _remade(self, found: _Found, plan: RemakePlan, later: bool) -> list[Note]:
-        """Notes as the built-in model writes them from what is left."""
+    async def _remake(self, found: _Found, plan: RemakePlan, later: bool) -> list[Note]:
+        """Have the built-in model write the notes again from what is left."""
         made: dict[str, Note] = {}
         for note in plan.remake:
             request = self._request(note, found, {**found.notes, **made})
@@ -218,11 +222,11 @@ class Forgetter:
             target = max(1, min(note.tokens, sum(n.tokens for n in sources)))
             return ReflectRequest(self.session, sources, note.generation, target, form)
         messages = found.by_range.get(note.id) or [found.kept[source] for source in note.sources]
-        target = max(LEAST_TARGET, min(note.tokens, tokens_of(messages)))
+        target = max(MIN_TARGET, min(note.tokens, tokens_of(messages)))
         return ObserveRequest(self.session, tuple(messages), (), target, form)
 
     async def _items(self, found: _Found, made: Iterable[Note]) -> tuple[str, ...]:
-        """The owner's items that come from what is forgotten."""
+        """The owner's items that were made from what is forgotten."""
         items = await self.store.items(self.session.owner, statuses=ITEMS)
         remaining = "\n".join((*(n.text for n in made), *(text_of(m) for m in found.kept.values())))
         return items_to_forget(
@@ -243,7 +247,7 @@ async def forget_owner(
     emit: Callable[[Event], None],
     erase: Callable[[Sequence[SessionId], Sequence[str]], Awaitable[bool]],
 ) -> ForgetResult:
-    """Forget one session of an owner, or everything of that owner."""
+    """Forget one session of an owner, or everything about the owner."""
     began = time.perf_counter()
     there = await store.sessions(owner=owner, key=session)
     found = [s.progress.session for s in there]

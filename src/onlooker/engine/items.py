@@ -1,4 +1,5 @@
-"""Items: facts about an owner that outlive a session, saved by hand and chosen for a prompt."""
+"""Items: facts about an owner that outlive a session. `Items` saves and finds them, `ShownItems` chooses
+those that a prompt shows."""
 
 from __future__ import annotations
 
@@ -24,13 +25,13 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("onlooker")
 
-# How many of an owner's items are read at most: pinned ones first, then those used last.
+# How many of an owner's items are read: pinned ones first, then the last used.
 MOST_ITEMS = 2_000
 EVERY: tuple[ItemStatus, ...] = ("live", "ended", "archived")
 
 
 class Items:
-    """The items of a memory, as people and agents use them; `memory.items`."""
+    """The items of a memory; `memory.items`."""
 
     def __init__(
         self,
@@ -47,7 +48,7 @@ class Items:
     async def list(
         self, owner: str = DEFAULT_OWNER, *, statuses: Sequence[ItemStatus] = ("live",)
     ) -> Sequence[Item]:
-        """An owner's items, pinned ones first, then those used last.
+        """An owner's items, pinned ones first, then the last used.
 
         Expired items count as live; `Item.holds` tells them apart.
         """
@@ -69,8 +70,8 @@ class Items:
     ) -> Item:
         """Save a fact: one sentence that can be understood alone.
 
-        `supersedes` is the id of the item that it replaces, which is kept as history. `session` is the key of
-        the session in which an agent saved it.
+        `supersedes` is the id of the item that it replaces, which stays in its history. `session` is the key
+        of the session in which an agent saved it.
 
         Raises:
             SettingsError: The summary is too short or too long, or there is no live item to supersede.
@@ -89,7 +90,7 @@ class Items:
         if refusal := check_words(summary):
             raise SettingsError("summary", summary[:80], refusal.advice)
         if supersedes and not await self._store.items(owner, ids=[supersedes]):
-            raise SettingsError("supersedes", supersedes, f"must be an item of {owner!r} that still holds")
+            raise SettingsError("supersedes", supersedes, f"must be a live item of {owner!r}")
         now = self._clock.now()
         item = Item(
             owner=owner,
@@ -110,18 +111,18 @@ class Items:
         try:
             await self._store.change_items(ItemChange(owner, now, (item,), ending))
         except ConflictError as error:
-            raise SettingsError("supersedes", supersedes, "must be an item that still holds") from error
+            raise SettingsError("supersedes", supersedes, "must be a live item") from error
         self._emit(ItemsMade(owner, (item,), session))
         return item
 
     async def forget(self, item: str, *, owner: str = DEFAULT_OWNER) -> Sequence[Item]:
-        """Archive an item by id, with what it replaced and what was made of it. It leaves every prompt at
-        once. Returns what was archived; empty when there is no such item."""
+        """Archive an item by id, with those it replaced and those made from it. It leaves every prompt at
+        once. Returns what was archived; empty if there is no such item."""
         await self._ready()
         return await self.archive(owner, item)
 
     async def archive(self, owner: str, item: str) -> Sequence[Item]:
-        """`forget`, also while the memory is closing."""
+        """Like `forget`, but also works while the memory is closing."""
         from onlooker.policy.items.choose import cascade
 
         everything = await self._store.items(owner, statuses=EVERY)
@@ -142,7 +143,7 @@ class Items:
         self._emit(ItemPinned(owner, item, on))
 
     async def history(self, item: str, *, owner: str = DEFAULT_OWNER) -> Sequence[Item]:
-        """An item with what it replaced and what replaced it, oldest first."""
+        """An item with those it replaced and those that replaced it, oldest first."""
         from onlooker.policy.items.choose import item_history
 
         await self._ready()
@@ -151,7 +152,7 @@ class Items:
     async def search(
         self, query: str, *, owner: str = DEFAULT_OWNER, limit: int = 20
     ) -> Sequence[RankedItem]:
-        """The items that answer a query best. Being found counts as a use."""
+        """The items that match a query, best first. Being found counts as a use."""
         from onlooker.policy.items.choose import rank_items
 
         await self._ready()
@@ -177,7 +178,7 @@ class ShownItems:
     clock: Clock
 
     async def shown(self, state: State, budget: int) -> State:
-        """The state with the items that its session shows, chosen now if they were not chosen before.
+        """The state with the items that its session shows. They are chosen now if they were not before.
 
         A failure is logged: the turn goes on without items, and the next one tries again.
         """
@@ -189,7 +190,7 @@ class ShownItems:
         try:
             return await self._choose(state, budget, anew=False)
         except OnlookerError as error:
-            log.warning("%s: no items chosen now: %s", session.key, error)
+            log.warning("%s: could not choose items: %s", session.key, error)
             return state
 
     async def refresh(self, state: State, budget: int) -> State:
@@ -199,13 +200,13 @@ class ShownItems:
         return await self._choose(state, budget, anew=True)
 
     async def choice(self, session: SessionId, budget: int) -> Sequence[Item]:
-        """What the session would show if it were chosen now."""
+        """The items that a choice made now would show."""
         from onlooker.policy.items.choose import choose_items
         from onlooker.policy.settings import limits
 
         items = await self.store.items(session.owner, limit=MOST_ITEMS)
-        most = limits(self.settings, budget).cross_session_limit
-        return choose_items(items, session, most, self.clock.now(), self.count)
+        limit = limits(self.settings, budget).cross_session_limit
+        return choose_items(items, session, limit, self.clock.now(), self.count)
 
     async def _choose(self, state: State, budget: int, *, anew: bool) -> State:
         session = state.progress.session

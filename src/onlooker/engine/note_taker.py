@@ -1,4 +1,8 @@
-"""The note taker: load a session, plan, write, commit, until nothing is due."""
+"""The note taker: load a session, plan, write, commit, until nothing is due.
+
+`background.py` calls `advance` for sessions that are due. `policy/plan.py` decides each step, a `Writer`
+(`writer.py`) has the model write the note, and the store commits it. `Session.context` shows it.
+"""
 
 from __future__ import annotations
 
@@ -38,12 +42,12 @@ from onlooker.ports import Clock, ObserveRequest, ReflectRequest, Request, Store
 
 log = logging.getLogger("onlooker")
 
-# After so many failures in a row the built-in model condenses notes in the reflector's place.
+# After this many failures in a row the built-in model reflects in the reflector's place.
 PATIENCE = 2
 
 
 class Composer(Protocol):
-    """The built-in model: it writes at once and cannot fail, so it stands in for one that did."""
+    """The built-in model. It writes at once and cannot fail, so it replaces a model that did."""
 
     @property
     def name(self) -> str: ...
@@ -52,8 +56,8 @@ class Composer(Protocol):
 
 
 class NoteTaker:
-    """Takes a session's notes. Any number may run: leases keep them from paying for the same model call, and
-    the commit's guard keeps the notes right even when a lease fails to."""
+    """Takes the notes of sessions. Any number may run: leases keep two from paying for the same model call,
+    and the commit's guard keeps the notes correct even if a lease fails."""
 
     def __init__(
         self,
@@ -84,11 +88,11 @@ class NoteTaker:
         self._leases = leases
         self._compaction = compaction
         self._timing = timing
-        # Called with notes that were condensed in the background: some of what they say is gone then.
+        # Called with notes condensed in the background: the reflection leaves out some of their content.
         self._condensed = condensed
 
     async def advance(self, session: SessionId) -> bool:
-        """Take every note that is due; False when another worker has the session, or a model failed.
+        """Take every note that is due; False if another worker has the session, or a model failed.
 
         A failure is logged and gives the session a later due time. Raises only StoreError.
         """
@@ -98,17 +102,17 @@ class NoteTaker:
 
     async def _settle(self, session: SessionId, lease: Lease) -> bool:
         state, fresh = await self._store.load(session), True
-        down: ModelError | None = None  # the reflector, where it failed so often that we go on without
+        down: ModelError | None = None  # the reflector's error, once it failed too often to wait for it
         while state is not None:
             await self._budgets.store(state.progress)
-            bounds = self._budgets.limits(state)
-            step = plan(state, bounds)
+            limits = self._budgets.limits(state)
+            step = plan(state, limits)
             if isinstance(step, Idle) or (isinstance(step, Rewrite) and (down or self._is_builtin)):
                 if fresh and down:
                     await self._back_off(state, step, lease, down)
                     return False
                 if fresh:
-                    await self._leases.release(state, lease, None, wake_at(state, bounds), 0)
+                    await self._leases.release(state, lease, None, wake_at(state, limits), 0)
                     return True
                 state, fresh = await self._store.load(session), True
                 continue
@@ -116,11 +120,11 @@ class NoteTaker:
                 return False
             began = time.perf_counter()
             try:
-                # Going on from here saves loading a long backlog for each of its chunks.
-                without = down is not None and isinstance(step, Reflect)
-                state, fresh = await self.do(state, step, fence=lease.fence, on_the_spot=without), False
+                # The state is not loaded again: for a long backlog that would cost a load per chunk.
+                instead = down is not None and isinstance(step, Reflect)
+                state, fresh = await self.do(state, step, fence=lease.fence, on_the_spot=instead), False
             except ConflictError:
-                # Someone noted on the spot, or took messages back. Go on only while it is ours.
+                # A turn took a note itself, or messages were retired. Go on only while the lease is held.
                 if not await self._leases.extend(lease):
                     return False
                 state, fresh = await self._store.load(session), True
@@ -128,7 +132,7 @@ class NoteTaker:
                 if not isinstance(step, Reflect) or state.progress.failures < PATIENCE:
                     await self._back_off(state, step, lease, error, time.perf_counter() - began)
                     return False
-                # Memory must not outgrow its room because a model is down.
+                # Notes must not exceed their limit because a model is down.
                 down = error
         return True
 
@@ -141,13 +145,13 @@ class NoteTaker:
     async def do(self, state: State, step: Step, *, fence: int | None, on_the_spot: bool = False) -> State:
         """Carry out one step and commit it; return the state after it.
 
-        On the spot the built-in model writes, and nothing is waited for.
+        `on_the_spot`, the built-in model writes, and no model is waited for.
 
         Raises:
             ModelError: The model gave no usable answer; nothing changed.
-            ConflictError: The session moved on meanwhile; nothing changed.
+            ConflictError: The session changed meanwhile; nothing was committed.
         """
-        if (event := planned(state.progress.session, step)) is not None:
+        if (event := planned_event(state.progress.session, step)) is not None:
             self._emit(event)
         match step:
             case Activate():
@@ -194,7 +198,7 @@ class NoteTaker:
             extractions=written.extracted(note),
         )
         after = await self._store.commit(session, change)
-        self._noted(session, note, change, written)
+        self._emit_noted(session, note, change, written)
         if shown:
             await self._compaction.after_note(after, note)
         return state.after(change, after)
@@ -236,7 +240,7 @@ class NoteTaker:
         return state.after(change, after)
 
     async def _rewrite(self, state: State, note: Note, fence: int | None) -> State:
-        """The model is back: have it write what the built-in one noted in its place."""
+        """Have the model, which is back, write a note that the built-in model wrote in its place."""
         session = state.progress.session
         if note.generation:
             known = {n.id: n for n in await self._store.notes(session, statuses=("superseded",))}
@@ -259,16 +263,16 @@ class NoteTaker:
         found = written.extracted(better)
         change = Commit(_guard(state, fence), add=(better,), supersede=(note.id,), extractions=found)
         after = await self._store.commit(session, change)
-        self._noted(session, better, change, written)
+        self._emit_noted(session, better, change, written)
         return state.after(change, after)
 
-    def _noted(self, session: SessionId, note: Note, change: Commit, written: Written) -> None:
+    def _emit_noted(self, session: SessionId, note: Note, change: Commit, written: Written) -> None:
         self._emit(Noted(session, note, written.calls, seconds=written.seconds))
         if change.extractions:
             self._emit(Extracted(session, change.extractions))
 
     async def _compose(self, request: Request) -> Written:
-        # It takes its sentences from the source and cannot fail, so there is nothing to judge.
+        # It takes its sentences from the source, so there is nothing to judge.
         began = time.perf_counter()
         text = await asyncio.to_thread(self._builtin.compose, request)
         return Written(text, self._builtin.name, seconds=time.perf_counter() - began)
@@ -296,12 +300,12 @@ class NoteTaker:
     async def _back_off(
         self, state: State, step: Step, lease: Lease, error: ModelError, took: float = 0.0
     ) -> None:
-        """Leave everything as it is and try again later."""
+        """Change nothing, and give the session a later due time."""
         session = state.progress.session
         failures = state.progress.failures + 1
-        # Spread out, so that many sessions do not come back to a recovering model at once.
+        # Random, so that many sessions do not return to a recovering model at once.
         wait = retry_after(failures, self._timing) * random.uniform(0.5, 1.0)
-        log.warning("%s: notes wait %.1f s: %s", session.key, wait, error)
+        log.warning("%s: retrying notes in %.1f s: %s", session.key, wait, error)
         if isinstance(error, SpendError):
             self._emit(SpendLimitReached(session, error.scope, error.spent, error.limit))
         self._emit(StepFailed(session, type(step).__name__.lower(), str(error), wait, seconds=took))
@@ -316,45 +320,44 @@ def _guard(state: State, fence: int | None) -> Guard:
 # ----------------------------------------------------------------------------- messages become an observation
 
 
-# A note of a short chunk still needs room for its heading and one line.
-LEAST_TARGET = 40
+# Even a note of a short chunk needs room for its heading and one line.
+MIN_TARGET = 40
 
 
 def observe_request(
     session: SessionId, messages: Sequence[Message], notes: Sequence[Note], ratio: float, writer: Writer
 ) -> ObserveRequest:
-    """What the model is asked: a note of about `ratio` of its source."""
-    target = max(LEAST_TARGET, round(tokens_of(messages) * ratio))
+    """Ask for a note of about `ratio` of the tokens of its messages."""
+    target = max(MIN_TARGET, round(tokens_of(messages) * ratio))
     return ObserveRequest(session, tuple(messages), tuple(notes), target, writer.settings.format)
 
 
 async def observe(
     session: SessionId, messages: Sequence[Message], notes: Sequence[Note], ratio: float, writer: Writer
 ) -> Written:
-    """An observation of these messages.
+    """Write an observation of these messages.
 
-    More than the model's window holds is noted in parts, one after the other, a single message
-    included.
+    Messages that exceed the model's window, or a single one that does, are noted in parts.
 
     Raises:
-        ModelError: A part was not answered; nothing was consumed.
+        ModelError: A part got no usable answer.
     """
     parts = [
-        await writer.write(observe_request(session, part, notes, ratio, writer), _observed(part))
+        await writer.write(observe_request(session, part, notes, ratio, writer), _source_of_messages(part))
         for part in _parts(messages, writer)
     ]
     return Written.in_parts(parts)
 
 
-def _observed(messages: Sequence[Message]) -> Source:
+def _source_of_messages(messages: Sequence[Message]) -> Source:
     at = messages[0].at
-    assert at is not None  # recorded messages have their time
+    assert at is not None  # recorded messages have a time
     said = "\n".join(t for m in messages for t in (m.body, *(c.arguments for c in m.calls)) if t)
     return Source(text_lines(messages), said, tokens_of(messages), at.date())
 
 
 def _parts(messages: Sequence[Message], writer: Writer) -> Iterator[tuple[Message, ...]]:
-    """The messages in runs that fit the model's window."""
+    """Split the messages into runs that fit the model's window."""
     window = writer.model.window
     run: list[Message] = []
     for group in groups(messages):
@@ -371,7 +374,7 @@ def _parts(messages: Sequence[Message], writer: Writer) -> Iterator[tuple[Messag
 
 
 def _pieces(message: Message, writer: Writer) -> Iterator[Message]:
-    """One message in pieces that each fit the window."""
+    """Split a message into pieces that fit the window."""
     if message.tokens <= writer.model.window:
         yield message
         return
@@ -386,37 +389,37 @@ def _pieces(message: Message, writer: Writer) -> Iterator[Message]:
 # ---------------------------------------------------------------------------------- notes become a reflection
 
 
-# CRITICAL lines are kept word for word, up to this share of a reflection; then the oldest may go.
+# CRITICAL lines are kept word for word, up to this share of a reflection; beyond it the oldest may go.
 CRITICAL_SHARE = 0.5
 
 
 def reflect_request(
     session: SessionId, notes: Sequence[Note], generation: int, target_tokens: int, writer: Writer
 ) -> ReflectRequest:
-    """What the model is asked."""
+    """Ask for one reflection on these notes."""
     return ReflectRequest(session, tuple(notes), generation, target_tokens, writer.settings.format)
 
 
 async def reflect(
     session: SessionId, notes: Sequence[Note], generation: int, target_tokens: int, writer: Writer
 ) -> Written:
-    """A reflection on these notes.
+    """Write a reflection on these notes.
 
     Raises:
-        ModelError: No acceptable answer; the notes stay as they are.
+        ModelError: There was no usable answer.
     """
     request = reflect_request(session, notes, generation, target_tokens, writer)
-    return await writer.write(request, _reflected(request, writer))
+    return await writer.write(request, _source_of_notes(request, writer))
 
 
-def _reflected(request: ReflectRequest, writer: Writer) -> Source:
+def _source_of_notes(request: ReflectRequest, writer: Writer) -> Source:
     from onlooker.policy.reply import critical_lines, read
 
     text = "\n".join(n.text for n in request.notes)
     note = read(text, format="lines")
     said = "\n".join((*(line.text for line in note.lines), *note.values))
     day = next((line.day for line in note.lines if line.day), request.notes[0].made_at.date())
-    # Prose has no priorities: a sentence that begins with the word is only a sentence.
+    # Prose has no priorities: there, CRITICAL at the start of a sentence is just a word.
     dated = any(line.startswith("## ") for line in text.splitlines())
     critical = critical_lines(text) if dated else ()
     kept = _newest(critical, round(request.target_tokens * CRITICAL_SHARE), writer)
@@ -424,7 +427,7 @@ def _reflected(request: ReflectRequest, writer: Writer) -> Source:
 
 
 def _newest(lines: Sequence[str], tokens: int, writer: Writer) -> Sequence[str]:
-    """The newest lines that fit: what must be kept for ever would else fill the memory in the end."""
+    """The newest lines that fit. Without a limit, lines kept word for word would fill the memory in time."""
     start = len(lines)
     while start and (tokens := tokens - writer.estimator.text(lines[start - 1])) >= 0:
         start -= 1
@@ -434,8 +437,8 @@ def _newest(lines: Sequence[str], tokens: int, writer: Writer) -> Sequence[str]:
 # ------------------------------------------------------------------------------------ events
 
 
-def planned(session: SessionId, step: Step) -> Planned | None:
-    """The event that says that the step begins; None where there is nothing to do."""
+def planned_event(session: SessionId, step: Step) -> Planned | None:
+    """The event for the start of a step; None if there is nothing to do."""
     match step:
         case Activate(notes=notes):
             return Planned(session, "activate", sum(n.tokens for n in notes))

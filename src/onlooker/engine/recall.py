@@ -1,4 +1,11 @@
-"""Search, and recall: what bears on a turn, put at the end of its prompt."""
+"""Search, and recall: earlier messages about a turn, placed at the end of its prompt.
+
+Search            find messages and notes by words, vectors and the graph
+messages_behind   read the messages that a note or a hit stands for
+Recall            find messages about a question that the prompt does not show
+Reminder          put them at the end of a prompt
+QueryVectors      the vector of a query, from the embedder
+"""
 
 from __future__ import annotations
 
@@ -40,7 +47,7 @@ log = logging.getLogger("onlooker")
 
 KINDS: tuple[HitKind, ...] = ("message", "note")
 Marks = tuple[str, str]
-# How long an embedder may take to answer a search.
+# How long a search waits for an embedder.
 SEARCH_SECONDS = 5.0
 
 
@@ -49,7 +56,7 @@ SEARCH_SECONDS = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """What a person or an agent looks for, and where."""
+    """Where to search, for what kinds, and how many hits to return."""
 
     owner: str
     session: SessionId | None = None
@@ -67,27 +74,27 @@ class Search:
             raise SettingsError("limit", self.limit, "must be at least 1")
 
     async def run(self, store: Store, text: str, vectors: QueryVectors | None = None) -> list[Hit]:
-        """The best hits first: by their words, by what they mean, and by what ties them to other hits."""
+        """The hits, best first: by words, by meaning, and by their connections to other hits."""
         self.check()
         await catch_up(store, self.owner, self.session)
         terms = dict.fromkeys(query_tokens(text), 1.0)
         if not terms and self.after is None and self.before is None:
             return []
-        near = Nearness(store, vectors, text, within=SEARCH_SECONDS)
+        near = VectorRanking(store, vectors, text, within=SEARCH_SECONDS)
         rankings = [await self._ranked(store, kind, terms) for kind in self.kinds]
         if terms:
             rankings += [await self._near(near, kind) for kind in self.kinds]
-        score = rank.fuse(*as_one(*rankings))
+        score = rank.fuse(*unify(*rankings))
         if terms and "note" in self.kinds:
             found = sorted(score, key=lambda match: -score[match])
-            rankings.append(await tied(store, self.owner, self.session, found, self.limit))
+            rankings.append(await related_notes(store, self.owner, self.session, found, self.limit))
             weights = [*[1.0] * (len(rankings) - 1), GRAPH_WEIGHT]
-            score = rank.fuse(*as_one(*rankings), weights=weights)
+            score = rank.fuse(*unify(*rankings), weights=weights)
         best = sorted(score, key=lambda match: -score[match])[: self.limit]
         return [_hit(match, score[match], terms, self.marks) for match in best]
 
-    async def _near(self, near: Nearness, kind: HitKind) -> list[Match]:
-        return await near.ranked(self.owner, kind, self.session, self.after, self.before, most=self.limit)
+    async def _near(self, near: VectorRanking, kind: HitKind) -> list[Match]:
+        return await near.ranked(self.owner, kind, self.session, self.after, self.before, limit=self.limit)
 
     async def _ranked(self, store: Store, kind: HitKind, terms: Mapping[str, float]) -> list[Match]:
         query = Query(self.owner, kind, terms, self.session, self.after, self.before)
@@ -113,19 +120,20 @@ def _hit(match: Match, score: float, terms: Mapping[str, float], marks: Marks) -
     )
 
 
-# ------------------------------------------------------------------------------------ leading back
+# ------------------------------------------------------------------------------------ behind a note or hit
 
-# Messages on a page of what a note stands for.
+# Messages on a page.
 PAGE = 50
 
 
-async def expanded(
+async def messages_behind(
     store: Store, session: SessionId, target: str | int | Hit, neighbours: int, page: int | None
 ) -> Sequence[Message]:
-    """What a note stands for, or one message, with as many messages before and after; one page of it."""
+    """The messages that a note stands for, or one message, with neighbours before and after; or a page of
+    it."""
     if isinstance(target, Hit):
         if target.session.owner != session.owner:
-            raise SettingsError("target", target.id, f"must be of the owner {session.owner!r}")
+            raise SettingsError("target", target.id, f"must belong to the owner {session.owner!r}")
         session, target = target.session, target.seq if target.kind == "message" else target.id
     if neighbours < 0:
         raise SettingsError("neighbours", neighbours, "must be 0 or more")
@@ -154,7 +162,7 @@ async def _sources(store: Store, session: SessionId, note: str, neighbours: int)
 
 @dataclass(frozen=True, slots=True)
 class Recall:
-    """What a turn may be reminded of."""
+    """Finds messages for a turn to recall."""
 
     store: Store
     session: SessionId
@@ -163,14 +171,14 @@ class Recall:
     vectors: QueryVectors | None = None
     within: float = SEARCH_SECONDS
 
-    async def found(self, question: str, shown: Sequence[Message], memory: str) -> Recalled | None:
-        """Messages that bear on the question, but for those that the prompt shows already."""
+    async def find(self, question: str, shown: Sequence[Message], memory: str) -> Recalled | None:
+        """Messages about the question, except those that the prompt already shows."""
         terms = recall.recall_terms(question)
         days = tuple(dict.fromkeys(days_in(question, self.now)))
         if not terms and not days and self.vectors is None:
             return None
-        near = Nearness(self.store, self.vectors, question, within=self.within)
-        matched, asked = await self._matched(terms, days)
+        near = VectorRanking(self.store, self.vectors, question, within=self.within)
+        matched, asked = await self._match(terms, days)
         close = await self._close(near)
         around = await self._around(list(dict.fromkeys([*recall.best_hits(matched), *close])))
         there = {m.id for m in shown}
@@ -182,35 +190,35 @@ class Recall:
         worth = recall.score_messages(matched, around, asked)
         return Recalled(recall.fuse_vectors(worth, close), around, asked.terms)
 
-    async def _close(self, near: Nearness) -> list[recall.MessageRef]:
-        found = await near.ranked(self.session.owner, "message", self._where, most=recall.MOST_CLOSE)
+    async def _close(self, near: VectorRanking) -> list[recall.MessageRef]:
+        found = await near.ranked(self.session.owner, "message", self._where, limit=recall.MOST_CLOSE)
         return [(m.session, m.seq) for m in found]
 
-    async def _matched(
+    async def _match(
         self, terms: Mapping[str, float], days: tuple[tuple[str, str], ...]
     ) -> tuple[dict[recall.MessageRef, float], recall.RecallQuery]:
         found = await self._search(terms) if terms else SearchResult(0, 0, {}, ())
         names = rank.speaker_names(terms, found.matches)
-        # Who is asked about says whose words count, not which: both speak of each other by name.
+        # A person's name selects the speaker, not the topic: people mention each other by name.
         if others := {t: w for t, w in terms.items() if t not in names}:
             terms = others
         if terms:
             extra = recall.feedback_terms(found, terms)
             if extra or names:
                 found = await self._search({**terms, **extra})
-            terms_too = {**terms, **recall.weigh_feedback(found, extra)}
+            weighted = {**terms, **recall.weigh_feedback(found, extra)}
         else:
-            terms_too = {}
-        matched = recall.scores_by_message(found, terms_too)
+            weighted = {}
+        matched = recall.scores_by_message(found, weighted)
         for first, last in days:
-            matched = await self._said_then(first, last) | matched
+            matched = await self._from_days(first, last) | matched
         return matched, recall.RecallQuery(terms, frozenset(names), days)
 
     async def _search(self, terms: Mapping[str, float]) -> SearchResult:
         return await self.store.search(Query(self.session.owner, "message", terms, self._where))
 
-    async def _said_then(self, first: str, last: str) -> dict[recall.MessageRef, float]:
-        """What was said at the time that the question names counts a little even where it shares no word."""
+    async def _from_days(self, first: str, last: str) -> dict[recall.MessageRef, float]:
+        """Messages from the time that the question names count a little even if they share no word."""
         tz = self.now.tzinfo
         after = datetime.fromisoformat(first).replace(tzinfo=tz)
         before = datetime.fromisoformat(last).replace(tzinfo=tz) + timedelta(days=1)
@@ -235,22 +243,22 @@ class Recall:
 
 @dataclass(frozen=True, slots=True)
 class Recalled:
-    """What was found, each with what it is worth."""
+    """The messages that were found, and what each is worth."""
 
     worth: Mapping[recall.MessageRef, float]
     around: Mapping[recall.MessageRef, Message]
     terms: Mapping[str, float]
 
 
-# ------------------------------------------------------------------------------------ further rankings
+# ------------------------------------------------------------------------------------ vectors and the graph
 
 
-_PASSING: tuple[EdgeKind, ...] = tuple(linking.PASSED_ON)
+_CONNECTING: tuple[EdgeKind, ...] = tuple(linking.PASSED_ON)
 
 
-class Nearness:
-    """Asks for the vector of a text at once, and for what is close to it when that has come: the words are
-    looked up meanwhile."""
+class VectorRanking:
+    """Ranks texts by meaning. The vector of the query is requested at once, so that the search by words runs
+    meanwhile."""
 
     def __init__(self, store: Store, vectors: QueryVectors | None, text: str, *, within: float) -> None:
         self._store = store
@@ -265,23 +273,23 @@ class Nearness:
         after: datetime | None = None,
         before: datetime | None = None,
         *,
-        most: int,
+        limit: int,
     ) -> list[Match]:
-        """Texts that mean about the same, best first; none where nobody can say."""
+        """Texts of a similar meaning, best first; none without a vector."""
         if self._vectors is None or self._vector is None:
             return []
         vector = await self._vector
         if vector is None:
             return []
-        query = VectorQuery(owner, kind, self._vectors.space, vector, session, after, before, most)
+        query = VectorQuery(owner, kind, self._vectors.space, vector, session, after, before, limit)
         return [match for match, _ in await self._store.near(query)]
 
 
-async def tied(
-    store: Store, owner: str, session: SessionId | None, found: Sequence[Match], most: int
+async def related_notes(
+    store: Store, owner: str, session: SessionId | None, found: Sequence[Match], limit: int
 ) -> list[Match]:
-    """Notes that mention what the best of those that were found mention, or what the notes mention that
-    those condense: much of that stands in no reflection any more."""
+    """Notes that mention what the best notes found mention. Notes that those condense count as well, since a
+    reflection leaves out much of what they mention."""
     notes = [m for m in found if m.kind == "note"][: linking.MOST_SEEDS]
     seeds = {note_node(m.session, m.id): 1 / place for place, m in enumerate(notes, 1)}
     if not seeds:
@@ -289,28 +297,28 @@ async def tied(
     try:
         condensed = await store.edges(owner, of=list(seeds), session=session, kinds=("reflects_on",))
         seeds = linking.with_sources(seeds, condensed)
-        best = await _tied(store, owner, session, seeds, ("mentions",))
-        # Those of before lead somewhere, and are nothing to be found themselves.
+        best = await _related(store, owner, session, seeds, ("mentions",))
+        # Condensed notes lead to others, and are not hits themselves.
         wanted = [(n.session, n.name) for n in best if n.session]
-        return list(await store.noted(wanted))[:most]
+        return list(await store.noted(wanted))[:limit]
     except StoreError as error:
-        # What was found by words is an answer without it.
+        # The hits found by words are an answer without it.
         log.warning("searching without the graph: %s", error)
         return []
 
 
 async def neighbours(store: Store, session: SessionId, note: str) -> list[Note]:
-    """Notes of the owner that are tied to a note, the closest first."""
+    """Notes of the owner that are connected to a note, closest first."""
     statuses = ("active", "superseded")
     if note not in {n.id for n in await store.notes(session, statuses=statuses)}:
         raise KeyError(note)
-    found = await _tied(store, session.owner, None, {note_node(session, note): 1.0}, _PASSING)
+    found = await _related(store, session.owner, None, {note_node(session, note): 1.0}, _CONNECTING)
     sessions = dict.fromkeys(n.session for n in found if n.session)
     known = {(s, n.id): n for s in sessions for n in await store.notes(s, statuses=statuses)}
     return [known[n.session, n.name] for n in found if n.session and (n.session, n.name) in known]
 
 
-async def _tied(
+async def _related(
     store: Store,
     owner: str,
     session: SessionId | None,
@@ -325,13 +333,13 @@ async def _tied(
 async def _holders(store: Store, owner: str, session: SessionId | None, names: Sequence[Node]) -> list[Edge]:
     if not names:
         return []
-    # One more than may count, so that what everyone mentions shows.
-    most = (linking.MOST_HOLDERS + 1) * len(names)
-    return list(await store.edges(owner, of=names, session=session, kinds=("mentions",), limit=most))
+    # One more than counts, to recognise names that are mentioned everywhere.
+    limit = (linking.MOST_HOLDERS + 1) * len(names)
+    return list(await store.edges(owner, of=names, session=session, kinds=("mentions",), limit=limit))
 
 
-def as_one(*rankings: Sequence[Match]) -> list[list[Match]]:
-    """The rankings, with one match for each text, whichever of them found it."""
+def unify(*rankings: Sequence[Match]) -> list[list[Match]]:
+    """The rankings, with the same match object for the same text in all of them."""
     known: dict[tuple[HitKind, SessionId, str], Match] = {}
     return [[known.setdefault((m.kind, m.session, m.id), m) for m in ranking] for ranking in rankings]
 
@@ -339,17 +347,17 @@ def as_one(*rankings: Sequence[Match]) -> list[list[Match]]:
 # ------------------------------------------------------------------------------ recall at the end of a prompt
 
 
-# The longest that a turn may spend on recall: it goes without, rather than wait. Whoever asks a question
-# waits for what was not indexed yet.
+# How long recall may take; after that a turn goes on without it. A question waits longer, since it indexes
+# what is not indexed yet.
 TURN_SECONDS = 0.5
 QUESTION_SECONDS = 10.0
-# Of that, what an embedder has for its answer: the words alone must do, rather than nothing.
+# How much of that an embedder gets; after that recall goes on with words alone.
 TURN_MEANING, QUESTION_MEANING = 0.3, 5.0
 
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """What a prompt shows anyway, so that recall need not repeat it."""
+    """What a prompt shows without recall, which must not be repeated."""
 
     messages: Sequence[Message]
     memory: str
@@ -357,7 +365,7 @@ class Shown:
 
 @dataclass(frozen=True, slots=True)
 class Reminder:
-    """Recall for one session's contexts."""
+    """Adds recall to the contexts of a session."""
 
     store: Store
     session: SessionId
@@ -366,60 +374,62 @@ class Reminder:
     now: datetime
     vectors: QueryVectors | None = None
 
-    def reserve(self, frame: PromptRequest) -> PromptRequest:
-        """Set recall's share aside before anything else is measured, so that what it finds from turn to turn
-        never moves the notes."""
+    def reserve(self, request: PromptRequest) -> PromptRequest:
+        """Set recall's share aside before anything else is measured, so that what it finds never changes
+        which notes are shown."""
         if self.settings.recall == "off":
-            return frame
-        room = self.counting.room(frame, self.settings)
-        return replace(frame, kept=recall_room(self.settings, room, asked=False))
+            return request
+        room = self.counting.room(request, self.settings)
+        return replace(request, kept=recall_room(self.settings, room, asked=False))
 
     async def remind(
-        self, state: State, frame: PromptRequest, layout: Layout
+        self, state: State, request: PromptRequest, layout: Layout
     ) -> tuple[PromptRequest, Layout]:
-        """The frame with what was recalled, and the layout that leaves room for it; as they were, where
-        there is nothing to ask or something goes wrong."""
+        """The request with what was recalled, and a layout with room for it; both unchanged if there is
+        nothing to recall or recall fails."""
         try:
-            if frame.question:
-                return await self._for_question(state, frame, layout)
+            if request.question:
+                return await self._for_question(state, request, layout)
             if self.settings.recall != "off" and (said := question_of(state.messages)):
-                return await self._for_turn(said, state, frame, layout), layout
+                return await self._for_turn(said, state, request, layout), layout
         except TimeoutError:
-            log.warning("%s: recall took too long; the turn goes on without", self.session.key)
+            log.warning("%s: recall took too long; the turn goes on without it", self.session.key)
         except Exception as error:  # noqa: BLE001  no failure of recall may reach the agent's turn
-            log.warning("%s: recall failed; the turn goes on without: %r", self.session.key, error)
-        return frame, layout
+            log.warning("%s: recall failed; the turn goes on without it: %r", self.session.key, error)
+        return request, layout
 
-    async def _for_turn(self, said: str, state: State, frame: PromptRequest, layout: Layout) -> PromptRequest:
-        shown, left = self._shown(state, frame, layout)
-        found = await self._recalled(said, frame, shown)
-        # A newest message that is larger than its room takes of recall's.
-        return _with_text(frame, self._text(found, shown, frame.kept + min(left, 0)))
+    async def _for_turn(
+        self, said: str, state: State, request: PromptRequest, layout: Layout
+    ) -> PromptRequest:
+        shown, left = self._shown(state, request, layout)
+        found = await self._recalled(said, request, shown)
+        # If the newest message exceeds its room, recall gets less.
+        return _with_text(request, self._text(found, shown, request.kept + min(left, 0)))
 
     async def _for_question(
-        self, state: State, frame: PromptRequest, layout: Layout
+        self, state: State, request: PromptRequest, layout: Layout
     ) -> tuple[PromptRequest, Layout]:
-        """Recall has the larger part, and what it has no use for goes back to notes and messages."""
-        whole = layout.bounds.budget + frame.kept
-        frame = replace(frame, kept=recall_room(self.settings, whole, asked=True))
-        layout = lay_out(state, frame, self.settings, self.counting)
-        shown, left = self._shown(state, frame, layout)
-        found = await self._recalled(frame.question, frame, shown)
-        room = frame.kept + left
+        """Recall gets the larger part of the prompt; what it does not use goes back to notes and messages."""
+        whole = layout.bounds.budget + request.kept
+        request = replace(request, kept=recall_room(self.settings, whole, asked=True))
+        layout = lay_out(state, request, self.settings, self.counting)
+        shown, left = self._shown(state, request, layout)
+        found = await self._recalled(request.question, request, shown)
+        room = request.kept + left
         text = self._text(found, shown, room)
         used = self.counting.text(text)
-        if used < frame.kept and frame.budget:
-            layout = lay_out(state, replace(frame, kept=used), self.settings, self.counting)
-            shown, _ = self._shown(state, frame, layout)
+        if used < request.kept and request.budget:
+            layout = lay_out(state, replace(request, kept=used), self.settings, self.counting)
+            shown, _ = self._shown(state, request, layout)
             text = self._text(found, shown, room)
             if self.counting.text(text) > used:
                 text = self._text(found, shown, used)
-        return _with_text(frame, text), layout
+        return _with_text(request, text), layout
 
-    def _shown(self, state: State, frame: PromptRequest, layout: Layout) -> tuple[Shown, int]:
-        """What the prompt shows without recall, and the tokens that nothing takes."""
+    def _shown(self, state: State, request: PromptRequest, layout: Layout) -> tuple[Shown, int]:
+        """What the prompt shows without recall, and the unused tokens."""
         tail = select_tail(state, layout.room, self.counting, layout.most)
-        left = layout.most - tokens_of(tail.messages) if frame.budget else 0
+        left = layout.most - tokens_of(tail.messages) if request.budget else 0
         messages = (*tail.messages, *layout.preface, *state.pinned)
         return Shown(messages, "\n".join(layout.memory.sections.texts())), left
 
@@ -434,35 +444,36 @@ class Reminder:
         }
         return render_recall(worth, found.around, found.terms, room, self.counting.text)
 
-    async def _recalled(self, question: str, frame: PromptRequest, shown: Shown) -> Recalled | None:
+    async def _recalled(self, question: str, request: PromptRequest, shown: Shown) -> Recalled | None:
         wide = self.settings.recall == "owner"
-        within = QUESTION_MEANING if frame.question else TURN_MEANING
+        within = QUESTION_MEANING if request.question else TURN_MEANING
         recall = Recall(self.store, self.session, wide, self.now, self.vectors, within)
-        async with asyncio.timeout(QUESTION_SECONDS if frame.question else TURN_SECONDS):
-            await self._catch_up(wide, asked=bool(frame.question))
-            return await recall.found(question, shown.messages, shown.memory)
+        async with asyncio.timeout(QUESTION_SECONDS if request.question else TURN_SECONDS):
+            await self._catch_up(wide, asked=bool(request.question))
+            return await recall.find(question, shown.messages, shown.memory)
 
     async def _catch_up(self, wide: bool, *, asked: bool) -> None:
-        """On an ordinary turn the session itself is left alone: what it lacks stands in its tail."""
+        """Index what recall searches. An ordinary turn skips its own session: what its index lacks is in the
+        tail."""
         if asked:
             await catch_up(self.store, self.session.owner, None if wide else self.session)
         elif wide:
             await catch_up(self.store, self.session.owner, but=self.session)
 
 
-def _with_text(frame: PromptRequest, text: str) -> PromptRequest:
-    return replace(frame, end="\n\n".join(t for t in (text, frame.end) if t), recalled=text)
+def _with_text(request: PromptRequest, text: str) -> PromptRequest:
+    return replace(request, end="\n\n".join(t for t in (text, request.end) if t), recalled=text)
 
 
-# ------------------------------------------------------------------------------------ what a query means
+# ------------------------------------------------------------------------------------ vectors of queries
 
-# Queries whose vectors are cached, and how long an embedder that failed is left alone.
+# How many queries have their vector cached, and how long a failed embedder is not asked.
 KEPT_QUERIES = 256
 REST_SECONDS = 30.0
 
 
 class QueryVectors:
-    """The vector of what is asked, or none: a search goes on without."""
+    """The vectors of queries. Without one, a search goes on with words alone."""
 
     def __init__(self, embedder: Embedder) -> None:
         self._embedder = embedder
@@ -475,8 +486,8 @@ class QueryVectors:
         return self._embedder.name
 
     async def of(self, text: str, *, within: float) -> tuple[float, ...] | None:
-        """The vector; None where the embedder fails, failed a moment ago, or takes longer than so many
-        seconds. What comes late is kept for the next time that this is asked."""
+        """The vector; None if the embedder fails, failed a moment ago, or takes longer than `within` seconds.
+        A late vector is cached for the next time."""
         text = embeddable(text)
         if text in self._known:
             return self._known[text]
@@ -491,7 +502,7 @@ class QueryVectors:
     async def _ask(self, text: str) -> tuple[float, ...] | None:
         try:
             vector = tuple((await self._embedder.embed([text]))[0])
-        except Exception as error:  # noqa: BLE001  an embedder is anyone's code; a search goes on without
+        except Exception as error:  # noqa: BLE001  an embedder is a host's code and may raise anything
             log.warning("%s: searching by words alone: %s", self._embedder.name, error)
             self._rest_until = time.monotonic() + REST_SECONDS
             return None
@@ -503,7 +514,7 @@ class QueryVectors:
         return vector
 
     async def stop(self) -> None:
-        """Wait for nothing that was asked any more."""
+        """Cancel what is still being asked."""
         asking = list(self._asking.values())
         for task in asking:
             task.cancel()

@@ -1,4 +1,13 @@
-"""Recording: messages one by one, or a host's whole history; and taking noted messages out again."""
+"""Recording: messages one by one, or a host's whole history. Budgets and compaction are here too.
+
+    Recorder     store new messages; align a host's history with the recorded one
+    Histories    the history that each host passed last, so that only its new part is read
+    Budgets      the budget of each session, and how many tokens make it due
+    Compaction   replace messages that have a note by a summary
+
+What is stored may make a session due. `Runtime` then wakes the background (`background.py`), and the notes
+are taken in `note_taker.py`.
+"""
 
 from __future__ import annotations
 
@@ -32,17 +41,17 @@ from onlooker.ports import Clock, Store
 
 log = logging.getLogger("onlooker")
 
-# A history is compared with this many more recorded messages than it has: messages recorded beside it (the
-# last answer, tool results) may not be in it yet.
+# A history is compared with this many more recorded messages than it has: it may not contain yet what was
+# recorded separately (the last answer, tool results).
 ALIGN_SLACK = 64
-# How often a history is aligned again when another writer was faster.
+# How often a history is aligned again after a conflict with another writer.
 MOST_TRIES = 20
 
 
 @dataclass(frozen=True, slots=True)
 class Followed:
-    """A history that is recorded: what it has before the conversation (its system messages, and what the host
-    put in front), and the session's state, if that needs no second look."""
+    """A recorded history: what precedes the conversation (system messages, then the host's own additions),
+    and the session's state, if it is known without loading it again."""
 
     lead: tuple[Message, ...]
     preface: tuple[Message, ...]
@@ -51,7 +60,7 @@ class Followed:
 
 
 class Recorder:
-    """Records into any session of a memory."""
+    """Records messages into the sessions of a memory."""
 
     def __init__(
         self,
@@ -77,15 +86,15 @@ class Recorder:
     async def record(
         self, session: SessionId, items: Sequence[MessageLike], tz: tzinfo
     ) -> tuple[Message, ...]:
-        """Record messages; return the ones that were new."""
+        """Record messages; return the new ones."""
         _, messages = await self._append(session, intake_all(items, at=self._clock.now(), tz=tz))
         return messages
 
     async def follow(self, session: SessionId, history: Sequence[MessageLike], tz: tzinfo) -> Followed:
-        """Make the record the conversation that the host now has.
+        """Make the recorded conversation match the host's history.
 
-        The cost grows with what is new: a history that continues the one before is recognised by its hash.
-        Only one that went another way is compared message by message.
+        The cost grows with what is new: a history that continues the last one is recognised by its hash.
+        Only one that diverged is compared message by message.
         """
         for _ in range(MOST_TRIES):
             try:
@@ -95,7 +104,7 @@ class Recorder:
                 continue
             self._histories.keep(session.sid, history, done.lead, done.preface, done.history_hash)
             return done
-        raise ConflictError("other writers keep changing this session; hand the history over again")
+        raise ConflictError("other writers keep changing this session; pass the history again")
 
     async def _follow(self, session: SessionId, history: Sequence[MessageLike], tz: tzinfo) -> Followed:
         unread = self._unread(session, history, tz)
@@ -109,7 +118,7 @@ class Recorder:
     async def _continue(
         self, session: SessionId, state: State | None, unread: Unread, new: Sequence[Message]
     ) -> Followed | None:
-        """Record what follows; None when some of it had been taken back and must be revived."""
+        """Record the new messages; None if some of them were retired before and must be restored."""
         if not new:
             known = state.progress.history_hash if state else EMPTY_HISTORY_HASH
             return Followed(unread.lead, unread.preface, known, state)
@@ -124,7 +133,7 @@ class Recorder:
         if state is None:
             raise ConflictError("the session was deleted meanwhile")
         progress = state.progress
-        found = await self._aligned(session, unread)
+        found = await self._align(session, unread)
         preface = unread.messages[: found.preface]
         if not found.follow and not found.retires:
             return Followed(unread.lead, preface, progress.history_hash, state)
@@ -142,9 +151,9 @@ class Recorder:
         self._appended(session, done)
         return Followed(unread.lead, preface, done.progress.history_hash)
 
-    async def _aligned(self, session: SessionId, unread: Unread) -> Alignment:
-        """Compare with the end of the record first, where a host that trims its past continues. Compare with
-        all of it when that is inconclusive, as when a host went back to an early point."""
+    async def _align(self, session: SessionId, unread: Unread) -> Alignment:
+        """Compare with the newest recorded messages first: a host that trims its history continues there.
+        Compare with all if that is inconclusive, as after a return to an early point."""
         newest = len(unread.messages) + ALIGN_SLACK
         recorded = await self._store.digests(session, newest=newest)
         whole = len(recorded) < newest
@@ -177,120 +186,13 @@ class Recorder:
         return replace(message, id=given, tokens=self._estimator.message(message))
 
 
-# ------------------------------------------------------------------------------------ budgets
-
-# Sessions whose budget is cached; the budgets of others are read from the store.
-MOST_BUDGETS = 10_000
-
-
-class Budgets:
-    """The budgets that hosts ask for: what this process heard last, or else what the store has."""
-
-    def __init__(self, store: Store, settings: Settings, count: Callable[[str], int]) -> None:
-        self._store = store
-        self._settings = settings
-        self._count = count
-        self._asked: dict[str, int] = {}
-
-    def ask(self, session: SessionId, budget: int) -> bool:
-        """Note the budget of a call; True when it differs from the one before."""
-        before = self._asked.pop(session.sid, None)
-        self._asked[session.sid] = budget
-        if len(self._asked) > MOST_BUDGETS:
-            del self._asked[next(iter(self._asked))]
-        return before != budget
-
-    def of(self, progress: Progress) -> int:
-        """The budget of a session; 0 when no call has named one."""
-        return self._asked.get(progress.sid) or progress.budget
-
-    def limits(self, state: State) -> Limits:
-        """The settings in tokens for a session's budget."""
-        usable = int(self._settings.budget * (1 - margin(self._settings.estimator)))
-        return limits_beside_items(
-            limits(self._settings, self.of(state.progress) or usable), state, self._count
-        )
-
-    def due_tokens(self, session: SessionId) -> int:
-        """How many un-noted tokens make a session due."""
-        return due_tokens(self._settings, self._asked.get(session.sid, 0))
-
-    async def store(self, progress: Progress) -> None:
-        """Store the budget that was asked for, when it differs enough to matter."""
-        asked = self._asked.get(progress.sid, 0)
-        if asked and abs(asked - progress.budget) * 20 > asked:
-            await self._store.set_budget(progress.session, asked)
-
-
-# ------------------------------------------------------------------------------------ compaction
-
-# (session key, last message to take out, summary of what is taken out)
-Compactor = Callable[[str, int, str], Awaitable[None]]
-
-
-class Compaction:
-    """Replaces messages by a summary: on request, and after a note where `compact` or a host asks for it."""
-
-    def __init__(
-        self,
-        store: Store,
-        settings: Settings,
-        clock: Clock,
-        estimator: Estimator,
-        emit: Callable[[Event], None],
-    ) -> None:
-        self._store = store
-        self._archive = settings.archive
-        self._clock = clock
-        self._estimator = estimator
-        self._emit = emit
-        self._after_notes = settings.compact
-        self._compactor: Compactor | None = None
-
-    def use(self, compactor: Compactor | None) -> None:
-        """Compact with a host's own function after each note; None: not at all."""
-        self._compactor, self._after_notes = compactor, compactor is not None
-
-    async def compact(
-        self, session: SessionId, up_to: int, summary: str, *, revision: int | None = None
-    ) -> None:
-        """Replace every message up to and including seq `up_to` by a summary, in one transaction; with
-        `revision`, only while no message was taken back."""
-        now = self._clock.now()
-        said = Message("system", summary, new_id("sum", now), now, "summary")
-        said = replace(said, tokens=self._estimator.message(said))
-        await self._store.compact(
-            session, up_to=up_to, summary=said, archive=self._archive, now=now, revision=revision
-        )
-        self._emit(Compacted(session, up_to))
-
-    async def after_note(self, progress: Progress, note: Note) -> None:
-        """Take the messages out that a note stands for. A failure is logged: the note is committed and the
-        messages are still there."""
-        # Raw messages are never taken out, noted or not.
-        up_to = min(note.last, progress.tail_start - 1)
-        if not self._after_notes or up_to < 1:
-            return
-        session = progress.session
-        try:
-            if self._compactor is None:
-                await self.compact(session, up_to, note.text, revision=progress.revision)
-            else:
-                await self._compactor(session.key, up_to, note.text)
-                self._emit(Compacted(session, up_to))
-        except ConflictError:
-            log.debug("%s: messages were taken back before they were compacted", session.key)
-        except Exception:
-            log.exception("%s: messages were not compacted", session.key)
-
-
-# -------------------------------------------------------------------------------- what hosts handed over last
+# ------------------------------------------------------------------------------------ hosts' histories
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """A history as it was: its items, how many of them stand before the record, and the history hash of
-    the conversation that it was then."""
+    """A history as it was passed last: its items, the messages before the conversation, and the history hash
+    of the conversation."""
 
     items: list[MessageLike]
     lead: tuple[Message, ...]
@@ -300,7 +202,7 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class Unread:
-    """The part of a history that has to be looked at, and the history hash of what lies before it."""
+    """The part of a history that was not read yet, and the history hash of the part before it."""
 
     lead: tuple[Message, ...]
     preface: tuple[Message, ...]
@@ -308,7 +210,7 @@ class Unread:
     history_hash: bytes
 
     def after(self, progress: Progress | None) -> tuple[Message, ...] | None:
-        """What follows the recorded conversation, where the history simply goes on from it; else None."""
+        """The messages after the recorded ones; None if the history does not continue from them."""
         recorded = progress.history_hash if progress else EMPTY_HISTORY_HASH
         history_hash = self.history_hash
         for i, message in enumerate(self.messages):
@@ -319,20 +221,20 @@ class Unread:
 
 
 class Histories:
-    """The latest history of each session, kept as copies so that a change in place is noticed.
+    """The last history of each session, kept as copies so that changes in place are noticed.
 
-    Comparing a history with the one before costs some 50 ns a message; reading, hashing and storing
-    is done for what is new. Sessions used longest ago are dropped beyond `most` messages in all: the
-    next history of such a session is read whole, once.
+    Comparing a history with the last one costs about 50 ns a message; only new messages are read, hashed
+    and stored. Beyond `limit` messages in all, the least recently used sessions are dropped: their next
+    history is read whole, once.
     """
 
-    def __init__(self, most: int = 200_000) -> None:
+    def __init__(self, limit: int = 200_000) -> None:
         self._seen: OrderedDict[str, Seen] = OrderedDict()
         self._count = 0
-        self._most = most
+        self._limit = limit
 
     def unread(self, sid: str, items: Sequence[MessageLike], *, at: datetime, tz: tzinfo) -> Unread:
-        """The history's messages that the last one did not have."""
+        """The messages of the history that the last one did not have."""
         seen = self._seen.get(sid)
         if seen and list(items[: len(seen.items)]) == seen.items:
             known = len(seen.items)
@@ -353,31 +255,32 @@ class Histories:
         preface: tuple[Message, ...],
         history_hash: bytes,
     ) -> None:
-        """Remember the history that now is the recorded conversation."""
+        """Remember a history that is now recorded."""
         old = self._seen.pop(sid, None)
-        # Another call for the same session may have kept another history meanwhile.
+        # A concurrent call for the same session may have kept another history.
         copies = old.items if old and list(items[: len(old.items)]) == old.items else []
         self._count += len(items) - (len(old.items) if old else 0)
-        copies.extend(_copied(i) for i in items[len(copies) :])
+        copies.extend(_copy(i) for i in items[len(copies) :])
         self._seen[sid] = Seen(copies, lead, preface, history_hash)
-        while self._count > self._most and len(self._seen) > 1:
+        while self._count > self._limit and len(self._seen) > 1:
             self.drop(next(iter(self._seen)))
 
     def drop(self, sid: str) -> None:
-        """Forget what was seen of a session."""
+        """Drop the history of a session."""
         seen = self._seen.pop(sid, None)
         if seen:
             self._count -= len(seen.items)
 
 
-# What a host may tell us of a message and a provider's API does not know.
-OURS = ("id", "created_at", "timestamp")
+# Keys of a message that are for Onlooker; a provider's API does not accept them.
+OWN_KEYS = ("id", "created_at", "timestamp")
 
 
 def with_originals(
     tail: Sequence[Message], items: Sequence[MessageLike], *, at: datetime, tz: tzinfo
 ) -> tuple[Message, ...]:
-    """The tail as the host gave it, images and provider fields included, matched from its end."""
+    """The tail with the host's original messages, images and provider fields included, matched from the
+    end."""
     given: list[Message] = []
     for item in reversed(items):
         given[:0] = intake(_for_provider(item), at=at, tz=tz)
@@ -392,20 +295,127 @@ def with_originals(
 
 
 def _content(message: Message) -> tuple[object, ...]:
-    """What the digest of a message is made of."""
+    """The fields that a message's digest covers."""
     return (message.role, message.text, message.calls, message.answers, message.attachments)
 
 
 def _for_provider(item: MessageLike) -> MessageLike:
     if isinstance(item, Message):
         return item
-    return {k: v for k, v in item.items() if k not in OURS}
+    return {k: v for k, v in item.items() if k not in OWN_KEYS}
 
 
-def _copied(item: MessageLike) -> MessageLike:
-    """A copy that does not change when the host changes its own, as cheap as its content allows."""
+def _copy(item: MessageLike) -> MessageLike:
+    """A copy that is safe from changes by the host, as cheap as the content allows."""
     if isinstance(item, Message):
         return item
     if all(isinstance(v, str | int | float | None) for v in item.values()):
         return dict(item)
     return copy.deepcopy(dict(item))
+
+
+# ------------------------------------------------------------------------------------ budgets
+
+# Sessions whose budget is cached; the budgets of others are read from the store.
+MOST_BUDGETS = 10_000
+
+
+class Budgets:
+    """The budgets that hosts ask for: the last one in this process, or else the stored one."""
+
+    def __init__(self, store: Store, settings: Settings, count: Callable[[str], int]) -> None:
+        self._store = store
+        self._settings = settings
+        self._count = count
+        self._asked: dict[str, int] = {}
+
+    def ask(self, session: SessionId, budget: int) -> bool:
+        """Remember the budget of a call; True if it differs from the last one."""
+        before = self._asked.pop(session.sid, None)
+        self._asked[session.sid] = budget
+        if len(self._asked) > MOST_BUDGETS:
+            del self._asked[next(iter(self._asked))]
+        return before != budget
+
+    def of(self, progress: Progress) -> int:
+        """The budget of a session; 0 if no call has set one."""
+        return self._asked.get(progress.sid) or progress.budget
+
+    def limits(self, state: State) -> Limits:
+        """The settings in tokens for a session's budget."""
+        usable = int(self._settings.budget * (1 - margin(self._settings.estimator)))
+        return limits_beside_items(
+            limits(self._settings, self.of(state.progress) or usable), state, self._count
+        )
+
+    def due_tokens(self, session: SessionId) -> int:
+        """How many un-noted tokens make a session due."""
+        return due_tokens(self._settings, self._asked.get(session.sid, 0))
+
+    async def store(self, progress: Progress) -> None:
+        """Store the budget if it differs enough from the stored one to matter."""
+        asked = self._asked.get(progress.sid, 0)
+        if asked and abs(asked - progress.budget) * 20 > asked:
+            await self._store.set_budget(progress.session, asked)
+
+
+# ------------------------------------------------------------------------------------ compaction
+
+# (session key, seq of the last message to replace, summary of the replaced messages)
+Compactor = Callable[[str, int, str], Awaitable[None]]
+
+
+class Compaction:
+    """Replaces messages by a summary: on request, and after a note if `compact` or a host asks for it."""
+
+    def __init__(
+        self,
+        store: Store,
+        settings: Settings,
+        clock: Clock,
+        estimator: Estimator,
+        emit: Callable[[Event], None],
+    ) -> None:
+        self._store = store
+        self._archive = settings.archive
+        self._clock = clock
+        self._estimator = estimator
+        self._emit = emit
+        self._after_notes = settings.compact
+        self._compactor: Compactor | None = None
+
+    def use(self, compactor: Compactor | None) -> None:
+        """Compact with a host's own function after each note; None turns compaction off."""
+        self._compactor, self._after_notes = compactor, compactor is not None
+
+    async def compact(
+        self, session: SessionId, up_to: int, summary: str, *, revision: int | None = None
+    ) -> None:
+        """Replace every message up to and including seq `up_to` by a summary, in one transaction; with
+        `revision`, only if no message was retired since."""
+        now = self._clock.now()
+        message = Message("system", summary, new_id("sum", now), now, "summary")
+        message = replace(message, tokens=self._estimator.message(message))
+        await self._store.compact(
+            session, up_to=up_to, summary=message, archive=self._archive, now=now, revision=revision
+        )
+        self._emit(Compacted(session, up_to))
+
+    async def after_note(self, progress: Progress, note: Note) -> None:
+        """Replace the messages that a note was made from. A failure is only logged: the note is committed,
+        and the messages are still there."""
+        # Messages that the prompt shows raw stay, with or without a note.
+        up_to = min(note.last, progress.tail_start - 1)
+        if not self._after_notes or up_to < 1:
+            return
+        session = progress.session
+        try:
+            if self._compactor is None:
+                await self.compact(session, up_to, note.text, revision=progress.revision)
+            else:
+                await self._compactor(session.key, up_to, note.text)
+                self._emit(Compacted(session, up_to))
+        except ConflictError:
+            log.debug("%s: messages were retired before they were compacted", session.key)
+        except Exception:
+            log.exception("%s: compaction failed", session.key)

@@ -1,4 +1,8 @@
-"""One conversation: what is said goes in, the context for the next turn comes out."""
+"""A session: messages go in, and the context for the next turn comes out.
+
+`record` stores a message (`recording.py`) and wakes the background (`background.py`), which takes
+notes (`note_taker.py`). `context` reads both and lays them out (`policy/assemble.py`).
+"""
 
 from __future__ import annotations
 
@@ -17,8 +21,8 @@ from onlooker.domain.items import Item
 from onlooker.domain.messages import Message, MessageLike, SessionId
 from onlooker.domain.notes import Extractor, Note, NoteKind, NoteStatus, Progress, State
 from onlooker.domain.search import Hit, HitKind
-from onlooker.engine.knowledge import Asking, last_question
-from onlooker.engine.recall import KINDS, Reminder, Search, expanded
+from onlooker.engine.knowledge import LayerCall, last_question
+from onlooker.engine.recall import KINDS, Reminder, Search, messages_behind
 from onlooker.engine.recording import with_originals
 from onlooker.engine.runtime import Runtime
 from onlooker.policy.assemble import (
@@ -43,13 +47,13 @@ log = logging.getLogger("onlooker")
 
 V = TypeVar("V", bound=Extractor)
 
-# The longest that a turn may spend on notes written on the spot.
+# How long a turn may spend on writing notes itself.
 ON_THE_SPOT_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """One conversation in a memory. Cheap to make; it holds nothing itself."""
+    """One conversation in a memory. It is cheap to make and has no state of its own."""
 
     runtime: Runtime = field(repr=False)
     id: SessionId
@@ -63,17 +67,17 @@ class Session:
     def owner(self) -> str:
         return self.id.owner
 
-    # -- what was said
+    # -- recording
 
     async def record(self, *messages: MessageLike | Sequence[MessageLike]) -> Sequence[Message]:
-        """Record messages, ours or in OpenAI or Anthropic form; durable when this returns.
+        """Record messages, ours or in OpenAI or Anthropic form. They are durable on return.
 
-        Returns those that were new: one whose id is recorded already is passed over. However many,
-        it is one transaction.
+        All are recorded in one transaction. Messages whose id is already recorded are skipped. Returns
+        the new ones.
 
         Raises:
-            MessageError: Something is not a message; nothing was recorded.
-            StoreError: The storage cannot write now; nothing was recorded.
+            MessageError: An argument is not a message; nothing was recorded.
+            StoreError: The store cannot write; nothing was recorded.
         """
         await self.runtime.ready()
         items = [i for m in messages for i in ([m] if isinstance(m, Message | Mapping) else m)]
@@ -90,29 +94,29 @@ class Session:
         relative_time: bool = False,
         question: str = "",
     ) -> Context:
-        """Record what is new in a host's whole history, and return the context to send instead.
+        """Record the new messages of a host's whole history, and return the context to send instead.
 
-        The history is aligned with what is recorded, by id or else by content and position. Where it
-        went another way (an answer regenerated, a message edited, a branch), recorded messages that
-        it no longer has are retired, and the notes that stand for them rolled back. A host that
-        trimmed its own past takes nothing back. System messages at its head belong to the base
-        prompt; anything else before what is recorded (a summary of the host's own) is passed on.
+        The history is aligned with the recorded messages by id, or else by content and position. If it
+        diverged (an answer regenerated, a message edited, a branch), recorded messages that it no longer
+        has are retired, and the notes made from them rolled back. Messages that the host trimmed from
+        the start stay recorded. System messages at the start belong to the base prompt. Anything else
+        before the recorded messages, such as the host's own summary, is passed through.
         """
         layers = self._layers(knowledge)
         if not self.runtime.settings.enabled:
             messages = intake_all(list(history), at=self.runtime.clock.now(), tz=self._tz)
-            frame = await self._told(PromptRequest(system, end=end), layers, messages)
-            return assemble_without_memory(frame, messages, self.runtime.counting)
+            request = await self._add_knowledge(PromptRequest(system, end=end), layers, messages)
+            return assemble_without_memory(request, messages, self.runtime.counting)
         await self.runtime.ready()
         followed = await self.runtime.recorder.follow(self.id, history, self._tz)
-        frame = PromptRequest(
+        request = PromptRequest(
             system, {}, followed.lead, followed.preface, end, self._budget(budget), question=question
         )
-        context = await self._context(frame, layers, relative_time, followed.state)
+        context = await self._context(request, layers, relative_time, followed.state)
         tail = with_originals(context.messages, history, at=self.runtime.clock.now(), tz=self._tz)
         return replace(context, messages=tail)
 
-    # -- what the agent receives
+    # -- the context
 
     async def context(
         self,
@@ -126,46 +130,46 @@ class Session:
     ) -> Context:
         """The prompt for the next turn: base prompt, knowledge, memory, recent messages.
 
-        `budget` is the most it may cost, in tokens, and is remembered for the notes to come.
-        `knowledge` are layers by name, put after the base prompt: texts, functions that are asked, or
-        a `Layer` of either; they stand beside or replace those of `open_memory`. `end` is text for the
-        end of the prompt, where what changes each turn belongs; `relative_time` adds today's date and
-        how long ago the days in the notes are. `question` builds the context to answer that: most of
-        it are then earlier messages that bear on it, word for word, at the end.
+        `budget` is the limit in tokens; later notes are planned for it too. `knowledge` are layers by name,
+        placed after the base prompt: texts, functions to call, or a `Layer` of either. They add to those of
+        `open_memory`, or replace them by name. `end` is text for the end of the prompt, the place for
+        what changes each turn. `relative_time` adds today's date and how long ago the days in the notes
+        are. `question` builds a context to answer that question: most of it is then earlier messages
+        about it, word for word, at the end.
 
         Raises:
             BudgetError: The base prompt alone is larger than the budget.
-            StoreError: The storage cannot be read now.
+            StoreError: The store cannot be read.
         """
         await self.runtime.ready()
-        frame = PromptRequest(system, end=end, budget=self._budget(budget), question=question)
-        return await self._context(frame, self._layers(knowledge), relative_time)
+        request = PromptRequest(system, end=end, budget=self._budget(budget), question=question)
+        return await self._context(request, self._layers(knowledge), relative_time)
 
     def _budget(self, asked: int | None) -> int:
         budget = self.runtime.settings.budget if asked is None else asked
         if not isinstance(budget, int) or budget < 0:  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise SettingsError("budget", budget, "must be an integer of at least 0; 0 is no budget")
+            raise SettingsError("budget", budget, "must be an integer of at least 0; 0 means no budget")
         return budget
 
     def _layers(self, given: Layers | None) -> dict[str, Layer]:
         return in_order({**self.runtime.knowledge, **given}) if given else self.runtime.knowledge
 
-    async def _told(
-        self, frame: PromptRequest, layers: Mapping[str, Layer], messages: Sequence[Message]
+    async def _add_knowledge(
+        self, request: PromptRequest, layers: Mapping[str, Layer], messages: Sequence[Message]
     ) -> PromptRequest:
-        """The frame with what the knowledge layers say."""
+        """The request with the texts of the knowledge layers."""
         if not layers:
-            return frame
+            return request
         run, runtime = self.runtime, RuntimeContext.of(self.key)
-        question = frame.question or last_question(messages)
-        asking = Asking(
+        question = request.question or last_question(messages)
+        call = LayerCall(
             self.id, runtime, run.settings, run.counting, run.emit, question, run.timing.knowledge_deadline
         )
-        return await asking.fill(frame, layers)
+        return await call.fill(request, layers)
 
     async def _context(
         self,
-        frame: PromptRequest,
+        request: PromptRequest,
         layers: Mapping[str, Layer],
         relative_time: bool,
         state: State | None = None,
@@ -176,30 +180,30 @@ class Session:
         if not run.settings.enabled:
             messages = await run.store.messages(self.id)
             return assemble_without_memory(
-                await self._told(frame, layers, messages), messages, run.counting, runtime
+                await self._add_knowledge(request, layers, messages), messages, run.counting, runtime
             )
         state = state or await run.store.load(self.id) or State(Progress(self.id))
-        frame = await self._told(frame, layers, state.messages)
+        request = await self._add_knowledge(request, layers, state.messages)
         if any(layer.is_dynamic for layer in layers.values()):
-            # That may have taken a while, in which more was said or noted.
+            # LayerCall them takes time: messages and notes may have been added.
             state = await run.store.load(self.id) or state
         if relative_time:
             today = relative_days(state.active, self._now)
-            frame = replace(frame, end="\n".join(t for t in (today, frame.end) if t))
+            request = replace(request, end="\n".join(t for t in (today, request.end) if t))
         reminder = Reminder(run.store, self.id, run.settings, run.counting, self._now, run.query_vectors)
-        frame = reminder.reserve(frame)
-        room = run.counting.room(frame, run.settings)
+        request = reminder.reserve(request)
+        room = run.counting.room(request, run.settings)
         if state.items is None and run.files:
             await run.files.pick_up(self.owner)
         state = await run.shown_items.shown(state, room)
         new_budget = run.budgets.ask(self.id, room)
         state = await self._wait_if_far_behind(state)
-        state, layout = await self._make_room(state, frame)
+        state, layout = await self._make_room(state, request)
         if new_budget and not isinstance(plan(state, run.budgets.limits(state)), Idle):
-            # Recording wakes the buffer when something is due; a new budget may make it due as well.
+            # `record` wakes the background when a note is due; a new budget may make one due as well.
             run.wake(state)
-        frame, layout = await reminder.remind(state, frame, layout)
-        context = assemble(state, frame, run.settings, run.counting, runtime, layout)
+        request, layout = await reminder.remind(state, request, layout)
+        context = assemble(state, request, run.settings, run.counting, runtime, layout)
         run.emit(ContextBuilt(self.id, context.stats, seconds=time.perf_counter() - began))
         return context
 
@@ -207,18 +211,18 @@ class Session:
     def _now(self) -> datetime:
         return self.runtime.clock.now().astimezone(self._tz)
 
-    async def _make_room(self, state: State, frame: PromptRequest) -> tuple[State, Layout]:
-        """Note on the spot what would otherwise be cut off unseen.
+    async def _make_room(self, state: State, request: PromptRequest) -> tuple[State, Layout]:
+        """Take notes on the spot of messages that would otherwise be cut off without a note.
 
-        Should even that fail, or take too long because a host hands over a long past at once, the
-        turn goes on with what fits; what does not is counted, stays stored, and is noted later.
+        If that fails, or takes too long because a host hands over a long history at once, the turn
+        goes on with what fits. The rest is counted, stays stored, and is noted later.
         """
         run = self.runtime
-        enough = time.monotonic() + ON_THE_SPOT_SECONDS
-        layout = lay_out(state, frame, run.settings, run.counting, run.section)
+        deadline = time.monotonic() + ON_THE_SPOT_SECONDS
+        layout = lay_out(state, request, run.settings, run.counting, run.section)
         made = False
         try:
-            while time.monotonic() < enough:
+            while time.monotonic() < deadline:
                 step = make_room(state, layout.bounds, layout.room)
                 if step is None:
                     break
@@ -226,18 +230,19 @@ class Session:
                 try:
                     state = await run.note_taker.do(state, step, fence=None, on_the_spot=True)
                 except ConflictError:
-                    log.debug("%s: noted elsewhere meanwhile", self.key)
+                    log.debug("%s: another worker took the note", self.key)
                     state = await run.store.load(self.id) or state
-                layout = lay_out(state, frame, run.settings, run.counting, run.section)
+                layout = lay_out(state, request, run.settings, run.counting, run.section)
         except OnlookerError as error:
             log.warning("%s: could not make room: %s", self.key, error)
         if made:
-            # What is due after it, such as condensing, is for the background.
+            # What that makes due, such as a reflection, is left to the background.
             run.wake(state)
         return state, layout
 
     async def _wait_if_far_behind(self, state: State) -> State:
-        """The one wait, for those who ask for it (`block_after`), and with a deadline."""
+        """Wait for notes, with a deadline, if the setting `block_after` is set; a turn waits for nothing
+        else."""
         run = self.runtime
         if not must_wait(state, run.budgets.limits(state)):
             return state
@@ -253,28 +258,28 @@ class Session:
     # -- notes
 
     async def settle(self) -> bool:
-        """Take every note that is due before returning; False when a model failed, or another process is at
-        them just now."""
+        """Take every note that is due before returning; False if a model failed, or another process is taking
+        them."""
         await self.runtime.ready()
         return await self.runtime.note_taker.advance(self.id)
 
     async def end(self) -> Sequence[Item]:
-        """The conversation is over: take the notes that are due, and make items of what other sessions of
-        this owner should know; return those. What is said later opens it again."""
+        """End the conversation: take the notes that are due, and make items of what the owner's other
+        sessions should know. Returns the items. Recording more opens the session again."""
         await self.settle()
         async with self.runtime.leases.alone(self.id):
             return await self.runtime.session_end.end(self.id)
 
     async def refresh_items(self) -> Sequence[Item]:
-        """Choose anew which of its owner's items this session shows, as a session that begins now would;
-        the prompt's prefix changes with them."""
+        """Choose again which of its owner's items this session shows, as a new session would. This changes
+        the prompt's prefix."""
         await self.runtime.ready()
         state = await self.runtime.store.load(self.id) or State(Progress(self.id))
         budget = self.runtime.budgets.of(state.progress)
         return (await self.runtime.shown_items.refresh(state, budget)).items or ()
 
     def tools(self) -> Tools:
-        """`memory_search`, `memory_save`, `memory_forget` and `recall` for the agent of this session."""
+        """`memory_search`, `memory_save`, `memory_forget` and `recall` for this session's agent."""
         from onlooker.engine.tools import Tools
 
         run = self.runtime
@@ -289,15 +294,15 @@ class Session:
         recent: int | None = None,
         statuses: Sequence[NoteStatus] = ("active",),
     ) -> Sequence[Note]:
-        """Notes, oldest first; with `recent`, the newest n."""
+        """The notes, oldest first; with `recent`, only the newest n."""
         await self.runtime.ready()
         return await self.runtime.store.notes(self.id, statuses=statuses, kind=kind, recent=recent)
 
     async def extracted(self, type: type[V]) -> list[V]:
-        """Values of one of your own types, filled in from what was said (`extractors`), oldest first.
+        """Values of one of your own types (`extractors`), extracted from the messages, oldest first.
 
-        One that the class no longer takes, since it has changed, is left out with a warning;
-        `history.extractions` still has it.
+        Values that no longer fit the class, because it has changed, are left out with a warning.
+        `history.extractions` still has them.
         """
         await self.runtime.ready()
         found: list[V] = []
@@ -309,20 +314,19 @@ class Session:
         return found
 
     async def messages(self, *, archived: bool = False) -> Sequence[Message]:
-        """What was said, oldest first; with `archived`, what compaction set aside as well."""
+        """The messages, oldest first; with `archived`, also those that compaction archived."""
         await self.runtime.ready()
         return await self.runtime.store.messages(self.id, archived=archived)
 
     async def recall(
         self, target: str | int | Hit, *, neighbours: int = 0, page: int | None = None
     ) -> Sequence[Message]:
-        """The messages that a note, named by its id, stands for, word for word; or the message with that seq,
-        or what a hit of `search` stands for.
+        """The messages behind a note (by id), a message (by seq) or a hit of `search`, word for word.
 
-        `neighbours` adds so many messages before and after, and `page` gives one page of 50, from 1 on.
+        `neighbours` adds that many messages before and after. `page` selects a page of 50, from 1.
         """
         await self.runtime.ready()
-        return await expanded(self.runtime.store, self.id, target, neighbours, page)
+        return await messages_behind(self.runtime.store, self.id, target, neighbours, page)
 
     async def search(
         self,
@@ -334,24 +338,24 @@ class Session:
         before: datetime | None = None,
         marks: tuple[str, str] = ("", ""),
     ) -> Sequence[Hit]:
-        """What was said and noted in this session that speaks of something, best first.
+        """Search this session's messages and notes, best hits first.
 
-        `kinds` are "message" and "note"; `after` and `before` bound when it was said or noted. In each
-        hit's snippet the words that were found stand between `marks`.
+        `kinds` are "message" and "note"; `after` and `before` limit when it was said or noted. In each
+        hit's snippet, `marks` are placed around the words that were found.
         """
         await self.runtime.ready()
         search = Search(self.owner, self.id, tuple(kinds), limit, after, before, marks)
         return await self.runtime.search(search, query)
 
     async def pin(self, target: str, *, on: bool = True) -> None:
-        """Keep a note or message in every context of this session; `on=False` lets it go again."""
+        """Keep a note or message in every context of this session; `on=False` unpins it."""
         await self.runtime.ready()
         await self.runtime.store.pin(self.id, target, on=on)
         self.runtime.emit(Pinned(self.id, target, on))
 
     @property
     def history(self) -> History:
-        """The notes over time: correcting them, and looking back."""
+        """The notes over time: correct them, and look back."""
         from onlooker.engine.corrections import History
 
         run = self.runtime
@@ -371,11 +375,11 @@ class Session:
     async def forget(
         self, *targets: str, dry_run: bool = False, rewrite_later: bool | None = None
     ) -> ForgetResult:
-        """Forget messages by id, and what notes stand for, with everything derived from them.
+        """Forget messages, by id or by the id of a note made from them, with everything derived from them.
 
-        Notes that mix them with other messages are written again without them (on the spot, and by the model
-        when it is due). Nothing of them stays in any table, index, journal or file. A host that hands over
-        whole histories must remove them there as well.
+        Notes that mix them with other messages are written again without them, at once, and later by the
+        model. Nothing of them stays in any table, index, journal or file. A host that hands over whole
+        histories must remove them there as well.
 
         `dry_run` only counts. `rewrite_later` says whether a model writes those notes again; by default it
         does if one is configured.
@@ -401,8 +405,8 @@ class Session:
         return await forgetter.forget(targets, dry_run=dry_run, rewrite_later=rewrite_later)
 
     async def delete(self) -> bool:
-        """Delete the session with everything in it; False when there was none. What its notes cost stays
-        counted for its owner and the day."""
+        """Delete the session with everything in it; False if there was none. What its notes cost still
+        counts for its owner and the day."""
         await self.runtime.ready()
         self.runtime.drop_cached(self.id)
         was_there = await self.runtime.store.delete_session(self.id)

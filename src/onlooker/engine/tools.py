@@ -1,7 +1,7 @@
-"""Four tools for an agent: search, save and forget what is remembered, and read what was said.
+"""Four tools for an agent: search, save and forget memories, and read earlier messages.
 
-Each is an async function that takes the arguments of its JSON Schema and answers with text. None raises
-into the agent's turn: what went wrong is in the text, with what to do.
+Each is an async function that takes the arguments of its JSON Schema and returns text. None raises into the
+agent's turn: the text says what went wrong and what to do.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from onlooker.ports import Clock, Store
 log = logging.getLogger("onlooker")
 
 DEFAULT_RESULTS = 5
-# Messages on a page of `recall`, and characters of one.
+# Messages on a page of `recall`, and characters shown of each.
 PAGE = 20
 MOST_CHARACTERS = 2_000
-# Messages before and after one that is recalled by itself.
+# Messages shown before and after a single recalled message.
 NEIGHBOURS = 3
 
 _NO_OWNER = (
@@ -43,7 +43,7 @@ _NO_OWNER = (
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """One tool, ready for any framework: call it, or hand over its definition."""
+    """One tool, for any framework: call it, or pass on its definition."""
 
     definition: Definition
     run: Callable[..., Awaitable[str]] = field(repr=False)
@@ -58,20 +58,20 @@ class Tool:
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """The arguments as JSON Schema, made anew each time."""
+        """The arguments as JSON Schema; a new copy each time."""
         return json.loads(json.dumps(self.definition.parameters))
 
     def openai(self) -> dict[str, Any]:
-        """As the chat API of OpenAI takes it."""
+        """The definition for the OpenAI chat API."""
         function = {"name": self.name, "description": self.description, "parameters": self.parameters}
         return {"type": "function", "function": function}
 
     def anthropic(self) -> dict[str, Any]:
-        """As the API of Anthropic takes it."""
+        """The definition for the Anthropic API."""
         return {"name": self.name, "description": self.description, "input_schema": self.parameters}
 
     async def __call__(self, **arguments: Any) -> str:
-        """Run it. What goes wrong is said in the answer."""
+        """Run the tool. Failures are described in the answer."""
         if problem := problem_with(self.definition, arguments):
             return f"Not done: {problem}"
         try:
@@ -80,13 +80,13 @@ class Tool:
             log.warning("%s: %s", self.name, error)
             return f"Not done: {error}. Go on without it, or try again later."
         except Exception:
-            # Whatever it is must not end the agent's turn.
+            # No failure may end the agent's turn.
             log.exception("%s failed: this is a bug in Onlooker", self.name)
             return f"Not done: {self.name} failed. Go on without it."
 
 
 class Tools:
-    """The tools of one session. They reach what its owner's sessions know, and nobody else's."""
+    """The tools of one session. They reach the memory of its owner, and nobody else's."""
 
     def __init__(
         self,
@@ -99,8 +99,8 @@ class Tools:
         search: Callable[[Search, str], Awaitable[Sequence[Hit]]],
         ready: Callable[[], Awaitable[None]],
     ) -> None:
-        runs = _Runs(session, store, settings, clock, items, search, ready)
-        functions = (runs.search, runs.save, runs.forget, runs.recall)
+        own = _Functions(session, store, settings, clock, items, search, ready)
+        functions = (own.search, own.save, own.forget, own.recall)
         self._tools = tuple(Tool(d, run) for d, run in zip(DEFINITIONS, functions, strict=True))
 
     def __len__(self) -> int:
@@ -113,15 +113,15 @@ class Tools:
         return iter(self._tools)
 
     def openai(self) -> list[dict[str, Any]]:
-        """All of them for `tools=` of an OpenAI-compatible chat API."""
+        """All tools, for `tools=` of an OpenAI-compatible chat API."""
         return [tool.openai() for tool in self]
 
     def anthropic(self) -> list[dict[str, Any]]:
-        """All of them for `tools=` of the Anthropic API."""
+        """All tools, for `tools=` of the Anthropic API."""
         return [tool.anthropic() for tool in self]
 
     async def call(self, name: str, arguments: Mapping[str, Any] | str | None = None) -> str:
-        """Run a tool by name, with arguments as a mapping or as the JSON text that a model gave."""
+        """Run a tool by name, with arguments as a mapping or as a model's JSON text."""
         tool = next((t for t in self if t.name == name), None)
         if tool is None:
             return f"Not done: there is no tool {name!r}; there are {', '.join(t.name for t in self)}."
@@ -142,8 +142,8 @@ def _mapping(arguments: Mapping[str, Any] | str | None) -> dict[str, Any] | None
 
 
 @dataclass(frozen=True, slots=True)
-class _Runs:
-    """What the tools do."""
+class _Functions:
+    """The functions behind the tools."""
 
     session: SessionId
     store: Store
@@ -166,13 +166,13 @@ class _Runs:
             facts = [
                 _fact_line(f.item) for f in await self.items.search(query, owner=self.owner, limit=limit)
             ]
-        said = await self._said(query, limit)
+        said = await self._hit_lines(query, limit)
         parts = [("Facts", facts), ("Notes and messages", said)]
         shown = [f"{title}:\n" + "\n".join(lines) for title, lines in parts if lines]
         return "\n\n".join(shown) or f"Nothing is remembered about {query!r}. Try other words, or ask."
 
-    async def _said(self, query: str, limit: int) -> list[str]:
-        # Without an owner there may be anybody's sessions beside this one.
+    async def _hit_lines(self, query: str, limit: int) -> list[str]:
+        # Sessions without an owner may belong to anyone, so only this one is searched.
         where = None if shares_items(self.settings, self.owner) else self.session
         hits = await self.find(Search(self.owner, where, limit=limit), query)
         return [self._hit_line(hit) for hit in hits]
@@ -205,7 +205,7 @@ class _Runs:
         now = self.clock.now()
         everything = await self.store.items(self.owner, statuses=EVERY, limit=MOST_ITEMS)
         live = [item for item in everything if item.holds(now)]
-        if refusal := check_save(summary, live, self._saved(everything), now, supersedes):
+        if refusal := check_save(summary, live, self._save_times(everything), now, supersedes):
             return refusal.advice
         try:
             item = await self.items.save(
@@ -222,8 +222,8 @@ class _Runs:
             return f"Not saved: {error.key} {error.allowed}. memory_search shows the ids."
         return f"Saved as {item.id}" + (f", in place of {supersedes}." if supersedes else ".")
 
-    def _saved(self, items: Sequence[Item]) -> list[datetime]:
-        """When an agent saved something in this session."""
+    def _save_times(self, items: Sequence[Item]) -> list[datetime]:
+        """The times at which an agent saved something in this session."""
         return [i.made_at for i in items if i.session == self.session.key and not i.sources]
 
     # -- forget
@@ -239,18 +239,18 @@ class _Runs:
 
     async def recall(self, id: str, session: str = "", page: int = 1) -> str:
         await self.ready()
-        messages = await self._behind(id, SessionId(self.owner, session or self.session.key))
+        messages = await self._messages_behind(id, SessionId(self.owner, session or self.session.key))
         if not messages:
             return f"Nothing is behind {id!r}. memory_search shows the ids of notes and facts."
         pages = -(-len(messages) // PAGE)
         if page > pages:
             return f"There are only {pages} pages of {id!r}."
-        shown = [_short(m) for m in messages[(page - 1) * PAGE : page * PAGE]]
+        shown = [_shorten(m) for m in messages[(page - 1) * PAGE : page * PAGE]]
         more = f"\n(page {page} of {pages}; page={page + 1} goes on)" if page < pages else ""
         return text_lines(shown) + more
 
-    async def _behind(self, ident: str, session: SessionId) -> Sequence[Message]:
-        """What a note stands for, what a fact was taken from, or a message with those around it."""
+    async def _messages_behind(self, ident: str, session: SessionId) -> Sequence[Message]:
+        """The messages behind a note or a fact, or a message with its neighbours."""
         store = self.store
         sources: Sequence[str] = (ident,)
         for item in await store.items(self.owner, statuses=("live", "ended"), ids=[ident]):
@@ -269,9 +269,9 @@ def _fact_line(item: Item) -> str:
 
 
 def _end_of(day: str) -> datetime:
-    """When a day is over, anywhere."""
+    """When a day is over in every time zone."""
     return datetime.combine(date.fromisoformat(day), time(), UTC) + timedelta(days=2)
 
 
-def _short(message: Message) -> Message:
+def _shorten(message: Message) -> Message:
     return replace(message, text=abbreviate(message.text, MOST_CHARACTERS))

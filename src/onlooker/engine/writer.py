@@ -1,7 +1,7 @@
-"""Ask a model for a note, and accept the answer only if it is good.
+"""Ask a model for a note, and accept the reply only if it passes the judge.
 
-What judges a reply is imported with the first reply: it compiles many patterns, and the built-in model needs
-no judge.
+The judge is imported with the first reply: it compiles many patterns, and the built-in model does not need
+it.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("onlooker")
 
-# Beside what was wrong with the note, which alone is a reason to ask again.
-_MEND_BLOCK = " The JSON after it was missing or not as asked for; add it."
+# Added to what was wrong with the note. A bad block alone is no reason to ask again.
+_FIX_BLOCK = " The JSON after it was missing or not as asked for; add it."
 
 
 T = TypeVar("T")
@@ -38,9 +38,9 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """The text of a note, the model that answered, and what was filled in along with it.
+    """The text of a note, the model that wrote it, and the values extracted along with it.
 
-    `calls` are what the model's replies cost, refused ones included; `seconds` is how long it took.
+    `calls` are what the model's replies cost, rejected ones included; `seconds` is how long it took.
     """
 
     text: str
@@ -51,7 +51,7 @@ class Written:
 
     @classmethod
     def in_parts(cls, parts: Sequence[Written]) -> Written:
-        """One note of several."""
+        """Join parts into one note."""
         models = dict.fromkeys(part.model for part in parts)
         extractions = tuple(extraction for part in parts for extraction in part.extractions)
         calls = tuple(call for part in parts for call in part.calls)
@@ -59,13 +59,13 @@ class Written:
         return cls(text, " and ".join(models), extractions, calls, sum(part.seconds for part in parts))
 
     def extracted(self, note: Note) -> tuple[Extraction, ...]:
-        """What was filled in, as it is kept with the note."""
+        """The extracted values, as they are stored with the note."""
         return tuple(replace(e, note=note.id, made_at=note.made_at) for e in self.extractions)
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """One reply: its note as judged, and the block after it where one was asked for."""
+    """One reply: the verdict on its note, and the JSON block after it if one was asked for."""
 
     verdict: Verdict
     usage: Usage
@@ -74,7 +74,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Writer:
-    """One model with its judge. A bad reply is asked for once more, with what was wrong."""
+    """One model with its judge. After a bad reply it asks once more, and says what was wrong."""
 
     model: Model
     settings: Settings
@@ -85,35 +85,35 @@ class Writer:
     types: Extractors | None = None
 
     async def write(self, request: Request, source: Source) -> Written:
-        """A note, with what was filled in along with it.
+        """Write a note, and extract values along with it.
 
         Raises:
-            ModelError: No acceptable answer; nothing was consumed.
+            ModelError: There was no usable answer.
         """
         from onlooker.policy.reply import Rejected
 
         began = time.perf_counter()
-        request = self._in_full(request)
+        request = self._with_user_options(request)
         answer = await self._ask(request, source)
         calls = [answer.usage]
         if isinstance(answer.verdict, Rejected):
-            mend = _MEND_BLOCK if answer.block and answer.block.problem else ""
-            answer = await self._ask(replace(request, correction=answer.verdict.correction + mend), source)
+            fix = _FIX_BLOCK if answer.block and answer.block.problem else ""
+            answer = await self._ask(replace(request, correction=answer.verdict.correction + fix), source)
             calls.append(answer.usage)
         verdict = answer.verdict
         if isinstance(verdict, Rejected):
             raise ModelError(f"{self.model.name} gave no usable note ({verdict.reason}: {verdict.detail})")
-        filled, took = self._filled(answer.block, request), time.perf_counter() - began
+        filled, took = self._extract(answer.block, request), time.perf_counter() - began
         return Written(verdict.text, answer.usage.model, filled, tuple(calls), took)
 
     async def ask(self, request: Request, read: Callable[[str], T | None]) -> T | None:
-        """What an answer that is no note says, by `read`; None where it says nothing usable.
+        """Ask for something other than a note, parsed by `read`; None if the answer is not usable.
 
         Raises:
             ModelError: There was no answer.
         """
         began = time.perf_counter()
-        request = self._in_full(request)
+        request = self._with_user_options(request)
         reply = await self._call(request)
         found = None if reply.finish == "refused" else read(reply.text)
         model = reply.model or self.model.name
@@ -123,8 +123,8 @@ class Writer:
             await self.spend(request.session, usage)
         return found
 
-    def _in_full(self, request: Request) -> Request:
-        """The request with what users of a language model ask for besides."""
+    def _with_user_options(self, request: Request) -> Request:
+        """The request with the user's instruction and types."""
         request = replace(request, instruction=self.settings.instruction)
         if self.types is None or not isinstance(request, ObserveRequest):
             return request
@@ -137,13 +137,13 @@ class Writer:
         reply = await self._call(request)
         took = time.perf_counter() - began
         model = reply.model or self.model.name
-        note, block = self._parted(reply, request)
-        verdict = verdict_on(note, request, source, self.estimator.text)
-        refused = verdict.reason if isinstance(verdict, Rejected) else ""
+        note, block = self._split_block(reply, request)
+        verdict = judge_reply(note, request, source, self.estimator.text)
+        rejected = verdict.reason if isinstance(verdict, Rejected) else ""
         if isinstance(verdict, Rejected):
-            log.warning("%s: reply refused (%s: %s)", model, verdict.reason, verdict.detail)
+            log.warning("%s: reply rejected (%s: %s)", model, verdict.reason, verdict.detail)
             self.emit(ReplyRejected(request.session, model, verdict.reason, verdict.detail))
-        usage = self._usage(request, reply, model, refused or "accepted")
+        usage = self._usage(request, reply, model, rejected or "accepted")
         self.emit(ModelReplied(request.session, usage, seconds=took))
         if reply.input_tokens or reply.output_tokens or reply.cost:
             await self.spend(request.session, usage)
@@ -169,18 +169,18 @@ class Writer:
 
     # -- users' own types
 
-    def _parted(self, reply: Reply, request: Request) -> tuple[Reply, Block | None]:
-        """The reply without its block, so that nothing about the block costs the note."""
+    def _split_block(self, reply: Reply, request: Request) -> tuple[Reply, Block | None]:
+        """Split off the block, so that a bad block does not cost the note."""
         if self.types is None or not isinstance(request, ObserveRequest):
             return reply, None
         from onlooker.policy.reply.extraction import split_block
 
         text, block = split_block(reply.text, self.types.names)
-        # Cut off inside the block, the note before it is whole.
+        # If the reply was cut off inside the block, the note before it is complete.
         finish = "stop" if block.unclosed and reply.finish == "length" else reply.finish
         return replace(reply, text=text, finish=finish), block
 
-    def _filled(self, block: Block | None, request: Request) -> tuple[Extraction, ...]:
+    def _extract(self, block: Block | None, request: Request) -> tuple[Extraction, ...]:
         if self.types is None or block is None or not isinstance(request, ObserveRequest):
             return ()
         kept: list[Extraction] = []
@@ -189,7 +189,7 @@ class Writer:
                 kept.append(found)
                 continue
             what = found.type or "the values of your types"
-            log.warning("%s: %s not kept (%s: %s)", self.model.name, what, found.reason, found.detail)
+            log.warning("%s: %s rejected (%s: %s)", self.model.name, what, found.reason, found.detail)
             self.emit(found)
         return tuple(kept)
 
@@ -203,24 +203,24 @@ def _purpose(request: Request) -> Literal["observe", "reflect", "items"]:
 # ------------------------------------------------------------------------------------ the judge
 
 
-# What the ledger of exact values may add to a note, as a share of what was asked for.
+# How much the value ledger may add to a note, as a share of its target length.
 LEDGER_SHARE = 0.2
-LEAST_LEDGER = 48
+MIN_LEDGER = 48
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """What a note is made from, as its judge sees it."""
+    """What a note is made from, as the judge needs it."""
 
     text: str
-    said: str  # the same without the times and headings that are ours
+    said: str  # the same without the times and headings that we add
     tokens: int
     day: date
     must_keep: Sequence[str] = ()
 
 
-def verdict_on(reply: Reply, request: Request, source: Source, count: Callable[[str], int]) -> Verdict:
-    """Whether the reply may become a note; if so, with the exact values that it left out."""
+def judge_reply(reply: Reply, request: Request, source: Source, count: Callable[[str], int]) -> Verdict:
+    """Judge a reply. An accepted one gets the exact values that it left out."""
     from onlooker.policy.reply import Rejected, judge
     from onlooker.policy.values import invented
 
@@ -229,7 +229,7 @@ def verdict_on(reply: Reply, request: Request, source: Source, count: Callable[[
         finish=reply.finish,
         source_text=source.text,
         source_tokens=source.tokens,
-        prompt_text=_rules(isinstance(request, ObserveRequest), request.format),
+        prompt_text=_system_prompt(isinstance(request, ObserveRequest), request.format),
         format=request.format,
         day=source.day,
         must_keep=source.must_keep,
@@ -239,16 +239,16 @@ def verdict_on(reply: Reply, request: Request, source: Source, count: Callable[[
     )
     if isinstance(verdict, Rejected):
         return verdict
-    return _completed(verdict, request, source, count)
+    return _add_values(verdict, request, source, count)
 
 
-def _completed(verdict: Accepted, request: Request, source: Source, count: Callable[[str], int]) -> Accepted:
+def _add_values(verdict: Accepted, request: Request, source: Source, count: Callable[[str], int]) -> Accepted:
     from onlooker.policy.values import mask, with_values
 
     text = verdict.text
     length = count(text)
-    # A short note has left room for what it left out.
-    share = max(LEAST_LEDGER, round(request.target_tokens * LEDGER_SHARE), request.target_tokens - length)
+    # A note below its target leaves more room for values.
+    share = max(MIN_LEDGER, round(request.target_tokens * LEDGER_SHARE), request.target_tokens - length)
     room = min(share, source.tokens - length)
     if request.format == "lines" and room > 0:
         text = with_values(text, source.said, room)
@@ -256,8 +256,8 @@ def _completed(verdict: Accepted, request: Request, source: Source, count: Calla
 
 
 @cache
-def _rules(observing: bool, format: NoteFormat) -> str:
-    """What a model is told besides the source."""
+def _system_prompt(observing: bool, format: NoteFormat) -> str:
+    """The system prompt of the request."""
     from onlooker.policy.prompts import observer_prompt, reflector_prompt
 
     if observing:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from onlooker.domain.context import Layer, LayerRequest, RuntimeContext
 from onlooker.domain.events import Event, LayerCut
 from onlooker.domain.messages import SessionId
-from onlooker.engine.knowledge import Asking
+from onlooker.engine.knowledge import LayerCall
 from onlooker.policy.assemble import Counting, PromptRequest
 from onlooker.policy.layers import room_for_layers
 from onlooker.policy.settings import DEFAULT
@@ -48,8 +48,8 @@ def filled(
 ) -> PromptRequest:
     heard: list[Event] = [] if events is None else events
     settings = replace(DEFAULT, estimator="lango", knowledge_limit=limit)
-    asking = Asking(HERE, RuntimeContext.of(HERE.key), settings, PLAIN, heard.append)
-    return asyncio.run(asking.fill(frame, given))
+    call = LayerCall(HERE, RuntimeContext.of(HERE.key), settings, PLAIN, heard.append)
+    return asyncio.run(call.fill(frame, given))
 
 
 @given(

@@ -140,7 +140,7 @@ def test_sessions_do_not_mix() -> None:
 
 
 def test_the_sessions_used_longest_ago_are_dropped() -> None:
-    histories = Histories(most=5)
+    histories = Histories(limit=5)
     for sid in ("first", "second", "first", "third"):
         keep(histories, said("a", "b"), sid)
     assert texts(look(histories, said("a", "b"), "second")) == ["a", "b"]
@@ -149,7 +149,7 @@ def test_the_sessions_used_longest_ago_are_dropped() -> None:
 
 
 def test_one_session_larger_than_all_is_kept_all_the_same() -> None:
-    histories = Histories(most=5)
+    histories = Histories(limit=5)
     many = said(*"abcdefghij")
     keep(histories, many)
     assert look(histories, many).messages == ()
@@ -170,7 +170,7 @@ _item = st.sampled_from(said("a", "b", "c"))
 def test_reading_what_is_new_is_the_same_as_reading_everything(
     turns: list[tuple[str, list[MessageLike]]],
 ) -> None:
-    histories = Histories(most=8)
+    histories = Histories(limit=8)
     before: dict[str, list[MessageLike]] = {}
     for sid, items in turns:
         goes_on = [*before.get(sid, []), *items] if len(items) % 2 else items
