@@ -33,7 +33,7 @@ CLASSES = {
 FIELDS = {"EventStream", "Session"}
 FUNCTIONS = {"open_memory": "wiring.py", "migrate": "migration.py"}
 # What the engine calls, and no caller needs.
-HIDDEN = {"archive", "hear", "in_zone", "pick_up", "renew", "start", "stop", "take"}
+HIDDEN = {"archive", "finish", "hear", "in_zone", "pick_up", "renew", "run", "start", "stop", "take"}
 WITHOUT_AWAIT = {
     "__aenter__": "__enter__",
     "__aexit__": "__exit__",

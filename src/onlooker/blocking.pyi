@@ -189,8 +189,6 @@ class Retention:
     @property
     def is_wanted(self) -> bool:
         """Whether the settings limit anything."""
-    def run(self) -> None:
-        """Apply the settings, if that is due and no other process does."""
     def prune(self, *, older_than: timedelta | None = None) -> int:
         """Purge what retention no longer keeps: superseded notes, messages that hosts took back, and messages
         beyond the limits of `apply`. Returns how many rows were deleted.

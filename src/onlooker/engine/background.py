@@ -5,10 +5,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 
 from onlooker.domain.errors import OnlookerError
@@ -68,7 +67,7 @@ class Background:
 # ------------------------------------------------------------------------------------ what is periodic
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Job:
     """Something that a memory does again and again while it is open."""
 
@@ -77,68 +76,80 @@ class Job:
     every: float  # seconds after the last run has ended
     first: float = 0.0  # seconds until the first run
     at_least_once: bool = False  # a process may be short-lived, again and again
+    # Set by whoever has work for the job, which then runs at once.
+    woken: asyncio.Event = field(default_factory=asyncio.Event)
+    # A last run. A job that has one goes on until everything else has stopped.
+    finish: Callable[[], Awaitable[object]] | None = None
 
 
 class JobLoop:
-    """Runs jobs, each again and again."""
+    """Runs jobs, each again and again. Each has a task, so that a long job holds up no other."""
 
     def __init__(self, jobs: Sequence[Job]) -> None:
         self._jobs = tuple(jobs)
-        self._loop: asyncio.Task[None] | None = None
-        self._running: dict[Job, asyncio.Task[None]] = {}
-        self._due: dict[Job, float] = {}
-        self._ended = asyncio.Event()  # a job has ended
-        self._first_runs: set[Job] = set()  # that closing waits for
+        self._tasks: dict[Job, asyncio.Task[None]] = {}
+        self._first_runs: dict[Job, asyncio.Event] = {}  # that closing waits for
+        self._ending: set[Job] = set()  # jobs that run no more
 
     def start(self) -> None:
         """Run the jobs from now on."""
-        if self._loop is None:
-            began = time.monotonic()
-            self._due = {job: began + job.first for job in self._jobs}
-            self._first_runs = {job for job in self._jobs if job.at_least_once}
-            self._loop = asyncio.create_task(self._repeat(), name="onlooker background")
+        if not self._tasks:
+            self._ending.clear()
+            self._first_runs = {job: asyncio.Event() for job in self._jobs if job.at_least_once}
+            for job in self._jobs:
+                self._tasks[job] = asyncio.create_task(self._repeat(job), name=f"onlooker {job.name}")
 
     async def stop(self) -> None:
-        """Start no more jobs, and cancel those that run."""
-        if self._loop is None:
-            return
+        """Cancel the jobs that have no last run."""
         with suppress(TimeoutError):
             async with asyncio.timeout(STOP_SECONDS):
-                while self._first_runs:
-                    self._ended.clear()
-                    await self._ended.wait()
-        tasks = [self._loop, *self._running.values()]
+                for ended in self._first_runs.values():
+                    await ended.wait()
+        self._first_runs.clear()
+        await self._cancel([job for job in self._tasks if job.finish is None])
+
+    async def finish(self, deadline: float) -> None:
+        """Give the other jobs their last run, and cancel those that take longer than `deadline` seconds."""
+        self._ending.update(self._tasks)
+        for job in self._tasks:
+            job.woken.set()
+        if self._tasks:
+            await asyncio.wait(self._tasks.values(), timeout=max(0.0, deadline))
+        late = [job for job, task in self._tasks.items() if not task.done()]
+        for job in late:
+            log.warning("%s: not finished in time; the rest is done the next time", job.name)
+        await self._cancel(late)
+        self._tasks.clear()
+
+    async def _cancel(self, jobs: Sequence[Job]) -> None:
+        self._ending.update(jobs)
+        tasks = [self._tasks.pop(job) for job in jobs]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        self._loop = None
 
-    async def _repeat(self) -> None:
-        while True:
-            now = time.monotonic()
-            for job in self._jobs:
-                if self._due[job] <= now and job not in self._running:
-                    # A task each, so that a long job holds up no other.
-                    self._running[job] = asyncio.create_task(self._run(job), name=f"onlooker {job.name}")
-            waiting = [due for job, due in self._due.items() if job not in self._running]
-            self._ended.clear()
-            with suppress(TimeoutError):
-                # Not `wait_for`, which may swallow being cancelled.
-                async with asyncio.timeout(max(0.0, min(waiting) - now) if waiting else None):
-                    await self._ended.wait()
+    async def _repeat(self, job: Job) -> None:
+        await asyncio.sleep(job.first)
+        while job not in self._ending:
+            job.woken.clear()
+            await self._run(job, job.run)
+            if job in self._first_runs:
+                self._first_runs[job].set()
+            if job not in self._ending:
+                with suppress(TimeoutError):
+                    # Not `wait_for`, which may swallow being cancelled.
+                    async with asyncio.timeout(job.every):
+                        await job.woken.wait()
+        if job.finish:
+            await self._run(job, job.finish)
 
-    async def _run(self, job: Job) -> None:
+    async def _run(self, job: Job, run: Callable[[], Awaitable[object]]) -> None:
         try:
-            await job.run()
+            await run()
         except OnlookerError as error:
             log.warning("%s: tried again later: %s", job.name, error)
         except Exception:
             log.exception("%s: tried again later: this is a bug in Onlooker", job.name)
-        finally:
-            self._due[job] = time.monotonic() + job.every
-            del self._running[job]
-            self._first_runs.discard(job)
-            self._ended.set()
 
 
 # ------------------------------------------------------------------------------------ note tasks

@@ -198,6 +198,13 @@ class Runtime:
             jobs.append(Job("session end", self.session_end.end_idle, pause))
         if self.retention.is_wanted:
             jobs.append(Job("retention", self.retention.run, SWEEPS * sweep, at_least_once=True))
+        # Woken by what they hear.
+        if self.journal:
+            journal = self.journal
+            jobs.append(Job("journal", journal.run, sweep, woken=journal.woken, finish=journal.finish))
+        if self.files:
+            files = self.files
+            jobs.append(Job("files", files.run, sweep, woken=files.woken, finish=files.finish))
         return jobs
 
     @property
@@ -238,7 +245,6 @@ class Runtime:
         """Everything in the background besides notes."""
         for mirror in self._mirrors:
             self._leave.append(self.events.subscribe(mirror.hear))
-            mirror.start()
         self._leave.append(self.events.subscribe(self.index.hear))
         self.index.start()
         self._loop.start()
@@ -258,9 +264,7 @@ class Runtime:
         await self.index.stop(stop_by - time.monotonic())
         if self.query_vectors:
             await self.query_vectors.stop()
-        if self._leave:
-            for mirror in self._mirrors:
-                await mirror.stop(stop_by - time.monotonic())
+        await self._loop.finish(stop_by - time.monotonic())
         for leave in self._leave:
             leave()
         self._leave.clear()

@@ -1,6 +1,6 @@
 """The journal: append-only files that hold every message and note, and from which a store can be rebuilt.
 
-There is one file per session, and one per owner for items. A background task copies rows from the store to
+There is one file per session, and one per owner for items. A background job copies rows from the store to
 the end of each file. So a failure costs no note, what is missing is written later, and writing a row twice
 does no harm.
 """
@@ -12,6 +12,7 @@ import hashlib
 import logging
 import os
 import re
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
@@ -72,15 +73,15 @@ class Journal:
         self._pause = pause  # seconds until a failed write is retried
         # Sessions, and owners for their items, whose files are to be written. True: write a restart first.
         self._due: dict[SessionId | str, bool] = {}
-        self._woken = asyncio.Event()
+        self.woken = asyncio.Event()  # there is something to write
+        self._failed = False  # a file could not be written: wait for the retry
         # Checked again when the process stops, since some changes emit no event.
         self._touched: dict[SessionId, None] = {}
-        self._caught_up = False
+        self._look_at: float | None = None  # when to look in the store again; None: at once
         self._progress: dict[SessionId, Progress] = {}  # as of the last look
         self._writing = asyncio.Lock()  # no old row is appended to a file that is being rewritten
-        self._task: asyncio.Task[None] | None = None
 
-    # -- the background task
+    # -- the job
 
     def hear(self, event: Event) -> None:
         """Mark the file that the event concerns as due."""
@@ -98,39 +99,23 @@ class Journal:
                 return
         if isinstance(event, SessionEvent) and len(self._touched) < MOST_SESSIONS:
             self._touched[event.session] = None
-        self._woken.set()
+        if not self._failed:
+            self.woken.set()
 
-    def start(self) -> None:
-        """Start writing, with what an earlier process left unwritten first."""
-        self._task = asyncio.create_task(self._run(), name="onlooker journal")
+    async def run(self) -> None:
+        """Write what is due. The first run, and one now and then, looks in the store for what is missing."""
+        if self._look_at is None or time.monotonic() >= self._look_at:
+            await self.catch_up()
+        await self.write()
 
-    async def stop(self, deadline: float) -> None:
-        """Write what is left within `deadline` seconds. The rest is written the next time."""
-        if self._task:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
-            self._task = None
-            try:
-                async with asyncio.timeout(max(0.0, deadline)):
-                    if not self._caught_up:
-                        await self.catch_up()
-                    for session in self._touched:
-                        self._due.setdefault(session, False)
-                    await self.write()
-            except TimeoutError:
-                log.warning("the journal lacks %d files, which are written the next time", len(self._due))
-
-    async def _run(self) -> None:
-        await self.catch_up()
-        while True:
-            if not await self.write():
-                await asyncio.sleep(self._pause)
-                continue
-            try:
-                async with asyncio.timeout(self._pause * PAUSES_PER_LOOK):
-                    await self._woken.wait()
-            except TimeoutError:
-                await self.catch_up()
+    async def finish(self) -> None:
+        """Write what is left, before the process stops."""
+        if self._look_at is None:
+            await self.catch_up()
+        for session in self._touched:
+            self._due.setdefault(session, False)
+        self._look_at = None  # look again if it is opened again
+        await self.write()
 
     async def catch_up(self) -> None:
         """Mark the most recent sessions that changed since the last look, by any process, as due."""
@@ -144,16 +129,16 @@ class Journal:
                 self._due[progress.session] = restart or self._due.get(progress.session, False)
                 self._due[progress.session.owner] = False
             self._progress = {progress.session: progress for progress in found}
-            self._caught_up = True
-            self._woken.set()
+            self._look_at = time.monotonic() + self._pause * PAUSES_PER_LOOK
+            self.woken.set()
         except OnlookerError as error:
             log.warning("cannot look for what the journal lacks: %s", error)
 
     # -- writing
 
-    async def write(self) -> bool:
-        """Write every file that is due. False if a file could not be written; it stays due."""
-        self._woken.clear()
+    async def write(self) -> None:
+        """Write every file that is due. A file that cannot be written stays due."""
+        self.woken.clear()
         left: dict[SessionId | str, bool] = {}
         try:
             while self._due:
@@ -171,7 +156,9 @@ class Journal:
         finally:
             for what, restart in left.items():
                 self._due[what] = self._due.get(what, False) or restart
-        return not left
+        self._failed = bool(left)
+        if left:
+            self.woken.clear()
 
     async def _write(self, what: SessionId | str, restart: bool) -> None:
         path = file_of(self.folder, what)

@@ -1,6 +1,6 @@
 """The notes folder: MEMORY.md and daily notes of every owner, for people to read and edit.
 
-A background task writes the files after each commit, and looks for edits now and then. A failure costs no
+A background job writes the files after each commit, and looks for edits now and then. A failure costs no
 note and no turn: what cannot be written now is written later.
 """
 
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta, tzinfo
@@ -86,13 +87,13 @@ class NotesFolder:
         self._noted: list[DatedNote] = []  # notes that are not in the daily files yet
         self._stamps: dict[str, Stamp | None] = {}  # of each MEMORY.md, as we left it
         self._zones: dict[SessionId, tzinfo] = {}
-        self._wake = asyncio.Event()
-        self._task: asyncio.Task[None] | None = None
-        self._stopping = False
+        self.woken = asyncio.Event()  # there is something to write
+        self._caught_up = False
+        self._look_at = 0.0  # when to look for edits again
         self._reading: set[asyncio.Task[None]] = set()
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
-    # -- the background task
+    # -- the job
 
     def in_zone(self, session: SessionId, tz: tzinfo) -> None:
         """Set the time zone in which a session's days begin."""
@@ -112,7 +113,7 @@ class NotesFolder:
                 at = note.made_at.astimezone(self._zone(session))
                 self._noted.append(DatedNote(session, note, at))
                 del self._noted[:-MOST_WAITING]
-                self._wake.set()
+                self.woken.set()
             case ItemsMade() | ItemsForgotten() | ItemPinned() | Deleted():
                 self._set_due(event.owner)
             case _:
@@ -120,47 +121,42 @@ class NotesFolder:
 
     def _set_due(self, owner: str) -> None:
         self._due[owner] = None
-        self._wake.set()
+        self.woken.set()
 
-    def start(self) -> None:
-        """Start writing, with what an earlier process left unwritten first."""
-        self._stopping = False
-        self._task = asyncio.create_task(self._run(), name="onlooker files")
-
-    async def stop(self, deadline: float) -> None:
-        """Write what is left within `deadline` seconds. The rest is written the next time."""
-        if self._task is None:
-            return
-        self._stopping = True
-        self._wake.set()
-        _, late = await asyncio.wait({self._task, *self._reading}, timeout=max(0.0, deadline))
-        if late:
-            log.warning("the files of %d owners are written the next time", len(self._due))
-            for task in late:
-                task.cancel()
-            await asyncio.gather(*late, return_exceptions=True)
-        self._task = None
-
-    async def _run(self) -> None:
-        await self._catch_up()
-        while True:
-            done = await self._write_due()
-            more = bool(self._due or self._noted)
-            if self._stopping and not (done and more):
-                return  # everything is written, or cannot be written now
-            if done and more:
-                continue
-            if not done:
-                self._wake.clear()
-            await self._rest()
-
-    async def _rest(self) -> None:
-        """Wait until something is due, or it is time to look for edits."""
+    async def run(self) -> None:
+        """Write what is due. The first run looks for what an earlier process left unwritten, and one now and
+        then for edits."""
         try:
-            async with asyncio.timeout(self._pause):
-                await self._wake.wait()
-        except TimeoutError:
-            await self._look()
+            if not self._caught_up:
+                await self._catch_up()
+                self._caught_up = True
+                self._look_at = time.monotonic() + self._pause
+            elif time.monotonic() >= self._look_at:
+                await self._look()
+                self._look_at = time.monotonic() + self._pause
+            await self._write_all()
+        except asyncio.CancelledError:
+            self._caught_up = False  # what was not written is found in the store
+            await self._stop_reading()
+            raise
+
+    async def finish(self) -> None:
+        """Write what is left, before the process stops."""
+        try:
+            if not self._caught_up:
+                await self._catch_up()
+            self._caught_up = False
+            await self._write_all()
+            if self._reading:
+                await asyncio.wait(self._reading)
+        finally:
+            await self._stop_reading()
+
+    async def _stop_reading(self) -> None:
+        late = list(self._reading)
+        for task in late:
+            task.cancel()
+        await asyncio.gather(*late, return_exceptions=True)
 
     async def _catch_up(self) -> None:
         """Mark recent owners, and all who have files, as due; and find notes that are not in the files."""
@@ -197,9 +193,16 @@ class NotesFolder:
 
     # -- writing
 
+    async def _write_all(self) -> None:
+        """Write until nothing is due, or what is due cannot be written now."""
+        while await self._write_due():
+            if not (self._due or self._noted):
+                return
+        self.woken.clear()  # it is retried after a pause, or when there is more to write
+
     async def _write_due(self) -> bool:
         """Write everything that is due. False if something could not be written; it stays due."""
-        self._wake.clear()
+        self.woken.clear()
         owners = dict.fromkeys((*self._due, *(dated.session.owner for dated in self._noted)))
         try:
             return all([await self._write(owner) for owner in owners])

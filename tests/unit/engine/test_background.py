@@ -296,3 +296,63 @@ async def test_stopping_waits_a_moment_for_a_first_run_that_must_be() -> None:
     loop.start()
     await until(lambda: len(done) == 2)
     await loop.stop()
+
+
+async def test_a_job_that_is_woken_runs_at_once() -> None:
+    runs = [0]
+
+    async def job() -> None:
+        runs[0] += 1
+
+    found = Job("woken", job, 60)
+    loop = JobLoop([found])
+    loop.start()
+    await until(lambda: runs == [1])
+    found.woken.set()
+    await until(lambda: runs == [2])
+    await loop.stop()
+
+
+async def test_a_job_with_a_last_run_goes_on_until_everything_else_has_stopped() -> None:
+    done: list[str] = []
+
+    async def job() -> None:
+        done.append("run")
+
+    async def finish() -> None:
+        done.append("finish")
+
+    found = Job("files", job, 60, finish=finish)
+    loop = JobLoop([found, Job("other", job, 60)])
+    loop.start()
+    await until(lambda: done == ["run", "run"])
+    await loop.stop()
+    found.woken.set()
+    await until(lambda: done == ["run", "run", "run"])
+    await loop.finish(1)
+    assert done == ["run", "run", "run", "finish"]
+    loop.start()
+    await until(lambda: len(done) == 6)
+    await loop.stop()
+    await loop.finish(1)
+    assert done[6:] == ["finish"]
+
+
+async def test_a_last_run_that_takes_too_long_is_cut_off(caplog: pytest.LogCaptureFixture) -> None:
+    ended: list[str] = []
+
+    async def job() -> None:
+        pass
+
+    async def finish() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.append("finish")
+
+    loop = JobLoop([Job("files", job, 60, finish=finish)])
+    loop.start()
+    await beats()
+    await loop.finish(0.02)
+    assert ended == ["finish"]
+    assert "files: not finished in time" in caplog.text
