@@ -216,10 +216,10 @@ async def test_the_same_without_await() -> None:
         assert "Saved as" in tools.call("memory_save", {"summary": "Ana plays the violin"})
         assert len(tools.openai()) == len(tools.anthropic()) == 4
         (item,) = memory.items.list("ana")
-        memory.pin_item(item.id, owner="ana")
+        memory.items.pin(item.id, owner="ana")
         assert memory.session("two", owner="ana").refresh_items()[0].pinned
-        assert len(memory.item_history(item.id, owner="ana")) == 1
-        assert memory.save_item("Ana has a dog", owner="ana").owner == "ana"
-        assert len(memory.forget_item(item.id, owner="ana")) == 1
+        assert len(memory.items.history(item.id, owner="ana")) == 1
+        assert memory.items.save("Ana has a dog", owner="ana").owner == "ana"
+        assert len(memory.items.forget(item.id, owner="ana")) == 1
         assert memory.session("two", owner="ana").end() == ()
-        assert memory.end_idle() == 0
+        assert memory.background.end_idle() == 0

@@ -37,7 +37,7 @@ def url(request: pytest.FixtureRequest, server: Server, tmp_path: Path) -> str:
 def working(url: str, folder: Path, *options: str) -> Generator[subprocess.Popen[str]]:
     """A worker that is ready."""
     config = folder / "onlooker.toml"
-    config.write_text("[onlooker]\nbudget = 1000\nsweep_seconds = 0.1\n")
+    config.write_text("[onlooker]\nbudget = 1000\n")
     command = [sys.executable, "-m", "onlooker", "worker", "--db", url, "--config", str(config), *options]
     env = {k: v for k, v in os.environ.items() if not k.startswith("ONLOOKER")} | {
         "OPENAI_API_KEY": "sk-test"
