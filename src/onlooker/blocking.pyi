@@ -43,8 +43,8 @@ V = TypeVar("V", bound=Extractor)
 
 class EventStream(Generic[E]):
     """Events from now on, until the memory is closed; made by `Memory.events`.
-    It holds a limited number of events that were not taken yet. Beyond that the oldest are dropped and
-    counted in `dropped`: a slow reader loses events, and does not slow the memory down.
+    It holds a limited number of unread events. Beyond that the oldest are dropped and counted in
+    `dropped`: a slow reader loses events, but does not slow the memory down.
     """
     @property
     def dropped(self) -> int: ...
@@ -123,12 +123,10 @@ class NotesFolder:
         """
 
 class Index:
-    """The graph of notes, and the vectors; `memory.index`. What is to be indexed it hears from events."""
+    """The graph of notes, and the vectors; `memory.index`. Events tell it what to index."""
     @property
     def status(self) -> IndexingStatus:
-        """How indexing goes in this process: what waits, and what was dropped or failed and is left to the
-        sweep.
-        """
+        """The state of indexing in this process: what is waiting, and what was dropped or failed."""
     def graph(
         self,
         owner: str = ...,
@@ -144,10 +142,10 @@ class Index:
         `session` is the key of one session; `entity` a name or an id, for the notes that mention it.
         """
     def sweep(self) -> None:
-        """Index whatever is missing."""
+        """Index what is missing."""
     def catch_up(self) -> int:
-        """Index what the graph and the vectors lack before returning, instead of in the background; how many
-        texts that were. Failures show in `status`.
+        """Index what the graph and the vectors lack before returning, instead of in the background. Returns
+        how many texts. Failures show in `status`.
         """
 
 class Storage:
@@ -574,19 +572,19 @@ def migrate(
     batch: int = 500,
     progress: Callable[[MigrationProgress], None] | None = None,
 ) -> MigrationReport:
-    """Copy everything that one store holds into another of any kind, and compare the two.
+    """Copy everything from one store into another of any kind, and compare the two.
 
-    Stopped at any moment and started again, it goes on where it was. A session that went on in `src` since is
-    copied again. One that is different in `dst` is refused, and named in the report.
+    It can be stopped at any moment; started again, it continues. A session that has grown in `src` is copied
+    again. One that is different in `dst` is refused, and named in the report.
 
     Args:
-        src: What `open_memory` takes. It is only read, as it is at one moment.
+        src: What `open_memory` takes. It is only read, in one snapshot.
         dst: The same; it is created if missing.
         key: The key of `src`, if that is an encrypted file.
         new_key: The key of `dst`, if that is an encrypted file or is to become one.
         dry_run: Only report what would be done: nothing is written or created.
         replace: Replace sessions that are different in `dst`.
-        index: Make what was copied searchable now, not at the first search.
+        index: Index what was copied now, not at the first search.
         batch: About how many sessions are compared at a time.
         progress: Called with the progress.
 

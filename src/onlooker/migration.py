@@ -1,8 +1,8 @@
-"""Migration: everything that one store holds, copied into another of any kind, and both compared.
+"""Migration: copy everything from one store into another of any kind, and compare the two.
 
-A migration keeps no record of its own. What the target holds tells how far it is: a session comes in whole or
-not at all, one that is there already is compared and skipped, and one that went on in the source since is
-copied again. So it can be stopped at any moment and started again.
+A migration keeps no record of its own: the target shows how far it is. A session is copied whole or not at
+all. One that the target has is compared and skipped, or copied again if it has grown in the source. So a
+migration can be stopped at any moment and started again.
 
     migrate      open both sides, copy or preview, and report
     Comparison   which sessions are missing, older or different in the target
@@ -56,7 +56,7 @@ MigrationPhase = Literal["comparing", "copying", "verifying", "indexing"]
 
 @dataclass(frozen=True, slots=True)
 class MigrationProgress:
-    """How many of the sessions a migration has dealt with."""
+    """How many of the sessions a migration has processed."""
 
     phase: MigrationPhase
     done: int
@@ -65,7 +65,7 @@ class MigrationProgress:
 
 @dataclass(frozen=True, slots=True)
 class RefusedSession:
-    """A session that was left as it is in the target, and why."""
+    """A session that was not changed in the target, and why."""
 
     session: SessionId
     why: str
@@ -87,10 +87,10 @@ class MigrationReport:
     same: int = 0
     refused: tuple[RefusedSession, ...] = ()
     others: int = 0  # sessions that only the target has; they stay as they are
-    kept_items: int = 0  # items that were used or changed in the target since, and stay as they are there
+    kept_items: int = 0  # items that were used or changed in the target, and stay as they are
     forgotten_items: int = 0  # items deleted from the target because the source no longer has them
-    rows: Mapping[str, int] = field(default_factory=dict[str, int])  # the same on both sides, by kind
-    changed: bool = False  # the source was used meanwhile; migrate again to copy what is new
+    rows: Mapping[str, int] = field(default_factory=dict[str, int])  # verified on both sides, by kind
+    changed: bool = False  # the source changed meanwhile; migrate again to copy what is new
     dry_run: bool = False
 
     @property
@@ -101,15 +101,15 @@ class MigrationReport:
 
 @dataclass(frozen=True, slots=True)
 class MigrateOptions:
-    """Whether sessions that differ in the target are replaced, about how many sessions are compared at a
-    time, and who is told of the progress."""
+    """Whether to replace sessions that differ in the target, about how many sessions to compare at a time,
+    and a callback for the progress."""
 
     replace: bool = False
     batch: int = 500
     progress: Callable[[MigrationProgress], None] | None = None
 
     def scopes(self, sessions: int) -> list[Scope]:
-        """Pages of both sides, small enough to compare what one page holds."""
+        """Pages that are small enough to compare at once."""
         return [Scope(kinds=_OF_SESSION, between=edges) for edges in pages(sessions, self.batch)]
 
     def report(self, phase: MigrationPhase, done: int, total: int) -> None:
@@ -129,19 +129,19 @@ async def migrate(
     batch: int = 500,
     progress: Callable[[MigrationProgress], None] | None = None,
 ) -> MigrationReport:
-    """Copy everything that one store holds into another of any kind, and compare the two.
+    """Copy everything from one store into another of any kind, and compare the two.
 
-    Stopped at any moment and started again, it goes on where it was. A session that went on in `src` since is
-    copied again. One that is different in `dst` is refused, and named in the report.
+    It can be stopped at any moment; started again, it continues. A session that has grown in `src` is copied
+    again. One that is different in `dst` is refused, and named in the report.
 
     Args:
-        src: What `open_memory` takes. It is only read, as it is at one moment.
+        src: What `open_memory` takes. It is only read, in one snapshot.
         dst: The same; it is created if missing.
         key: The key of `src`, if that is an encrypted file.
         new_key: The key of `dst`, if that is an encrypted file or is to become one.
         dry_run: Only report what would be done: nothing is written or created.
         replace: Replace sessions that are different in `dst`.
-        index: Make what was copied searchable now, not at the first search.
+        index: Index what was copied now, not at the first search.
         batch: About how many sessions are compared at a time.
         progress: Called with the progress.
 
@@ -196,10 +196,10 @@ def _refuse_same(src: Location, dst: Location) -> None:
     same = src is dst or str(src) == str(dst)
     if is_file(src) and is_file(dst):
         files = file_of(src).resolve(), file_of(dst).resolve()
-        # A hard link is another name of the same file: opened by both, it would have two logs.
+        # A hard link names the same file: opened under both names, it would have two logs.
         same = files[0] == files[1] or (all(f.exists() for f in files) and files[0].samefile(files[1]))
     if same:
-        raise SettingsError("dst", str(dst).split("@")[-1], "must be another store than the source")
+        raise SettingsError("dst", str(dst).split("@")[-1], "must be a different store than the source")
 
 
 def _reading(location: Location, key: Key | str | bytes | None) -> Reading:
@@ -207,7 +207,7 @@ def _reading(location: Location, key: Key | str | bytes | None) -> Reading:
     if store is location:
         return StoreReading(store)
     if str(location) == ":memory:":
-        raise SettingsError("location", ":memory:", "holds nothing to copy, and keeps nothing: name a file")
+        raise SettingsError("location", ":memory:", "is empty and keeps nothing; name a file")
     if is_postgres(location):
         from onlooker.stores.postgres.connection import address
         from onlooker.stores.postgres.snapshot import PostgresSnapshot
@@ -221,7 +221,7 @@ def _reading(location: Location, key: Key | str | bytes | None) -> Reading:
 
 @asynccontextmanager
 async def _opened(location: Location, key: Key | str | bytes | None) -> AsyncGenerator[Store]:
-    """The store for the length of a block; one that was passed in stays open."""
+    """Open the store for the length of a block; one that was passed in stays open."""
     store = make_store(location, key)
     if store is location:
         yield store
@@ -334,7 +334,7 @@ class SessionDigest:
     def add(self, row: Row) -> None:
         self.counts[kind_of(row)] += 1
         if isinstance(row, SessionRow):
-            # A store counts revisions on from sessions of that name that it had before.
+            # A store continues the revisions of an earlier session with the same key.
             items = row.shown_items if self._with_items else None
             row = replace(row, progress=replace(row.progress, revision=0), shown_items=items)
         self._hash.update(to_line(row).encode() + b"\n")
@@ -346,7 +346,9 @@ class SessionDigest:
         if self.counts != other.counts:
             kinds = sorted(k for k in self.counts | other.counts if self.counts[k] != other.counts[k])
             return ", ".join(f"{other.counts[k]} of {self.counts[k]} {k} rows" for k in kinds)
-        return "" if self._hash.digest() == other._hash.digest() else "as many rows, but not the same"
+        return (
+            "" if self._hash.digest() == other._hash.digest() else "as many rows, but with different content"
+        )
 
 
 async def _session_digests(rows: AsyncIterator[Row], *, with_items: bool) -> AsyncIterator[SessionDigest]:
@@ -365,7 +367,7 @@ async def _session_digests(rows: AsyncIterator[Row], *, with_items: bool) -> Asy
 
 
 class SessionContent:
-    """What a session holds, as far as it tells an earlier state of the session from a different one."""
+    """What is needed of a session to tell an earlier state of it from a different session."""
 
     def __init__(self) -> None:
         self._top: SessionRow | None = None
@@ -392,7 +394,7 @@ class SessionContent:
         What `ours` no longer has was deleted there: by a person, by retention or by compaction.
         """
         if self._is_ahead_of(ours):
-            return "it was used in the target since, or was deleted in the source and begun again"
+            return "it was used in the target, or deleted in the source and started again"
         for ident, digest in self._messages.items():
             if ours._messages.get(ident, digest) != digest:
                 return f"message {ident!r} is different in the target"
@@ -400,10 +402,10 @@ class SessionContent:
             return "its notes were changed in the target"
         for seq, ident in self._live.items():
             if ident not in ours._messages and ours._live.get(seq, ident) != ident:
-                return f"message {ident!r} is in the target, and not in the source"
+                return f"message {ident!r} is in the target but not in the source"
         common = self._messages.keys() & ours._messages.keys() or self._changes.keys() & ours._changes.keys()
         if self._messages and not common:
-            return "it is another conversation in the target"
+            return "it is a different conversation in the target"
         return ""
 
     def _is_ahead_of(self, ours: SessionContent) -> bool:
@@ -428,12 +430,12 @@ async def _content(rows: AsyncIterator[Row]) -> SessionContent:
 
 INDEX_BATCH = 500
 MOST_NAMED = 20
-STATUSES: tuple[ItemStatus, ...] = ("live", "ended", "archived")  # an item only moves on in this order
+STATUSES: tuple[ItemStatus, ...] = ("live", "ended", "archived")  # an item's status only moves in this order
 _NEVER = datetime.min.replace(tzinfo=UTC)
 
 
 class Migration:
-    """One migration of everything that the source holds into the target."""
+    """One migration from the source into the target."""
 
     def __init__(self, source: Reading, target: Store, name: str, options: MigrateOptions) -> None:
         self._source = source
@@ -498,8 +500,8 @@ class Migration:
     # -- items, usage and values
 
     async def _forget_items(self) -> None:
-        """Delete items that were forgotten in the source: those made from a session that both sides have, and
-        that the source does not have. An item without sources may have been saved in the target."""
+        """Delete items that were forgotten in the source: the target has them, made from a session that both
+        have, and the source does not. An item without sources may have been saved in the target."""
         items = Scope(kinds=_ITEMS)
         ours = {(r.item.owner, r.item.id) async for r in self._source.rows(items) if isinstance(r, ItemRow)}
         gone: defaultdict[str, list[str]] = defaultdict(list)
@@ -526,7 +528,7 @@ class Migration:
         async for row in self._missing_usage():
             yield row
         async for row in self._source.rows(Scope(kinds=_VALUES)):
-            # A store that has sessions of its own keeps its own values.
+            # A target with sessions of its own keeps its values.
             if not self._comparison.others and not self._comparison.refused:
                 yield row
 
@@ -590,13 +592,13 @@ class Migration:
         more = f"\n  … and {len(wrong) - MOST_NAMED} more" if len(wrong) > MOST_NAMED else ""
         return StoreError(
             f"{self._name} does not hold what {self._source.name} does:\n  {named}{more}\n"
-            "Do not use it before it is complete. Start again: what is there is not copied twice"
+            "Do not use it before it is complete. Start again: nothing is copied twice"
         )
 
     # -- indexing
 
     async def _index(self, total: int) -> None:
-        """Let the target find what was copied, and what notes mention. Its embedder makes vectors later."""
+        """Index what was copied, for search and the graph. The target's embedder makes the vectors later."""
         done = 0
         while behind := await self._target.behind(limit=100):
             for session in behind:
@@ -627,7 +629,7 @@ def _session_of_usage(row: UsageRow) -> SessionId | None:
 
 
 def is_ahead_of(there: Item, here: Item) -> bool:
-    """Whether an item was used, ended or archived there, and not here."""
+    """Whether an item was used, ended or archived there but not here."""
     return (
         there.uses > here.uses
         or (there.last_used_at or _NEVER) > (here.last_used_at or _NEVER)

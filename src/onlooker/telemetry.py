@@ -1,7 +1,7 @@
-"""OpenTelemetry spans and metrics, after the GenAI memory conventions, made from events.
+"""OpenTelemetry spans and metrics, made from events after the GenAI memory conventions.
 
-Only the API is used: what becomes of them, if anything, is for the host's own SDK to say. They tell how
-much, how long and by which model, never what was said.
+Only the API is used; the host's SDK decides whether and where they are exported. They contain amounts,
+durations and model names, never what was said.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from onlooker.domain import events as happened
+from onlooker.domain import events
 from onlooker.domain.context import Stats
 from onlooker.domain.events import Event
 from onlooker.domain.messages import SessionId
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("onlooker")
 
 NAME = "onlooker"
-# What the conventions call those that we know by another name.
+# Providers that the conventions call by another name.
 _PROVIDERS = {
     "google": "gcp.gemini",
     "google-gla": "gcp.gemini",
@@ -40,7 +40,7 @@ _PROVIDERS = {
     "xai": "x_ai",
     "moonshotai": "moonshot_ai",
 }
-# As the conventions advise.
+# The buckets that the conventions recommend.
 _SECONDS = (0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92)
 _TOKENS = tuple(4**i for i in range(14))
 _SECTIONS = ("system", "knowledge", "items", "pinned", "reflections", "observations", "messages", "end")
@@ -48,10 +48,10 @@ _SECTIONS = ("system", "knowledge", "items", "pinned", "reflections", "observati
 Attributes = dict[str, str | int | float | bool]
 
 
-class WhenUsed:
-    """A listener that begins when something in this process has loaded OpenTelemetry.
+class LazyTelemetry:
+    """A listener that does nothing until something in this process has loaded OpenTelemetry.
 
-    Until then nobody could receive anything, and loading it costs more than all of Onlooker.
+    Before that nobody could receive anything, and loading it costs more than all of Onlooker.
     """
 
     _LOADED: ClassVar = ("opentelemetry.trace", "opentelemetry.metrics")
@@ -70,14 +70,14 @@ class WhenUsed:
                 self._telemetry = Telemetry()
             except Exception as error:  # noqa: BLE001  an API of another version may fail in any way
                 self._broken = True
-                log.warning("no telemetry, since OpenTelemetry cannot be used: %r", error)
+                log.warning("no telemetry: OpenTelemetry cannot be used: %r", error)
                 return
         self._telemetry(event)
 
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """A span: one operation of the conventions."""
+    """One operation of the conventions, which becomes a span."""
 
     name: str
     attributes: Attributes = field(default_factory=dict[str, "str | int | float | bool"])
@@ -87,7 +87,7 @@ class Operation:
 class Telemetry:
     """A listener for `Memory.subscribe` that makes spans and metrics of events.
 
-    `open_memory` subscribes one by itself; make your own for other providers than the global ones.
+    `open_memory` subscribes one. Make your own to use other providers than the global ones.
     """
 
     def __init__(
@@ -125,11 +125,11 @@ class Telemetry:
 
     def __call__(self, event: Event) -> None:
         self._events.add(1, _kind(event))
-        if isinstance(event, happened.ModelReplied):
+        if isinstance(event, events.ModelReplied):
             self._count_usage(event.usage)
-        if isinstance(event, happened.ContextBuilt):
+        if isinstance(event, events.ContextBuilt):
             self._count_sections(event.stats)
-        operation = described(event)
+        operation = operation_of(event)
         if operation is not None:
             self._record(operation, event)
 
@@ -138,13 +138,13 @@ class Telemetry:
         named: Attributes = {"gen_ai.operation.name": operation.name}
         if operation.error:
             named["error.type"] = operation.error
-        models = {k: v for k, v in operation.attributes.items() if k in _OF_MODELS}
+        models = {k: v for k, v in operation.attributes.items() if k in _MODEL_KEYS}
         self._duration.record(event.seconds, named | models)
         span = self._tracer.start_span(
             operation.name,
-            # It runs in this process; what it calls elsewhere is for others to trace.
+            # It runs in this process; calls to providers are traced by their clients.
             kind=self._trace.SpanKind.INTERNAL,
-            attributes=named | _whose(event) | operation.attributes,
+            attributes=named | _identity(event) | operation.attributes,
             start_time=ended - round(event.seconds * 1e9),
         )
         if operation.error:
@@ -171,51 +171,51 @@ def _version() -> str:
 
     try:
         return version(NAME)
-    except PackageNotFoundError:  # run from a copy that was never installed
+    except PackageNotFoundError:  # not installed
         return ""
 
 
-# ------------------------------------------------------------------------------------ what an event is
+# ------------------------------------------------------------------------------------ events as operations
 
 
-def described(event: Event) -> Operation | None:
-    """The operation that an event is, in the words of the conventions; None where it is none."""
+def operation_of(event: Event) -> Operation | None:
+    """The event as an operation of the conventions; None if it is none."""
     match event:
-        case happened.Recorded():
+        case events.Recorded():
             return Operation("create_memory", _records("message", len(event.messages)))
-        case happened.Realigned():
+        case events.Realigned():
             return Operation("upsert_memory", _records("message", event.added))
-        case happened.Noted():
+        case events.Noted():
             return Operation("create_memory", _records(event.note.kind, 1) | _note(event.note, event.calls))
-        case happened.Reflected():
+        case events.Reflected():
             of = _records(event.note.kind, len(event.sources))
             return Operation("update_memory", of | _note(event.note, event.calls))
-        case happened.Activated():
+        case events.Activated():
             return Operation("update_memory", _records("observation", len(event.notes)))
-        case happened.Pinned():
+        case events.Pinned():
             return Operation("update_memory", {"gen_ai.memory.record.id": event.target})
-        case happened.Edited() | happened.Undone():
+        case events.Edited() | events.Undone():
             of = _records(event.note.kind, 1)
             return Operation("update_memory", of | {"gen_ai.memory.record.id": event.note.id})
-        case happened.Compacted():
+        case events.Compacted():
             return Operation("update_memory", {"onlooker.record.kind": "message"})
-        case happened.Searched():
+        case events.Searched():
             return Operation("search_memory", {"gen_ai.memory.record.count": event.hits})
-        case happened.ContextBuilt():
+        case events.ContextBuilt():
             return Operation("search_memory", _context(event.stats))
-        case happened.ItemsMade():
+        case events.ItemsMade():
             return Operation("create_memory", _records("item", len(event.items)))
-        case happened.ItemsForgotten():
+        case events.ItemsForgotten():
             return Operation("delete_memory", _records("item", len(event.items)))
-        case happened.Cleared():
+        case events.Cleared():
             return Operation("delete_memory", _records(event.kind or "note", event.notes))
-        case happened.Deleted():
+        case events.Deleted():
             return Operation("delete_memory")
-        case happened.Forgotten() | happened.OwnerForgotten():
+        case events.Forgotten() | events.OwnerForgotten():
             return Operation("delete_memory", _records("message", event.done.messages))
-        case happened.Pruned():
+        case events.Pruned():
             return Operation("delete_memory", {"gen_ai.memory.record.count": event.rows})
-        case happened.StepFailed():
+        case events.StepFailed():
             name = "create_memory" if event.step == "observe" else "update_memory"
             return Operation(name, {"onlooker.retry_in": event.retry_in}, "ModelError")
         case _:
@@ -223,30 +223,31 @@ def described(event: Event) -> Operation | None:
 
 
 def _kind(event: Event) -> Attributes:
-    """What events are counted by: nothing that has more than a few values."""
+    """The attributes that events are counted by. None has more than a few values."""
     kind: Attributes = {"onlooker.event": type(event).__name__}
     match event:
-        case happened.ReplyRejected() | happened.ExtractionRejected():
+        case events.ReplyRejected() | events.ExtractionRejected():
             return kind | {"onlooker.reason": event.reason}
-        case happened.LayerLeftOut():
+        case events.LayerLeftOut():
             return kind | {"onlooker.reason": event.reason, "onlooker.layer": event.layer}
-        case happened.LayerCut():
+        case events.LayerCut():
             return kind | {"onlooker.layer": event.layer}
-        case happened.SpendLimitReached():
+        case events.SpendLimitReached():
             return kind | {"onlooker.reason": event.scope}
         case _:
             return kind
 
 
-def _whose(event: Event) -> Attributes:
-    """The conversation; the owner stands for the store, since it is the owner whose memory it is."""
-    whose: Attributes = {"onlooker.event": type(event).__name__}
+def _identity(event: Event) -> Attributes:
+    """The conversation and the owner. The owner is the store's id, since a memory store belongs to an
+    owner."""
+    identity: Attributes = {"onlooker.event": type(event).__name__}
     session, owner = getattr(event, "session", ""), getattr(event, "owner", "")
     if session:
-        whose["gen_ai.conversation.id"] = session.key if isinstance(session, SessionId) else session
+        identity["gen_ai.conversation.id"] = session.key if isinstance(session, SessionId) else session
     if owner:
-        whose["gen_ai.memory.store.id"] = owner
-    return whose
+        identity["gen_ai.memory.store.id"] = owner
+    return identity
 
 
 def _records(kind: str, count: int) -> Attributes:
@@ -268,11 +269,11 @@ def _note(note: Note, calls: Sequence[Usage]) -> Attributes:
     return of
 
 
-_OF_MODELS = frozenset({"gen_ai.provider.name", "gen_ai.request.model"})
+_MODEL_KEYS = frozenset({"gen_ai.provider.name", "gen_ai.request.model"})
 
 
 def _model(name: str) -> Attributes:
-    """A model as the conventions name it; the built-in one and models of a host's own have no provider."""
+    """A model as the conventions name it. The built-in model and a host's own models have no provider."""
     provider, colon, model = name.partition(":")
     if not colon:
         return {"gen_ai.request.model": name} if name else {}

@@ -139,9 +139,9 @@ def open_memory(
     )
     memory = Memory(runtime)
     if chosen.telemetry:
-        from onlooker.telemetry import WhenUsed
+        from onlooker.telemetry import LazyTelemetry
 
-        memory.subscribe(WhenUsed())
+        memory.subscribe(LazyTelemetry())
     return memory
 
 

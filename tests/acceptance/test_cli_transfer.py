@@ -399,7 +399,7 @@ def test_a_session_that_was_used_in_the_target_is_refused(src: Path, tmp_path: P
     for more in ([], ["--dry-run"]):
         done = call("migrate", src, dst, *more)
         assert done.code == 1
-        assert "of 'ben' not copied: it was used in the target since" in done.err
+        assert "of 'ben' not copied: it was used in the target" in done.err
 
 
 def test_an_item_that_went_on_in_the_target_stays_as_it_is_there(src: Path, tmp_path: Path) -> None:
@@ -437,7 +437,7 @@ TWICE = f"INSERT INTO usage ({CALL}) SELECT {CALL} FROM usage WHERE cost = 0.5"
         (
             "copying",
             "UPDATE messages SET text = 'tampered' WHERE id = 'm3'",
-            "as many rows, but not the same",
+            "as many rows, but with different content",
         ),
         ("copying", "DELETE FROM notes WHERE id = 'o5'", "of 'ana': 4 of 5 note rows"),
         ("copying", "DELETE FROM sessions WHERE owner = 'ben'", "of 'ben': it is missing"),
@@ -468,8 +468,8 @@ def test_what_cannot_be_moved_is_said_clearly(src: Path, tmp_path: Path) -> None
     (tmp_path / "link.db").hardlink_to(src)
     for arguments, code, says in (
         ([tmp_path / "no.db", tmp_path / "dst.db"], 1, "nothing is stored there"),
-        ([src, src], 2, "must be another store"),
-        ([src, tmp_path / "link.db"], 2, "must be another store"),
+        ([src, src], 2, "must be a different store"),
+        ([src, tmp_path / "link.db"], 2, "must be a different store"),
         ([src, ":memory:"], 2, "name a file"),
         ([src, "mysql://nowhere"], 2, "must be a file"),
         ([old, tmp_path / "dst.db"], 1, "of an earlier version of onlooker (0;"),

@@ -25,7 +25,7 @@ import onlooker
 from onlooker.domain.events import ModelReplied
 from onlooker.policy.settings import DEFAULT
 from onlooker.ports import ObserveRequest, Reply, Request
-from onlooker.telemetry import Telemetry, WhenUsed, described
+from onlooker.telemetry import LazyTelemetry, Telemetry, operation_of
 from onlooker.testing import FaultyModel, ScriptedModel
 
 pytestmark = pytest.mark.anyio
@@ -334,7 +334,7 @@ async def test_an_opentelemetry_that_cannot_be_used_is_said_once_and_disturbs_no
     monkeypatch.delattr("opentelemetry.trace", raising=False)
     received: list[object] = []
     async with onlooker.open_memory(":memory:", settings=SMALL) as memory:
-        memory.subscribe(WhenUsed())
+        memory.subscribe(LazyTelemetry())
         memory.subscribe(received.append)
         await talk(memory.session("a"), 3)
     assert len(received) == 3
@@ -348,6 +348,6 @@ def test_the_page_says_which_span_each_event_is() -> None:
     page = (Path(__file__).parents[2] / "docs" / "events.md").read_text(encoding="utf-8")
     table = re.findall(r"^\| `(\w+_memory)` \| ([^|]*) \|", page, re.MULTILINE)
     written = {(span, event) for span, events in table for event in re.findall(r"`([A-Z]\w+)`", events)}
-    code = inspect.getsource(described)
-    assert {event for _, event in written} == set(re.findall(r"happened\.(\w+)\(\)", code))
+    code = inspect.getsource(operation_of)
+    assert {event for _, event in written} == set(re.findall(r"events\.(\w+)\(\)", code))
     assert {span for span, _ in written} == set(re.findall(r'"(\w+_memory)"', code))

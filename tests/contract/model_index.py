@@ -1,6 +1,4 @@
-"""Finding what the model of a store holds, by words, vectors and mentions. Nothing is indexed, everything is
-looked at.
-"""
+"""Search in the model of a store, by words, vectors and mentions. It has no index and scans everything."""
 
 from __future__ import annotations
 

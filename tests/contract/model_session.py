@@ -1,6 +1,6 @@
-"""What the model of a store keeps: one session, all items, all usage.
+"""What the model of a store holds: a session, the items, the usage.
 
-Every method checks before it changes anything, so that one that raises has changed nothing.
+Every method checks before it changes anything, so a method that raises changes nothing.
 """
 
 from __future__ import annotations

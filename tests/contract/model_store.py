@@ -1,4 +1,4 @@
-"""An independent model of a store, in plain Python objects: what the real ones are compared with."""
+"""An independent model of a store, in plain Python objects. The real stores are compared with it."""
 
 from __future__ import annotations
 

@@ -191,7 +191,9 @@ def test_a_message_that_is_tampered_with_while_it_is_moved_is_an_error(src: Path
         if step.phase == "copying":
             execute(url, "UPDATE messages SET text = 'tampered' WHERE id = 'm3'")
 
-    with pytest.raises(StoreError, match="session 'telegram:42' of 'ana': as many rows, but not the same"):
+    with pytest.raises(
+        StoreError, match="session 'telegram:42' of 'ana': as many rows, but with different content"
+    ):
         blocking.migrate(src, url, progress=spoil)
 
 

@@ -89,7 +89,7 @@ def test_an_earlier_state_makes_way() -> None:
         (content(top(2), message("a", 1, "another text")), "message 'a' is different"),
         (content(top(2), message("a", 1), message("x", 2)), "message 'x' is in the target"),
         (content(top(2, 1), message("a", 1), ChangeRow(ANA, Change(1, later(9), 1, 1, 1, 1))), "notes were"),
-        (content(top(2), message("x", 9)), "another conversation"),
+        (content(top(2), message("x", 9)), "different conversation"),
     ],
 )
 def test_what_is_no_earlier_state_does_not(there: SessionContent, why: str) -> None:

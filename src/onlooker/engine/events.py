@@ -1,4 +1,4 @@
-"""Events: who hears of what happens to a memory."""
+"""Events: tell subscribers and streams what happens in a memory."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ class Events:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._listeners: list[Callable[[Event], None]] = []
-        # Weak: a stream that nobody reads any more goes with its reader.
+        # Weak, so that a stream is dropped with its reader.
         self._streams: WeakSet[EventStream[Any]] = WeakSet()
 
     def emit(self, event: Event) -> None:
-        """Tell everyone, in the order in which they subscribed."""
+        """Pass the event to all streams and subscribers, in the order in which they subscribed."""
         if not self._listeners and not self._streams:
             return
         if event.at is UNSTAMPED:
@@ -43,11 +43,11 @@ class Events:
             try:
                 listener(event)
             except Exception:
-                # A subscriber is the host's code, and its failure must not break the turn.
+                # A subscriber is the host's code; its failure must not break the turn.
                 log.exception("a subscriber failed")
 
     def subscribe(self, listener: Callable[[Event], None]) -> Callable[[], None]:
-        """Call the listener with every event; the function returned unsubscribes it."""
+        """Call the listener with every event; the returned function unsubscribes it."""
         self._listeners.append(listener)
 
         def leave() -> None:
@@ -75,8 +75,8 @@ class Events:
 class EventStream(Generic[E]):
     """Events from now on, until the memory is closed; made by `Memory.events`.
 
-    It holds a limited number of events that were not taken yet. Beyond that the oldest are dropped and
-    counted in `dropped`: a slow reader loses events, and does not slow the memory down.
+    It holds a limited number of unread events. Beyond that the oldest are dropped and counted in
+    `dropped`: a slow reader loses events, but does not slow the memory down.
     """
 
     dropped: int = 0

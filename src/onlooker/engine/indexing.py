@@ -1,8 +1,8 @@
-"""Indexing in the background: vectors of what was said and noted, and what notes mention.
+"""Indexing in the background: the vectors of messages and notes, and the graph of what notes mention.
 
-Texts wait in a bounded queue, off the turn's path, and are worked off in batches. A queue that is full drops
-what comes, says so and counts it; a batch that fails is counted too. Either costs time, not memory: a sweep
-asks the store for whatever an index lacks.
+Texts wait in a bounded queue, off the turn's path, and are indexed in batches. A full queue drops new texts,
+and logs and counts them; failed batches are counted too. Nothing is lost: a sweep asks the store for
+whatever an index lacks.
 """
 
 from __future__ import annotations
@@ -42,35 +42,35 @@ from onlooker.ports import Embedder, Store
 
 log = logging.getLogger("onlooker")
 
-# Under which name a store keeps how many texts were dropped and failed, in all processes so far.
+# The named value that counts dropped and failed texts of all processes.
 COUNTS = "indexing:{}"
-# Texts that may wait, about a megabyte of them. More are dropped, counted, and found by the sweep.
+# How many texts may wait, about a megabyte. More are dropped and counted; the sweep finds them.
 MOST_WAITING = 1000
-# Texts that go into an index at once: a provider takes that many in one call.
+# Texts indexed at once: providers accept this many in one call.
 BATCH = 64
-# The longest that closing a memory waits for texts that still wait; the next sweep finds the others.
+# How long closing a memory waits for the queue; the next sweep finds the rest.
 STOP_SECONDS = 2.0
 
 
 class Target(Protocol):
-    """What puts texts into an index, and knows which ones it lacks."""
+    """An index that takes texts, and knows which ones it lacks."""
 
     @property
     def name(self) -> IndexName: ...
 
     async def take(self, documents: Sequence[Document]) -> int:
-        """Put these in; how many are in it now. What is gone by now is passed over."""
+        """Index these texts; return how many were indexed. Deleted ones are skipped."""
         ...
 
     async def missing(self, limit: int) -> Sequence[Document]:
-        """What the index lacks."""
+        """Texts that the index lacks."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class IndexStatus:
-    """How indexing goes in this process: texts that wait, that are done, that a full queue dropped, and that
-    were in a batch which failed; and why, while the last one did."""
+    """The state of one index in this process: how many texts are waiting, done, dropped by a full queue, and
+    in failed batches; and the error, if the last batch failed."""
 
     waiting: int = 0
     done: int = 0
@@ -80,7 +80,7 @@ class IndexStatus:
 
 
 class IndexQueue:
-    """The queue of one index, and the task that works it off."""
+    """The queue of one index, and the task that indexes what is in it."""
 
     def __init__(
         self,
@@ -91,7 +91,7 @@ class IndexQueue:
         lease: JobLease | None,
     ) -> None:
         self._index = index
-        self._lease = lease  # where several processes index, so that one of them pays for missing vectors
+        self._lease = lease  # so that only one of several processes pays for missing vectors
         self._store = store
         self._timing = timing
         self._emit = emit
@@ -102,7 +102,7 @@ class IndexQueue:
         self._task: asyncio.Task[None] | None = None
         self._stopping = False
         self._done = self._dropped = self._failed = 0
-        self._kept = (0, 0)  # of these two, what the store knows
+        self._stored_counts = (0, 0)  # how many dropped and failed texts the store has counted
         self._failures = 0  # in a row
         self._rest_until = 0.0
         self._error = ""
@@ -111,14 +111,14 @@ class IndexQueue:
     def status(self) -> IndexStatus:
         return IndexStatus(len(self._queue), self._done, self._dropped, self._failed, self._error)
 
-    # -- life
+    # -- life cycle
 
     def start(self) -> None:
         self._stopping = False
         self._task = asyncio.create_task(self._run(), name=f"onlooker {self._index.name}")
 
     async def stop(self, deadline: float) -> None:
-        """Take nothing new, and work off what waits unless that takes too long."""
+        """Accept nothing new, and index what is queued unless that takes too long."""
         self._stopping = True
         self._wake.set()
         self._full.set()
@@ -130,10 +130,10 @@ class IndexQueue:
         await asyncio.gather(*late, return_exceptions=True)
         self._task = None
         self._queue.clear()
-        await self._keep_counts()
+        await self._store_counts()
 
     def offer(self, documents: Iterable[Document]) -> None:
-        """Queue these. Returns at once, whatever happens."""
+        """Queue these texts. Returns at once and never raises."""
         if self._stopping or self._task is None:
             return
         for document in documents:
@@ -149,7 +149,7 @@ class IndexQueue:
     def _drop(self, document: Document) -> None:
         self._dropped += 1
         log.warning(
-            "%s: %s %s is not queued for the %s, since %d wait; the sweep finds it (%d dropped so far)",
+            "%s: %s %s is not queued for the %s: %d are waiting; the sweep finds it (%d dropped so far)",
             document.session.key,
             document.kind,
             document.id,
@@ -167,7 +167,7 @@ class IndexQueue:
             await self._work_off()
 
     async def _pause(self) -> None:
-        """Wait until something is queued, and then for more to come with it."""
+        """Wait until something is queued, then a little longer for a full batch."""
         await self._wake.wait()
         if self._resting and not self._stopping:
             await asyncio.sleep(self._rest_until - time.monotonic())
@@ -185,9 +185,9 @@ class IndexQueue:
             self._full.clear()
 
     async def sweep(self) -> None:
-        """Index whatever is missing, unless another process does."""
+        """Index what is missing, unless another process does it."""
         await self._sweep(self._lease)
-        await self._keep_counts()
+        await self._store_counts()
 
     async def _sweep(self, lease: JobLease | None = None) -> None:
         async with self._working:
@@ -203,8 +203,7 @@ class IndexQueue:
                     return
 
     async def catch_up(self) -> int:
-        """The same now, and for whoever wants to wait for it; how many texts are in the index that were
-        not."""
+        """Index everything that is queued or missing now; return how many texts."""
         before, self._rest_until = self._done, 0.0
         await self._work_off()
         await self._sweep()
@@ -217,16 +216,16 @@ class IndexQueue:
     async def _take(self, documents: Sequence[Document]) -> int:
         try:
             taken = await self._index.take(documents)
-        except Exception as error:  # noqa: BLE001  an embedder is anyone's code, and must not end the task
+        except Exception as error:  # noqa: BLE001  an embedder is a host's code, and must not end the task
             self._fail(len(documents), error)
             return 0
         self._failures, self._error = 0, ""
         self._done += taken
         return taken
 
-    async def _keep_counts(self) -> None:
-        """Add to what the store knows, so that another process can tell."""
-        dropped, failed = self._dropped - self._kept[0], self._failed - self._kept[1]
+    async def _store_counts(self) -> None:
+        """Add to the counts in the store, where other processes can read them."""
+        dropped, failed = self._dropped - self._stored_counts[0], self._failed - self._stored_counts[1]
         if not dropped and not failed:
             return
         name = COUNTS.format(self._index.name)
@@ -235,9 +234,9 @@ class IndexQueue:
             sums = {"dropped": known.get("dropped", 0) + dropped, "failed": known.get("failed", 0) + failed}
             await self._store.set_value(name, json.dumps(sums))
         except OnlookerError as error:
-            log.debug("what was dropped is counted later: %s", error)
+            log.debug("could not store the counts of dropped texts; trying again later: %s", error)
         else:
-            self._kept = self._kept[0] + dropped, self._kept[1] + failed
+            self._stored_counts = self._stored_counts[0] + dropped, self._stored_counts[1] + failed
 
     def _fail(self, texts: int, error: Exception) -> None:
         self._failed += texts
@@ -245,7 +244,7 @@ class IndexQueue:
         self._error = str(error) if isinstance(error, OnlookerError) else repr(error)
         wait = retry_after(self._failures, self._timing)
         self._rest_until = time.monotonic() + wait
-        log.warning("%d texts wait %.1f s for the %s: %s", texts, wait, self._index.name, self._error)
+        log.warning("retrying %d texts in %.1f s for the %s: %s", texts, wait, self._index.name, self._error)
         self._emit(IndexFailed(self._index.name, texts, self._error, wait))
 
 
@@ -254,19 +253,19 @@ class IndexQueue:
 
 @dataclass(frozen=True, slots=True)
 class IndexingStatus:
-    """How indexing goes in this process, together and for each index; no vectors without an embedder."""
+    """The state of indexing in this process, in total and by index. `vectors` is None without an embedder."""
 
     graph: IndexStatus
     vectors: IndexStatus | None = None
 
     @property
     def dropped(self) -> int:
-        """Texts that a full queue dropped, for the sweep to find."""
+        """Texts dropped by a full queue. The sweep finds them."""
         return self.graph.dropped + (self.vectors.dropped if self.vectors else 0)
 
     @property
     def failed(self) -> int:
-        """Texts in batches that failed, for the sweep to try again."""
+        """Texts in failed batches. The sweep tries them again."""
         return self.graph.failed + (self.vectors.failed if self.vectors else 0)
 
     @property
@@ -275,7 +274,7 @@ class IndexingStatus:
 
 
 class Index:
-    """The graph of notes, and the vectors; `memory.index`. What is to be indexed it hears from events."""
+    """The graph of notes, and the vectors; `memory.index`. Events tell it what to index."""
 
     def __init__(
         self,
@@ -300,8 +299,7 @@ class Index:
 
     @property
     def status(self) -> IndexingStatus:
-        """How indexing goes in this process: what waits, and what was dropped or failed and is left to the
-        sweep."""
+        """The state of indexing in this process: what is waiting, and what was dropped or failed."""
         return IndexingStatus(self._graph.status, self._vectors.status if self._vectors else None)
 
     async def graph(
@@ -331,12 +329,12 @@ class Index:
         await asyncio.gather(*(queue.stop(deadline) for queue in self._queues))
 
     async def sweep(self) -> None:
-        """Index whatever is missing."""
+        """Index what is missing."""
         await asyncio.gather(*(queue.sweep() for queue in self._queues))
 
     async def catch_up(self) -> int:
-        """Index what the graph and the vectors lack before returning, instead of in the background; how many
-        texts that were. Failures show in `status`."""
+        """Index what the graph and the vectors lack before returning, instead of in the background. Returns
+        how many texts. Failures show in `status`."""
         await self._ready()
         return sum([await queue.catch_up() for queue in self._queues])
 
@@ -353,13 +351,13 @@ class Index:
                         Document("message", event.session, m.id, text_of(m)) for m in messages
                     )
             case Noted() | Reflected() | Edited():
-                self._note(event.session, [event.note], written=True)
+                self._offer_notes(event.session, [event.note], written=True)
             case Activated():
-                self._note(event.session, event.notes, written=False)
+                self._offer_notes(event.session, event.notes, written=False)
             case _:
                 pass
 
-    def _note(self, session: SessionId, notes: Sequence[Note], *, written: bool) -> None:
+    def _offer_notes(self, session: SessionId, notes: Sequence[Note], *, written: bool) -> None:
         documents = [Document("note", session, n.id, n.text) for n in notes]
         if written:
             self._graph.offer(documents)
@@ -369,48 +367,48 @@ class Index:
 
 # ------------------------------------------------------------------------------------ full text
 
-# What is put into the index at once: everything else that is written waits for so long, and where a model is
-# busy in this process, a message takes a millisecond.
+# Texts indexed in one transaction. Other writers wait for it, and while a model is busy in this process each
+# message takes a millisecond.
 TEXT_BATCH = 50
-# How many sessions are caught up with, at the most, before what is found is shown.
+# How many sessions are indexed before a search.
 MOST_SESSIONS = 10_000
 
 
 async def catch_up(
     store: Store, owner: str, session: SessionId | None = None, *, but: SessionId | None = None
 ) -> None:
-    """Let everything be found that was recorded before now, in one session or all of an owner's but one."""
+    """Index everything recorded so far, in one session or in all of an owner's except `but`."""
     for behind in await store.unindexed(owner, session=session, limit=MOST_SESSIONS):
         while behind != but and await store.index(behind, limit=TEXT_BATCH) >= TEXT_BATCH:
             pass
 
 
-async def keep_findable(store: Store, session: SessionId) -> None:
-    """The same for one session, in the background: what fails is caught up with by the next search."""
+async def index_session(store: Store, session: SessionId) -> None:
+    """Index one session in the background. The next search makes up for a failure."""
     try:
         while await store.index(session, limit=TEXT_BATCH) >= TEXT_BATCH:
             pass
     except StoreError as error:
-        log.warning("%s: could not be indexed: %s", session.key, error)
+        log.warning("%s: indexing failed: %s", session.key, error)
 
 
-# ------------------------------------------------------------------------------------ what is indexed
+# ------------------------------------------------------------------------------------ the two indexes
 
 
-# Of one text: what embedders take is bounded, and what a text is about is said at its beginning.
+# Characters of one text: embedders have a limit, and the beginning says what a text is about.
 MOST_EMBEDDED = 6_000
-# Sessions whose texts are made findable in one sweep.
+# Sessions indexed for full text in one sweep.
 MOST_SWEPT = 100
 
 
 def embeddable(text: str) -> str:
-    """What of a text is sent to an embedder: no secrets, and no more than it takes."""
+    """The part of a text that is sent to an embedder, with secrets masked."""
     return mask(text)[:MOST_EMBEDDED]
 
 
 @dataclass(frozen=True, slots=True)
 class GraphIndex:
-    """Finds what notes mention."""
+    """Stores which names and ids notes mention."""
 
     store: Store
     name: Literal["graph"] = "graph"
@@ -425,7 +423,7 @@ class GraphIndex:
 
 @dataclass(frozen=True, slots=True)
 class VectorIndex:
-    """Has vectors made of texts."""
+    """Stores the vectors of texts, made by the embedder."""
 
     store: Store
     embedder: Embedder
@@ -434,7 +432,7 @@ class VectorIndex:
 
     async def take(self, documents: Sequence[Document]) -> int:
         for session in dict.fromkeys(d.session for d in documents):
-            await keep_findable(self.store, session)
+            await index_session(self.store, session)
         documents = [d for d in documents if tokens(d.text)]
         if not documents:
             return 0
@@ -443,23 +441,23 @@ class VectorIndex:
 
     async def missing(self, limit: int) -> Sequence[Document]:
         for session in await self.store.behind(limit=MOST_SWEPT):
-            await keep_findable(self.store, session)
+            await index_session(self.store, session)
         return await self.store.lacking(self.embedder.name, limit=limit)
 
     async def _embed(self, documents: Sequence[Document]) -> list[tuple[Document, Sequence[float]]]:
         try:
-            return await self._asked(documents)
+            return await self._request(documents)
         except OnlookerError as error:
             if getattr(error, "kind", "") != "rejected" or not self.embedder.dimensions:
                 raise
             if len(documents) > 1:
-                # One of them is to blame, and must not keep the others out for ever.
+                # One of them is the cause, and must not keep the others out.
                 return [pair for d in documents for pair in await self._embed([d])]
             log.warning("%s: %s gets no vector: %s", documents[0].session.key, documents[0].id, error)
-            # All zeros is close to nothing, and is not asked for again.
+            # A zero vector matches nothing, and is not requested again.
             return [(documents[0], [0.0] * self.embedder.dimensions)]
 
-    async def _asked(self, documents: Sequence[Document]) -> list[tuple[Document, Sequence[float]]]:
+    async def _request(self, documents: Sequence[Document]) -> list[tuple[Document, Sequence[float]]]:
         async with asyncio.timeout(self.seconds):
             vectors = await self.embedder.embed([embeddable(d.text) for d in documents])
         return list(zip(documents, vectors, strict=True))

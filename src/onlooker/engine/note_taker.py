@@ -28,7 +28,7 @@ from onlooker.domain.events import (
 )
 from onlooker.domain.messages import Message, SessionId
 from onlooker.domain.notes import Commit, Guard, Note, Progress, State
-from onlooker.engine.indexing import keep_findable
+from onlooker.engine.indexing import index_session
 from onlooker.engine.leases import Lease, Leases
 from onlooker.engine.recording import Budgets, Compaction
 from onlooker.engine.writer import Source, Writer, Written
@@ -96,7 +96,7 @@ class NoteTaker:
 
         A failure is logged and gives the session a later due time. Raises only StoreError.
         """
-        await keep_findable(self._store, session)
+        await index_session(self._store, session)
         async with self._leases.held(session) as lease:
             return lease is not None and await self._settle(session, lease)
 

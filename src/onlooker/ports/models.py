@@ -1,4 +1,4 @@
-"""Models: what they are asked and what they answer. And the clock."""
+"""Models and embedders: their requests and replies. Also the clock."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ class ObserveRequest:
     """Write an observation of `messages`.
 
     `notes` are the live notes so far, oldest first. They are context and must not be repeated. A language
-    model sees only the newest of them. `target_tokens` is about how long the note should be. `instruction`
-    says what to note in the user's own words; a model may ignore it. `schemas` are types to fill in from the
+    model sees only the newest of them. `target_tokens` is the approximate length of the note. `instruction`
+    says in the user's words what to note; a model may ignore it. `schemas` are types to fill in from the
     same messages, as one block of JSON after the note. `correction` says what was wrong with the previous
     reply to the same request.
     """
@@ -65,8 +65,8 @@ class ItemsRequest(ReflectRequest):
     """Choose what other sessions of the owner should know about a session that has ended.
 
     `notes` are its notes since it last ended, `messages` the messages after them, and `known` the summaries
-    of items that the owner has. A model that does not know items may answer as for a reflection. Its answer
-    cannot be used then, and the built-in choice is made instead.
+    of items that the owner has. A model that does not know items may answer with a reflection. That
+    answer is not used, and the built-in model chooses instead.
     """
 
     messages: tuple[Message, ...] = ()
@@ -80,7 +80,7 @@ Request = ObserveRequest | ReflectRequest
 class Reply:
     """A model's answer. `finish` is "length" if it was cut off.
 
-    `model` names the model that wrote it, if the one that was called chose among several. `cost` is in
+    `model` names the model that wrote it, if the called model chose among several. `cost` is in
     dollars, or None if the price is not known.
     """
 

@@ -1,4 +1,4 @@
-"""Who takes notes in the background."""
+"""Workers: they take notes in the background."""
 
 from __future__ import annotations
 
@@ -7,30 +7,30 @@ from typing import Protocol
 
 from onlooker.domain.messages import SessionId
 
-# Takes every note of a session that is due; False when another worker has it, or a model failed.
+# Takes every note of a session that is due; False if another worker has it, or a model failed.
 Advance = Callable[[SessionId], Awaitable[bool]]
 
 
 class Workers(Protocol):
     """Takes the notes of sessions that are due, in tasks of this process or in other processes.
 
-    The store knows what is due. A worker that is told of a session loads it, plans and commits; being told
+    The store knows what is due. A worker that is woken for a session loads it, plans and commits. Waking it
     twice, late or for nothing is harmless.
     """
 
     @property
     def here(self) -> bool:
-        """Whether this process works in the background. One that does not takes no notes, indexes nothing,
-        ends no sessions and writes no files by itself; other processes do."""
+        """Whether this process works in the background. If not, other processes take notes, index, end
+        sessions and write files."""
         ...
 
     @property
     def pending(self) -> int:
-        """Sessions that this process was told of and has not settled."""
+        """How many sessions this process was woken for and has not settled."""
         ...
 
     async def start(self) -> None:
-        """Start working: first on what was already due, then on what comes."""
+        """Start working: first on what is already due, then on what comes."""
         ...
 
     def wake(self, session: SessionId) -> None:
