@@ -32,7 +32,7 @@ from onlooker.policy.ids import new_id
 from onlooker.policy.layers import in_order
 from onlooker.policy.plan import is_due_now, is_postponed
 from onlooker.policy.settings import TIMING, Limits, Settings, Timing, check, with_models
-from onlooker.policy.tokens import Calibration, Remembering, estimator
+from onlooker.policy.tokens import CachingEstimator, Calibration, estimator
 from onlooker.ports import Advance, Clock, Embedder, Model, Store, Workers
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ class Runtime:
         self.builtin = builtin
         self.asks_model = not free_observer
         self.knowledge = in_order(knowledge or {})
-        self.estimator = Remembering(estimator(settings.estimator))
+        self.estimator = CachingEstimator(estimator(settings.estimator))
         self.events = Events(clock)
         self.emit = self.events.emit
         self._calibration = Calibration()

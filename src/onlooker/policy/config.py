@@ -1,4 +1,4 @@
-"""Settings as they stand in a file: our own section, and those of the two founding systems."""
+"""Settings from a file: our own section, or that of one of the two founding systems."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from onlooker.policy.settings import (
     preset,
 )
 
-# The documented keys of the two founding systems, as they stand in their files, and ours.
+# The documented keys of the two founding systems, and our names for them.
 _LANGO_KEYS = {
     "enabled": "enabled",
     "messageTokenThreshold": "observe_at",
@@ -33,7 +33,7 @@ _LANGO_KEYS = {
     "memoryTokenBudget": "memory_limit",
     "reflectionConsolidationThreshold": "consolidate_at",
 }
-# The counts take 0 as it is; a size has no such value.
+# For these sizes 0 means no limit, which a size of ours cannot express. Counts take 0 as it is.
 _ZERO_IS_NO_LIMIT = ("maxMessageTokenBudget",)
 _ZORA_KEYS = {
     "enabled": "enabled",
@@ -50,8 +50,8 @@ _ZORA_KEYS = {
 def from_mapping(config: Mapping[str, Any]) -> Settings:
     """Read settings from a parsed JSON or TOML file.
 
-    One of the sections `onlooker`, `observationalMemory` (the keys of lango) or `memory.compression`
-    (the keys of zora) is taken, as it stands there. None of them: memory is off.
+    Reads the first of the sections `onlooker`, `observationalMemory` (the keys of lango) and
+    `memory.compression` (the keys of zora). Without any of them memory is off.
     """
     if "onlooker" in config:
         return _own(_section("onlooker", config["onlooker"]))
@@ -86,13 +86,13 @@ def _lango(section: Mapping[str, Any]) -> Settings:
         if not isinstance(value, str):
             raise SettingsError(f"observationalMemory.{key}", value, "must be text")
     known["model"] = f"{provider}:{model}" if provider and model else str(model)
-    # Off unless the section says otherwise, as documented there.
+    # Lango documents that its memory is off by default.
     known.setdefault("enabled", False)
-    # What does not fit the window must have been noted, so the window limits the threshold too.
+    # Messages that do not fit the window must have been noted, so the threshold is at most the window.
     window = int(known.get("message_limit", LANGO.message_limit))
     known["observe_at"] = min(int(known.get("observe_at", LANGO.observe_at)), window)
     known["precompute_at"] = known["observe_at"]
-    # One observation may come between two looks at the window, so that much is left free in it.
+    # New messages up to one observation must still fit the window, so the overlap leaves that much free.
     known["overlap"] = window - known["observe_at"]
     return _checked("observationalMemory", _LANGO_KEYS, replace(LANGO, **known))
 
@@ -109,7 +109,7 @@ def _zora(section: Mapping[str, Any]) -> Settings:
 
 
 def _checked(section: str, names: Mapping[str, str], settings: Settings) -> Settings:
-    """The settings if they work together; an error names keys as they stand in the file."""
+    """Return the settings if they can work; an error names the keys of the file."""
     theirs = {ours: key for key, ours in names.items()}
     try:
         return check(settings)
@@ -121,7 +121,7 @@ def _checked(section: str, names: Mapping[str, str], settings: Settings) -> Sett
 def _renamed(
     section: str, given: Mapping[str, Any], names: Mapping[str, str], extra: tuple[str, ...] = ()
 ) -> dict[str, Any]:
-    """The section's keys under our names, each value checked under the name it was written with."""
+    """Return the section with our names for its keys; an error names the keys of the file."""
     known: dict[str, Any] = {}
     for key, value in given.items():
         if key in extra:

@@ -36,7 +36,7 @@ TIKTOKEN = "tiktoken:"
 
 
 def _setting(default: T, about: str, **allowed: Any) -> T:
-    """A field with its reason, and `low` and `high` or `choices` as far as its type leaves values open."""
+    """Return a field with its reason, and with `low` and `high`, or `choices`, if it has them."""
     return field(default=default, metadata={"about": about, **allowed})  # pyright: ignore[reportReturnType]
 
 
@@ -232,7 +232,7 @@ class Settings:
 
 
 def with_models(settings: Settings, *, free_observer: bool, free_reflector: bool) -> Settings:
-    """The settings for these models: `limits` sizes notes that cost nothing differently."""
+    """Return the settings for these models: `limits` uses other sizes if notes cost nothing."""
     free = "both" if free_observer and free_reflector else "reflector" if free_reflector else "none"
     return replace(settings, free_models=free)
 
@@ -286,7 +286,7 @@ OFF = replace(DEFAULT, enabled=False)
 
 
 def preset(name: str) -> Settings:
-    """The settings of a preset by name."""
+    """Return the settings of a preset."""
     if name not in tuple(PRESETS):  # a file may hold a value that cannot be hashed
         raise SettingsError("preset", name, f"must be one of {', '.join(PRESETS)}")
     return PRESETS[name]
@@ -300,12 +300,12 @@ SIZES = {name for name, f in _FIELDS.items() if f.type == "Size"}
 
 
 def about(key: str) -> str:
-    """What a setting is for, in one sentence or two."""
+    """Return what a setting is for, in one or two sentences."""
     return _FIELDS[key].metadata["about"]
 
 
 def allowed(key: str) -> str:
-    """The allowed values of a setting, for messages and help texts."""
+    """Return the allowed values of a setting, for messages and help texts."""
     type_, limits_ = _FIELDS[key].type, _FIELDS[key].metadata
     if type_ == "bool":
         return "must be true or false"
@@ -323,7 +323,7 @@ def allowed(key: str) -> str:
 
 
 def possible(key: str, value: object) -> bool:
-    """Whether a setting can have this value, regardless of the others."""
+    """Return whether a setting can have this value, regardless of the others."""
     type_, limits_ = _FIELDS[key].type, _FIELDS[key].metadata
     if type_ == "bool":
         return isinstance(value, bool)
@@ -411,7 +411,7 @@ class Limits:
 
 @lru_cache(maxsize=256)
 def limits(settings: Settings, budget: int) -> Limits:
-    """The settings in tokens if memory and messages have `budget` tokens.
+    """Return the settings in tokens if memory and messages have `budget` tokens.
 
     Absolute sizes that the budget cannot hold shrink with it, so that a small budget works with a preset of
     large numbers.

@@ -1,4 +1,4 @@
-"""How many tokens something is: estimators, and what a provider's own count teaches about them."""
+"""Token counts: estimators, and their calibration by what providers report."""
 
 from __future__ import annotations
 
@@ -20,9 +20,8 @@ if TYPE_CHECKING:
 
 # -- The default token count: characters by class, weighted
 
-# Han characters and hangul syllables that are one token by themselves; any other is two or three. How
-# common a text's characters are moves Chinese from 0.9 to 1.4 tokens per character, so that no single
-# weight could do.
+# Han characters and hangul syllables that are one token each; all others are two or three. Depending on how
+# common its characters are, Chinese has 0.9 to 1.4 tokens per character, so one weight is not enough.
 _COMMON_HAN = (
     "一万三上下不与专业东两个中串为主么义之也书了事二于五些交产享京人亿今介从他付代以们件价任份企优会传但"
     "位体何余作你使例供価保信修倍值停像元先入全公共关其具内円册再写出击分列则初利别到制前力功加务动動包化"
@@ -60,8 +59,8 @@ def _ascii_class(code: int) -> bytes:
 
 
 _CLASSES = b"".join(_ascii_class(code) if code < 128 else _HIGH for code in range(256))
-# Letters, bytes of other scripts, anything else: so that a word begins exactly where " a" stands, and
-# an accented letter inside a word begins no second one.
+# Three classes: letters, bytes of other scripts, anything else. A word begins exactly where " a" is found,
+# and an accented letter inside a word does not begin another.
 _WORDS = bytes(c if c in _LETTER + _HIGH else _LETTER[0] if c in _UPPER else _SPACE[0] for c in _CLASSES)
 _NUMBERS = bytes(c if c in _DIGIT else _SPACE[0] for c in _CLASSES)
 
@@ -82,7 +81,7 @@ def _ascii_weight(data: bytes) -> float:
     )
     if digits:
         numbers = data.translate(_NUMBERS)
-        # A number takes no space with it, as a word does: the space is a token of its own.
+        # The space before a word is part of its token; the space before a number is a token of its own.
         begun = numbers.count(b" 0") + numbers.startswith(_DIGIT)
         weight += 0.186 * digits + 1.238 * begun + 0.851 * count(b" 0")
     return weight
@@ -90,9 +89,9 @@ def _ascii_weight(data: bytes) -> float:
 
 # ------------------------------------------------------------------------------------ other scripts
 
-# Weight of a character by its first byte, where that is enough to know the script.
+# The weight of a character by its first byte, if that is enough to tell the script.
 _BY_LEAD: tuple[tuple[range, float], ...] = (
-    (range(0xC2, 0xCC), 2.873),  # Latin with accents: it breaks the word that it stands in
+    (range(0xC2, 0xCC), 2.873),  # Latin with accents: the accent splits its word
     (range(0xCC, 0xCE), 1.0),  # combining marks
     (range(0xCE, 0xD0), 0.912),  # Greek
     (range(0xD0, 0xD4), 0.411),  # Cyrillic
@@ -102,23 +101,23 @@ _BY_LEAD: tuple[tuple[range, float], ...] = (
     (range(0xE0, 0xE1), 1.236),  # Indic scripts, Thai, Lao
     (range(0xE1, 0xE2), 2.2),  # Georgian, Ethiopic, Khmer and more
     (range(0xE2, 0xE3), 1.7),  # symbols, box drawing
-    (range(0xE3, 0xE4), 1.142),  # katakana, and Han that is rare
+    (range(0xE3, 0xE4), 1.142),  # katakana, rare Han
     (range(0xE4, 0xEA), 0.874),  # Han
     (range(0xEA, 0xEE), 0.572),  # hangul
     (range(0xEE, 0xF0), 1.0),  # full-width forms
     (range(0xF0, 0xF5), 2.7),  # emoji
 )
-# Corrections where the second byte is needed: what the pair's weight is, less the one above.
+# Corrections if the second byte is needed: the weight of the pair, less the weight above.
 _BY_PAIR: tuple[tuple[bytes, float], ...] = (
     (b"\xe0\xb8", 0.983 - 1.236),  # Thai
     (b"\xe0\xb9", 0.983 - 1.236),
-    (b"\xe1\xba", 0.0 - 2.2),  # Vietnamese letters; their words are paid by the other accents
+    (b"\xe1\xba", 0.0 - 2.2),  # Vietnamese letters; the other accents of their words count enough
     (b"\xe1\xbb", 0.0 - 2.2),
     (b"\xe2\x80", 1.0 - 1.7),  # quotation marks, dashes
     (b"\xe3\x80", 1.0 - 1.142),  # punctuation
     (b"\xe3\x81", 0.804 - 1.142),  # hiragana
 )
-_RARE = 1.428  # Han and hangul that are not common, on top
+_RARE = 1.428  # added for Han and hangul that are not common
 _WORD_BEGUN = 0.884  # in a script that is neither Latin nor written without spaces
 
 _ASCII = bytes(range(128))
@@ -140,14 +139,14 @@ def _other_weight(text: str, data: bytes, leads: bytes) -> float:
     east_asian = counts[_HAN] + counts[_HANGUL]
     if east_asian:
         weight += _RARE * (east_asian - len(text) + len(_COMMON.sub("", text)))
-    # A Latin word right after another script; where an accent stands, the word only goes on.
+    # A Latin word right after another script. After an accented letter the same word goes on.
     words = leads.translate(_WORDS)
     weight += 0.467 * max(0, words.count(b"ha") - counts[_LATIN])
     return weight + _WORD_BEGUN * leads.translate(_SPACED_SCRIPTS).count(b" w")
 
 
 def weighted_count(text: str) -> int:
-    """About how many tokens a text is: within a few percent for a page, a tenth for a line."""
+    """Estimate the tokens of a text: within a few percent for a page, a tenth for a line."""
     data = text.encode("utf-8", "surrogatepass")
     if text.isascii():
         weight = _ascii_weight(data)
@@ -157,11 +156,11 @@ def weighted_count(text: str) -> int:
     return max(1, round(weight)) if text else 0
 
 
-# -- How many tokens something is
+# -- Estimators
 
-# The host may send the picture where we see its placeholder: a picture of about 1,000 × 600 pixels.
+# The host may send a picture for its placeholder. This is one of about 1,000 × 600 pixels.
 ATTACHMENT_TOKENS = 800
-# What a provider puts around each message (role and separators) and around each call.
+# What a provider adds to each message (role and separators) and to each call.
 MESSAGE_OVERHEAD = 4
 CALL_OVERHEAD = 8
 
@@ -176,24 +175,24 @@ def margin(estimator: str) -> float:
 
 
 class Estimator(Protocol):
-    """A way of counting tokens. Fast enough for every message, and the same answer each time."""
+    """Counts tokens: fast enough for every message, and always with the same result."""
 
     @property
     def name(self) -> str:
-        """As it stands in the settings."""
+        """The name in the settings."""
         ...
 
     def text(self, text: str, *, structured: bool = False) -> int:
-        """Tokens of a text; `structured` says that it is a tool's result or other structured data."""
+        """Count the tokens of a text. `structured`: it is a tool's result or other structured data."""
         ...
 
     def message(self, message: Message) -> int:
-        """Tokens of a message with its calls and attachments, and what a provider adds around it."""
+        """Count the tokens of a message with its calls, its attachments and what a provider adds."""
         ...
 
 
-class Remembering:
-    """An estimator that knows the texts it counted last: base prompts and sections come back each turn."""
+class CachingEstimator:
+    """An estimator that caches its last counts: base prompts and sections are the same on most turns."""
 
     MOST = 64
 
@@ -222,7 +221,7 @@ class Remembering:
 
 @dataclass(frozen=True, slots=True)
 class _Counted:
-    """Messages counted part by part with one function for texts."""
+    """Counts each part of a message with one function for texts."""
 
     name: str
     count: Callable[[str], int]
@@ -283,15 +282,15 @@ _loading = threading.Lock()
 
 
 def tiktoken_estimator(encoding: str = "cl100k_base") -> Estimator:
-    """Exact counts for the models that use this encoding, from tiktoken's local cache alone.
+    """Return an estimator with the exact counts of an encoding, which must be in tiktoken's local cache.
 
     Raises:
-        SettingsError: tiktoken is not installed, knows no such encoding, or has not cached it.
+        SettingsError: tiktoken is not installed, does not know the encoding, or has not cached it.
     """
     loaded = _load_encoding(encoding)
 
     def count(text: str) -> int:
-        # tiktoken takes no lone surrogates; each counts as the replacement character.
+        # tiktoken does not accept lone surrogates; each counts as the replacement character.
         clean = text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
         return len(loaded.encode_ordinary(clean))
 
@@ -328,11 +327,11 @@ def _load_encoding(encoding: str) -> Encoding:
 
 
 class _NotCached(Exception):
-    """tiktoken turned to the network."""
+    """tiktoken tried to download an encoding."""
 
 
 def _refusing(download: Callable[[str], bytes]) -> Callable[[str], bytes]:
-    """tiktoken has no switch against downloads: while one thread loads, its way out is closed."""
+    """Return a `read_file` that downloads nothing in this thread: tiktoken has no option for that."""
     thread = threading.get_ident()
 
     def read_file(blobpath: str) -> bytes:
@@ -350,15 +349,15 @@ _PRESETS: dict[str, Estimator] = {e.name: e for e in (_DEFAULT, _Lango(), _Zora(
 
 
 def estimate(text: str) -> int:
-    """Tokens of a text by the default estimator."""
+    """Count the tokens of a text with the default estimator."""
     return weighted_count(text)
 
 
 def estimator(name: str = "default") -> Estimator:
-    """An estimator by its name in the settings: one of the presets, or `tiktoken:ENCODING`.
+    """Return the estimator with this name in the settings: a preset's, or `tiktoken:ENCODING`.
 
     Raises:
-        SettingsError: There is none of that name, or it cannot be loaded.
+        SettingsError: No estimator has this name, or it cannot be loaded.
     """
     if name in _PRESETS:
         return _PRESETS[name]
@@ -373,10 +372,10 @@ def estimator(name: str = "default") -> Estimator:
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """What providers' own counts have taught: `ratio` is reported tokens per counted token.
+    """How far providers' counts differ from ours: `ratio` is reported tokens per counted token.
 
-    The average follows every report slowly; the ratio in use takes it over only once the two are more
-    than 5 % apart, so that budgets, and with them prompts, stay the same from turn to turn.
+    The average follows every report slowly. The ratio follows the average only when the two are more than
+    5 % apart, so that budgets, and with them prompts, stay the same from turn to turn.
     """
 
     ratio: float = 1.0
@@ -386,11 +385,11 @@ class Calibration:
     LOWEST = 0.5
     HIGHEST = 2.0
     STEP = 0.05
-    # Below this, what a provider adds around a prompt outweighs the prompt.
+    # Below this, what a provider adds to a prompt outweighs the prompt.
     FEWEST_TOKENS = 100
 
     def learn(self, counted: int, reported: int) -> Calibration:
-        """The calibration after one prompt; unchanged where the two numbers cannot be of the same one."""
+        """Return the calibration after one prompt, unchanged if the counts cannot be of the same one."""
         if counted < self.FEWEST_TOKENS or not self.LOWEST / 2 <= reported / counted <= self.HIGHEST * 2:
             return self
         seen = min(max(reported / counted, self.LOWEST), self.HIGHEST)
@@ -403,7 +402,7 @@ class Calibration:
 
     @classmethod
     def from_json(cls, text: str | None) -> Calibration:
-        """What `to_json` wrote. Anything else starts anew: it costs a few turns to learn again."""
+        """Read what `to_json` wrote. Anything else gives a new calibration, which learns in a few turns."""
         try:
             found: object = json.loads(text or "{}")
         except (ValueError, RecursionError):
