@@ -1,0 +1,64 @@
+"""Count the files that a message passes on its way from `record` to a note and into the prompt.
+
+Traces which files of the package run while a session without an owner records sixty turns, takes its notes
+and builds a context, once with a model and once with the built-in one. Prints their number; with -v, their
+names.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import tempfile
+import threading
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import onlooker
+from onlooker.ports import Model
+from onlooker.testing import ScriptedModel
+
+PACKAGE = Path(onlooker.__file__).parent
+TURNS = 60
+
+
+def walk(model: Model | None) -> list[str]:
+    """The files whose functions were called, as paths in the package."""
+    seen: set[str] = set()
+
+    def trace(frame: FrameType, event: str, _: Any) -> None:
+        code = frame.f_code
+        if event == "call" and code.co_name != "<module>" and code.co_filename.startswith(str(PACKAGE)):
+            seen.add(code.co_filename)
+
+    threading.setprofile(trace)  # the store's own threads
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            asyncio.run(_talk(Path(folder) / "walk.db", model, trace))
+    finally:
+        threading.setprofile(None)
+    found = sorted(str(Path(file).relative_to(PACKAGE)) for file in seen)
+    return [file for file in found if not file.startswith("testing")]
+
+
+async def _talk(path: Path, model: Model | None, trace: Any) -> None:
+    async with onlooker.open_memory(path, model=model, budget=4_000) as memory:
+        session = memory.session("walk")
+        sys.setprofile(trace)
+        for turn in range(TURNS):
+            said = f"{turn}: I moved to Oslo last week, and my order {turn}-1431 is late. " * 8
+            await session.record(
+                onlooker.user(said), onlooker.assistant(f"I will ask about order {turn}-1431.")
+            )
+        await session.settle()
+        context = await session.context(system="You are helpful.")
+        sys.setprofile(None)
+        assert "## Conversation Memory" in context.system
+
+
+if __name__ == "__main__":
+    scripted, built_in = walk(ScriptedModel()), walk(None)
+    print(f"{len(scripted)} files with a model, {len(built_in)} with the built-in one")
+    if "-v" in sys.argv:
+        print(*scripted, "", *sorted(set(built_in) - set(scripted)), sep="\n")
