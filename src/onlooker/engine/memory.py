@@ -1,9 +1,9 @@
 """Memory: the file to read first.
 
-A message comes in and is stored (`session.py`, `recording.py`); the buffer is woken (`buffer.py`),
-and in the background the planner decides, a model writes, the store commits (`worker.py`); the
-assembler reads what is there (`session.py` again). Nothing on that way waits for a model, with one
-exception that has a deadline (`block_after`).
+`session.record` stores a message (`session.py`, `recording.py`) and wakes the background loop if a note is due
+(`background.py`). There the planner decides, a model writes and the store commits (`note_taker.py`,
+`writer.py`). `session.context` reads what is stored and assembles the prompt (`session.py` again). Nothing on
+the way waits for a model, with one exception that has a deadline (`block_after`).
 """
 
 from __future__ import annotations
