@@ -68,7 +68,7 @@ def test_one_is_added_pinned_superseded_and_forgotten(db: Path) -> None:
         (("forget",), 2, "needs ID"),
         (("list", "x"), 2, "takes no"),
         (("add", "tea"), 2, "too short"),
-        (("add", "Ana likes tea", "--supersedes", "nothing"), 2, "must be an item"),
+        (("add", "Ana likes tea", "--supersedes", "nothing"), 2, "must be a live item"),
         (("forget", "nothing"), 1, "no item 'nothing'"),
         (("pin", "nothing"), 1, "no item 'nothing'"),
         (("history", "nothing"), 1, "no item 'nothing'"),

@@ -378,10 +378,28 @@ def lay_out(
     if not bounds.budget:
         return Layout(bounds, memory, request.preface, bounds.message_limit, 0)
     whole = bounds.budget + request.reserved - counting.text(request.end)
+    if memory.left_out and isinstance(settings.memory_limit, float):  # a number of tokens is meant
+        memory = _widen(state, whole, bounds, counting, section) or memory
     left = max(0, whole - memory.tokens)
     preface = _first_fitting(request.preface, left - min(left, bounds.observe_at), counting)
     left -= counting.messages(preface)
     return Layout(bounds, memory, preface, min(bounds.message_limit, left), left)
+
+
+def _widen(
+    state: State, whole: int, bounds: Limits, counting: Counting, section: SectionMaker
+) -> MemorySection | None:
+    """Make the memory section with the room that raw messages do not use, if every note fits then.
+
+    From the activation of a note until notes are condensed, memory may be one note too long. With some notes
+    still left out, the section would change with every message.
+    """
+    raw = [m for m in state.messages if m.seq >= state.progress.tail_start]
+    free = whole - counting.messages(raw)
+    if free <= bounds.memory_limit:
+        return None
+    wider = section(state, replace(bounds, memory_limit=free), counting)
+    return None if wider.left_out else wider
 
 
 def _first_fitting(messages: tuple[Message, ...], tokens: int, counting: Counting) -> tuple[Message, ...]:
