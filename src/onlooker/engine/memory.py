@@ -1,7 +1,7 @@
 """Memory: the file to read first.
 
-`session.record` stores a message (`session.py`, `recording.py`) and wakes the background loop if a note is due
-(`background.py`). There the planner decides, a model writes and the store commits (`note_taker.py`,
+`session.record` stores a message (`session.py`, `recording.py`) and wakes the background loop if a note is
+due (`background.py`). There the planner decides, a model writes and the store commits (`note_taker.py`,
 `writer.py`). `session.context` reads what is stored and assembles the prompt (`session.py` again). Nothing on
 the way waits for a model, with one exception that has a deadline (`block_after`).
 """
