@@ -424,3 +424,17 @@ def test_each_day_is_told_once_and_only_the_last_ones() -> None:
 def test_a_day_that_is_in_no_calendar_breaks_nothing() -> None:
     said = relative_days([note(1, 1, text="## 2026-02-31\nNOTE a\n## 2026-02-15\nNOTE b")], NOW)
     assert said.endswith("In the notes: 2026-02-15 yesterday.")
+
+
+def test_notes_that_do_not_fit_even_with_the_room_of_messages_stay_the_same_as_messages_come() -> None:
+    """The section uses room that messages leave only if every note fits; else each message changes it."""
+    notes = [note(i, i, 60, text=f"n{i} " + "x" * 236) for i in range(1, 9)]
+    said = tuple(message(i, 10, text="x" * 36) for i in range(9, 15))
+    request = PromptRequest(budget=400)
+    settings = replace(DEFAULT, estimator="lango")
+    shown = [
+        assemble(state(said[:n], notes, tail_start=9), request, settings, counting("lango"), None)
+        for n in range(1, len(said) + 1)
+    ]
+    assert shown[0].stats.left_out_notes
+    assert {context.memory for context in shown} == {shown[0].memory}
