@@ -391,8 +391,7 @@ class Store(Protocol):
         failures: int,
     ) -> None:
         """Release the lease and set when the session is due next. Does nothing if the fence is not current.
-        `due_at=None` (settled) keeps a due time set by an append after `last_seq`, and makes the session due
-        if such an append reached `wake_at`."""
+        With `due_at=None` (settled) it is due only if an append after `last_seq` reached `wake_at`."""
         ...
 
     async def due(self, now: datetime, *, limit: int = 1000) -> Sequence[SessionId]:

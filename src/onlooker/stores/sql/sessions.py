@@ -97,12 +97,11 @@ def released(
     """The progress after a worker that saw the session up to `last_seq` released it.
 
     An append in the meantime did not know the new `wake_at`. If it reached that, the session has been due
-    since then (`used_at`); otherwise nothing would wake it before the next message.
+    since then (`used_at`); otherwise nothing would wake it before the next message. If it did not, nothing
+    is due: else each message that comes while a session is settled would have it settled again.
     """
-    settled = replace(progress, wake_at=wake_at, failures=failures)
-    if due_at is not None or progress.last_seq <= last_seq:
-        return replace(settled, due_at=due_at)
-    return made_due(settled, wake_at, used_at)
+    settled = replace(progress, due_at=due_at, wake_at=wake_at, failures=failures)
+    return settled if progress.last_seq <= last_seq else made_due(settled, wake_at, used_at)
 
 
 # ------------------------------------------------------------------------------------ the row

@@ -227,12 +227,14 @@ class LeaseContract(StoreCase):
         assert list(await store.due(later(4.99))) == []
         assert list(await store.due(later(5))) == [ANA]
 
-    async def test_what_came_during_the_work_keeps_it_due(self, store: Store) -> None:
-        await self.record(store, said("m1"))
+    async def test_what_came_during_the_work_and_stays_below_the_new_mark_leaves_it_settled(
+        self, store: Store
+    ) -> None:
+        await self.record(store, said("m1"), due_tokens=10)
         fence = await self.take(store, "a", 0)
         await store.append(ANA, [said("m2")], due_tokens=20, now=later(0.5))
-        await self.give_back(store, fence, last_seq=1)
-        assert await self.due_at(store) == later(0.5)
+        await self.give_back(store, fence, last_seq=1, wake_at=21)
+        assert await self.due_at(store) is None
 
     async def test_what_came_during_the_work_and_reaches_the_new_mark_makes_it_due(
         self, store: Store
