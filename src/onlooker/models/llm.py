@@ -18,6 +18,7 @@ from onlooker.domain.notes import Note
 from onlooker.models.calling import CallError, FailureKind, Price, request_tokens
 from onlooker.policy.items.extract import items_prompt
 from onlooker.policy.prompts import Prompt, observer_prompt, reflector_prompt
+from onlooker.policy.text import regex
 from onlooker.policy.tokens import estimate
 from onlooker.policy.values import MASK, mask
 from onlooker.ports import ItemsRequest, ObserveRequest, Reply, Request
@@ -152,7 +153,7 @@ class LanguageModel:
 # The providers that we have tried. Any other goes to pydantic-ai.
 PROVIDERS = ("openai", "anthropic", "google", "bedrock", "ollama", "openrouter")
 # The name of a model may itself contain "@", as on Google Cloud.
-_ADDRESS = re.compile(r"@(?=https?://)")
+_ADDRESS = regex(r"@(?=https?://)")
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ from onlooker.policy.cut import groups, newest_within, tokens_of
 from onlooker.policy.items.choose import items_section
 from onlooker.policy.render import Context, Sections, text_lines
 from onlooker.policy.settings import SECTION_TOKENS, Limits, Settings, limits
+from onlooker.policy.text import regex
 from onlooker.policy.tokens import Calibration, Estimator, margin
 
 # -- What a call asks for, and how tokens are counted
@@ -256,7 +257,7 @@ def _render_notes(heading: str, notes: Sequence[Note]) -> str:
 
 # -- Relative time, for the end of the prompt
 
-_DAY = re.compile(r"^## (\d{4}-\d{2}-\d{2})$", re.MULTILINE)
+_DAY = regex(r"^## (\d{4}-\d{2}-\d{2})$", re.MULTILINE)
 MOST_DAYS = 10  # the latest days in the notes
 
 

@@ -15,6 +15,7 @@ from onlooker.domain.errors import MessageError
 from onlooker.domain.messages import Message, ToolCall
 from onlooker.policy.cut import NO_RESULT, Exchange, turns, unique_name
 from onlooker.policy.intake import OPENAI_BLOCKS, as_mapping, is_anthropic, parts_in
+from onlooker.policy.text import regex
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,7 +213,7 @@ def _result(call_id: str, text: str) -> dict[str, Any]:
 CONTINUES = "[conversation continues]"
 
 _Block = Mapping[str, Any]
-_FORBIDDEN_IN_ID = re.compile(r"[^a-zA-Z0-9_-]")
+_FORBIDDEN_IN_ID = regex(r"[^a-zA-Z0-9_-]")
 # Fields of OpenAI's format that add to the content.
 _OPENAI_FIELDS = ("name", "tool_calls", "function_call", "refusal", "audio")
 

@@ -1,25 +1,42 @@
-"""Sentences, clauses, scripts and languages of running text."""
+"""Patterns, sentences, clauses, scripts and languages of running text."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
+from typing import Any, cast
+
+
+class _Regex:
+    """Stands for a pattern until it is first used."""
+
+    def __init__(self, source: str, flags: int) -> None:
+        self._source, self._flags = source, flags
+
+    def __getattr__(self, name: str) -> Any:
+        value = getattr(re.compile(self._source, self._flags), name)
+        setattr(self, name, value)  # so that the next use finds it at once
+        return value
+
+
+def regex(source: str, flags: int = 0) -> re.Pattern[str]:
+    """Return a pattern that is compiled when it is first used, since compiling takes most of an import."""
+    return cast("re.Pattern[str]", _Regex(source, flags))
+
 
 # Han, kana and hangul: written without spaces between words, or counted by character.
 CJK = "\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\uff66-\uff9f"
-CJK_CHARACTER = re.compile(f"[{CJK}]")
+CJK_CHARACTER = regex(f"[{CJK}]")
 
 # An abbreviation, or the number of a list item.
-_NO_END = re.compile(
+_NO_END = regex(
     r"\b(?:Dr|Mr|Mrs|Ms|Prof|St|Jr|Sr|vs|approx|No|Nr|Fig|e\.g|i\.e|a\.m|p\.m|z\.B|ca|bzw|Sra?|Mme|M)\.$|(?:^|[.;:!?)]\s)\(?\d{1,2}\.$"
 )
 # A full stop ends a sentence only before something that can begin one.
-_SENTENCE_END = re.compile(
-    r"[.!?…]+[\"”’')\]]*(?=\s+[^\sa-zà-ÿ])|[。！？!?…]+[」』”’)）]*(?=\S)|[。！？]+|\n+"
-)
-_BULLET = re.compile(r"^\s*(?:[-*•·▪●]|\d{1,2}[.)、]|[#>]+)\s+")
+_SENTENCE_END = regex(r"[.!?…]+[\"”’')\]]*(?=\s+[^\sa-zà-ÿ])|[。！？!?…]+[」』”’)）]*(?=\S)|[。！？]+|\n+")
+_BULLET = regex(r"^\s*(?:[-*•·▪●]|\d{1,2}[.)、]|[#>]+)\s+")
 
-_CLAUSE_BREAK = re.compile(
+_CLAUSE_BREAK = regex(
     r"""\s+[-–—]+\s+ | ;\s+ | …\s+ | ；
     | ,\s+(?=(?:and|but|so|which|because|since|while|though|although|plus|then)\s)
     | \s+(?=(?:and|but|so)\s+(?:i|we|he|she|they|it|my|you|it's|i'm|i've|we're|i'd|i'll)\b)
@@ -28,9 +45,9 @@ _CLAUSE_BREAK = re.compile(
         |after|before)\s+(?:i|we|he|she|they|it|my|it's|i'm|you|the)\b)""",
     re.I | re.X,
 )
-_CJK_BREAK = re.compile("[，；,;]")
+_CJK_BREAK = regex("[，；,;]")
 # A clause that begins with one of these is a condition of the next one, so the two stay together.
-_SUBORDINATE = re.compile(
+_SUBORDINATE = regex(
     r"^(?:if|unless|until|when|whenever|once|since|after|before|while|as|although|though|because|even if)\b",
     re.I,
 )
@@ -123,16 +140,14 @@ _SCRIPTS: dict[str, str] = {
     "tamil": "\u0b80-\u0bff",
     "thai": "\u0e00-\u0e7f",
 }
-_LETTERS = {name: re.compile(f"[{letters}]") for name, letters in _SCRIPTS.items()}
+_LETTERS = {name: regex(f"[{letters}]") for name, letters in _SCRIPTS.items()}
 # A character of these scripts carries as much as several letters of an alphabet.
 _WEIGHT = {"han": 3.0, "kana": 2.0, "hangul": 2.0}
 
-_CODE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`", re.S)
+_CODE = regex(r"```.*?(?:```|\Z)|`[^`\n]*`", re.S)
 # Names, paths, ids, addresses and role names are the same in every language.
-_RUN = re.compile(r"[!-~]+")
-_NO_WORD = re.compile(
-    r"[\d_/\\@=<>{}()\[\]#$%&|~]|[.:][!-~]|^[A-Z]{2,}\W*$|^(?:user|assistant|tool|system)\W*$"
-)
+_RUN = regex(r"[!-~]+")
+_NO_WORD = regex(r"[\d_/\\@=<>{}()\[\]#$%&|~]|[.:][!-~]|^[A-Z]{2,}\W*$|^(?:user|assistant|tool|system)\W*$")
 
 _COMMON_WORDS: dict[str, str] = {
     "english": "the and is was to of that for with it you are have this not be they she he will from has had",
@@ -154,7 +169,7 @@ _LANGUAGES_OF = {
     word: [language for language, known in _WORD_SETS.items() if word in known]
     for word in " ".join(_COMMON_WORDS.values()).split()
 }
-_WORD = re.compile(r"[^\W\d_]+")
+_WORD = regex(r"[^\W\d_]+")
 
 _ENOUGH_LETTERS = 24.0
 _ENOUGH_SOURCE = 100.0

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import re
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol, cast
 
 from onlooker.domain.errors import SettingsError
 from onlooker.domain.messages import Message
-from onlooker.policy.text import CJK
+from onlooker.policy.text import CJK, regex
 
 if TYPE_CHECKING:
     from tiktoken import Encoding
@@ -40,7 +39,7 @@ _COMMON_HANGUL = (
     "버번보복부분비사산상색생서성세션소수스습시식신아야어에여열오와요용우운원위으은을음의이인일임입자작장"
     "재적전정제져조주지진째체출치크태터턴트튼하한할함해호화환회"
 )
-_COMMON = re.compile(f"[{_COMMON_HAN}{_COMMON_HANGUL}]+")
+_COMMON = regex(f"[{_COMMON_HAN}{_COMMON_HANGUL}]+")
 
 # ------------------------------------------------------------------------------------ ASCII
 
@@ -240,7 +239,7 @@ class _Counted:
 
 # ------------------------------------------------------------------------------------ presets
 
-_CJK_RUN = re.compile(f"[{CJK}]+")
+_CJK_RUN = regex(f"[{CJK}]+")
 
 
 @dataclass(frozen=True, slots=True)

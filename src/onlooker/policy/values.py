@@ -12,6 +12,7 @@ from collections.abc import Container, Iterable, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
+from onlooker.policy.text import regex
 from onlooker.policy.tokens import estimate
 
 # -- Finding values
@@ -75,15 +76,15 @@ _KINDS = (
 )
 # ASCII: a Chinese character next to an identifier ends it, like a space.
 # Inside a word, only a number followed by such a character may begin.
-_ANY = re.compile(
+_ANY = regex(
     r"(?:(?<!\w)|(?![A-Za-z_]))(?:" + "|".join(f"(?P<{kind}>{pattern})" for kind, pattern in _KINDS) + ")",
     re.A,
 )
 # Every value contains one of these; most clauses of a chat contain none.
-_MAYBE = re.compile(r"[\d/\\_@`\"“「『《]|[a-z][A-Z]|\w[.:]\w|--|[A-Z][a-z]+[A-Z]")
-_JSON = re.compile(r'"\s?:')
+_MAYBE = regex(r"[\d/\\_@`\"“「『《]|[a-z][A-Z]|\w[.:]\w|--|[A-Z][a-z]+[A-Z]")
+_JSON = regex(r'"\s?:')
 # Escaped line breaks, tabs and quotes in JSON. Their letter would be read as part of the next word.
-_ESCAPED = re.compile(r'(?<!\\)\\[nrt"]')
+_ESCAPED = regex(r'(?<!\\)\\[nrt"]')
 _EDGES = ".,:;!?，。；：、"
 _DIGITS = frozenset("0123456789")
 _IN_WORD = _DIGITS | frozenset("abcdefghijklmnopqrstuvwxyz_")
@@ -160,7 +161,7 @@ def _ends(text: str, end: int) -> bool:
 
 MASK = "[secret]"
 
-_KEYS = re.compile(
+_KEYS = regex(
     r"""-----BEGIN\ [A-Z ]*PRIVATE\ KEY-----.*?(?:-----END\ [A-Z ]*PRIVATE\ KEY-----|\Z)
     | \b(?:sk|pk|rk)[-_](?:live|test|proj|ant|or)?[-_]?[A-Za-z0-9_-]{16,}
     | \b(?:ghp|gho|ghu|ghs|ghr|glpat|github_pat)[-_][A-Za-z0-9_-]{16,}
@@ -172,22 +173,22 @@ _KEYS = re.compile(
     re.X | re.S,
 )
 # A value after a name such as "password". The name stays, so that the note can still mention it.
-_NAMED = re.compile(
+_NAMED = regex(
     r"""(?P<name>(?:password|passwd|passphrase|secret|api[_-]?key|access[_-]?key|auth[_-]?token
         |access[_-]?token|refresh[_-]?token|private[_-]?key|client[_-]?secret)["']?
         \s*(?:=|:|\bis\b)\s*["']?)(?P<value>(?!\[secret\])[^\s"',;]{6,})""",
     re.I | re.X,
 )
-_BEARER = re.compile(r"(?P<name>\b(?:bearer|basic)\s+)[A-Za-z0-9._~+/-]{16,}=*", re.I)
-_LOGIN = re.compile(r"(?P<name>\b[a-z][a-z0-9+.-]*://[^\s:/@]+:)[^\s@/]+(?=@)", re.I)
-_CARD = re.compile(r"(?<![\d.-])(?:\d[ -]?){12,18}\d(?![\d.])")
+_BEARER = regex(r"(?P<name>\b(?:bearer|basic)\s+)[A-Za-z0-9._~+/-]{16,}=*", re.I)
+_LOGIN = regex(r"(?P<name>\b[a-z][a-z0-9+.-]*://[^\s:/@]+:)[^\s@/]+(?=@)", re.I)
+_CARD = regex(r"(?<![\d.-])(?:\d[ -]?){12,18}\d(?![\d.])")
 # Checked first, in lower case: each pattern is slow, and few texts contain a match.
 _KEY_SIGNS = (
     "-----begin", "sk-", "sk_", "pk-", "pk_", "rk-", "rk_", "ghp", "gho", "ghu", "ghs", "ghr", "glpat",
     "github_pat", "akia", "asia", "xox", "aiza", "hf_", "npm_", "pypi-", "eyj",
 )  # fmt: skip
-_NAME_SIGN = re.compile(r"(?:password|passwd|passphrase|secret|key|token)[\"']?\s*(?:=|:|is\b)")
-_LONG_NUMBER = re.compile(r"\d[ -]?\d[ -]?\d[ -]?\d[ -]?\d[ -]?\d[ -]?\d[ -]?\d")
+_NAME_SIGN = regex(r"(?:password|passwd|passphrase|secret|key|token)[\"']?\s*(?:=|:|is\b)")
+_LONG_NUMBER = regex(r"\d[ -]?\d[ -]?\d[ -]?\d[ -]?\d[ -]?\d[ -]?\d[ -]?\d")
 
 
 def mask(text: str) -> str:
@@ -237,7 +238,7 @@ _WORTH = {
     "path": 3.0, "url": 3.0, "email": 3.0, "id": 3.0, "hash": 2.5, "version": 2.5, "money": 2.5, "date": 1.5,
     "time": 1.2, "code": 1.6, "quoted": 1.8, "number": 1.0,
 }  # fmt: skip
-_TURNING_POINT = re.compile(
+_TURNING_POINT = regex(
     r"\b(?:error|exception|fail(?:ed|ure|s)?|crash(?:ed)?|traceback|fatal|cannot|denied|timeout"
     r"|fix(?:ed)?|solved"
     r"|resolved|decided?|agreed?|choose|chosen|confirm(?:ed)?|deadline|due|must|final(?:ly)?|approved"
@@ -246,11 +247,11 @@ _TURNING_POINT = re.compile(
     re.I,
 )
 # Characters that would end the value early, or make the line look cut off.
-_UNFIT = re.compile(r"[·;|\n]|[,，、({\[（「『“+=→&-]$")
+_UNFIT = regex(r"[·;|\n]|[,，、({\[（「『“+=→&-]$")
 _NEAR = 160
-_LETTERS = re.compile(r"[A-Za-z](?:\.[A-Za-z])+")
-_CONSTANT = re.compile(r"[A-Z_]+")
-_STAMP = re.compile(
+_LETTERS = regex(r"[A-Za-z](?:\.[A-Za-z])+")
+_CONSTANT = regex(r"[A-Z_]+")
+_STAMP = regex(
     r"^## \d{4}-\d\d-\d\d[ \t]*$|^\[(?:\d{4}-\d\d-\d\d )?\d\d:\d\d\]|[(（](?:19|20)\d\d(?:-(?:\d\d"
     r"|W\d\d))?(?:-\d\d)?"
     r"(?:/(?:\d\d-)?\d\d)?[)）]",
@@ -259,7 +260,7 @@ _STAMP = re.compile(
 _CHECKED = frozenset({"number", "path", "id", "hash", "version", "money", "url", "email", "date", "time"})
 # A part of such a value is not invented: where the whole ends is a matter of dots.
 _WHOLE = frozenset({"path", "id", "url", "email"})
-_REPEATED = re.compile(r"(?<=\s)[×x]\s?\d+\b|\b\d+\s?[×x](?!\w)")
+_REPEATED = regex(r"(?<=\s)[×x]\s?\d+\b|\b\d+\s?[×x](?!\w)")
 
 
 def rank(text: str, kinds: Container[str] = _WORTH) -> list[str]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from onlooker.models.extractive.tool_calls import changes_something
 from onlooker.models.extractive.tool_results import OUTCOME, TROUBLE
 from onlooker.models.extractive.words import units, value_units
-from onlooker.policy.text import is_cjk
+from onlooker.policy.text import is_cjk, regex
 from onlooker.policy.tokens import estimate
 from onlooker.policy.values import find_values
 
@@ -48,7 +48,7 @@ def is_call(speaker: str) -> bool:
 
 # -- What kind of clause it is
 
-_COURTESY = re.compile(
+_COURTESY = regex(
     r"^(?:(?:thanks?|thank you|thx)\b|for (?:shar|ask|be|listen|help|check|hav|tell|let)in[g']"
     r"|for (?:the|all the|your|all your) (?:kind |great )?(?:words?|help|advice|support|tips?|info|offer"
     r"|encouragement|suggestions?)\b|take care\b"
@@ -60,18 +60,18 @@ _COURTESY = re.compile(
     r"|谢谢|不客气|再见|好的[，。]?$|よろしく|ありがとう|감사|고마)",
     re.I,
 )
-_QUESTION_END = re.compile(r"[?？]\s*$|[吗呢嗎か][?？。]?$")
-_QUESTION_START = re.compile(
+_QUESTION_END = regex(r"[?？]\s*$|[吗呢嗎か][?？。]?$")
+_QUESTION_START = regex(
     r"^\W*(?:(?:and|but|so|oh|wow|hey),? )?(?:what|how|which|who|when|where|why|do|does|did|have you"
     r"|has|is|are|was"
     r"|were|can|could|would|will|should|any|anything|got any)\b|什么|怎么|为什么|哪|谁|何|どう|なぜ|誰"
     r"|무엇|왜|어떻게",
     re.I,
 )
-_YOU = re.compile(r"\b(?:you|your|you're|you've|you'll|you'd|yours|ya)\b|[你您]", re.I)
-_SELF = re.compile(r"\b(?:i|i'm|i've|i'd|i'll|my|me|we|we're|we've|our|us|mine|myself)\b|我", re.I)
+_YOU = regex(r"\b(?:you|your|you're|you've|you'll|you'd|yours|ya)\b|[你您]", re.I)
+_SELF = regex(r"\b(?:i|i'm|i've|i'd|i'll|my|me|we|we're|we've|our|us|mine|myself)\b|我", re.I)
 # "Just started yoga": the speaker is the subject.
-_WITHOUT_SUBJECT = re.compile(
+_WITHOUT_SUBJECT = regex(
     r"(?:just |finally |already |recently |even )*(?:been|got|had|went|took|saw|met|made|came|ran|bought"
     r"|found|won|lost|gave|wrote|read|did|can't wait|looking forward|[a-z]{3,}ed)\b",
     re.I,
@@ -103,7 +103,7 @@ def was_own(noted: str) -> bool:
 
 # -- What it is worth
 
-TIME = re.compile(
+TIME = regex(
     r"\b(?:yesterday|last night|today|tonight|tomorrow|this (?:morning|afternoon|evening)"
     r"|(?:last|past|previous|this|next|coming) (?:few )?(?:weeks?|weekend|months?|years?|summer|winter"
     r"|spring|fall|autumn|(?:mon|tues|wednes|thurs|fri|satur|sun)day)"
@@ -118,21 +118,21 @@ TIME = re.compile(
     re.I,
 )
 # A resolved date in parentheses.
-RESOLVED = re.compile(r" ?\((?:19|20)\d\d(?:-(?:\d\d|W\d\d))?(?:-\d\d)?(?:/(?:\d\d-)?\d\d)?\)")
-_FACT = re.compile(
+RESOLVED = regex(r" ?\((?:19|20)\d\d(?:-(?:\d\d|W\d\d))?(?:-\d\d)?(?:/(?:\d\d-)?\d\d)?\)")
+_FACT = regex(
     r"\b(?:love|like|prefer|hate|favou?rite|live|study|own|plan|planning|want|need|hope|going to"
     r"|thinking|use|play"
     r"|allergic|name|named|birthday|married|job|always|never|don't|can't|must|should|decided|agreed)\b",
     re.I,
 )
 # "Seeing them smile is the best", "Keep going", "It was great": true of anybody, or of nothing.
-_GENERAL = re.compile(
+_GENERAL = regex(
     r"(?:\w{3,}ing|it|it's|that|that's|this|keep|let's|let|enjoy|take|remember|stay|go|everyone|everybody"
     r"|anyone|people)\b",
     re.I,
 )
 # A pronoun that only the clause before explains.
-_PRONOUN = re.compile(
+_PRONOUN = regex(
     r"^(?:it|it's|they|they're|them|he|he's|she|she's|that|this|these|those|its|their|his|her|one of them)\b",
     re.I,
 )
@@ -221,22 +221,20 @@ def weigh_record(clause: Clause, wanted: frozenset[str]) -> None:
 # -- Its priority
 
 # A critical line is kept word for word for ever, so few lines are critical.
-_CRITICAL = re.compile(
+_CRITICAL = regex(
     r"\ballerg(?:y|ies|ic)\b|\bemergency\b|\b(?:production|prod|site|server|service) (?:is |was "
     r"|went )?down\b|\boutage\b"
     r"|\bdata loss\b|\bbreach(?:ed)?\b|\b(?:never|do not|don't) (?:ever )?(?:deploy|delete|push|share"
     r"|drop|publish|commit)\b|过敏|紧急|緊急|アレルギー|알레르기|긴급",
     re.I,
 )
-_FAILURE = re.compile(
-    r"\b(?:fail(?:ed|s)?|error|crash(?:ed|es)?|broke|bug)\b|失败|错误|故障|障害|失敗|오류", re.I
-)
-_REMEDY = re.compile(
+_FAILURE = regex(r"\b(?:fail(?:ed|s)?|error|crash(?:ed|es)?|broke|bug)\b|失败|错误|故障|障害|失敗|오류", re.I)
+_REMEDY = regex(
     r"\b(?:fix(?:ed)?|solved|resolved|because|caused|due to|root cause|missing|by setting|turned out)\b"
     r"|因为|原因|修复|修正|원인",
     re.I,
 )
-_IMPORTANT = re.compile(
+_IMPORTANT = regex(
     r"\b(?:decided (?:to|on|that|not)|agreed (?:on|to|that)|approved|confirmed|deadline|due (?:on|by|date)"
     r"|from now on|remember that|always use|never use|please (?:always|never|don't)|cancell?ed|diagnosed"
     r"|got (?:married|engaged|promoted|fired|hired|the job)|moved to|quit (?:my|the) job)\b"

@@ -36,7 +36,7 @@ from onlooker.models.extractive.tool_results import LONGEST_TEXT, UNPRINTABLE, k
 from onlooker.models.extractive.words import GENERAL, name_units, units, value_units
 from onlooker.policy.dates import annotate, obvious_dates
 from onlooker.policy.text import clauses as split_clauses
-from onlooker.policy.text import sentences
+from onlooker.policy.text import regex, sentences
 from onlooker.policy.tokens import estimate, estimator
 from onlooker.policy.values import NAMING, audit, holds, mask, values_line
 from onlooker.ports import ObserveRequest, ReflectRequest, Reply, Request
@@ -46,7 +46,7 @@ _CRITICAL_SHARE = 0.25  # of a note
 # Characters that nothing ends with.
 _OPEN = " ,，、;；:({[（「『“+=→-–—&"
 
-_UNENDED = re.compile(rf"[{re.escape(_OPEN)}][`'\"*_]*$|\[[^\]\n]{{0,20}}$")
+_UNENDED = regex(rf"[{re.escape(_OPEN)}][`'\"*_]*$|\[[^\]\n]{{0,20}}$")
 
 Write = Callable[[Sequence[Clause]], str]
 
@@ -75,7 +75,7 @@ class ExtractiveModel:
 
 # A shorter source is counted with what a provider adds to each message.
 _TINY_SOURCE = 24  # tokens
-_JSON_KEY = re.compile(r'"(\w{1,60})"\s?:')
+_JSON_KEY = regex(r'"(\w{1,60})"\s?:')
 
 
 def _observe(request: ObserveRequest) -> str:
@@ -144,21 +144,21 @@ def _last_resort(messages: Sequence[Message], clauses: Sequence[Clause], limit: 
 # -- From messages to clauses
 
 _LONGEST_CLAUSE = 400  # characters
-_CAPTION = re.compile(r"\s?\[(?:shares|shared|image|photo|picture)[: ]\s*([^\]]+)\]\s*$", re.I)
-_CAPTION_OPENING = re.compile(
+_CAPTION = regex(r"\s?\[(?:shares|shared|image|photo|picture)[: ]\s*([^\]]+)\]\s*$", re.I)
+_CAPTION_OPENING = regex(
     r"^(?:an? )?(?:close[- ]up )?(?:photo(?:graphy|graph)?|picture|image|screenshot) of (?:an? )?", re.I
 )
-_CODE_BLOCK = re.compile(r"```[^\n]*\n(.*?)(?:```|\Z)", re.S)
-_MARKUP = re.compile(
+_CODE_BLOCK = regex(r"```[^\n]*\n(.*?)(?:```|\Z)", re.S)
+_MARKUP = regex(
     r"\*\*|(?<!\w)__(?=\S)|(?<=\S)__(?!\w)|^#{1,6}\s+|^\s*[|>]\s*|^\s*</?[A-Za-z_]+>\s*$"
     r"|\[([^\]\n\[]{1,200})\]\(https?[^)\s]{1,500}\)|</?[a-z_]+>",
     re.M,
 )
 # A clause must have a letter, or a number longer than that of a bullet.
-_SAYS = re.compile(r"[^\W\d_]|\d{2}")
-_SPACES = re.compile(r"[^\S\n]+")
+_SAYS = regex(r"[^\W\d_]|\d{2}")
+_SPACES = regex(r"[^\S\n]+")
 # "xxxxxxxx…", "word word word …": once is enough.
-_STUTTER = re.compile(r"(\S{1,8}?|\b\S{1,20}\s)\1{9,}")
+_STUTTER = regex(r"(\S{1,8}?|\b\S{1,20}\s)\1{9,}")
 _LONG_PROMPT = 400  # characters
 _PROMPT_CLAUSES = 2
 _LONGEST_WORD = 100
@@ -320,11 +320,11 @@ def _weigh_notes(notes: Sequence[Note], format: NoteFormat) -> Page:
 
 # -- A later statement wins over an earlier one: "budget 45k (was 42k)"
 
-_VALUE = re.compile(r"(?<![A-Za-z0-9_])(?:[$€£¥]?\d[\d.,:/]*\d[\w%]*|[$€£¥]?\d[\w%]*)")
-_WAS = re.compile(r" \(was [^()]*\)")
-_DATE = re.compile(r" ?\(\d{4}[^()]*\)|\b\d{4}-\d\d-\d\d\b")
+_VALUE = regex(r"(?<![A-Za-z0-9_])(?:[$€£¥]?\d[\d.,:/]*\d[\w%]*|[$€£¥]?\d[\w%]*)")
+_WAS = regex(r" \(was [^()]*\)")
+_DATE = regex(r" ?\(\d{4}[^()]*\)|\b\d{4}-\d\d-\d\d\b")
 # Statements of a state, not of an act: runs of 5 and 8 km are two runs.
-_STATE = re.compile(
+_STATE = regex(
     r"[=:]|\b(?:is|are|now|budget|price|cost|deadline|due|total|threshold|weight|weighs?|version|count"
     r"|score|rate"
     r"|limit|target|size|balance|salary|rent|port|timeout|quota|status|p\d\d)\b|现在|预算|价格|截止"
@@ -332,7 +332,7 @@ _STATE = re.compile(
     re.I,
 )
 # One call may list many things of a kind. Only these words describe the thing that was asked about.
-_STATE_OF_RECORD = re.compile(r"\b(?:status|state|total|balance)\b", re.I)
+_STATE_OF_RECORD = regex(r"\b(?:status|state|total|balance)\b", re.I)
 _SHORTEST_TEMPLATE = 5
 
 

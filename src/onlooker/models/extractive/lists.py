@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from onlooker.models.extractive.clauses import Clause, is_call
+from onlooker.policy.text import regex
 from onlooker.policy.tokens import estimate
 
 # -- The things that a clause names
@@ -17,7 +18,7 @@ from onlooker.policy.tokens import estimate
 
 def _any(*names: str, flags: re.RegexFlag = re.I) -> re.Pattern[str]:
     words = sorted((name for line in names for name in line.split("|")), key=len, reverse=True)
-    return re.compile(r"\b(?:" + "|".join(map(re.escape, words)) + r")\b", flags)
+    return regex(r"\b(?:" + "|".join(map(re.escape, words)) + r")\b", flags)
 
 
 _EXACT = re.RegexFlag(0)  # some place names are ordinary words in lower case
@@ -80,18 +81,18 @@ _PERSON = (
 
 
 def _with_name(kinds: str) -> re.Pattern[str]:
-    return re.compile(
+    return regex(
         rf"\b(?:{kinds})(?:(?:,| is|'s) (?:named|called)| named| called|,)? (?-i:[A-Z][a-z]+)\b", re.I
     )
 
 
 _PEOPLE = _with_name(_PERSON)
-_PETS = (_with_name(_PET), re.compile(rf"\b(?-i:[A-Z][a-z]+),? (?:{_PET})\b|\b(?:{_PET})\b", re.I))
-_TITLE = re.compile(r"[\"“]([^\"”\n]{3,50})[\"”]")
-_OF_FILMS = re.compile(r"\b(?:movies?|films?|watch(?:ed|ing)?|shows?|tv|episodes?)\b", re.I)
-_OF_BOOKS = re.compile(r"\b(?:books?|read(?:ing)?|novels?|authors?|trilogy|stor(?:y|ies))\b", re.I)
-_OF_SONGS = re.compile(r"\b(?:songs?|music|album|listen(?:ed|ing)?|band|concert|tune)\b", re.I)
-_OF_GAMES = re.compile(r"\b(?:games?|play(?:ed|ing)?|tournament)\b", re.I)
+_PETS = (_with_name(_PET), regex(rf"\b(?-i:[A-Z][a-z]+),? (?:{_PET})\b|\b(?:{_PET})\b", re.I))
+_TITLE = regex(r"[\"“]([^\"”\n]{3,50})[\"”]")
+_OF_FILMS = regex(r"\b(?:movies?|films?|watch(?:ed|ing)?|shows?|tv|episodes?)\b", re.I)
+_OF_BOOKS = regex(r"\b(?:books?|read(?:ing)?|novels?|authors?|trilogy|stor(?:y|ies))\b", re.I)
+_OF_SONGS = regex(r"\b(?:songs?|music|album|listen(?:ed|ing)?|band|concert|tune)\b", re.I)
+_OF_GAMES = regex(r"\b(?:games?|play(?:ed|ing)?|tournament)\b", re.I)
 _TITLED = (("movies, shows", _OF_FILMS), ("books", _OF_BOOKS), ("music", _OF_SONGS), ("games", _OF_GAMES))
 # Up to three words, none of which begins a phrase of place, time or reason.
 _THING = (
@@ -99,17 +100,17 @@ _THING = (
     r"[\w'’-]+ ?){1,3})"
 )
 _DONE: dict[str, re.Pattern[str]] = {
-    "bought": re.compile(
+    "bought": regex(
         rf"\b(?:bought|purchased|got (?:some |a )?new) (?:a |an |some |new |these |this )*{_THING}", re.I
     ),
-    "attended, joined": re.compile(
+    "attended, joined": regex(
         rf"\b(?:attended|joined|participated in|took part in|signed up for|enrolled in) "
         rf"(?:a |an |the |some |this )*{_THING}",
         re.I,
     ),
 }
-_NAMING = re.compile(r"(?:,| is|'s)? (?:named|called) |, ", re.I)
-_UNTRUE = re.compile(r"\b(?:not|no|never|nor|without|if|unless|wish)\b|n't\b", re.I)
+_NAMING = regex(r"(?:,| is|'s)? (?:named|called) |, ", re.I)
+_UNTRUE = regex(r"\b(?:not|no|never|nor|without|if|unless|wish)\b|n't\b", re.I)
 
 
 def things_in(clause: str, line: str) -> Iterator[tuple[str, str]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, groupby
@@ -10,18 +9,18 @@ from itertools import chain, groupby
 from onlooker.domain.notes import NoteFormat
 from onlooker.models.extractive.clauses import ROLES, Clause, is_call
 from onlooker.policy.reply import Line, read
-from onlooker.policy.text import sentences
+from onlooker.policy.text import regex, sentences
 from onlooker.policy.tokens import estimate
 
 # A longer line is hard to read, and shorter ones repeat the speaker more often.
 _LONGEST_LINE = 80  # tokens
 _LONG_CLAUSE = 160  # characters
 
-_SPEAKER = re.compile(r"^(?P<speaker>[\w.-]+\([^\n]*?\)|[^\s:;.,(\[\"][^:;,.\n(]{0,40}?): (?=\S)")
-_BETWEEN_CLAUSES = re.compile(r"; |(?<=[?？。！!…\]]) ")
+_SPEAKER = regex(r"^(?P<speaker>[\w.-]+\([^\n]*?\)|[^\s:;.,(\[\"][^:;,.\n(]{0,40}?): (?=\S)")
+_BETWEEN_CLAUSES = regex(r"; |(?<=[?？。！!…\]]) ")
 _ENDS = "?？。！!…]"
 _PAIRS = (("(", ")"), ("“", "”"), ("[", "]"))
-_DATED_SENTENCE = re.compile(r"^On (\d{4}-\d\d-\d\d), ")
+_DATED_SENTENCE = regex(r"^On (\d{4}-\d\d-\d\d), ")
 
 
 @dataclass(slots=True)

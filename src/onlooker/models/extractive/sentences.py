@@ -20,13 +20,13 @@ from onlooker.models.extractive.words import (
     word_set,
     word_unit,
 )
-from onlooker.policy.text import is_cjk
+from onlooker.policy.text import is_cjk, regex
 
-_PROTECTED = re.compile(r"`[^`]+`|[\"“][^\"”\n]+[\"”]|\S*(?:\d|[/\\@_])(?:\S*[^\s.,;:!?])?")
+_PROTECTED = regex(r"`[^`]+`|[\"“][^\"”\n]+[\"”]|\S*(?:\d|[/\\@_])(?:\S*[^\s.,;:!?])?")
 
 # The quotes inside this pattern and the next keep "ooh" and "kind of" from matching. Without them other notes
 # would be written.
-_OPENING = re.compile(
+_OPENING = regex(
     r"""^(?:(?:wow|whoa|woo(?:hoo)?|phew|oof|yay|yikes|ugh|whew|geez|guess\ what|hey|hi|hello|oh|ooh"
     r"|aww?|ah|haha|hah|yeah|yep|yup|yes|sure(?:\ thing)?|no\ problem
     |no\ worries|thanks(?:\ so\ much|\ a\ lot|\ a\ bunch|\ again)?|thank\ you(?:\ so\ much|\ very\ much)?
@@ -38,7 +38,7 @@ _OPENING = re.compile(
     |i\ (?:totally\ )?agree|totally\ agree|same\ here|certainly)\b(?![-'’])[\s,!.:;—–-]*)+""",
     re.I | re.X,
 )
-_FILLER = re.compile(
+_FILLER = regex(
     r"""(?<!what\ )(?<!which\ )(?<!this\ )(?<!that\ )(?<!some\ )(?<!any\ )(?<!the\ )(?<!a\ )\b(?:kind"
     r"|sort)\ of\s+
     |\b(?:i\ mean|i\ guess|i\ think|i\ feel\ like|kinda|to\ be\ honest|honestly|basically
@@ -47,7 +47,7 @@ _FILLER = re.compile(
     re.I | re.X,
 )
 # Words that only announce what follows.
-_LEAD_IN = re.compile(
+_LEAD_IN = regex(
     r"""^(?:i(?:'ve|'ll)?\s+)?(?:just\s+)?(?:(?:want(?:ed)?|have|had|got|gotta|need)(?:\s+to)?
     \s+(?:let\s+(?:you|ya)\s+know|tell\s+(?:you|ya)|share\s+with\s+you|(?:say|admit|mention)(?=\s+that\b|,))
     |(?:i'm\s+|i\s+am\s+)?(?:so\s+|really\s+|very\s+)?(?:happy|glad|excited|proud|pleased|thrilled|sorry)
@@ -56,17 +56,17 @@ _LEAD_IN = re.compile(
     re.I | re.X,
 )
 # The end of a clause, where it begins like a remark on the rest.
-_REMARK = re.compile(
+_REMARK = regex(
     r"(?:(?:,| -| –| —|\.\.\.?|…) (?:(?:and|but|so) )?| (?:and|but|so) )"
     r"(?:it|that|this|which|they)(?:'s|'re)? [^,;:]+$|, so [a-z]+$",
     re.I,
 )
-_I = re.compile(r"i(?:'|$)")
-_NEGATION = re.compile(r"\b(?:not|no|never|nor|none|without|hardly|barely|only)\b|n't\b", re.I)
+_I = regex(r"i(?:'|$)")
+_NEGATION = regex(r"\b(?:not|no|never|nor|none|without|hardly|barely|only)\b|n't\b", re.I)
 # Before these words "I have" means possession, not the past.
 _OWNING = r"(?!to\b|a\b|an\b|the\b|no\b|\ue000|two\b|three\b|four\b|some\b|my\b|any\b|many\b)"
 _SELF = tuple(
-    (re.compile(pattern, re.I), instead)
+    (regex(pattern, re.I), instead)
     for pattern, instead in (
         (
             rf"^(?:i've|i have) {_OWNING}(?=been\b|\w{{3,}}ed\b|\w+n\b|had\b|made\b|got\b|always\b"
@@ -97,7 +97,7 @@ _SELF = tuple(
     )
 )
 _PLAINER = tuple(
-    (re.compile(pattern, re.I), instead)
+    (regex(pattern, re.I), instead)
     for pattern, instead in (
         (r"\b(?:would|'d) love to\b", "want to"),
         (r"\bwould like to\b", "want to"),
@@ -107,8 +107,8 @@ _PLAINER = tuple(
         (r"^(?:that (?=(?:i|we|he|she|they|my)\b)|which |since |while )", ""),
     )
 )
-_NUMBERING = re.compile(r"^(?:\(?\d{1,2}[.)]|[-*•])\s+")
-_DANGLING = re.compile(r"(?:[\s,;:]+(?:and|or|but|the|an|of|because|than|so|to|with)?)+$", re.I)
+_NUMBERING = regex(r"^(?:\(?\d{1,2}[.)]|[-*•])\s+")
+_DANGLING = regex(r"(?:[\s,;:]+(?:and|or|but|the|an|of|because|than|so|to|with)?)+$", re.I)
 _ARTICLES = frozenset({"a", "an", "the"})
 _INTENSIFIERS = word_set(
     "really very so just quite super totally absolutely definitely truly simply extremely",
@@ -192,7 +192,7 @@ def vocatives(names: frozenset[str]) -> re.Pattern[str] | None:
     if not words:
         return None
     any_name = "|".join(words)
-    return re.compile(rf"^(?:{any_name})\s*[,!.]+\s*|,\s*(?:{any_name})(?=\s*[,.!?]|\s*$)", re.I)
+    return regex(rf"^(?:{any_name})\s*[,!.]+\s*|,\s*(?:{any_name})(?=\s*[,.!?]|\s*$)", re.I)
 
 
 def _protect(text: str) -> tuple[str, list[str]]:
@@ -247,7 +247,7 @@ def _is_droppable(said: str, before: str, after: str) -> bool:
 
 # -- Questions and their answers
 
-_WORD = re.compile(r"[\w'’-]+")
+_WORD = regex(r"[\w'’-]+")
 _JOINING = frozenset({"of", "for", "in", "at", "to", "and"})
 _MOST_WORDS = 4
 _SPECIFIC = 0.5  # the least weight of a unit that says something

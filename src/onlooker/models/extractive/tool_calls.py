@@ -24,6 +24,7 @@ from onlooker.models.extractive.tool_results import (
     shorten,
     value_text,
 )
+from onlooker.policy.text import regex
 from onlooker.policy.values import mask
 
 # -- Labels: a call in short
@@ -31,24 +32,24 @@ from onlooker.policy.values import mask
 _LONGEST_LABEL = 64  # characters
 _LONGEST_TAIL = 36
 # An argument that is what the tool is asked to do: its key says nothing more.
-_ACTION = re.compile(
+_ACTION = regex(
     r"^(?:command|cmd|action|operation|path|file|filename|file_?path|url|uri|query|q|question|pattern|sql"
     r"|script|input|text|expression)$",
     re.I,
 )
 # A code or a date: short, and clear beside the name of the tool.
-_CODE = re.compile(r"^[A-Z]{2,6}$|^\d{4}-\d\d")
-_CHANGES = re.compile(
+_CODE = regex(r"^[A-Z]{2,6}$|^\d{4}-\d\d")
+_CHANGES = regex(
     r"(?:^|[^a-z])(?:create|write|edit|update|insert|replace|patch|apply|delete|remove|move|rename|save|send"
     r"|book|cancel|pay|refund|transfer|submit|approve|modify|change|exchange|upload|commit|push|deploy|install"
     r"|migrate|merge|rm|mv|mkdir)(?![a-z])",
     re.I,
 )
-_LOOKS = re.compile(
+_LOOKS = regex(
     r"^(?:get|list|search|find|read|view|show)|\((?:view|read|get|list|show|open|cat|ls|grep)\b", re.I
 )
-_GO_THERE = re.compile(r"^cd \S+ && ")
-_ENDS_LABEL = re.compile(r"\)(?=: )")
+_GO_THERE = regex(r"^cd \S+ && ")
+_ENDS_LABEL = regex(r"\)(?=: )")
 
 
 def changes_something(label: str) -> bool:
@@ -136,7 +137,7 @@ _MOST_TROUBLES = 2
 _MOST_CHANGES = 4
 _LONGEST_CHANGE = 40
 # Parts of a command that do not change what it does.
-_INCIDENTAL = re.compile(r"\d?>{1,2} ?\S+|\| ?(?:tail|head|less|cat|tee)\b.*$|(?<!\S)-[-\w]\S*")
+_INCIDENTAL = regex(r"\d?>{1,2} ?\S+|\| ?(?:tail|head|less|cat|tee)\b.*$|(?<!\S)-[-\w]\S*")
 
 
 class Record(NamedTuple):

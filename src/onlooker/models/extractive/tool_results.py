@@ -9,14 +9,15 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import cast
 
+from onlooker.policy.text import regex
 from onlooker.policy.values import holds, mask
 
 LONGEST_TEXT = 24_000  # characters of one message that are read
 LONGEST_JSON = 200_000
 LONGEST_RECORD = 240  # characters
-UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]")
+UNPRINTABLE = regex("[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]")
 
-TROUBLE = re.compile(
+TROUBLE = regex(
     r"\b(?:error|exception|traceback|fail(?:ed|ure|ures|s)?|fatal|panic|abort(?:ed)?|denied|refused"
     r"|not found|no such"
     r"|cannot|can't|unable|invalid|undefined|segmentation fault|segfaults?|timed? ?out|warning"
@@ -24,16 +25,16 @@ TROUBLE = re.compile(
     r"|错误|失败|エラー|失敗|오류|실패",
     re.I,
 )
-OUTCOME = re.compile(
+OUTCOME = regex(
     r"\b(?:passed|succeeded|success(?:ful(?:ly)?)?|completed?|created|updated|saved|deleted|installed"
     r"|built|finished|exit code|total|result|ok)\b|成功|完成|완료",
     re.I,
 )
-_ESCAPE = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\^_])")
-_IS_HTML = re.compile(r"<(?:!doctype html|html|head|body|div|table|ul|p|span)\b", re.I)
-_UNSEEN = re.compile(r"<(script|style|head|svg)\b.*?(?:</\1>|\Z)|<!--.*?(?:-->|\Z)", re.I | re.S)
-_BREAK = re.compile(r"<(?:br|/p|/div|/li|/tr|/h\d|/title)\b[^<>]{0,200}>", re.I)
-_TAG = re.compile(r"</?[a-zA-Z!][^<>]{0,2000}>")
+_ESCAPE = regex(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\^_])")
+_IS_HTML = regex(r"<(?:!doctype html|html|head|body|div|table|ul|p|span)\b", re.I)
+_UNSEEN = regex(r"<(script|style|head|svg)\b.*?(?:</\1>|\Z)|<!--.*?(?:-->|\Z)", re.I | re.S)
+_BREAK = regex(r"<(?:br|/p|/div|/li|/tr|/h\d|/title)\b[^<>]{0,200}>", re.I)
+_TAG = regex(r"</?[a-zA-Z!][^<>]{0,2000}>")
 
 
 def result_text(text: str) -> str:
@@ -98,18 +99,18 @@ _MOST_LINES_OF_FIELD = 3
 _LONGEST_OPENING = 100
 _LONGEST_NAME = 40
 # A value that needs no key to be understood: an id, an address, a code, or any long value.
-_SELF_EXPLANATORY = re.compile(r"_|\d.*[A-Za-z]|[A-Za-z].*\d|@|://")
+_SELF_EXPLANATORY = regex(r"_|\d.*[A-Za-z]|[A-Za-z].*\d|@|://")
 _SELF_EXPLANATORY_LENGTH = 13
-_DATED = re.compile(r"^\d{4}-\d\d")
-_NAMES_A_DATE = re.compile(r"(?:^|_)(?:date|day|when)$", re.I)
+_DATED = regex(r"^\d{4}-\d\d")
+_NAMES_A_DATE = regex(r"(?:^|_)(?:date|day|when)$", re.I)
 # A key whose value names its object.
-_NAMING_KEY = re.compile(r"(?:^|_)(?:id|ids?|key|name|number|no|code|title|slug|sku|ref|path|file)$", re.I)
+_NAMING_KEY = regex(r"(?:^|_)(?:id|ids?|key|name|number|no|code|title|slug|sku|ref|path|file)$", re.I)
 # One field of an object whose end is missing.
-_PAIR = re.compile(r'"([\w .-]{1,60})"\s*:\s*(?:"((?:[^"\\]|\\.){1,400})"|(-?\d[\d.eE+-]*|true|false))')
-_ESCAPED = re.compile(r"\\[nrt]")
+_PAIR = regex(r'"([\w .-]{1,60})"\s*:\s*(?:"((?:[^"\\]|\\.){1,400})"|(-?\d[\d.eE+-]*|true|false))')
+_ESCAPED = regex(r"\\[nrt]")
 # The repr of a Python object.
-_REPR = re.compile(r"""^[\[{(]\s*[{\[(]?\s*'""")
-_MARKUP = re.compile(
+_REPR = regex(r"""^[\[{(]\s*[{\[(]?\s*'""")
+_MARKUP = regex(
     r"</?(?:p|div|br|span|a|b|i|u|ul|ol|li|table|tr|td|th|h\d|strong|em|code|pre|img|html|body|head|hr)\b"
     r"[^<>]{0,200}>|\*\*|^#{1,6} ",
     re.M | re.I,
@@ -298,44 +299,44 @@ _RECENT = 2000  # characters at the end, where a failure is reported
 _LONGEST_LISTING = 200
 
 # Counts of successes and failures, as test runners and builds print them at the end.
-_COUNTS = re.compile(
+_COUNTS = regex(
     r"\b\d+ (?:tests? |checks? |specs? )?"
     r"(?:passed|failed|passing|failing|failures?|errors?|warnings?|skipped)\b"
     r"|\b(?:tests? run|failures|passed|failed|errors): ?\d+",
     re.I,
 )
 # A shell's report of success: worth a line only if there is nothing else.
-_NO_TROUBLE = re.compile(
+_NO_TROUBLE = regex(
     r"^\W*(?:the )?(?:command|process) (?:completed|finished|exited)[^\n]{0,40}\b(?:code|status):? 0\b.*$"
     r"|^\W*exit (?:code|status):? 0\W*$",
     re.I,
 )
-_SURROUNDINGS = re.compile(r"^\W*(?:current working directory|python interpreter):.*$", re.I)
+_SURROUNDINGS = regex(r"^\W*(?:current working directory|python interpreter):.*$", re.I)
 
-_LISTED = re.compile(
+_LISTED = regex(
     r"^[bcdlps-][rwxsStT-]{9}[.+@]?\s+\d+\s+\S+\s+\S+\s+[\d,.]+[KMG]?\s+\w+\s+\d+\s+[\d:]+\s+(.+)$"
 )
-_LISTED_TOTAL = re.compile(r"^total \d+[KMG]?$")
+_LISTED_TOTAL = regex(r"^total \d+[KMG]?$")
 # Numbered lines of a file, right-aligned as `cat -n` prints them. The first column of a table is not.
-_NUMBERED = re.compile(r"^(?= +\d+(?:\t|→)|\s*\d+ ?[│|])\s*(\d+) ?[\t→│|]")
-_RULE = re.compile(r"^[\s=*~#_.+|-]{3,}|[\s=*~#_+|-]{3,}$")
-_CODE_LINE = re.compile(
+_NUMBERED = regex(r"^(?= +\d+(?:\t|→)|\s*\d+ ?[│|])\s*(\d+) ?[\t→│|]")
+_RULE = regex(r"^[\s=*~#_.+|-]{3,}|[\s=*~#_+|-]{3,}$")
+_CODE_LINE = regex(
     r"[;{}\\]\s*$|^\s*(?://|/?\*|#include\b|#define\b|import |from \S+ import |return\b|@\w+|\}|\)|<\w)"
     r"|^\s*(?:def|class|fn|func|function|struct|if|for|while|else|elif|try|let|const|var|public|private"
     r"|static)\b.*[:{(;]\s*$|^\s+\w[\w.\[\]]* ?[-+*/|]?= ?\S"
 )
-_DEFINED = re.compile(
+_DEFINED = regex(
     r"^\s*(?:export |default |pub(?:\(\w+\))? |public |private |protected |static |async |abstract |final )*"
     r"(?:def|class|fn|func|function|struct|enum|interface|trait|type|module|impl|actor|macro_rules!)\s+"
     r"(?:\([^)]{0,40}\)\s*)?([A-Za-z_][\w.]*)"
 )
-_CHANGED = re.compile(r"^diff --git a/(\S+) b/\S+")
-_CHANGE = re.compile(
+_CHANGED = regex(r"^diff --git a/(\S+) b/\S+")
+_CHANGE = regex(
     r"^(?:[-+@ ]|index [0-9a-f]|(?:new|deleted) file mode|similarity|rename|(?:old|new) mode|\\ No newline)"
 )
 # A word of three letters, or a number. Brackets and rules say nothing.
-_SPOKEN = re.compile(r"[^\W\d_]{3}|\d{2}")
-_NUMBER = re.compile(r"\d+")
+_SPOKEN = regex(r"[^\W\d_]{3}|\d{2}")
+_NUMBER = regex(r"\d+")
 
 
 def _output_records(text: str) -> list[str]:

@@ -6,11 +6,10 @@ which ones are rare. So the common words are listed here, and a word on no list 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 
-from onlooker.policy.text import CJK
+from onlooker.policy.text import CJK, regex
 from onlooker.policy.values import find_values
 
 # -- Common words
@@ -216,14 +215,14 @@ NAMED = 2.5  # numbers, dates, names
 ABSTRACT = 0.7
 _SHORTEST_NUMBER = 3  # characters: shorter numbers are in every text
 
-_WORD = re.compile(rf"[{CJK}]+|\d[\d,]*(?:\.\d+)?|[^\W\d_{CJK}]+(?:['’][^\W\d_{CJK}]+)?")
-_CONTRACTED = re.compile(r"(?:'(?:s|ve|re|ll|d|m)|n't)$")
-_CJK_RUN = re.compile(rf"[{CJK}]")
-_KATAKANA = re.compile("[\u30a0-\u30ff]{2,}")
+_WORD = regex(rf"[{CJK}]+|\d[\d,]*(?:\.\d+)?|[^\W\d_{CJK}]+(?:['’][^\W\d_{CJK}]+)?")
+_CONTRACTED = regex(r"(?:'(?:s|ve|re|ll|d|m)|n't)$")
+_CJK_RUN = regex(rf"[{CJK}]")
+_KATAKANA = regex("[\u30a0-\u30ff]{2,}")
 # A capitalised word that does not begin a sentence, or a word in capitals.
-_NAME = re.compile(r"(?<=[\w,)'’\"”&] )[^\W\d_][\w'’&-]*|\b[A-Z]{2,}\w*")
-_QUOTED = re.compile(r"[\"“「『]([^\"”」』\n]{3,60})[\"”」』]")
-_ABSTRACT_SUFFIX = re.compile(
+_NAME = regex(r"(?<=[\w,)'’\"”&] )[^\W\d_][\w'’&-]*|\b[A-Z]{2,}\w*")
+_QUOTED = regex(r"[\"“「『]([^\"”」』\n]{3,60})[\"”」』]")
+_ABSTRACT_SUFFIX = regex(
     r"\w{3,}(?:ness|ity|tion|sion|ance|ence|ism|ment|ful|ous|ive|able|ible|ly|ship|hood)s?$"
 )
 _NUMBER_WORDS = {

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 from datetime import date, datetime, timedelta
-from functools import cached_property
 from typing import NamedTuple
+
+from onlooker.policy.text import regex
 
 WEDNESDAY, SATURDAY = 2, 5
 _DAYS_IN_WEEK = 7
@@ -111,13 +112,8 @@ class Rules:
     """
 
     def __init__(self, hint: str, *rules: tuple[str, Resolver]) -> None:
-        self._hint = re.compile(hint, re.I)
-        self._patterns = rules
-
-    @cached_property
-    def _rules(self) -> list[tuple[re.Pattern[str], Resolver]]:
-        # Compiled on first use, because compiling them all would slow down the import.
-        return [(re.compile(pattern, re.I), resolver) for pattern, resolver in self._patterns]
+        self._hint = regex(hint, re.I)
+        self._rules = [(regex(pattern, re.I), resolver) for pattern, resolver in rules]
 
     def find(self, text: str, at: datetime) -> Iterable[Resolved]:
         if not self._hint.search(text):

@@ -14,6 +14,7 @@ from onlooker.domain.messages import DEFAULT_OWNER, SessionId
 from onlooker.policy.search.rank import K1, B, rarity
 from onlooker.policy.search.words import query_tokens, tokens
 from onlooker.policy.settings import Settings
+from onlooker.policy.text import regex
 
 # -- Salience
 
@@ -101,7 +102,7 @@ def _saturated(count: int, length: float) -> float:
 # -- Items in a prompt
 
 _MOST_NAME = 60
-_DATED = re.compile(r"\b\d{4}-\d\d(?:-\d\d)?\b|\b\d{4}-W\d\d\b")
+_DATED = regex(r"\b\d{4}-\d\d(?:-\d\d)?\b|\b\d{4}-W\d\d\b")
 
 
 def shares_items(settings: Settings, owner: str) -> bool:

@@ -27,7 +27,7 @@ from onlooker.policy.items.tools import check_words
 from onlooker.policy.prompts import DATA_RULE, Prompt, fence, fence_instruction, label_messages
 from onlooker.policy.reply.note_text import clean
 from onlooker.policy.search.words import query_tokens, tokens
-from onlooker.policy.text import CJK_CHARACTER
+from onlooker.policy.text import CJK_CHARACTER, regex
 from onlooker.policy.values import mask
 
 # -- Statements in messages that have no note yet
@@ -36,24 +36,24 @@ from onlooker.policy.values import mask
 LONGEST_SAID = 600
 MOST_READ = 20_000  # characters of one message
 
-_SENTENCES = re.compile(r"(?<=[.!?…])\s+|(?<=[。！？])|\n+|;\s+|,?\s+(?=but\s)")
-_OPENING = re.compile(
+_SENTENCES = regex(r"(?<=[.!?…])\s+|(?<=[。！？])|\n+|;\s+|,?\s+(?=but\s)")
+_OPENING = regex(
     r"^(?:(?:and|but|so|well|also|oh|ok(?:ay)?|hi|hello|hey|by the way|btw|actually|yes|yeah|sure|thanks"
     r"|thank you|fyi|note(?: that)?)\b[\s,!:.-]*)+",
     re.I,
 )
-_FIRST_PERSON = re.compile(r"\b(?:i|i'm|i've|my|me|mine|we|we're|our|us)\b", re.I)
-_RULE = re.compile(r"(?:always|never|please|from now on|call me|remember)\b", re.I)
-_AM = re.compile(r"^(?:i am|i'm|im)\s+(?P<rest>.+)", re.I)
-_HAVE = re.compile(r"^(?:i have|i've)\s+(?P<rest>.+)", re.I)
-_MY = re.compile(r"^(?:my|our)\s+", re.I)
-_I = re.compile(r"^I\s+")
-_NAME = re.compile(r"(?P<name>[A-ZÀ-Þ][\w'’-]+(?: [A-ZÀ-Þ][\w'’-]+)?)(?P<rest>,? .+)?$")
+_FIRST_PERSON = regex(r"\b(?:i|i'm|i've|my|me|mine|we|we're|our|us)\b", re.I)
+_RULE = regex(r"(?:always|never|please|from now on|call me|remember)\b", re.I)
+_AM = regex(r"^(?:i am|i'm|im)\s+(?P<rest>.+)", re.I)
+_HAVE = regex(r"^(?:i have|i've)\s+(?P<rest>.+)", re.I)
+_MY = regex(r"^(?:my|our)\s+", re.I)
+_I = regex(r"^I\s+")
+_NAME = regex(r"(?P<name>[A-ZÀ-Þ][\w'’-]+(?: [A-ZÀ-Þ][\w'’-]+)?)(?P<rest>,? .+)?$")
 _VERBS = (
     "live|work|prefer|like|love|hate|dislike|enjoy|use|want|need|speak|play|own|drink|eat|know|run|write|drive|take"
     "|teach|study|come|train|read|cook|learn|collect|usually|always|never|really|mostly|also|don't|do not"
 )
-_DOES = re.compile(rf"^(?:i\s+)?(?P<verb>{_VERBS})\s+(?P<rest>.+)", re.I)
+_DOES = regex(rf"^(?:i\s+)?(?P<verb>{_VERBS})\s+(?P<rest>.+)", re.I)
 _NO_VERB = frozenset(("usually", "always", "never", "really", "mostly", "also"))
 
 
@@ -125,7 +125,7 @@ MOST_TAGS = 6
 # How long after its date an event is still worth knowing.
 AFTERWARDS = dt.timedelta(days=7)
 
-_ISO_DAY = re.compile(r"\b(\d{4})-(\d\d)-(\d\d)\b")
+_ISO_DAY = regex(r"\b(\d{4})-(\d\d)-(\d\d)\b")
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,7 +251,7 @@ user, assistant or tool. Where there is nothing to keep, write NONE.
 
 _ORIGINS: dict[str, Origin] = {"user": "user", "assistant": "agent", "agent": "agent", "tool": "tool"}
 _MOST_REPLY = 40_000
-_NOTHING = re.compile(r"\W*(?:none|\[\s*\]|\{\s*\})\W*", re.I)
+_NOTHING = regex(r"\W*(?:none|\[\s*\]|\{\s*\})\W*", re.I)
 
 
 def items_prompt(

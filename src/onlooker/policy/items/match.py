@@ -13,6 +13,7 @@ from functools import lru_cache
 from onlooker.domain.items import Item
 from onlooker.policy.items.statements import FAMILY, NEGATION, kind_of, leading_name, speaker_of
 from onlooker.policy.search.words import query_tokens
+from onlooker.policy.text import regex
 
 # -- Facts: statements that can have only one answer
 
@@ -22,16 +23,16 @@ _VALUE = (
     r"(?P<value>[^,;()]{1,60}?)(?=\s+(?:and|since|but|because|instead|now|from|until)\b|[,;()]|\.\s"
     r"|\.?\s*$)"
 )
-_LIVES = re.compile(
+_LIVES = regex(
     r"\b(?:liv(?:e|es|ing) in|based in|resid(?:e|es|ing) in|home is in"
     rf"|(?:mov(?:ed|ing)|relocat(?:ed|ing)) (?:from [\w .,'’-]{{1,40}}? )?(?:back )?to) (?:the )?{_PLACE}"
 )
-_LIVES_CJK = re.compile(r"(?:住在|搬到了?|搬去了?|移居到?)(?P<value>[\u4e00-\u9fff]{2,4})")
-_RELATIVE = re.compile(rf"\b(?P<who>{FAMILY})(?:'s)?\b", re.I)
+_LIVES_CJK = regex(r"(?:住在|搬到了?|搬去了?|移居到?)(?P<value>[\u4e00-\u9fff]{2,4})")
+_RELATIVE = regex(rf"\b(?P<who>{FAMILY})(?:'s)?\b", re.I)
 _NEAR = 12  # characters at the beginning of a clause where its subject is named
-_SOMEONE_ELSE = re.compile(r"\b(?:who|whose)\b", re.I)
+_SOMEONE_ELSE = regex(r"\b(?:who|whose)\b", re.I)
 # Not a home: one may also move to another database.
-_NO_HOME = re.compile(
+_NO_HOME = regex(
     r"(?i:\b(?:data ?base|db|sql|cluster|project|code|repo\w*|server|host\w*|account|subscription|app|cloud"
     r"|backend|frontend|api|service|workload|production|meeting|deadline|kubernetes|docker|slack|notion"
     r"|git(?:hub|lab)|aws|azure|gcp|linux|windows|python|rust|react|postgres|mongo)\b)|[a-z][A-Z]"
@@ -42,26 +43,24 @@ _SINGLE = (
     r"|end date|launch date"
 )
 # Notes may leave out "is"; then a value is recognised by its first character.
-_ATTRIBUTE = re.compile(
+_ATTRIBUTE = regex(
     rf"(?:^|\b(?:my|the|his|her|their|our|new|[\w-]+'s)\s+|[,:]\s*)(?P<attribute>(?:[\w-]+ )?(?:{_SINGLE}))"
     r"(?:(?:\s+(?:is now|is|are|was changed to|changed to|moved to|now)|\s*[:=])\s+"
     r"|\s+(?=(?-i:[A-ZÀ-Þ\d$€£¥])))(?:an? |the |to )?" + _VALUE,
     re.I,
 )
-_FAVOURITE = re.compile(
+_FAVOURITE = regex(
     rf"\bfavou?rite (?P<attribute>[\w-]+(?: [\w-]+)?)(?: is| are|:) (?:an? |the )?{_VALUE}", re.I
 )
-_WORKS = re.compile(
-    rf"\b(?:works?|working) (?P<attribute>as|at|for) (?:an? |the )?{_VALUE}(?:\s+in\b)?", re.I
-)
-_AGE = re.compile(r"\b(?:is|am|are|i'm|turned|aged?) (?P<value>\d{1,3})(?= years old| in \d{4}|$)", re.I)
-_PREFERS = re.compile(rf"\bprefers? (?:an? |the |to )?{_VALUE}", re.I)
-_LIKES = re.compile(
+_WORKS = regex(rf"\b(?:works?|working) (?P<attribute>as|at|for) (?:an? |the )?{_VALUE}(?:\s+in\b)?", re.I)
+_AGE = regex(r"\b(?:is|am|are|i'm|turned|aged?) (?P<value>\d{1,3})(?= years old| in \d{4}|$)", re.I)
+_PREFERS = regex(rf"\bprefers? (?:an? |the |to )?{_VALUE}", re.I)
+_LIKES = regex(
     r"\b(?P<verb>likes?|loves?|enjoys?|hates?|dislikes?|can(?:'t|not) stand) (?:an? |the |to )?" + _VALUE,
     re.I,
 )
-_AGAINST = re.compile(r"hate|dislike|stand", re.I)
-_IS = re.compile(
+_AGAINST = regex(r"hate|dislike|stand", re.I)
+_IS = regex(
     r"\b(?P<value>vegetarian|vegan|pescatarian|married|single|engaged|divorced|retired|unemployed"
     r"|pregnant|left-handed)\b",
     re.I,
@@ -191,7 +190,7 @@ SAME = 0.75
 # The share of the shorter summary's words that a longer one must contain to say the same and more.
 WITHIN = 0.9
 LEAST_WORDS = 2
-_PARTS = re.compile(r"[,;]\s+|\s+(?:and|but)\s+")
+_PARTS = regex(r"[,;]\s+|\s+(?:and|but)\s+")
 
 
 @lru_cache(maxsize=4096)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from onlooker.domain.items import ItemType, Origin
 from onlooker.domain.notes import NoteFormat
 from onlooker.policy.reply import Line, Priority, read
+from onlooker.policy.text import regex
 
 # -- Kinds of facts, recognised by their words
 
@@ -25,7 +26,7 @@ class Kind:
 
 
 def _kind(type: ItemType, tag: str, weight: int, *words: str) -> Kind:
-    return Kind(type, tag, weight, re.compile("|".join(words), re.I))
+    return Kind(type, tag, weight, regex("|".join(words), re.I))
 
 
 # People and pets named by their relation to the speaker.
@@ -110,7 +111,7 @@ KINDS = (
 )  # fmt: skip
 
 # Words for what is true only for the moment.
-TRANSIENT = re.compile(
+TRANSIENT = regex(
     r"\b(?:today|tonight|right now|just now|at the moment|for now|this (?:morning|afternoon|evening"
     r"|minute|second)"
     r"|in a (?:minute|second|moment|bit)|brb|currently (?:busy|driving|eating|out|away|waiting|typing|in a)"
@@ -121,14 +122,14 @@ TRANSIENT = re.compile(
     re.I,
 )
 # Questions and requests, which state nothing.
-QUESTION = re.compile(
+QUESTION = regex(
     r"[?？]\s*$|^(?:can|could|would|will) you\b|^(?:what|how|why|when|where|who|which|is|are|do|does"
     r"|did)\b.*\b(?:you|we|i|it)\b"
     r"|^(?:please )?(?:run|show|give|tell|explain|help|find|list|open|check|fix|try)\b"
     r"|\basked (?:whether|if|what|how|why)\b",
     re.I,
 )
-NEGATION = re.compile(
+NEGATION = regex(
     r"\b(?:not|no|never|none|no longer|cannot|without|stopped|quit|\w+n't|nicht|kein\w*|ne|pas|jamais"
     r"|nunca|nie)\b"
     r"|不|没|沒|ない|ません|안 |않",
@@ -146,21 +147,21 @@ def kind_of(text: str) -> Kind | None:
 # The longest summary. Anything longer is a passage, not a fact.
 MOST_CHARACTERS = 300
 
-_SPEAKER = re.compile(r"(?P<who>[\w.-]+\([^\n]*?\)|[^\s:：][^:：;]{0,40}?)\s?[:：]\s+(?=\S)")
-_CLAUSES = re.compile(r";\s+|；")
+_SPEAKER = regex(r"(?P<who>[\w.-]+\([^\n]*?\)|[^\s:：][^:：;]{0,40}?)\s?[:：]\s+(?=\S)")
+_CLAUSES = regex(r";\s+|；")
 # Two facts in one sentence: either may change without the other.
-_TWO = re.compile(
+_TWO = regex(
     r",?\s+and\s+(?=(?:i\s+|i'm\s+|also\s+)*(?:am|work|live|have|prefer|like|love|hate|speak|study|own|use|play)"
     r"(?:s|es|ing)?\b|i'm\b|i am\b|i've\b|my \w+(?: \w+)? (?:is|are)\b)",
     re.I,
 )
 # After a first "I", a second one begins a new statement.
-_AGAIN = re.compile(r",?\s+and\s+(?=i\b)", re.I)
-_I = re.compile(r"i\b", re.I)
-_INTRODUCED = re.compile(r"(?P<name>[A-ZÀ-Þ][\w'’-]+), (?=I\b)")
-_SENTENCES = re.compile(r"(?<=[.!。！])\s+(?=[^\sa-z])|(?<=[。！])")
-_NAME = re.compile(r"(?P<who>[A-ZÀ-Þ][\w'’-]+(?: [A-ZÀ-Þ][\w'’-]+)?)(?:'s|’s)? (?=[a-z])")
-_NO_NAME = re.compile(
+_AGAIN = regex(r",?\s+and\s+(?=i\b)", re.I)
+_I = regex(r"i\b", re.I)
+_INTRODUCED = regex(r"(?P<name>[A-ZÀ-Þ][\w'’-]+), (?=I\b)")
+_SENTENCES = regex(r"(?<=[.!。！])\s+(?=[^\sa-z])|(?<=[。！])")
+_NAME = regex(r"(?P<who>[A-ZÀ-Þ][\w'’-]+(?: [A-ZÀ-Þ][\w'’-]+)?)(?:'s|’s)? (?=[a-z])")
+_NO_NAME = regex(
     r"(?:the|an?|this|that|these|those|i|we|you|they|it|he|she|my|our|your|his|her|their|there|here|please|can"
     r"|could|would|will|if|when|what|how|why|where|who|deadline|meeting|team|project|user|assistant)\b",
     re.I,

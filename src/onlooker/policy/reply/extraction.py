@@ -22,7 +22,7 @@ from onlooker.domain.events import ExtractionRejected
 from onlooker.domain.messages import Message, SessionId
 from onlooker.domain.notes import Extraction, Extractor, Schema
 from onlooker.policy.dates import resolve
-from onlooker.policy.text import CJK_CHARACTER
+from onlooker.policy.text import CJK_CHARACTER, regex
 from onlooker.policy.values import MASK, invented, mask
 
 # -- The extractors
@@ -119,12 +119,12 @@ def _untitled(schema: Any) -> Any:
 # conversation can contain.
 BlockProblem = Literal["missing", "unparseable", "too long"]
 
-_FENCED = re.compile(
+_FENCED = regex(
     r"^[ \t]*(?P<fence>```+|~~~+)[ \t]*(?:json\w*)?[ \t]*\n"
     r"(?P<body>\s*(?:\{|\[\s*[{\]]).*?)(?:^[ \t]*(?P<closed>(?P=fence))[ \t]*$|\Z)",
     re.M | re.S | re.I,
 )
-_LABEL = re.compile(r"\n?^[ \t>#*_-]*(?:json|records?|extracted(?: \w+)?)?[ \t*_:：-]*\Z", re.M | re.I)
+_LABEL = regex(r"\n?^[ \t>#*_-]*(?:json|records?|extracted(?: \w+)?)?[ \t*_:：-]*\Z", re.M | re.I)
 _MOST_CHARACTERS = 100_000
 MOST_RECORDS = 100
 
@@ -250,7 +250,7 @@ def _text(message: Message) -> str:
     return "\n".join((message.body, *(call.arguments for call in message.calls)))
 
 
-_NUMBER = re.compile(r"\d{1,3}(?: \d{3})+(?!\d)|\d+(?:[.,']\d+)*")
+_NUMBER = regex(r"\d{1,3}(?: \d{3})+(?!\d)|\d+(?:[.,']\d+)*")
 _TIMES = {
     "%": 0.01,
     "k": 1e3,
@@ -262,11 +262,9 @@ _TIMES = {
     "億": 1e8,
     "亿": 1e8,
 }
-_SCALE = re.compile(rf"\s?({'|'.join(_TIMES)})(?![a-z])", re.I)
-_CLOCK = re.compile(
-    r"(?<![\d:])(\d{1,2})(?:[:.h](\d\d))?\s?(?:([ap])\.?m\b)|(?<![\d:])(\d{1,2}):(\d\d)", re.I
-)
-_ISO = re.compile(r"(\d{4}-\d\d-\d\d)(?:[T ](\d\d:\d\d)(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:?\d\d)?)?$")
+_SCALE = regex(rf"\s?({'|'.join(_TIMES)})(?![a-z])", re.I)
+_CLOCK = regex(r"(?<![\d:])(\d{1,2})(?:[:.h](\d\d))?\s?(?:([ap])\.?m\b)|(?<![\d:])(\d{1,2}):(\d\d)", re.I)
+_ISO = regex(r"(\d{4}-\d\d-\d\d)(?:[T ](\d\d:\d\d)(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:?\d\d)?)?$")
 _SPELLED = (
     "zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve",
 )  # fmt: skip

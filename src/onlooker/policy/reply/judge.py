@@ -15,7 +15,7 @@ from typing import Literal
 
 from onlooker.domain.notes import NoteFormat
 from onlooker.policy.reply.note_text import Line, NoteText, clean, is_thinking_only, read, take_head
-from onlooker.policy.text import wrong_language
+from onlooker.policy.text import regex, wrong_language
 
 Reason = Literal[
     "empty",
@@ -264,9 +264,9 @@ _REFUSALS = (
     r"|(?:ขออภัย|ขอโทษ)",
     r"(?:xin lỗi|rất tiếc|tôi không thể)|(?:maaf|mohon maaf)",
 )
-_REFUSES = re.compile("|".join(f"(?:{pattern})" for pattern in _REFUSALS), re.I)
+_REFUSES = regex("|".join(f"(?:{pattern})" for pattern in _REFUSALS), re.I)
 
-_NOTHING = re.compile(
+_NOTHING = regex(
     r"[\W_]*(?:none|n/?a|nil|null|empty|nothing|no (?:new |further |notable |relevant |significant "
     r"|important )*"
     r"(?:observations?|notes?|reflections?|information|facts|updates?|content|changes)"
@@ -283,7 +283,7 @@ _NOTHING = re.compile(
     r"|in this (?:conversation|chunk|batch)))*[\W_]*",
     re.I,
 )
-_SPEAKS_TO_THE_USER = re.compile(
+_SPEAKS_TO_THE_USER = regex(
     r"(?:(?:hi|hello|hey)(?: there)?[,! ]|thank you for|thanks for|you(?:'|’)re welcome|great question"
     r"|how can i help|happy to help"
     r"|i(?:'|’)?d be happy to|i(?:'|’)ll (?:help|get|take|look|go|start|fix|do|check)|let(?:'|’)s\b"
@@ -324,9 +324,9 @@ def _repeats(note: NoteText, source: str, prompt: str, asked: float) -> Rejected
 
 
 WINDOW = 8
-_UNIT = re.compile(r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\u0e00-\u0e7f]|[^\W_]+")
+_UNIT = regex(r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\u0e00-\u0e7f]|[^\W_]+")
 # A short run of letters, over and over: "hahahaha…". Dividers, dots and zeros are allowed.
-_STUTTER = re.compile(r"([^\W\d_]{1,8}?|(?:[^\W\d_]{1,12}[ ,.!\n]{1,2}){1,2}?)\1{15,}")
+_STUTTER = regex(r"([^\W\d_]{1,8}?|(?:[^\W\d_]{1,12}[ ,.!\n]{1,2}){1,2}?)\1{15,}")
 
 _MIN_UNITS = 40  # a shorter text may repeat itself for emphasis
 _REPEATED_SHARE = 0.4
@@ -418,13 +418,13 @@ def _cut_off(reply: str, finish: str, note: NoteText) -> Rejected | None:
 
 _SENTENCE_END = tuple(".!?…。！？」』”\"')）]*`")
 # Words that need a continuation, in lower case only: OR and DE may be places.
-_LEADS_ON = re.compile(
+_LEADS_ON = regex(
     r"(?:^|\s)(?:and|or|but|the|an|of|because|than|whose|und|oder|aber|weil|dass|et|ou|mais|parce que"
     r"|du|pero|porque"
     r"|y|og|eller|fordi|och|i że|ponieważ|и|или|потому что)$"
 )
-_OPEN_END = re.compile(r"(?:[,，、;；({\[（「『“+=→]|\s[-–—&])$")
-_OPEN_STAMP = re.compile(r"\[[\d\-:/ T]{0,16}$|^#{1,6}\s*(?:\d[\d-]{0,9})?$")
+_OPEN_END = regex(r"(?:[,，、;；({\[（「『“+=→]|\s[-–—&])$")
+_OPEN_STAMP = regex(r"\[[\d\-:/ T]{0,16}$|^#{1,6}\s*(?:\d[\d-]{0,9})?$")
 _MIN_SENTENCES = 2
 _MIN_LINES = 4
 

@@ -9,21 +9,22 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from onlooker.domain.notes import NoteFormat
+from onlooker.policy.text import regex
 
 # -- Unwrapping: remove thinking, code fences, a preamble and a closing offer from a reply
 
 _THINKS = r"(?:think|thinking|reasoning|scratchpad)"
-_OPENS_THINKING = re.compile(rf"^[ \t]*<{_THINKS}>", re.I | re.M)
+_OPENS_THINKING = regex(rf"^[ \t]*<{_THINKS}>", re.I | re.M)
 # The whole line must match, since a note may mention such a tag.
-_CLOSES_THINKING = re.compile(rf"^.*</{_THINKS}>[ \t]*$", re.I | re.M)
-_FENCE = re.compile(r"\s*(?:```+|~~~+)\s*[\w.+-]*\s*$")
-_TAG = re.compile(r"\s*</?[a-z][\w-]{0,40}>\s*$", re.I)
-_RULE = re.compile(r"\s*(?:[-*_=~#—]\s*){3,}$")
-_TABLE_RULE = re.compile(r"[\s|:-]+$")
+_CLOSES_THINKING = regex(rf"^.*</{_THINKS}>[ \t]*$", re.I | re.M)
+_FENCE = regex(r"\s*(?:```+|~~~+)\s*[\w.+-]*\s*$")
+_TAG = regex(r"\s*</?[a-z][\w-]{0,40}>\s*$", re.I)
+_RULE = regex(r"\s*(?:[-*_=~#—]\s*){3,}$")
+_TABLE_RULE = regex(r"[\s|:-]+$")
 # Tokens of chat templates, which could end a message inside a prompt.
-_TEMPLATE_TOKEN = re.compile(r"<\|([A-Za-z_]{1,30})\|>")
-_UNPRINTABLE = re.compile("[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f\ufeff\ufff9-\ufffb]")
-_SURROGATE = re.compile("[\ud800-\udfff]")
+_TEMPLATE_TOKEN = regex(r"<\|([A-Za-z_]{1,30})\|>")
+_UNPRINTABLE = regex("[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f\ufeff\ufff9-\ufffb]")
+_SURROGATE = regex("[\ud800-\udfff]")
 
 _SUBJECT = (
     r"observ|note|reflect|summar|memor|log|condens|updat|entr|beobacht|notiz|zusammenfass|resum|résum"
@@ -38,20 +39,20 @@ _OPENING = (
     r"|わかりました|네|알겠습니다)"
     r"[\s,.!，。！、-]*){0,3}"
 )
-_HERE_IS = re.compile(_OPENING + r"here(?:'s|’s| is| are)\b", re.I)
-_POINTS = re.compile(
+_HERE_IS = regex(_OPENING + r"here(?:'s|’s| is| are)\b", re.I)
+_POINTS = regex(
     _OPENING + r"(?:here|below (?:is|are)|i(?:'ve|’ve| have)|these are|the following|this is|based on"
     r"|hier (?:ist|sind)|voici|ci-dessous|aquí|a continuación|aqui|ecco|her er|вот|以下|下面|这是|這是"
     r"|これ|다음은|아래)",
     re.I,
 )
-_COURTESY = re.compile(
+_COURTESY = regex(
     r"^(?:sure|certainly|of course|okay|ok|absolutely|understood|alright|got it|no problem|好的"
     r"|当然可以|はい"
     r"|承知しました|네|알겠습니다|gerne|claro|bien sûr)[!.,。！]*$",
     re.I,
 )
-_CLOSING = re.compile(
+_CLOSING = regex(
     r"^[\[(*_]*(?:let me know|i hope (?:this|that)|hope this helps|feel free|would you like me"
     r"|if you (?:need|want|would like|'d like)"
     r"|is there anything else|please let me know|end of (?:notes|observations|reflection|log)|\(?end\)?$"
@@ -146,39 +147,37 @@ _MONTHS = "jan feb mar apr may jun jul aug sep oct nov dec"
 _MONTH = r"(?P<mon>jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]{0,6}\.?"
 
 _DATES = (
-    re.compile(r"(?<!\d)(?P<y>\d{4})([-/.])(?P<m>\d{1,2})\2(?P<d>\d{1,2})(?!\d)"),
-    re.compile(r"(?<!\d)(?P<y>\d{4})[年년]\s?(?P<m>\d{1,2})[月월]\s?(?P<d>\d{1,2})[日일]"),
-    re.compile(r"(?<!\d)(?P<d>\d{1,2})\.\s?(?P<m>\d{1,2})\.\s?(?P<y>\d{4})(?!\d)"),
-    re.compile(rf"(?<!\d)(?P<d>\d{{1,2}})(?:st|nd|rd|th|\.)?\s{_MONTH},?\s(?P<y>\d{{4}})(?!\d)", re.I),
-    re.compile(rf"\b{_MONTH}\s(?P<d>\d{{1,2}})(?:st|nd|rd|th)?,?\s(?P<y>\d{{4}})(?!\d)", re.I),
+    regex(r"(?<!\d)(?P<y>\d{4})([-/.])(?P<m>\d{1,2})\2(?P<d>\d{1,2})(?!\d)"),
+    regex(r"(?<!\d)(?P<y>\d{4})[年년]\s?(?P<m>\d{1,2})[月월]\s?(?P<d>\d{1,2})[日일]"),
+    regex(r"(?<!\d)(?P<d>\d{1,2})\.\s?(?P<m>\d{1,2})\.\s?(?P<y>\d{4})(?!\d)"),
+    regex(rf"(?<!\d)(?P<d>\d{{1,2}})(?:st|nd|rd|th|\.)?\s{_MONTH},?\s(?P<y>\d{{4}})(?!\d)", re.I),
+    regex(rf"\b{_MONTH}\s(?P<d>\d{{1,2}})(?:st|nd|rd|th)?,?\s(?P<y>\d{{4}})(?!\d)", re.I),
 )
-_TIME = re.compile(
+_TIME = regex(
     r"(?<![\d:.])(?P<h>\d{1,2})[:：](?P<min>\d{2})(?:[:：]\d{2}(?:\.\d+)?)?\s?(?P<half>[AaPp]\.?[Mm]\.?)?(?![\d:])"
 )
-_WEEKDAY = re.compile(
+_WEEKDAY = regex(
     r"\b(?:mon|tues?|wednes|thurs?|fri|satur|sun)(?:day)?\b|(?:星期|周|週)[一二三四五六日天]"
     r"|[月火水木金土日]曜日?",
     re.I,
 )
-_LEFT_OVER = re.compile(r"\b(?:date|day|utc|gmt|at|on|T|Z)\b|[+-]\d{2}:?\d{2}\b|[\s,;:|()\-–—·@/]", re.I)
+_LEFT_OVER = regex(r"\b(?:date|day|utc|gmt|at|on|T|Z)\b|[+-]\d{2}:?\d{2}\b|[\s,;:|()\-–—·@/]", re.I)
 
-_SQUARE = re.compile(r"[\[【]([^\[\]【】\n]{1,48})[\]】]\s*")
-_ROUND = re.compile(r"[(（]([^()（）\n]{1,24})[)）]\s*")
-_BARE_DATE = re.compile(
+_SQUARE = regex(r"[\[【]([^\[\]【】\n]{1,48})[\]】]\s*")
+_ROUND = regex(r"[(（]([^()（）\n]{1,24})[)）]\s*")
+_BARE_DATE = regex(
     r"(\d{4}[-/.]\d{1,2}[-/.]\d{1,2})(?:\s*[:：|](?:\s+|$)|\s+[-–—]\s+|(?=[T ]\d{1,2}:\d{2}))[T ]?"
 )
-_BARE_TIME = re.compile(
+_BARE_TIME = regex(
     r"(\d{1,2}:\d{2}(?::\d{2})?(?:\s?[AaPp][Mm])?)(?!\s*[-–—]\s*\d)(?:\s*[:：|]|\s*[-–—](?=\s))?\s+"
 )
-_BARE_PRIORITY = re.compile(rf"({_SHOUTED})(?:\s*[:：|]\s*|\s+[-–—]\s+|\s+|$)")
-_NAMED_PRIORITY = re.compile(rf"({_NAMED})\s*[:：]\s*", re.I)
-_MARK = re.compile(r"([🔴🚨❗‼🟠🟡⚠🟢🔵⚪])\ufe0f?\s*")
+_BARE_PRIORITY = regex(rf"({_SHOUTED})(?:\s*[:：|]\s*|\s+[-–—]\s+|\s+|$)")
+_NAMED_PRIORITY = regex(rf"({_NAMED})\s*[:：]\s*", re.I)
+_MARK = regex(r"([🔴🚨❗‼🟠🟡⚠🟢🔵⚪])\ufe0f?\s*")
 # "16. Februar" is a date, not the sixteenth item of a list.
 _NO_MONTH = r"(?!\s*(?:jan|feb|m[aä]r|apr|mai|jun|jul|aug|sep|okt|nov|de[zs])[a-zé]*\b)"
-_BULLET = re.compile(
-    rf"(?:[-*+•‣◦▪●·–—>]|#{{1,6}}|\d{{1,3}}\)|\d{{1,2}}\.{_NO_MONTH})(?:\s+|$)|[:：|]+\s*", re.I
-)
-_JOINT = re.compile(r"[:：|]\s*|[-–—]\s+")
+_BULLET = regex(rf"(?:[-*+•‣◦▪●·–—>]|#{{1,6}}|\d{{1,3}}\)|\d{{1,2}}\.{_NO_MONTH})(?:\s+|$)|[:：|]+\s*", re.I)
+_JOINT = regex(r"[:：|]\s*|[-–—]\s+")
 # The most bullets and timestamps removed from one line; any further ones stay.
 _MOST_MARKS = 12
 
@@ -303,16 +302,16 @@ def _as_time(match: re.Match[str]) -> dt.time | None:
 # -- The note: its lines and values
 
 # "#12 is fixed" is about an issue; two hashes are a heading, with or without a space.
-_HEADING = re.compile(r"(?:#{2,6}\s*|#\s+)(?=[^\s#])")
-_BOLD_LINE = re.compile(r"(?:\*\*|__)([^*\n]{1,80}?)(?:\*\*|__)\s*[:：]?$")
-_COLON_LINE = re.compile(r"([^\W\d_][^:：\n]{0,60})[:：]$")
+_HEADING = regex(r"(?:#{2,6}\s*|#\s+)(?=[^\s#])")
+_BOLD_LINE = regex(r"(?:\*\*|__)([^*\n]{1,80}?)(?:\*\*|__)\s*[:：]?$")
+_COLON_LINE = regex(r"([^\W\d_][^:：\n]{0,60})[:：]$")
 # Bold text has a space or punctuation around it; `f(**options)` and `**kwargs` do not.
-_BOLD = re.compile(r"(?<![\w*(=,/])\*\*(\S(?:[^*\n]*[^\s*])?)\*\*(?![\w*(/=])")
-_INDENT = re.compile(r"(?: {2,}|\t)\s*(?P<bullet>(?:[-*+•‣◦▪]|\d{1,2}[.)])\s+)?")
-_VALUES = re.compile(r"(?:[-*•]\s+)?\**(?:exact\s+)?values?(?:\s+used)?\s*\**\s*[:：]\s*\**\s*(?=\S|$)", re.I)
-_TABLE_ROW = re.compile(r"\|(.+)\|\s*$")
+_BOLD = regex(r"(?<![\w*(=,/])\*\*(\S(?:[^*\n]*[^\s*])?)\*\*(?![\w*(/=])")
+_INDENT = regex(r"(?: {2,}|\t)\s*(?P<bullet>(?:[-*+•‣◦▪]|\d{1,2}[.)])\s+)?")
+_VALUES = regex(r"(?:[-*•]\s+)?\**(?:exact\s+)?values?(?:\s+used)?\s*\**\s*[:：]\s*\**\s*(?=\S|$)", re.I)
+_TABLE_ROW = regex(r"\|(.+)\|\s*$")
 # Headings without a topic. They include our own prompt's headings, which a reply must not forge.
-_NO_TOPIC = re.compile(
+_NO_TOPIC = regex(
     r"(?:conversation memory|memory|observations?|reflections?|notes?|note log|observation log|summary|log"
     r"|conversation|key (?:points|facts)|facts|details|updates?|new observations|notes so far|general"
     r"|other|misc"

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from onlooker.domain.messages import SessionId
 from onlooker.domain.search import Edge, EdgeKind, Node, note_node
 from onlooker.policy.search.words import STOP_WORDS
+from onlooker.policy.text import regex
 from onlooker.policy.values import find_values
 
 # -- Entities: people, places, products, quoted titles and identifiers
@@ -24,11 +25,11 @@ _NAMING = frozenset(("url", "email", "path", "hash", "id", "code", "quoted"))
 # A run of capitalised words, such as "Ana Lund" or "Trondheim", or of katakana.
 _CAPITAL = "A-Z\u00c0-\u00d6\u00d8-\u00de\u0391-\u03a9\u0401\u0410-\u042f"
 _WORD = rf"[{_CAPITAL}][^\W_]*(?:['’&-][^\W_]+)*(?!\w)"
-_RUN = re.compile(rf"(?<![\w.@/#-]){_WORD}(?: (?:(?:of|de|van|von|der|la|the) )?{_WORD})*")
-_KATAKANA = re.compile("[\u30a1-\u30fa\u30fc]{3,}")
+_RUN = regex(rf"(?<![\w.@/#-]){_WORD}(?: (?:(?:of|de|van|von|der|la|the) )?{_WORD})*")
+_KATAKANA = regex("[\u30a1-\u30fa\u30fc]{3,}")
 _QUOTES = "\"'“”‘’「」『』《》`"
 # A capital means nothing at the beginning of a sentence, a line or a statement.
-_BEGINS = re.compile(r"(?:^|[.!?:;。！？]\s*|[-*•→←>]\s+|\]\s+)$")
+_BEGINS = regex(r"(?:^|[.!?:;。！？]\s*|[-*•→←>]\s+|\]\s+)$")
 _NO_NAMES = frozenset(
     """critical important note values user assistant system tool january february march april may june july
     august september october november december monday tuesday wednesday thursday friday saturday sunday jan

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import heapq
-import re
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from math import log
@@ -12,6 +11,7 @@ from typing import TypeVar
 from onlooker.domain.messages import Message
 from onlooker.domain.search import Match, SearchResult
 from onlooker.policy.search.words import tokens
+from onlooker.policy.text import regex
 
 # -- Searchable text
 
@@ -115,7 +115,7 @@ def boost_speakers(scored: Mapping[Match, float], names: set[str]) -> dict[Match
 
 ELLIPSIS = "…"
 MOST_SNIPPET = 240
-_WORD = re.compile(r"\S+")
+_WORD = regex(r"\S+")
 
 
 def snippet(

@@ -19,6 +19,7 @@ from onlooker.policy.dates import resolve
 from onlooker.policy.search.rank import SPEAKER_BOOST, best_first, fuse, rarity, scores, snippet, text_of
 from onlooker.policy.search.words import is_telling, telling_tokens, tokens
 from onlooker.policy.settings import DEFAULT, Settings
+from onlooker.policy.text import regex
 from onlooker.policy.values import mask
 
 # A message by its session and seq.
@@ -252,7 +253,7 @@ _MONTH = "(?P<month>" + "|".join(f"{m}|{m[:3]}\\b" for m in _MONTHS) + r")\.?"
 _YEAR = r"(?P<year>(?:19|20)\d\d)"
 _DAY = r"(?P<day>\d{1,2})(?:st|nd|rd|th)?"
 _PATTERNS = tuple(
-    re.compile(pattern, re.I)
+    regex(pattern, re.I)
     for pattern in (
         rf"\b{_YEAR}-(?P<month>\d\d)-(?P<day>\d\d)\b",
         rf"{_YEAR}年\s*(?P<month>\d{{1,2}})月(?:\s*(?P<day>\d{{1,2}})[日号號])?",

@@ -8,13 +8,12 @@ consists of letters, digits and underscores only, so no index splits it further.
 
 from __future__ import annotations
 
-import re
 import unicodedata
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from itertools import pairwise
 
-from onlooker.policy.text import CJK
+from onlooker.policy.text import CJK, regex
 
 # -- Tokens
 
@@ -33,15 +32,15 @@ _MARKS = (
 _LETTER = f"[^\\W_{_UNSPACED}]"
 _PART = f"{_LETTER}++(?:[{_MARKS}]{_LETTER}*+)*+"
 _JOINT = r"(?:[_./\\:@#+&=~-]+|['’](?=\w))"
-_RUN = re.compile(f"(?P<unspaced>[{_UNSPACED}]+)|{_PART}(?:{_JOINT}{_PART})*")
-_PARTS = re.compile(_PART)
-_SLASH = re.compile(r"[/\\]")
-_HUMPS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
-_GROUPED = re.compile(r"(?<=\d)[,'’\u202f\u00a0](?=\d{3}(?!\d))")
+_RUN = regex(f"(?P<unspaced>[{_UNSPACED}]+)|{_PART}(?:{_JOINT}{_PART})*")
+_PARTS = regex(_PART)
+_SLASH = regex(r"[/\\]")
+_HUMPS = regex(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+_GROUPED = regex(r"(?<=\d)[,'’\u202f\u00a0](?=\d{3}(?!\d))")
 # Parts after an apostrophe in English, or before it in French and Italian.
 _CLITICS = frozenset("s t d m re ve ll l n c j qu dell nell all un".split())  # noqa: SIM905
 # Diacritics of Latin, Greek and Cyrillic, vowel points of Hebrew and Arabic.
-_FOLDED = re.compile("[\u0300-\u036f\u0591-\u05bd\u05bf-\u05c7\u064b-\u0652\u0670]")
+_FOLDED = regex("[\u0300-\u036f\u0591-\u05bd\u05bf-\u05c7\u064b-\u0652\u0670]")
 
 # Words that say nothing about the topic of a question. The index contains them, so that a question of
 # nothing else still finds something.
