@@ -19,7 +19,6 @@ from onlooker.domain.notes import State
 from onlooker.engine.recall import Reminder
 from onlooker.engine.session import Session
 from onlooker.policy.assemble import ELISION, Counting, Layout, PromptRequest, assemble, lay_out
-from onlooker.policy.items.choose import shares_items
 from onlooker.policy.render import Context, Sections
 from onlooker.policy.settings import SMALLEST_BUDGET, Settings
 from onlooker.policy.tokens import margin
@@ -110,7 +109,7 @@ def _last_budget(room: int, system: str, counting: Counting, settings: Settings)
 
 async def _with_items(session: Session, state: State, settings: Settings, room: int) -> State:
     """Add the items that the session shows, or would show if its agent asked now."""
-    if not shares_items(settings, session.owner):
+    if not settings.shares_items(session.owner):
         return replace(state, items=())
     if state.items is not None:
         return state

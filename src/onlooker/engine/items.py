@@ -16,7 +16,6 @@ from onlooker.domain.items import ITEM_TYPES, TRUST, Item, ItemChange, ItemStatu
 from onlooker.domain.messages import DEFAULT_OWNER, SessionId
 from onlooker.domain.notes import Progress, State
 from onlooker.policy.ids import new_id
-from onlooker.policy.items.choose import shares_items
 from onlooker.policy.settings import Settings
 from onlooker.ports import Clock, Store
 
@@ -177,25 +176,20 @@ class ShownItems:
     count: Callable[[str], int]
     clock: Clock
 
-    async def shown(self, state: State, budget: int) -> State:
-        """The state with the items that its session shows. They are chosen now if they were not before.
+    async def choose(self, state: State, budget: int) -> State:
+        """The state with the items that its session shows from now on.
 
         A failure is logged: the turn goes on without items, and the next one tries again.
         """
-        session = state.progress.session
-        if not shares_items(self.settings, session.owner):
-            return replace(state, items=())
-        if state.items is not None:
-            return state
         try:
             return await self._choose(state, budget, anew=False)
         except OnlookerError as error:
-            log.warning("%s: could not choose items: %s", session.key, error)
+            log.warning("%s: could not choose items: %s", state.progress.session.key, error)
             return state
 
     async def refresh(self, state: State, budget: int) -> State:
         """The state with items chosen again."""
-        if not shares_items(self.settings, state.progress.session.owner):
+        if not self.settings.shares_items(state.progress.session.owner):
             return state
         return await self._choose(state, budget, anew=True)
 

@@ -57,6 +57,7 @@ class Followed:
     preface: tuple[Message, ...]
     history_hash: bytes
     state: State | None = None
+    seen: Seen | None = None  # the history that this one continues
 
 
 class Recorder:
@@ -102,7 +103,7 @@ class Recorder:
             except ConflictError:
                 self._histories.drop(session.sid)
                 continue
-            self._histories.keep(session.sid, history, done.lead, done.preface, done.history_hash)
+            self._histories.keep(session.sid, history, done)
             return done
         raise ConflictError("other writers keep changing this session; pass the history again")
 
@@ -121,12 +122,12 @@ class Recorder:
         """Record the new messages; None if some of them were retired before and must be restored."""
         if not new:
             known = state.progress.history_hash if state else EMPTY_HISTORY_HASH
-            return Followed(unread.lead, unread.preface, known, state)
+            return Followed(unread.lead, unread.preface, known, state, unread.seen)
         after, recorded = await self._append(session, new)
         if len(recorded) < len(new):
             return None
         grown = state.grown(after, recorded) if state else None
-        return Followed(unread.lead, unread.preface, after.history_hash, grown)
+        return Followed(unread.lead, unread.preface, after.history_hash, grown, unread.seen)
 
     async def _realign(self, session: SessionId, unread: Unread) -> Followed:
         state = await self._store.load(session)
@@ -208,6 +209,7 @@ class Unread:
     preface: tuple[Message, ...]
     messages: tuple[Message, ...]
     history_hash: bytes
+    seen: Seen | None = None  # the history that this one continues
 
     def after(self, progress: Progress | None) -> tuple[Message, ...] | None:
         """The messages after the recorded ones; None if the history does not continue from them."""
@@ -239,7 +241,7 @@ class Histories:
         if seen and list(items[: len(seen.items)]) == seen.items:
             known = len(seen.items)
             new = intake_all(list(items[known:]), at=at, tz=tz, first=known)
-            return Unread(seen.lead, seen.preface, new, seen.history_hash)
+            return Unread(seen.lead, seen.preface, new, seen.history_hash, seen)
         self.drop(sid)
         messages = intake_all(list(items), at=at, tz=tz)
         lead = 0
@@ -247,21 +249,14 @@ class Histories:
             lead += 1
         return Unread(messages[:lead], (), messages[lead:], EMPTY_HISTORY_HASH)
 
-    def keep(
-        self,
-        sid: str,
-        items: Sequence[MessageLike],
-        lead: tuple[Message, ...],
-        preface: tuple[Message, ...],
-        history_hash: bytes,
-    ) -> None:
+    def keep(self, sid: str, items: Sequence[MessageLike], followed: Followed) -> None:
         """Remember a history that is now recorded."""
         old = self._seen.pop(sid, None)
         # A concurrent call for the same session may have kept another history.
-        copies = old.items if old and list(items[: len(old.items)]) == old.items else []
+        copies = old.items if old and old is followed.seen else []
         self._count += len(items) - (len(old.items) if old else 0)
         copies.extend(_copy(i) for i in items[len(copies) :])
-        self._seen[sid] = Seen(copies, lead, preface, history_hash)
+        self._seen[sid] = Seen(copies, followed.lead, followed.preface, followed.history_hash)
         while self._count > self._limit and len(self._seen) > 1:
             self.drop(next(iter(self._seen)))
 

@@ -274,7 +274,8 @@ class Runtime:
 
     def _appended(self, session: SessionId, appended: Appended) -> None:
         """Wake the session, if what was recorded made it due."""
-        self.session_end.used(session)
+        if self.settings.shares_items(session.owner):
+            self.session_end.used(session)
         if self.settings.enabled and is_due_now(appended.progress, self.clock.now()):
             self.workers.wake(session)
 

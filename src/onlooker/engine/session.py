@@ -48,7 +48,7 @@ log = logging.getLogger("onlooker")
 V = TypeVar("V", bound=Extractor)
 
 # How long a turn may spend on writing notes itself.
-ON_THE_SPOT_SECONDS = 1.0
+ON_THE_SPOT_SECONDS = 0.25
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,19 +190,19 @@ class Session:
         if relative_time:
             today = relative_days(state.active, self._now)
             request = replace(request, end="\n".join(t for t in (today, request.end) if t))
-        reminder = Reminder(run.store, self.id, run.settings, run.counting, self._now, run.query_vectors)
-        request = reminder.reserve(request)
+        reminder = self._reminder(request)
+        if reminder:
+            request = reminder.reserve(request)
         room = run.counting.room(request, run.settings)
-        if state.items is None and run.files:
-            await run.files.pick_up(self.owner)
-        state = await run.shown_items.shown(state, room)
+        state = await self._with_items(state, room)
         new_budget = run.budgets.ask(self.id, room)
         state = await self._wait_if_far_behind(state)
         state, layout = await self._make_room(state, request)
         if new_budget and not isinstance(plan(state, run.budgets.limits(state)), Idle):
             # `record` wakes the background when a note is due; a new budget may make one due as well.
             run.wake(state)
-        request, layout = await reminder.remind(state, request, layout)
+        if reminder:
+            request, layout = await reminder.remind(state, request, layout)
         context = assemble(state, request, run.settings, run.counting, runtime, layout)
         run.emit(ContextBuilt(self.id, context.stats, seconds=time.perf_counter() - began))
         return context
@@ -210,6 +210,24 @@ class Session:
     @property
     def _now(self) -> datetime:
         return self.runtime.clock.now().astimezone(self._tz)
+
+    def _reminder(self, request: PromptRequest) -> Reminder | None:
+        """What recalls earlier messages, if this turn does."""
+        run = self.runtime
+        if run.settings.recall == "off" and not request.question:
+            return None
+        return Reminder(run.store, self.id, run.settings, run.counting, self._now, run.query_vectors)
+
+    async def _with_items(self, state: State, room: int) -> State:
+        """The state with the owner's items that this session shows."""
+        run = self.runtime
+        if not run.settings.shares_items(self.owner):
+            return replace(state, items=()) if state.items else state
+        if state.items is not None:
+            return state
+        if run.files:
+            await run.files.pick_up(self.owner)
+        return await run.shown_items.choose(state, room)
 
     async def _make_room(self, state: State, request: PromptRequest) -> tuple[State, Layout]:
         """Take notes on the spot of messages that would otherwise be cut off without a note.

@@ -21,7 +21,6 @@ from onlooker.engine.leases import Leases
 from onlooker.engine.writer import Writer
 from onlooker.policy.cut import tokens_of
 from onlooker.policy.ids import new_id
-from onlooker.policy.items.choose import shares_items
 from onlooker.policy.settings import Settings
 from onlooker.ports import Clock, ItemsRequest, Store
 
@@ -71,7 +70,7 @@ class SessionEnd:
 
     def used(self, session: SessionId) -> None:
         """Something was said in it by this process."""
-        if self.is_automatic and shares_items(self._settings, session.owner):
+        if self.is_automatic:
             self._used.pop(session, None)
             self._used[session] = None
             if len(self._used) > MOST_USED:
@@ -132,7 +131,7 @@ class SessionEnd:
             progress = state.progress
             mark = EndMark(session, progress.ended, progress.last_seq, progress.revision)
             began = time.perf_counter()
-            made = await self._made(state) if shares_items(self._settings, session.owner) else []
+            made = await self._made(state) if self._settings.shares_items(session.owner) else []
             kept = await self._keep(session, made, mark, began)
             if kept is not None:
                 return kept
@@ -141,7 +140,7 @@ class SessionEnd:
     async def condensed(self, progress: Progress, notes: Sequence[Note]) -> None:
         """Keep what notes say that were condensed just now, before it is gone from the prompt."""
         session = progress.session
-        if not shares_items(self._settings, session.owner):
+        if not self._settings.shares_items(session.owner):
             return
         try:
             # An observation is condensed once, so the mark stays where it is and only guards the revision;

@@ -19,7 +19,6 @@ from onlooker.domain.messages import Message, SessionId
 from onlooker.domain.search import Hit
 from onlooker.engine.items import EVERY, MOST_ITEMS, Items
 from onlooker.engine.recall import Search
-from onlooker.policy.items.choose import shares_items
 from onlooker.policy.items.tools import DEFINITIONS, Definition, problem_with
 from onlooker.policy.prompts import abbreviate
 from onlooker.policy.render import text_lines
@@ -162,7 +161,7 @@ class _Functions:
     async def search(self, query: str, limit: int = DEFAULT_RESULTS) -> str:
         await self.ready()
         facts: Sequence[str] = ()
-        if shares_items(self.settings, self.owner):
+        if self.settings.shares_items(self.owner):
             facts = [
                 _fact_line(f.item) for f in await self.items.search(query, owner=self.owner, limit=limit)
             ]
@@ -173,7 +172,7 @@ class _Functions:
 
     async def _hit_lines(self, query: str, limit: int) -> list[str]:
         # Sessions without an owner may belong to anyone, so only this one is searched.
-        where = None if shares_items(self.settings, self.owner) else self.session
+        where = None if self.settings.shares_items(self.owner) else self.session
         hits = await self.find(Search(self.owner, where, limit=limit), query)
         return [self._hit_line(hit) for hit in hits]
 
@@ -196,7 +195,7 @@ class _Functions:
         from onlooker.policy.items.tools import check_save
 
         await self.ready()
-        if not shares_items(self.settings, self.owner):
+        if not self.settings.shares_items(self.owner):
             return _NO_OWNER
         try:
             expires_at = _end_of(expires) if expires else None

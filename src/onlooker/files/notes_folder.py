@@ -33,7 +33,6 @@ from onlooker.files.consolidate import Consolidation
 from onlooker.files.daily import DailyFiles, DatedNote
 from onlooker.files.folder import BusyError, Folder, Stamp, locked, owners_in
 from onlooker.files.memory_md import EVERY_STATUS, MemoryFile
-from onlooker.policy.items.choose import shares_items
 from onlooker.policy.settings import Settings
 from onlooker.ports import Clock, Store
 
@@ -256,7 +255,7 @@ class NotesFolder:
     async def pick_up(self, owner: str) -> None:
         """Take in manual edits before a new session chooses its items. Writes no file, waits briefly, and
         never raises."""
-        if not shares_items(self._settings, owner):
+        if not self._settings.shares_items(owner):
             return
         task = asyncio.create_task(self._pick_up(owner), name="onlooker pick up")
         self._reading.add(task)
@@ -309,7 +308,7 @@ class NotesFolder:
         done: list[Consolidated] = []
         try:
             for each in [owner] if owner is not None else await self._owners():
-                if not shares_items(replace(self._settings, enabled=True), each):
+                if not replace(self._settings, enabled=True).shares_items(each):
                     log.info("%s: sessions of this owner share nothing, so no items are made", each)
                     continue
                 if not dry_run:

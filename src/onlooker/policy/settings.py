@@ -16,6 +16,7 @@ from functools import lru_cache
 from typing import Any, Literal, TypeVar
 
 from onlooker.domain.errors import SettingsError
+from onlooker.domain.messages import DEFAULT_OWNER
 from onlooker.domain.notes import NoteFormat
 
 Size = int | float
@@ -229,6 +230,13 @@ class Settings:
 
     # Not a setting: which models are the built-in one, whose notes cost nothing. `with_models` sets it.
     free_models: Literal["none", "reflector", "both"] = field(default="none", metadata={"internal": True})
+
+    def shares_items(self, owner: str) -> bool:
+        """Return whether this owner's sessions share items. By default, sessions without an owner do not,
+        since they may belong to different people."""
+        if not self.enabled or not self.cross_session_limit or self.cross_session == "off":
+            return False
+        return self.cross_session == "all" or owner != DEFAULT_OWNER
 
 
 def with_models(settings: Settings, *, free_observer: bool, free_reflector: bool) -> Settings:

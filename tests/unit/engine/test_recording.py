@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from onlooker.domain.errors import MessageError
 from onlooker.domain.messages import EMPTY_HISTORY_HASH, Message, MessageLike, SessionId, extend_history_hash
 from onlooker.domain.notes import Progress
-from onlooker.engine.recording import Histories, Unread, with_originals
+from onlooker.engine.recording import Followed, Histories, Unread, with_originals
 from onlooker.policy.intake import intake_all
 
 NOW = datetime(2026, 2, 16, tzinfo=UTC)
@@ -46,7 +46,10 @@ def recorded(messages: Sequence[Message]) -> Progress:
 
 
 def keep(histories: Histories, items: Sequence[MessageLike], sid: str = SID) -> None:
-    histories.keep(sid, items, (), (), history_hash(intake_all(items, at=NOW, tz=UTC)))
+    followed = Followed(
+        (), (), history_hash(intake_all(items, at=NOW, tz=UTC)), seen=look(histories, items, sid).seen
+    )
+    histories.keep(sid, items, followed)
 
 
 # ------------------------------------------------------------------------------------ what is new
@@ -105,7 +108,7 @@ def test_system_messages_at_the_head_are_told_apart() -> None:
 def test_what_stands_before_the_record_is_remembered() -> None:
     histories = Histories()
     lead, preface = (Message("system", "be kind"),), (Message("user", "summary"),)
-    histories.keep(SID, said("a", "b"), lead, preface, b"hash")
+    histories.keep(SID, said("a", "b"), Followed(lead, preface, b"hash"))
     unread = look(histories, said("a", "b", "c"))
     assert (unread.lead, unread.preface, unread.history_hash) == (lead, preface, b"hash")
 

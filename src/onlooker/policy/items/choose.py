@@ -13,7 +13,6 @@ from onlooker.domain.items import Item
 from onlooker.domain.messages import DEFAULT_OWNER, SessionId
 from onlooker.policy.search.rank import K1, B, rarity
 from onlooker.policy.search.words import query_tokens, tokens
-from onlooker.policy.settings import Settings
 from onlooker.policy.text import regex
 
 # -- Salience
@@ -103,14 +102,6 @@ def _saturated(count: int, length: float) -> float:
 
 _MOST_NAME = 60
 _DATED = regex(r"\b\d{4}-\d\d(?:-\d\d)?\b|\b\d{4}-W\d\d\b")
-
-
-def shares_items(settings: Settings, owner: str) -> bool:
-    """Return whether this owner's sessions share items. By default, sessions without an owner do not, since
-    they may belong to different people."""
-    if not settings.enabled or not settings.cross_session_limit or settings.cross_session == "off":
-        return False
-    return settings.cross_session == "all" or owner != DEFAULT_OWNER
 
 
 def items_heading(owner: str) -> str:

@@ -17,7 +17,6 @@ from onlooker.policy.items.choose import (
     items_section,
     rank_items,
     salience,
-    shares_items,
 )
 from onlooker.policy.settings import DEFAULT, LANGO, ZORA
 
@@ -116,7 +115,7 @@ def test_the_section_never_costs_more_than_it_may(summaries: list[str], most: in
 
 @pytest.mark.req(85)
 def test_whose_sessions_share_items_is_a_matter_of_the_settings() -> None:
-    assert shares_items(DEFAULT, "ana")
-    assert not shares_items(DEFAULT, "default")
-    assert shares_items(ZORA, "default")
-    assert not shares_items(LANGO, "ana")
+    assert DEFAULT.shares_items("ana")
+    assert not DEFAULT.shares_items("default")
+    assert ZORA.shares_items("default")
+    assert not LANGO.shares_items("ana")
