@@ -1,8 +1,15 @@
-"""Lines of a benchmark's table, some with a goal."""
+"""Lines of a benchmark's table, some with a goal; where a benchmark writes, and the memory it takes."""
 
 from __future__ import annotations
 
+import resource
+import tempfile
+from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
+
+# Beside the project, since a temporary folder may be in memory, where a sync costs nothing.
+FOLDER = Path(".bench")
 
 
 @dataclass(frozen=True)
@@ -25,5 +32,35 @@ class Figure:
         if self.most is not None or self.least is not None:
             bound = f"≤ {self.most:,g}" if self.most is not None else f"≥ {self.least:,g}"
             goal, verdict = f"{bound} {self.unit}", "missed" if self.missed else "met"
-        shown = f"{self.value:,.0f}" if self.value >= 1000 else f"{self.value:,.2f}"
+        whole = self.value >= 1000 or not self.unit
+        shown = f"{self.value:,.0f}" if whole else f"{self.value:,.2f}"
         return f"{self.name:52}{shown:>10} {self.unit:3}{goal:>12}  {verdict}"
+
+
+def head() -> None:
+    print(f"{'':52}{'measured':>10} {'':3}{'goal':>12}")
+
+
+def show(name: str, figures: Iterable[Figure]) -> bool:
+    """Print one part of a table; True if a goal was missed."""
+    print(name)
+    missed = False
+    for figure in figures:
+        print(f"  {figure}".rstrip(), flush=True)
+        missed |= figure.missed
+    return missed
+
+
+def scratch() -> tempfile.TemporaryDirectory[str]:
+    """A folder on the project's own disk, gone after use."""
+    FOLDER.mkdir(exist_ok=True)
+    return tempfile.TemporaryDirectory(dir=FOLDER)
+
+
+def resident() -> float:
+    """The most that this process has had resident, in MB."""
+    status = Path("/proc/self/status")
+    if status.exists():  # on Linux getrusage counts what the parent had as well
+        (line,) = (line for line in status.read_text().splitlines() if line.startswith("VmHWM:"))
+        return int(line.split()[1]) / 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024**2

@@ -6,11 +6,9 @@ import argparse
 import asyncio
 import json
 import os
-import resource
 import sqlite3
 import subprocess
 import sys
-import tempfile
 import time
 import tracemalloc
 from collections.abc import Callable, Sequence
@@ -18,11 +16,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import onlooker
-from _figures import Figure
+from _figures import Figure, head, resident, scratch, show
 from _talk import QuickModel, Stopwatch, Talk
 
 SYSTEM = "You are a helpful assistant."
-FOLDER = Path(".bench")
 # Turns and bare writes take turns in such numbers: both see the same disk, and neither has to sync
 # what the other has written.
 TOGETHER = 20
@@ -273,23 +270,14 @@ def _itself(how: str, sizes: Sizes) -> str:
     return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
 
 
-def _resident() -> float:
-    """The most that this process has had resident, in MB."""
-    status = Path("/proc/self/status")
-    if status.exists():  # on Linux getrusage counts what the parent had as well
-        (line,) = (line for line in status.read_text().splitlines() if line.startswith("VmHWM:"))
-        return int(line.split()[1]) / 1024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024**2
-
-
 def measure_space(sizes: Sizes, *, traced: bool) -> dict[str, float]:
-    before = _resident()
+    before = resident()
     if traced:
         tracemalloc.start()
-    with _folder() as folder:
+    with scratch() as folder:
         # Tracing makes everything several times slower.
         asyncio.run(_long_session(Path(folder), sizes.session // 4 if traced else sizes.session))
-    peak = tracemalloc.get_traced_memory()[1] / 1024**2 if traced else _resident()
+    peak = tracemalloc.get_traced_memory()[1] / 1024**2 if traced else resident()
     return {"before": before, "peak": peak}
 
 
@@ -306,12 +294,6 @@ async def _long_session(folder: Path, count: int) -> None:
 # ------------------------------------------------------------------------------------ the table
 
 
-def _folder() -> tempfile.TemporaryDirectory[str]:
-    # Beside the project, since a temporary folder may be in memory, where a sync costs nothing.
-    FOLDER.mkdir(exist_ok=True)
-    return tempfile.TemporaryDirectory(dir=FOLDER)
-
-
 def _parts(sizes: Sizes) -> dict[str, Callable[[Path], list[Figure]]]:
     return {
         "A turn": lambda folder: asyncio.run(turns(folder, sizes)),
@@ -325,13 +307,10 @@ def _parts(sizes: Sizes) -> dict[str, Callable[[Path], list[Figure]]]:
 def table(sizes: Sizes) -> bool:
     """Print it; False when a goal was missed."""
     missed = False
-    print(f"{'':52}{'measured':>10} {'':3}{'goal':>12}")
+    head()
     for name, part in _parts(sizes).items():
-        print(name)
-        with _folder() as folder:
-            for figure in part(Path(folder)):
-                print(f"  {figure}", flush=True)
-                missed |= figure.missed
+        with scratch() as folder:
+            missed |= show(name, part(Path(folder)))
     return not missed
 
 
