@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Sequence
 
 import onlooker
-from onlooker.stores.sql.migrations import Migration, migration
+from onlooker.stores.sql.database import Migration, migration
 
 # fmt: off
 TABLES = (

@@ -20,8 +20,7 @@ from onlooker.domain.errors import StoreError
 from onlooker.policy.settings import Settings
 from onlooker.ports import Store
 from onlooker.stores.postgres import database as of_postgres
-from onlooker.stores.sql.database import statements
-from onlooker.stores.sql.migrations import Migration, migration, migrations, only_adds
+from onlooker.stores.sql.database import Migration, migration, migrations, only_adds, statements
 from onlooker.stores.sqlite import SqliteStore
 from onlooker.stores.sqlite.connection import PACKAGE, create_file, migrate, open_connection
 from onlooker.testing import StoreContract

@@ -29,6 +29,7 @@ from onlooker.domain.notes import (
     Usage,
 )
 from onlooker.policy.history import roll_back
+from onlooker.stores.sql.archive import DatedMessage, outlived
 from onlooker.stores.sql.corrections import (
     check_forgetting,
     check_prompt_version,
@@ -37,9 +38,6 @@ from onlooker.stores.sql.corrections import (
     versions_after,
     without_summaries,
 )
-from onlooker.stores.sql.history import change_of, changed_by, rolled_back, time_of
-from onlooker.stores.sql.history import deleted as gone_notes
-from onlooker.stores.sql.messages import DatedMessage, outlived
 from onlooker.stores.sql.realignment import (
     Known,
     MessagePlace,
@@ -48,8 +46,20 @@ from onlooker.stores.sql.realignment import (
     floor_of,
     place,
     restored,
+    retired_and_revived,
 )
-from onlooker.stores.sql.sessions import check_commit, check_revision, committed, grown, made_due, released
+from onlooker.stores.sql.sessions import (
+    change_of,
+    changed_by,
+    check_commit,
+    check_revision,
+    committed,
+    grown,
+    made_due,
+    released,
+    time_of,
+)
+from onlooker.stores.sql.sessions import deleted as gone_notes
 
 T = TypeVar("T")
 
@@ -190,7 +200,7 @@ class Held:
         )
         taken = (change.keep, self.progress.last_seq)
         self.progress, self.used_at = made_due(progress, due_tokens, now), now
-        self.log(now, rolled_back(decision), taken)
+        self.log(now, retired_and_revived(decision), taken)
         fresh = (r.message for r in self.after(change.last_seq) if r.seq in placement.fresh)
         return Appended(self.progress, tuple(replace(m, original=placement.original(m)) for m in fresh))
 

@@ -86,7 +86,7 @@ async def test_no_word_can_be_found_in_any_file(
         await plant(store, words)
         assert path.with_name("memory.db-wal").stat().st_size
         assert found_in(tmp_path, words) == expected
-        within = await store._write(lambda db: look_within(db, tmp_path, words))  # pyright: ignore[reportPrivateUsage]
+        within = await store.write(lambda db: look_within(db, tmp_path, words))
         assert within == expected
         await store.back_up(tmp_path / "copy.db")
         await store.erase()

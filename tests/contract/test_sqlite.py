@@ -37,7 +37,7 @@ async def on_writer(store: SqliteStore, job: Callable[[sqlite3.Connection], T]) 
     def run(db: Database) -> T:
         return job(cast("SqliteDatabase", db).connection)
 
-    return await store._write(run)  # pyright: ignore[reportPrivateUsage]
+    return await store.write(run)
 
 
 @pytest.fixture

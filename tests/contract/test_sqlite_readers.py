@@ -11,7 +11,7 @@ from sqlite_files import opened, record
 
 from onlooker.domain.errors import ClosedError
 from onlooker.domain.messages import SessionId
-from onlooker.stores.sql import notes
+from onlooker.stores.sql import sessions
 from onlooker.stores.sql.database import Database
 from onlooker.stores.sqlite import SqliteStore
 from onlooker.testing.store_contract.case import ANA, NEVER, NOW, ids, said
@@ -28,13 +28,13 @@ def path(tmp_path: Path) -> Path:
 def threads(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     """For each load, whether it was in the thread of the event loop."""
     seen: list[bool] = []
-    load = notes.load
+    load = sessions.load
 
     def noticed(db: Database, session: SessionId) -> object:
         seen.append(threading.current_thread() is threading.main_thread())
         return load(db, session)
 
-    monkeypatch.setattr(notes, "load", noticed)
+    monkeypatch.setattr(sessions, "load", noticed)
     return seen
 
 

@@ -20,7 +20,7 @@ from onlooker.stores.postgres import PostgresStore
 from onlooker.stores.postgres.connection import address
 from onlooker.stores.postgres.database import PACKAGE, statements, translated
 from onlooker.stores.sql import database
-from onlooker.stores.sql.migrations import migrations
+from onlooker.stores.sql.database import migrations
 from onlooker.testing.store_contract.case import ANA, NEVER, NOW, ids, later, note, said
 from tests.postgres.server import Server
 

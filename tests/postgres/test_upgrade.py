@@ -19,7 +19,7 @@ from onlooker.ports import Store
 from onlooker.stores.postgres import PostgresStore, schema
 from onlooker.stores.postgres.connection import address
 from onlooker.stores.postgres.database import PACKAGE
-from onlooker.stores.sql.migrations import Migration, migration, migrations
+from onlooker.stores.sql.database import Migration, migration, migrations
 from onlooker.testing import StoreContract
 from tests.postgres.server import Server
 from tests.upgrading import TABLES, breaking_version, failing_version, next_version, use

@@ -27,8 +27,7 @@ from onlooker.engine.indexing import COUNTS
 from onlooker.files.folder import Folder, owners_in
 from onlooker.files.markdown import damage
 from onlooker.policy.settings import Settings
-from onlooker.stores.sql.inspection import Contents, Inspection
-from onlooker.stores.sql.sessions import Spending
+from onlooker.stores.sql.inspection import Contents, Inspection, Spending
 from onlooker.stores.sqlite import vectors
 from onlooker.stores.sqlite.connection import OLDEST_SQLITE
 from onlooker.stores.sqlite.inspection import FileReport, has_full_text, inspect_file

@@ -298,7 +298,7 @@ class Store(Protocol):
         """Candidates for a full-text query: messages of the current conversation, without summaries, or
         active notes. Only indexed texts are found.
 
-        `policy.searching.ranking.shortlist` chooses them, so every store returns the same ones.
+        `policy.search.rank.shortlist` chooses them, so every store returns the same ones.
         """
         ...
 
@@ -334,7 +334,7 @@ class Store(Protocol):
     async def near(self, query: VectorQuery) -> Sequence[tuple[Match, float]]:
         """The texts whose vectors are closest, best first, each with its cosine, which is above 0.
 
-        `policy.searching.vectors` chooses them, so every store returns the same ones.
+        `policy.search.vectors` chooses them, so every store returns the same ones.
         """
         ...
 

@@ -3,27 +3,24 @@ still gets its own result."""
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections import Counter
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
-from queue import Empty, SimpleQueue
 from threading import Lock, Thread
-from typing import Any
+from typing import Any, NamedTuple
 
 import psycopg
 from psycopg import errors
 
-from onlooker.domain.errors import ClosedError
 from onlooker.domain.messages import Message, SessionId, extend_history_hash
 from onlooker.domain.notes import Appended, Progress
 from onlooker.stores.postgres.database import NamedRow, PostgresDatabase
 from onlooker.stores.postgres.pool import Again, Pool, lost_at_once
 from onlooker.stores.sql.rows import instant, message_values, pack, progress_of, sid_of, unpack
 from onlooker.stores.sql.sessions import grown
+from onlooker.stores.sql.transactions import Inbox, Waiting, deliver
 
 # The most appends, messages and characters in one transaction: others wait for its locks, and the server
 # accepts at most a gigabyte at once. A single append may be larger.
@@ -35,19 +32,14 @@ MOST_CHARACTERS = 8_000_000
 HASTE = b"SET LOCAL lock_timeout = '100ms'"
 
 
-@dataclass(slots=True)
-class Waiting:
-    """An append, and the future of its caller."""
+class Append(NamedTuple):
+    """Messages to append to a session."""
 
     session: SessionId
     sid: bytes
     messages: Sequence[Message]
     due_tokens: int
     now: datetime
-    future: asyncio.Future[Appended]
-    loop: asyncio.AbstractEventLoop
-    result: Appended | None = None
-    error: Exception | None = None
 
 
 @dataclass(slots=True)
@@ -65,6 +57,8 @@ class _Standing:
         return cls(progress_of(session, marks), messages, tokens)
 
 
+_Waiting = Waiting[Append]
+
 _NOBODY = SessionId("", "")
 
 # Errors that a single append of a batch can cause.
@@ -77,12 +71,11 @@ class Appender:
     def __init__(self, pool: Pool) -> None:
         self.batches = 0  # transactions: under load far fewer than appends
         self._pool = pool
-        self._closing = False
-        self._lock = Lock()  # for _closing and the queue: nothing is queued after the end mark
-        self._queue: SimpleQueue[Waiting | None] = SimpleQueue()
+        self._inbox: Inbox[Append] = Inbox()
         # For appends to locked sessions, and a second thread, which is started when needed. Later appends to
         # these sessions follow there, so that they stay in order.
-        self._late: SimpleQueue[Waiting | None] = SimpleQueue()
+        self._late: Inbox[Append] = Inbox()
+        self._lock = Lock()  # for the sessions that are waited for
         self._late_sids: Counter[bytes] = Counter()
         self._late_thread: Thread | None = None
         # A daemon, so that a host that does not close the store can exit. One thread for all other sessions:
@@ -94,72 +87,59 @@ class Appender:
         self, session: SessionId, messages: Sequence[Message], due_tokens: int, now: datetime
     ) -> Appended:
         """Append messages; durable on return. Cancelling the call does not stop it."""
-        loop = asyncio.get_running_loop()
-        waiting = Waiting(session, sid_of(session), messages, due_tokens, now, loop.create_future(), loop)
-        with self._lock:
-            if self._closing:
-                raise ClosedError("the store was closed")
-            self._queue.put(waiting)
-        return await waiting.future
+        return await self._inbox.do(Append(session, sid_of(session), messages, due_tokens, now))
 
     def close(self) -> None:
         """Complete the queued appends. Blocks; call it in a thread."""
-        with self._lock:
-            if not self._closing:
-                self._closing = True
-                self._queue.put(None)
+        self._inbox.close()
         self._thread.join()
+        self._late.close()
         if self._late_thread:
-            self._late.put(None)
             self._late_thread.join()
 
     # -- in a thread
 
     def _run(self) -> None:
-        open_ = True
-        while open_:
-            batch, open_ = _take(self._queue)
+        while batch := _take(self._inbox):
             batch = self._without_late(batch)
-            if batch:
-                self._write(batch, haste=True)
-                _deliver(batch)
+            self._write(batch, haste=True)
+            _deliver(batch)
             # Otherwise the last results, and their event loops, would live until the next append.
             del batch
 
     def _run_late(self) -> None:
-        open_ = True
-        while open_:
-            batch, open_ = _take(self._late)
-            if batch:
-                self._write(batch, haste=False)
-                with self._lock:
-                    self._late_sids -= Counter(w.sid for w in batch)
-                _deliver(batch)
+        while batch := _take(self._late):
+            self._write(batch, haste=False)
+            with self._lock:
+                self._late_sids -= Counter(w.work.sid for w in batch)
+            _deliver(batch)
             del batch
 
-    def _without_late(self, batch: list[Waiting]) -> list[Waiting]:
+    def _without_late(self, batch: list[_Waiting]) -> list[_Waiting]:
         """The appends to sessions that are not waited for; the others are postponed."""
         with self._lock:
             late = set(self._late_sids)
         if late:
-            self._postpone([w for w in batch if w.sid in late])
-            batch = [w for w in batch if w.sid not in late]
+            self._postpone([w for w in batch if w.work.sid in late])
+            batch = [w for w in batch if w.work.sid not in late]
         return batch
 
-    def _postpone(self, batch: Sequence[Waiting]) -> None:
+    def _postpone(self, batch: Sequence[_Waiting]) -> None:
         for waiting in batch:
             with self._lock:
-                self._late_sids[waiting.sid] += 1
+                self._late_sids[waiting.work.sid] += 1
             self._late.put(waiting)
         if batch and self._late_thread is None:
             self._late_thread = Thread(target=self._run_late, name="onlooker-append-late", daemon=True)
             self._late_thread.start()
 
-    def _write(self, batch: Sequence[Waiting], *, haste: bool) -> None:
+    def _write(self, batch: Sequence[_Waiting], *, haste: bool) -> None:
         """Write the batch. If it fails because of one append, write each separately. If the server is gone,
         all of them fail."""
         try:
-            results = self._pool.attempt(lambda db: write(db, batch, haste), writing=True, begins=True)
+            results = self._pool.attempt(
+                lambda db: write(db, [w.work for w in batch], haste), writing=True, begins=True
+            )
             self.batches += 1
             for waiting, result in zip(batch, results, strict=True):
                 waiting.result = result
@@ -172,15 +152,18 @@ class Appender:
                 for waiting in batch:
                     self._write([waiting], haste=haste)
 
-    def _write_unlocked(self, batch: Sequence[Waiting], error: Exception, *, haste: bool) -> None:
+    def _write_unlocked(self, batch: Sequence[_Waiting], error: Exception, *, haste: bool) -> None:
         """Write the appends to sessions that are not locked; postpone the others, or fail them if they
         were."""
-        sids = {w.sid for w in batch}
+        sids = {w.work.sid for w in batch}
         try:
             locked = self._pool.attempt(lambda db: _locked(db, list(sids)), writing=True) or sids
         except Exception:  # noqa: BLE001 - then all of them wait, as if all were locked
             locked = sids
-        waits, rest = [w for w in batch if w.sid in locked], [w for w in batch if w.sid not in locked]
+        waits, rest = (
+            [w for w in batch if w.work.sid in locked],
+            [w for w in batch if w.work.sid not in locked],
+        )
         if haste:
             self._postpone(waits)
         else:
@@ -189,54 +172,33 @@ class Appender:
             self._write(rest, haste=haste)
 
 
-def _fail(batch: Sequence[Waiting], error: Exception) -> None:
+def _fail(batch: Sequence[_Waiting], error: Exception) -> None:
     for waiting in batch:
         waiting.error = error
 
 
-def _take(queue: SimpleQueue[Waiting | None]) -> tuple[list[Waiting], bool]:
-    """Waiting appends, up to the most for one transaction, and whether more can follow."""
-    batch: list[Waiting] = []
+def _take(inbox: Inbox[Append]) -> list[_Waiting]:
+    """Waiting appends, up to the most for one transaction; none once the store is closed."""
+    batch: list[_Waiting] = []
     messages = characters = 0
-    waiting = queue.get()
-    while waiting is not None:
+    while (waiting := inbox.get(wait=not batch)) is not None:
         batch.append(waiting)
-        messages += len(waiting.messages)
-        characters += sum(len(m.text) for m in waiting.messages)
+        messages += len(waiting.work.messages)
+        characters += sum(len(m.text) for m in waiting.work.messages)
         if len(batch) >= MOST_APPENDS or messages >= MOST_MESSAGES or characters >= MOST_CHARACTERS:
-            return batch, True
-        try:
-            waiting = queue.get_nowait()
-        except Empty:
-            return batch, True
-    return batch, False
+            break
+    return batch
 
 
-def _deliver(batch: Sequence[Waiting]) -> None:
-    """Deliver the results, with one wake-up for each event loop."""
-    by_loop: dict[asyncio.AbstractEventLoop, list[Waiting]] = {}
-    for waiting in batch:
-        by_loop.setdefault(waiting.loop, []).append(waiting)
-    for loop, group in by_loop.items():
-        with suppress(RuntimeError):  # the loop was closed: nobody waits any more
-            loop.call_soon_threadsafe(_resolve, group)
-
-
-def _resolve(group: Sequence[Waiting]) -> None:
-    for waiting in group:
-        if waiting.future.done():  # cancelled
-            continue
-        # A postponed one has neither: the other thread delivers it.
-        if waiting.error is not None:
-            waiting.future.set_exception(waiting.error)
-        elif waiting.result is not None:
-            waiting.future.set_result(waiting.result)
+def _deliver(batch: Sequence[_Waiting]) -> None:
+    """Deliver the results. A postponed append has none yet: the other thread delivers it."""
+    deliver([w for w in batch if w.result is not None or w.error is not None])
 
 
 # ------------------------------------------------------------------------------------ the transaction
 
 
-def write(db: PostgresDatabase, batch: Sequence[Waiting], haste: bool = False) -> list[Appended]:
+def write(db: PostgresDatabase, batch: Sequence[Append], haste: bool = False) -> list[Appended]:
     """Append everything in order: a transaction in two round trips, three if a session is new."""
     standing, known = _read(db, batch, haste)
     rows: list[dict[str, Any]] = []
@@ -249,7 +211,7 @@ def write(db: PostgresDatabase, batch: Sequence[Waiting], haste: bool = False) -
 
 
 def _read(
-    db: PostgresDatabase, batch: Sequence[Waiting], haste: bool
+    db: PostgresDatabase, batch: Sequence[Append], haste: bool
 ) -> tuple[dict[bytes, _Standing], dict[bytes, set[str]]]:
     """The sessions, locked, and the ids that they already have."""
     sessions = {w.sid: w for w in reversed(batch)}  # the first append to each
@@ -283,7 +245,7 @@ def _locked(db: PostgresDatabase, sids: list[bytes]) -> set[bytes]:
     return {row[0] for row in db.run("locked_sessions", sids=_json(sids))}
 
 
-def _create(db: PostgresDatabase, missing: dict[bytes, Waiting]) -> list[NamedRow]:
+def _create(db: PostgresDatabase, missing: dict[bytes, Append]) -> list[NamedRow]:
     new = [
         {
             "sid": sid,
@@ -302,14 +264,14 @@ def _create(db: PostgresDatabase, missing: dict[bytes, Waiting]) -> list[NamedRo
 
 
 def _append(
-    waiting: Waiting, standing: _Standing, known: dict[bytes, set[str]], rows: list[dict[str, Any]]
+    append: Append, standing: _Standing, known: dict[bytes, set[str]], rows: list[dict[str, Any]]
 ) -> Appended:
-    sid = waiting.sid
+    sid = append.sid
     ids = known.setdefault(sid, set())
     progress = standing.progress
     seq, history_hash = progress.last_seq, progress.history_hash
     fresh: list[Message] = []
-    for message in waiting.messages:
+    for message in append.messages:
         if message.id in ids:
             continue
         ids.add(message.id)
@@ -319,10 +281,10 @@ def _append(
         history_hash = extend_history_hash(history_hash, digest)
         fresh.append(placed)
         rows.append(message_values(sid, placed, digest))
-    standing.progress = grown(progress, fresh, history_hash, waiting.due_tokens, waiting.now)
+    standing.progress = grown(progress, fresh, history_hash, append.due_tokens, append.now)
     standing.messages += len(fresh)
     standing.message_tokens += sum(m.tokens for m in fresh)
-    standing.used_at = instant(waiting.now)
+    standing.used_at = instant(append.now)
     return Appended(standing.progress, tuple(fresh))
 
 

@@ -13,7 +13,7 @@ from psycopg import errors, pq
 from psycopg.conninfo import conninfo_to_dict
 
 from onlooker.domain.errors import ConflictError, SettingsError, StoreError
-from onlooker.stores.sql.migrations import OUTGROWN
+from onlooker.stores.sql.database import OUTGROWN
 
 DEFAULT_SCHEMA = "onlooker"
 

@@ -9,8 +9,11 @@ from typing import Any, ClassVar, NamedTuple
 
 from psycopg import Connection, Cursor, RawCursor
 
+from onlooker.domain.messages import SessionId
+from onlooker.stores.postgres.connection import lock_number
 from onlooker.stores.sql import database
 from onlooker.stores.sql.database import Database
+from onlooker.stores.sql.rows import sid_of
 
 PACKAGE = "onlooker.stores.postgres"
 
@@ -107,6 +110,12 @@ class PostgresDatabase(Database):
         many = [[row[n] for n in statement.names] for row in rows]
         if many:
             self._cursor().executemany(statement.text, many)
+
+    def lock_session(self, session: SessionId) -> None:
+        self.run("lock_session", sid=sid_of(session))
+
+    def lock_owner(self, owner: str) -> None:
+        self.run("lock", number=lock_number("items", owner))
 
     def _execute(self, text: bytes, values: Sequence[Any]) -> Cursor[NamedRow]:
         return self._cursor().execute(text, values or None)

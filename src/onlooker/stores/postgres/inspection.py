@@ -12,8 +12,8 @@ from onlooker.domain.errors import StoreError
 from onlooker.stores.postgres.connection import address, store_error
 from onlooker.stores.postgres.database import PACKAGE, PostgresDatabase
 from onlooker.stores.postgres.schema import version_of
+from onlooker.stores.sql.database import migrations
 from onlooker.stores.sql.inspection import Contents, Inspection
-from onlooker.stores.sql.migrations import migrations
 
 
 @dataclass(frozen=True, slots=True)

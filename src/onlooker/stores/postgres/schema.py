@@ -14,7 +14,7 @@ from psycopg.abc import Query
 
 from onlooker.stores.postgres.connection import Address, lock_number, store_error
 from onlooker.stores.postgres.database import PACKAGE
-from onlooker.stores.sql.migrations import Migration, failed, migrations, refuse_newer
+from onlooker.stores.sql.database import Migration, failed, migrations, refuse_newer
 
 # Seconds to wait while another process migrates a large table or uses one that has to change.
 PATIENCE = 600.0

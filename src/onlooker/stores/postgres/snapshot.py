@@ -12,8 +12,7 @@ from psycopg import Cursor, RawServerCursor
 from onlooker.stores.postgres.connection import Address, store_error
 from onlooker.stores.postgres.database import PACKAGE, NamedRow, PostgresDatabase, named_rows
 from onlooker.stores.postgres.schema import version_of
-from onlooker.stores.sql.database import Database
-from onlooker.stores.sql.migrations import migrations, refuse_older
+from onlooker.stores.sql.database import Database, migrations, refuse_older
 from onlooker.stores.sql.transfer import Snapshot
 
 T = TypeVar("T")

@@ -33,7 +33,7 @@ from onlooker.stores.postgres.pool import Pool
 from onlooker.stores.postgres.schema import migrate
 from onlooker.stores.postgres.snapshot import PostgresSnapshot
 from onlooker.stores.sql.database import Database, Job
-from onlooker.stores.sql.rows import from_instant, instant, sid_of, to_session
+from onlooker.stores.sql.rows import from_instant, instant, to_session
 from onlooker.stores.sql.transactions import Transactions
 
 T = TypeVar("T")
@@ -80,28 +80,21 @@ class PostgresStore(Transactions):
             raise ClosedError(f"the store {self.address.shown} is not open")
         return self._threads
 
-    async def _write(self, job: Job[T], *, session: SessionId | None = None, owner: str | None = None) -> T:
-        def locked(db: Database) -> T:
-            if owner is not None:
-                db.run("lock", number=lock_number("items", owner))
-            if session is not None:
-                db.run("lock_session", sid=sid_of(session))
-            return job(db)
-
-        return await self._opened()[0].write(locked)
+    async def write(self, job: Job[T]) -> T:
+        return await self._opened()[0].write(job)
 
     async def _write_once(self, job: Job[T]) -> T:
         return await self._opened()[0].write_once(job)
 
-    async def _read(self, job: Job[T]) -> T:
+    async def read(self, job: Job[T]) -> T:
         return await self._opened()[0].read(job)
 
     async def _read_again(self, name: Hashable, job: Job[T], is_quick: Callable[[T], bool]) -> T:
-        return await self._read(job)
+        return await self.read(job)
 
     async def run(self, job: Callable[[PostgresDatabase], T]) -> T:
         """Run a transaction of the caller's own."""
-        return await self._write(lambda db: job(cast("PostgresDatabase", db)))
+        return await self.write(lambda db: job(cast("PostgresDatabase", db)))
 
     def _snapshot(self) -> PostgresSnapshot:
         self._opened()
@@ -122,7 +115,7 @@ class PostgresStore(Transactions):
             db.run("lock", number=lock_number("vectors", space))
             return of_vectors.add(cast("PostgresDatabase", db), space, vectors)
 
-        return await self._write(add)
+        return await self.write(add)
 
     # -- workers
 
@@ -136,7 +129,7 @@ class PostgresStore(Transactions):
             failures = tuple(map(_failure, db.run("failing", limit=MOST_FAILING)))
             return Workforce(workers, due, lag, failing, failures)
 
-        return await self._read(read)
+        return await self.read(read)
 
     # -- the server's files
 

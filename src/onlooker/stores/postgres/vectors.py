@@ -18,7 +18,7 @@ from onlooker.domain.search import Document
 from onlooker.policy.search.vectors import signs, unit
 from onlooker.stores.postgres.connection import lock_number
 from onlooker.stores.postgres.database import PostgresDatabase
-from onlooker.stores.sql import vectors as of_sql
+from onlooker.stores.sql import indexes
 from onlooker.stores.sql.rows import pack
 
 log = logging.getLogger("onlooker")
@@ -40,7 +40,7 @@ SELECT EXISTS (SELECT 1 FROM pg_available_extensions WHERE name = 'vector' AND i
 def add(db: PostgresDatabase, space: str, vectors: Sequence[tuple[Document, Sequence[float]]]) -> int:
     """Add vectors. A new space, or one with vectors of another size, gets its index."""
     before = _space(db, space)
-    added = of_sql.add(db, space, vectors)
+    added = indexes.add_vectors(db, space, vectors)
     after = _space(db, space)
     if after is not None and after != before:
         _create_index(db.connection, *after)
@@ -56,12 +56,12 @@ def _space(db: PostgresDatabase, name: str) -> tuple[int, int] | None:
 
 
 def likely(db: PostgresDatabase, wanted: dict[str, Any]) -> list[int]:
-    """A `vectors.Choice`."""
+    """A `indexes.Choice`."""
     width = 8 * len(wanted["signs"])
     where = {name: wanted[name] for name in ("owner", "kind", "sid")}
     texts = db.value("search_totals", **where)
     if texts < LARGE or not (schema := _indexed(db, wanted["space"], width)):
-        return of_sql.likely(db, wanted)
+        return indexes.likely(db, wanted)
     db.connection.execute(
         f"SET LOCAL hnsw.ef_search = {SEARCHED}; SET LOCAL hnsw.iterative_scan = relaxed_order; "
         f"SET LOCAL hnsw.max_scan_tuples = {VISITED}".encode()

@@ -1,11 +1,12 @@
 """The transactions of a store in SQL, written once for every database.
 
-transactions.py  the methods of a `Store`, one transaction each
-sessions.py  messages.py  realignment.py  notes.py  corrections.py  items.py  search.py  vectors.py  graph.py
-                 what happens inside a transaction
+transactions.py  the methods of a `Store`, one transaction each, and how one is run
+sessions.py      what a turn needs of a session: its row, messages, notes, lease
+archive.py  realignment.py  notes.py  corrections.py  items.py  indexes.py
+                 what else happens inside a transaction
 transfer.py      the store as rows: dump, restore, read-only snapshots
+inspection.py    what a store holds
 rows.py          between rows and domain objects
-database.py      what a transaction runs statements on; each database implements it
-migrations.py    numbered steps of the schema, and which versions work together
+database.py      what a transaction runs statements on, and the migrations of its schema
 queries/         the statements that all databases share
 """

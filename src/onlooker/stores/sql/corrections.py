@@ -1,4 +1,4 @@
-"""Corrections: editing a note, undoing a reflection, forgetting. All inside a transaction.
+"""Corrections: editing a note, undoing a reflection, forgetting, deleting. All inside a transaction.
 
 What is checked and decided is in functions without SQL, which come before the transactions that use them.
 """
@@ -14,10 +14,10 @@ from onlooker.domain.errors import ConflictError
 from onlooker.domain.history import Change, Forgetting, Version
 from onlooker.domain.messages import SessionId
 from onlooker.domain.notes import LIVE, Note, NoteStatus, Progress
-from onlooker.stores.sql import history, items, notes, sessions
+from onlooker.stores.sql import items, notes, sessions
 from onlooker.stores.sql.database import Database
 from onlooker.stores.sql.realignment import Known, bring_back, known_messages
-from onlooker.stores.sql.rows import note_values, pack, pack_ids, to_note, version_values
+from onlooker.stores.sql.rows import note_values, pack, pack_ids, sid_of, to_note, to_session, version_values
 from onlooker.stores.sql.sessions import StoredSession
 
 # The model of an edited note.
@@ -55,17 +55,18 @@ def versions_after(before: Note, after: Note, known: int, change: Change, by: st
 def edit(
     db: Database,
     session: SessionId,
-    ident: str,
+    note_id: str,
     text: str,
+    *,
     tokens: int,
     by: str,
     now: datetime,
-    was: str | None,
+    was: str | None = None,
 ) -> Note:
-    stored = _find(db, session, ident)
+    stored = _find(db, session, note_id)
     sid = stored.sid
-    before = _note(db, sid, ident)
-    after = edited(before, ident, was, text, tokens, by)
+    before = _note(db, sid, note_id)
+    after = edited(before, note_id, was, text, tokens, by)
     assert before is not None
     put_note(db, sid, after)
     # A note that is being written may have been given the old text.
@@ -75,8 +76,8 @@ def edit(
         prompt_version=stored.progress.prompt_version + (after.status == "active"),
     )
     sessions.save(db, replace(stored, progress=progress))
-    known = db.value("count_versions", sid=sid, note=pack(ident))
-    change = history.log(db, sid, progress, now, [(after.id, after.status)])
+    known = db.value("count_versions", sid=sid, note=pack(note_id))
+    change = sessions.log(db, sid, progress, now, [(after.id, after.status)])
     versions = versions_after(before, after, known, change, by)
     db.run_many("add_version", [version_values(sid, v) for v in versions])
     return after
@@ -129,19 +130,19 @@ def check_prompt_version(progress: Progress, prompt_version: int) -> None:
         )
 
 
-def undo(db: Database, session: SessionId, ident: str, prompt_version: int, now: datetime) -> Progress:
-    stored = _find(db, session, ident)
+def undo(db: Database, session: SessionId, note_id: str, *, prompt_version: int, now: datetime) -> Progress:
+    stored = _find(db, session, note_id)
     sid, p = stored.sid, stored.progress
     check_prompt_version(p, prompt_version)
-    found = _note(db, sid, ident)
-    ids = [ident, *(found.sources if found else ())]
+    found = _note(db, sid, note_id)
+    ids = [note_id, *(found.sources if found else ())]
     by_id = {n.id: n for n in map(to_note, db.run("notes_by_id", sid=sid, ids=pack_ids(ids)))}
-    statuses = undone(by_id, ident)
+    statuses = undone(by_id, note_id)
     db.run_many("set_status", [{"sid": sid, "id": pack(note), "status": s} for note, s in statuses])
-    db.run("remove_pin", sid=sid, id=pack(ident))
+    db.run("remove_pin", sid=sid, id=pack(note_id))
     progress = replace(p, revision=p.revision + 1, prompt_version=p.prompt_version + 1)
     sessions.save(db, replace(stored, progress=progress))
-    history.log(db, sid, progress, now, statuses)
+    sessions.log(db, sid, progress, now, statuses)
     return progress
 
 
@@ -177,12 +178,13 @@ def without_summaries(known: Sequence[Known], change: Forgetting) -> tuple[list[
     return drop, back
 
 
-def forget(db: Database, session: SessionId, change: Forgetting, now: datetime) -> Progress:
+def forget(db: Database, session: SessionId, change: Forgetting, *, now: datetime) -> Progress:
+    db.lock_owner(session.owner)
     stored = sessions.find(db, session)
     if stored is None:
         raise ConflictError(f"session {session.key!r} was deleted")
     sid, p = stored.sid, stored.progress
-    check_forgetting(p, history.last_change(db, sid), change)
+    check_forgetting(p, sessions.last_change(db, sid), change)
     _forget_messages(db, sid, change)
     _forget_notes(db, sid, change)
     count, tokens = sessions.totals(db, sid)
@@ -195,7 +197,7 @@ def forget(db: Database, session: SessionId, change: Forgetting, now: datetime) 
         due_at=now if change.due and p.due_at is None else p.due_at,
     )
     sessions.save(db, replace(stored, progress=progress, messages=count, message_tokens=tokens))
-    history.log(db, sid, progress, now, history.deleted(change.deleted))
+    sessions.log(db, sid, progress, now, sessions.deleted(change.deleted))
     items.delete(db, session.owner, change.items)
     return progress
 
@@ -222,11 +224,51 @@ def _forget_notes(db: Database, sid: bytes, change: Forgetting) -> None:
     notes.drop_loose(db, sid)
 
 
+# ------------------------------------------------------------------------------------ delete
+
+
 def forget_owner(db: Database, owner: str) -> int:
-    """Delete everything of an owner; return the number of sessions."""
-    found = sessions.listing(db, owner, None, None)
-    for summary in found:
-        sessions.delete(db, summary.progress.session)
-    items.delete(db, owner, None)
+    db.lock_owner(owner)
+    found = [to_session(row) for row in db.run("sessions_of_owner", owner=pack(owner), sid=None).fetchall()]
+    for session in found:
+        delete_session(db, session)
+    items.delete(db, owner)
     db.run("detach_usage_of_owner", owner=pack(owner))
     return len(found)
+
+
+def delete_session(db: Database, session: SessionId) -> bool:
+    db.lock_owner(session.owner)
+    stored = sessions.find(db, session)
+    sid = sid_of(session)
+    db.run("detach_usage", sid=sid)
+    items.delete_of_session(db, sid)
+    if stored is None:
+        return False
+    raise_beginnings(db, stored)
+    delete_rows(db, sid)
+    return True
+
+
+def raise_beginnings(db: Database, stored: StoredSession) -> None:
+    """Let new sessions start above the revision and fence of one that is about to be deleted."""
+    db.run("raise_beginnings", number=max(stored.progress.revision, stored.fence) + 1)
+
+
+# The session comes last: SQLite finds its messages by its row.
+_OWN_ROWS = (
+    "delete_messages_of",
+    "delete_archive_of",
+    "delete_notes_of",
+    "delete_extractions_of",
+    "delete_changes_of",
+    "delete_versions_of",
+    "delete_pins_of",
+    "delete_session",
+)
+
+
+def delete_rows(db: Database, sid: bytes) -> None:
+    """Delete the session's own rows; items and usage are not among them."""
+    for name in _OWN_ROWS:
+        db.run(name, sid=sid)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
 from onlooker.domain.errors import ConflictError
 from onlooker.domain.items import Item, ItemChange, ItemStatus
 from onlooker.domain.messages import SessionId
+from onlooker.stores.sql import sessions
 from onlooker.stores.sql.database import Database
 from onlooker.stores.sql.rows import instant, item_values, limit_of, pack, pack_ids, sid_of, to_item
 
@@ -17,9 +19,10 @@ from onlooker.stores.sql.rows import instant, item_values, limit_of, pack, pack_
 def read(
     db: Database,
     owner: str,
-    statuses: Sequence[ItemStatus],
-    ids: Sequence[str] | None,
-    limit: int | None,
+    *,
+    statuses: Sequence[ItemStatus] = ("live",),
+    ids: Sequence[str] | None = None,
+    limit: int | None = None,
 ) -> Sequence[Item]:
     wanted: dict[str, Any] = {"owner": pack(owner), "statuses": json.dumps(list(statuses))}
     if ids is None:
@@ -30,6 +33,7 @@ def read(
 
 
 def change(db: Database, change: ItemChange) -> None:
+    db.lock_owner(change.owner)
     if mark := change.mark:
         ended = db.run(
             "mark_ended",
@@ -51,18 +55,20 @@ def change(db: Database, change: ItemChange) -> None:
     db.run_many("use_item", [used | {"id": pack(ident)} for ident in change.use])
 
 
-def archive(db: Database, owner: str, ids: Sequence[str], now: datetime) -> Sequence[Item]:
+def archive(db: Database, owner: str, ids: Sequence[str], *, now: datetime) -> Sequence[Item]:
+    db.lock_owner(owner)
     archived: list[str] = []
     for ident in dict.fromkeys(ids):
         where = {"owner": pack(owner), "id": pack(ident)}
         if db.run("archive_item", at=now.isoformat(), **where).rowcount:
             archived.append(ident)
             _hide(db, **where)
-    found = {item.id: item for item in read(db, owner, ("archived",), archived, None)}
+    found = {item.id: item for item in read(db, owner, statuses=("archived",), ids=archived)}
     return [found[ident] for ident in archived]
 
 
-def delete(db: Database, owner: str, ids: Sequence[str] | None) -> int:
+def delete(db: Database, owner: str, ids: Sequence[str] | None = None) -> int:
+    db.lock_owner(owner)
     packed = pack(owner)
     wanted = [row[0] for row in db.run("item_ids", owner=packed)] if ids is None else map(pack, ids)
     return sum(_delete(db, packed, ident) for ident in dict.fromkeys(wanted))
@@ -100,32 +106,22 @@ def _hide(db: Database, owner: str, id: str) -> None:
     db.run("hide_item", owner=owner, id=id)
 
 
-def pin(db: Database, owner: str, ident: str, on: bool) -> None:
-    if not db.run("pin_item", owner=pack(owner), id=pack(ident), pinned=int(on)).rowcount:
-        raise KeyError(ident)
+def pin(db: Database, owner: str, item: str, *, on: bool) -> None:
+    if not db.run("pin_item", owner=pack(owner), id=pack(item), pinned=int(on)).rowcount:
+        raise KeyError(item)
 
 
-# ------------------------------------------------------------------------------------ in a session
-
-
-def shown(db: Database, sid: bytes) -> tuple[Item, ...] | None:
-    """The items that the session shows; None if they were not chosen yet."""
-    if not db.value("items_chosen", sid=sid):
-        return None
-    return tuple(to_item(row) for row in db.run("shown_items", sid=sid))
-
-
-def show(db: Database, session: SessionId, ids: Sequence[str], anew: bool) -> None:
-    """Set the items that an existing session shows."""
-    sid, owner = sid_of(session), pack(session.owner)
-    before = shown(db, sid)
+def show(db: Database, session: SessionId, ids: Sequence[str], *, now: datetime, anew: bool = False) -> None:
+    db.lock_owner(session.owner)
+    stored = sessions.find_or_create(db, session, now)
+    sid, before = stored.sid, sessions.shown_items(db, stored)
     if before is not None and not anew:
         return
     db.run("hide_items_of_session", sid=sid)
-    where: dict[str, Any] = {"sid": sid, "owner": owner}
+    where: dict[str, Any] = {"sid": sid, "owner": pack(session.owner)}
     chosen = enumerate(dict.fromkeys(ids))
     db.run_many("show_item", [where | {"position": n, "id": pack(ident)} for n, ident in chosen])
     db.run("set_items_chosen", sid=sid)
-    after = shown(db, sid) or ()
+    after = sessions.shown_items(db, replace(stored, items_chosen=True)) or ()
     if [item.id for item in before or ()] != [item.id for item in after]:
         db.run("bump_prompt_version", sid=sid)

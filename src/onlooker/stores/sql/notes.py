@@ -1,4 +1,5 @@
-"""Notes: loading, committing, deleting, sources, pruning; pins and extractions. All inside a transaction."""
+"""Notes beyond the turn: reading them and their sources, pins, extractions, deleting, pruning. All inside a
+transaction."""
 
 from __future__ import annotations
 
@@ -6,90 +7,34 @@ import json
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
-from itertools import count
 from typing import Any
 
-from onlooker.domain.errors import ConflictError
 from onlooker.domain.messages import Message, SessionId
-from onlooker.domain.notes import LIVE, Commit, Extraction, Note, NoteKind, NoteStatus, Progress, State
-from onlooker.stores.sql import history, items, sessions
-from onlooker.stores.sql.database import Database, Job
+from onlooker.domain.notes import LIVE, Extraction, Note, NoteKind, NoteStatus
+from onlooker.stores.sql import sessions
+from onlooker.stores.sql.database import Database
 from onlooker.stores.sql.rows import (
-    FIRST_SEQ,
-    LAST_SEQ,
     NO_LIMIT,
-    extraction_values,
     from_instant,
     instant,
     limit_of,
-    note_values,
     pack,
     pack_ids,
     sid_of,
     to_extraction,
     to_message,
     to_note,
-    to_tail,
     unpack,
 )
-from onlooker.stores.sql.sessions import check_commit, committed
-
-
-def load(db: Database, session: SessionId) -> State | None:
-    stored = sessions.find(db, session)
-    if stored is None:
-        return None
-    sid = stored.sid
-    start = min(stored.progress.tail_start, stored.progress.watermark + 1)
-    # A summary added before the first message has a seq below 1.
-    start = start if start > 1 else FIRST_SEQ + 1
-    notes = db.run("live_notes", sid=sid)
-    messages = db.run("messages", sid=sid, after=start - 1, up_to=LAST_SEQ, limit=NO_LIMIT)
-    pins = frozenset(unpack(row[0]) for row in db.run("pins", sid=sid))
-    pinned = db.run("pinned_messages", sid=sid, before=start) if pins else ()
-    return State(
-        progress=stored.progress,
-        notes=tuple(map(to_note, notes)),
-        messages=to_tail(messages),
-        pins=pins,
-        pinned=to_tail(pinned),
-        items=items.shown(db, sid),
-    )
-
-
-def commit(db: Database, session: SessionId, change: Commit) -> Progress:
-    stored = sessions.find(db, session)
-    if stored is None:
-        raise ConflictError(f"session {session.key!r} was deleted")
-    sid = stored.sid
-    check_commit(stored.progress, stored.fence, change.guard)
-    # Superseding comes first: an added note may start where a superseded one did.
-    for ident in change.supersede:
-        _change_status(db, sid, ident, "active", "superseded")
-    for ident in change.activate:
-        _change_status(db, sid, ident, "buffered", "active")
-    db.run_many("add_note", [note_values(sid, n) for n in change.add])
-    db.run_many("add_extraction", [extraction_values(sid, n, e) for n, e in zip(count(), change.extractions)])
-    progress = committed(stored.progress, change)
-    unnoted = sessions.unnoted_tokens(db, sid, progress.frontier)
-    saved = replace(stored, progress=replace(progress, unnoted_tokens=unnoted))
-    sessions.save(db, saved)
-    at = history.time_of(change, from_instant(stored.used_at))
-    history.log(db, sid, saved.progress, at, history.changed_by(change))
-    return saved.progress
-
-
-def _change_status(db: Database, sid: bytes, ident: str, old: NoteStatus, new: NoteStatus) -> None:
-    if not db.run("change_status", sid=sid, id=pack(ident), expected=old, status=new).rowcount:
-        raise ConflictError(f"note {ident!r} is no longer {old}")
 
 
 def read(
     db: Database,
     session: SessionId,
-    statuses: Sequence[NoteStatus],
-    kind: NoteKind | None,
-    recent: int | None,
+    *,
+    statuses: Sequence[NoteStatus] = ("active",),
+    kind: NoteKind | None = None,
+    recent: int | None = None,
 ) -> Sequence[Note]:
     wanted = json.dumps(list(statuses))
     rows = db.run("notes", **_of_kind(session, kind), statuses=wanted, limit=limit_of(recent))
@@ -104,14 +49,14 @@ def _of_kind(session: SessionId, kind: NoteKind | None) -> dict[str, Any]:
     return {"sid": sid_of(session), "lowest": lowest, "highest": highest}
 
 
-def delete(db: Database, session: SessionId, kind: NoteKind | None) -> int:
+def delete(db: Database, session: SessionId, kind: NoteKind | None = None) -> int:
     stored = sessions.find(db, session)
     if stored is None:
         return 0
     sid, of_kind = stored.sid, _of_kind(session, kind)
     ranges = [tuple(row) for row in db.run("live_ranges", **of_kind)]
     shown = db.value("count_active", **of_kind)
-    deleted = history.deleted(n.id for n in read(db, session, LIVE, kind, None))
+    deleted = sessions.deleted(n.id for n in read(db, session, statuses=LIVE, kind=kind))
     for first, last in ranges:
         db.run("archive_range", sid=sid, first=first, last=last, reason="cleared")
         for name in ("delete_range", "clear_compacted", "clear_extractions"):
@@ -128,7 +73,7 @@ def delete(db: Database, session: SessionId, kind: NoteKind | None) -> int:
     )
     sessions.save(db, replace(stored, progress=progress))
     drop_loose(db, sid)
-    history.log(db, sid, progress, from_instant(stored.used_at), deleted)
+    sessions.log(db, sid, progress, from_instant(stored.used_at), deleted)
     return len(ranges)
 
 
@@ -138,7 +83,8 @@ def drop_loose(db: Database, sid: bytes) -> None:
         db.run(name, sid=sid)
 
 
-def pin(db: Database, session: SessionId, target: str, on: bool) -> None:
+def pin(db: Database, session: SessionId, target: str, *, on: bool) -> None:
+    db.lock_session(session)
     sid, ident = sid_of(session), pack(target)
     if not on and db.run("remove_pin", sid=sid, id=ident).rowcount:
         db.run("bump_prompt_version", sid=sid)
@@ -149,7 +95,7 @@ def pin(db: Database, session: SessionId, target: str, on: bool) -> None:
         db.run("bump_prompt_version", sid=sid)
 
 
-def extractions(db: Database, session: SessionId, type: str | None) -> Sequence[Extraction]:
+def extractions(db: Database, session: SessionId, *, type: str | None = None) -> Sequence[Extraction]:
     rows = db.run("extractions", sid=sid_of(session), type=None if type is None else pack(type))
     return [to_extraction(row, session) for row in rows]
 
@@ -192,7 +138,18 @@ def _messages_of(db: Database, sid: bytes, note: Note, notes: dict[str, Note]) -
 # ------------------------------------------------------------------------------------ pruning
 
 
-def prune(db: Database, before: datetime) -> int:
+def prune(db: Database, *, before: datetime, dry_run: bool = False) -> int:
+    if not dry_run:
+        return _prune(db, before)
+    db.run("begin_trial")
+    try:
+        return _prune(db, before)
+    finally:
+        db.run("undo_trial")
+        db.run("end_trial")
+
+
+def _prune(db: Database, before: datetime) -> int:
     deleted = 0
     for (sid,) in db.run("sessions_with_past").fetchall():
         pruned = db.run("prune_notes", sid=sid, before=instant(before)).rowcount
@@ -201,13 +158,3 @@ def prune(db: Database, before: datetime) -> int:
             drop_loose(db, sid)
         deleted += pruned
     return deleted
-
-
-def tried(db: Database, job: Job[int]) -> int:
-    """What the job would return. Nothing is changed."""
-    db.run("begin_trial")
-    try:
-        return job(db)
-    finally:
-        db.run("undo_trial")
-        db.run("end_trial")

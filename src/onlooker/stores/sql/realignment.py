@@ -14,9 +14,9 @@ from typing import Any
 from onlooker.domain.errors import ConflictError
 from onlooker.domain.history import MessagePlace
 from onlooker.domain.messages import GENERATED_ID_PREFIX, Message, SessionId
-from onlooker.domain.notes import Appended, Note, Progress, Realignment
+from onlooker.domain.notes import Appended, Note, NoteStatus, Progress, Realignment
 from onlooker.policy.history import Rollback, roll_back
-from onlooker.stores.sql import history, sessions
+from onlooker.stores.sql import sessions
 from onlooker.stores.sql.database import Database
 from onlooker.stores.sql.rows import (
     LAST_SEQ,
@@ -189,11 +189,18 @@ def floor_of(known: Iterable[Known]) -> int:
     return max((k.seq for k in known if k.status == "cleared"), default=0)
 
 
+def retired_and_revived(decision: Rollback) -> list[tuple[str, NoteStatus]]:
+    """The notes that a realignment changes."""
+    retired: NoteStatus = "retired"
+    active: NoteStatus = "active"
+    return [*((i, retired) for i in decision.retire), *((i, active) for i in decision.revive)]
+
+
 # ------------------------------------------------------------------------------------ the transaction
 
 
 def realign(
-    db: Database, session: SessionId, change: Realignment, due_tokens: int, now: datetime
+    db: Database, session: SessionId, change: Realignment, *, due_tokens: int, now: datetime
 ) -> Appended:
     found = sessions.find(db, session)
     check_realignment(found.progress if found else Progress(session), change)
@@ -202,7 +209,7 @@ def realign(
     known = known_messages(db, sid)
     notes = _notes_not_retired(db, sid)
     decision = roll_back(notes, change.keep, floor_of(known))
-    statuses = history.rolled_back(decision)
+    statuses = retired_and_revived(decision)
     rolled_back = RolledBack(decision.frontier, stored.progress.frontier)
     placement = place(known, change, rolled_back)
     _apply_placement(db, sid, placement)
@@ -214,7 +221,7 @@ def realign(
     saved = replace(stored, progress=progress, messages=count, message_tokens=tokens, used_at=instant(now))
     sessions.save(db, saved)
     taken = (change.keep, stored.progress.last_seq)
-    history.log(db, sid, progress, now, statuses, taken)
+    sessions.log(db, sid, progress, now, statuses, taken)
     return Appended(progress, _fresh(db, sid, change.last_seq, placement))
 
 

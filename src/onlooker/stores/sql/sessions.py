@@ -1,31 +1,56 @@
-"""The session's row: its progress, lease, usage; listing and deleting. All inside a transaction.
+"""A session in the database, from its messages to its notes. All inside a transaction.
 
-The first part says how progress changes and when a change is refused; it is plain functions without SQL.
+How its progress changes, and when a change is refused; its row; its messages; its notes and their history;
+the lease of a worker, what model calls used, and values of the store itself. Each database appends messages
+in its own way, and `grown` says what that does to the progress. What happens to a session more rarely is in
+the other files.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import heapq
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any, NamedTuple
+from itertools import count, islice
+from typing import Any
 
 from onlooker.domain.errors import ConflictError
+from onlooker.domain.history import Change
+from onlooker.domain.items import Item
 from onlooker.domain.messages import EMPTY_HISTORY_HASH, Message, SessionId, extend_history_hash
-from onlooker.domain.notes import Commit, Guard, Progress, Realignment, SessionSummary, Usage
+from onlooker.domain.notes import (
+    Commit,
+    Guard,
+    MessageDigest,
+    NoteStatus,
+    Progress,
+    Realignment,
+    State,
+    Usage,
+)
 from onlooker.policy.plan import is_due
-from onlooker.stores.sql import items
 from onlooker.stores.sql.database import Database
 from onlooker.stores.sql.rows import (
+    FIRST_SEQ,
+    LAST_SEQ,
     NO_LIMIT,
+    change_values,
+    clamp,
+    extraction_values,
     from_instant,
     instant,
     limit_of,
+    note_values,
     pack,
     progress_values,
     sid_of,
+    to_item,
+    to_message,
+    to_note,
     to_progress,
     to_session,
+    to_tail,
     to_usage,
     unpack,
     usage_values,
@@ -117,6 +142,7 @@ class StoredSession:
     messages: int
     message_tokens: int
     used_at: int
+    items_chosen: bool  # whether it was decided which items the session shows
 
 
 def find(db: Database, session: SessionId) -> StoredSession | None:
@@ -140,7 +166,8 @@ def create(db: Database, session: SessionId, now: datetime) -> StoredSession:
 
 def _stored(sid: bytes, row: Any, session: SessionId) -> StoredSession:
     progress = to_progress(row, session)
-    return StoredSession(sid, progress, row["fence"], row["messages"], row["message_tokens"], row["used_at"])
+    counts = row["messages"], row["message_tokens"]
+    return StoredSession(sid, progress, row["fence"], *counts, row["used_at"], bool(row["items_chosen"]))
 
 
 def save(db: Database, stored: StoredSession) -> None:
@@ -177,51 +204,176 @@ def set_budget(db: Database, session: SessionId, budget: int) -> None:
     db.run("set_budget", sid=sid_of(session), budget=budget)
 
 
-def delete(db: Database, session: SessionId) -> bool:
+# ------------------------------------------------------------------------------------ messages
+
+
+def digests(db: Database, session: SessionId, *, newest: int | None = None) -> Sequence[MessageDigest]:
+    rows = db.run("digests", sid=sid_of(session), limit=limit_of(newest))
+    newest_first = [MessageDigest(seq, unpack(ident), role, digest) for seq, ident, role, digest in rows]
+    return newest_first[::-1]
+
+
+def messages(
+    db: Database,
+    session: SessionId,
+    *,
+    after: int = 0,
+    up_to: int | None = None,
+    limit: int | None = None,
+    archived: bool = False,
+) -> Sequence[Message]:
+    sid, most = sid_of(session), limit_of(limit)
+    # A summary added before the first message has a seq below 1.
+    start = clamp(after) if after > 0 else FIRST_SEQ
+    end = LAST_SEQ if up_to is None else clamp(up_to)
+    if archived:
+        rows = part(db, sid, start, end, most, summaries=True)
+    else:
+        rows = db.run("messages", sid=sid, after=start, up_to=end, limit=most)
+    return [to_message(row) for row in rows]
+
+
+def part(
+    db: Database, sid: bytes, after: int, up_to: int, limit: int, *, summaries: bool
+) -> Iterator[Sequence[Any]]:
+    """A part of the conversation, archived messages included, retired ones not."""
+    values: dict[str, Any] = {"sid": sid, "after": after, "up_to": up_to, "limit": limit}
+    values["summaries"] = int(summaries)
+    return islice(merged(db.run("live_part", **values), db.run("archived_part", **values)), limit)
+
+
+def merged(live: Iterable[Sequence[Any]], archived: Iterable[Sequence[Any]]) -> Iterator[Sequence[Any]]:
+    """Rows (seq, …, summary, status) in order: a summary after the messages that it replaces."""
+    # Tuples, not the cursors' own rows: a reader that gives up would close those after their database.
+    return heapq.merge(map(tuple, archived), map(tuple, live), key=lambda row: (row[0], row[8], row[9]))
+
+
+def around(db: Database, session: SessionId, seqs: Sequence[int], reach: int) -> Sequence[Message]:
+    wanted = f"[{', '.join(str(clamp(seq)) for seq in seqs)}]"
+    rows = db.run("around", sid=sid_of(session), seqs=wanted, reach=clamp(max(reach, 0)))
+    return [to_message(row) for row in rows]
+
+
+# ------------------------------------------------------------------------------------ notes
+
+
+def load(db: Database, session: SessionId) -> State | None:
     stored = find(db, session)
-    sid = sid_of(session)
-    db.run("detach_usage", sid=sid)
-    items.delete_of_session(db, sid)
     if stored is None:
-        return False
-    raise_beginnings(db, stored)
-    delete_rows(db, sid)
-    return True
+        return None
+    sid = stored.sid
+    start = min(stored.progress.tail_start, stored.progress.watermark + 1)
+    # A summary added before the first message has a seq below 1.
+    start = start if start > 1 else FIRST_SEQ + 1
+    notes = db.run("live_notes", sid=sid)
+    tail = db.run("messages", sid=sid, after=start - 1, up_to=LAST_SEQ, limit=NO_LIMIT)
+    pins = frozenset(unpack(row[0]) for row in db.run("pins", sid=sid))
+    pinned = db.run("pinned_messages", sid=sid, before=start) if pins else ()
+    return State(
+        progress=stored.progress,
+        notes=tuple(map(to_note, notes)),
+        messages=to_tail(tail),
+        pins=pins,
+        pinned=to_tail(pinned),
+        items=shown_items(db, stored),
+    )
 
 
-def raise_beginnings(db: Database, stored: StoredSession) -> None:
-    """Let new sessions start above the revision and fence of one that is about to be deleted."""
-    db.run("raise_beginnings", number=max(stored.progress.revision, stored.fence) + 1)
+def commit(db: Database, session: SessionId, change: Commit) -> Progress:
+    stored = find(db, session)
+    if stored is None:
+        raise ConflictError(f"session {session.key!r} was deleted")
+    sid = stored.sid
+    check_commit(stored.progress, stored.fence, change.guard)
+    # Superseding comes first: an added note may start where a superseded one did.
+    for ident in change.supersede:
+        _change_status(db, sid, ident, "active", "superseded")
+    for ident in change.activate:
+        _change_status(db, sid, ident, "buffered", "active")
+    db.run_many("add_note", [note_values(sid, n) for n in change.add])
+    db.run_many("add_extraction", [extraction_values(sid, n, e) for n, e in zip(count(), change.extractions)])
+    progress = committed(stored.progress, change)
+    unnoted = unnoted_tokens(db, sid, progress.frontier)
+    saved = replace(stored, progress=replace(progress, unnoted_tokens=unnoted))
+    save(db, saved)
+    at = time_of(change, from_instant(stored.used_at))
+    log(db, sid, saved.progress, at, changed_by(change))
+    return saved.progress
 
 
-# The session comes last: SQLite finds its messages by its row.
-_OWN_ROWS = (
-    "delete_messages_of",
-    "delete_archive_of",
-    "delete_notes_of",
-    "delete_extractions_of",
-    "delete_changes_of",
-    "delete_versions_of",
-    "delete_pins_of",
-    "delete_session",
-)
+def _change_status(db: Database, sid: bytes, ident: str, old: NoteStatus, new: NoteStatus) -> None:
+    if not db.run("change_status", sid=sid, id=pack(ident), expected=old, status=new).rowcount:
+        raise ConflictError(f"note {ident!r} is no longer {old}")
 
 
-def delete_rows(db: Database, sid: bytes) -> None:
-    """Delete the session's own rows; items and usage are not among them."""
-    for name in _OWN_ROWS:
-        db.run(name, sid=sid)
+def shown_items(db: Database, stored: StoredSession) -> tuple[Item, ...] | None:
+    """The items that the session shows; None if they were not chosen yet."""
+    if not stored.items_chosen:
+        return None
+    return tuple(to_item(row) for row in db.run("shown_items", sid=stored.sid))
 
 
-def show_items(db: Database, session: SessionId, ids: Sequence[str], now: datetime, anew: bool) -> None:
-    find_or_create(db, session, now)
-    items.show(db, session, ids, anew)
+# ------------------------------------------------------------------------------------ history of the notes
+
+# Notes that a change affects, with their new status.
+Statuses = Iterable[tuple[str, NoteStatus]]
+
+
+def last_change(db: Database, sid: bytes) -> int:
+    return db.value("last_change", sid=sid)
+
+
+def log(
+    db: Database,
+    sid: bytes,
+    progress: Progress,
+    at: datetime,
+    statuses: Statuses = (),
+    taken: tuple[int, int] | None = None,
+) -> Change:
+    """Record that the notes changed."""
+    change = change_of(progress, last_change(db, sid) + 1, at, statuses, taken)
+    db.run("add_change", **change_values(sid, change))
+    return change
+
+
+def change_of(
+    progress: Progress,
+    number: int,
+    at: datetime,
+    statuses: Statuses = (),
+    taken: tuple[int, int] | None = None,
+) -> Change:
+    """The change that led to this progress."""
+    p = progress
+    return Change(number, at, p.last_seq, p.frontier, p.watermark, p.tail_start, tuple(statuses), taken)
+
+
+def changed_by(change: Commit) -> list[tuple[str, NoteStatus]]:
+    """The notes that a commit changes."""
+    superseded: NoteStatus = "superseded"
+    active: NoteStatus = "active"
+    return [
+        *((ident, superseded) for ident in change.supersede),
+        *((ident, active) for ident in change.activate),
+        *((note.id, note.status) for note in change.add),
+    ]
+
+
+def deleted(notes: Iterable[str]) -> list[tuple[str, NoteStatus]]:
+    """Deleted notes, which are retired in the history."""
+    return [(ident, "retired") for ident in notes]
+
+
+def time_of(change: Commit, fallback: datetime) -> datetime:
+    """When a commit happened."""
+    return change.at or max((note.made_at for note in change.add), default=fallback)
 
 
 # ------------------------------------------------------------------------------------ leases
 
 
-def lease(db: Database, session: SessionId, holder: str, now: datetime, until: datetime) -> int | None:
+def lease(db: Database, session: SessionId, *, holder: str, now: datetime, until: datetime) -> int | None:
     times = {"now": instant(now), "until": instant(until)}
     row = db.run("lease", sid=sid_of(session), holder=pack(holder), **times).fetchone()
     return None if row is None else row[0]
@@ -230,6 +382,7 @@ def lease(db: Database, session: SessionId, holder: str, now: datetime, until: d
 def release(
     db: Database,
     session: SessionId,
+    *,
     fence: int,
     last_seq: int,
     due_at: datetime | None,
@@ -244,11 +397,11 @@ def release(
     save(db, replace(stored, progress=progress))
 
 
-def due(db: Database, now: datetime, limit: int) -> Sequence[SessionId]:
+def due(db: Database, now: datetime, *, limit: int = 1000) -> Sequence[SessionId]:
     return [to_session(row) for row in db.run("due", now=instant(now), limit=limit_of(limit))]
 
 
-def idle(db: Database, before: datetime, limit: int) -> Sequence[SessionId]:
+def idle(db: Database, before: datetime, *, limit: int = 100) -> Sequence[SessionId]:
     return [to_session(row) for row in db.run("idle", before=instant(before), limit=limit_of(limit))]
 
 
@@ -259,11 +412,17 @@ def record_usage(db: Database, session: SessionId, usage: Usage) -> None:
     db.run("record_usage", **usage_values(sid_of(session), session.owner, usage))
 
 
-def usage(db: Database, session: SessionId | None) -> Sequence[Usage]:
+def usage(db: Database, session: SessionId | None = None) -> Sequence[Usage]:
     return [to_usage(row) for row in db.run("usage", sid=session and sid_of(session))]
 
 
-def spent(db: Database, session: SessionId | None, owner: str | None, since: datetime | None) -> float:
+def spent(
+    db: Database,
+    *,
+    session: SessionId | None = None,
+    owner: str | None = None,
+    since: datetime | None = None,
+) -> float:
     start = -NO_LIMIT if since is None else instant(since)
     if session is not None:
         return db.value("spent_by_session", sid=sid_of(session), since=start)
@@ -272,72 +431,7 @@ def spent(db: Database, session: SessionId | None, owner: str | None, since: dat
     return db.value("spent", since=start)
 
 
-# ------------------------------------------------------------------------------------ the store
-
-
-def listing(db: Database, owner: str | None, key: str | None, limit: int | None) -> Sequence[SessionSummary]:
-    packed, most = None if key is None else pack(key), limit_of(limit)
-    if owner is None:
-        rows = db.run("list_sessions", key=packed, limit=most)
-    else:
-        rows = db.run("list_sessions_of_owner", owner=pack(owner), key=packed, limit=most)
-    return [_summary(db, row) for row in rows.fetchall()]
-
-
-def _summary(db: Database, row: Any) -> SessionSummary:
-    sid = row["sid"]
-    notes = {bool(kind): (count, tokens) for kind, count, tokens in db.run("note_totals", sid=sid)}
-    observations, observation_tokens = notes.get(False, (0, 0))
-    reflections, reflection_tokens = notes.get(True, (0, 0))
-    return SessionSummary(
-        progress=to_progress(row),
-        messages=row["messages"],
-        message_tokens=row["message_tokens"],
-        observations=observations,
-        observation_tokens=observation_tokens,
-        reflections=reflections,
-        reflection_tokens=reflection_tokens,
-        started_at=_time(db, "started_at", sid),
-        last_at=_time(db, "last_at", sid),
-    )
-
-
-def _time(db: Database, name: str, sid: bytes) -> datetime | None:
-    row = db.run(name, sid=sid).fetchone()
-    return datetime.fromisoformat(row[0]) if row and row[0] else None
-
-
-class Overview(NamedTuple):
-    """The sessions of a store in numbers."""
-
-    sessions: int
-    due: int
-    due_since: datetime | None  # the earliest due time that has come
-    failing: int
-    leased: int
-
-
-class Spending(NamedTuple):
-    """What model calls cost in dollars, and how many have no known cost."""
-
-    since: float
-    most_by_owner: float
-    most_in_session: float
-    unknown: int
-
-
-def overview(db: Database, now: datetime) -> Overview:
-    count, due, since, failing, leased = db.run("overview", now=instant(now)).fetchone()
-    return Overview(count, due, None if since is None else from_instant(since), failing, leased)
-
-
-def spending(db: Database, since: datetime) -> Spending:
-    return Spending(*db.run("spending", since=instant(since)).fetchone())
-
-
-def newest_message(db: Database) -> datetime | None:
-    at = db.value("newest_message")
-    return None if at is None else datetime.fromisoformat(at)
+# ------------------------------------------------------------------------------------ values of the store
 
 
 def get_value(db: Database, name: str) -> str | None:

@@ -36,8 +36,7 @@ from onlooker.domain.history import (
     session_of,
 )
 from onlooker.domain.messages import SessionId
-from onlooker.stores.sql import messages, sessions
-from onlooker.stores.sql.corrections import put_note
+from onlooker.stores.sql import corrections, sessions
 from onlooker.stores.sql.database import Database, Job
 from onlooker.stores.sql.rows import (
     EPOCH,
@@ -130,7 +129,7 @@ def _session(db: Database, row: Any, scope: Scope) -> Iterator[Row]:
         after = clamp(scope.after.seq) or FIRST_SEQ
         live = db.run("dump_live", sid=sid, after=after)
         archived = db.run("dump_archived", sid=sid, after=after)
-        for found in messages.merged(live, archived):
+        for found in sessions.merged(live, archived):
             yield MessageRow(session, to_message(found), found[9], bool(found[8]))
     if scope.wants("note"):
         for found in db.run("dump_notes", sid=sid, change=change):
@@ -348,15 +347,17 @@ def _restore(
 
 
 def _make_way(db: Database, session: SessionId, on_conflict: OnConflict) -> None:
+    if on_conflict.replace:
+        db.lock_owner(session.owner)
     stored = sessions.find(db, session)
     if stored is None:
         return
     if on_conflict.replace:
         # Its usage comes with the rows.
         db.run("delete_usage", sid=stored.sid)
-        sessions.delete(db, session)
+        corrections.delete_session(db, session)
     elif on_conflict.renew:
-        sessions.raise_beginnings(db, stored)
+        corrections.raise_beginnings(db, stored)
         _empty(db, stored.sid)
     else:
         raise exists_already(session)
@@ -364,7 +365,7 @@ def _make_way(db: Database, session: SessionId, on_conflict: OnConflict) -> None
 
 def _empty(db: Database, sid: bytes) -> None:
     """Delete what was inserted of a session so far."""
-    sessions.delete_rows(db, sid)
+    corrections.delete_rows(db, sid)
     db.run("hide_items_of_session", sid=sid)
 
 
@@ -376,7 +377,7 @@ def _put(db: Database, row: Row, replace: bool) -> None:
         case MessageRow():
             _put_messages(db, [row])
         case NoteRow(session, note):
-            put_note(db, sid_of(session), note)
+            corrections.put_note(db, sid_of(session), note)
         case ExtractionRow(session, number, extraction):
             db.run("add_extraction", **extraction_values(sid_of(session), number, extraction))
         case VersionRow(session, version):

@@ -18,8 +18,15 @@ from typing import Any
 from uuid import uuid4
 
 from onlooker.domain.errors import ConflictError, StoreError
-from onlooker.stores.sql.database import Database, statements
-from onlooker.stores.sql.migrations import OUTGROWN, Migration, failed, migrations, refuse_newer
+from onlooker.stores.sql.database import (
+    OUTGROWN,
+    Database,
+    Migration,
+    failed,
+    migrations,
+    refuse_newer,
+    statements,
+)
 from onlooker.stores.sql.rows import instant_of_text
 from onlooker.stores.sqlite.key import Key
 

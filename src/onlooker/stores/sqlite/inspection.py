@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from onlooker.domain.errors import StoreError
+from onlooker.stores.sql.database import migrations
 from onlooker.stores.sql.inspection import Contents, Inspection
-from onlooker.stores.sql.migrations import migrations
 from onlooker.stores.sqlite.connection import (
     APPLICATION_ID,
     PACKAGE,

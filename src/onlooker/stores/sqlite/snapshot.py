@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import TypeVar, cast
 
 from onlooker.domain.errors import StoreError
-from onlooker.stores.sql.database import Database
-from onlooker.stores.sql.migrations import migrations, refuse_older
+from onlooker.stores.sql.database import Database, migrations, refuse_older
 from onlooker.stores.sql.transfer import Snapshot
 from onlooker.stores.sqlite.connection import (
     APPLICATION_ID,

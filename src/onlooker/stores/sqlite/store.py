@@ -1,9 +1,9 @@
-"""The SQLite store: which transactions go to the writer and which to the readers.
+"""The SQLite store: one thread writes, a few read, and a quick read is made at once.
 
-connection.py  which SQLite, opening, migrating, errors    writer.py      one thread, group commit
-readers.py     snapshots, in threads or at once            snapshot.py    the file as it is at one moment
+connection.py  which SQLite, opening, migrating, errors    snapshot.py    the file as it is at one moment
 key.py         the key of an encrypted file                encryption.py  encrypt, decrypt, change the key
 backup.py      copy and restore the file, erase            vectors.py     with sqlite-vec or without
+inspection.py  the file, for `onlooker doctor`
 queries/       statements that only SQLite has             migrations/    the schema
 """
 
@@ -13,9 +13,10 @@ import asyncio
 import os
 import sqlite3
 from collections.abc import Callable, Hashable, Sequence
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
-from threading import Lock
+from threading import Lock, Thread
 from typing import Any, TypeVar, cast
 from weakref import finalize
 
@@ -25,22 +26,25 @@ from onlooker.domain.notes import Appended
 from onlooker.stores.sql import sessions
 from onlooker.stores.sql.database import Database, Job
 from onlooker.stores.sql.rows import LAST_SEQ, instant, message_values, progress_of, sid_of
-from onlooker.stores.sql.transactions import Transactions
+from onlooker.stores.sql.transactions import Inbox, Transactions, Waiting, deliver
 from onlooker.stores.sqlite import backup, vectors
 from onlooker.stores.sqlite.connection import (
     IN_MEMORY,
     SqliteDatabase,
     connect,
+    errors,
     is_in_memory,
     new_in_memory,
+    open_connection,
     open_for_writing,
+    store_error,
 )
 from onlooker.stores.sqlite.key import Key
-from onlooker.stores.sqlite.readers import Readers
 from onlooker.stores.sqlite.snapshot import SqliteSnapshot
-from onlooker.stores.sqlite.writer import Writer
 
 T = TypeVar("T")
+
+_Waiting = Waiting[Job[Any]]
 
 
 class SqliteStore(Transactions):
@@ -91,14 +95,13 @@ class SqliteStore(Transactions):
             raise ClosedError(f"the store {self.path} is not open")
         return self._threads
 
-    async def _write(self, job: Job[T], *, session: SessionId | None = None, owner: str | None = None) -> T:
-        # There is one writer at a time, so nothing has to be locked.
+    async def write(self, job: Job[T]) -> T:
         return await self._opened()[0].run(job)
 
     async def _write_once(self, job: Job[T]) -> T:
         return await self._opened()[0].run(job)
 
-    async def _read(self, job: Job[T]) -> T:
+    async def read(self, job: Job[T]) -> T:
         return await self._opened()[1].run(job)
 
     async def _read_again(self, name: Hashable, job: Job[T], is_quick: Callable[[T], bool]) -> T:
@@ -114,7 +117,7 @@ class SqliteStore(Transactions):
     async def append(
         self, session: SessionId, messages: Sequence[Message], *, due_tokens: int, now: datetime
     ) -> Appended:
-        return await self._write(lambda db: _append(db, session, messages, due_tokens, now))
+        return await self.write(lambda db: _append(db, session, messages, due_tokens, now))
 
     async def erase(self) -> bool:
         self._opened()
@@ -159,3 +162,235 @@ def _append(
         used_at=instant(now),
     )
     return Appended(progress, tuple(fresh))
+
+
+# ------------------------------------------------------------------------------------ writing
+
+# Pages of the log that are written to the file at once: 64 MB. Writers wait meanwhile. Fewer, larger
+# checkpoints cost less in all, since a page that was written often is copied once. SQLite's default of 1,000
+# is 300 appends.
+CHECKPOINT_PAGES = 16_000
+
+
+class Writer:
+    """Runs jobs on one connection in its own thread, in the order in which they come."""
+
+    def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
+        self.commits = 0  # committed transactions: under load far fewer than jobs
+        self._connection = connection
+        self._db = SqliteDatabase(connection)
+        connection.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
+        self._path = path
+        self._inbox: Inbox[Job[Any]] = Inbox()
+        # A daemon, so that a host that does not close the store can exit.
+        self._thread = Thread(target=self._run, name="onlooker-writer", daemon=True)
+        self._thread.start()
+
+    async def run(self, job: Job[T]) -> T:
+        """The result of the job, once it is on disk."""
+        return await self._inbox.do(job)
+
+    def close(self) -> None:
+        """Complete the queued jobs, then close the connection. Blocks; call it in a thread."""
+        self._inbox.close()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while batch := self._take():
+            self._commit(batch)
+            deliver(batch)
+            # Otherwise the last results, and their event loops, would live until the next job.
+            del batch
+        self._connection.close()
+
+    def _take(self) -> list[_Waiting]:
+        """All waiting jobs; none once the store is closed."""
+        batch: list[_Waiting] = []
+        while (waiting := self._inbox.get(wait=not batch)) is not None:
+            batch.append(waiting)
+        return batch
+
+    def _commit(self, batch: Sequence[_Waiting]) -> None:
+        """Run the jobs in one transaction, or more if SQLite itself rolls one back."""
+        while batch:
+            batch = self._transaction(batch)
+
+    def _transaction(self, batch: Sequence[_Waiting]) -> Sequence[_Waiting]:
+        """Run jobs in one transaction; return those that were not reached."""
+        done: list[_Waiting] = []
+        try:
+            self._connection.execute("BEGIN IMMEDIATE")
+            for waiting in batch:
+                self._attempt(waiting)
+                done.append(waiting)
+                # A full disk rolls back the whole transaction, not only the statement.
+                if not self._connection.in_transaction:
+                    _fail(done, waiting.error)
+                    return batch[len(done) :]
+            self._connection.execute("COMMIT")
+            self.commits += 1
+        except errors() as error:
+            with suppress(*errors()):  # SQLite may have rolled back already
+                self._connection.execute("ROLLBACK")
+            _fail(batch, store_error(error, self._path))
+        return ()
+
+    def _attempt(self, waiting: _Waiting) -> None:
+        """Run one job in a savepoint, so that an error undoes this job and no other."""
+        self._connection.execute("SAVEPOINT job")
+        try:
+            waiting.result = waiting.work(self._db)
+        except Exception as error:  # noqa: BLE001 - it belongs to the caller, not to this thread
+            mapped = store_error(error, self._path) if isinstance(error, errors()) else error
+            if mapped is not error:
+                mapped.__cause__ = error
+            waiting.error = mapped
+            if not self._connection.in_transaction:
+                return
+            self._connection.execute("ROLLBACK TO job")
+        self._connection.execute("RELEASE job")
+
+
+def _fail(batch: Sequence[_Waiting], error: Exception | None) -> None:
+    for waiting in batch:
+        waiting.error = waiting.error or error
+
+
+# ------------------------------------------------------------------------------------ reading
+
+THREADS = 4
+# The number of jobs known to be quick; the oldest are dropped.
+KNOWN = 4096
+
+
+class Readers:
+    """Runs jobs that only read, concurrently with the writer and each other.
+
+    They are queued like the writer's, which takes half the time of an executor of the standard library. That
+    is still longer than a quick job takes, since two threads have to wake up. A job that was quick the last
+    time therefore runs in the caller's thread; what it reads is in memory then.
+    """
+
+    def __init__(self, path: Path, key: Key | None = None) -> None:
+        self._path = path
+        self._key = key
+        self._inbox: Inbox[Job[Any]] = Inbox(self._one_more)
+        self._threads: list[Thread] = []
+        self._jobs = 0  # waiting or running
+        self._quick: dict[Hashable, None] = {}
+        self._at_once: SqliteDatabase | None = None  # used by the holder of the lock below
+        self._at_once_lock = Lock()
+        self._closing = False
+        self._lock = Lock()
+
+    async def run(self, job: Job[T]) -> T:
+        """The result of the job."""
+        return await self._inbox.do(job)
+
+    async def run_again(self, name: Hashable, job: Job[T], is_quick: Callable[[T], bool]) -> T:
+        """The same for a job that is run often under that name. Its result shows whether it is quick."""
+        if name in self._quick:
+            found = self._now(job)
+            if found is not None:
+                self._learn(name, quick=is_quick(found[0]))
+                return found[0]
+        result = await self.run(job)
+        self._learn(name, quick=is_quick(result))
+        return result
+
+    def _learn(self, name: Hashable, *, quick: bool) -> None:
+        with self._lock:
+            self._quick.pop(name, None)
+            if quick:
+                self._quick[name] = None
+                if len(self._quick) > KNOWN:
+                    del self._quick[next(iter(self._quick))]
+
+    def _now(self, job: Job[T]) -> tuple[T] | None:
+        """The result of the job; None if it would have to wait, or fails: then a thread runs it."""
+        if not self._at_once_lock.acquire(blocking=False):
+            return None
+        try:
+            if self._at_once is None:
+                return None
+            return (self._read(self._at_once, job),)
+        except StoreError:
+            return None
+        finally:
+            self._at_once_lock.release()
+
+    def close(self) -> None:
+        """Complete the queued jobs, then close the connections. Blocks; call it in a thread."""
+        self._inbox.close()
+        self._closing = True
+        with self._at_once_lock:
+            if self._at_once:
+                self._at_once.connection.close()
+                self._at_once = None
+        for thread in self._threads:
+            thread.join()
+
+    def _one_more(self) -> None:
+        """Start another thread if those that there are have enough to do."""
+        with self._lock:
+            self._jobs += 1
+            busy = len(self._threads) < min(self._jobs, THREADS)
+        if busy:
+            # A daemon, so that a host that does not close the store can exit.
+            thread = Thread(target=self._run, name=f"onlooker-reader-{len(self._threads)}", daemon=True)
+            self._threads.append(thread)
+            thread.start()
+
+    # -- in a thread
+
+    def _run(self) -> None:
+        db: SqliteDatabase | None = None
+        while (waiting := self._inbox.get()) is not None:
+            try:
+                db = db or self._connect()
+                self._connect_at_once()
+                waiting.result = self._read(db, waiting.work)
+            except Exception as error:  # noqa: BLE001 - it belongs to the caller, not to this thread
+                waiting.error = error
+            with self._lock:
+                self._jobs -= 1
+            deliver([waiting])
+            # Otherwise the last result, and its event loop, would live until the next job.
+            del waiting
+        if db:
+            db.connection.close()
+
+    def _connect_at_once(self) -> None:
+        """Opened in a thread, since opening an encrypted file takes a while."""
+        if self._at_once is not None or self._closing:
+            return
+        try:
+            db = self._connect(patient=False)
+        except StoreError:
+            return  # perhaps too many files are open; threads read as well
+        with self._at_once_lock:
+            if self._at_once is None and not self._closing:
+                self._at_once = db
+                return
+        db.connection.close()
+
+    def _connect(self, *, patient: bool = True) -> SqliteDatabase:
+        try:
+            connection = open_connection(self._path, self._key, read_only=True)
+            if not patient:
+                connection.execute("PRAGMA busy_timeout = 0")
+            return SqliteDatabase(connection)
+        except errors() as error:
+            raise store_error(error, self._path) from error
+
+    def _read(self, db: SqliteDatabase, job: Job[Any]) -> Any:
+        connection = db.connection
+        try:
+            connection.execute("BEGIN")
+            try:
+                return job(db)
+            finally:
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+        except errors() as error:
+            raise store_error(error, self._path) from error

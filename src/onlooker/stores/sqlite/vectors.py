@@ -12,7 +12,7 @@ from functools import cache
 from typing import Any
 
 from onlooker.policy.search import vectors as policy
-from onlooker.stores.sql import vectors
+from onlooker.stores.sql import indexes
 from onlooker.stores.sqlite.connection import SqliteDatabase, errors
 
 log = logging.getLogger("onlooker")
@@ -22,9 +22,9 @@ _unloadable = False
 
 
 def likely(db: SqliteDatabase, wanted: dict[str, Any]) -> list[int]:
-    """A `vectors.Choice`."""
+    """A `indexes.Choice`."""
     if has_extension(db.connection):
-        return vectors.likely(db, wanted)
+        return indexes.likely(db, wanted)
     rows = db.run("signs" if wanted["sid"] is None else "signs_in_session", **wanted)
     return policy.likely(wanted["signs"], ((number, blob) for number, blob in rows), wanted["limit"])
 

@@ -22,7 +22,7 @@ SELECT number FROM found WHERE at >= :since AND at < :before ORDER BY number DES
 UPDATE spaces SET reached = GREATEST(:reached - 10000, 0) WHERE space = :space;
 
 -- name: likely
--- The same choice as `policy.searching.vectors.likely`.
+-- The same choice as `policy.search.vectors.likely`.
 SELECT number FROM vector_signs
 WHERE space = :space AND owner = :owner AND kind = :kind
     AND (:any_time OR (at >= :since AND at < :before))

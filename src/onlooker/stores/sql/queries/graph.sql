@@ -24,7 +24,7 @@ ON CONFLICT DO NOTHING;
 -- name: set_linked
 DELETE FROM unlinked WHERE sid = :sid AND note = :id;
 
--- name: graph_sessions
+-- name: sessions_of_owner
 SELECT owner, key, sid FROM sessions WHERE owner = :owner AND (:sid IS NULL OR sid = :sid) ORDER BY sid;
 
 -- name: note_stubs

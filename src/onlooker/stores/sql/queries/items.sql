@@ -104,8 +104,5 @@ DELETE FROM shown_items WHERE sid = :sid;
 INSERT INTO shown_items (sid, position, owner, item)
 SELECT :sid, :position, owner, id FROM items WHERE owner = :owner AND id = :id AND status <> 'archived';
 
--- name: items_chosen
-SELECT items_chosen FROM sessions WHERE sid = :sid;
-
 -- name: set_items_chosen
 UPDATE sessions SET items_chosen = 1 WHERE sid = :sid;

@@ -19,7 +19,7 @@ WHERE space = :space AND owner = :owner AND kind = :kind AND sid = :sid
     AND (:any_time OR (at >= :since AND at < :before));
 
 -- name: likely
--- The same choice as `policy.searching.vectors.likely`, made by sqlite-vec.
+-- The same choice as `policy.search.vectors.likely`, made by sqlite-vec.
 SELECT number FROM vector_signs
 WHERE space = :space AND owner = :owner AND kind = :kind AND (:any_time OR (at >= :since AND at < :before))
 ORDER BY vec_distance_hamming(vec_bit(signs), vec_bit(:signs)), number DESC LIMIT :limit;

@@ -1,78 +1,19 @@
-"""Messages: reading, compaction, retention. All inside a transaction."""
+"""Messages that leave the session: compaction and retention. All inside a transaction."""
 
 from __future__ import annotations
 
-import heapq
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from itertools import islice
-from typing import Any
 
 from onlooker.domain.errors import StoreError
 from onlooker.domain.history import Retention, RetentionResult
 from onlooker.domain.messages import Message, SessionId
-from onlooker.domain.notes import LIVE, MessageDigest, Note, Progress
+from onlooker.domain.notes import LIVE, Note, Progress
 from onlooker.stores.sql import sessions
 from onlooker.stores.sql.database import Database
-from onlooker.stores.sql.rows import (
-    FIRST_SEQ,
-    LAST_SEQ,
-    clamp,
-    instant,
-    limit_of,
-    message_values,
-    pack,
-    sid_of,
-    to_message,
-    to_note,
-    unpack,
-)
+from onlooker.stores.sql.rows import FIRST_SEQ, clamp, instant, message_values, pack, to_note, unpack
 from onlooker.stores.sql.sessions import StoredSession, check_revision
-
-# ------------------------------------------------------------------------------------ reading
-
-
-def digests(db: Database, session: SessionId, newest: int | None) -> Sequence[MessageDigest]:
-    rows = db.run("digests", sid=sid_of(session), limit=limit_of(newest))
-    newest_first = [MessageDigest(seq, unpack(ident), role, digest) for seq, ident, role, digest in rows]
-    return newest_first[::-1]
-
-
-def read(
-    db: Database, session: SessionId, after: int, up_to: int | None, limit: int | None, archived: bool
-) -> Sequence[Message]:
-    sid, most = sid_of(session), limit_of(limit)
-    # A summary added before the first message has a seq below 1.
-    start = clamp(after) if after > 0 else FIRST_SEQ
-    end = LAST_SEQ if up_to is None else clamp(up_to)
-    if archived:
-        rows = part(db, sid, start, end, most, summaries=True)
-    else:
-        rows = db.run("messages", sid=sid, after=start, up_to=end, limit=most)
-    return [to_message(row) for row in rows]
-
-
-def part(
-    db: Database, sid: bytes, after: int, up_to: int, limit: int, *, summaries: bool
-) -> Iterator[Sequence[Any]]:
-    """A part of the conversation, archived messages included, retired ones not."""
-    values: dict[str, Any] = {"sid": sid, "after": after, "up_to": up_to, "limit": limit}
-    values["summaries"] = int(summaries)
-    return islice(merged(db.run("live_part", **values), db.run("archived_part", **values)), limit)
-
-
-def merged(live: Iterable[Sequence[Any]], archived: Iterable[Sequence[Any]]) -> Iterator[Sequence[Any]]:
-    """Rows (seq, …, summary, status) in order: a summary after the messages that it replaces."""
-    # Tuples, not the cursors' own rows: a reader that gives up would close those after their database.
-    return heapq.merge(map(tuple, archived), map(tuple, live), key=lambda row: (row[0], row[8], row[9]))
-
-
-def around(db: Database, session: SessionId, seqs: Sequence[int], reach: int) -> list[Message]:
-    wanted = f"[{', '.join(str(clamp(seq)) for seq in seqs)}]"
-    rows = db.run("around", sid=sid_of(session), seqs=wanted, reach=clamp(max(reach, 0)))
-    return [to_message(row) for row in rows]
-
 
 # ------------------------------------------------------------------------------------ compaction
 
@@ -80,11 +21,12 @@ def around(db: Database, session: SessionId, seqs: Sequence[int], reach: int) ->
 def compact(
     db: Database,
     session: SessionId,
+    *,
     up_to: int,
     summary: Message,
     archive: bool,
     now: datetime,
-    revision: int | None,
+    revision: int | None = None,
 ) -> Progress:
     stored = sessions.find_or_create(db, session, now)
     sid, progress, up_to = stored.sid, stored.progress, clamp(up_to)
@@ -186,7 +128,7 @@ def _is_beyond(message: DatedMessage, newer: int, before: datetime | None, beyon
     return beyond is not None and newer >= beyond
 
 
-def retain(db: Database, session: SessionId, limits: Retention, dry_run: bool) -> RetentionResult:
+def retain(db: Database, session: SessionId, limits: Retention, *, dry_run: bool = False) -> RetentionResult:
     stored = sessions.find(db, session)
     if stored is None:
         return RetentionResult()

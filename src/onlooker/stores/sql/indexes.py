@@ -1,0 +1,365 @@
+"""The indexes over messages and notes: full text, vectors, and the graph of notes. All inside a transaction.
+
+A background task of the engine fills them; deleted and changed texts leave them by triggers.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from array import array
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import datetime
+from typing import Any
+
+from onlooker.domain.errors import SettingsError
+from onlooker.domain.messages import SessionId
+from onlooker.domain.search import (
+    EDGE_KINDS,
+    Document,
+    Edge,
+    EdgeKind,
+    HitKind,
+    IndexCoverage,
+    Match,
+    Node,
+    Query,
+    SearchResult,
+    VectorQuery,
+    note_node,
+)
+from onlooker.policy.search.graph import Stub, folded, structure
+from onlooker.policy.search.rank import MOST_HOLDERS, shortlist, text_of, words_of
+from onlooker.policy.search.vectors import RESCORED, closest, packed, signs, unit, unpacked
+from onlooker.stores.sql import sessions
+from onlooker.stores.sql.database import Database
+from onlooker.stores.sql.rows import (
+    LAST_SEQ,
+    instant,
+    instant_of_text,
+    limit_of,
+    pack,
+    sid_of,
+    to_message,
+    to_session,
+    unpack,
+    unpack_ids,
+)
+
+# Times that stand for no bound.
+EARLIEST, LATEST = -(2**62), 2**62
+
+
+def check_owner(owner: str, session: SessionId | None) -> None:
+    """Refuse a session of another owner."""
+    if session is not None and session.owner != owner:
+        raise SettingsError("session", session, f"must belong to the owner {owner!r}")
+
+
+def bounds(after: datetime | None, before: datetime | None) -> dict[str, int]:
+    """The parameters `since` and `before`."""
+    return {
+        "since": EARLIEST if after is None else instant(after),
+        "before": LATEST if before is None else instant(before),
+    }
+
+
+# ------------------------------------------------------------------------------------ full text: adding
+
+
+def unindexed(
+    db: Database, owner: str, *, session: SessionId | None = None, limit: int = 100
+) -> Sequence[SessionId]:
+    rows = db.run("unindexed", owner=pack(owner), sid=session and sid_of(session), limit=limit_of(limit))
+    return [to_session(row) for row in rows]
+
+
+def unindexed_anywhere(db: Database, *, limit: int = 100) -> Sequence[SessionId]:
+    return [to_session(row) for row in db.run("unindexed_anywhere", limit=limit_of(limit))]
+
+
+def index(db: Database, session: SessionId, *, limit: int = 500) -> int:
+    db.lock_session(session)
+    sid = sid_of(session)
+    row = db.run("indexed", sid=sid).fetchone()
+    if row is None:
+        return 0
+    done, notes_done, last_seq = row
+    read = list(sessions.part(db, sid, done, LAST_SEQ, limit, summaries=False))
+    for message in map(to_message, read):
+        _add_text(db, session, "message", message.id, text_of(message), message.at and instant(message.at))
+    notes = [] if notes_done else db.run("notes_to_index", sid=sid).fetchall()
+    for ident, made_at, text in notes:
+        _add_text(db, session, "note", unpack(ident), unpack(text), instant_of_text(made_at))
+    if read or notes or not notes_done or done < last_seq:
+        reached = read[-1][0] if len(read) >= limit else last_seq
+        db.run("set_indexed", sid=sid, seq=reached)
+    return len(read) + len(notes)
+
+
+def _add_text(db: Database, session: SessionId, kind: HitKind, ident: str, text: str, at: int | None) -> None:
+    """Index a text, replacing an earlier text of the same id."""
+    sid, words = sid_of(session), words_of(text)
+    where: dict[str, Any] = {"sid": sid, "kind": kind, "id": pack(ident)}
+    db.run("remove_searchable", **where)
+    db.run(
+        "add_searchable",
+        owner=pack(session.owner),
+        instant=at,
+        length=words.count(" ") + 1 if words else 0,
+        scope=f"{_scope(kind, session.owner, None)} {_scope(kind, session.owner, session)}",
+        words=words,
+        **where,
+    )
+
+
+def _scope(kind: HitKind, owner: str, session: SessionId | None) -> str:
+    """A token that every text of an owner, or of a session, has."""
+    if session is not None:
+        return f"{kind}_of_{session.sid}"
+    digest = hashlib.blake2b(owner.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+    return f"{kind}_by_{digest}"
+
+
+# ------------------------------------------------------------------------------------ full text: finding
+
+
+def search(db: Database, query: Query) -> SearchResult:
+    check_owner(query.owner, query.session)
+    where: dict[str, Any] = {"owner": pack(query.owner), "kind": query.kind}
+    where["sid"] = query.session and sid_of(query.session)
+    docs, length = db.run("search_totals", **where).fetchone()
+    holders = {term: _holders(db, query, term) for term in query.terms}
+    if query.terms:
+        numbers = shortlist(holders, query.terms, docs, query.most)
+    else:
+        rows = db.run("said_between", **where, **bounds(query.after, query.before), limit=query.most)
+        numbers = [number for (number,) in rows]
+    counts = {term: len(found) for term, found in holders.items()}
+    return SearchResult(docs, length, counts, tuple(matches(db, query.kind, numbers)))
+
+
+def _holders(db: Database, query: Query, term: str) -> list[int]:
+    scope = _scope(query.kind, query.owner, query.session)
+    match = f'scope : "{scope}" AND words : "{term}"'
+    if query.after is None and query.before is None:
+        rows = db.run("holders", match=match, limit=MOST_HOLDERS)
+    else:
+        times = bounds(query.after, query.before)
+        rows = db.run("holders_between", match=match, limit=MOST_HOLDERS, **times)
+    return [number for (number,) in rows]
+
+
+def matches(db: Database, kind: HitKind, numbers: Sequence[int]) -> Iterable[Match]:
+    """The texts with these numbers, in this order."""
+    name = "matched_messages" if kind == "message" else "matched_notes"
+    found = {row["number"]: row for row in db.run(name, numbers=json.dumps(numbers)).fetchall()}
+    make = _message_match if kind == "message" else _note_match
+    return (make(found[number]) for number in numbers if number in found)
+
+
+def _message_match(row: Any) -> Match:
+    m = to_message(tuple(row)[4:])
+    return Match("message", to_session(row), m.id, m.seq, m.at, m.name, text_of(m), row["words"])
+
+
+def _note_match(row: Any) -> Match:
+    ident, first, made_at, text = tuple(row)[4:]
+    at = datetime.fromisoformat(made_at)
+    return Match("note", to_session(row), unpack(ident), first, at, "", unpack(text), row["words"])
+
+
+# ------------------------------------------------------------------------------------ vectors
+
+# A search compares one bit for each number of a vector first and chooses the likely texts by that; how is up
+# to the database. Only those are then compared in full.
+
+
+def lacking(db: Database, space: str, *, limit: int = 100) -> Sequence[Document]:
+    row = db.run("space", name=pack(space)).fetchone()
+    number, _, reached = row or (0, 0, 0)
+    by_kind: dict[Any, list[int]] = defaultdict(list)
+    for wanted, kind in db.run("lacking", space=number, reached=reached, limit=limit_of(limit)).fetchall():
+        by_kind[kind].append(wanted)
+    read = [m for kind, numbers in by_kind.items() for m in matches(db, kind, numbers)]
+    return [Document(m.kind, m.session, m.id, m.text) for m in read]
+
+
+def add_vectors(db: Database, space: str, vectors: Sequence[tuple[Document, Sequence[float]]]) -> int:
+    if not vectors:
+        return 0
+    number, reached = _space(db, space, len(vectors[0][1]))
+    added = sum(_add_vector(db, number, document, unit(vector)) for document, vector in vectors)
+    first = db.run("lacking", space=number, reached=reached, limit=1).fetchone()
+    reached = first[0] - 1 if first else db.value("last_number")
+    db.run("set_reached", space=number, reached=reached)
+    return added
+
+
+def _space(db: Database, name: str, dimensions: int) -> tuple[int, int]:
+    """The number of the space and how far it reaches. It is emptied if its vectors had another size."""
+    row = db.run("space", name=pack(name)).fetchone()
+    if row is None:
+        return db.value("add_space", name=pack(name), dimensions=dimensions), 0
+    number, known, reached = row
+    if known == dimensions:
+        return number, reached
+    db.run("delete_signs", space=number)
+    db.run("delete_vectors", space=number)
+    db.run("empty_space", space=number, dimensions=dimensions)
+    return number, 0
+
+
+def _add_vector(db: Database, space: int, document: Document, vector: array[float]) -> bool:
+    where: dict[str, Any] = {"sid": sid_of(document.session), "kind": document.kind}
+    row = db.run("searchable", id=pack(document.id), **where).fetchone()
+    if row is None or [document.text] != [m.text for m in matches(db, document.kind, [row["number"]])]:
+        return False  # deleted, or changed since
+    number, owner, at = row
+    db.run("add_signs", space=space, owner=owner, number=number, instant=at, signs=signs(vector), **where)
+    db.run("add_vector", space=space, number=number, vector=packed(vector))
+    return True
+
+
+# Chooses the likely texts, by number, for the parameters of `likely`.
+Choice = Callable[[Database, dict[str, Any]], list[int]]
+
+
+def near(db: Database, query: VectorQuery, choose: Choice) -> Sequence[tuple[Match, float]]:
+    check_owner(query.owner, query.session)
+    row = db.run("space", name=pack(query.space)).fetchone()
+    if row is None or row["dimensions"] != len(query.vector):
+        return []
+    vector, space = unit(query.vector), row["space"]
+    numbers = choose(db, _wanted(query, space, signs(vector)))
+    read = db.run("vectors", space=space, numbers=json.dumps(numbers))
+    best = closest(vector, ((number, unpacked(blob)) for number, blob in read), query.most)
+    # One at a time, so that a text deleted since does not shift the others.
+    found = [(list(matches(db, query.kind, [number])), cosine) for number, cosine in best]
+    return [(match[0], cosine) for match, cosine in found if match]
+
+
+def _wanted(query: VectorQuery, space: int, asked: bytes) -> dict[str, Any]:
+    return {
+        "space": space,
+        "owner": pack(query.owner),
+        "kind": query.kind,
+        "sid": query.session and sid_of(query.session),
+        "any_time": query.after is None and query.before is None,
+        **bounds(query.after, query.before),
+        "signs": asked,
+        "limit": max(RESCORED, query.most),
+    }
+
+
+def likely(db: Database, wanted: dict[str, Any]) -> list[int]:
+    """The choice by a database that counts differing bits itself, over all texts of the owner or session."""
+    rows = db.run("likely" if wanted["sid"] is None else "likely_in_session", **wanted)
+    return [number for (number,) in rows]
+
+
+def coverage(db: Database, space: str) -> IndexCoverage:
+    row = db.run("space", name=pack(space)).fetchone()
+    counted = db.run("coverage", space=row["space"] if row else 0).fetchone()
+    texts, vectors, notes, unlinked = counted
+    return IndexCoverage(texts, vectors, notes, notes - unlinked)
+
+
+# ------------------------------------------------------------------------------------ the graph of notes
+
+# Mentions are stored; all other edges are read from the notes.
+
+
+def unlinked(db: Database, *, limit: int = 100) -> Sequence[Document]:
+    rows = db.run("unlinked", limit=limit_of(limit))
+    return [Document("note", to_session(row), unpack(row["id"]), unpack(row["text"])) for row in rows]
+
+
+def link(db: Database, found: Sequence[tuple[Document, Sequence[str]]]) -> int:
+    return sum(_link(db, document, names) for document, names in found)
+
+
+def _link(db: Database, document: Document, names: Sequence[str]) -> bool:
+    note: dict[str, Any] = {"sid": sid_of(document.session), "id": pack(document.id)}
+    row = db.run("note_text", **note).fetchone()
+    if row is None or unpack(row[0]) != document.text:
+        return False  # deleted, or changed since
+    db.run("delete_mentions", **note)
+    for position, name in enumerate(names):
+        entity = {"owner": pack(document.session.owner), "folded": pack(folded(name))}
+        db.run("add_entity", name=pack(name), **entity)
+        db.run("add_mention", position=position, **note, **entity)
+    db.run("set_linked", **note)
+    return True
+
+
+def edges(
+    db: Database,
+    owner: str,
+    *,
+    of: Sequence[Node] = (),
+    session: SessionId | None = None,
+    kinds: Sequence[EdgeKind] = EDGE_KINDS,
+    limit: int = 10_000,
+) -> Sequence[Edge]:
+    check_owner(owner, session)
+    found: dict[Edge, None] = {}
+    if set(kinds) - {"mentions"}:
+        wanted = frozenset(of)
+        for edge in _structure(db, owner, of, session):
+            if edge.kind in kinds and (not of or edge.source in wanted or edge.target in wanted):
+                found[edge] = None
+                if len(found) >= limit:
+                    break
+    if "mentions" in kinds:
+        found |= dict.fromkeys(_mentions(db, owner, of, session, limit))
+    return list(found)[: max(limit, 0)]
+
+
+def _structure(db: Database, owner: str, of: Sequence[Node], session: SessionId | None) -> Iterator[Edge]:
+    if of:
+        wanted: Iterable[SessionId] = dict.fromkeys(
+            n.session for n in of if n.session and n.session.owner == owner and session in (None, n.session)
+        )
+    else:
+        rows = db.run("sessions_of_owner", owner=pack(owner), sid=session and sid_of(session))
+        wanted = [to_session(row) for row in rows.fetchall()]
+    for each in wanted:
+        rows = db.run("note_stubs", sid=sid_of(each)).fetchall()
+        yield from structure(each, [_stub(row) for row in rows])
+
+
+def _stub(row: Any) -> Stub:
+    ident, generation, first, sources = row
+    return Stub(unpack(ident), generation, first, unpack_ids(sources))
+
+
+def _mentions(
+    db: Database, owner: str, of: Sequence[Node], session: SessionId | None, limit: int
+) -> Iterator[Edge]:
+    sid, name = session and sid_of(session), pack(owner)
+    if not of:
+        yield from map(_mention, db.run("mentions", owner=name, sid=sid, limit=limit_of(limit)))
+    for node in of:
+        if node.kind == "note" and node.session and session in (None, node.session):
+            rows = db.run("mentions_of_note", owner=name, sid=sid_of(node.session), id=pack(node.name))
+            yield from map(_mention, rows)
+        elif node.kind == "entity":
+            where: dict[str, Any] = {"owner": name, "folded": pack(folded(node.name)), "sid": sid}
+            yield from map(_mention, db.run("mentions_of_entity", **where, limit=limit_of(limit)))
+
+
+def _mention(row: Any) -> Edge:
+    node = note_node(to_session(row), unpack(row["note"]))
+    return Edge("mentions", node, Node("entity", unpack(row["name"])))
+
+
+def noted(db: Database, wanted: Sequence[tuple[SessionId, str]]) -> Sequence[Match]:
+    found: list[Match] = []
+    for session, note in wanted:
+        rows = db.run("active_note", sid=sid_of(session), id=pack(note))
+        for ident, first, made_at, stored in rows:
+            text, at = unpack(stored), datetime.fromisoformat(made_at)
+            found.append(Match("note", session, unpack(ident), first, at, "", text, words_of(text)))
+    return found
