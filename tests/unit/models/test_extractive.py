@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import threading
 import time
 
 import pytest
@@ -304,9 +305,19 @@ async def test_it_answers_as_any_model_does() -> None:
     assert MODEL.window >= 1_000_000
 
 
-def test_a_message_takes_less_than_two_milliseconds() -> None:
-    observe(*TALK)  # warm
-    start = time.process_time()
-    for _ in range(20):
-        observe(*TALK, tokens=60)
-    assert (time.process_time() - start) / (20 * len(TALK)) < 0.002
+def test_it_lets_other_threads_run_while_it_works() -> None:
+    request = ObserveRequest(SESSION, TALK * 50, (), 200)
+    worker = threading.Thread(target=MODEL.compose, args=(request,))
+    before = sys.getswitchinterval()
+    # No thread is interrupted: others run only where the model gives way.
+    sys.setswitchinterval(100.0)
+    turns = 0
+    try:
+        worker.start()
+        while worker.is_alive():
+            time.sleep(0)
+            turns += 1
+    finally:
+        sys.setswitchinterval(before)
+        worker.join()
+    assert turns > 10

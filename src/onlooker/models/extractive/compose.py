@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import re
+import threading
+import time
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache, partial
 from itertools import chain, islice
@@ -50,6 +52,26 @@ _UNENDED = regex(rf"[{re.escape(_OPEN)}][`'\"*_]*$|\[[^\]\n]{{0,20}}$")
 
 Write = Callable[[Sequence[Clause]], str]
 
+_PIECE, _PAUSE = 0.001, 0.0002  # seconds
+
+
+class _Paused(threading.local):
+    at = 0.0
+
+
+_paused = _Paused()
+
+
+def _give_way() -> None:
+    """Let other threads run for a moment, after each millisecond of work.
+
+    A thread that computes without a pause keeps each other thread waiting for 5 ms whenever it needs the
+    interpreter, and a turn needs it several times.
+    """
+    if time.perf_counter() - _paused.at > _PIECE:
+        time.sleep(_PAUSE)
+        _paused.at = time.perf_counter()
+
 
 class ExtractiveModel:
     """Writes notes out of the words that were said: no key, no network, no download.
@@ -87,17 +109,17 @@ def _observe(request: ObserveRequest) -> str:
     clauses = without_noted(clauses, noted) or clauses
     said = Coverage(units for _, units in noted)
     if request.format == "prose":
-        text = _fit(clauses, limit, said, partial(render_prose, most=_SENTENCES["observation"]))
+        text = _fit(_selection(clauses, said), limit, partial(render_prose, most=_SENTENCES["observation"]))
     else:
-        text = _fit_with_ledger(
-            _values(request.messages), limit, lambda room: _fit(clauses, room, said, render)
-        )
+        selection = _selection(clauses, said)
+        text = _fit_with_ledger(_values(request.messages), limit, lambda room: _fit(selection, room, render))
     return text or _last_resort(request.messages, clauses, limit)
 
 
 @lru_cache(maxsize=64)
 def _noted(text: str, format: NoteFormat) -> Sequence[Noted]:
     # Cached, since every observation of a session gets the same notes.
+    _give_way()
     return [(clause.speaker, units(clause.text)) for clause in read_notes((text,), format).clauses]
 
 
@@ -191,6 +213,7 @@ class _Reader:
         """Return everything that could be in the note, in order."""
         found: list[Clause] = []
         for i, message in enumerate(self._messages):
+            _give_way()
             found.extend(self._of_message(message, i))
         found = [clause for clause in found if clause.units]
         # Praise and courtesies are left out even where there is room.
@@ -219,6 +242,7 @@ class _Reader:
         for sentence in sentences(_CAPTION.sub("", text)):
             parts = split_clauses(sentence)
             for n, part in enumerate(parts, 1):
+                _give_way()
                 asks = is_question(sentence) and (n == len(parts) or opens_question(part))
                 tight = tighten(keep_ends(part, _LONGEST_CLAUSE), self._vocatives)
                 if len(tight) < _SHORTEST or not _SAYS.search(tight):
@@ -251,6 +275,7 @@ class _Reader:
     def _recorded(self, message: Message, i: int, records: Sequence[Record], first: int) -> Iterable[Clause]:
         day = message.at.date().isoformat() if message.at else ""
         for k, record in enumerate(records, first):
+            _give_way()
             clause = Clause(record.text, record.speaker, day, (i, k))
             weigh_record(clause, self._wanted)
             yield clause
@@ -279,7 +304,8 @@ def _reflect(request: ReflectRequest) -> str:
     page.clauses = without_repeats(page.clauses)
     if request.format == "prose":
         write = partial(render_prose, most=_SENTENCES["reflection"])
-        return _fit(page.clauses, request.target_tokens, Coverage(), write) or write(page.clauses[:1])
+        selection = _selection(page.clauses, Coverage())
+        return _fit(selection, request.target_tokens, write) or write(page.clauses[:1])
     lists = write_lists(page.clauses, request.target_tokens)
     clauses = [clause for clause in page.clauses if not is_list(clause)]
     critical = [clause for clause in clauses if clause.priority == "CRITICAL"]
@@ -288,11 +314,13 @@ def _reflect(request: ReflectRequest) -> str:
     for clause in critical:
         said.add(clause)
 
+    selection = _selection(others, said)
+
     def lines(chosen: Sequence[Clause]) -> str:
         return render([*lists, *sorted([*critical, *chosen], key=lambda clause: clause.place)])
 
     def fit(room: int) -> str:
-        return _fit(others, room, said, lines) or lines(others[:1])
+        return _fit(selection, room, lines) or lines(others[:1])
 
     return _fit_with_ledger(list(dict.fromkeys(reversed(page.values))), request.target_tokens, fit)
 
@@ -308,6 +336,7 @@ def _weigh_notes(notes: Sequence[Note], format: NoteFormat) -> Page:
         for unit in value_units(clause.speaker if is_call(clause.speaker) else clause.text)
     )
     for clause in page.clauses:
+        _give_way()
         if is_call(clause.speaker):
             weigh_record(clause, wanted)
         else:
@@ -346,7 +375,7 @@ def _supersede(clauses: Sequence[Clause]) -> list[Clause]:
             continue
         before = newest.get(key)
         if before is None or _are_alternatives(before, clause):
-            pass
+            _give_way()
         elif was := _changed(before.text, clause.text):
             gone.add(before.place)
             clause.text = f"{_WAS.sub('', clause.text)} (was {was})"
@@ -386,19 +415,24 @@ _CLOSE_ENOUGH = 8  # tokens that may stay unused
 _TRIES = 4
 
 
-def _fit(clauses: Sequence[Clause], limit: int, said: Coverage, write: Write) -> str:
+def _selection(clauses: Sequence[Clause], said: Coverage) -> Selection:
+    return Selection(
+        clauses, {speaker: prefix_cost(speaker) for speaker in {c.speaker for c in clauses}}, said
+    )
+
+
+def _fit(selection: Selection, limit: int, write: Write) -> str:
     """Choose, write and count, then choose again with more or less room. Return "" if nothing fits."""
-    costs = {clause.speaker: prefix_cost(clause.speaker) for clause in clauses}
     room = limit
     best = ""
     for _ in range(_TRIES):
-        selection = Selection(clauses, costs, said.copy())
+        _give_way()
         chosen = selection.run(room)
         text = write(chosen)
         over = estimate(text) - limit
         if over <= 0 and len(text) > len(best) and chosen:
             best = text
-        if -_CLOSE_ENOUGH < over <= 0 or (over <= 0 and len(chosen) == len(clauses)):
+        if -_CLOSE_ENOUGH < over <= 0 or (over <= 0 and len(chosen) == len(selection.clauses)):
             break
         # Start from what was spent, not from what was offered, so that at least one clause is dropped.
         room = (selection.spent if over > 0 else room) - over

@@ -5,13 +5,15 @@ from __future__ import annotations
 import heapq
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 
 from onlooker.models.extractive.clauses import Clause
-from onlooker.models.extractive.words import overlap
 
 # Factors for a unit that was said before: on the same day, on another day, and for an exact value.
 _AGAIN_TODAY, _AGAIN_LATER, _VALUE_AGAIN = 0.5, 0.9, 0.03
 _MOST_REPEATS = 4
+_LATER = tuple(_AGAIN_LATER**times for times in range(_MOST_REPEATS + 1))
+_NOTHING: Mapping[str, int] = {}
 _HEADING_COST = 8  # tokens
 _SMALLEST_ROOM = 8
 # Added to the price of every clause: of two that say as much per token, the longer one is chosen.
@@ -28,36 +30,36 @@ class Coverage:
     """How often each unit has been said, by day and in total."""
 
     def __init__(self, noted: Iterable[Mapping[str, float]] = ()) -> None:
-        self._today: Counter[tuple[str, str]] = Counter()
-        self._ever: Counter[str] = Counter()
-        for said in noted:
-            self._ever.update(said.keys())
+        self._days: dict[str, dict[str, int]] = {}
+        self._ever: dict[str, int] = dict(Counter(chain.from_iterable(noted)))
 
     def copy(self) -> Coverage:
         twin = Coverage()
-        twin._today = self._today.copy()
+        twin._days = {day: said.copy() for day, said in self._days.items()}
         twin._ever = self._ever.copy()
         return twin
 
     def add(self, clause: Clause) -> None:
+        today, ever = self._days.setdefault(clause.day, {}), self._ever
         for unit in clause.units:
-            self._today[clause.day, unit] += 1
-            self._ever[unit] += 1
+            today[unit] = today.get(unit, 0) + 1
+            ever[unit] = ever.get(unit, 0) + 1
 
     def gain(self, clause: Clause) -> float:
         """Return the weight of what the clause adds."""
+        # Most of the time of a note is spent here, so that everything is looked up once.
+        said_ever, said_today = self._ever, self._days.get(clause.day, _NOTHING)
         total = 0.0
         for unit, weight in clause.units.items():
-            ever = self._ever.get(unit)
-            if not ever:
+            if unit not in said_ever:
                 total += weight
-                continue
-            if unit[0] == "#":  # an exact value is held or it is not
+            elif unit[0] == "#":  # an exact value is held or it is not
                 total += weight * _VALUE_AGAIN
-                continue
-            today = self._today.get((clause.day, unit), 0)
-            elsewhere = ever - today
-            total += weight * _AGAIN_TODAY**today * _AGAIN_LATER ** min(elsewhere, _MOST_REPEATS)
+            else:
+                today = said_today.get(unit, 0)
+                elsewhere = said_ever[unit] - today
+                again = _LATER[elsewhere] if elsewhere < _MOST_REPEATS else _LATER[_MOST_REPEATS]
+                total += weight * _AGAIN_TODAY**today * again if today else weight * again
         return total
 
 
@@ -85,29 +87,42 @@ def _is_noted(clause: Clause, by_unit: Mapping[tuple[str, str], Sequence[Mapping
     if not words:
         return False
     heaviest = max(words, key=lambda unit: (words[unit], unit))
-    return any(overlap(words, said) > _SAME for said in by_unit.get((clause.speaker, heaviest), ()))
+    total = sum(words.values())
+    for said in by_unit.get((clause.speaker, heaviest), ()):
+        if sum([weight for unit, weight in words.items() if unit in said]) / total > _SAME:
+            return True
+    return False
 
 
 class Selection:
-    """A greedy choice: take the best clause per token, then count what it said for less."""
+    """A greedy choice: take the best clause per token, then count what it said for less.
 
-    def __init__(self, clauses: Sequence[Clause], prefix_cost: Mapping[str, int], coverage: Coverage) -> None:
+    It can run more than once, with another budget each time.
+    """
+
+    def __init__(self, clauses: Sequence[Clause], prefix_cost: Mapping[str, int], said: Coverage) -> None:
         self.clauses = clauses
-        self.chosen: list[Clause] = []
-        self.spent = 0
-        self._coverage = coverage
+        self._said = said
         self._prefix_cost = prefix_cost
-        self._lines: set[int] = set()
-        self._days: set[str] = set()
-        self._places: set[tuple[int, int]] = set()
         self._by_line: dict[int, list[int]] = {}
         for i, clause in enumerate(clauses):
             self._by_line.setdefault(clause.place[0], []).append(i)
+        self._restart()
+        self._heap = [(-self._worth(clause), i) for i, clause in enumerate(clauses)]
+        heapq.heapify(self._heap)
+
+    def _restart(self) -> None:
+        self.chosen: list[Clause] = []
+        self.spent = 0
+        self._coverage = self._said.copy()
+        self._lines: set[int] = set()
+        self._days: set[str] = set()
+        self._places: set[tuple[int, int]] = set()
 
     def run(self, budget: int) -> list[Clause]:
         """Return the chosen clauses in order. A worth in the heap may be out of date, but never too low."""
-        heap = [(-self._worth(clause), i) for i, clause in enumerate(self.clauses)]
-        heapq.heapify(heap)
+        self._restart()
+        heap = self._heap.copy()
         taken: set[int] = set()
         room = budget
         while heap and room >= _SMALLEST_ROOM:

@@ -6,7 +6,7 @@ which ones are rare. So the common words are listed here, and a word on no list 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from functools import lru_cache
 
 from onlooker.policy.text import CJK, regex
@@ -311,9 +311,3 @@ def value_units(text: str) -> tuple[str, ...]:
             if value.kind != "quoted" and not (value.kind == "number" and len(value.text) < _SHORTEST_NUMBER)
         )
     )
-
-
-def overlap(a: Mapping[str, float], b: Mapping[str, float]) -> float:
-    """Return the weighted share of `a` that is also in `b`."""
-    total = sum(a.values())
-    return sum(weight for unit, weight in a.items() if unit in b) / total if total else 0.0

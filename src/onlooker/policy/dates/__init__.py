@@ -16,7 +16,7 @@ from onlooker.policy.text import CJK_CHARACTER
 
 __all__ = ["Resolved", "annotate", "obvious_dates", "resolve"]
 
-_LANGUAGES: tuple[Rules, ...] = (english.RULES, european.RULES, cjk.RULES)
+_RULES: tuple[Rules, ...] = (*english.RULES, *european.RULES, *cjk.RULES)
 
 
 def resolve(text: str, at: datetime) -> list[Resolved]:
@@ -25,7 +25,8 @@ def resolve(text: str, at: datetime) -> list[Resolved]:
     >>> resolve("I moved last week", datetime(2026, 2, 16, 14, 2))
     [Resolved(start=8, end=17, iso='2026-W07')]
     """
-    found = [span for rules in _LANGUAGES for span in rules.find(text, at)]
+    small = text.lower()
+    found = [span for rules in _RULES for span in rules.find(text, small, at)]
     # Of two that overlap, the longer one wins ("the day before yesterday").
     found.sort(key=lambda span: (span.start, span.start - span.end))
     kept: list[Resolved] = []

@@ -193,4 +193,4 @@ _KOREAN_RULES: tuple[tuple[str, Resolver], ...] = (
     (r"내후년", _is("year", 2)),
 )
 
-RULES = Rules("[\u3040-\u30ff\u4e00-\u9fff\uac00-\ud7af]", *_CHINESE, *_JAPANESE, *_KOREAN_RULES)
+RULES = (Rules("", *_CHINESE, *_JAPANESE, *_KOREAN_RULES, hint="[\u3040-\u30ff\u4e00-\u9fff\uac00-\ud7af]"),)

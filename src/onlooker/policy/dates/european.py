@@ -154,13 +154,22 @@ _SPANISH: tuple[tuple[str, Resolver], ...] = (
 )
 
 
-RULES = Rules(
-    r"heute|gestern|morgen|tage|woche|monat|jahr|letzten|nächsten|kommenden|vergangenen|vorigen"
-    r"|hui\b|\bce (?:matin|soir|week|mois)|\bcet après|\bcette|\bhier\b|demain|jour|semaine|mois\b"
-    r"|\bans?\b|année|dernier|passé"
-    r"|prochain|\bhoy\b|ayer\b|noche|antier|mañana|tarde\b|\bd[íi]as?\b|semana|\bmes(?:es)?\b|años?\b"
-    r"|pasado|próximo|viene",
-    *_GERMAN,
-    *_FRENCH,
-    *_SPANISH,
+RULES = (
+    Rules(
+        "heute|gestern|morgen|tage|woche|monat|jahr|letzten|nächsten|kommenden|vergangenen|vorigen",
+        *_GERMAN,
+    ),
+    Rules(
+        "hui|matin|soir|week|mois|après|cette|hier|demain|jour|semaine| an|'an|’an|année|dernier|passé"
+        "|prochain",
+        *_FRENCH,
+        hint=r"hui\b|\bce (?:matin|soir|week|mois)|\bcet après|\bcette|\bhier\b|demain|jour|semaine|mois\b"
+        r"|\bans?\b|année|dernier|passé|prochain",
+    ),
+    Rules(
+        "hoy|ayer|noche|antier|mañana|tarde|dia|día|semana|mes|año|pasado|próximo|viene",
+        *_SPANISH,
+        hint=r"\bhoy\b|ayer\b|noche|antier|mañana|tarde\b|\bd[íi]as?\b|semana|\bmes(?:es)?\b|años?\b"
+        r"|pasado|próximo|viene",
+    ),
 )

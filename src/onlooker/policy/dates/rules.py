@@ -106,17 +106,20 @@ class Resolved(NamedTuple):
 
 
 class Rules:
-    """The rules of one or more languages.
+    """The rules of one or more languages, or some of them.
 
-    `hint` matches any text that a rule could match. Most texts do not, and are skipped quickly.
+    Most texts match none, and are skipped quickly: a text that a rule could match contains one of the words,
+    in small letters, and matches `hint`.
     """
 
-    def __init__(self, hint: str, *rules: tuple[str, Resolver]) -> None:
+    def __init__(self, words: str, *rules: tuple[str, Resolver], hint: str = "") -> None:
+        self._words = words.split("|")
         self._hint = regex(hint, re.I)
         self._rules = [(regex(pattern, re.I), resolver) for pattern, resolver in rules]
 
-    def find(self, text: str, at: datetime) -> Iterable[Resolved]:
-        if not self._hint.search(text):
+    def find(self, text: str, small: str, at: datetime) -> Iterable[Resolved]:
+        """Find what the rules match in a text, which is also given in small letters."""
+        if not any(word in small for word in self._words) or not self._hint.search(text):
             return
         for pattern, resolver in self._rules:
             for found in pattern.finditer(text):
