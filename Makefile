@@ -32,32 +32,45 @@ help: ## List the targets
 demo: $(ENVIRONMENT) ## Replay a long conversation and show what is remembered of it
 	@$(BIN)/onlooker demo
 
-# On all cores, and then those that need the machine for themselves (5: the arguments name none of these).
-PYTEST = $(BIN)/python -m pytest --cov --cov-report=
-TOGETHER = --numprocesses=auto --maxprocesses=4 --dist=loadfile -m "not alone"
+# On all cores. Whoever is done takes over what others have left.
+PYTEST = $(BIN)/python -m pytest
+TOGETHER = --numprocesses=auto --maxprocesses=4 --dist=worksteal
 
 .PHONY: test
-test: $(ENVIRONMENT) ## Run every test, with branch coverage
-	$(BIN)/coverage erase
-	$(PYTEST) $(TOGETHER) $(ARGS) || test $$? = 5
-	$(PYTEST) --cov-append -m alone $(ARGS) || test $$? = 5
-	$(BIN)/coverage report --skip-covered --skip-empty
+test: $(ENVIRONMENT) ## Run the tests that every change needs
+	$(PYTEST) $(TOGETHER) -m "not long" $(ARGS)
 
-# For how long each store is tormented, and with what luck: make chaos CHAOS_SECONDS=600 CHAOS_SEED=7
+# The tests of `make test` among them, with more examples for each property.
+.PHONY: test-all
+test-all: export ONLOOKER_HYPOTHESIS ?= many
+test-all: test chaos ## Run every test: also mutations, the benchmarks' own, and chaos
+	$(PYTEST) $(TOGETHER) -m "long and not alone" $(ARGS)
+
+# For how long each store is tormented: make chaos CHAOS_SECONDS=600
 CHAOS_SECONDS ?= 180
-CHAOS_SEED ?=
 
 .PHONY: chaos
 chaos: export ONLOOKER_CHAOS_SECONDS := $(CHAOS_SECONDS)
 chaos: $(ENVIRONMENT) ## Kill and stop workers and writers for three minutes, on SQLite and on PostgreSQL
-	$(if $(CHAOS_SEED),ONLOOKER_CHAOS_SEED=$(CHAOS_SEED)) $(BIN)/python -m pytest -s \
-		tests/acceptance/test_crashes.py tests/acceptance/test_chaos.py tests/postgres/test_chaos.py
+	$(PYTEST) -s -m alone
 
-.PHONY: check
+.PHONY: coverage
+coverage: $(ENVIRONMENT) ## Say which branches the tests of `make test` reach
+	$(BIN)/coverage erase
+	$(PYTEST) --cov --cov-report= $(TOGETHER) -m "not long" $(ARGS)
+	$(BIN)/coverage report --skip-covered --skip-empty
+
+# Side by side: the types take longer than all the others together.
+.PHONY: check check-types check-others
 check: $(ENVIRONMENT) ## Lint, formatting, types, import layers, requirement table
+	@$(MAKE) --no-print-directory --jobs=2 check-types check-others
+
+check-types:
+	$(BIN)/pyright
+
+check-others:
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/pyright
 	$(BIN)/lint-imports
 	$(BIN)/python tools/requirements.py --quiet
 

@@ -1,7 +1,7 @@
 """Workers and writers on one database, killed and stopped at random; and what must hold afterwards.
 
 One harness for every store that several processes may share. `ONLOOKER_CHAOS_SECONDS` says for how long,
-`ONLOOKER_CHAOS_SEED` what happens; both are printed.
+`ONLOOKER_SEED` what happens; pytest prints it at its start.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import os
 import random
-import secrets
 import signal
 import time
 from collections import Counter
@@ -34,10 +33,6 @@ SETTLED_WITHIN = 60.0
 
 def length(default: float = 15.0) -> float:
     return float(os.environ.get("ONLOOKER_CHAOS_SECONDS", default))
-
-
-def seed() -> int:
-    return int(os.environ.get("ONLOOKER_CHAOS_SEED", secrets.randbelow(1_000_000)))
 
 
 @dataclass(slots=True)
@@ -238,8 +233,7 @@ class Chaos:
 @contextmanager
 def chaos(folder: Path, url: str, *, workers: str, lease: float, pause: float = 0.03) -> Generator[Chaos]:
     """Processes at work. What they came to is checked at the end."""
-    number = seed()
-    print(f"\nONLOOKER_CHAOS_SEED={number}", flush=True)
+    number = int(os.environ["ONLOOKER_SEED"])
     with forking("chaos_process") as forker:
         running = Chaos(forker, folder, url, workers=workers, lease=lease, pause=pause, seed=number)
         try:

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.long
+
 BENCH = Path(__file__).parents[2] / "bench" / "scale.py"
 
 

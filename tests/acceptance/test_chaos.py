@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from tests.acceptance.chaos import chaos, length
 
-pytestmark = pytest.mark.alone
+pytestmark = [pytest.mark.long, pytest.mark.alone]
 
 
 @pytest.mark.req(42, 43, 97)

@@ -30,7 +30,7 @@ from tests.promises.checks import check_context, check_conversation, check_cover
 
 import onlooker
 
-pytestmark = pytest.mark.alone
+pytestmark = [pytest.mark.long, pytest.mark.alone]
 
 # A hundred kills, and three hundred where there is time (`make chaos`).
 FILES = 30 if "ONLOOKER_CHAOS_SECONDS" in os.environ else 10

@@ -56,6 +56,7 @@ def content(path: Path) -> bytes:
 # ------------------------------------------------------------------------------------ one behind
 
 
+@pytest.mark.smoke
 class TestOneVersionBehind(StoreContract):
     """The whole contract of a store, on the schema of the version after this one."""
 

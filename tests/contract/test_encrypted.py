@@ -33,6 +33,7 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "memory.db"
 
 
+@pytest.mark.smoke
 class TestEncryptedStore(StoreContract):
     @pytest.fixture(autouse=True)
     def folder(self, tmp_path: Path) -> None:

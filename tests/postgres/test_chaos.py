@@ -10,7 +10,7 @@ import pytest
 from tests.acceptance.chaos import Chaos, chaos, length
 from tests.postgres.server import Server
 
-pytestmark = pytest.mark.alone
+pytestmark = [pytest.mark.long, pytest.mark.alone]
 
 # A disk that is told to keep what it is given, as in production.
 DURABLE = ("shared_buffers=32MB", "max_connections=120", "log_min_messages=fatal")

@@ -46,6 +46,7 @@ def version(url: str) -> int:
 # ------------------------------------------------------------------------------------ one behind
 
 
+@pytest.mark.smoke
 class TestOneVersionBehind(StoreContract):
     """The whole contract of a store, on the schema of the version after this one."""
 
