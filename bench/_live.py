@@ -22,6 +22,7 @@ from onlooker.cli.replay import ReplayClock
 from onlooker.domain.events import Event, ReplyRejected, StepFailed
 from onlooker.domain.notes import Progress, State
 from onlooker.engine.runtime import Runtime
+from onlooker.models.extractive import ExtractiveModel
 from onlooker.models.llm import prompt_of
 from onlooker.policy.assemble import PromptRequest
 from onlooker.policy.render import Context
@@ -29,7 +30,6 @@ from onlooker.policy.settings import Settings
 from onlooker.policy.tokens import estimate, estimator
 from onlooker.ports import Model, ObserveRequest, Request
 from onlooker.testing import ScriptedModel
-from onlooker.wiring import Builtin
 
 COUNT = estimator("default")
 SESSION = "bench"
@@ -100,7 +100,7 @@ def _share(part: float, whole: float) -> float:
 # ------------------------------------------------------------------------------------ who writes
 
 
-class Timed(Builtin):
+class Timed(ExtractiveModel):
     """The built-in model, with what it was handed and how much of a core it took."""
 
     def __init__(self, tally: Tally) -> None:
@@ -186,7 +186,7 @@ class Live:
             builtin = Timed(self.tally)
             observer = builtin
         else:
-            builtin, observer = Builtin(), stand_in(self.tally, self.writes)
+            builtin, observer = ExtractiveModel(), stand_in(self.tally, self.writes)
         store = onlooker.open_memory(":memory:").store
         runtime = Runtime(
             store,

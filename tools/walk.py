@@ -28,9 +28,9 @@ def walk(model: Model | None) -> list[str]:
     seen: set[str] = set()
 
     def trace(frame: FrameType, event: str, _: Any) -> None:
-        code = frame.f_code
-        if event == "call" and code.co_name != "<module>" and code.co_filename.startswith(str(PACKAGE)):
-            seen.add(code.co_filename)
+        file = frame.f_code.co_filename
+        if event == "call" and file not in seen and file.startswith(str(PACKAGE)) and not _is_import(frame):
+            seen.add(file)
 
     threading.setprofile(trace)  # the store's own threads
     try:
@@ -40,6 +40,13 @@ def walk(model: Model | None) -> list[str]:
         threading.setprofile(None)
     found = sorted(str(Path(file).relative_to(PACKAGE)) for file in seen)
     return [file for file in found if not file.startswith("testing")]
+
+
+def _is_import(frame: FrameType | None) -> bool:
+    """Whether a module is being loaded, which is no part of the way."""
+    while frame is not None and frame.f_code.co_name != "<module>":
+        frame = frame.f_back
+    return frame is not None and frame.f_code.co_filename.startswith(str(PACKAGE))
 
 
 async def _talk(path: Path, model: Model | None, trace: Any) -> None:

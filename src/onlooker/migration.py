@@ -41,7 +41,7 @@ from onlooker.engine.indexing import GraphIndex
 from onlooker.engine.storage import missing_usage, usage_rows
 from onlooker.policy.rows import digest_of, pages, to_line
 from onlooker.ports import Reading, Store
-from onlooker.wiring import file_of, is_file, is_postgres, make_store
+from onlooker.stores.urls import file_of, is_file, is_postgres, make_store
 
 if TYPE_CHECKING:
     from onlooker.stores.sqlite.key import Key

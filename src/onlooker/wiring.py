@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, timedelta, tzinfo
@@ -14,18 +13,18 @@ from onlooker.domain.errors import SettingsError
 from onlooker.domain.notes import Extractor
 from onlooker.engine.memory import Memory
 from onlooker.engine.runtime import Runtime
+from onlooker.models.extractive import ExtractiveModel
 from onlooker.policy.settings import TIMING, Settings, Timing, preset
 from onlooker.ports import (
     Advance,
     Clock,
     Embedder,
     Model,
-    Reply,
-    Request,
     Store,
     SystemClock,
     Workers,
 )
+from onlooker.stores.urls import make_store, needs_postgres
 
 if TYPE_CHECKING:
     from onlooker.models.calling import Spend
@@ -42,24 +41,6 @@ NEED_A_MODEL = (
 # Who takes notes: tasks of this process; others, so that this process only records; or this process by way
 # of the queue that many share on PostgreSQL, as `onlooker worker` does.
 WorkerMode = Literal["embedded", "external", "queue"]
-
-POSTGRES = ("postgresql://", "postgres://")
-
-
-class Builtin:
-    """The built-in extractive model, loaded when it first writes: its word lists and patterns take
-    longer to load than all the rest, and `import onlooker` should cost nothing."""
-
-    name = "extractive"
-    window = 1_000_000
-
-    def compose(self, request: Request) -> str:
-        from onlooker.models.extractive import ExtractiveModel
-
-        return ExtractiveModel().compose(request)
-
-    async def write(self, request: Request) -> Reply:
-        return Reply(await asyncio.to_thread(self.compose, request))
 
 
 def open_memory(
@@ -111,7 +92,7 @@ def open_memory(
         tz: The time zone of messages that come without one.
     """
     chosen = _chosen(settings, budget, instruction, notes_folder, workers)
-    builtin = Builtin()
+    builtin = ExtractiveModel()
     store = make_store(url, key)
     clock = clock or SystemClock()
     first = model if model is not None else chosen.model
@@ -175,39 +156,6 @@ def _spend_of(settings: Settings, tz: tzinfo) -> Spend | None:
     return Spend(*(limit or None for limit in limits), tz=tz)
 
 
-def make_store(url: str | Path | Store, key: Key | str | bytes | None) -> Store:
-    """The store that `open_memory` takes for a URL; a store itself is returned as it is."""
-    if key is not None and not is_file(url):
-        raise SettingsError("key", "…", "encrypts an SQLite file: name one, or leave the key out")
-    if not isinstance(url, str | Path):
-        return url
-    # A store is imported when it is chosen, so that the others cost nothing.
-    text = str(url)
-    if is_postgres(text):
-        return _postgres(text)
-    if "://" in text.removeprefix("sqlite:///"):
-        what = 'a file, "sqlite:///FILE", "postgresql://USER@HOST/DATABASE" or ":memory:"'
-        raise SettingsError("url", text, f"must be {what}")
-    from onlooker.stores.sqlite import SqliteStore
-    from onlooker.stores.sqlite.key import key_of
-
-    return SqliteStore(file_of(text), key=key_of(key))
-
-
-def _postgres(url: str) -> Store:
-    try:
-        from onlooker.stores.postgres import PostgresStore
-    except ModuleNotFoundError as error:
-        raise _needs_postgres("url", url.split("@")[-1], error) from None
-    return PostgresStore(url)
-
-
-def _needs_postgres(key: str, value: str, error: ModuleNotFoundError) -> SettingsError:
-    return SettingsError(
-        key, value, f'needs an extra: pip install "onlooker[postgres]" ({error.name} is missing)'
-    )
-
-
 def _extractors(extractors: Sequence[type[Extractor]]) -> Extractors | None:
     if not extractors:
         return None
@@ -230,7 +178,7 @@ def _workers(
         from onlooker.stores.postgres import PostgresStore
         from onlooker.stores.postgres.workers import QueueWorkers
     except ModuleNotFoundError as error:
-        raise _needs_postgres("workers", workers, error) from None
+        raise needs_postgres("workers", workers, error) from None
     if not isinstance(store, PostgresStore):
         raise SettingsError("workers", workers, "needs a PostgreSQL store")
     return lambda advance: QueueWorkers(
@@ -243,24 +191,7 @@ def _workers(
     )
 
 
-def is_postgres(url: str | Path | Store) -> bool:
-    return isinstance(url, str | Path) and str(url).startswith(POSTGRES)
-
-
-def file_of(url: str | Path | Store) -> Path:
-    """The file that a URL of SQLite names."""
-    return Path(str(url).removeprefix("sqlite:///"))
-
-
-def is_file(url: str | Path | Store) -> bool:
-    return (
-        isinstance(url, str | Path)
-        and str(url) != ":memory:"
-        and "://" not in str(url).removeprefix("sqlite:///")
-    )
-
-
-def _model(model: str | Model, builtin: Builtin, clock: Clock) -> Model:
+def _model(model: str | Model, builtin: Model, clock: Clock) -> Model:
     if not isinstance(model, str):
         return model
     if model in ("", builtin.name):
@@ -284,7 +215,7 @@ def _embedder(embedder: str | Embedder) -> Embedder | None:
     return embedder_named(embedder)
 
 
-def _limited(model: Model, builtin: Builtin, spend: Spend | None, store: Store, clock: Clock) -> Model:
+def _limited(model: Model, builtin: Model, spend: Spend | None, store: Store, clock: Clock) -> Model:
     if spend is None or model is builtin:
         return model
     from onlooker.models.calling import SpendLimit

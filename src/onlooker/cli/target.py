@@ -21,7 +21,8 @@ from onlooker.engine.memory import Memory
 from onlooker.engine.session import Session
 from onlooker.policy.settings import Settings
 from onlooker.stores.sqlite.key import Key
-from onlooker.wiring import POSTGRES, open_memory
+from onlooker.stores.urls import POSTGRES
+from onlooker.wiring import open_memory
 
 DEFAULT_DATABASE = "onlooker.db"
 

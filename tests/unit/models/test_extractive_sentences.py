@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from onlooker.models.extractive.sentences import tighten, topic, vocatives
+from onlooker.models.extractive.clauses import tighten, topic, vocatives
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,25 @@
 """The built-in model, which writes notes without a language model."""
 
-from onlooker.models.extractive.compose import ExtractiveModel
+from __future__ import annotations
 
-__all__ = ["ExtractiveModel"]
+import asyncio
+
+from onlooker.ports import Reply, Request
+
+
+class ExtractiveModel:
+    """Writes notes out of the words that were said: no key, no network, no download."""
+
+    name = "extractive"
+    window = 1_000_000
+
+    def compose(self, request: Request) -> str:
+        """Return the note that a request asks for. It is the same in every process."""
+        # Loaded with the first note: its word lists take longer to load than all the rest.
+        from onlooker.models.extractive.compose import compose
+
+        return compose(request)
+
+    async def write(self, request: Request) -> Reply:
+        """Write the note in a thread."""
+        return Reply(await asyncio.to_thread(self.compose, request))

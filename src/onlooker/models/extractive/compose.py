@@ -6,7 +6,6 @@ note, and the exact values that they leave out go into a ledger below them.
 
 from __future__ import annotations
 
-import asyncio
 import re
 import threading
 import time
@@ -20,28 +19,49 @@ from onlooker.models.extractive.clauses import (
     RESOLVED,
     ROLES,
     Clause,
+    OpenQuestion,
     is_call,
     is_courtesy,
     is_own,
     is_question,
     opens_question,
     priority,
+    set_first_letter,
+    tighten,
+    topic,
+    vocatives,
     was_own,
     weigh_record,
     weigh_speech,
 )
-from onlooker.models.extractive.page import Page, prefix_cost, read_notes, render, render_prose
-from onlooker.models.extractive.select import Coverage, Noted, Selection, without_noted, without_repeats
-from onlooker.models.extractive.sentences import OpenQuestion, set_first_letter, tighten, topic, vocatives
+from onlooker.models.extractive.page import (
+    Coverage,
+    Noted,
+    Page,
+    Selection,
+    prefix_cost,
+    read_notes,
+    render,
+    render_prose,
+    without_noted,
+    without_repeats,
+)
 from onlooker.models.extractive.tool_calls import Record, ToolTraffic
-from onlooker.models.extractive.tool_results import LONGEST_TEXT, UNPRINTABLE, keep_ends
-from onlooker.models.extractive.words import GENERAL, name_units, units, value_units
+from onlooker.models.extractive.words import (
+    GENERAL,
+    LONGEST_TEXT,
+    UNPRINTABLE,
+    keep_ends,
+    name_units,
+    units,
+    value_units,
+)
 from onlooker.policy.dates import annotate, obvious_dates
 from onlooker.policy.text import clauses as split_clauses
 from onlooker.policy.text import regex, sentences
 from onlooker.policy.tokens import estimate, estimator
 from onlooker.policy.values import NAMING, audit, holds, mask, values_line
-from onlooker.ports import ObserveRequest, ReflectRequest, Reply, Request
+from onlooker.ports import ObserveRequest, ReflectRequest, Request
 
 _SENTENCES = {"observation": 5, "reflection": 8}  # at most, in the prose format
 _CRITICAL_SHARE = 0.25  # of a note
@@ -73,24 +93,11 @@ def _give_way() -> None:
         _paused.at = time.perf_counter()
 
 
-class ExtractiveModel:
-    """Writes notes out of the words that were said: no key, no network, no download.
-
-    The note depends only on the request, and is the same in every process.
-    """
-
-    name = "extractive"
-    window = 10_000_000
-
-    async def write(self, request: Request) -> Reply:
-        """Write the note in a thread."""
-        return Reply(await asyncio.to_thread(self.compose, request))
-
-    def compose(self, request: Request) -> str:
-        """Return the note that a request asks for."""
-        text = _observe(request) if isinstance(request, ObserveRequest) else _reflect(request)
-        # A note with such an end would be taken for one that was cut off.
-        return text + "." if _UNENDED.search(text) else text
+def compose(request: Request) -> str:
+    """Return the note that a request asks for. It depends only on the request."""
+    text = _observe(request) if isinstance(request, ObserveRequest) else _reflect(request)
+    # A note with such an end would be taken for one that was cut off.
+    return text + "." if _UNENDED.search(text) else text
 
 
 # -- An observation: messages
@@ -109,7 +116,7 @@ def _observe(request: ObserveRequest) -> str:
     clauses = without_noted(clauses, noted) or clauses
     said = Coverage(units for _, units in noted)
     if request.format == "prose":
-        text = _fit(_selection(clauses, said), limit, partial(render_prose, most=_SENTENCES["observation"]))
+        text = _fit(_selection(clauses, said), limit, partial(render_prose, limit=_SENTENCES["observation"]))
     else:
         selection = _selection(clauses, said)
         text = _fit_with_ledger(_values(request.messages), limit, lambda room: _fit(selection, room, render))
@@ -303,7 +310,7 @@ def _reflect(request: ReflectRequest) -> str:
     page = _weigh_notes(request.notes, request.format)
     page.clauses = without_repeats(page.clauses)
     if request.format == "prose":
-        write = partial(render_prose, most=_SENTENCES["reflection"])
+        write = partial(render_prose, limit=_SENTENCES["reflection"])
         selection = _selection(page.clauses, Coverage())
         return _fit(selection, request.target_tokens, write) or write(page.clauses[:1])
     lists = write_lists(page.clauses, request.target_tokens)

@@ -12,10 +12,8 @@ from onlooker.domain.messages import Message, ToolCall
 from onlooker.models.extractive.tool_results import (
     LONGEST_JSON,
     TROUBLE,
-    UNPRINTABLE,
     is_self_explanatory,
     json_records,
-    keep_ends,
     outcome_line,
     parse,
     records_of_result,
@@ -24,6 +22,7 @@ from onlooker.models.extractive.tool_results import (
     shorten,
     value_text,
 )
+from onlooker.models.extractive.words import UNPRINTABLE, keep_ends
 from onlooker.policy.text import regex
 from onlooker.policy.values import mask
 

@@ -9,13 +9,12 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import cast
 
+from onlooker.models.extractive.words import LONGEST_TEXT, UNPRINTABLE, keep_ends
 from onlooker.policy.text import regex
 from onlooker.policy.values import holds, mask
 
-LONGEST_TEXT = 24_000  # characters of one message that are read
 LONGEST_JSON = 200_000
 LONGEST_RECORD = 240  # characters
-UNPRINTABLE = regex("[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]")
 
 TROUBLE = regex(
     r"\b(?:error|exception|traceback|fail(?:ed|ure|ures|s)?|fatal|panic|abort(?:ed)?|denied|refused"
@@ -53,18 +52,6 @@ def _as_displayed(text: str) -> str:
     if "<" in text and not text.lstrip().startswith(("{", "[")) and _IS_HTML.search(text[:4000]):
         text = html.unescape(_TAG.sub(" ", _BREAK.sub("\n", _UNSEEN.sub(" ", text))))
     return text
-
-
-def keep_ends(text: str, most: int) -> str:
-    """Drop the middle of a text that is too long, between words where there are any."""
-    if len(text) <= most:
-        return text
-    head, tail = text[: most * 3 // 4], text[-most // 4 :]
-    if " " in head[-80:]:
-        head = head[: head.rfind(" ")]
-    if " " in tail[:80]:
-        tail = tail[tail.find(" ") :]
-    return f"{head} … {tail.strip()}"
 
 
 def shorten(record: str, most: int = LONGEST_RECORD) -> str:

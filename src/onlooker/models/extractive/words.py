@@ -12,6 +12,24 @@ from functools import lru_cache
 from onlooker.policy.text import CJK, regex
 from onlooker.policy.values import find_values
 
+# -- Long and strange texts
+
+LONGEST_TEXT = 24_000  # characters of one message that are read
+UNPRINTABLE = regex("[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]")
+
+
+def keep_ends(text: str, limit: int) -> str:
+    """Drop the middle of a text that is too long, between words where there are any."""
+    if len(text) <= limit:
+        return text
+    head, tail = text[: limit * 3 // 4], text[-limit // 4 :]
+    if " " in head[-80:]:
+        head = head[: head.rfind(" ")]
+    if " " in tail[:80]:
+        tail = tail[tail.find(" ") :]
+    return f"{head} … {tail.strip()}"
+
+
 # -- Common words
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from datetime import datetime
 
-from onlooker.policy.dates import rules
-from onlooker.policy.dates.rules import Resolver, Rules
+from onlooker.policy import dates
+from onlooker.policy.dates import Resolver, Rules
 
 _DIGITS = {"一": 1, "二": 2, "两": 2, "兩": 2, "三": 3, "四": 4, "五": 5, "六": 6, "七": 7, "八": 8, "九": 9}
 _KOREAN = {
@@ -39,23 +39,23 @@ def _weekday(found: re.Match[str]) -> int:
 
 
 def _days(amount: int) -> Resolver:
-    return lambda _, at: rules.day(at, amount)
+    return lambda _, at: dates.day(at, amount)
 
 
 def _is(unit: str, amount: int) -> Resolver:
-    return lambda _, at: rules.shifted(at, unit, amount)
+    return lambda _, at: dates.shifted(at, unit, amount)
 
 
 def _by(unit: str, sign: int) -> Resolver:
-    return lambda found, at: rules.shifted(at, unit, sign * _number(found["n"]))
+    return lambda found, at: dates.shifted(at, unit, sign * _number(found["n"]))
 
 
 def _weekend(weekends: int) -> Resolver:
-    return lambda _, at: rules.weekend(at, weekends)
+    return lambda _, at: dates.weekend(at, weekends)
 
 
 def _in_week(weeks: int) -> Resolver:
-    return lambda found, at: rules.day_of_week(at, weeks, _weekday(found))
+    return lambda found, at: dates.day_of_week(at, weeks, _weekday(found))
 
 
 def _month_of_year(years: int) -> Resolver:
@@ -67,7 +67,7 @@ def _month_of_year(years: int) -> Resolver:
 
 
 def _day_of_month(months: int) -> Resolver:
-    return lambda found, at: rules.day_of_month(at, months, _number(found["n"]))
+    return lambda found, at: dates.day_of_month(at, months, _number(found["n"]))
 
 
 _CHINESE: tuple[tuple[str, Resolver], ...] = (
@@ -152,7 +152,7 @@ _KR_DOW = r" ?(?P<dow>[월화수목금토일])요일"
 _KOREAN_RULES: tuple[tuple[str, Resolver], ...] = (
     (r"오늘(?: ?(?:아침|오전|오후|저녁|밤))?", _days(0)),
     (r"(?<!그)어제(?: ?(?:아침|오전|오후|저녁|밤))?|어젯밤", _days(-1)),
-    (r"그저께|그제|엊그제", lambda found, at: None if found[0] == "엊그제" else rules.day(at, -2)),
+    (r"그저께|그제|엊그제", lambda found, at: None if found[0] == "엊그제" else dates.day(at, -2)),
     (r"내일(?: ?(?:아침|오전|오후|저녁|밤))?", _days(1)),
     (r"(?<!내일)모레", _days(2)),
     (r"글피", _days(3)),
@@ -160,11 +160,11 @@ _KOREAN_RULES: tuple[tuple[str, Resolver], ...] = (
     (rf"{KN} ?일 (?:후|뒤)", _by("day", 1)),
     (
         r"(?P<word>하루|이틀|사흘|나흘|닷새|열흘|보름) 전",
-        lambda found, at: rules.day(at, -_KOREAN_DAYS[found["word"]]),
+        lambda found, at: dates.day(at, -_KOREAN_DAYS[found["word"]]),
     ),
     (
         r"(?P<word>하루|이틀|사흘|나흘|닷새|열흘|보름) (?:후|뒤)",
-        lambda found, at: rules.day(at, _KOREAN_DAYS[found["word"]]),
+        lambda found, at: dates.day(at, _KOREAN_DAYS[found["word"]]),
     ),
     (r"일주일 전", _is("week", -1)),
     (r"일주일 (?:후|뒤)", _is("week", 1)),

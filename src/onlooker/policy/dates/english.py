@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from datetime import date, datetime, timedelta
 
-from onlooker.policy.dates import rules
-from onlooker.policy.dates.rules import Resolver, Rules
+from onlooker.policy import dates
+from onlooker.policy.dates import Resolver, Rules
 
 _NUMBERS = {
     word: n
@@ -76,19 +76,19 @@ def _month(found: re.Match[str]) -> int:
 
 
 def _days(amount: int) -> Resolver:
-    return lambda _, at: rules.day(at, amount)
+    return lambda _, at: dates.day(at, amount)
 
 
 def _units(amount: int) -> Resolver:
-    return lambda found, at: rules.shifted(at, found["unit"].lower(), amount)
+    return lambda found, at: dates.shifted(at, found["unit"].lower(), amount)
 
 
 def _ago(found: re.Match[str], at: datetime) -> str:
-    return rules.shifted(at, found["unit"].lower(), -_number(found["n"]))
+    return dates.shifted(at, found["unit"].lower(), -_number(found["n"]))
 
 
 def _ahead(found: re.Match[str], at: datetime) -> str:
-    return rules.shifted(at, found["unit"].lower(), _number(found["n"]))
+    return dates.shifted(at, found["unit"].lower(), _number(found["n"]))
 
 
 def _exactly(sign: int) -> Resolver:
@@ -96,7 +96,7 @@ def _exactly(sign: int) -> Resolver:
 
     def resolver(found: re.Match[str], at: datetime) -> str:
         start = at + timedelta({"yesterday": -1, "today": 0, "tomorrow": 1}[found["anchor"].lower()])
-        return rules.same_day(start, found["unit"].lower(), sign * _number(found["n"]))
+        return dates.same_day(start, found["unit"].lower(), sign * _number(found["n"]))
 
     return resolver
 
@@ -104,7 +104,7 @@ def _exactly(sign: int) -> Resolver:
 def _clock(sign: int) -> Resolver:
     def resolver(found: re.Match[str], at: datetime) -> str:
         amount = sign * _number(found["n"])
-        return rules.day(
+        return dates.day(
             at + (timedelta(hours=amount) if found["unit"].lower() == "hour" else timedelta(minutes=amount))
         )
 
@@ -113,7 +113,7 @@ def _clock(sign: int) -> Resolver:
 
 def _weekday_in_week(found: re.Match[str], at: datetime) -> str:
     weeks = {"last": -1, "this": 0, "next": 1}[found["which"].lower()]
-    return rules.day_of_week(at, weeks, _weekday(found))
+    return dates.day_of_week(at, weeks, _weekday(found))
 
 
 def _weeks_and_weekday(sign: int) -> Resolver:
@@ -121,7 +121,7 @@ def _weeks_and_weekday(sign: int) -> Resolver:
 
     def resolver(found: re.Match[str], at: datetime) -> str:
         near = (
-            rules.last_weekday(at, _weekday(found)) if sign < 0 else rules.coming_weekday(at, _weekday(found))
+            dates.last_weekday(at, _weekday(found)) if sign < 0 else dates.coming_weekday(at, _weekday(found))
         )
         return (date.fromisoformat(near) + timedelta(weeks=sign * _number(found["n"]))).isoformat()
 
@@ -147,11 +147,11 @@ def _season(found: re.Match[str], at: datetime) -> str | None:
     if season == "winter":  # two years share one
         return None
     if which == "this":
-        return rules.year(at)
+        return dates.year(at)
     starts, ends = {"spring": (3, 6), "summer": (6, 9), "fall": (9, 12), "autumn": (9, 12)}[season]
     if which == "last":
-        return rules.year(at, -1) if at.month < starts else None
-    return rules.year(at, 1) if at.month > ends else None
+        return dates.year(at, -1) if at.month < starts else None
+    return dates.year(at, 1) if at.month > ends else None
 
 
 def _holiday(found: re.Match[str], at: datetime) -> str | None:
@@ -167,7 +167,7 @@ def _holiday(found: re.Match[str], at: datetime) -> str | None:
 
 def _number_of_month(found: re.Match[str], at: datetime) -> str:
     months = {"last": -1, "this": 0, "the": 0, "next": 1}[found["which"].lower()]
-    return rules.day_of_month(at, months, int(found["number"]))
+    return dates.day_of_month(at, months, int(found["number"]))
 
 
 RULES = (
@@ -187,14 +187,14 @@ RULES = (
         (rf"\b(?:exactly )?{N} {UNIT} ago\b(?! (?:today|yesterday))", _ago),
         (rf"\b{N} {UNIT} ago (?P<anchor>today|yesterday)\b", _exactly(-1)),
         (rf"\b{N} (?P<unit>hour|minute)s? ago\b", _clock(-1)),
-        (r"\b(?:a|one) fortnight ago\b", lambda _, at: rules.week(at, -2)),
-        (r"\bhalf a year ago\b", lambda _, at: rules.month(at, -6)),
-        (r"\b(?:a year and a half|one and a half years) ago\b", lambda _, at: rules.month(at, -18)),
-        (rf"\b{N} decades? ago\b", lambda found, at: rules.year(at, -10 * _number(found["n"]))),
-        (rf"\b{N} weekends ago\b", lambda found, at: rules.weekend(at, -_number(found["n"]))),
+        (r"\b(?:a|one) fortnight ago\b", lambda _, at: dates.week(at, -2)),
+        (r"\bhalf a year ago\b", lambda _, at: dates.month(at, -6)),
+        (r"\b(?:a year and a half|one and a half years) ago\b", lambda _, at: dates.month(at, -18)),
+        (rf"\b{N} decades? ago\b", lambda found, at: dates.year(at, -10 * _number(found["n"]))),
+        (rf"\b{N} weekends ago\b", lambda found, at: dates.weekend(at, -_number(found["n"]))),
         (
             rf"\b{N} {DOW}s ago\b",
-            lambda found, at: rules.last_weekday(at, _weekday(found), _number(found["n"])),
+            lambda found, at: dates.last_weekday(at, _weekday(found), _number(found["n"])),
         ),
         (rf"\b{N} weeks? ago,? (?:on )?{DOW}\b", _weeks_and_weekday(-1)),
     ),
@@ -213,8 +213,8 @@ RULES = (
             rf"|from)\b|-)",
             _ahead,
         ),
-        (r"\bin (?:a|one) fortnight\b", lambda _, at: rules.week(at, 2)),
-        (r"\bin half a year\b", lambda _, at: rules.month(at, 6)),
+        (r"\bin (?:a|one) fortnight\b", lambda _, at: dates.week(at, 2)),
+        (r"\bin half a year\b", lambda _, at: dates.month(at, 6)),
     ),
     Rules(
         "last|this|next|past|previous|coming|current|end of the|month",
@@ -224,23 +224,23 @@ RULES = (
         (r"\b(?:the )?end of the (?P<unit>week|month|year)\b", _units(0)),
         (r"\b(?:the )?(?P<unit>week|month|year) before last\b", _units(-2)),
         (r"\b(?:the )?(?P<unit>week|month|year) after next\b", _units(2)),
-        (r"\b(?:last|this past|the past) weekend\b", lambda _, at: rules.weekend(at, -1)),
-        (r"\bthis coming weekend\b", lambda _, at: rules.weekend(at, 0)),
+        (r"\b(?:last|this past|the past) weekend\b", lambda _, at: dates.weekend(at, -1)),
+        (r"\bthis coming weekend\b", lambda _, at: dates.weekend(at, 0)),
         # Early in a week it may be the one that was.
         (
             r"\bthis weekend\b",
-            lambda _, at: rules.weekend(at, 0) if at.weekday() >= rules.WEDNESDAY else None,
+            lambda _, at: dates.weekend(at, 0) if at.weekday() >= dates.WEDNESDAY else None,
         ),
-        (r"\bnext weekend\b", lambda _, at: rules.next_weekend(at)),
-        (r"\b(?:the )?weekend before last\b", lambda _, at: rules.weekend(at, -2)),
-        (rf"\b{_LAST} {DOW}\b{_PART}", lambda found, at: rules.last_weekday(at, _weekday(found))),
+        (r"\bnext weekend\b", lambda _, at: dates.next_weekend(at)),
+        (r"\b(?:the )?weekend before last\b", lambda _, at: dates.weekend(at, -2)),
+        (rf"\b{_LAST} {DOW}\b{_PART}", lambda found, at: dates.last_weekday(at, _weekday(found))),
         (
             rf"\b(?:this |the )coming {DOW}\b{_PART}",
-            lambda found, at: rules.coming_weekday(at, _weekday(found)),
+            lambda found, at: dates.coming_weekday(at, _weekday(found)),
         ),
-        (rf"\bthis {DOW}\b{_PART}", lambda found, at: rules.this_weekday(at, _weekday(found))),
-        (rf"\bnext {DOW}\b{_PART}", lambda found, at: rules.next_weekday(at, _weekday(found))),
-        (rf"\b(?:the )?{DOW} before last\b", lambda found, at: rules.last_weekday(at, _weekday(found), 2)),
+        (rf"\bthis {DOW}\b{_PART}", lambda found, at: dates.this_weekday(at, _weekday(found))),
+        (rf"\bnext {DOW}\b{_PART}", lambda found, at: dates.next_weekday(at, _weekday(found))),
+        (rf"\b(?:the )?{DOW} before last\b", lambda found, at: dates.last_weekday(at, _weekday(found), 2)),
         (rf"\b{DOW}{_PART},? (?:of )?(?P<which>last|this|next) week\b", _weekday_in_week),
         (rf"\b(?P<which>last|this|next) week,? (?:on )?{DOW}\b", _weekday_in_week),
         (rf"\b(?P<which>last|this|next) {MONTH}\b(?! \d)", _named_month),

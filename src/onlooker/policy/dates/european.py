@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from datetime import datetime
 
-from onlooker.policy.dates import rules
-from onlooker.policy.dates.rules import Resolver, Rules
+from onlooker.policy import dates
+from onlooker.policy.dates import Resolver, Rules
 
 _NUMBERS = {
     **dict.fromkeys(["ein", "eine", "einem", "einer", "einen", "un", "une", "uno", "una"], 1),
@@ -52,35 +52,35 @@ def _weekday(found: re.Match[str]) -> int:
 
 
 def _days(amount: int) -> Resolver:
-    return lambda _, at: rules.day(at, amount)
+    return lambda _, at: dates.day(at, amount)
 
 
 def _by(sign: int) -> Resolver:
-    return lambda found, at: rules.shifted(at, _unit(found["unit"]), sign * _number(found["n"]))
+    return lambda found, at: dates.shifted(at, _unit(found["unit"]), sign * _number(found["n"]))
 
 
 def _which(amount: int) -> Resolver:
-    return lambda found, at: rules.shifted(at, _unit(found["unit"]), amount)
+    return lambda found, at: dates.shifted(at, _unit(found["unit"]), amount)
 
 
 def _weekend(weekends: int) -> Resolver:
-    return lambda _, at: rules.weekend(at, weekends)
+    return lambda _, at: dates.weekend(at, weekends)
 
 
 def _next_weekend(_: re.Match[str], at: datetime) -> str | None:
-    return rules.next_weekend(at)
+    return dates.next_weekend(at)
 
 
 def _last_weekday(found: re.Match[str], at: datetime) -> str:
-    return rules.last_weekday(at, _weekday(found))
+    return dates.last_weekday(at, _weekday(found))
 
 
 def _coming_weekday(found: re.Match[str], at: datetime) -> str:
-    return rules.coming_weekday(at, _weekday(found))
+    return dates.coming_weekday(at, _weekday(found))
 
 
 def _next_weekday(found: re.Match[str], at: datetime) -> str | None:
-    return rules.next_weekday(at, _weekday(found))
+    return dates.next_weekday(at, _weekday(found))
 
 
 _GERMAN: tuple[tuple[str, Resolver], ...] = (

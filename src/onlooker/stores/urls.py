@@ -1,0 +1,65 @@
+"""Which store a URL names: a file of SQLite, a database of PostgreSQL, or memory."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from onlooker.domain.errors import SettingsError
+from onlooker.ports import Store
+
+if TYPE_CHECKING:
+    from onlooker.stores.sqlite.key import Key
+
+POSTGRES = ("postgresql://", "postgres://")
+
+
+def make_store(url: str | Path | Store, key: Key | str | bytes | None) -> Store:
+    """The store that `open_memory` takes for a URL; a store itself is returned as it is."""
+    if key is not None and not is_file(url):
+        raise SettingsError("key", "…", "encrypts an SQLite file: name one, or leave the key out")
+    if not isinstance(url, str | Path):
+        return url
+    # A store is imported when it is chosen, so that the others cost nothing.
+    text = str(url)
+    if is_postgres(text):
+        return _postgres(text)
+    if "://" in text.removeprefix("sqlite:///"):
+        what = 'a file, "sqlite:///FILE", "postgresql://USER@HOST/DATABASE" or ":memory:"'
+        raise SettingsError("url", text, f"must be {what}")
+    from onlooker.stores.sqlite import SqliteStore
+    from onlooker.stores.sqlite.key import key_of
+
+    return SqliteStore(file_of(text), key=key_of(key))
+
+
+def _postgres(url: str) -> Store:
+    try:
+        from onlooker.stores.postgres import PostgresStore
+    except ModuleNotFoundError as error:
+        raise needs_postgres("url", url.split("@")[-1], error) from None
+    return PostgresStore(url)
+
+
+def needs_postgres(key: str, value: str, error: ModuleNotFoundError) -> SettingsError:
+    """The error that says which extra to install."""
+    return SettingsError(
+        key, value, f'needs an extra: pip install "onlooker[postgres]" ({error.name} is missing)'
+    )
+
+
+def is_postgres(url: str | Path | Store) -> bool:
+    return isinstance(url, str | Path) and str(url).startswith(POSTGRES)
+
+
+def file_of(url: str | Path | Store) -> Path:
+    """The file that a URL of SQLite names."""
+    return Path(str(url).removeprefix("sqlite:///"))
+
+
+def is_file(url: str | Path | Store) -> bool:
+    return (
+        isinstance(url, str | Path)
+        and str(url) != ":memory:"
+        and "://" not in str(url).removeprefix("sqlite:///")
+    )
