@@ -9,9 +9,9 @@ consists of letters, digits and underscores only, so no index splits it further.
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
-from itertools import pairwise
+from itertools import chain, pairwise
 
 from onlooker.policy.text import CJK, regex
 
@@ -32,7 +32,9 @@ _MARKS = (
 _LETTER = f"[^\\W_{_UNSPACED}]"
 _PART = f"{_LETTER}++(?:[{_MARKS}]{_LETTER}*+)*+"
 _JOINT = r"(?:[_./\\:@#+&=~-]+|['’](?=\w))"
-_RUN = regex(f"(?P<unspaced>[{_UNSPACED}]+)|{_PART}(?:{_JOINT}{_PART})*")
+_SPACED_RUN = f"{_PART}(?:{_JOINT}{_PART})*"
+_RUN = regex(f"(?P<unspaced>[{_UNSPACED}]+)|{_SPACED_RUN}")
+_ASCII_RUN = regex(_SPACED_RUN)  # without the group `findall` returns the runs, in half the time
 _PARTS = regex(_PART)
 _SLASH = regex(r"[/\\]")
 _HUMPS = regex(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
@@ -77,12 +79,18 @@ def is_telling(token: str) -> bool:
     return token not in _STOP_TOKENS
 
 
-def _tokens(text: str, *, asking: bool) -> Iterator[str]:
+def _tokens(text: str, *, asking: bool) -> Iterable[str]:
     text = text[:MOST_CHARACTERS]
     if not text.isascii():
         text = unicodedata.normalize("NFKC", text)
     if _GROUPED.search(text):
         text = _GROUPED.sub("", text)
+    if text.isascii():
+        return chain.from_iterable(map(_words, _ASCII_RUN.findall(text)))
+    return _runs(text, asking)
+
+
+def _runs(text: str, asking: bool) -> Iterator[str]:
     for run in _RUN.finditer(text):
         if run.lastgroup:
             yield from _characters(run[0], asking)

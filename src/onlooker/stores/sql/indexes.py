@@ -87,31 +87,37 @@ def index(db: Database, session: SessionId, *, limit: int = 500) -> int:
         return 0
     done, notes_done, last_seq = row
     read = list(sessions.part(db, sid, done, LAST_SEQ, limit, summaries=False))
+    add = _adder(db, session, "message")
     for message in map(to_message, read):
-        _add_text(db, session, "message", message.id, text_of(message), message.at and instant(message.at))
+        add(message.id, text_of(message), message.at and instant(message.at))
     notes = [] if notes_done else db.run("notes_to_index", sid=sid).fetchall()
+    add = _adder(db, session, "note")
     for ident, made_at, text in notes:
-        _add_text(db, session, "note", unpack(ident), unpack(text), instant_of_text(made_at))
+        add(unpack(ident), unpack(text), instant_of_text(made_at))
     if read or notes or not notes_done or done < last_seq:
         reached = read[-1][0] if len(read) >= limit else last_seq
         db.run("set_indexed", sid=sid, seq=reached)
     return len(read) + len(notes)
 
 
-def _add_text(db: Database, session: SessionId, kind: HitKind, ident: str, text: str, at: int | None) -> None:
-    """Index a text, replacing an earlier text of the same id."""
-    sid, words = sid_of(session), words_of(text)
-    where: dict[str, Any] = {"sid": sid, "kind": kind, "id": pack(ident)}
-    db.run("remove_searchable", **where)
-    db.run(
-        "add_searchable",
-        owner=pack(session.owner),
-        instant=at,
-        length=words.count(" ") + 1 if words else 0,
-        scope=f"{_scope(kind, session.owner, None)} {_scope(kind, session.owner, session)}",
-        words=words,
-        **where,
-    )
+def _adder(db: Database, session: SessionId, kind: HitKind) -> Callable[[str, str, int | None], None]:
+    """Adds texts of a session by id, each with its time."""
+    own: dict[str, Any] = {"sid": sid_of(session), "kind": kind}
+    shared: dict[str, Any] = own | {
+        "owner": pack(session.owner),
+        "scope": f"{_scope(kind, session.owner, None)} {_scope(kind, session.owner, session)}",
+    }
+
+    def add(ident: str, text: str, at: int | None) -> None:
+        words, packed_id = words_of(text), pack(ident)
+        length = words.count(" ") + 1 if words else 0
+        values = shared | {"id": packed_id, "instant": at, "length": length, "words": words}
+        if not db.run("add_searchable", **values).rowcount:
+            # An earlier text of the same id.
+            db.run("remove_searchable", **own, id=packed_id)
+            db.run("add_searchable", **values)
+
+    return add
 
 
 def _scope(kind: HitKind, owner: str, session: SessionId | None) -> str:

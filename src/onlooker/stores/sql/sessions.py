@@ -46,8 +46,8 @@ from onlooker.stores.sql.rows import (
     progress_values,
     sid_of,
     to_item,
+    to_live_notes,
     to_message,
-    to_note,
     to_progress,
     to_session,
     to_tail,
@@ -271,7 +271,7 @@ def load(db: Database, session: SessionId) -> State | None:
     pinned = db.run("pinned_messages", sid=sid, before=start) if pins else ()
     return State(
         progress=stored.progress,
-        notes=tuple(map(to_note, notes)),
+        notes=to_live_notes(notes),
         messages=to_tail(tail),
         pins=pins,
         pinned=to_tail(pinned),

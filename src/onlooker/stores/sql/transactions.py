@@ -57,7 +57,7 @@ def writes(work: Callable[Concatenate[Database, P], T]) -> Method[P, T]:
 
 
 def deletes(work: Callable[Concatenate[Database, P], T]) -> Method[P, T]:
-    """The same for one that deletes messages, which must not stay in the cache."""
+    """The same for one that deletes messages or notes, which must not stay in the cache."""
 
     @wraps(work)
     async def method(store: Transactions, *args: P.args, **options: P.kwargs) -> T:
@@ -89,7 +89,7 @@ class Transactions(ABC):
 
     commit = writes(of_sessions.commit)
     notes = reads(of_notes.read)
-    delete_notes = writes(of_notes.delete)
+    delete_notes = deletes(of_notes.delete)
     extractions = reads(of_notes.extractions)
     pin = writes(of_notes.pin)
     set_budget = writes(of_sessions.set_budget)

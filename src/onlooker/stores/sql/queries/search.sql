@@ -25,8 +25,10 @@ ORDER BY first_seq;
 DELETE FROM searchable WHERE sid = :sid AND kind = :kind AND id = :id;
 
 -- name: add_searchable
+-- Adds nothing if there is a text of that id.
 INSERT INTO searchable (kind, owner, sid, id, at, length, scope, words)
-VALUES (:kind, :owner, :sid, :id, :instant, :length, :scope, :words);
+VALUES (:kind, :owner, :sid, :id, :instant, :length, :scope, :words)
+ON CONFLICT (sid, kind, id) DO NOTHING;
 
 -- name: searchable
 SELECT number, owner, at FROM searchable WHERE sid = :sid AND kind = :kind AND id = :id;
