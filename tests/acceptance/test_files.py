@@ -53,6 +53,15 @@ print(*(name for name in sys.modules if name.startswith("onlooker.files")))
 # ------------------------------------------------------------------------------------ written
 
 
+async def test_an_owner_with_daily_notes_has_a_memory_file_when_the_process_stops(tmp_path: Path) -> None:
+    async with opened(tmp_path, timing=onlooker.Timing(sweep_seconds=60)) as (memory, _):
+        await memory.session("telegram:42", owner="ana").record(onlooker.user("Good morning"))
+        await memory.files.sync(owner="ana")  # there is nothing to write yet
+        await noted(memory)
+    assert daily_files(tmp_path)
+    assert memory_file(tmp_path).is_file()
+
+
 @pytest.mark.req(88, 90)
 async def test_items_and_notes_stand_in_files_that_only_their_owner_can_read(tmp_path: Path) -> None:
     async with opened(tmp_path) as (memory, _):

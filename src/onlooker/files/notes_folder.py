@@ -211,7 +211,8 @@ class NotesFolder:
 
     async def _write(self, owner: str) -> bool:
         async with self._lock(owner):
-            due = owner in self._due or owner not in self._stamps
+            # Without a MEMORY.md as well: its folder may come with the first daily notes.
+            due = owner in self._due or self._stamps.get(owner) is None
             self._due.pop(owner, None)
             noted = [dated for dated in self._noted if dated.session.owner == owner]
             self._noted = [dated for dated in self._noted if dated.session.owner != owner]

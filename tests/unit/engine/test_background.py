@@ -221,6 +221,20 @@ async def test_what_is_due_is_looked_for_now_and_then() -> None:
     assert work.calls[ONE] == calls
 
 
+async def test_a_last_run_is_given_time_where_others_used_it_up() -> None:
+    written: list[str] = []
+
+    async def write() -> None:
+        await beats(50)  # more than stopping it at once would leave
+        written.append("file")
+
+    loop = JobLoop([Job("files", beats, 60, finish=write)])
+    loop.start()
+    await loop.stop()
+    await loop.finish(0.0)
+    assert written == ["file"]
+
+
 async def test_a_store_that_cannot_be_read_now_is_asked_again(caplog: pytest.LogCaptureFixture) -> None:
     class Failing(SqliteStore):
         asked = 0
