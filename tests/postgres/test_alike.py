@@ -38,7 +38,7 @@ fewer = settings(
 def test_both_stores_say_the_same_whatever_is_done(server: Server, seed: int) -> None:
     async def run() -> None:
         script = Script(seed)
-        memory, postgres = ModelStore(), PostgresStore(server.new_url())
+        memory, postgres = ModelStore(), PostgresStore(server.empty_url())
         await asyncio.gather(memory.open(), postgres.open())
         try:
             for _ in range(25):
@@ -57,7 +57,7 @@ def test_both_stores_say_the_same_whatever_is_done(server: Server, seed: int) ->
 def test_both_stores_find_the_same_whatever_is_done(server: Server, seed: int) -> None:
     async def run() -> None:
         script, random = Script(seed), Random(seed)
-        memory, postgres = ModelStore(), PostgresStore(server.new_url())
+        memory, postgres = ModelStore(), PostgresStore(server.empty_url())
         await asyncio.gather(memory.open(), postgres.open())
         try:
             for _ in range(20):
@@ -80,5 +80,5 @@ def test_both_stores_find_the_same_whatever_is_done(server: Server, seed: int) -
 @fewer
 @given(programs(most=14))
 def test_promises_hold_on_postgres(server: Server, program: Program) -> None:
-    url = server.new_url(pool="4")
+    url = server.empty_url(pool="4")
     run_program(program, lambda: PostgresStore(url))

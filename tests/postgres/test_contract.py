@@ -15,7 +15,7 @@ from tests.postgres.server import Server
 class TestPostgresStore(StoreContract):
     @pytest.fixture(autouse=True)
     def address(self, server: Server) -> None:
-        self.url = server.new_url(pool="4")
+        self.url = server.empty_url(pool="4")
         self.opened: list[PostgresStore] = []
 
     async def make_store(self) -> Store:
