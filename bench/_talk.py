@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import random
 import re
+import resource
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import quantiles
+from statistics import median, quantiles
 
 import onlooker
 from onlooker.ports import ObserveRequest, Reply, Request
@@ -72,11 +73,11 @@ class Timed:
 
 
 class Stopwatch:
-    """Durations of what runs inside `with`."""
+    """Durations of what runs inside `with`, and the CPU time that the process took meanwhile."""
 
     def __init__(self) -> None:
         self.seconds: list[float] = []
-        self.cpu = 0.0
+        self.cpus: list[float] = []
 
     def __enter__(self) -> None:
         self._cpu = time.process_time()
@@ -84,8 +85,24 @@ class Stopwatch:
 
     def __exit__(self, *_: object) -> None:
         self.seconds.append(time.perf_counter() - self._start)
-        self.cpu += time.process_time() - self._cpu
+        self.cpus.append(time.process_time() - self._cpu)
 
     @property
     def timed(self) -> Timed:
         return Timed.of(self.seconds)
+
+    @property
+    def cpu_p50(self) -> float:
+        return median(self.cpus) * 1000
+
+    @property
+    def own(self) -> Timed:
+        """What this process itself took of each: neither its waits for a disk or for other programs, nor
+        what a thread of it did while another waited for the disk."""
+        return Timed.of([min(both) for both in zip(self.seconds, self.cpus, strict=True)])
+
+
+def cpu_seconds() -> float:
+    """CPU time of this process and of those that it has waited for."""
+    used = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return sum(u.ru_utime + u.ru_stime for u in used)

@@ -11,7 +11,6 @@ import argparse
 import asyncio
 import json
 import os
-import resource
 import shutil
 import subprocess
 import sys
@@ -22,7 +21,7 @@ from typing import Literal, TypedDict
 
 import onlooker
 from _figures import FOLDER, Figure, head, resident, scratch, show
-from _talk import QuickModel, Talk
+from _talk import QuickModel, Talk, cpu_seconds
 from onlooker.domain.notes import Note
 from onlooker.models.extractive import ExtractiveModel
 from onlooker.models.llm import prompt_of
@@ -94,7 +93,7 @@ async def ours(turns: Sequence[tuple[str, str]], database: Path, how: How) -> Ru
     if how != "list":  # as there, every module is loaded before the clock starts
         await _with_memory(turns[:1], Path(":memory:"), Instant())
         ExtractiveModel()
-    began, notes = _cpu(), list[Note]()
+    began, notes = cpu_seconds(), list[Note]()
     if how == "list":
         _with_list(turns)
     else:
@@ -104,17 +103,11 @@ async def ours(turns: Sequence[tuple[str, str]], database: Path, how: How) -> Ru
         raise SystemExit("the built-in model had to stand in: these would be figures of something else")
     written = [note.kind for note in notes]
     return Run(
-        cpu=_cpu() - began,
+        cpu=(cpu_seconds() - began) * 1000,
         peak=resident(),
         observed=written.count("observation"),
         reflected=written.count("reflection"),
     )
-
-
-def _cpu() -> float:
-    """Milliseconds of CPU of this process and of those that it has waited for."""
-    used = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
-    return sum(u.ru_utime + u.ru_stime for u in used) * 1000
 
 
 def _with_list(turns: Sequence[tuple[str, str]]) -> None:

@@ -1,4 +1,9 @@
-"""What memory costs a turn, beside what the disk costs: `python bench/overhead.py [--quick] [--check]`."""
+"""What memory costs a turn, beside what the machine costs: `python bench/overhead.py [--quick | --check]`.
+
+Times are shown in milliseconds; goals are ratios to what the same run measured of the machine in between:
+an append with its sync, a bare SQLite commit, and a piece of work that takes a millisecond on a quiet
+machine. So another program on the machine changes the times and not the verdicts.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +22,9 @@ from pathlib import Path
 
 import onlooker
 from _figures import Figure, head, resident, scratch, show
-from _talk import QuickModel, Stopwatch, Talk
+from _profile import Profile
+from _talk import QuickModel, Stopwatch, Talk, cpu_seconds
+from onlooker.ports import Model
 
 SYSTEM = "You are a helpful assistant."
 # Turns and bare writes take turns in such numbers: both see the same disk, and neither has to sync
@@ -32,22 +39,34 @@ class Sizes:
     growth_turns: int
     histories: tuple[int, ...]
     prepare_turns: int
-    imports: int
+    rounds: int
     session: int
 
 
 WHOLE = Sizes(1000, (10, 1000, 100_000), 200, (10, 1000, 10_000), 100, 9, 10_000)
-QUICK = Sizes(200, (10, 500, 2000), 60, (10, 500, 1000), 40, 5, 1000)
+CHECK = Sizes(1000, (10, 1000, 5000), 100, (10, 1000, 10_000), 50, 5, 3000)
+QUICK = Sizes(200, (10, 500, 2000), 60, (10, 500, 1000), 40, 3, 1000)
 
 
-# ------------------------------------------------------------------------------------ the disk
+# ------------------------------------------------------------------------------------ the machine
 
 
-class Disk:
-    """What the same number of bytes costs without any memory: a file, and a bare table."""
+def piece() -> int:
+    """Work of the kind that a memory does, the same each time: a millisecond on a quiet machine."""
+    said = [{"id": f"onl_{n:08x}", "text": f"moved to Oslo, order 88-{n}", "tokens": n} for n in range(415)]
+    lengths: dict[str, int] = {}
+    for message in json.loads(json.dumps(said)):
+        for word in message["text"].split():
+            lengths[word] = lengths.get(word, 0) + len(word)
+    return sum(sorted(lengths.values())[-3:])
+
+
+class Machine:
+    """What the same texts cost without any memory: in a file, in a bare table, and a piece of work each."""
 
     def __init__(self, folder: Path) -> None:
-        self.appending, self.inserting = Stopwatch(), Stopwatch()
+        self.appending, self.inserting, self.working = Stopwatch(), Stopwatch(), Stopwatch()
+        self.cpu = 0.0
         self._file = os.open(folder / "plain", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         self._db = sqlite3.connect(folder / "bare.db", isolation_level=None)
         self._db.execute("PRAGMA journal_mode = WAL")
@@ -55,7 +74,8 @@ class Disk:
         self._db.execute("CREATE TABLE messages (id INTEGER PRIMARY KEY, text TEXT)")
 
     def write(self, texts: Sequence[str]) -> None:
-        """So many texts, first one way, then the other."""
+        """So many texts, first one way, then the other, then the work."""
+        began = time.thread_time()
         for text in texts:
             with self.appending:
                 os.write(self._file, text.encode())
@@ -63,6 +83,10 @@ class Disk:
         for text in texts:
             with self.inserting:
                 self._db.execute("INSERT INTO messages (text) VALUES (?)", (text,))
+        for _ in texts:
+            with self.working:
+                piece()
+        self.cpu += time.thread_time() - began
 
     def close(self) -> None:
         os.close(self._file)
@@ -74,9 +98,11 @@ class Disk:
 
 async def turns(folder: Path, sizes: Sizes) -> list[Figure]:
     """Record and context, turn by turn, with notes taken by the built-in model in the background."""
-    talk, turn, record, context = Talk(), Stopwatch(), Stopwatch(), Stopwatch()
-    disk = Disk(folder)
-    began = time.process_time()
+    await talk_on(folder / "before.db", Talk(), 200)  # importing is measured elsewhere
+    turn, record, context = Stopwatch(), Stopwatch(), Stopwatch()
+    machine = Machine(folder)
+    began = cpu_seconds()
+    talk = Talk()
     async with onlooker.open_memory(folder / "turns.db") as memory:
         session = memory.session("bench")
         for _ in range(0, sizes.turns, TOGETHER):
@@ -87,15 +113,15 @@ async def turns(folder: Path, sizes: Sizes) -> list[Figure]:
                         await session.record(message)
                     with context:
                         await session.context(system=SYSTEM)
-            disk.write([m.text for m in messages])
+            machine.write([m.text for m in messages])
         await memory.background.flush()
         notes = len(await session.notes(statuses=("active", "superseded", "buffered")))
     if not notes:
         raise SystemExit("no notes were taken in the background: these would be figures of something else")
-    cpu = time.process_time() - began - disk.appending.cpu - disk.inserting.cpu
-    disk.close()
-    sync, bare = disk.appending.timed, disk.inserting.timed
-    whole = turn.timed
+    cpu = (cpu_seconds() - began - machine.cpu) / sizes.turns * 1000
+    machine.close()
+    sync, bare, work = machine.appending.timed, machine.inserting.timed, machine.working.timed
+    whole, own, one = turn.timed, turn.own.p99, machine.working.cpu_p50
     return [
         Figure(f"record + context, p50 of {sizes.turns} turns", whole.p50, "ms"),
         Figure("record + context, p99", whole.p99, "ms"),
@@ -104,10 +130,26 @@ async def turns(folder: Path, sizes: Sizes) -> list[Figure]:
         Figure("append + fsync of the same text, p50", sync.p50, "ms"),
         Figure("append + fsync, p99", sync.p99, "ms"),
         Figure("bare SQLite insert + commit, p50", bare.p50, "ms"),
-        Figure("on top of the disk's sync, p50", whole.p50 - sync.p50, "ms", 1.0),
+        Figure("a piece of work, p50", work.p50, "ms"),
+        Figure("on top of the disk's sync, p50", whole.p50 - sync.p50, "ms"),
         Figure("on top of a bare SQLite commit, p50", whole.p50 - bare.p50, "ms"),
-        Figure(f"CPU per turn, {notes} notes included", cpu / sizes.turns * 1000, "ms"),
+        Figure("p50 against a bare SQLite commit", whole.p50 / bare.p50, "×"),
+        Figure("p50 against a sync and a piece of work", whole.p50 / (sync.p50 + work.p50), "×", 1.0),
+        Figure("the process's own part of a turn, p99", own, "ms"),
+        Figure("  against a piece of work", own / one, "×", 7.5),
+        Figure(f"CPU per turn, {notes} notes included", cpu, "ms"),
+        Figure("  against a piece of work", cpu / one, "×", 2.0),
     ]
+
+
+async def talk_on(path: Path, talk: Talk, count: int, model: Model | None = None) -> None:
+    """Turns as an agent makes them, and the notes that become due."""
+    async with onlooker.open_memory(path, model=model) as memory:
+        session = memory.session("bench")
+        for _ in range(count):
+            await session.record(talk.next())
+            await session.context(system=SYSTEM)
+        await memory.background.flush()
 
 
 # ------------------------------------------------------------------------------------ growth
@@ -144,12 +186,6 @@ class Subject:
                     await memory.session(key).record(talk.many(min(250, count - start)))
                     await memory.background.flush()
 
-    def talk(self) -> Talk:
-        """What goes on from what was built."""
-        talk = Talk()
-        talk.many(self.count)
-        return talk
-
 
 async def _subjects(folder: Path, counts: Sequence[int], turns: int) -> list[Subject]:
     subjects = [Subject(folder / f"{count}.db", count, turns) for count in counts]
@@ -177,39 +213,57 @@ async def growth(folder: Path, sizes: Sizes) -> list[Figure]:
 
 
 async def histories(folder: Path, sizes: Sizes) -> list[Figure]:
-    """`prepare` with a whole history that has one more message each time."""
-    watches: list[Stopwatch] = []
-    for subject in await _subjects(folder, sizes.histories, sizes.prepare_turns):
-        watch = Stopwatch()
-        async with onlooker.open_memory(subject.path, model=QuickModel()) as memory:
-            for turn in range(0, subject.turns, subject.stay):
-                await _hand_over(memory.session(subject.key(turn)), subject, memory, watch)
-        watches.append(watch)
+    """`prepare` with a whole history that has one more message each time, in turn about as above."""
+    subjects = await _subjects(folder, sizes.histories, sizes.prepare_turns)
+    watches = [Stopwatch() for _ in subjects]
+    memories = [onlooker.open_memory(s.path, model=QuickModel()) for s in subjects]
+    hosts = [Host(s, m, w) for s, m, w in zip(subjects, memories, watches, strict=True)]
+    for turn in range(sizes.prepare_turns):
+        for host in hosts:
+            await host.hand_over(turn)
+    for memory in memories:
+        await memory.close()
     return [
         *_grown("prepare, one message after {:,}, p50", sizes.histories, watches),
-        Figure("prepare, 1,000 messages at once, nothing recorded", await _adopt(folder, 1000), "ms"),
+        *await _adopted(folder, sizes),
     ]
 
 
-async def _hand_over(
-    session: onlooker.Session, subject: Subject, memory: onlooker.Memory, watch: Stopwatch
-) -> None:
-    history = [_plain(m) for m in Talk().many(subject.count)]
-    await session.prepare(history, system=SYSTEM)
-    for message in subject.talk().many(min(subject.stay, subject.turns)):
-        history.append(_plain(message))
-        with watch:
-            await session.prepare(history, system=SYSTEM)
-        await memory.background.flush()
+class Host:
+    """Hands over its whole history in each turn."""
+
+    def __init__(self, subject: Subject, memory: onlooker.Memory, watch: Stopwatch) -> None:
+        self._subject, self._memory, self._watch = subject, memory, watch
+        self._history: list[dict[str, str]] = []
+        self._talk = Talk()
+
+    async def hand_over(self, turn: int) -> None:
+        session = self._memory.session(self._subject.key(turn))
+        if turn % self._subject.stay == 0:
+            self._talk = Talk()
+            self._history = [_plain(m) for m in self._talk.many(self._subject.count)]
+            await session.prepare(self._history, system=SYSTEM)
+        self._history.append(_plain(self._talk.next()))
+        with self._watch:
+            await session.prepare(self._history, system=SYSTEM)
+        await self._memory.background.flush()
 
 
-async def _adopt(folder: Path, count: int) -> float:
-    """A host that had its conversation before it had a memory."""
-    watch = Stopwatch()
-    async with onlooker.open_memory(folder / "adopt.db") as memory:
-        with watch:
-            await memory.session("bench").prepare([_plain(m) for m in Talk().many(count)], system=SYSTEM)
-    return watch.seconds[0] * 1000
+async def _adopted(folder: Path, sizes: Sizes) -> list[Figure]:
+    """A host that had its conversation before it had a memory. The best of several, of the work too."""
+    taken, working, history = Stopwatch(), Stopwatch(), [_plain(m) for m in Talk().many(1000)]
+    for n in range(sizes.rounds):
+        async with onlooker.open_memory(folder / f"adopt-{n}.db") as memory:
+            with taken:
+                await memory.session("bench").prepare(history, system=SYSTEM)
+        for _ in range(TOGETHER):
+            with working:
+                piece()
+    best, one = min(taken.seconds) * 1000, min(working.seconds) * 1000
+    return [
+        Figure("prepare, 1,000 messages at once, nothing recorded", best, "ms"),
+        Figure("  against a piece of work", best / one, "×", 400.0),
+    ]
 
 
 def _plain(message: onlooker.Message) -> dict[str, str]:
@@ -218,37 +272,60 @@ def _plain(message: onlooker.Message) -> dict[str, str]:
 
 def _grown(name: str, counts: Sequence[int], watches: Sequence[Stopwatch]) -> list[Figure]:
     p50 = [watch.timed.p50 for watch in watches]
+    # A slow disk would hide the growth, and a busy machine blur it.
+    own = [watch.own.p50 for watch in watches]
     growth = f"growth from {counts[0]} to {counts[-1]:,}"
     return [
         *(Figure(name.format(count), ms, "ms") for count, ms in zip(counts, p50, strict=True)),
-        Figure(growth, p50[-1] / p50[0], "×", 2.0),
+        Figure(growth, p50[-1] / p50[0], "×"),
         Figure(f"growth from {counts[1]:,} to {counts[-1]:,}", p50[-1] / p50[1], "×"),
+        Figure(f"{growth}, without the disk", own[-1] / own[0], "×", 2.0),
     ]
 
 
 # ------------------------------------------------------------------------------------ importing
 
 
+FIRST_TURN = """
+import asyncio, onlooker
+
+async def turn():
+    async with onlooker.open_memory(":memory:") as memory:
+        session = memory.session("bench")
+        await session.record(onlooker.user("I moved to Oslo last week."))
+        await session.context(system="You are a helpful assistant.")
+
+asyncio.run(turn())
+"""
+
+
 def importing(sizes: Sizes) -> list[Figure]:
-    """The best of several: what it costs, not what else the machine was doing."""
-    python = _best_start("pass", sizes.imports)
-    loop = _best_start("import asyncio", sizes.imports)
-    whole = _best_start("import onlooker", sizes.imports)
-    used = _best_start("from onlooker import open_memory", sizes.imports)
+    """The CPU time of the best of several, in turn about: not what else the machine was doing."""
+    starts = {
+        code: list[float]()
+        for code in (
+            "pass",
+            "import asyncio",
+            "import onlooker",
+            "from onlooker import open_memory",
+            FIRST_TURN,
+        )
+    }
+    for _ in range(sizes.rounds):
+        for code, cpus in starts.items():
+            began = cpu_seconds()
+            subprocess.run([sys.executable, "-c", code], check=True)
+            cpus.append(cpu_seconds() - began)
+    python, loop, whole, used, turn = (min(cpus) * 1000 for cpus in starts.values())
     return [
         Figure("Python's own start", python, "ms"),
-        Figure("import onlooker, without it", whole - python, "ms", 100.0),
-        Figure("import onlooker and use it, without it", used - python, "ms"),
-        Figure("  of which asyncio, which every async host has", loop - python, "ms"),
+        Figure("import asyncio, which every async host has", loop - python, "ms"),
+        Figure("import onlooker, without Python's own start", whole - python, "ms"),
+        Figure("  against asyncio", (whole - python) / (loop - python), "×", 2.2),
+        Figure("import onlooker and use it, asyncio included", used - python, "ms"),
+        Figure("  against asyncio", (used - python) / (loop - python), "×", 3.3),
+        Figure("the same with the first turn, in memory", turn - python, "ms"),
     ]
-
-
-def _best_start(code: str, tries: int) -> float:
-    watch = Stopwatch()
-    for _ in range(tries):
-        with watch:
-            subprocess.run([sys.executable, "-c", code], check=True)
-    return min(watch.seconds) * 1000
 
 
 # ------------------------------------------------------------------------------------ space
@@ -257,16 +334,22 @@ def _best_start(code: str, tries: int) -> float:
 def space(sizes: Sizes) -> list[Figure]:
     """Each way in a process of its own, so that nothing else is counted."""
     alone = json.loads(_itself("--rss", sizes))
-    traced = json.loads(_itself("--traced", sizes))
-    return [
+    figures = [
         Figure(f"resident memory, peak over {sizes.session:,} messages", alone["peak"], "MB", 60.0),
         Figure("  of which Python with onlooker imported", alone["before"], "MB"),
+    ]
+    if sizes == CHECK:  # the rest says why, and is slow
+        return figures
+    traced = json.loads(_itself("--traced", sizes))
+    return [
+        *figures,
         Figure(f"Python objects, peak over {sizes.session // 4:,} (traced)", traced["peak"], "MB"),
     ]
 
 
 def _itself(how: str, sizes: Sizes) -> str:
-    command = [sys.executable, __file__, how, *(["--quick"] if sizes == QUICK else [])]
+    size = {WHOLE: (), CHECK: ("--check",), QUICK: ("--quick",)}[sizes]
+    command = [sys.executable, __file__, how, *size]
     return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
 
 
@@ -289,6 +372,33 @@ async def _long_session(folder: Path, count: int) -> None:
             await session.record(talk.many(10))
             await session.context(system=SYSTEM)
         await memory.background.flush()
+
+
+# ------------------------------------------------------------------------------------ where it goes
+
+
+def profile(sizes: Sizes) -> None:
+    """Print where the CPU time of a turn goes: first with a model that answers at once, then with the
+    built-in one."""
+    for name, model in (("A model that answers at once", QuickModel()), ("The built-in model", None)):
+        with scratch() as place:
+            folder = Path(place)
+            asyncio.run(talk_on(folder / "before.db", Talk(), 200, model))  # importing is measured elsewhere
+            began = cpu_seconds()
+            asyncio.run(talk_on(folder / "plain.db", Talk(), sizes.turns, model))
+            cpu = (cpu_seconds() - began) / sizes.turns * 1000
+            with Profile() as found:
+                asyncio.run(talk_on(folder / "profiled.db", Talk(), sizes.turns, model))
+        print(f"{name}: {cpu:.2f} ms of CPU per turn, of {sizes.turns}")
+        _shares("by what is done", found.shares(), cpu)
+        _shares("by thread", found.threads(), cpu)
+        _shares("the functions with the most time of their own", found.top(), cpu, count=12)
+
+
+def _shares(name: str, shares: dict[str, float], cpu: float, count: int | None = None) -> None:
+    print(f"  {name}")
+    for what, share in list(shares.items())[:count]:
+        print(f"    {what[:56]:56}{share * cpu:8.3f} ms{share:8.1%}")
 
 
 # ------------------------------------------------------------------------------------ the table
@@ -316,14 +426,20 @@ def table(sizes: Sizes) -> bool:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="smaller sizes, half a minute")
-    parser.add_argument("--check", action="store_true", help="exit with 1 when a goal is missed")
+    parser.add_argument("--quick", action="store_true", help="small sizes, half a minute")
+    parser.add_argument("--check", action="store_true", help="two minutes; exit with 1 when a goal is missed")
+    parser.add_argument(
+        "--profile", action="store_true", help="where the time of a turn goes, by what is done"
+    )
     parser.add_argument("--rss", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--traced", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
-    sizes = QUICK if arguments.quick else WHOLE
+    sizes = QUICK if arguments.quick else CHECK if arguments.check else WHOLE
     if arguments.rss or arguments.traced:
         print(json.dumps(measure_space(sizes, traced=arguments.traced)))
+        return 0
+    if arguments.profile:
+        profile(sizes)
         return 0
     met = table(sizes)
     return 1 if arguments.check and not met else 0
