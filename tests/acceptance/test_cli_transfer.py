@@ -21,6 +21,7 @@ from onlooker.domain.messages import SessionId
 from onlooker.ports import Store
 from onlooker.stores.sqlite import SqliteStore
 from onlooker.testing.store_contract.case import ANA, NOW
+from onlooker.types import MigrationProgress
 
 PASSPHRASE = "correct horse battery staple"
 
@@ -209,7 +210,7 @@ def test_as_a_process_it_says_how_far_it_is_in_plain_lines(db: Path, tmp_path: P
 
 
 def test_it_works_without_await(src: Path, tmp_path: Path) -> None:
-    steps: list[onlooker.MigrationProgress] = []
+    steps: list[MigrationProgress] = []
     moved = blocking.migrate(src, tmp_path / "dst.db", progress=steps.append, batch=1)
     assert moved.complete
     assert moved.copied == 3
@@ -333,7 +334,7 @@ def test_what_a_deleted_session_or_owner_cost_is_counted_once(tmp_path: Path) ->
 
 
 def test_a_source_that_was_used_meanwhile_is_reported(src: Path, tmp_path: Path) -> None:
-    def use(step: onlooker.MigrationProgress) -> None:
+    def use(step: MigrationProgress) -> None:
         if step.phase == "verifying":
             change = "used_at = used_at + 1, prompt_version = prompt_version + 1"
             execute(src, f"UPDATE sessions SET {change} WHERE owner = 'ben'")
@@ -451,7 +452,7 @@ def test_a_target_that_does_not_hold_what_was_copied_is_an_error(
 ) -> None:
     dst = tmp_path / "dst.db"
 
-    def spoil(step: onlooker.MigrationProgress) -> None:
+    def spoil(step: MigrationProgress) -> None:
         if step.phase == phase and step.done == step.total:
             execute(dst, statement)
 

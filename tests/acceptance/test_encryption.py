@@ -29,6 +29,7 @@ import onlooker
 from onlooker.domain.errors import StoreError
 from onlooker.stores.sqlite import SqliteStore, encryption
 from onlooker.testing.store_contract.case import NEVER, NOW
+from onlooker.types import SessionId
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req(103)]
 
@@ -64,7 +65,7 @@ async def test_no_word_is_found_while_a_database_is_used(folder: Path, encrypted
     async with opened(path, RAW if encrypted else None) as store:
         await plant(store, WORDS)
         assert content(path.with_name("memory.db-wal"))
-        session = onlooker.SessionId("ana", "much")
+        session = SessionId("ana", "much")
         with watched(folder, WORDS) as found:
             await store.append(session, much(150), due_tokens=NEVER, now=NOW)  # one transaction
             while await store.index(session):
@@ -109,8 +110,8 @@ async def test_no_word_of_a_plain_database_is_left_once_it_is_encrypted(folder: 
     os.mkdir(files)
     async with opened(path, None) as store:
         await plant(store, WORDS)
-        await store.append(onlooker.SessionId("x", "gone"), much(20), due_tokens=NEVER, now=NOW)
-        await store.delete_session(onlooker.SessionId("x", "gone"))  # pages that are free by now
+        await store.append(SessionId("x", "gone"), much(20), due_tokens=NEVER, now=NOW)
+        await store.delete_session(SessionId("x", "gone"))  # pages that are free by now
         if left == "killed":
             for name in ("memory.db", "memory.db-wal", "memory.db-shm"):
                 shutil.copy(folder / name, files / name)

@@ -15,6 +15,7 @@ from tests.acceptance.bakery import SETTINGS, Order, Preference, clerk, talk
 
 import onlooker
 from onlooker.domain.messages import SessionId
+from onlooker.errors import ConflictError
 from onlooker.testing import FrozenClock, ScriptedModel
 
 pytestmark = pytest.mark.anyio
@@ -132,7 +133,7 @@ async def test_a_session_that_is_there_is_kept_unless_it_is_to_be_replaced(
         tmp_path / "agent.db", settings=SETTINGS, model=ScriptedModel()
     ) as memory:
         await memory.session("bakery", owner="ana").record(onlooker.user("one more thing", id="more"))
-        with pytest.raises(onlooker.ConflictError, match="exists already"):
+        with pytest.raises(ConflictError, match="exists already"):
             await memory.storage.import_file(file)
         assert (await memory.session("bakery", owner="ana").messages())[-1].id == "more"
         await memory.storage.import_file(file, replace=True)

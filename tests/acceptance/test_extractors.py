@@ -19,6 +19,7 @@ import onlooker
 from onlooker import blocking
 from onlooker.domain.errors import ModelError
 from onlooker.domain.events import Event, Extracted, ExtractionRejected, Noted, ReplyRejected
+from onlooker.errors import SettingsError
 from onlooker.ports import ObserveRequest, ReflectRequest, Reply
 from onlooker.testing import FrozenClock, ScriptedModel
 from onlooker.testing.models import good_note
@@ -230,7 +231,7 @@ async def test_a_class_that_has_changed_leaves_out_what_it_no_longer_takes(
 
 
 def test_the_built_in_model_says_at_once_that_it_cannot_fill_them_in() -> None:
-    with pytest.raises(onlooker.SettingsError, match=r"need a language model.*onlooker\[llm\]") as caught:
+    with pytest.raises(SettingsError, match=r"need a language model.*onlooker\[llm\]") as caught:
         onlooker.open_memory(":memory:", extractors=[Order])
     assert caught.value.value == ["Order"]
 
@@ -250,7 +251,7 @@ async def test_extractors_that_cannot_work_are_refused_at_once() -> None:
         ([Order, again], "different names"),
         ([Large], "at most 8000 characters"),
     ):
-        with pytest.raises(onlooker.SettingsError, match=words):
+        with pytest.raises(SettingsError, match=words):
             onlooker.open_memory(":memory:", model=ScriptedModel(), extractors=wrong)  # pyright: ignore[reportArgumentType]
 
 

@@ -18,10 +18,12 @@ from hypothesis import strategies as st
 import onlooker
 from onlooker.domain.history import MessageRow
 from onlooker.domain.items import Item, ItemChange
+from onlooker.errors import SettingsError
 from onlooker.ports import ObserveRequest, Reply, Request, Store
 from onlooker.stores.sqlite import SqliteStore
 from onlooker.testing import FrozenClock, ScriptedModel
 from onlooker.testing.models import good_note
+from onlooker.types import ForgetResult
 
 pytestmark = pytest.mark.anyio
 
@@ -265,7 +267,7 @@ async def test_what_is_not_there_cannot_be_forgotten() -> None:
         for targets in (("nobody",), ("m1", "nobody")):
             with pytest.raises(KeyError, match="nobody"):
                 await session.forget(*targets)
-        with pytest.raises(onlooker.SettingsError):
+        with pytest.raises(SettingsError):
             await session.forget()
         assert len(await session.messages()) == 1
 
@@ -327,7 +329,7 @@ async def test_a_session_or_an_owner_is_forgotten_with_everything_and_others_kee
         assert not [p for p in (tmp_path / "journal").iterdir() if b'"ana"' in p.read_bytes()]
         assert len(await memory.session("harbour", owner="ben").messages()) == 30
         assert "benword3x" in in_tables(tmp_path / "agent.db")
-        assert await memory.forget(owner="ana") == onlooker.ForgetResult()
+        assert await memory.forget(owner="ana") == ForgetResult()
 
 
 async def test_bytes_wait_for_whoever_still_reads_the_file(

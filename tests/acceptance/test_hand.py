@@ -11,6 +11,7 @@ from tests.acceptance.bakery import SETTINGS, talk
 
 import onlooker
 from onlooker.domain.events import Edited, Event, Undone
+from onlooker.errors import BudgetError, ConflictError, SettingsError
 from onlooker.ports import ReflectRequest
 from onlooker.testing import FrozenClock, ScriptedModel
 
@@ -89,9 +90,9 @@ async def test_an_edit_that_cannot_be_is_refused_and_changes_nothing(url: Any) -
         before = await session.history.state()
         with pytest.raises(KeyError):
             await session.history.edit("nobody", "text")
-        with pytest.raises(onlooker.SettingsError):
+        with pytest.raises(SettingsError):
             await session.history.edit(note.id, " \n ")
-        with pytest.raises(onlooker.ConflictError):
+        with pytest.raises(ConflictError):
             await session.history.edit(note.id, "text", was="another text")
         for ask in (
             session.history.of("nobody"),
@@ -138,7 +139,7 @@ async def test_undoing_is_refused_where_notes_would_be_condensed_again_at_once(u
         session = memory.session("bakery", owner="ana")
         reflection = await first_reflection(session, clock)
         before = await session.history.state()
-        with pytest.raises(onlooker.BudgetError):
+        with pytest.raises(BudgetError):
             await session.history.undo(reflection.id)
         assert await session.history.state() == before
 

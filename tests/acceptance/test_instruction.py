@@ -11,6 +11,7 @@ from tests.acceptance.providers import START, model_at
 
 import onlooker
 from onlooker.demo import conversation
+from onlooker.errors import SettingsError
 from onlooker.policy.settings import MOST_INSTRUCTION
 from onlooker.testing import FrozenClock
 from onlooker.testing.provider import LocalProvider
@@ -82,7 +83,7 @@ def test_a_long_one_is_shown_in_part_and_whole_in_json(tmp_path: Path) -> None:
 
 
 def test_one_that_is_too_long_is_refused_with_what_is_allowed(tmp_path: Path) -> None:
-    with pytest.raises(onlooker.SettingsError, match=f"at most {MOST_INSTRUCTION} characters"):
+    with pytest.raises(SettingsError, match=f"at most {MOST_INSTRUCTION} characters"):
         onlooker.open_memory(":memory:", instruction="x" * (MOST_INSTRUCTION + 1))
     file = tmp_path / "s.toml"
     done = call("settings", "set", "instruction", "x" * (MOST_INSTRUCTION + 1), "--config", file)

@@ -14,6 +14,7 @@ import onlooker
 from onlooker.domain.errors import ModelError, StoreError
 from onlooker.domain.events import Event, ItemsForgotten, ItemsMade
 from onlooker.domain.items import Item
+from onlooker.errors import SettingsError
 from onlooker.policy.settings import DEFAULT, LANGO, ZORA
 from onlooker.ports import ItemsRequest, Request
 from onlooker.stores.sqlite import SqliteStore
@@ -209,11 +210,11 @@ async def test_by_hand_items_are_saved_pinned_and_forgotten(url: str) -> None:
         assert await memory.items.forget(coffee.id, owner="ana") == []
         archived = await memory.items.list("ana", statuses=("archived",))
         assert {i.id for i in archived} == {coffee.id, tea.id}
-        with pytest.raises(onlooker.SettingsError):
+        with pytest.raises(SettingsError):
             await memory.items.save("tea", owner="ana")
-        with pytest.raises(onlooker.SettingsError):
+        with pytest.raises(SettingsError):
             await memory.items.save("Ana likes tea", owner="ana", supersedes=coffee.id)
-        with pytest.raises(onlooker.SettingsError):
+        with pytest.raises(SettingsError):
             await memory.items.save("Ana likes tea", owner="ben", supersedes=rule.id)
         with pytest.raises(KeyError):
             await memory.items.pin(coffee.id, owner="ana")

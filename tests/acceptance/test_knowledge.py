@@ -13,11 +13,13 @@ from typing import Any
 import pytest
 
 import onlooker
-from onlooker import Layer, LayerRequest
+from onlooker import Layer
 from onlooker.domain.events import Event, LayerCut, LayerLeftOut
+from onlooker.errors import SettingsError
 from onlooker.policy.layers import CUT_MARK
 from onlooker.policy.settings import DEFAULT, OFF, Settings
 from onlooker.testing import ScriptedModel
+from onlooker.types import LayerRequest, RuntimeContext, SessionId
 
 pytestmark = pytest.mark.anyio
 
@@ -172,12 +174,12 @@ async def test_switched_off_the_layers_are_still_the_hosts() -> None:
 
 
 async def test_a_layer_that_cannot_be_is_refused_before_anything_is_recorded(tmp_path: Path) -> None:
-    with pytest.raises(onlooker.SettingsError, match="observations"):
+    with pytest.raises(SettingsError, match="observations"):
         onlooker.open_memory(tmp_path / "a.db", knowledge={"observations": "mine"})
     async with opened() as memory:
         session = memory.session("a")
         wrong: Any = {"tools": 3}
-        with pytest.raises(onlooker.SettingsError, match="tools"):
+        with pytest.raises(SettingsError, match="tools"):
             await session.prepare([{"role": "user", "content": "hello"}], knowledge=wrong)
         assert await session.history.state() is None
 
@@ -194,10 +196,10 @@ async def test_a_layer_is_asked_per_call_with_the_session_its_channel_and_the_qu
             await session.record(onlooker.user(f"who is {owner}?"), onlooker.assistant("A person."))
             await session.context()
     first, second = heard.requests
-    assert first.session == onlooker.SessionId("ana", "telegram:42")
-    assert first.runtime == onlooker.RuntimeContext("telegram:42", "telegram")
+    assert first.session == SessionId("ana", "telegram:42")
+    assert first.runtime == RuntimeContext("telegram:42", "telegram")
     assert (first.layer, first.question) == ("external_knowledge", "who is ana?")
-    assert second.session == onlooker.SessionId("ben", "slack:9")
+    assert second.session == SessionId("ben", "slack:9")
     assert (second.runtime.channel, second.question) == ("slack", "who is ben?")
 
 

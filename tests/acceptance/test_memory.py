@@ -26,9 +26,11 @@ from onlooker.domain.events import (
     ReplyRejected,
     StepFailed,
 )
+from onlooker.errors import BudgetError, ClosedError, MessageError
 from onlooker.policy.settings import LANGO, OFF, ZORA, Settings, Timing
 from onlooker.ports import ObserveRequest
 from onlooker.testing import FaultyModel, FrozenClock, ScriptedModel
+from onlooker.types import RuntimeContext
 
 pytestmark = pytest.mark.anyio
 
@@ -183,7 +185,7 @@ async def test_closing_lets_work_in_progress_complete_and_takes_nothing_new(tmp_
         closing = asyncio.create_task(memory.close())
         await asyncio.sleep(0.05)
         assert not closing.done()
-        with pytest.raises(onlooker.ClosedError):
+        with pytest.raises(ClosedError):
             await session.record(onlooker.user("too late"))
         finish.set()
         await closing
@@ -415,7 +417,7 @@ async def test_a_budget_too_small_for_the_base_prompt_says_what_to_do() -> None:
     async with opened() as memory:
         session = memory.session("a")
         await talk(session, 1)
-        with pytest.raises(onlooker.BudgetError, match="raise the budget or shorten the prompt"):
+        with pytest.raises(BudgetError, match="raise the budget or shorten the prompt"):
             await session.context(system="word " * 600, budget=500)
 
 
@@ -430,7 +432,7 @@ async def test_the_session_comes_from_the_requests_context_and_none_means_no_mem
         assert await memory.sessions() == []
         with onlooker.use_session("telegram:42", owner="ana"):
             context = await memory.prepare(history)
-        assert context.runtime == onlooker.RuntimeContext("telegram:42", "telegram")
+        assert context.runtime == RuntimeContext("telegram:42", "telegram")
         assert [s.progress.session for s in await memory.sessions()] == [("ana", "telegram:42")]
 
 
@@ -614,7 +616,7 @@ async def test_what_is_not_a_message_is_named_by_its_place_and_nothing_is_record
     async with opened() as memory:
         session = memory.session("a")
         await session.prepare(history)
-        with pytest.raises(onlooker.MessageError, match=r"messages\[1\]"):
+        with pytest.raises(MessageError, match=r"messages\[1\]"):
             await session.prepare([*history, {"content": "nobody said this"}])
         assert [m.text for m in await session.messages()] == ["hello"]
 

@@ -102,7 +102,7 @@ def test_without_the_extra_a_name_says_what_to_install() -> None:
         "import sys; sys.modules['pydantic_ai'] = None\n"
         "import onlooker\n"
         "try:\n    onlooker.open_memory(':memory:', model='openai:gpt-5-mini')\n"
-        "except onlooker.SettingsError as error:\n    print(error)"
+        "except onlooker.errors.SettingsError as error:\n    print(error)"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == (

@@ -16,6 +16,7 @@ from tests.promises.checks import check_coverage
 
 import onlooker
 from onlooker.domain.events import Event, SpendLimitReached, StepFailed
+from onlooker.errors import ModelError, SettingsError
 from onlooker.models.calling import Fallback, Spend
 from onlooker.testing import FrozenClock, ScriptedModel
 
@@ -79,7 +80,7 @@ async def test_deleting_a_session_gives_no_money_back(
 
 @pytest.mark.parametrize("value", [-1, "much", float("inf"), float("nan"), True])
 def test_a_limit_is_an_amount_of_dollars(value: object) -> None:
-    with pytest.raises(onlooker.SettingsError, match="spend_per_day"):
+    with pytest.raises(SettingsError, match="spend_per_day"):
         onlooker.from_mapping({"onlooker": {"spend_per_day": value}})
     assert onlooker.from_mapping({"onlooker": {"spend_per_day": 5}}).spend_per_day == 5
 
@@ -132,7 +133,7 @@ def test_where_nothing_was_paid_for_status_has_no_column_for_it(tmp_path: Path) 
 @pytest.mark.req(8)
 async def test_a_note_names_the_model_that_answered_and_not_those_it_was_chosen_from() -> None:
     clock = FrozenClock(START)
-    down = ScriptedModel(lambda _: onlooker.ModelError("down"), name="test:first")
+    down = ScriptedModel(lambda _: ModelError("down"), name="test:first")
     model = Fallback([down, ScriptedModel(name="test:second")])
     assert model.name == "test:first or test:second"
     async with onlooker.open_memory(":memory:", model=model, settings=SETTINGS, clock=clock) as memory:

@@ -14,6 +14,7 @@ from onlooker.domain.errors import StoreError
 from onlooker.policy.items.tools import MOST_SAVES
 from onlooker.stores.sqlite import SqliteStore
 from onlooker.testing import FrozenClock
+from onlooker.types import Tools
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req(89)]
 
@@ -34,7 +35,7 @@ async def memory(url: str, clock: FrozenClock) -> AsyncIterator[onlooker.Memory]
         yield opened
 
 
-def tools_of(memory: onlooker.Memory, owner: str = "ana", key: str = "chat") -> onlooker.Tools:
+def tools_of(memory: onlooker.Memory, owner: str = "ana", key: str = "chat") -> Tools:
     return memory.session(key, owner=owner).tools()
 
 

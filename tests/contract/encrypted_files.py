@@ -11,13 +11,13 @@ from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from threading import Event, Thread
 
-import onlooker
 from onlooker.domain.items import Item, ItemChange
 from onlooker.domain.notes import Commit, Extraction, Guard, Usage
 from onlooker.ports import Store
 from onlooker.stores.sqlite import SqliteStore
 from onlooker.stores.sqlite.key import Key
 from onlooker.testing.store_contract.case import ANA, NEVER, NOW, ids, note, said
+from onlooker.types import SessionId, ToolCall
 
 HEX = "5d" * 32
 RAW = Key(HEX)
@@ -100,7 +100,7 @@ def planted() -> list[str]:
 async def plant(store: Store, words: list[str]) -> None:
     """Put each into another place where a store keeps text."""
     take = iter(words)
-    session = onlooker.SessionId(next(take), next(take))
+    session = SessionId(next(take), next(take))
     await _plant_messages(store, session, [next(take) for _ in range(24)])
     text, model, kind, value, edited, by = (next(take) for _ in range(6))
     progress = (await store.sessions(owner=session.owner))[0].progress
@@ -128,13 +128,13 @@ async def plant(store: Store, words: list[str]) -> None:
     await store.add_vectors(space, [(d, (1.0, 0.5)) for d in await store.lacking(space)])
 
 
-async def _plant_messages(store: Store, session: onlooker.SessionId, words: list[str]) -> None:
+async def _plant_messages(store: Store, session: SessionId, words: list[str]) -> None:
     names, texts, more, rest = words[:6], words[6:12], words[12:18], words[18:]
     messages = [
         said(f"m{n}" if n == 0 else f"m{n} {more[n]}", f"I like {texts[n]} here", name=names[n])
         for n in range(6)
     ]
-    call = onlooker.ToolCall(rest[0], rest[1], f'{{"{rest[2]}": "{rest[3]}"}}')
+    call = ToolCall(rest[0], rest[1], f'{{"{rest[2]}": "{rest[3]}"}}')
     messages.append(said("call", more[0], role="assistant", calls=(call,)))
     messages.append(said("result", f"{rest[4]} {rest[5]}", role="tool", answers=call.id))
     await store.append(session, messages, due_tokens=NEVER, now=NOW)

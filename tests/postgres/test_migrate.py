@@ -16,6 +16,7 @@ from onlooker.domain.errors import StoreError
 from onlooker.stores.postgres.connection import address
 from onlooker.testing import FrozenClock
 from onlooker.testing.store_contract.case import ANA
+from onlooker.types import MigrationProgress
 from tests.acceptance.command_line import call, make_database
 from tests.acceptance.moves import STILL, exported, fill, killed_in_the_middle, many_sessions, record
 from tests.acceptance.old_notes import talked
@@ -187,7 +188,7 @@ def test_a_message_that_was_tampered_with_is_told_by_name(src: Path, url: str, t
 
 
 def test_a_message_that_is_tampered_with_while_it_is_moved_is_an_error(src: Path, url: str) -> None:
-    def spoil(step: onlooker.MigrationProgress) -> None:
+    def spoil(step: MigrationProgress) -> None:
         if step.phase == "copying":
             execute(url, "UPDATE messages SET text = 'tampered' WHERE id = 'm3'")
 

@@ -15,7 +15,9 @@ from tools import blocking_stubs
 import onlooker
 from onlooker import blocking
 from onlooker.domain.events import Event
+from onlooker.errors import BudgetError, ClosedError, MessageError, SettingsError
 from onlooker.testing import FaultyModel, ScriptedModel
+from onlooker.types import RuntimeContext
 
 LONG = "Ana said that order 88-1431 is late again, and asked what can be done about it. " * 6
 
@@ -74,7 +76,7 @@ def test_a_conversation_becomes_notes_and_a_context_that_fits(memory: blocking.M
     assert context.stats.total <= 2000
     assert "## Conversation Memory" in context.system
     assert context.messages[-1].text == "29: I will ask them."
-    assert context.runtime == onlooker.RuntimeContext("telegram:42", "telegram")
+    assert context.runtime == RuntimeContext("telegram:42", "telegram")
     notes = session.notes()
     assert notes
     assert [m.id for m in session.recall(notes[0].id)][:2] == ["u0", "a0"]
@@ -179,11 +181,11 @@ def test_everything_is_there_after_a_restart(tmp_path: Path) -> None:
 
 
 def test_errors_arrive_as_they_are(memory: blocking.Memory) -> None:
-    with pytest.raises(onlooker.MessageError):
+    with pytest.raises(MessageError):
         memory.session("chat").record({"role": "nobody"})
-    with pytest.raises(onlooker.BudgetError):
+    with pytest.raises(BudgetError):
         memory.session("chat").context(system="x" * 9000, budget=300)
-    with pytest.raises(onlooker.SettingsError):
+    with pytest.raises(SettingsError):
         blocking.open_memory("mysql://nowhere")
 
 
@@ -211,6 +213,6 @@ def test_after_closing_nothing_is_taken() -> None:
     memory = blocking.open_memory(":memory:")
     with memory:
         session = memory.session("chat")
-    with pytest.raises(onlooker.ClosedError):
+    with pytest.raises(ClosedError):
         session.record(onlooker.user("too late"))
     memory.close()

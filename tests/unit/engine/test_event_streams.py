@@ -12,6 +12,7 @@ import onlooker
 from onlooker.domain.events import Deleted, Pruned, Recorded
 from onlooker.domain.messages import SessionId
 from onlooker.engine.events import EventStream
+from onlooker.errors import SettingsError
 
 pytestmark = pytest.mark.anyio
 
@@ -80,7 +81,7 @@ async def test_a_stream_closes_at_the_end_of_its_with_block() -> None:
 
 
 async def test_a_bound_below_one_is_refused() -> None:
-    with pytest.raises(onlooker.SettingsError, match="most"):
+    with pytest.raises(SettingsError, match="most"):
         stream(most=0)
 
 

@@ -9,8 +9,8 @@ from conversations import counting
 from hypothesis import given
 from hypothesis import strategies as st
 
-import onlooker
 from onlooker.domain.context import LAYERS, Layer, LayerRequest
+from onlooker.errors import SettingsError
 from onlooker.policy.assemble import PromptRequest
 from onlooker.policy.layers import CUT_MARK, allot, in_order, room_for_layers, shorten, split_room
 from onlooker.policy.settings import DEFAULT, LANGO
@@ -41,18 +41,18 @@ def test_layers_stand_in_order_of_their_numbers_and_others_after_them_as_given()
 
 @pytest.mark.parametrize("name", ["observations", "reflections"])
 def test_the_session_own_layers_cannot_be_given(name: str) -> None:
-    with pytest.raises(onlooker.SettingsError, match="own notes"):
+    with pytest.raises(SettingsError, match="own notes"):
         in_order({name: "mine"})
 
 
 @pytest.mark.parametrize("wrong", [3, None, ["text"], Layer(7)])  # type: ignore[arg-type]
 def test_what_is_neither_text_nor_can_be_asked_is_refused(wrong: object) -> None:
-    with pytest.raises(onlooker.SettingsError, match=r"knowledge\['tools'\]"):
+    with pytest.raises(SettingsError, match=r"knowledge\['tools'\]"):
         in_order({"tools": wrong})  # type: ignore[dict-item]
 
 
 def test_a_layer_may_not_have_less_than_nothing() -> None:
-    with pytest.raises(onlooker.SettingsError, match="0 or more"):
+    with pytest.raises(SettingsError, match="0 or more"):
         in_order({"tools": Layer("text", tokens=-1)})
 
 
