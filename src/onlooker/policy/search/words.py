@@ -105,7 +105,7 @@ def _characters(run: str, asking: bool) -> Iterator[str]:
         yield left + right
 
 
-@lru_cache(maxsize=65_536)
+@lru_cache(maxsize=8_192)
 def _words(run: str) -> tuple[str, ...]:
     """Return the parts of a run, and the whole if there are several."""
     if run.isalpha() and (run.islower() or run[1:].islower() or run.isupper()):
@@ -219,7 +219,7 @@ _VOWELS = frozenset("aeiouy")
 _DOUBLED = frozenset("bdgmnprt")
 
 
-@lru_cache(maxsize=65_536)
+@lru_cache(maxsize=8_192)
 def stem(word: str) -> str:
     """Return the stem of a lower-case word. A word with other than plain Latin letters is unchanged."""
     if len(word) < 3 or word in _AS_THEY_ARE or not (word.isascii() and word.isalpha()):

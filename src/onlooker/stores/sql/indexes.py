@@ -32,6 +32,7 @@ from onlooker.domain.search import (
 from onlooker.policy.search.graph import Stub, folded, structure
 from onlooker.policy.search.rank import MOST_HOLDERS, shortlist, text_of, words_of
 from onlooker.policy.search.vectors import RESCORED, closest, packed, signs, unit, unpacked
+from onlooker.policy.search.words import tokens
 from onlooker.stores.sql import sessions
 from onlooker.stores.sql.database import Database
 from onlooker.stores.sql.rows import (
@@ -109,7 +110,8 @@ def _adder(db: Database, session: SessionId, kind: HitKind) -> Callable[[str, st
     }
 
     def add(ident: str, text: str, at: int | None) -> None:
-        words, packed_id = words_of(text), pack(ident)
+        # Not `words_of`, which caches: a text is indexed once.
+        words, packed_id = " ".join(tokens(text)), pack(ident)
         length = words.count(" ") + 1 if words else 0
         values = shared | {"id": packed_id, "instant": at, "length": length, "words": words}
         if not db.run("add_searchable", **values).rowcount:
