@@ -88,38 +88,38 @@ def index(db: Database, session: SessionId, *, limit: int = 500) -> int:
         return 0
     done, notes_done, last_seq = row
     read = list(sessions.part(db, sid, done, LAST_SEQ, limit, summaries=False))
-    add = _adder(db, session, "message")
-    for message in map(to_message, read):
-        add(message.id, text_of(message), message.at and instant(message.at))
+    said = [(m.id, text_of(m), m.at and instant(m.at)) for m in map(to_message, read)]
+    _add_texts(db, session, "message", said)
     notes = [] if notes_done else db.run("notes_to_index", sid=sid).fetchall()
-    add = _adder(db, session, "note")
-    for ident, made_at, text in notes:
-        add(unpack(ident), unpack(text), instant_of_text(made_at))
+    noted = [(unpack(ident), unpack(text), instant_of_text(made_at)) for ident, made_at, text in notes]
+    _add_texts(db, session, "note", noted)
     if read or notes or not notes_done or done < last_seq:
         reached = read[-1][0] if len(read) >= limit else last_seq
         db.run("set_indexed", sid=sid, seq=reached)
     return len(read) + len(notes)
 
 
-def _adder(db: Database, session: SessionId, kind: HitKind) -> Callable[[str, str, int | None], None]:
-    """Adds texts of a session by id, each with its time."""
+def _add_texts(
+    db: Database, session: SessionId, kind: HitKind, texts: Sequence[tuple[str, str, int | None]]
+) -> None:
+    """Index texts, given by id and with their times, in place of earlier ones of the same ids."""
+    if not texts:
+        return
+    # One statement for all: after each one a thread may have to wait for the interpreter, and other writers
+    # wait meanwhile.
+    rows: list[tuple[str, int | None, int, str]] = []
+    for ident, text, at in texts:
+        words = " ".join(tokens(text))  # not `words_of`, which caches: a text is indexed once
+        rows.append((pack(ident), at, words.count(" ") + 1 if words else 0, words))
     own: dict[str, Any] = {"sid": sid_of(session), "kind": kind}
-    shared: dict[str, Any] = own | {
-        "owner": pack(session.owner),
-        "scope": f"{_scope(kind, session.owner, None)} {_scope(kind, session.owner, session)}",
-    }
-
-    def add(ident: str, text: str, at: int | None) -> None:
-        # Not `words_of`, which caches: a text is indexed once.
-        words, packed_id = " ".join(tokens(text)), pack(ident)
-        length = words.count(" ") + 1 if words else 0
-        values = shared | {"id": packed_id, "instant": at, "length": length, "words": words}
-        if not db.run("add_searchable", **values).rowcount:
-            # An earlier text of the same id.
-            db.run("remove_searchable", **own, id=packed_id)
-            db.run("add_searchable", **values)
-
-    return add
+    db.run("remove_searchable", **own, ids=json.dumps([row[0] for row in rows], ensure_ascii=False))
+    db.run(
+        "add_searchable",
+        **own,
+        owner=pack(session.owner),
+        scope=f"{_scope(kind, session.owner, None)} {_scope(kind, session.owner, session)}",
+        texts=json.dumps(rows, ensure_ascii=False),
+    )
 
 
 def _scope(kind: HitKind, owner: str, session: SessionId | None) -> str:

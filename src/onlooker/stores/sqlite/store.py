@@ -221,7 +221,7 @@ class Writer:
         try:
             self._connection.execute("BEGIN IMMEDIATE")
             for waiting in batch:
-                self._attempt(waiting)
+                self._attempt(waiting, alone=len(batch) == 1)
                 done.append(waiting)
                 # A full disk rolls back the whole transaction, not only the statement.
                 if not self._connection.in_transaction:
@@ -235,9 +235,10 @@ class Writer:
             _fail(batch, store_error(error, self._path))
         return ()
 
-    def _attempt(self, waiting: _Waiting) -> None:
-        """Run one job in a savepoint, so that an error undoes this job and no other."""
-        self._connection.execute("SAVEPOINT job")
+    def _attempt(self, waiting: _Waiting, *, alone: bool) -> None:
+        """Run one job, in a savepoint if there are others, so that an error undoes this job and no other."""
+        if not alone:
+            self._connection.execute("SAVEPOINT job")
         try:
             waiting.result = waiting.work(self._db)
         except Exception as error:  # noqa: BLE001 - it belongs to the caller, not to this thread
@@ -247,8 +248,9 @@ class Writer:
             waiting.error = mapped
             if not self._connection.in_transaction:
                 return
-            self._connection.execute("ROLLBACK TO job")
-        self._connection.execute("RELEASE job")
+            self._connection.execute("ROLLBACK" if alone else "ROLLBACK TO job")
+        if not alone:
+            self._connection.execute("RELEASE job")
 
 
 def _fail(batch: Sequence[_Waiting], error: Exception | None) -> None:

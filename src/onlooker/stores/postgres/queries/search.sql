@@ -1,3 +1,10 @@
+-- name: add_searchable
+-- Texts as JSON: [[id, time, length, words], …].
+INSERT INTO searchable (kind, owner, sid, id, at, length, scope, words)
+SELECT :kind, :owner, :sid, text ->> 0, (text ->> 1)::bigint, (text ->> 2)::bigint, :scope, text ->> 3
+FROM json_array_elements(:texts::json) WITH ORDINALITY AS given (text, position)
+ORDER BY position;
+
 -- name: holders
 -- The query comes in the syntax of FTS5: 'scope : "…" AND words : "…"'; a text must have every token of it.
 -- The newest texts; the limit bounds the cost of a very common word. The index is read first: going through the

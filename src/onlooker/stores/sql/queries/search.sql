@@ -22,13 +22,7 @@ WHERE sid = :sid AND status IN ('buffered', 'active') AND status = 'active'
 ORDER BY first_seq;
 
 -- name: remove_searchable
-DELETE FROM searchable WHERE sid = :sid AND kind = :kind AND id = :id;
-
--- name: add_searchable
--- Adds nothing if there is a text of that id.
-INSERT INTO searchable (kind, owner, sid, id, at, length, scope, words)
-VALUES (:kind, :owner, :sid, :id, :instant, :length, :scope, :words)
-ON CONFLICT (sid, kind, id) DO NOTHING;
+DELETE FROM searchable WHERE sid = :sid AND kind = :kind AND id IN (SELECT value FROM json_each(:ids));
 
 -- name: searchable
 SELECT number, owner, at FROM searchable WHERE sid = :sid AND kind = :kind AND id = :id;

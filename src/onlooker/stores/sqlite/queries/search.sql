@@ -1,3 +1,10 @@
+-- name: add_searchable
+-- Texts as JSON: [[id, time, length, words], …].
+INSERT INTO searchable (kind, owner, sid, id, at, length, scope, words)
+SELECT :kind, :owner, :sid, json_extract(value, '$[0]'), json_extract(value, '$[1]'),
+    json_extract(value, '$[2]'), :scope, json_extract(value, '$[3]')
+FROM json_each(:texts);
+
 -- name: holders
 -- The newest texts that hold a term. The limit bounds the cost of a very common word.
 SELECT rowid FROM search WHERE search MATCH :match ORDER BY rowid DESC LIMIT :limit;
