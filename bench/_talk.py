@@ -8,7 +8,7 @@ import resource
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import median, quantiles
+from statistics import quantiles
 
 import onlooker
 from onlooker.ports import ObserveRequest, Reply, Request
@@ -90,10 +90,6 @@ class Stopwatch:
     @property
     def timed(self) -> Timed:
         return Timed.of(self.seconds)
-
-    @property
-    def cpu_p50(self) -> float:
-        return median(self.cpus) * 1000
 
     @property
     def own(self) -> Timed:
