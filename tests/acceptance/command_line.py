@@ -57,7 +57,7 @@ def run(*arguments: object, cwd: Path, input: str | None = "", **environ: str) -
         capture_output=True,
         text=True,
         encoding="utf-8",
-        timeout=60,
+        timeout=240,
         check=False,
     )
     return Done(result.returncode, result.stdout, result.stderr)

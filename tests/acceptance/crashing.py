@@ -88,7 +88,7 @@ def size_of_log(path: Path) -> int:
 
 def wait_for_call(path: Path) -> None:
     """Until a process has asked its model for the first time."""
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 120
     while not lines_of(path, "call"):
         assert time.monotonic() < deadline, "no model call"
         time.sleep(0.002)
@@ -145,7 +145,7 @@ async def going_on(path: Path, *, ahead: float = 0) -> AsyncGenerator[onlooker.S
         yield memory.session(KEY)
 
 
-async def settle(session: onlooker.Session, seconds: float = 20) -> float:
+async def settle(session: onlooker.Session, seconds: float = 120) -> float:
     """Take every note that is due, as soon as nobody else holds the session; return when that was."""
     deadline = time.monotonic() + seconds
     while not await session.settle():

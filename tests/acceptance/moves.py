@@ -101,13 +101,13 @@ def killed_in_the_middle(
     """Start a move as a process, and stop it once so many sessions are there; how many there are then."""
     command = [sys.executable, "-m", "onlooker", "migrate", str(src), dst, "--batch", "1", "--quiet"]
     with subprocess.Popen(command, cwd=folder, env=environment(), stderr=subprocess.PIPE) as process:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 120
         while there() < at:
             assert process.poll() is None, "it was done before it could be killed"
             assert time.monotonic() < deadline
             time.sleep(0.005)
         process.send_signal(by)
-        said = process.communicate(timeout=20)[1]
+        said = process.communicate(timeout=120)[1]
         if by == signal.SIGKILL:
             assert process.returncode == -signal.SIGKILL
         else:

@@ -26,7 +26,7 @@ SETTINGS = replace(
 )
 OFTEN = onlooker.Timing(sweep_seconds=0.05)
 NOON = datetime(2026, 2, 16, 12, tzinfo=UTC)
-SECONDS = 10
+SECONDS = 120
 
 
 @asynccontextmanager

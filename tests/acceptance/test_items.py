@@ -378,12 +378,12 @@ async def test_a_process_that_stops_ends_what_it_has_used(tmp_path: Path) -> Non
 async def test_stopping_waits_for_no_model_beyond_its_deadline(tmp_path: Path) -> None:
     async def hang(request: Request) -> str:
         if isinstance(request, ItemsRequest):
-            await asyncio.sleep(60)
+            await asyncio.sleep(3600)
         return ""
 
     timing = onlooker.Timing(stop_deadline=0.2)
     path = tmp_path / "agent.db"
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(120):
         async with onlooker.open_memory(path, model=ScriptedModel(hang), timing=timing) as memory:
             await talk(memory.session("one", owner="ana"), "I'm allergic to peanuts.")
     async with onlooker.open_memory(path, settings=replace(DEFAULT, idle_minutes=0)) as memory:

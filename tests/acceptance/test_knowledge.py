@@ -220,19 +220,18 @@ async def test_what_is_looked_up_for_one_owner_never_stands_in_the_prompt_of_ano
 
 
 async def test_layers_are_asked_at_the_same_time() -> None:
+    names = ("runtime_context", "tools", "user_knowledge", "skills", "external_knowledge", "learnings")
+    asked = asyncio.Barrier(len(names))
+
     async def slow(request: LayerRequest) -> str:
-        await asyncio.sleep(0.05)
+        await asked.wait()  # until the others are asked as well
         return request.layer
 
-    names = ("runtime_context", "tools", "user_knowledge", "skills", "external_knowledge", "learnings")
     async with opened(
-        timing=onlooker.Timing(knowledge_deadline=5.0), knowledge=dict.fromkeys(names, slow)
+        timing=onlooker.Timing(knowledge_deadline=60.0), knowledge=dict.fromkeys(names, slow)
     ) as memory:
-        began = time.perf_counter()
         context = await memory.session("a").context()
-        took = time.perf_counter() - began
     assert context.system == "\n\n".join(names)
-    assert took < 0.05 * len(names)
 
 
 async def test_a_plain_function_and_one_that_has_nothing_to_say_are_layers_too() -> None:
@@ -435,7 +434,7 @@ async def test_a_layer_that_fails_or_is_slow_is_left_out_and_the_turn_goes_on(
     assert context.messages[-1].text == "hello"
     assert context.stats.missing_layers == ("skills",)
     assert [(e.layer, e.reason, e.detail) for e in events] == [("skills", reason, detail)]
-    assert events[0].seconds <= took < 1.0
+    assert events[0].seconds <= took
 
 
 async def test_a_turn_that_is_cancelled_takes_its_layers_with_it() -> None:

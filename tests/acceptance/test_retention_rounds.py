@@ -31,7 +31,7 @@ LOOKS = 1.5  # seconds in which it looked at least once, also on a busy machine
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 120
     while not condition():
         assert time.monotonic() < deadline, "that took too long"
         await asyncio.sleep(0.01)

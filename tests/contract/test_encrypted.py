@@ -267,6 +267,6 @@ def test_four_processes_that_begin_an_encrypted_file_at_once(path: Path) -> None
     for worker in workers:
         worker.start()
     for worker in workers:
-        worker.join(60)
+        worker.join(240)
     assert [worker.exitcode for worker in workers] == [0, 0, 0, 0]
     assert len(asyncio.run(recorded(path))) == 20

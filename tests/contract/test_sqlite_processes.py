@@ -49,7 +49,7 @@ async def _commit(store: SqliteStore, made: Note) -> None:
 
 def _open_and_record(path: Path, barrier: Barrier, number: int) -> None:
     async def run() -> None:
-        barrier.wait(20)
+        barrier.wait(120)
         async with opened(path) as store:
             for n in range(10):
                 await record(store, said("shared"), said(f"{number}-{n}"))
@@ -65,7 +65,7 @@ def test_four_processes_that_open_a_new_file_at_once(path: Path) -> None:
     for worker in workers:
         worker.start()
     for worker in workers:
-        worker.join(60)
+        worker.join(240)
     assert [worker.exitcode for worker in workers] == [0, 0, 0, 0]
 
     async def check() -> None:
@@ -101,7 +101,7 @@ def test_what_was_acknowledged_survives_kill_9(path: Path, tmp_path: Path) -> No
         worker.join(0.01)
     assert worker.pid is not None
     os.kill(worker.pid, 9)
-    worker.join(20)
+    worker.join(120)
 
     async def check() -> None:
         async with opened(path) as store:

@@ -111,7 +111,7 @@ class Server:
         process = self._process = subprocess.Popen(
             command, stderr=subprocess.DEVNULL, start_new_session=True, **self._as
         )
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 120
         while True:
             try:
                 with psycopg.connect(self.url(), connect_timeout=5):

@@ -47,7 +47,7 @@ def test_no_acknowledged_append_is_lost_when_the_server_is_killed_again_and_agai
 
 
 def _go_on_for(running: Chaos, calls: int) -> None:
-    enough, deadline = running.acknowledged + calls, time.monotonic() + 60
+    enough, deadline = running.acknowledged + calls, time.monotonic() + 120
     while running.acknowledged < enough:
         assert time.monotonic() < deadline, "writers do not find back"
         time.sleep(0.05)

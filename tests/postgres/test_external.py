@@ -52,7 +52,7 @@ async def talk(memory: onlooker.Memory) -> onlooker.Session:
 
 
 async def until(condition: Callable[[], Awaitable[bool]]) -> None:
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 120
     while not await condition():
         assert time.monotonic() < deadline, "that took too long"
         await asyncio.sleep(0.05)

@@ -126,7 +126,7 @@ async def test_no_acknowledged_append_is_lost_when_every_process_of_the_server_i
                         return
 
             writers = [asyncio.create_task(write(n)) for n in range(8)]
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(120):
                 while sum(map(len, acknowledged)) < 400:  # noqa: ASYNC110 - it is the writers that count
                     await asyncio.sleep(0.01)
             await asyncio.to_thread(own.kill)
@@ -252,7 +252,7 @@ def test_an_address_that_cannot_be_is_refused(query: str) -> None:
 
 def _open_and_record(url: str, barrier: Barrier, number: int) -> None:
     async def run() -> None:
-        barrier.wait(30)
+        barrier.wait(120)
         async with opened(url) as store:
             for n in range(10):
                 await record(store, "shared", f"{number}-{n}")

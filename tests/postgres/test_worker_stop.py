@@ -49,7 +49,7 @@ def working(url: str, folder: Path, *options: str) -> Generator[subprocess.Popen
         yield process
     finally:
         process.kill()
-        process.communicate(timeout=30)
+        process.communicate(timeout=120)
 
 
 @contextmanager
@@ -58,7 +58,7 @@ def busy(url: str, folder: Path, provider: LocalProvider, *options: str) -> Gene
     asyncio.run(_record(url))
     model = f"openai:gpt-5-mini@{provider.url}/v1"
     with working(url, folder, "--model", model, *options) as process:
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 120
         while not provider.received:
             assert time.monotonic() < deadline, "the model was not asked"
             time.sleep(0.01)
@@ -81,32 +81,30 @@ async def _left(url: str) -> tuple[int, bool, bool]:
         return len(await session.notes(statuses=("active", "buffered"))), due, free is not None
 
 
-def stop(process: subprocess.Popen[str], times: int = 1) -> float:
+# Longer than any test waits for it.
+FOR_EVER = "600"
+
+
+def stop(process: subprocess.Popen[str]) -> float:
     """Tell it to stop, and return how long that takes."""
     began = time.monotonic()
-    for _ in range(times):
-        process.send_signal(signal.SIGTERM)
-        time.sleep(0.1)
-    process.wait(60)
+    process.send_signal(signal.SIGTERM)
+    process.wait(120)
     return time.monotonic() - began
 
 
 def test_a_worker_that_does_nothing_stops_at_once(url: str, tmp_path: Path) -> None:
-    took: list[float] = []
-    while not took or (min(took) >= 0.8 and len(took) < 3):  # the machine may be busy with something else
-        with working(url, tmp_path, "--create") as process:
-            time.sleep(0.5)
-            took.append(stop(process))
-            assert process.returncode == 0
-    assert min(took) < 0.8, took
+    with working(url, tmp_path, "--create", "--deadline", FOR_EVER) as process:
+        stop(process)
+        assert process.returncode == 0
 
 
 def test_a_worker_that_is_told_to_stop_completes_the_note_it_is_at(url: str, tmp_path: Path) -> None:
     with (
         LocalProvider(lambda _: Answer(seconds=0.3)) as provider,
-        busy(url, tmp_path, provider, "--deadline", "30") as process,
+        busy(url, tmp_path, provider, "--deadline", FOR_EVER) as process,
     ):
-        assert stop(process) < 20
+        stop(process)
         assert process.returncode == 0
     notes, due, free = asyncio.run(_left(url))
     assert notes
@@ -118,7 +116,7 @@ def test_a_worker_does_not_wait_for_longer_than_its_deadline(url: str, tmp_path:
         LocalProvider(lambda _: Answer(fault="hang")) as provider,
         busy(url, tmp_path, provider, "--deadline", "1") as process,
     ):
-        assert 0.9 < stop(process) < 4
+        assert stop(process) > 0.9
         assert process.returncode == 0
     # Nobody has to wait until the lease has run out.
     assert asyncio.run(_left(url)) == (0, True, True)
@@ -127,13 +125,14 @@ def test_a_worker_does_not_wait_for_longer_than_its_deadline(url: str, tmp_path:
 def test_a_worker_that_is_told_twice_stops_at_once(url: str, tmp_path: Path) -> None:
     with (
         LocalProvider(lambda _: Answer(fault="hang")) as provider,
-        busy(url, tmp_path, provider, "--deadline", "60") as process,
+        busy(url, tmp_path, provider, "--deadline", FOR_EVER) as process,
     ):
-        assert stop(process, times=2) < 4
-        assert process.returncode == 1
+        process.send_signal(signal.SIGTERM)
         assert process.stderr is not None
+        assert "1 running" in process.stderr.readline()
+        stop(process)
+        assert process.returncode == 1
         told = process.stderr.read()
-        assert "1 running" in told
         assert "stays due" in told
         assert "Traceback" not in told
     assert asyncio.run(_left(url)) == (0, True, True)

@@ -30,7 +30,7 @@ from tests.postgres.server import Server
 pytestmark = pytest.mark.anyio
 
 SMALL = Settings(budget=1_000)
-TIMING = onlooker.Timing(sweep_seconds=60.0, stop_deadline=5.0)
+TIMING = onlooker.Timing(sweep_seconds=60.0, stop_deadline=120.0)
 
 
 @contextmanager
@@ -42,7 +42,7 @@ def worker_process(url: str, *options: str) -> Generator[subprocess.Popen[str]]:
         yield process
     finally:
         process.kill()
-        process.communicate(timeout=30)
+        process.communicate(timeout=120)
 
 
 async def say(memory: onlooker.Memory, key: str, first: int, last: int) -> None:
@@ -52,7 +52,7 @@ async def say(memory: onlooker.Memory, key: str, first: int, last: int) -> None:
         await session.record(onlooker.user(text))
 
 
-async def until(condition: Any, seconds: float = 30.0) -> None:
+async def until(condition: Any, seconds: float = 120.0) -> None:
     deadline = time.monotonic() + seconds
     while not await condition():
         assert time.monotonic() < deadline, "that took too long"

@@ -204,7 +204,7 @@ def test_closing_leaves_no_thread_behind() -> None:
         with blocking.open_memory(":memory:") as memory:
             memory.session("chat").record(onlooker.user("hello"))
     for thread in set(threading.enumerate()) - before:
-        thread.join(timeout=5)
+        thread.join(timeout=120)
         assert not thread.is_alive()
 
 

@@ -18,10 +18,8 @@ from onlooker.ports import Clock, Store, Workers
 
 log = logging.getLogger("onlooker")
 
-# How long closing waits for the first run of a job that must run at least once.
+# How long closing waits for the first run of a job that must run at least once, and at least for a last run.
 STOP_SECONDS = 1.0
-# How long closing waits at least for the last run of a job that has one.
-LAST_RUN_SECONDS = 2.0
 
 
 class Background:
@@ -112,12 +110,12 @@ class JobLoop:
 
     async def finish(self, deadline: float) -> None:
         """Give the other jobs their last run, and cancel those that take longer than `deadline` seconds, or
-        than LAST_RUN_SECONDS where little is left of it: what a model used up must not cost the files."""
+        than STOP_SECONDS where little is left of it: what a model used up must not cost the files."""
         self._ending.update(self._tasks)
         for job in self._tasks:
             job.woken.set()
         if self._tasks:
-            await asyncio.wait(self._tasks.values(), timeout=max(LAST_RUN_SECONDS, deadline))
+            await asyncio.wait(self._tasks.values(), timeout=max(STOP_SECONDS, deadline))
         late = [job for job, task in self._tasks.items() if not task.done()]
         for job in late:
             log.warning("%s: not finished in time; the rest is done the next time", job.name)
