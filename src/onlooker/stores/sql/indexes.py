@@ -33,10 +33,8 @@ from onlooker.policy.search.graph import Stub, folded, structure
 from onlooker.policy.search.rank import MOST_HOLDERS, shortlist, text_of, words_of
 from onlooker.policy.search.vectors import RESCORED, closest, packed, signs, unit, unpacked
 from onlooker.policy.search.words import tokens
-from onlooker.stores.sql import sessions
 from onlooker.stores.sql.database import Database
 from onlooker.stores.sql.rows import (
-    LAST_SEQ,
     instant,
     instant_of_text,
     limit_of,
@@ -87,7 +85,7 @@ def index(db: Database, session: SessionId, *, limit: int = 500) -> int:
     if row is None:
         return 0
     done, notes_done, last_seq = row
-    read = list(sessions.part(db, sid, done, LAST_SEQ, limit, summaries=False))
+    read = json.loads(db.value("texts_to_index", sid=sid, after=done, limit=limit_of(limit)))
     said = [(m.id, text_of(m), m.at and instant(m.at)) for m in map(to_message, read)]
     _add_texts(db, session, "message", said)
     notes = [] if notes_done else db.run("notes_to_index", sid=sid).fetchall()

@@ -222,24 +222,19 @@ def messages(
     limit: int | None = None,
     archived: bool = False,
 ) -> Sequence[Message]:
-    sid, most = sid_of(session), limit_of(limit)
-    # A summary added before the first message has a seq below 1.
-    start = clamp(after) if after > 0 else FIRST_SEQ
-    end = LAST_SEQ if up_to is None else clamp(up_to)
+    most = limit_of(limit)
+    values: dict[str, Any] = {
+        "sid": sid_of(session),
+        # A summary added before the first message has a seq below 1.
+        "after": clamp(after) if after > 0 else FIRST_SEQ,
+        "up_to": LAST_SEQ if up_to is None else clamp(up_to),
+        "limit": most,
+    }
     if archived:
-        rows = part(db, sid, start, end, most, summaries=True)
+        rows = islice(merged(db.run("live_part", **values), db.run("archived_part", **values)), most)
     else:
-        rows = db.run("messages", sid=sid, after=start, up_to=end, limit=most)
+        rows = db.run("messages", **values)
     return [to_message(row) for row in rows]
-
-
-def part(
-    db: Database, sid: bytes, after: int, up_to: int, limit: int, *, summaries: bool
-) -> Iterator[Sequence[Any]]:
-    """A part of the conversation, archived messages included, retired ones not."""
-    values: dict[str, Any] = {"sid": sid, "after": after, "up_to": up_to, "limit": limit}
-    values["summaries"] = int(summaries)
-    return islice(merged(db.run("live_part", **values), db.run("archived_part", **values)), limit)
 
 
 def merged(live: Iterable[Sequence[Any]], archived: Iterable[Sequence[Any]]) -> Iterator[Sequence[Any]]:

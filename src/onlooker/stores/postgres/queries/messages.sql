@@ -23,7 +23,7 @@ WHERE sid = :sid AND seq > :after AND seq <= :up_to ORDER BY seq LIMIT :limit;
 
 -- name: live_part
 SELECT seq, id, role, tokens, at, name, extra, text, summary, 'live' AS status FROM messages
-WHERE sid = :sid AND seq > :after AND seq <= :up_to AND summary <= :summaries ORDER BY seq LIMIT :limit;
+WHERE sid = :sid AND seq > :after AND seq <= :up_to ORDER BY seq LIMIT :limit;
 
 -- name: dump_live
 SELECT seq, id, role, tokens, at, name, extra, text, summary, 'live' AS status FROM messages

@@ -1,3 +1,18 @@
+-- name: texts_to_index
+SELECT COALESCE(json_agg(json_build_array(seq, id, role, tokens, at, name, extra, text) ORDER BY seq), '[]')::text
+FROM (
+    (
+        SELECT seq, id, role, tokens, at, name, extra, text FROM messages
+        WHERE sid = :sid AND seq > :after AND summary = 0 ORDER BY seq LIMIT :limit
+    )
+    UNION ALL
+    (
+        SELECT seq, id, role, tokens, at, name, extra, text FROM archive
+        WHERE sid = :sid AND seq > :after AND summary = 0 AND reason <> 'retired' ORDER BY seq, id LIMIT :limit
+    )
+    ORDER BY seq LIMIT :limit
+) AS conversation;
+
 -- name: add_searchable
 -- Texts as JSON: [[id, time, length, words], …].
 INSERT INTO searchable (kind, owner, sid, id, at, length, scope, words)

@@ -2,7 +2,7 @@
 
 -- name: archived_part
 SELECT seq, id, role, tokens, at, name, extra, text, summary, reason AS status FROM archive
-WHERE sid = :sid AND seq > :after AND seq <= :up_to AND summary <= :summaries AND reason <> 'retired'
+WHERE sid = :sid AND seq > :after AND seq <= :up_to AND reason <> 'retired'
 ORDER BY seq, summary, reason, id LIMIT :limit;
 
 -- name: clear_compacted

@@ -49,7 +49,7 @@ WHERE sid = :sid ORDER BY place LIMIT :limit;
 -- With archived_part a part of the conversation. One statement for both would have to sort.
 SELECT seq, id, role, tokens, at, name, extra, text, summary, 'live' AS status
 FROM sessions JOIN messages ON place > base + :after AND place <= base + :up_to AND +slot = base >> 28
-WHERE sid = :sid AND summary <= :summaries ORDER BY place LIMIT :limit;
+WHERE sid = :sid ORDER BY place LIMIT :limit;
 
 -- name: dump_live
 SELECT seq, id, role, tokens, at, name, extra, text, summary, 'live' AS status
