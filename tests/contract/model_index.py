@@ -25,8 +25,9 @@ from onlooker.domain.search import (
     note_node,
 )
 from onlooker.policy.search.graph import Stub, folded, structure
-from onlooker.policy.search.rank import MOST_HOLDERS, shortlist, text_of, words_of
+from onlooker.policy.search.rank import MOST_HOLDERS, shortlist
 from onlooker.policy.search.vectors import RESCORED, closest, likely, signs, unit
+from onlooker.policy.search.words import text_of, words_of
 
 
 def search(sessions: Mapping[SessionId, Held], query: Query) -> SearchResult:

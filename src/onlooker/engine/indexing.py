@@ -34,8 +34,7 @@ from onlooker.domain.search import EDGE_KINDS, Document, Edge, EdgeKind, IndexNa
 from onlooker.engine.leases import JobLease
 from onlooker.policy.plan import retry_after
 from onlooker.policy.search.graph import entities
-from onlooker.policy.search.rank import text_of
-from onlooker.policy.search.words import tokens
+from onlooker.policy.search.words import text_of, tokens
 from onlooker.policy.settings import Timing
 from onlooker.policy.values import mask
 from onlooker.ports import Embedder, Store

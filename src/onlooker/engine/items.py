@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING
 from onlooker.domain.errors import ConflictError, OnlookerError, SettingsError
 from onlooker.domain.events import Event, ItemPinned, ItemsForgotten, ItemsMade
 from onlooker.domain.items import ITEM_TYPES, TRUST, Item, ItemChange, ItemStatus, ItemType, Origin
-from onlooker.domain.messages import DEFAULT_OWNER, SessionId
+from onlooker.domain.messages import DEFAULT_OWNER, SessionId, new_id
 from onlooker.domain.notes import Progress, State
-from onlooker.policy.ids import new_id
 from onlooker.policy.settings import Settings
 from onlooker.ports import Clock, Store
 

@@ -28,11 +28,11 @@ from onlooker.domain.messages import (
     MessageLike,
     SessionId,
     extend_history_hash,
+    new_id,
 )
 from onlooker.domain.notes import Appended, Note, Progress, Realignment, State
 from onlooker.policy.align import CERTAIN_RUN, Alignment, align
 from onlooker.policy.assemble import limits_beside_items
-from onlooker.policy.ids import new_id
 from onlooker.policy.intake import intake, intake_all
 from onlooker.policy.plan import due_tokens
 from onlooker.policy.settings import Limits, Settings, limits

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from onlooker.domain.context import Layers
 from onlooker.domain.errors import ClosedError
 from onlooker.domain.events import Calibrated, Searched
-from onlooker.domain.messages import SessionId
+from onlooker.domain.messages import SessionId, new_id
 from onlooker.domain.notes import Appended, State
 from onlooker.domain.search import Hit
 from onlooker.engine.background import Background, Job, JobLoop, NoteTasks
@@ -28,7 +28,6 @@ from onlooker.engine.retention import SWEEPS, Retention
 from onlooker.engine.session_end import SessionEnd
 from onlooker.engine.writer import Writer
 from onlooker.policy.assemble import Counting, MemorySection, memory_section
-from onlooker.policy.ids import new_id
 from onlooker.policy.layers import in_order
 from onlooker.policy.plan import is_due_now, is_postponed
 from onlooker.policy.settings import TIMING, Limits, Settings, Timing, check, with_models

@@ -4,33 +4,12 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
-from functools import lru_cache
 from math import log
 from typing import TypeVar
 
-from onlooker.domain.messages import Message
 from onlooker.domain.search import Match, SearchResult
 from onlooker.policy.search.words import tokens
 from onlooker.policy.text import regex
-
-# -- Searchable text
-
-# Characters of a call's arguments that can be found. Anything beyond is data.
-MOST_ARGUMENTS = 2_000
-CACHED_TEXTS = 4_096
-
-
-def text_of(message: Message) -> str:
-    """Return the searchable text of a message, including its tool calls."""
-    calls = (f"→ {c.name}({c.arguments[:MOST_ARGUMENTS]})" for c in message.calls)
-    return "\n".join(t for t in (message.body, *calls) if t)
-
-
-@lru_cache(maxsize=CACHED_TEXTS)
-def words_of(text: str) -> str:
-    """Return the tokens of a text as an index stores them, joined by spaces."""
-    return " ".join(tokens(text))
-
 
 # -- Ranking
 

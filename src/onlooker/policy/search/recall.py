@@ -16,8 +16,8 @@ from datetime import date, datetime, timedelta
 from onlooker.domain.messages import Message, SessionId
 from onlooker.domain.search import SearchResult
 from onlooker.policy.dates import resolve
-from onlooker.policy.search.rank import SPEAKER_BOOST, best_first, fuse, rarity, scores, snippet, text_of
-from onlooker.policy.search.words import is_telling, telling_tokens, tokens
+from onlooker.policy.search.rank import SPEAKER_BOOST, best_first, fuse, rarity, scores, snippet
+from onlooker.policy.search.words import is_telling, telling_tokens, text_of, tokens
 from onlooker.policy.settings import DEFAULT, Settings
 from onlooker.policy.text import regex
 from onlooker.policy.values import mask

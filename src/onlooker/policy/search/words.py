@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import chain, pairwise
 
+from onlooker.domain.messages import Message
 from onlooker.policy.text import CJK, regex
 
 # -- Tokens
@@ -141,6 +142,25 @@ def _folded(word: str) -> str:
         return word
     plain = _FOLDED.sub("", unicodedata.normalize("NFD", word))
     return unicodedata.normalize("NFC", plain).replace("ß", "ss").replace("ø", "o").replace("ł", "l")
+
+
+# -- Searchable text
+
+# Characters of a call's arguments that can be found. Anything beyond is data.
+MOST_ARGUMENTS = 2_000
+CACHED_TEXTS = 4_096
+
+
+def text_of(message: Message) -> str:
+    """Return the searchable text of a message, including its tool calls."""
+    calls = (f"→ {c.name}({c.arguments[:MOST_ARGUMENTS]})" for c in message.calls)
+    return "\n".join(t for t in (message.body, *calls) if t)
+
+
+@lru_cache(maxsize=CACHED_TEXTS)
+def words_of(text: str) -> str:
+    """Return the tokens of a text as an index stores them, joined by spaces."""
+    return " ".join(tokens(text))
 
 
 # -- A light stemmer for English: "hiking", "hiked" and "hikes" have one stem

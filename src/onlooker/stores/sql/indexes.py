@@ -30,9 +30,9 @@ from onlooker.domain.search import (
     note_node,
 )
 from onlooker.policy.search.graph import Stub, folded, structure
-from onlooker.policy.search.rank import MOST_HOLDERS, shortlist, text_of, words_of
+from onlooker.policy.search.rank import MOST_HOLDERS, shortlist
 from onlooker.policy.search.vectors import RESCORED, closest, packed, signs, unit, unpacked
-from onlooker.policy.search.words import tokens
+from onlooker.policy.search.words import text_of, tokens, words_of
 from onlooker.stores.sql.database import Database
 from onlooker.stores.sql.rows import (
     instant,

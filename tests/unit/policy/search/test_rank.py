@@ -16,10 +16,9 @@ from onlooker.policy.search.rank import (
     shortlist,
     snippet,
     speaker_names,
-    words_of,
 )
 from onlooker.policy.search.recall import days_in
-from onlooker.policy.search.words import query_tokens
+from onlooker.policy.search.words import query_tokens, words_of
 
 ANA = SessionId("ana", "a")
 NOW = datetime(2026, 2, 16, 14, tzinfo=UTC)

@@ -10,14 +10,14 @@ from datetime import UTC, datetime
 
 import pytest
 
-from onlooker.policy.ids import new_id
+from onlooker.domain.messages import new_id
 
 AT = datetime(2026, 2, 16, 14, 0, tzinfo=UTC)
 
 _FORK = """
 import os
 from datetime import UTC, datetime
-from onlooker.policy.ids import new_id
+from onlooker.domain.messages import new_id
 
 at = datetime(2026, 2, 16, 14, 0, tzinfo=UTC)
 child = os.fork()
