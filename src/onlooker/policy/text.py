@@ -57,6 +57,8 @@ _MIN_CJK = 8
 
 def is_cjk(text: str) -> bool:
     """Return whether at least a third of the letters are Han, kana or hangul."""
+    if text.isascii():
+        return False
     letters = sum(1 for c in text if c.isalpha())
     return letters > 0 and 3 * len(CJK_CHARACTER.findall(text)) >= letters
 

@@ -39,8 +39,8 @@ _TAG = regex(r"</?[a-zA-Z!][^<>]{0,2000}>")
 def result_text(text: str) -> str:
     """Return a result as text to read, with secrets masked, cut to a reasonable length."""
     # Half an object cannot be parsed, so JSON may be longer.
-    most = LONGEST_JSON if text.lstrip()[:1] in ("{", "[") else LONGEST_TEXT
-    return mask(UNPRINTABLE.sub("", _as_displayed(keep_ends(text, most))))
+    limit = LONGEST_JSON if text.lstrip()[:1] in ("{", "[") else LONGEST_TEXT
+    return mask(UNPRINTABLE.sub("", _as_displayed(keep_ends(text, limit))))
 
 
 def _as_displayed(text: str) -> str:
@@ -54,13 +54,13 @@ def _as_displayed(text: str) -> str:
     return text
 
 
-def shorten(record: str, most: int = LONGEST_RECORD) -> str:
+def shorten(record: str, limit: int = LONGEST_RECORD) -> str:
     """Put a record on one line and cut it between words."""
     record = re.sub(r"\s+", " ", record).strip(" ;")
-    if len(record) <= most:
+    if len(record) <= limit:
         return record
-    cut = record.rfind(" ", 0, most)
-    return record[: cut if cut > 0 else most].rstrip(" ,;:") + "…"
+    cut = record.rfind(" ", 0, limit)
+    return record[: cut if cut > 0 else limit].rstrip(" ,;:") + "…"
 
 
 def records_of_result(text: str, shown_keys: set[str], label: str = "") -> list[str]:
@@ -383,8 +383,8 @@ def _without_content(raw: Sequence[str]) -> tuple[list[str], list[str]]:
     return list(raw), []
 
 
-def _more(names: Sequence[str], most: int) -> str:
-    return f" and {len(names) - most} more" if len(names) > most else ""
+def _more(names: Sequence[str], limit: int) -> str:
+    return f" and {len(names) - limit} more" if len(names) > limit else ""
 
 
 def _listing(names: Sequence[str]) -> Iterable[str]:

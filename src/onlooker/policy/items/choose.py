@@ -43,7 +43,7 @@ def salience(item: Item, now: datetime, relevance: float = 1.0) -> float:
 
 
 def choose_items(
-    items: Sequence[Item], session: SessionId, most: int, now: datetime, count: Callable[[str], int]
+    items: Sequence[Item], session: SessionId, limit: int, now: datetime, count: Callable[[str], int]
 ) -> list[Item]:
     """Choose the items that a session shows within `most` tokens: pinned first, then by salience.
 
@@ -51,7 +51,7 @@ def choose_items(
     """
     elsewhere = [i for i in items if i.holds(now) and (i.pinned or i.session != session.key or not i.sources)]
     order = sorted(elsewhere, key=lambda i: (not i.pinned, -salience(i, now), i.id))
-    return list(_fitting(order, most - count(items_heading(session.owner)) - 1, count))
+    return list(_fitting(order, limit - count(items_heading(session.owner)) - 1, count))
 
 
 def _fitting(items: Sequence[Item], left: int, count: Callable[[str], int]) -> Iterator[Item]:
@@ -119,10 +119,10 @@ def item_line(item: Item) -> str:
     return f"- {summary} ({'since ' if item.replaces else ''}{day:%Y-%m-%d})"
 
 
-def items_section(owner: str, items: Sequence[Item], most: int, count: Callable[[str], int]) -> str:
+def items_section(owner: str, items: Sequence[Item], limit: int, count: Callable[[str], int]) -> str:
     """Render the section about the owner with the items that fit, in order; empty if none fits."""
     lines: list[str] = []
-    left = most - count(items_heading(owner)) - 1
+    left = limit - count(items_heading(owner)) - 1
     for item in items:
         line = item_line(item)
         cost = count(line) + 1

@@ -31,7 +31,7 @@ def rarity(docs: int, holders: int) -> float:
 
 
 def shortlist(
-    holders: Mapping[str, Sequence[int]], terms: Mapping[str, float], docs: int, most: int
+    holders: Mapping[str, Sequence[int]], terms: Mapping[str, float], docs: int, limit: int
 ) -> list[int]:
     """Choose the texts worth reading, by number: those with the rarest terms, the newer first among equals.
 
@@ -42,7 +42,7 @@ def shortlist(
         weight = terms[term] * rarity(docs, len(numbers))
         for number in numbers:
             weights[number] = weights.get(number, 0.0) + weight
-    return heapq.nlargest(most, weights, key=lambda number: (weights[number], number))
+    return heapq.nlargest(limit, weights, key=lambda number: (weights[number], number))
 
 
 def scores(found: SearchResult, terms: Mapping[str, float]) -> dict[Match, float]:
@@ -98,17 +98,17 @@ _WORD = regex(r"\S+")
 
 
 def snippet(
-    text: str, terms: Collection[str], *, most: int = MOST_SNIPPET, marks: tuple[str, str] = ("", "")
+    text: str, terms: Collection[str], *, limit: int = MOST_SNIPPET, marks: tuple[str, str] = ("", "")
 ) -> str:
     """Cut at most `most` characters from where the terms are densest, with found words between the marks.
 
     >>> snippet("We moved to Oslo", {"oslo"}, marks=("[", "]"))
     'We moved to [Oslo]'
     """
-    if len(text) <= most and marks == ("", ""):
+    if len(text) <= limit and marks == ("", ""):
         return text
     spans = [m.span() for m in _WORD.finditer(text) if not set(tokens(m[0])).isdisjoint(terms)]
-    start, end = _window(text, spans, most)
+    start, end = _window(text, spans, limit)
     parts: list[str] = []
     at = start
     for left, right in spans if marks != ("", "") else ():
@@ -119,19 +119,19 @@ def snippet(
     return (ELLIPSIS if start else "") + shown + (ELLIPSIS if end < len(text) else "")
 
 
-def _window(text: str, spans: list[tuple[int, int]], most: int) -> tuple[int, int]:
-    if len(text) <= most:
+def _window(text: str, spans: list[tuple[int, int]], limit: int) -> tuple[int, int]:
+    if len(text) <= limit:
         return 0, len(text)
     if not spans:
-        return 0, _at_a_space(text, most)
+        return 0, _at_a_space(text, limit)
     # The window that begins at a found word and contains the most of them, with a little text before it.
     first = max(
-        spans, key=lambda s: (sum(s[0] <= left and right <= s[0] + most for left, right in spans), -s[0])
+        spans, key=lambda s: (sum(s[0] <= left and right <= s[0] + limit for left, right in spans), -s[0])
     )
-    start = max(0, min(first[0] - most // 5, len(text) - most))
+    start = max(0, min(first[0] - limit // 5, len(text) - limit))
     if start:
         start = text.find(" ", start, first[0]) + 1 or start
-    return start, _at_a_space(text, start + most)
+    return start, _at_a_space(text, start + limit)
 
 
 def _at_a_space(text: str, end: int) -> int:

@@ -213,7 +213,7 @@ def render_recall(
 
 def _line(message: Message, terms: Mapping[str, float]) -> str:
     # Every line after the first is indented, so that it cannot pass for a heading or a message.
-    said = snippet(mask(text_of(message)), terms, most=MOST_SHOWN).replace("\n", "\n  ")
+    said = snippet(mask(text_of(message)), terms, limit=MOST_SHOWN).replace("\n", "\n  ")
     speaker = " ".join(message.speaker.split())
     return f"← {speaker}: {said}" if message.role == "tool" else f"{speaker}: {said}"
 

@@ -51,18 +51,18 @@ def signs(vector: Sequence[float]) -> bytes:
     return bits.to_bytes((len(vector) + 7) // 8, "little")
 
 
-def likely(bits: bytes, others: Iterable[tuple[int, bytes]], most: int = RESCORED) -> list[int]:
+def likely(bits: bytes, others: Iterable[tuple[int, bytes]], limit: int = RESCORED) -> list[int]:
     """Return the numbers of the vectors that differ in the fewest bits, the newer first among equals."""
     asked = int.from_bytes(bits, "little")
     read = int.from_bytes
     differing = (((read(other, "little") ^ asked).bit_count(), -number) for number, other in others)
-    return [-number for _, number in heapq.nsmallest(most, differing)]
+    return [-number for _, number in heapq.nsmallest(limit, differing)]
 
 
 def closest(
-    vector: array[float], others: Iterable[tuple[int, array[float]]], most: int
+    vector: array[float], others: Iterable[tuple[int, array[float]]], limit: int
 ) -> list[tuple[int, float]]:
     """Return the closest vectors by number, with their cosines, if positive."""
     products = ((sum(map(mul, vector, other)), number) for number, other in others)
-    best = heapq.nlargest(most, ((cosine, number) for cosine, number in products if cosine > 0))
+    best = heapq.nlargest(limit, ((cosine, number) for cosine, number in products if cosine > 0))
     return [(number, cosine) for cosine, number in best]

@@ -86,7 +86,7 @@ def test_rankings_are_joined_by_rank_alone() -> None:
 
 def test_a_snippet_is_where_the_words_stand_closest() -> None:
     text = "boat " + "and nothing else of interest " * 30 + "the locker code of the boat is 4417 " + "x " * 90
-    shown = snippet(text, set(query_tokens("locker code boat")), most=80, marks=("[", "]"))
+    shown = snippet(text, set(query_tokens("locker code boat")), limit=80, marks=("[", "]"))
     assert "[locker] [code] of the [boat] is 4417" in shown
     assert shown.startswith("…")
     assert shown.endswith("…")
@@ -96,7 +96,7 @@ def test_a_snippet_is_where_the_words_stand_closest() -> None:
 def test_a_short_text_is_shown_whole() -> None:
     assert snippet("We moved to Oslo", {"oslo"}) == "We moved to Oslo"
     assert snippet("We moved to Oslo", {"oslo"}, marks=("«", "»")) == "We moved to «Oslo»"
-    assert snippet("x" * 500, {"oslo"}, most=100) == "x" * 100 + "…"
+    assert snippet("x" * 500, {"oslo"}, limit=100) == "x" * 100 + "…"
 
 
 @pytest.mark.parametrize(
