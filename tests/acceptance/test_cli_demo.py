@@ -13,22 +13,15 @@ import termios
 from pathlib import Path
 from typing import Any
 
-import pytest
-from command_line import Done, call, environment, run
+from command_line import call, environment, run
 
 from onlooker.cli.demo import ASCII, CODE, Point, plot
 
 
-@pytest.fixture(scope="module")
-def piped(tmp_path_factory: pytest.TempPathFactory) -> Done:
-    """The demo in a pipe, by a reader with 60 columns and no more than ASCII."""
-    folder = tmp_path_factory.mktemp("demo")
-    done = run("demo", "--keep", "kept.db", cwd=folder, COLUMNS="60", PYTHONIOENCODING="ascii")
-    kept = run("status", "--db", "kept.db", "--json", cwd=folder)
-    return Done(done.code, done.out + kept.out, done.err)
-
-
-def test_the_demo_works_in_a_pipe_at_60_columns_and_in_ascii(piped: Done) -> None:
+def test_the_demo_works_in_a_pipe_at_60_columns_and_in_ascii_and_can_keep_its_database(
+    tmp_path: Path,
+) -> None:
+    piped = run("demo", "--keep", "kept.db", cwd=tmp_path, COLUMNS="60", PYTHONIOENCODING="ascii")
     assert piped.code == 0, piped.err
     picture, _, rest = piped.out.partition("The memory at the end")
     assert "\x1b" not in piped.out
@@ -37,12 +30,9 @@ def test_the_demo_works_in_a_pipe_at_60_columns_and_in_ascii(piped: Done) -> Non
     assert "## Conversation Memory" in rest
     assert "493, 0 lost" in rest
     assert re.search(r"\d+/493 messages  raw [\d,]+  context [\d,]+", piped.err)
-
-
-def test_the_demo_can_keep_its_database(piped: Done) -> None:
     assert "onlooker list --db kept.db" in piped.out
-    assert '"session_key": "demo"' in piped.out
-    assert '"messages": 493' in piped.out
+    (kept,) = call("status", "--db", tmp_path / "kept.db", "--json").json
+    assert (kept["session_key"], kept["messages"]) == ("demo", 493)
 
 
 def test_the_demo_keeps_no_database_over_another(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from command_line import call, run
+from command_line import call
 
 import onlooker
 from onlooker.policy.tokens import estimator
@@ -105,7 +105,7 @@ def test_context_for_a_question_holds_the_answer_and_fits(db: Path) -> None:
     assert call("context", *one, *question, "--as-of", "3").code == 2
 
 
-def test_looking_for_something_is_for_any_shell(db: Path, tmp_path: Path) -> None:
-    done = run("search", "4417", "--db", db, "--kind", "message", cwd=tmp_path)
+def test_looking_for_something_is_for_any_shell(db: Path) -> None:
+    done = call("search", "4417", "--db", db, "--kind", "message")
     assert done.code == 0
     assert "locker" in done.out

@@ -17,7 +17,7 @@ from onlooker.stores.postgres.snapshot import PORTION, PostgresSnapshot
 from onlooker.testing.store_contract.case import ANA, NEVER, NOW, note, said
 from tests.postgres.server import Server
 
-MANY = 60_000
+MANY = 30_000
 LONG = "x" * 500
 # More than all of it takes that is needed for one portion, and much less than all rows do.
 ROOM = 16 * 1024  # kibibytes

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import signal
 import subprocess
@@ -25,6 +24,7 @@ from onlooker.policy.settings import Settings
 from onlooker.stores.postgres import PostgresStore
 from onlooker.stores.postgres.store import Workforce
 from onlooker.testing import FaultyModel, ScriptedModel
+from tests.acceptance.command_line import call
 from tests.postgres.server import Server
 
 pytestmark = pytest.mark.anyio
@@ -267,8 +267,7 @@ async def test_two_worker_processes_of_which_one_is_killed(server: Server) -> No
 
 
 def _status(url: str) -> dict[str, Any]:
-    command = [sys.executable, "-m", "onlooker", "status", "--workers", "--json", "--db", url]
-    return json.loads(subprocess.check_output(command, text=True))
+    return call("status", "--workers", "--json", "--db", url).json
 
 
 async def test_the_command_line_reads_a_server(server: Server) -> None:
@@ -276,13 +275,9 @@ async def test_the_command_line_reads_a_server(server: Server) -> None:
     async with onlooker.open_memory(url, settings=SMALL, timing=TIMING, workers="external") as web:
         await say(web, "a", 1, 3)
 
-    def run(*arguments: str) -> str:
-        command = [sys.executable, "-m", "onlooker", *arguments, "--db", url]
-        return subprocess.check_output(command, text=True)
-
-    sessions = json.loads(await asyncio.to_thread(run, "sessions", "--json"))
+    sessions = (await asyncio.to_thread(call, "sessions", "--json", "--db", url)).json
     assert [(s["session_key"], s["messages"]) for s in sessions] == [("a", 3)]
-    told = await asyncio.to_thread(run, "status", "--workers")
+    told = await asyncio.to_thread(_told, url)
     assert told == "No session is due.\n\nNo workers: `onlooker worker` starts one.\n"
 
 
@@ -330,8 +325,7 @@ async def test_status_tells_of_workers_what_waits_for_them_and_what_failed(serve
 
 
 def _told(url: str) -> str:
-    command = [sys.executable, "-m", "onlooker", "status", "--workers", "--db", url]
-    return subprocess.check_output(command, text=True)
+    return call("status", "--workers", "--db", url).out
 
 
 async def test_status_tells_of_a_file_what_waits(tmp_path: Path) -> None:
