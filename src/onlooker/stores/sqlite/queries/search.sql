@@ -1,13 +1,13 @@
 -- name: texts_to_index
 -- As JSON: a thread may have to wait for the interpreter after each row.
 SELECT json_group_array(json_array(seq, id, role, tokens, at, name, extra, text)) FROM (
-    SELECT * FROM (
+    SELECT seq, id, role, tokens, at, name, extra, text FROM (
         SELECT seq, id, role, tokens, at, name, extra, text
         FROM sessions JOIN messages ON place > base + :after AND place <= base + 134217727 AND +slot = base >> 28
         WHERE sid = :sid AND NOT summary ORDER BY place LIMIT :limit
     )
     UNION ALL
-    SELECT * FROM (
+    SELECT seq, id, role, tokens, at, name, extra, text FROM (
         SELECT seq, id, role, tokens, at, name, extra, text FROM archive
         WHERE sid = :sid AND seq > :after AND NOT summary AND reason <> 'retired' ORDER BY seq, id LIMIT :limit
     )
