@@ -28,6 +28,7 @@ from onlooker.engine.recording import Compactor
 from onlooker.engine.runtime import Runtime
 from onlooker.migration import Location, MigrationProgress, MigrationReport
 from onlooker.models.calling import Spend
+from onlooker.policy.align import Rewind
 from onlooker.policy.assemble import Counting
 from onlooker.policy.history import Diff
 from onlooker.policy.items.choose import RankedItem
@@ -249,6 +250,16 @@ class History:
         The originals are kept for recall unless the setting `archive` is off. If there is
         nothing to replace, the summary is still inserted.
         """
+    def taken_back(self) -> Sequence[Message]:
+        """The messages that the host took back, oldest first. No prompt shows them; see `restore`."""
+    def restore(self, message: str) -> Sequence[Message]:
+        """Bring back a message that the host took back, by id, with those that were taken back around it.
+        They stand where they stood; nothing else is taken back for them. Returns them.
+
+        Raises:
+            KeyError: No message with that id was taken back.
+            ConflictError: Someone else is changing the session.
+        """
     def state(self) -> State | None:
         """The state of the session; None if nothing was recorded."""
     def extractions(self, type: str | None = None) -> Sequence[Extraction]:
@@ -316,14 +327,19 @@ class Session:
         end: str = "",
         relative_time: bool = False,
         question: str = "",
+        rewind: Rewind = "auto",
     ) -> Context:
-        """Record the new messages of a host's whole history, and return the context to send instead.
+        """Record the new messages of a host's history, and return the context to send instead.
 
-        The history is aligned with the recorded messages by id, or else by content and position. If it
-        diverged (an answer regenerated, a message edited, a branch), recorded messages that it no longer
-        has are retired, and the notes made from them rolled back. Messages that the host trimmed from
-        the start stay recorded. System messages at the start belong to the base prompt. Anything else
-        before the recorded messages, such as the host's own summary, is passed through.
+        The history is aligned with the recorded messages by id, or else by content and order. It may be
+        whole, or a part of the conversation: what it lacks stays recorded. Messages are taken back only on
+        proof that the host dropped them (an answer regenerated, a message edited, a branch); they are then
+        retired, and the notes made from them rolled back. `rewind="never"` takes nothing back. System
+        messages at the start belong to the base prompt. Anything else before the recorded messages, such as
+        the host's own summary, is passed through.
+
+        It records what came before this turn and the newest message. The answer is recorded with the next
+        call; call `record` with it to have it recorded at once.
         """
     def context(
         self,

@@ -77,11 +77,12 @@ async def test_a_history_that_went_another_way_is_an_event() -> None:
     async with listened() as (memory, heard):
         session = memory.session("a")
         texts = ("one", "two", "three", "four", "five")
-        history = [{"role": "user", "content": text} for text in texts]
+        roles = ("user", "assistant")
+        history = [{"role": roles[i % 2], "content": text} for i, text in enumerate(texts)]
         await session.prepare(history)
-        await session.prepare([*history[:3], {"role": "user", "content": "FOUR"}])
+        await session.prepare([*history[:2], {"role": "user", "content": "THREE"}])
     assert names(heard) == ["Recorded", "ContextBuilt", "Realigned", "ContextBuilt"]
-    assert (heard[2].keep, heard[2].added) == (3, 1)
+    assert (heard[2].keep, heard[2].added) == (2, 1)
 
 
 async def test_each_step_towards_a_note_is_an_event() -> None:

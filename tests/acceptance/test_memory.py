@@ -584,6 +584,7 @@ async def test_superseded_notes_are_kept_for_provenance_until_retention_purges_t
         # Live reflections lead back through what they superseded, so that stays in any case.
         assert await session.notes(statuses=("superseded",))
         history = [{"role": m.role, "content": m.text} for m in await session.messages()]
+        await session.prepare(history)
         await session.prepare([*history[:200], {"role": "user", "content": "Back to an earlier point."}])
         retired = await session.notes(statuses=("retired",))
         assert retired
@@ -600,7 +601,8 @@ async def test_superseded_notes_are_kept_for_provenance_until_retention_purges_t
 
 
 async def test_a_host_that_goes_back_to_an_early_point_of_a_long_conversation_is_recognised() -> None:
-    history = [{"role": "user", "content": f"message number {i} of many"} for i in range(600)]
+    roles = ("user", "assistant")
+    history = [{"role": roles[i % 2], "content": f"message number {i} of many"} for i in range(600)]
     early = [*history[:20], {"role": "user", "content": "Let us take another way from here."}]
     async with opened() as memory:
         session = memory.session("a")

@@ -252,7 +252,8 @@ async def _converse(place: Place) -> None:
     async with place.memory(clock) as memory:
         for key, owner, count in (("a", "ana", 60), ("b", "ana", 90), ("c", "ben", 40), ("d", "ben", 5)):
             await say(memory, clock, key, count, owner)
-        host = [{"role": "user", "content": f"e {n}: {sentence(n)}"} for n in range(12)]
+        roles = ("user", "assistant")
+        host = [{"role": roles[n % 2], "content": f"e {n}: {sentence(n)}"} for n in range(12)]
         for history in (host, [*host[:6], {"role": "user", "content": "something else"}]):
             await memory.session("e", owner="ben").prepare(history)  # it took six messages back
         clock.advance(3 * 86_400)

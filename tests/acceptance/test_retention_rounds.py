@@ -39,8 +39,9 @@ async def until(condition: Callable[[], bool]) -> None:
 
 async def take_back(memory: onlooker.Memory) -> None:
     """A host goes back to an earlier point, so that messages are kept which nothing leads back to."""
-    said = [{"role": "user", "content": f"The parcel {n * 7919} went to street {n}."} for n in range(8)]
-    for history in (said, [*said[:3], {"role": "user", "content": "No, by rail."}]):
+    roles = ("user", "assistant")
+    said = [{"role": roles[n % 2], "content": f"The parcel {n * 7919} went to street {n}."} for n in range(8)]
+    for history in (said, [*said[:4], {"role": "user", "content": "No, by rail."}]):
         await memory.session("s", owner="ana").prepare(history)
 
 

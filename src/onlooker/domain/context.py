@@ -77,6 +77,7 @@ class Stats:
     by_layer: dict[str, int] = field(default_factory=dict[str, int])
     cut_by_layer: dict[str, int] = field(default_factory=dict[str, int])  # tokens cut from each layer
     missing_layers: tuple[str, ...] = ()  # layers that failed or took too long
+    retired: int = 0  # messages that this call took back, since the host's history no longer has them
 
 
 # -- Knowledge layers: what a host adds to a prompt besides the conversation

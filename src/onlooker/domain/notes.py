@@ -161,6 +161,15 @@ class State:
         """Messages that no active note covers. A prompt must show them raw."""
         return tuple(m for m in self.messages if m.seq > self.progress.watermark)
 
+    def until(self, newest: Message | None) -> State:
+        """The state as a caller sees it whose newest message is this one, without what others said since."""
+        if newest is None:
+            return self
+        before = tuple(m for m in self.messages if m.seq < newest.seq)
+        # It is shown raw, even if notes cover it by now.
+        shown = newest.with_seq(max(newest.seq, self.progress.tail_start))
+        return replace(self, messages=(*before, shown))
+
     def after(self, change: Commit, progress: Progress) -> State:
         """Return the state after a commit, without messages recorded since this state was read."""
         kept = [replace(n, status="active") if n.id in change.activate else n for n in self.notes]

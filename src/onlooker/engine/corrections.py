@@ -8,14 +8,25 @@ from datetime import datetime, tzinfo
 
 from onlooker.domain.context import RuntimeContext
 from onlooker.domain.errors import BudgetError, SettingsError
-from onlooker.domain.events import Cleared, Edited, Event, Undone
-from onlooker.domain.history import Change, ChangeRow, NoteHistory, Row, RowKind, Scope, Version, VersionRow
+from onlooker.domain.events import Cleared, Edited, Event, Realigned, Undone
+from onlooker.domain.history import (
+    Change,
+    ChangeRow,
+    MessagePlace,
+    MessageRow,
+    NoteHistory,
+    Row,
+    RowKind,
+    Scope,
+    Version,
+    VersionRow,
+)
 from onlooker.domain.messages import Message, SessionId
-from onlooker.domain.notes import Extraction, Note, NoteKind, NoteStatus, Progress, State
+from onlooker.domain.notes import Extraction, Note, NoteKind, NoteStatus, Progress, Realignment, State
 from onlooker.engine.recording import Compaction
 from onlooker.policy.assemble import Counting, PromptRequest, assemble
 from onlooker.policy.history import Diff, PastState, as_of, diff
-from onlooker.policy.plan import Reflect, plan
+from onlooker.policy.plan import Reflect, due_tokens, plan
 from onlooker.policy.render import Context
 from onlooker.policy.settings import Limits, Settings
 from onlooker.ports import Clock, Store
@@ -153,6 +164,44 @@ class History:
         if isinstance(plan(after, limits), Reflect) and not isinstance(plan(state, limits), Reflect):
             needed = sum(n.tokens for n in after.active)
             raise BudgetError(limits.reflect_at, needed, "the notes that this reflection stands for")
+
+    async def taken_back(self) -> Sequence[Message]:
+        """The messages that the host took back, oldest first. No prompt shows them; see `restore`."""
+        await self._ready()
+        return [message for place, message in await self._messages() if place == "retired"]
+
+    async def restore(self, message: str) -> Sequence[Message]:
+        """Bring back a message that the host took back, by id, with those that were taken back around it.
+        They stand where they stood; nothing else is taken back for them. Returns them.
+
+        Raises:
+            KeyError: No message with that id was taken back.
+            ConflictError: Someone else is changing the session.
+        """
+        await self._ready()
+        state = await self._store.load(self._session)
+        messages = await self._messages()
+        retired = [m for place, m in messages if place == "retired"]
+        found = next((m for m in retired if m.id == message), None)
+        if state is None or found is None:
+            raise KeyError(message)
+        standing = [m.seq for place, m in messages if place != "retired"]
+        keep = max((seq for seq in standing if seq < found.seq), default=0)
+        after = [seq for seq in standing if seq > keep]
+        back = [m for m in retired if keep < m.seq < min(after, default=found.seq + len(retired) + 1)]
+        progress = state.progress
+        change = Realignment(keep, (*back, *after), progress.last_seq, progress.revision)
+        due = due_tokens(self._settings, progress.budget)
+        done = await self._store.realign(self._session, change, due_tokens=due, now=self._clock.now())
+        self._emit(Realigned(self._session, keep, len(done.messages)))
+        return done.messages
+
+    async def _messages(self) -> list[tuple[MessagePlace, Message]]:
+        """Every message of the conversation, now or before, in order, with its place."""
+        rows = [row async for row in self._rows("message")]
+        found: list[tuple[MessagePlace, Message]]
+        found = [(r.place, r.message) for r in rows if isinstance(r, MessageRow) and not r.summary]
+        return sorted(found, key=lambda pair: pair[1].seq)
 
     # -- looking back
 

@@ -11,6 +11,7 @@ are taken in `note_taker.py`.
 
 from __future__ import annotations
 
+import asyncio
 import copy
 import logging
 import time
@@ -18,6 +19,7 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, tzinfo
+from weakref import WeakValueDictionary
 
 from onlooker.domain.errors import ConflictError
 from onlooker.domain.events import Compacted, Event, Realigned, Recorded
@@ -31,7 +33,7 @@ from onlooker.domain.messages import (
     new_id,
 )
 from onlooker.domain.notes import Appended, Note, Progress, Realignment, State
-from onlooker.policy.align import CERTAIN_RUN, Alignment, align
+from onlooker.policy.align import Alignment, Rewind, Sent, compare, decide, is_telling
 from onlooker.policy.assemble import limits_beside_items
 from onlooker.policy.intake import intake, intake_all
 from onlooker.policy.plan import due_tokens
@@ -50,13 +52,21 @@ MOST_TRIES = 20
 
 @dataclass(frozen=True, slots=True)
 class Followed:
-    """A recorded history: what precedes the conversation (system messages, then the host's own additions),
-    and the session's state, if it is known without loading it again."""
+    """A recorded history.
+
+    `lead` and `preface` precede the conversation: system messages, then the host's own additions. `newest` is
+    its newest message where the record goes on after it, as when two programs speak at once.
+    `retired` are the messages that it took back. `state` is the session's, if it is known without loading it
+    again. The rest is for the next call.
+    """
 
     lead: tuple[Message, ...]
     preface: tuple[Message, ...]
     history_hash: bytes
     state: State | None = None
+    newest: Message | None = None
+    retired: tuple[int, ...] = ()
+    sent: Sent | None = None
     seen: Seen | None = None  # the history that this one continues
 
 
@@ -83,6 +93,7 @@ class Recorder:
         self._budgets = budgets
         self._histories = histories
         self._appended = appended  # called with what was stored, which may have made the session due
+        self._turns: WeakValueDictionary[SessionId, asyncio.Lock] = WeakValueDictionary()
 
     async def record(
         self, session: SessionId, items: Sequence[MessageLike], tz: tzinfo
@@ -91,53 +102,77 @@ class Recorder:
         _, messages = await self._append(session, intake_all(items, at=self._clock.now(), tz=tz))
         return messages
 
-    async def follow(self, session: SessionId, history: Sequence[MessageLike], tz: tzinfo) -> Followed:
-        """Make the recorded conversation match the host's history.
+    async def follow(
+        self, session: SessionId, history: Sequence[MessageLike], tz: tzinfo, rewind: Rewind = "auto"
+    ) -> Followed:
+        """Record what is new in a host's history, and take back what the host took back.
 
         The cost grows with what is new: a history that continues the last one is recognised by its hash.
-        Only one that diverged is compared message by message.
+        Only others are compared message by message. Of several calls at once, each follows the one before.
         """
-        for _ in range(MOST_TRIES):
-            try:
-                done = await self._follow(session, history, tz)
-            except ConflictError:
-                self._histories.drop(session.sid)
-                continue
-            self._histories.keep(session.sid, history, done)
-            return done
+        turn = self._turns.setdefault(session, asyncio.Lock())
+        async with turn:
+            for _ in range(MOST_TRIES):
+                try:
+                    done = await self._follow(session, history, tz, rewind)
+                except ConflictError:
+                    continue
+                self._histories.keep(session.sid, history, done)
+                return done
         raise ConflictError("other writers keep changing this session; pass the history again")
 
-    async def _follow(self, session: SessionId, history: Sequence[MessageLike], tz: tzinfo) -> Followed:
-        unread = self._unread(session, history, tz)
+    async def _follow(
+        self, session: SessionId, history: Sequence[MessageLike], tz: tzinfo, rewind: Rewind
+    ) -> Followed:
+        now = self._clock.now()
+        last = self._histories.last(session.sid)
+        unread = read_on(history, last, at=now, tz=tz)
         state = await self._store.load(session)
-        new = unread.after(state.progress if state else None)
-        if new is not None and (done := await self._continue(session, state, unread, new)) is not None:
+        progress = state.progress if state else Progress(session)
+        new = unread.after(progress)
+        if new == () and last and last.sent and last.sent.first > 1:
+            # A window that looks as it did last time: short messages may have been said again.
+            window = read_on(history, None, at=now, tz=tz).messages
+            new = () if any(map(is_telling, window)) else window
+        if new is not None and (done := await self._continue(progress, state, unread, new)) is not None:
             return done
-        self._histories.drop(session.sid)
-        return await self._realign(session, self._unread(session, history, tz))
+        return await self._realign(session, read_on(history, None, at=now, tz=tz), last, rewind)
 
     async def _continue(
-        self, session: SessionId, state: State | None, unread: Unread, new: Sequence[Message]
+        self, progress: Progress, state: State | None, unread: Unread, new: Sequence[Message]
     ) -> Followed | None:
         """Record the new messages; None if some of them were retired before and must be restored."""
-        if not new:
-            known = state.progress.history_hash if state else EMPTY_HISTORY_HASH
-            return Followed(unread.lead, unread.preface, known, state, unread.seen)
-        after, recorded = await self._append(session, new)
-        if len(recorded) < len(new):
-            return None
-        grown = state.grown(after, recorded) if state else None
-        return Followed(unread.lead, unread.preface, after.history_hash, grown, unread.seen)
+        after, grown = progress, state
+        if new:
+            after, recorded = await self._append(progress.session, new)
+            if len(recorded) < len(new):
+                return None
+            grown = state.grown(after, recorded) if state else None
+        if unread.seen and unread.seen.sent:
+            sent = replace(unread.seen.sent, last=after.last_seq)
+        else:
+            sent = Sent(1, after.last_seq, opening=0 if progress.last_seq else len(new))
+        return Followed(unread.lead, unread.preface, after.history_hash, grown, sent=sent, seen=unread.seen)
 
-    async def _realign(self, session: SessionId, unread: Unread) -> Followed:
+    async def _realign(
+        self, session: SessionId, unread: Unread, last: Seen | None, rewind: Rewind
+    ) -> Followed:
         state = await self._store.load(session)
         if state is None:
             raise ConflictError("the session was deleted meanwhile")
-        progress = state.progress
-        found = await self._align(session, unread)
+        sent = last.sent if last else None
+        found = await self._align(session, unread, sent, rewind)
         preface = unread.messages[: found.preface]
-        if not found.follow and not found.retires:
-            return Followed(unread.lead, preface, progress.history_hash, state)
+        known, after = state, state.progress
+        if found.follow or found.retired:
+            known, after = None, (await self._change(session, after, found)).progress
+        now_sent = Sent(found.sent, found.newest or after.last_seq, sent.opening if sent else 0)
+        newest = None
+        if found.newest is not None:
+            newest = self._counted(unread.messages[-1]).with_seq(found.newest)
+        return Followed(unread.lead, preface, after.history_hash, known, newest, found.retired, now_sent)
+
+    async def _change(self, session: SessionId, progress: Progress, found: Alignment) -> Appended:
         follow = tuple(f if isinstance(f, int) else self._counted(f) for f in found.follow)
         change = Realignment(found.keep, follow, progress.last_seq, progress.revision)
         began = time.perf_counter()
@@ -145,23 +180,28 @@ class Recorder:
             session, change, due_tokens=self._budgets.due_tokens(session), now=self._clock.now()
         )
         took = time.perf_counter() - began
+        if found.retired:
+            log.info("%s: the host took back %d messages", session.key, len(found.retired))
         if found.diverges:
             self._emit(Realigned(session, found.keep, len(done.messages), seconds=took))
         else:
             self._emit(Recorded(session, done.messages, seconds=took))
         self._appended(session, done)
-        return Followed(unread.lead, preface, done.progress.history_hash)
+        return done
 
-    async def _align(self, session: SessionId, unread: Unread) -> Alignment:
+    async def _align(
+        self, session: SessionId, unread: Unread, sent: Sent | None, rewind: Rewind
+    ) -> Alignment:
         """Compare with the newest recorded messages first: a host that trims its history continues there.
         Compare with all if that is inconclusive, as after a return to an early point."""
         newest = len(unread.messages) + ALIGN_SLACK
         recorded = await self._store.digests(session, newest=newest)
-        whole = len(recorded) < newest
-        found = align(unread.messages, recorded, whole=whole)
-        if whole or found.matched - found.preface >= CERTAIN_RUN:
-            return found
-        return align(unread.messages, await self._store.digests(session))
+        found = compare(unread.messages, recorded, whole=len(recorded) < newest)
+        if not found.is_certain:
+            found = compare(unread.messages, await self._store.digests(session))
+        unclear = found.unclear
+        texts = await self._store.around(session, unclear, 0) if unclear else ()
+        return decide(found, {m.seq: m for m in texts}, sent, rewind)
 
     async def _append(
         self, session: SessionId, messages: Sequence[Message]
@@ -178,9 +218,6 @@ class Recorder:
         self._appended(session, appended)
         return appended.progress, appended.messages
 
-    def _unread(self, session: SessionId, history: Sequence[MessageLike], tz: tzinfo) -> Unread:
-        return self._histories.unread(session.sid, history, at=self._clock.now(), tz=tz)
-
     def _counted(self, message: Message) -> Message:
         """The message with the id and the token count that it is stored with."""
         given = message.id or new_id(GENERATED_ID_PREFIX.rstrip("_"), self._clock.now())
@@ -192,18 +229,19 @@ class Recorder:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """A history as it was passed last: its items, the messages before the conversation, and the history hash
-    of the conversation."""
+    """A history as it was passed last: its items, the messages before the conversation, the record's hash
+    after it, and what of the record it had."""
 
     items: list[MessageLike]
     lead: tuple[Message, ...]
     preface: tuple[Message, ...]
     history_hash: bytes
+    sent: Sent | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Unread:
-    """The part of a history that was not read yet, and the history hash of the part before it."""
+    """The part of a history that was not read yet, and the record's hash before it."""
 
     lead: tuple[Message, ...]
     preface: tuple[Message, ...]
@@ -211,23 +249,35 @@ class Unread:
     history_hash: bytes
     seen: Seen | None = None  # the history that this one continues
 
-    def after(self, progress: Progress | None) -> tuple[Message, ...] | None:
+    def after(self, progress: Progress) -> tuple[Message, ...] | None:
         """The messages after the recorded ones; None if the history does not continue from them."""
-        recorded = progress.history_hash if progress else EMPTY_HISTORY_HASH
         history_hash = self.history_hash
         for i, message in enumerate(self.messages):
-            if history_hash == recorded:
+            if history_hash == progress.history_hash:
                 return self.messages[i:]
             history_hash = extend_history_hash(history_hash, message.digest)
-        return () if history_hash == recorded else None
+        return () if history_hash == progress.history_hash else None
+
+
+def read_on(items: Sequence[MessageLike], last: Seen | None, *, at: datetime, tz: tzinfo) -> Unread:
+    """Read the messages of a history that the last one did not have; all of them if it does not continue the
+    last one. Comparing the two costs about 50 ns a message."""
+    if last and list(items[: len(last.items)]) == last.items:
+        known = len(last.items)
+        new = intake_all(list(items[known:]), at=at, tz=tz, first=known)
+        return Unread(last.lead, last.preface, new, last.history_hash, last)
+    messages = intake_all(list(items), at=at, tz=tz)
+    lead = 0
+    while lead < len(messages) and messages[lead].role == "system":
+        lead += 1
+    return Unread(messages[:lead], (), messages[lead:], EMPTY_HISTORY_HASH)
 
 
 class Histories:
     """The last history of each session, kept as copies so that changes in place are noticed.
 
-    Comparing a history with the last one costs about 50 ns a message; only new messages are read, hashed
-    and stored. Beyond `limit` messages in all, the least recently used sessions are dropped: their next
-    history is read whole, once.
+    Beyond `limit` messages in all, the least recently used sessions are dropped: their next history is read
+    whole, once.
     """
 
     def __init__(self, limit: int = 200_000) -> None:
@@ -235,36 +285,26 @@ class Histories:
         self._count = 0
         self._limit = limit
 
-    def unread(self, sid: str, items: Sequence[MessageLike], *, at: datetime, tz: tzinfo) -> Unread:
-        """The messages of the history that the last one did not have."""
-        seen = self._seen.get(sid)
-        if seen and list(items[: len(seen.items)]) == seen.items:
-            known = len(seen.items)
-            new = intake_all(list(items[known:]), at=at, tz=tz, first=known)
-            return Unread(seen.lead, seen.preface, new, seen.history_hash, seen)
-        self.drop(sid)
-        messages = intake_all(list(items), at=at, tz=tz)
-        lead = 0
-        while lead < len(messages) and messages[lead].role == "system":
-            lead += 1
-        return Unread(messages[:lead], (), messages[lead:], EMPTY_HISTORY_HASH)
+    def last(self, sid: str) -> Seen | None:
+        """The history that was passed last."""
+        return self._seen.get(sid)
 
     def keep(self, sid: str, items: Sequence[MessageLike], followed: Followed) -> None:
         """Remember a history that is now recorded."""
-        old = self._seen.pop(sid, None)
-        # A concurrent call for the same session may have kept another history.
+        old = self.drop(sid)
         copies = old.items if old and old is followed.seen else []
-        self._count += len(items) - (len(old.items) if old else 0)
         copies.extend(_copy(i) for i in items[len(copies) :])
-        self._seen[sid] = Seen(copies, followed.lead, followed.preface, followed.history_hash)
+        self._count += len(copies)
+        self._seen[sid] = Seen(copies, followed.lead, followed.preface, followed.history_hash, followed.sent)
         while self._count > self._limit and len(self._seen) > 1:
             self.drop(next(iter(self._seen)))
 
-    def drop(self, sid: str) -> None:
-        """Drop the history of a session."""
+    def drop(self, sid: str) -> Seen | None:
+        """Drop the history of a session, and return it."""
         seen = self._seen.pop(sid, None)
         if seen:
             self._count -= len(seen.items)
+        return seen
 
 
 # Keys of a message that are for Onlooker; a provider's API does not accept them.

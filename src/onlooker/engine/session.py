@@ -25,6 +25,7 @@ from onlooker.engine.knowledge import LayerCall, last_question
 from onlooker.engine.recall import KINDS, Reminder, Search, messages_behind
 from onlooker.engine.recording import with_originals
 from onlooker.engine.runtime import Runtime
+from onlooker.policy.align import Rewind
 from onlooker.policy.assemble import (
     Layout,
     PromptRequest,
@@ -47,8 +48,9 @@ log = logging.getLogger("onlooker")
 
 V = TypeVar("V", bound=Extractor)
 
-# How long a turn may spend on writing notes itself.
+# How long a turn may spend on writing notes itself, after the first few of them.
 ON_THE_SPOT_SECONDS = 0.25
+ON_THE_SPOT_STEPS = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,14 +95,19 @@ class Session:
         end: str = "",
         relative_time: bool = False,
         question: str = "",
+        rewind: Rewind = "auto",
     ) -> Context:
-        """Record the new messages of a host's whole history, and return the context to send instead.
+        """Record the new messages of a host's history, and return the context to send instead.
 
-        The history is aligned with the recorded messages by id, or else by content and position. If it
-        diverged (an answer regenerated, a message edited, a branch), recorded messages that it no longer
-        has are retired, and the notes made from them rolled back. Messages that the host trimmed from
-        the start stay recorded. System messages at the start belong to the base prompt. Anything else
-        before the recorded messages, such as the host's own summary, is passed through.
+        The history is aligned with the recorded messages by id, or else by content and order. It may be
+        whole, or a part of the conversation: what it lacks stays recorded. Messages are taken back only on
+        proof that the host dropped them (an answer regenerated, a message edited, a branch); they are then
+        retired, and the notes made from them rolled back. `rewind="never"` takes nothing back. System
+        messages at the start belong to the base prompt. Anything else before the recorded messages, such as
+        the host's own summary, is passed through.
+
+        It records what came before this turn and the newest message. The answer is recorded with the next
+        call; call `record` with it to have it recorded at once.
         """
         layers = self._layers(knowledge)
         if not self.runtime.settings.enabled:
@@ -108,9 +115,19 @@ class Session:
             request = await self._add_knowledge(PromptRequest(system, end=end), layers, messages)
             return assemble_without_memory(request, messages, self.runtime.counting)
         await self.runtime.ready()
-        followed = await self.runtime.recorder.follow(self.id, history, self._tz)
+        if rewind not in ("auto", "never"):
+            raise SettingsError("rewind", rewind, "must be auto or never")
+        followed = await self.runtime.recorder.follow(self.id, history, self._tz, rewind)
         request = PromptRequest(
-            system, {}, followed.lead, followed.preface, end, self._budget(budget), question=question
+            system,
+            {},
+            followed.lead,
+            followed.preface,
+            end,
+            self._budget(budget),
+            question=question,
+            newest=followed.newest,
+            retired=len(followed.retired),
         )
         context = await self._context(request, layers, relative_time, followed.state)
         tail = with_originals(context.messages, history, at=self.runtime.clock.now(), tz=self._tz)
@@ -182,11 +199,11 @@ class Session:
             return assemble_without_memory(
                 await self._add_knowledge(request, layers, messages), messages, run.counting, runtime
             )
-        state = state or await run.store.load(self.id) or State(Progress(self.id))
+        state = state.until(request.newest) if state else await self._load(request)
         request = await self._add_knowledge(request, layers, state.messages)
         if any(layer.is_dynamic for layer in layers.values()):
-            # LayerCall them takes time: messages and notes may have been added.
-            state = await run.store.load(self.id) or state
+            # Calling them takes time: messages and notes may have been added.
+            state = await self._load(request)
         if relative_time:
             today = relative_days(state.active, self._now)
             request = replace(request, end="\n".join(t for t in (today, request.end) if t))
@@ -194,9 +211,9 @@ class Session:
         if reminder:
             request = reminder.reserve(request)
         room = run.counting.room(request, run.settings)
-        state = await self._with_items(state, room)
+        state = (await self._with_items(state, room)).until(request.newest)
         new_budget = run.budgets.ask(self.id, room)
-        state = await self._wait_if_far_behind(state)
+        state = await self._wait_if_far_behind(state, request)
         state, layout = await self._make_room(state, request)
         if new_budget and not isinstance(plan(state, run.budgets.limits(state)), Idle):
             # `record` wakes the background when a note is due; a new budget may make one due as well.
@@ -238,18 +255,18 @@ class Session:
         run = self.runtime
         deadline = time.monotonic() + ON_THE_SPOT_SECONDS
         layout = lay_out(state, request, run.settings, run.counting, run.section)
-        made = False
+        made = 0
         try:
-            while time.monotonic() < deadline:
+            while made < ON_THE_SPOT_STEPS or time.monotonic() < deadline:
                 step = make_room(state, layout.bounds, layout.room)
                 if step is None:
                     break
-                made = True
+                made += 1
                 try:
                     state = await run.note_taker.do(state, step, fence=None, on_the_spot=True)
                 except ConflictError:
                     log.debug("%s: another worker took the note", self.key)
-                    state = await run.store.load(self.id) or state
+                    state = await self._load(request)
                 layout = lay_out(state, request, run.settings, run.counting, run.section)
         except OnlookerError as error:
             log.warning("%s: could not make room: %s", self.key, error)
@@ -258,7 +275,12 @@ class Session:
             run.wake(state)
         return state, layout
 
-    async def _wait_if_far_behind(self, state: State) -> State:
+    async def _load(self, request: PromptRequest) -> State:
+        """The session as this call sees it."""
+        state = await self.runtime.store.load(self.id) or State(Progress(self.id))
+        return state.until(request.newest)
+
+    async def _wait_if_far_behind(self, state: State, request: PromptRequest) -> State:
         """Wait for notes, with a deadline, if the setting `block_after` is set; a turn waits for nothing
         else."""
         run = self.runtime
@@ -271,7 +293,7 @@ class Session:
         except (TimeoutError, StoreError) as error:
             log.warning("%s: notes are behind and did not catch up: %r", self.key, error)
         run.emit(Waited(self.id, caught_up, seconds=time.perf_counter() - began))
-        return await run.store.load(self.id) or state
+        return await self._load(request)
 
     # -- notes
 

@@ -1,159 +1,594 @@
-"""Align a host's history with the recorded messages.
+"""Align a host's history with the recorded messages. When in doubt, keep.
 
-Hosts send their whole history with each call, often without ids. Usually it continues where the record
-ends. Sometimes it diverges: an answer was regenerated, an earlier message edited, a branch taken, or the
-host trimmed or summarised its own past.
+Hosts send their history with each call, often without ids: the whole of it, a window, its beginning and its
+end, or only what is new. Some restart, shorten old messages, or add context to the newest one. And some
+people edit a message or have an answer written again.
+
+    compare     which messages of the history are recorded: by id, or else by content and order
+    unclear     which recorded messages must be read to tell an edit from a message that lost content
+    decide      what is new, what is replaced, and what was taken back
+
+Messages are taken back only on proof (`_Decision.is_proven`). Of two possible readings, the one that keeps
+more is taken: at worst a short message stands twice.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict, deque
-from collections.abc import Sequence
-from dataclasses import dataclass
+import re
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from typing import Literal
 
 from onlooker.domain.messages import GENERATED_ID_PREFIX, Message
 from onlooker.domain.notes import MessageDigest
+from onlooker.policy.text import regex
 
 # This many consecutive messages in common are no coincidence.
 CERTAIN_RUN = 3
-# Nor is one common message of this many characters, after messages that are not recorded.
+# Nor is one common message of this many characters.
 TELLING_LENGTH = 16
+# How many messages at each end of a gap are compared by their text.
+GAP_ENDS = 8
+# A host that goes back to its first exchange and drops more than this may as well have been restarted.
+SHORT_BRANCH = 8
+# Moving the messages of a record up to this length costs little.
+SHORT_RECORD = 64
+
+Rewind = Literal["auto", "never"]
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """What a host sent last: everything that stands in the record from `first` to `last`.
+
+    `opening` is how many messages the session began with, if that is known. A host that restarts sends them
+    again, up to its newest one.
+    """
+
+    first: int
+    last: int
+    opening: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Alignment:
     """How a history relates to the record.
 
-    `history[:preface]` comes before everything recorded and is passed on without being recorded.
-    `history[preface:matched]` is recorded already; its last message has the seq `keep`. `follow` is the
-    rest: new messages, and the seqs of recorded ones that moved. `retires` says whether the history lacks
-    any recorded message after `keep`.
+    `history[:preface]` comes before everything recorded and is passed on without being recorded. `follow` is
+    what stands after message `keep` from now on: new messages, and the seqs of recorded ones that stay.
+    `retired` are the seqs of those that do not. `newest` is the history's newest message: its seq, or None if
+    it is the last of `follow` or of the record. The history has every message of the record from `sent` on.
     """
 
     preface: int
-    matched: int
     keep: int
     follow: tuple[int | Message, ...]
-    retires: bool
+    retired: tuple[int, ...] = ()
+    newest: int | None = None
+    sent: int = 1
 
     @property
     def diverges(self) -> bool:
-        return self.retires or any(isinstance(f, int) for f in self.follow)
+        return bool(self.retired) or any(isinstance(f, int) for f in self.follow)
+
+
+# ------------------------------------------------------------------------------------ what is recorded
 
 
 @dataclass(frozen=True, slots=True)
-class _Run:
-    """`length` messages in common, starting at `history[at]` and `recorded[start]`."""
-
-    at: int
-    start: int
-    length: int
-
-    @property
-    def end(self) -> int:
-        return self.start + self.length
-
-
-def align(history: Sequence[Message], recorded: Sequence[MessageDigest], *, whole: bool = True) -> Alignment:
-    """Find where the history and the record diverge.
-
-    `whole` says that `recorded` begins with the session's first message. A history with nothing in common
-    with the record continues it: the host sends only what is new.
-    """
-    comparison = _Comparison.of(history, recorded)
-    run = comparison.common_run(whole=whole)
-    if run is None:
-        last = recorded[-1].seq if recorded else 0
-        return Alignment(0, 0, last, tuple(history), retires=False)
-    keep = recorded[run.end - 1].seq
-    follow = comparison.follow(run)
-    moved = sum(isinstance(f, int) for f in follow)
-    return Alignment(run.at, run.at + run.length, keep, follow, retires=moved < len(recorded) - run.end)
-
-
-@dataclass(frozen=True, slots=True)
-class _Comparison:
-    """A history and a record, with each digest computed once."""
+class Comparison:
+    """A history and a record. `found` is the position in the record of each message of the history that is
+    there, ascending."""
 
     history: Sequence[Message]
-    digests: Sequence[bytes]
     recorded: Sequence[MessageDigest]
-    positions: dict[bytes, list[int]]  # of each digest in the record
+    found: Mapping[int, int]
+    by_id: bool  # the host has ids of its own, and keeps to them
+    whole: bool  # the record begins with the session's first message
 
-    @classmethod
-    def of(cls, history: Sequence[Message], recorded: Sequence[MessageDigest]) -> _Comparison:
-        positions: dict[bytes, list[int]] = defaultdict(list)
-        for i, d in enumerate(recorded):
-            positions[d.digest].append(i)
-        return cls(history, [m.digest for m in history], recorded, positions)
+    @property
+    def is_certain(self) -> bool:
+        """Whether the history continues from the end of the record, so that no more of it need be read."""
+        return self.whole or (len(self.found) >= CERTAIN_RUN and self._reaches_the_end)
 
-    def common_run(self, *, whole: bool) -> _Run | None:
-        """Find the run that both share, or None.
+    @property
+    def _reaches_the_end(self) -> bool:
+        return max(self.found.values(), default=-1) == len(self.recorded) - 1
 
-        It starts at the first message if the history begins as the record does. Otherwise the host cut off
-        its past, perhaps leaving a summary in its place.
-        """
-        from_start = self._length(0, 0) if whole else 0
-        trimmed = self._longest(0)
-        if from_start and (trimmed is None or from_start >= trimmed.length):
-            return _Run(0, 0, from_start)
-        if trimmed:
-            return trimmed
-        return next(filter(None, map(self._longest, range(1, len(self.history)))), None)
+    @property
+    def unclear(self) -> tuple[int, ...]:
+        """The seqs of recorded messages that the history may have in another form."""
+        ends = [p for gap in self.gaps() if gap.new for p in gap.ends]
+        return tuple(self.recorded[p].seq for p in ends)
 
-    def follow(self, run: _Run) -> tuple[int | Message, ...]:
-        """List what follows the common run, in the history's order: recorded messages by seq, or new ones."""
-        free: dict[bytes, deque[MessageDigest]] = defaultdict(deque)
-        for d in self.recorded[run.end :]:
-            free[d.digest].append(d)
-        follow: list[int | Message] = []
-        for i in range(run.at + run.length, len(self.history)):
-            waiting = free[self.digests[i]]
-            found = next((d for d in waiting if self._ids_agree(i, d)), None)
-            if found is None:
-                follow.append(self.history[i])
-            else:
-                waiting.remove(found)
-                follow.append(found.seq)
-        return tuple(follow)
+    def gaps(self) -> Iterator[Gap]:
+        """Where history and record differ, in order; the last is what follows the last common message."""
+        at = place = 0
+        for i, p in (*self.found.items(), (len(self.history), len(self.recorded))):
+            if i > at or p > place or i == len(self.history):
+                yield Gap(range(at, i), range(place, p))
+            at, place = i + 1, p + 1
 
-    def _longest(self, at: int) -> _Run | None:
-        """Find the longest credible run that begins with `history[at]`, the latest among equals."""
-        if at >= len(self.history):
-            return None
-        best: _Run | None = None
-        for start in self.positions.get(self.digests[at], ()):
-            # With many equal messages, most positions are too near the end for a longer run.
-            if best and best.length > len(self.recorded) - start:
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """Messages of the history that are not recorded, opposite recorded ones that the history lacks."""
+
+    new: range
+    lacking: range
+
+    @property
+    def ends(self) -> tuple[int, ...]:
+        """The recorded ones that are close to a common message."""
+        if len(self.lacking) <= 2 * GAP_ENDS:
+            return tuple(self.lacking)
+        return (*self.lacking[:GAP_ENDS], *self.lacking[-GAP_ENDS:])
+
+
+def compare(
+    history: Sequence[Message], recorded: Sequence[MessageDigest], *, whole: bool = True
+) -> Comparison:
+    """Find the messages of the history in the record. `whole` says that `recorded` begins with the session's
+    first message."""
+    digests = [m.digest for m in history]
+    known = {r.id for r in recorded}
+    # Some hosts make new ids with every call: those say nothing.
+    by_id = any(m.id in known for m in history if m.id)
+    ours, theirs = _names(history, digests, recorded, by_id=by_id)
+    telling = [isinstance(n, tuple) or is_telling(m) for n, m in zip(ours, history, strict=True)]
+    found = _common(ours, theirs, telling, whole=whole)
+    others = any(_has_other_id(history[i], recorded[p]) for i, p in found.items())
+    if others and (len(found) == 1 or not any(telling[i] for i in found)):
+        found = {}
+    return Comparison(history, recorded, found, by_id, whole)
+
+
+def _has_other_id(message: Message, recorded: MessageDigest) -> bool:
+    ours = message.id and not _is_generated(message.id)
+    return bool(ours) and not _is_generated(recorded.id) and message.id != recorded.id
+
+
+def _names(
+    history: Sequence[Message], digests: Sequence[bytes], recorded: Sequence[MessageDigest], *, by_id: bool
+) -> tuple[list[object], list[object]]:
+    """What must be equal for two messages to be the same: the content, and the host's id if both have one."""
+    if not by_id:
+        return list(digests), [r.digest for r in recorded]
+    given, ids = {m.id for m in history}, {r.id for r in recorded}
+    theirs: list[object] = [
+        r.digest if _is_generated(r.id) and r.id not in given else (r.id, r.digest) for r in recorded
+    ]
+    by_digest = {r.digest: name for r, name in zip(recorded, theirs, strict=True)}
+    ours: list[object] = []
+    for message, digest in zip(history, digests, strict=True):
+        if message.id in ids:
+            ours.append((message.id, digest))
+        elif _is_generated(message.id) or not message.id:
+            ours.append(by_digest.get(digest, digest))
+        else:
+            ours.append(digest)
+    return ours, theirs
+
+
+def _is_generated(ident: str) -> bool:
+    return ident.startswith(GENERATED_ID_PREFIX)
+
+
+def is_telling(message: Message) -> bool:
+    """Whether a message is unlikely to be said twice."""
+    return len(message.text) >= TELLING_LENGTH or bool(message.calls or message.answers)
+
+
+def _common(
+    history: Sequence[object], recorded: Sequence[object], telling: Sequence[bool], *, whole: bool
+) -> dict[int, int]:
+    """Pair equal messages in the same order in both."""
+    prefix = _equal(history, recorded, 0, 0) if whole else 0
+    if prefix == len(recorded) or prefix == len(history):
+        return {i: i for i in range(prefix)}
+    window = _window(history, recorded)
+    is_certain = prefix >= CERTAIN_RUN or any(telling[:prefix])
+    if window and (len(window) >= prefix or not is_certain):
+        return window
+    found = {i: i for i in range(prefix)}
+    anchors = _anchors(history, recorded, telling, prefix) or _long_run(history, recorded, prefix)
+    for i, p in anchors:
+        if found and i <= max(found):
+            continue
+        before = max(found.items(), default=(-1, -1))
+        # Short messages count beside those that are no coincidence.
+        back = 0
+        while i - back - 1 > before[0] and p - back - 1 > before[1]:
+            if history[i - back - 1] != recorded[p - back - 1]:
                 break
-            run = _Run(at, start, self._length(at, start))
-            if self._is_credible(run) and (best is None or run.length >= best.length):
-                best = run
-        return best
+            back += 1
+        found |= {i - n: p - n for n in range(back, 0, -1)}
+        found |= {i + n: p + n for n in range(_equal(history, recorded, i, p))}
+    # What the history leaves out before the last messages of the record, it leaves out to save room.
+    at, place = (n + 1 for n in max(found.items(), default=(-1, -1)))
+    window = _window(history[at:], recorded[place:]) if found else {}
+    found |= {at + i: place + p for i, p in window.items()}
+    return dict(sorted(found.items()))
 
-    def _is_credible(self, run: _Run) -> bool:
-        """Return whether a run is more than a coincidence, since short messages such as "yes" repeat.
 
-        It must be long, or reach the end of the record, or miss no more than the last answer.
-        """
-        if run.length >= CERTAIN_RUN:
-            return True
-        if run.at and run.length == 1 and len(self.history[run.at].text) < TELLING_LENGTH:
+def _equal(history: Sequence[object], recorded: Sequence[object], at: int, place: int) -> int:
+    """How many messages are equal from these positions on."""
+    n = 0
+    while at + n < len(history) and place + n < len(recorded) and history[at + n] == recorded[place + n]:
+        n += 1
+    return n
+
+
+def _window(history: Sequence[object], recorded: Sequence[object]) -> dict[int, int]:
+    """Pair the last messages of the record with those that a history begins with, or begins with behind one
+    message that stands for what it leaves out."""
+    for skipped in (0, 1):
+        length = _overlap(history[skipped:], recorded)
+        if length > skipped:
+            return {skipped + n: len(recorded) - length + n for n in range(length)}
+    return {}
+
+
+def _overlap(history: Sequence[object], recorded: Sequence[object]) -> int:
+    """How many messages at the beginning of the history are the last of the record.
+
+    Something in a window is new: where short messages repeat, it may look as if nothing were.
+    """
+    # Knuth, Morris and Pratt: `shorter[n]` is the next shorter beginning that the first n messages end with.
+    shorter = [0, 0]
+    length = 0
+    for name in history[1:]:
+        while length and history[length] != name:
+            length = shorter[length]
+        length += history[length] == name
+        shorter.append(length)
+    length = 0
+    for name in recorded[-len(history) :]:
+        while length and (length == len(history) or history[length] != name):
+            length = shorter[length]
+        length += bool(history) and history[length] == name
+    if length == len(history) and shorter[length]:
+        return shorter[length]
+    return length
+
+
+def _anchors(
+    history: Sequence[object], recorded: Sequence[object], telling: Sequence[bool], start: int
+) -> list[tuple[int, int]]:
+    """Telling messages that stand once in both, in the longest order that both have."""
+    once = Counter(history[start:])
+    places: dict[object, int] = {}
+    repeated: set[object] = set()
+    for p in range(start, len(recorded)):
+        if recorded[p] in places:
+            repeated.add(recorded[p])
+        places[recorded[p]] = p
+    pairs = [
+        (i, places[name])
+        for i, name in enumerate(history)
+        if i >= start and telling[i] and once[name] == 1 and name in places and name not in repeated
+    ]
+    return _ascending(pairs)
+
+
+def _ascending(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The longest part of the pairs whose places ascend; of several, the one that is later in the record."""
+    ends: list[int] = []  # from the end: the place that a sequence of each length begins with, negated
+    longest: list[int] = []  # the pair that it begins with
+    following: list[int] = []  # of each pair, in reverse: the pair after it
+    for n, (_, place) in enumerate(reversed(pairs)):
+        length = bisect_left(ends, -place)
+        following.append(longest[length - 1] if length else -1)
+        ends[length : length + 1] = [-place]
+        longest[length : length + 1] = [n]
+    chosen: list[tuple[int, int]] = []
+    n = longest[-1] if longest else -1
+    while n >= 0:
+        chosen.append(pairs[len(pairs) - 1 - n])
+        n = following[n]
+    return chosen
+
+
+def _long_run(history: Sequence[object], recorded: Sequence[object], start: int) -> list[tuple[int, int]]:
+    """The first run that is no coincidence though each of its messages stands in several places; the latest
+    among equals."""
+    runs: dict[tuple[object, ...], int] = {}
+    for p in range(start, len(recorded) - CERTAIN_RUN + 1):
+        runs[tuple(recorded[p : p + CERTAIN_RUN])] = p
+    for i in range(start, len(history) - CERTAIN_RUN + 1):
+        if (p := runs.get(tuple(history[i : i + CERTAIN_RUN]))) is not None:
+            return [(i, p)]
+    return []
+
+
+# ------------------------------------------------------------------------------------ what comes of the rest
+
+
+def decide(
+    comparison: Comparison,
+    contents: Mapping[int, Message],
+    sent: Sent | None = None,
+    rewind: Rewind = "auto",
+) -> Alignment:
+    """Decide what is new, what is replaced, and what was taken back. `contents` are the recorded messages
+    that are `unclear`, by seq; `sent` is what the host sent last, if that is known."""
+    return _Decision(comparison, contents, sent, rewind).alignment()
+
+
+@dataclass(slots=True)
+class _Decision:
+    comparison: Comparison
+    contents: Mapping[int, Message]
+    sent: Sent | None
+    rewind: Rewind
+    preface: int = 0
+    retired: list[int] = field(default_factory=list[int])  # positions in the record
+    # Every message of the history that is recorded, with its position, and those of them that have more.
+    same: dict[int, int] = field(default_factory=dict[int, int])
+    fuller: dict[int, int] = field(default_factory=dict[int, int])
+
+    def alignment(self) -> Alignment:
+        """The record from now on is its messages in order, without the retired ones, with the new ones where
+        the history has them."""
+        recorded = self.comparison.recorded
+        self._pair()
+        placed: dict[int, list[Message]] = {}  # new messages, by the position that they follow
+        for p, i in self.fuller.items():
+            # It has all that the recorded one had, and takes its place.
+            self.retired.append(p)
+            placed[p] = [self.comparison.history[i]]
+        for gap in self.comparison.gaps():
+            for after, message in self._fill(gap):
+                placed.setdefault(after, []).append(message)
+        end = len(recorded) - 1
+        gone = set(self.retired)
+        changed = min((*gone, *(after + 1 for after in placed)), default=end + 1)
+        follow: list[int | Message] = []
+        for p in range(changed, end + 2):
+            follow += placed.get(p - 1, ())
+            if p <= end and p not in gone:
+                follow.append(recorded[p].seq)
+        first = recorded[0].seq if recorded else 1
+        return Alignment(
+            self.preface,
+            recorded[changed - 1].seq if changed else first - 1,
+            tuple(follow),
+            tuple(recorded[p].seq for p in sorted(gone)),
+            self._newest(changed, bool(follow)),
+            self._sent_from(changed),
+        )
+
+    def _newest(self, changed: int, follows: bool) -> int | None:
+        newest = self.same.get(len(self.comparison.history) - 1)
+        recorded = self.comparison.recorded
+        if newest is None or newest >= changed or (newest == len(recorded) - 1 and not follows):
+            return None
+        return recorded[newest].seq
+
+    def _fill(self, gap: Gap) -> list[tuple[int, Message]]:
+        """The new messages of a gap, each with the position in the record that it follows."""
+        history = self.comparison.history
+        is_last = gap.new.stop == len(history)
+        new, lacking = list(gap.new), list(gap.lacking)
+        if not gap.new.start and not is_last:
+            # What an earlier edit of the beginning replaced stands there as well.
+            while len(lacking) > len(new) and self.comparison.recorded[lacking[0]].role == "user":
+                lacking = lacking[1:]
+            if not self._is_edit(new, lacking):
+                # Before everything recorded: a summary, or what the host puts before each of its calls.
+                self.preface = len(new)
+                return []
+            # Nothing before it could prove an edit of the beginning, so both stay.
+            return self._place_beginning(new, gap.lacking.stop - 1)
+        if lacking and self._takes_back(gap, new, lacking, is_last=is_last):
+            self.retired += lacking
+            return [(gap.lacking.start - 1, history[i]) for i in new]
+        if is_last and not new and self._is_said_again(lacking):
+            new = self._take_newest()
+        return [(gap.lacking.stop - 1, history[i]) for i in new]
+
+    def _is_said_again(self, lacking: Sequence[int]) -> bool:
+        """Whether a history that ends before the record does is a restart, rather than the last call made
+        again: a short message may be said any number of times."""
+        history, recorded = self.comparison.history, self.comparison.recorded
+        newest = self.same.get(len(history) - 1)
+        if newest is None or not lacking:
             return False
-        missed = self.recorded[run.end :]
-        return run.length > 0 and all(d.role in ("assistant", "tool") for d in missed)
+        if not is_telling(history[-1]):
+            return True
+        answered = all(_is_answer(recorded[p]) for p in lacking)
+        return not answered and (self.sent is None or recorded[newest].seq != self.sent.last)
 
-    def _length(self, at: int, start: int) -> int:
-        n = 0
-        while at + n < len(self.history) and start + n < len(self.recorded) and self._same(at + n, start + n):
-            n += 1
-        return n
+    def _take_newest(self) -> list[int]:
+        """What is said again, as new: all but a beginning that is the record's as well, up to an answer."""
+        history = self.comparison.history
+        start = 0
+        while self.same.get(start) == start and start < len(history):
+            start += 1
+        while start and history[start - 1].role != "assistant":
+            start -= 1
+        for i in range(start, len(history)):
+            self.same.pop(i, None)
+        return list(range(start, len(history)))
 
-    def _same(self, i: int, j: int) -> bool:
-        return self.digests[i] == self.recorded[j].digest and self._ids_agree(i, self.recorded[j])
+    def _place_beginning(self, new: Sequence[int], after: int) -> list[tuple[int, Message]]:
+        """An edited beginning stands after what it replaces. In a long record it stands at the end, since a
+        host may put the time of day there, and all that follows it would move with every call."""
+        history, recorded = self.comparison.history, self.comparison.recorded
+        if len(recorded) <= SHORT_RECORD:
+            return [(after, history[i]) for i in new]
+        known = {r.digest for r in recorded}
+        return [(len(recorded) - 1, history[i]) for i in new if history[i].digest not in known]
 
-    def _ids_agree(self, i: int, recorded: MessageDigest) -> bool:
-        """Return whether ids allow two messages to be the same. Generated ids are not compared."""
-        given = self.history[i].id
-        generated = recorded.id.startswith(GENERATED_ID_PREFIX) or given.startswith(GENERATED_ID_PREFIX)
-        return generated or not given or given == recorded.id
+    def _is_edit(self, new: Sequence[int], lacking: Sequence[int]) -> bool:
+        """Whether these messages stand one for one in the place of recorded ones."""
+        history, recorded = self.comparison.history, self.comparison.recorded
+        return bool(new) and [history[i].role for i in new] == [recorded[p].role for p in lacking]
+
+    def _pair(self) -> None:
+        """Find the messages that are recorded in another form. Those that lost content stay as recorded."""
+        self.same = dict(self.comparison.found)
+        for gap in self.comparison.gaps():
+            free = list(gap.ends)
+            if gap.new and len(gap.new) == len(self.comparison.history):
+                # With nothing in common, a history is more likely to go on than to repeat what is old.
+                free = [p for p in free if self._relation(0, p) != "other"][-1:] + [
+                    p for p in free if p == len(self.comparison.recorded) - 1
+                ]
+            for i in gap.new:
+                for n, p in enumerate(free):
+                    if (relation := self._relation(i, p)) != "other":
+                        self.same[i] = p
+                        if relation == "fuller":
+                            self.fuller[p] = i
+                        del free[: n + 1]
+                        break
+        self.same = dict(sorted(self.same.items()))
+        self.comparison = replace(self.comparison, found=self.same)
+
+    def _relation(self, i: int, p: int) -> Relation:
+        message, known = self.comparison.history[i], self.comparison.recorded[p]
+        if self.comparison.by_id and _has_other_id(message, known):
+            return "other"
+        if message.digest == known.digest:
+            # Short messages count beside those that are no coincidence; else they are said again.
+            beside = self.same.get(i - 1) == p - 1 or self.same.get(i + 1) == p + 1
+            return "lost" if i and beside else "other"
+        content = self.contents.get(known.seq)
+        return relate(message, content) if content else "other"
+
+    # -- taking back
+
+    def _takes_back(self, gap: Gap, new: Sequence[int], lacking: Sequence[int], *, is_last: bool) -> bool:
+        if self.rewind == "never":
+            return False
+        # In the middle, a host may have left out anything to save room.
+        return (is_last or self._is_edit(new, lacking)) and self.is_proven(gap, lacking)
+
+    def is_proven(self, gap: Gap, lacking: Sequence[int]) -> bool:
+        """Whether the host dropped these messages on purpose.
+
+        It has ids of its own, or there is a common beginning with an answer in it, and what is dropped was
+        sent last or is the answer to that. An answer alone may go: nothing that the user said goes with it.
+        """
+        recorded = [self.comparison.recorded[p] for p in lacking]
+        run = [i for i in range(gap.new.start) if i in self.same]
+        if not run:
+            return False
+        if self.comparison.by_id and all(self.comparison.history[i].id for i in run):
+            return True
+        if self._is_regenerated(gap, lacking):
+            return True
+        if self.sent is None or not self._has_answer(run) or self._may_be_restart(run, lacking):
+            return False
+        first, last = self.sent.first, self.sent.last
+        return all(first <= r.seq <= last or (r.seq > last and _is_answer(r)) for r in recorded)
+
+    def _is_regenerated(self, gap: Gap, lacking: Sequence[int]) -> bool:
+        """Whether the last answer was replaced by another one."""
+        history, recorded = self.comparison.history, self.comparison.recorded
+        if lacking != [len(recorded) - 1] or not gap.new:
+            return False
+        return recorded[lacking[0]].role == history[gap.new.start].role == "assistant"
+
+    def _has_answer(self, run: Sequence[int]) -> bool:
+        """Whether the last of these messages, which follow each other in both, have an answer among them, and
+        are no coincidence."""
+        history = self.comparison.history
+        length = 1
+        while length < len(run) and self.same[run[-length]] - self.same[run[-length - 1]] == 1:
+            length += 1
+        common = run[len(run) - length :]
+        from_start = self.comparison.whole and self.same[common[0]] == 0
+        if not from_start and not any(is_telling(history[i]) for i in common):
+            return False
+        roles = [history[i].role for i in common]
+        return any(a != "assistant" and b == "assistant" for a, b in pairwise(roles))
+
+    def _may_be_restart(self, run: Sequence[int], lacking: Sequence[int]) -> bool:
+        """Whether the history may be a new one that begins like the first, with a greeting or examples."""
+        if not self.sent or not self.comparison.whole or self.same[run[0]] != 0:
+            return False
+        return len(run) == self.sent.opening - 1 or (len(run) < 4 and len(lacking) > SHORT_BRANCH)
+
+    def _sent_from(self, changed: int) -> int:
+        """The seq from which on the record, as it will be, has nothing that the history lacks."""
+        recorded, gone = self.comparison.recorded, set(self.retired)
+        there = set(self.same.values())
+        p = len(recorded) - 1
+        while p >= 0 and (p in there or p in gone):
+            p -= 1
+        if p >= changed:
+            return recorded[-1].seq + 1
+        return recorded[p].seq + 1 if p >= 0 else recorded[0].seq if recorded else 1
+
+
+def _is_answer(recorded: MessageDigest) -> bool:
+    return recorded.role in ("assistant", "tool")
+
+
+# ------------------------------------------------------------------------------------ one message, two forms
+
+Relation = Literal["lost", "fuller", "other"]
+
+_BLANK = regex(
+    r"\W*(?:\S{1,20} ){0,6}(?:cleared|removed|omitted|truncated|redacted|elided|hidden)\b[^\n]{0,40}",
+    re.IGNORECASE,
+)
+_CUT = regex(r"(?:…|\.\.\.|\[[^\]\n]{1,60}\]|<[^>\n]{1,60}>)\s*$")
+# What a message may lose and still be the same: it keeps this share, or so many characters.
+LEAST_SHARE, LEAST_LENGTH = 0.3, 24
+
+
+def relate(message: Message, known: Message) -> Relation:
+    """How a message relates to a recorded one: the same, but it lost content or only spaces; the same with
+    more content; or another message."""
+    if message.role != known.role or message.answers != known.answers:
+        return "other"
+    if [c.id for c in message.calls] != [c.id for c in known.calls]:
+        return "other"
+    if message.calls:
+        return "lost"  # the ids of its calls say which one it is
+    fewer = set(message.attachments) <= set(known.attachments)
+    if _decorates(known.text.strip(), message.text.strip()) and fewer:
+        return "lost"
+    if _decorates(message.text.strip(), known.text.strip()) and set(known.attachments) <= set(
+        message.attachments
+    ):
+        return "fuller"
+    ours, theirs = " ".join(message.text.split()), " ".join(known.text.split())
+    if message.answers and len(ours) < len(theirs) and fewer:
+        return "lost"  # a result that was blanked or shortened: its call says which one it is
+    if fewer and _lost(ours, theirs):
+        return "lost"
+    if set(known.attachments) <= set(message.attachments) and _contains(ours, theirs):
+        return "fuller"
+    return "other"
+
+
+def _lost(ours: str, theirs: str) -> bool:
+    if not ours or ours == theirs or _contains(theirs, ours):
+        return True
+    if len(ours) >= len(theirs):
+        return False
+    if _BLANK.fullmatch(ours):
+        return True
+    cut = _CUT.search(ours)
+    return bool(cut) and theirs.startswith(ours[: cut.start()].rstrip()) and cut.start() >= LEAST_LENGTH
+
+
+def _contains(longer: str, shorter: str) -> bool:
+    """Whether a text has all of a shorter one in it, as whole words, and not by coincidence."""
+    if not shorter or len(shorter) < min(LEAST_LENGTH, len(longer) * LEAST_SHARE):
+        return False
+    start = longer.find(shorter)
+    end = start + len(shorter)
+    return start >= 0 and not longer[start - 1 : start].isalnum() and not longer[end : end + 1].isalnum()
+
+
+def _decorates(longer: str, shorter: str) -> bool:
+    """Whether a text is a shorter one with lines before or after it."""
+    return bool(shorter) and (longer.startswith(f"{shorter}\n") or longer.endswith(f"\n{shorter}"))

@@ -51,6 +51,8 @@ class PromptRequest:
     question: str = ""  # the question to build the context for, if the call gives one
     recalled: str = ""  # `end` contains it already; kept for the statistics
     reserved: int = 0  # tokens set aside for volatile layers, so that memory's share does not depend on them
+    newest: Message | None = None  # the caller's newest message, where the record goes on after it
+    retired: int = 0  # messages that this call took back; for the statistics
 
     @property
     def prompt(self) -> str:
@@ -455,6 +457,7 @@ def assemble(
         by_layer=_by_layer(request, memory, counting),
         cut_by_layer=dict(request.cut),
         missing_layers=request.missing,
+        retired=request.retired,
     )
     layers = {**request.knowledge, **request.volatile}
     sections = replace(memory.sections, base=base)

@@ -17,7 +17,7 @@ from tests.growth import cpu_seconds
 from onlooker.domain.errors import MessageError
 from onlooker.domain.messages import EMPTY_HISTORY_HASH, Message, MessageLike, SessionId, extend_history_hash
 from onlooker.domain.notes import Progress
-from onlooker.engine.recording import Followed, Histories, Unread, with_originals
+from onlooker.engine.recording import Followed, Histories, Unread, read_on, with_originals
 from onlooker.policy.intake import intake_all
 
 NOW = datetime(2026, 2, 16, tzinfo=UTC)
@@ -30,7 +30,7 @@ def said(*texts: str) -> list[MessageLike]:
 
 
 def look(histories: Histories, items: Sequence[MessageLike], sid: str = SID) -> Unread:
-    return histories.unread(sid, items, at=NOW, tz=UTC)
+    return read_on(items, histories.last(sid), at=NOW, tz=UTC)
 
 
 def texts(unread: Unread) -> list[str]:
@@ -119,7 +119,7 @@ def test_what_stands_before_the_record_is_remembered() -> None:
 def test_a_history_that_goes_on_is_recognised_by_its_chain() -> None:
     messages = intake_all(said("a", "b", "c"), at=NOW, tz=UTC)
     unread = Unread((), (), messages, EMPTY_HISTORY_HASH)
-    assert unread.after(None) == messages
+    assert unread.after(Progress(SessionId("default", "s"))) == messages
     assert unread.after(recorded(messages[:2])) == messages[2:]
     assert unread.after(recorded(messages)) == ()
 

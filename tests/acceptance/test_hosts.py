@@ -1,0 +1,143 @@
+"""Hosts and their histories: whatever a host does with its history, what was said stays, and each context
+ends with its caller's newest message. What alignment decides is in tests/unit/policy/test_align.py."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from typing import Any
+
+import pytest
+
+import onlooker
+
+pytestmark = pytest.mark.anyio
+
+History = list[dict[str, Any]]
+PEANUTS = "I'm allergic to peanuts, so please never suggest them."
+
+
+def user(text: str) -> dict[str, Any]:
+    return {"role": "user", "content": text}
+
+
+def assistant(text: str) -> dict[str, Any]:
+    return {"role": "assistant", "content": text}
+
+
+async def recorded(session: onlooker.Session) -> list[str]:
+    return [m.text for m in await session.messages(archived=True)]
+
+
+async def test_a_bot_that_was_restarted_goes_on() -> None:
+    async with onlooker.open_memory(":memory:") as memory:
+        session = memory.session("a")
+        await session.prepare([user("hi"), assistant("Hello!"), user(PEANUTS)])
+        context = await session.prepare([user("hi")])
+        assert PEANUTS in context.text()
+        assert context.openai()[-1] == user("hi")
+        assert await recorded(session) == ["hi", "Hello!", PEANUTS, "hi"]
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 6])
+async def test_a_window_of_messages_that_repeat_keeps_them_all(size: int) -> None:
+    chance = random.Random(size)
+    async with onlooker.open_memory(":memory:") as memory:
+        session, history, said = memory.session("a"), History(), list[str]()
+        for turn in range(40):
+            text = chance.choice(["yes", "go on", f"Parcel {turn} went to Bergen."])
+            history.append(user(text))
+            context = await session.prepare(history[-size:])
+            assert context.openai()[-1] == user(text)
+            answer = assistant(chance.choice(["ok", f"Noted, {turn}."]))
+            history.append(answer)
+            await session.record(answer)
+            said += [text, answer["content"]]
+        assert await recorded(session) == said
+
+
+async def test_a_host_that_blanks_old_tool_results_erases_nothing() -> None:
+    async with onlooker.open_memory(":memory:", budget=100_000) as memory:
+        session, history = memory.session("a"), History()
+        for turn in range(12):
+            history.append(user(f"Where is parcel {turn}?"))
+            await session.prepare(history)
+            call = {"id": f"c{turn}", "type": "function", "function": {"name": "look", "arguments": "{}"}}
+            history.append({"role": "assistant", "content": None, "tool_calls": [call]})
+            found = f"Parcel {turn} lies in row {turn * 7} of the hall in Bergen."
+            history.append({"role": "tool", "tool_call_id": f"c{turn}", "content": found})
+            await session.prepare(history)
+            history.append(assistant(f"In row {turn * 7}."))
+            for message in history[:-4]:
+                if message["role"] == "tool":
+                    message["content"] = "[Old tool result content cleared]"
+        results = [m.text for m in await session.messages() if m.role == "tool"]
+        assert results == [f"Parcel {n} lies in row {n * 7} of the hall in Bergen." for n in range(12)]
+
+
+async def test_the_same_history_twice_at_once_is_recorded_once() -> None:
+    async with onlooker.open_memory(":memory:") as memory:
+        session, history = memory.session("a"), History()
+        for turn in range(5):
+            history.append(user(f"My order is 88-{turn}."))
+            contexts = await asyncio.gather(*(session.prepare(list(history)) for _ in range(4)))
+            assert all(context.openai()[-1] == history[-1] for context in contexts)
+            assert await recorded(session) == [m["content"] for m in history]
+            history.append(assistant(f"Thanks for 88-{turn}."))
+
+
+@pytest.mark.parametrize("tabs", [2, 4])
+async def test_each_tab_gets_an_answer_to_its_own_question(tabs: int) -> None:
+    base = [
+        (user if i % 2 == 0 else assistant)(f"Line {i} of what both tabs have in common.") for i in range(10)
+    ]
+    async with onlooker.open_memory(":memory:") as memory:
+        session = memory.session("a")
+        await session.prepare(base[:-1])
+        histories = [list(base) for _ in range(tabs)]
+
+        async def speak(tab: int) -> None:
+            for turn in range(8):
+                histories[tab].append(user(f"Tab {tab} asks question {turn}."))
+                context = await session.prepare(histories[tab])
+                assert context.openai()[-1] == histories[tab][-1]
+                histories[tab].append(assistant(f"Tab {tab} has answer {turn}."))
+                await asyncio.sleep(0)
+
+        await asyncio.gather(*(speak(tab) for tab in range(tabs)))
+        context = await session.prepare([*histories[0], user("And the end?")])
+        assert all(m["content"] in context.text() for m in histories[0])
+        known = {m.text for m in (*await session.messages(), *await session.history.taken_back())}
+        assert {m["content"] for history in histories for m in history[:-1]} <= known
+
+
+async def test_what_was_taken_back_is_counted_listed_and_brought_back() -> None:
+    async with onlooker.open_memory(":memory:") as memory:
+        session = memory.session("a")
+        history = [user("Where do we meet?"), assistant("In Oslo, at the harbour."), user("And when?")]
+        await session.prepare(history[:1])
+        await session.prepare([*history, assistant("At noon."), user("Who brings the boat?")])
+        context = await session.prepare([*history[:2], user("What do I bring?")])
+        assert context.stats.retired == 3
+        assert "boat" not in context.text()
+        gone = await session.history.taken_back()
+        assert [m.text for m in gone] == ["And when?", "At noon.", "Who brings the boat?"]
+        back = await session.history.restore(gone[0].id)
+        assert [m.text for m in back] == ["And when?", "At noon.", "Who brings the boat?"]
+        assert await session.history.taken_back() == []
+        text = (await session.context()).text()
+        assert text.index("boat") < text.index("What do I bring?")
+        with pytest.raises(KeyError):
+            await session.history.restore(gone[0].id)
+
+
+async def test_with_rewind_never_nothing_is_taken_back() -> None:
+    async with onlooker.open_memory(":memory:") as memory:
+        session = memory.session("a")
+        history = [user("Where do we meet?"), assistant("In Oslo, at the harbour."), user("And when?")]
+        await session.prepare(history)
+        context = await session.prepare([*history[:2], user("What do I bring?")], rewind="never")
+        assert context.stats.retired == 0
+        assert await recorded(session) == [m["content"] for m in history] + ["What do I bring?"]
+        with pytest.raises(onlooker.errors.SettingsError):
+            await session.prepare(history, rewind="sometimes")  # pyright: ignore[reportArgumentType]
