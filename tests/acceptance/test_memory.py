@@ -11,7 +11,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -576,6 +576,21 @@ async def test_memory_that_a_host_hands_back_is_not_taken_for_its_own_prompt() -
 
 
 @pytest.mark.req(41, 99)
+@pytest.mark.parametrize("fault", ["error", None])
+@pytest.mark.parametrize("budget", [1000, 2000])
+async def test_no_note_is_left_out_while_a_model_is_down_or_turns_come_fast(
+    fault: Literal["error"] | None, budget: int
+) -> None:
+    model = FaultyModel(fault) if fault else None
+    async with opened(model=model, settings=Settings(budget=budget)) as memory:
+        session = memory.session("a")
+        for turn in range(1, 120):
+            await talk(session, 1, first=turn)
+            stats = (await session.context(system="Help.")).stats
+            assert (stats.left_out_notes, stats.left_out_messages) == (0, 0)
+            assert stats.total <= budget
+
+
 async def test_superseded_notes_are_kept_for_provenance_until_retention_purges_them(tmp_path: Path) -> None:
     clock = FrozenClock(datetime(2026, 2, 16, 9, 0, tzinfo=UTC))
     async with opened(tmp_path / "a.db", ScriptedModel(), clock=clock) as memory:

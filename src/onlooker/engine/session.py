@@ -36,7 +36,7 @@ from onlooker.policy.assemble import (
 )
 from onlooker.policy.intake import intake_all
 from onlooker.policy.layers import in_order
-from onlooker.policy.plan import Idle, make_room, must_wait, plan
+from onlooker.policy.plan import Idle, condense, make_room, must_wait, plan
 from onlooker.policy.render import Context
 
 if TYPE_CHECKING:
@@ -247,7 +247,8 @@ class Session:
         return await run.shown_items.choose(state, room)
 
     async def _make_room(self, state: State, request: PromptRequest) -> tuple[State, Layout]:
-        """Take notes on the spot of messages that would otherwise be cut off without a note.
+        """Take notes on the spot of messages that would otherwise be cut off without a note, and condense
+        notes that would otherwise be left out.
 
         If that fails, or takes too long because a host hands over a long history at once, the turn
         goes on with what fits. The rest is counted, stays stored, and is noted later.
@@ -259,6 +260,8 @@ class Session:
         try:
             while made < ON_THE_SPOT_STEPS or time.monotonic() < deadline:
                 step = make_room(state, layout.bounds, layout.room)
+                if step is None and layout.memory.left_out:
+                    step = condense(state, run.budgets.limits(state))
                 if step is None:
                     break
                 made += 1

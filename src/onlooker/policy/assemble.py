@@ -226,19 +226,34 @@ class _NoteChoice:
         return True
 
     def _add_part(self, note: Note) -> None:
-        if self.left >= self.LEAST_PART and (part := self._newest_lines(note)).text:
+        if self.left >= self.LEAST_PART and (part := self._part(note)).text:
             self._add(part)
 
-    def _newest_lines(self, note: Note) -> Note:
+    def _part(self, note: Note) -> Note:
+        """The lines of a note that fit: those of most worth first, among equals the newest first. A line
+        keeps its day's heading."""
         lines = note.text.splitlines()
-        start = len(lines)
-        used = 0
-        while (
-            start and (used := used + self.counting.text(lines[start - 1]) + self.JOINING_TOKENS) < self.left
-        ):
-            start -= 1
-        text = "\n".join(lines[start:])
+        is_heading = [line.startswith("## ") for line in lines]
+        headings: list[int] = []  # of each line: its day's
+        for i in range(len(lines)):
+            headings.append(i if is_heading[i] or not headings else headings[-1])
+        kept: set[int] = set()
+        left = self.left
+        for i in sorted(range(len(lines)), key=lambda i: (-_worth(lines[i]), -i)):
+            wanted = {i, headings[i]} - kept if is_heading[headings[i]] else {i}
+            cost = sum(self.counting.text(lines[n]) + self.JOINING_TOKENS for n in wanted)
+            if cost < left and not is_heading[i]:
+                kept |= wanted
+                left -= cost
+        text = "\n".join(lines[i] for i in sorted(kept))
         return replace(note, text=text, tokens=self.counting.text(text))
+
+
+def _worth(line: str) -> int:
+    """How much would be lost with a line: what must not be forgotten, what the user said, the rest."""
+    if line.startswith("CRITICAL "):
+        return 3
+    return 2 if line.startswith(("IMPORTANT ", "user:", "User:")) else 1
 
 
 def _render_notes(heading: str, notes: Sequence[Note]) -> str:

@@ -69,9 +69,7 @@ def plan(state: State, limits: Limits) -> Step:
     return (
         _activate(state, limits)
         or _observe(state, limits)
-        or _reflect_all(state, limits)
-        or _consolidate(state, limits)
-        or _reflect(state, limits)
+        or condense(state, limits)
         or _observe_ahead(state, limits)
         or _rewrite(state)
         or Idle()
@@ -252,6 +250,11 @@ def must_wait(state: State, limits: Limits) -> bool:
 
 
 # ------------------------------------------------------------------------------------ condensing
+
+
+def condense(state: State, limits: Limits) -> Reflect | None:
+    """Return the notes to condense next, if there are too many."""
+    return _reflect_all(state, limits) or _consolidate(state, limits) or _reflect(state, limits)
 
 
 def _memory_tokens(state: State, limits: Limits) -> int:

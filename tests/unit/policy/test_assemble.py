@@ -59,6 +59,23 @@ def which(found: Context, kind: str = "observation") -> list[int]:
     return [i for i in range(1, 200) if f"{kind} {i}." in found.memory]
 
 
+def test_of_a_note_that_is_too_long_the_lines_of_most_worth_stay_with_their_days() -> None:
+    days = [
+        f"## 2026-02-{day:02}\nuser: please do task {day} before the others\n"
+        + f"row {day} of the table\n" * 20
+        for day in range(1, 6)
+    ]
+    text = "\n".join([*days[:3], "CRITICAL never delete the table", *days[3:]])
+    long = note(1, 1, PLAIN.text(text), generation=1, text=text)
+    found = context(state(numbered(0, 5), [long]), settings=replace(LANGO, memory_limit=200)).memory
+    assert "CRITICAL never delete the table" in found
+    assert [day for day in range(1, 6) if f"do task {day} " in found] == [1, 2, 3, 4, 5]
+    assert [day for day in range(1, 6) if f"## 2026-02-{day:02}" in found] == [1, 2, 3, 4, 5]
+    assert "row 5 of the table" in found
+    assert "row 1 of the table" not in found
+    assert found.index("## 2026-02-03") < found.index("CRITICAL") < found.index("## 2026-02-04")
+
+
 # ------------------------------------------------------------------------------------ order
 
 
