@@ -275,7 +275,7 @@ class SessionEnd:
                 tags=c.tags,
                 origin=c.origin,
                 # A note says the day alone.
-                said_at=min(c.said_on + timedelta(days=1), at) if c.said_on else None,
+                said_at=min(c.said_on, at - timedelta(days=1)) + timedelta(days=1) if c.said_on else None,
                 valid_from=c.valid_from,
                 expires_at=c.expires_at,
                 session=session.key,

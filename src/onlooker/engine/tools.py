@@ -199,7 +199,7 @@ class _Functions:
             return _NO_OWNER
         try:
             expires_at = _end_of(expires) if expires else None
-        except ValueError:
+        except (ValueError, OverflowError):
             return "Not saved: expires must be a day as YYYY-MM-DD."
         now = self.clock.now()
         everything = await self.store.items(self.owner, statuses=EVERY, limit=MOST_ITEMS)

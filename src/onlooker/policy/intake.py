@@ -6,11 +6,12 @@ import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, tzinfo
+from datetime import datetime, tzinfo
 from typing import Any, cast, get_args
 
 from onlooker.domain.errors import MessageError
 from onlooker.domain.messages import Message, Role, ToolCall
+from onlooker.policy.dates import is_real
 
 # -- Messages built by hand
 
@@ -62,7 +63,8 @@ def intake(item: object, *, at: datetime, tz: tzinfo) -> tuple[Message, ...]:
     """Read one item of a host's history.
 
     It is one message, except that each tool result in an Anthropic user message becomes a message of its
-    own. A time without a zone is in `tz`; a message without a time gets `at`.
+    own. A time without a zone is in `tz`. A message gets `at`, in `tz`, if it has no time, or one that is a
+    placeholder, such as Go's zero time.
 
     Raises:
         MessageError: It is not a message. The error says where, what was found and what is allowed.
@@ -232,11 +234,11 @@ def _time(source: Mapping[str, Any], at: datetime, tz: tzinfo) -> datetime:
     for key in ("created_at", "timestamp"):
         value = source.get(key)
         if value is not None:
-            return _parse_time(value, key, tz)
-    return at
+            return _parse_time(value, key, at, tz)
+    return at.astimezone(tz)
 
 
-def _parse_time(value: object, where: str, tz: tzinfo) -> datetime:
+def _parse_time(value: object, where: str, at: datetime, tz: tzinfo) -> datetime:
     """Make an aware time from ISO 8601, from seconds or milliseconds since 1970, or from a datetime."""
     try:
         if isinstance(value, str):
@@ -244,13 +246,13 @@ def _parse_time(value: object, where: str, tz: tzinfo) -> datetime:
         elif isinstance(value, int | float) and not isinstance(value, bool):
             seconds = value / 1000 if abs(value) > _LATEST_SECONDS else value
             value = datetime.fromtimestamp(seconds, tz)
-        if isinstance(value, datetime):
-            moment = value if value.tzinfo else value.replace(tzinfo=tz)
-            moment.astimezone(UTC)  # fails for the first and last day of the calendar
-            return moment
     except (ValueError, OverflowError, OSError):
         pass
-    raise wrong(where, value, "a time in ISO 8601, or in seconds since 1970")
+    if not isinstance(value, datetime):
+        raise wrong(where, value, "a time in ISO 8601, or in seconds since 1970")
+    if not is_real(value):
+        return at.astimezone(tz)
+    return value if value.tzinfo else value.replace(tzinfo=tz)
 
 
 def _check(message: Message, at: datetime, tz: tzinfo) -> Message:
@@ -266,7 +268,7 @@ def _check(message: Message, at: datetime, tz: tzinfo) -> Message:
         raise wrong("calls", message.calls, "onlooker ToolCalls")
     if message.role == "tool" and not message.answers:
         raise wrong("answers", message.answers, "the id of the call that this result answers")
-    moment = at if message.at is None else _parse_time(message.at, "at", tz)
+    moment = at.astimezone(tz) if message.at is None else _parse_time(message.at, "at", at, tz)
     calls = tuple(
         read_call(c.id, c.name, c.arguments, f"calls[{i}]", arguments="arguments")
         for i, c in enumerate(message.calls)

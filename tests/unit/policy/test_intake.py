@@ -251,7 +251,6 @@ WRONG: list[tuple[object, str]] = [
     ({"role": "user", "content": "x", "created_at": "soon"}, "created_at: found 'soon'; allowed: a time"),
     ({"role": "user", "content": "x", "created_at": 1e300}, "created_at"),
     ({"role": "user", "content": "x", "created_at": True}, "created_at: found True"),
-    ({"role": "user", "content": "x", "created_at": "0001-01-01T00:00:00+14:00"}, "created_at"),
     ({"role": "user", "content": "x", "id": []}, "id: found list"),
     ({"role": "user", "content": "x", "id": 10**5000}, "id: found int"),
     ({"role": "user", "content": [{"type": "tool_use", "name": "f"}]}, "assistant messages only"),

@@ -40,6 +40,8 @@ def resolve(text: str, at: datetime) -> list[Resolved]:
 @lru_cache(maxsize=256)
 def obvious_dates(at: datetime) -> frozenset[str]:
     """Return the dates obvious from the day itself: the day, the weeks around it, its month and year."""
+    if not is_real(at):
+        return frozenset()
     return frozenset({day(at), week(at, -1), week(at), week(at, 1), month(at), year(at)})
 
 
@@ -67,9 +69,17 @@ def _all_rules() -> tuple[Rules, ...]:
 
 # -- Arithmetic
 
+# Near the ends of Python's calendar, years 1 and 9999, adding a week fails. Such a time is a placeholder:
+# Go's zero time is in year 1, and databases have 9999 for "never".
+_FIRST_YEAR, _LAST_YEAR = 1000, 8999
 WEDNESDAY, SATURDAY = 2, 5
 _DAYS_IN_WEEK = 7
 _MONTHS = 12
+
+
+def is_real(day: date) -> bool:
+    """Return whether something can have happened then, and days can be added to it."""
+    return _FIRST_YEAR <= day.year <= _LAST_YEAR
 
 
 def day(at: datetime, days: int = 0) -> str:

@@ -12,7 +12,7 @@ from typing import Any, cast
 from onlooker.domain.items import ITEM_TYPES, ItemType, Origin
 from onlooker.domain.messages import Message
 from onlooker.domain.notes import Note
-from onlooker.policy.dates import resolve
+from onlooker.policy.dates import is_real, resolve
 from onlooker.policy.items.match import facts_of
 from onlooker.policy.items.statements import (
     MOST_CHARACTERS,
@@ -201,7 +201,7 @@ def expiry(text: str, kind: Kind | None, said: dt.datetime | None) -> dt.datetim
         return None
     named = [_day_of(found[0], said.tzinfo) for found in _ISO_DAY.finditer(text)]
     named += [_day_of(span.iso, said.tzinfo) for span in resolve(text, said)]
-    days = [day for day in named if day is not None and day >= said]
+    days = [day for day in named if day is not None and is_real(day) and day >= said]
     return max(days) + AFTERWARDS if days else None
 
 

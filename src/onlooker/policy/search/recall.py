@@ -15,7 +15,7 @@ from datetime import date, datetime, timedelta
 
 from onlooker.domain.messages import Message, SessionId
 from onlooker.domain.search import SearchResult
-from onlooker.policy.dates import resolve
+from onlooker.policy.dates import is_real, resolve
 from onlooker.policy.search.rank import SPEAKER_BOOST, best_first, fuse, rarity, scores, snippet
 from onlooker.policy.search.words import is_telling, telling_tokens, text_of, tokens
 from onlooker.policy.settings import DEFAULT, Settings
@@ -270,13 +270,14 @@ def days_in(text: str, now: datetime) -> Iterator[tuple[str, str]]:
 
     A date without a year is the latest such date that has passed.
     """
+    spans: list[tuple[date, date] | None] = []
     for pattern in _PATTERNS:
         for found in pattern.finditer(text):
-            if span := _span(found.groupdict(), now.date()):
-                yield span[0].isoformat(), span[1].isoformat()
+            spans.append(_span(found.groupdict(), now.date()))
             text = text[: found.start()] + " " * len(found[0]) + text[found.end() :]
-    for relative in resolve(text, now):
-        if span := _of_iso(relative.iso):
+    spans += [_of_iso(relative.iso) for relative in resolve(text, now)]
+    for span in spans:
+        if span and is_real(span[0]) and is_real(span[1]):
             yield span[0].isoformat(), span[1].isoformat()
 
 
@@ -312,5 +313,5 @@ def _of_iso(iso: str) -> tuple[date, date] | None:
             first = date.fromisoformat(iso.split("/")[0])
             return first, first + timedelta(days=1)
         return _span(dict(zip(("year", "month", "day"), iso.split("-"), strict=False)), date.max)
-    except ValueError:
+    except (ValueError, OverflowError):
         return None
