@@ -110,8 +110,17 @@ class ModelStore:
     # -- messages
 
     async def append(
-        self, session: SessionId, messages: Sequence[Message], *, due_tokens: int, now: datetime
+        self,
+        session: SessionId,
+        messages: Sequence[Message],
+        *,
+        due_tokens: int,
+        now: datetime,
+        after: Progress | None = None,
     ) -> Appended:
+        if after is not None:
+            found = self._find(session)
+            check_realignment(found.progress if found else Progress(session), after)
         return self._find_or_create(session, now).append(messages, due_tokens, now)
 
     async def realign(
@@ -129,6 +138,12 @@ class ModelStore:
         held = self._find(session)
         records = held.standing(summaries=False) if held else []
         records = newest_of(records, newest)
+        return [MessageDigest(r.seq, r.message.id, r.message.role, r.known.digest) for r in records]
+
+    async def retired(self, session: SessionId) -> Sequence[MessageDigest]:
+        held = self._find(session)
+        records = [r for r in held.aside if r.known.status == "retired"] if held else []
+        records.sort(key=lambda r: (r.seq, r.message.id))
         return [MessageDigest(r.seq, r.message.id, r.message.role, r.known.digest) for r in records]
 
     async def messages(

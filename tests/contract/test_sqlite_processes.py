@@ -9,11 +9,14 @@ import subprocess
 import sys
 from multiprocessing.synchronize import Barrier
 from pathlib import Path
+from typing import Any
 
 import pytest
 from sqlite_files import opened, record
 
+import onlooker
 from onlooker.domain.errors import ConflictError
+from onlooker.domain.messages import SessionId
 from onlooker.domain.notes import Commit, Guard, Note
 from onlooker.stores.sqlite import SqliteStore
 from onlooker.testing.store_contract.case import ANA, NOW, ids, later, note, said
@@ -75,6 +78,41 @@ def test_four_processes_that_open_a_new_file_at_once(path: Path) -> None:
                 ["shared", *(f"{w}-{n}" for w in range(4) for n in range(10))]
             )
             assert [m.seq for m in found] == list(range(1, 42))
+
+    asyncio.run(check())
+
+
+def _prepare_all(path: Path, barrier: Barrier, rounds: int) -> None:
+    async def run() -> None:
+        async with onlooker.open_memory(path) as memory:
+            session, history = memory.session("s"), list[dict[str, Any]]()
+            for n in range(rounds):
+                history += [
+                    {"role": "user", "content": f"question {n}"},
+                    {"role": "assistant", "content": f"answer {n}"},
+                ]
+                barrier.wait(120)
+                await session.prepare([*history, {"role": "user", "content": f"question {n + 1}"}])
+
+    asyncio.run(run())
+
+
+@pytest.mark.req(43)
+def test_two_processes_that_pass_the_same_history_record_it_once(path: Path) -> None:
+    context = multiprocessing.get_context("spawn")
+    barrier = context.Barrier(2)
+    workers = [context.Process(target=_prepare_all, args=(path, barrier, 60)) for _ in range(2)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join(240)
+    assert [worker.exitcode for worker in workers] == [0, 0]
+
+    async def check() -> None:
+        async with opened(path) as store:
+            found = [m.text for m in await store.messages(SessionId("default", "s"))]
+            said = [text for n in range(60) for text in (f"question {n}", f"answer {n}")]
+            assert found == [*said, "question 60"]
 
     asyncio.run(check())
 

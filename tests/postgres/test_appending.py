@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+from typing import Any
+
 import psycopg
 import pytest
 
+import onlooker
 from onlooker.domain.messages import SessionId
 from onlooker.stores.postgres import PostgresStore, append
 from onlooker.stores.postgres.database import PostgresDatabase, statements
@@ -57,3 +61,19 @@ async def test_the_server_knows_that_it_waits_for_us_between_the_two_trips(serve
         assert ids(await store.messages(later)) == ["m1"]
     finally:
         await store.close()
+
+
+@pytest.mark.req(43)
+async def test_two_programs_that_pass_the_same_history_record_it_once(server: Server) -> None:
+    url = server.empty_url()
+    async with (
+        onlooker.open_memory(url) as one,
+        onlooker.open_memory(url) as two,
+    ):
+        history = list[dict[str, Any]]()
+        for n in range(30):
+            history.append({"role": "user", "content": f"question {n}"})
+            await asyncio.gather(*(m.session("s").prepare(history) for m in (one, two)))
+            history.append({"role": "assistant", "content": f"answer {n}"})
+        found = [m.text for m in await one.session("s").messages()]
+    assert found == [m["content"] for m in history[:-1]]

@@ -144,7 +144,7 @@ class Recorder:
         """Record the new messages; None if some of them were retired before and must be restored."""
         after, grown = progress, state
         if new:
-            after, recorded = await self._append(progress.session, new)
+            after, recorded = await self._append(progress.session, new, progress)
             if len(recorded) < len(new):
                 return None
             grown = state.grown(after, recorded) if state else None
@@ -161,16 +161,26 @@ class Recorder:
         if state is None:
             raise ConflictError("the session was deleted meanwhile")
         sent = last.sent if last else None
-        found = await self._align(session, unread, sent, rewind)
+        found = await self._align(session, unread, state.progress.last_seq, sent, rewind)
         preface = unread.messages[: found.preface]
         known, after = state, state.progress
-        if found.follow or found.retired:
+        if (new := found.appended) is None or await self._may_revive(session, new):
             known, after = None, (await self._change(session, after, found)).progress
+        elif new:
+            after, recorded = await self._append(session, new, after)
+            known = state.grown(after, recorded)
         now_sent = Sent(found.sent, found.newest or after.last_seq, sent.opening if sent else 0)
         newest = None
         if found.newest is not None:
             newest = self._counted(unread.messages[-1]).with_seq(found.newest)
         return Followed(unread.lead, preface, after.history_hash, known, newest, found.retired, now_sent)
+
+    async def _may_revive(self, session: SessionId, new: Sequence[Message]) -> bool:
+        """Whether some of these messages may have been taken back before: then they come back as they were,
+        with their notes."""
+        retired = await self._store.retired(session) if new else ()
+        known = {r.digest for r in retired} | {r.id for r in retired}
+        return any(m.digest in known or m.id in known for m in new)
 
     async def _change(self, session: SessionId, progress: Progress, found: Alignment) -> Appended:
         follow = tuple(f if isinstance(f, int) else self._counted(f) for f in found.follow)
@@ -190,28 +200,34 @@ class Recorder:
         return done
 
     async def _align(
-        self, session: SessionId, unread: Unread, sent: Sent | None, rewind: Rewind
+        self, session: SessionId, unread: Unread, last_seq: int, sent: Sent | None, rewind: Rewind
     ) -> Alignment:
         """Compare with the newest recorded messages first: a host that trims its history continues there.
         Compare with all if that is inconclusive, as after a return to an early point."""
         newest = len(unread.messages) + ALIGN_SLACK
+        if sent:
+            newest = max(newest, last_seq + 1 - sent.first)
         recorded = await self._store.digests(session, newest=newest)
         found = compare(unread.messages, recorded, whole=len(recorded) < newest)
-        if not found.is_certain:
+        # A single message is new, whether or not the same was said long before the host's last call.
+        is_single = sent is not None and len(unread.messages) == 1 and not unread.messages[0].id
+        if not found.is_certain and not is_single:
             found = compare(unread.messages, await self._store.digests(session))
         unclear = found.unclear
         texts = await self._store.around(session, unclear, 0) if unclear else ()
         return decide(found, {m.seq: m for m in texts}, sent, rewind)
 
     async def _append(
-        self, session: SessionId, messages: Sequence[Message]
+        self, session: SessionId, messages: Sequence[Message], after: Progress | None = None
     ) -> tuple[Progress, tuple[Message, ...]]:
+        """Record messages; with `after`, only if the session is still as it was then."""
         began = time.perf_counter()
         appended = await self._store.append(
             session,
             [self._counted(m) for m in messages],
             due_tokens=self._budgets.due_tokens(session),
             now=self._clock.now(),
+            after=after,
         )
         if appended.messages:
             self._emit(Recorded(session, appended.messages, seconds=time.perf_counter() - began))

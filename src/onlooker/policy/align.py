@@ -71,8 +71,14 @@ class Alignment:
     sent: int = 1
 
     @property
+    def appended(self) -> tuple[Message, ...] | None:
+        """What is new, if nothing else changes."""
+        new = tuple(f for f in self.follow if isinstance(f, Message))
+        return None if self.retired or len(new) < len(self.follow) else new
+
+    @property
     def diverges(self) -> bool:
-        return bool(self.retired) or any(isinstance(f, int) for f in self.follow)
+        return self.appended is None
 
 
 # ------------------------------------------------------------------------------------ what is recorded
@@ -92,7 +98,10 @@ class Comparison:
     @property
     def is_certain(self) -> bool:
         """Whether the history continues from the end of the record, so that no more of it need be read."""
-        return self.whole or (len(self.found) >= CERTAIN_RUN and self._reaches_the_end)
+        if self.whole or not self._reaches_the_end:
+            return self.whole
+        is_window = 0 in self.found and any(is_telling(self.history[i]) for i in self.found)
+        return is_window or len(self.found) >= CERTAIN_RUN
 
     @property
     def _reaches_the_end(self) -> bool:

@@ -56,7 +56,13 @@ class Store(Protocol):
     # -- messages
 
     async def append(
-        self, session: SessionId, messages: Sequence[Message], *, due_tokens: int, now: datetime
+        self,
+        session: SessionId,
+        messages: Sequence[Message],
+        *,
+        due_tokens: int,
+        now: datetime,
+        after: Progress | None = None,
     ) -> Appended:
         """Add messages to the end of the session, creating the session if needed; durable on return.
 
@@ -64,6 +70,10 @@ class Store(Protocol):
         twice. A message whose id the session already has (live, archived or retired) is skipped, also within
         the call. The history hash is extended and `unnoted_tokens` grows. If `unnoted_tokens` then reaches
         `due_tokens` or the session's own `wake_at`, and the session is not due yet, `due_at` becomes `now`.
+
+        Raises:
+            ConflictError: `last_seq` or `revision` is no longer as in `after`, if that is given. Nothing of
+                this call is recorded then.
         """
         ...
 
@@ -91,6 +101,11 @@ class Store(Protocol):
     async def digests(self, session: SessionId, *, newest: int | None = None) -> Sequence[MessageDigest]:
         """Every message of the current conversation, oldest first: live, compacted and cleared ones, without
         summaries. `newest` limits the result to the last n."""
+        ...
+
+    async def retired(self, session: SessionId) -> Sequence[MessageDigest]:
+        """Every message that the host took back, oldest first. The same id may be among them several times,
+        and in the conversation as well."""
         ...
 
     async def messages(

@@ -14,12 +14,13 @@ from typing import Any, NamedTuple
 import psycopg
 from psycopg import errors
 
+from onlooker.domain.errors import ConflictError
 from onlooker.domain.messages import Message, SessionId, extend_history_hash
 from onlooker.domain.notes import Appended, Progress
 from onlooker.stores.postgres.database import NamedRow, PostgresDatabase
 from onlooker.stores.postgres.pool import Again, Pool, lost_at_once
 from onlooker.stores.sql.rows import instant, message_values, pack, progress_of, sid_of, unpack
-from onlooker.stores.sql.sessions import grown
+from onlooker.stores.sql.sessions import check_realignment, grown
 from onlooker.stores.sql.transactions import Inbox, Waiting, deliver
 
 # The most appends, messages and characters in one transaction: others wait for its locks, and the server
@@ -40,21 +41,37 @@ class Append(NamedTuple):
     messages: Sequence[Message]
     due_tokens: int
     now: datetime
+    after: Progress | None = None  # as the session must still be
+
+    def refusal(self, progress: Progress) -> ConflictError | None:
+        """Why it is not appended to a session with this progress."""
+        try:
+            if self.after is not None:
+                check_realignment(progress, self.after)
+        except ConflictError as error:
+            return error
+        return None
 
 
 @dataclass(slots=True)
 class _Standing:
-    """The progress of a session while appends are added to it."""
+    """The progress of a session while appends are added to it.
+
+    `seen` is the progress as callers know it: a session that this transaction creates does not exist for
+    them before the first append. `used_at` is None until then.
+    """
 
     progress: Progress
     messages: int
     message_tokens: int
-    used_at: int = 0
+    seen: Progress
+    used_at: int | None = None
 
     @classmethod
-    def of(cls, row: NamedRow, session: SessionId) -> _Standing:
+    def of(cls, row: NamedRow, session: SessionId, *, is_new: bool) -> _Standing:
         _, messages, tokens, *marks = row
-        return cls(progress_of(session, marks), messages, tokens)
+        progress = progress_of(session, marks)
+        return cls(progress, messages, tokens, Progress(session) if is_new else progress)
 
 
 _Waiting = Waiting[Append]
@@ -84,10 +101,15 @@ class Appender:
         self._thread.start()
 
     async def append(
-        self, session: SessionId, messages: Sequence[Message], due_tokens: int, now: datetime
+        self,
+        session: SessionId,
+        messages: Sequence[Message],
+        due_tokens: int,
+        now: datetime,
+        after: Progress | None,
     ) -> Appended:
         """Append messages; durable on return. Cancelling the call does not stop it."""
-        return await self._inbox.do(Append(session, sid_of(session), messages, due_tokens, now))
+        return await self._inbox.do(Append(session, sid_of(session), messages, due_tokens, now, after))
 
     def close(self) -> None:
         """Complete the queued appends. Blocks; call it in a thread."""
@@ -142,7 +164,10 @@ class Appender:
             )
             self.batches += 1
             for waiting, result in zip(batch, results, strict=True):
-                waiting.result = result
+                if isinstance(result, ConflictError):
+                    waiting.error = result
+                else:
+                    waiting.result = result
         except Exception as error:  # noqa: BLE001 - it belongs to the callers, not to this thread
             if isinstance(error.__cause__, errors.LockNotAvailable):
                 self._write_unlocked(batch, error, haste=haste)
@@ -198,12 +223,22 @@ def _deliver(batch: Sequence[_Waiting]) -> None:
 # ------------------------------------------------------------------------------------ the transaction
 
 
-def write(db: PostgresDatabase, batch: Sequence[Append], haste: bool = False) -> list[Appended]:
-    """Append everything in order: a transaction in two round trips, three if a session is new."""
+def write(
+    db: PostgresDatabase, batch: Sequence[Append], haste: bool = False
+) -> list[Appended | ConflictError]:
+    """Append everything in order: a transaction in two round trips, three if a session is new. What is
+    refused leaves the others as they are."""
     standing, known = _read(db, batch, haste)
     rows: list[dict[str, Any]] = []
-    results = [_append(w, standing[w.sid], known, rows) for w in batch]
-    saved = [_saved(sid, s) for sid, s in standing.items()]
+    results: list[Appended | ConflictError] = []
+    for append in batch:
+        there = standing.get(append.sid)
+        refusal = append.refusal(there.seen if there else Progress(append.session))
+        if refusal is None and there:
+            results.append(_append(append, there, known, rows))
+        elif refusal:
+            results.append(refusal)
+    saved = [_saved(sid, s, s.used_at) for sid, s in standing.items() if s.used_at is not None]
     with db.connection.pipeline():
         db.run("append", added=_json(rows), saved=_json(saved))
         db.connection.execute(b"COMMIT")
@@ -213,14 +248,17 @@ def write(db: PostgresDatabase, batch: Sequence[Append], haste: bool = False) ->
 def _read(
     db: PostgresDatabase, batch: Sequence[Append], haste: bool
 ) -> tuple[dict[bytes, _Standing], dict[bytes, set[str]]]:
-    """The sessions, locked, and the ids that they already have."""
-    sessions = {w.sid: w for w in reversed(batch)}  # the first append to each
+    """The sessions, locked, and the ids that they already have. A session that does not exist is created for
+    the first append that is not refused."""
+    sessions = {w.sid: w.session for w in batch}
     asked = [(w.sid, pack(m.id)) for w in batch for m in w.messages]
     rows, known = _begin(db, list(sessions), asked, haste)
-    missing = {sid: w for sid, w in sessions.items() if sid not in rows}
+    missing = {
+        w.sid: w for w in reversed(batch) if w.sid not in rows and w.refusal(Progress(w.session)) is None
+    }
     if missing:
         rows |= {row[0]: row for row in _create(db, missing)}
-    return {sid: _Standing.of(rows[sid], w.session) for sid, w in sessions.items()}, known
+    return {sid: _Standing.of(row, sessions[sid], is_new=sid in missing) for sid, row in rows.items()}, known
 
 
 def _begin(
@@ -282,13 +320,14 @@ def _append(
         fresh.append(placed)
         rows.append(message_values(sid, placed, digest))
     standing.progress = grown(progress, fresh, history_hash, append.due_tokens, append.now)
+    standing.seen = standing.progress
     standing.messages += len(fresh)
     standing.message_tokens += sum(m.tokens for m in fresh)
     standing.used_at = instant(append.now)
     return Appended(standing.progress, tuple(fresh))
 
 
-def _saved(sid: bytes, standing: _Standing) -> dict[str, Any]:
+def _saved(sid: bytes, standing: _Standing, used_at: int) -> dict[str, Any]:
     progress = standing.progress
     return {
         "sid": sid,
@@ -298,7 +337,7 @@ def _saved(sid: bytes, standing: _Standing) -> dict[str, Any]:
         "due_at": None if progress.due_at is None else instant(progress.due_at),
         "messages": standing.messages,
         "message_tokens": standing.message_tokens,
-        "used_at": standing.used_at,
+        "used_at": used_at,
     }
 
 

@@ -23,7 +23,7 @@ import psycopg
 
 from onlooker.domain.errors import ClosedError, StoreError
 from onlooker.domain.messages import Message, SessionId
-from onlooker.domain.notes import Appended
+from onlooker.domain.notes import Appended, Progress
 from onlooker.domain.search import Document
 from onlooker.stores.postgres import vectors as of_vectors
 from onlooker.stores.postgres.append import Appender
@@ -101,9 +101,15 @@ class PostgresStore(Transactions):
         return PostgresSnapshot(self.address)
 
     async def append(
-        self, session: SessionId, messages: Sequence[Message], *, due_tokens: int, now: datetime
+        self,
+        session: SessionId,
+        messages: Sequence[Message],
+        *,
+        due_tokens: int,
+        now: datetime,
+        after: Progress | None = None,
     ) -> Appended:
-        return await self._opened()[1].append(session, messages, due_tokens, now)
+        return await self._opened()[1].append(session, messages, due_tokens, now, after)
 
     # -- vectors
 

@@ -69,8 +69,8 @@ def check_commit(progress: Progress, fence: int, guard: Guard) -> None:
         raise ConflictError(f"the lease moved from fence {guard.fence} to {fence}")
 
 
-def check_realignment(progress: Progress, change: Realignment) -> None:
-    """Refuse a change that was decided on another state of the session."""
+def check_realignment(progress: Progress, change: Realignment | Progress) -> None:
+    """Refuse a change that was decided on another state of the session, and an append after one."""
     if change.last_seq != progress.last_seq:
         raise ConflictError(f"the last message moved from {change.last_seq} to {progress.last_seq}")
     check_revision(progress, change.revision)
@@ -209,8 +209,16 @@ def set_budget(db: Database, session: SessionId, budget: int) -> None:
 
 def digests(db: Database, session: SessionId, *, newest: int | None = None) -> Sequence[MessageDigest]:
     rows = db.run("digests", sid=sid_of(session), limit=limit_of(newest))
-    newest_first = [MessageDigest(seq, unpack(ident), role, digest) for seq, ident, role, digest in rows]
-    return newest_first[::-1]
+    return [_digest(row) for row in rows][::-1]
+
+
+def retired(db: Database, session: SessionId) -> Sequence[MessageDigest]:
+    return [_digest(row) for row in db.run("retired", sid=sid_of(session))]
+
+
+def _digest(row: Sequence[Any]) -> MessageDigest:
+    seq, ident, role, digest = row
+    return MessageDigest(seq, unpack(ident), role, digest)
 
 
 def messages(

@@ -76,6 +76,7 @@ class Transactions(ABC):
 
     realign = writes(realignment.realign)
     digests = reads(of_sessions.digests)
+    retired = reads(of_sessions.retired)
     messages = reads(of_sessions.messages)
     around = reads(of_sessions.around)
     sources = reads(of_notes.sources)

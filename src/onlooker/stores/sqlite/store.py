@@ -22,7 +22,7 @@ from weakref import finalize
 
 from onlooker.domain.errors import ClosedError, SettingsError, StoreError
 from onlooker.domain.messages import Message, SessionId, extend_history_hash
-from onlooker.domain.notes import Appended
+from onlooker.domain.notes import Appended, Progress
 from onlooker.stores.sql import sessions
 from onlooker.stores.sql.database import Database, Job
 from onlooker.stores.sql.rows import LAST_SEQ, instant, message_values, progress_of, sid_of
@@ -115,9 +115,15 @@ class SqliteStore(Transactions):
         return vectors.likely(cast("SqliteDatabase", db), wanted)
 
     async def append(
-        self, session: SessionId, messages: Sequence[Message], *, due_tokens: int, now: datetime
+        self,
+        session: SessionId,
+        messages: Sequence[Message],
+        *,
+        due_tokens: int,
+        now: datetime,
+        after: Progress | None = None,
     ) -> Appended:
-        return await self.write(lambda db: _append(db, session, messages, due_tokens, now))
+        return await self.write(lambda db: _append(db, session, messages, due_tokens, now, after))
 
     async def erase(self) -> bool:
         self._opened()
@@ -129,11 +135,18 @@ class SqliteStore(Transactions):
 
 
 def _append(
-    db: Database, session: SessionId, messages: Sequence[Message], due_tokens: int, now: datetime
+    db: Database,
+    session: SessionId,
+    messages: Sequence[Message],
+    due_tokens: int,
+    now: datetime,
+    after: Progress | None,
 ) -> Appended:
     """What runs most often, and so writes only what an append changes."""
     sid = sid_of(session)
     row = db.run("standing", sid=sid).fetchone()
+    if after is not None:
+        sessions.check_realignment(progress_of(session, row[1:]) if row else Progress(session), after)
     if row is None:
         sessions.create(db, session, now)
         row = db.run("standing", sid=sid).fetchone()

@@ -11,7 +11,7 @@ import pytest
 from onlooker.domain.errors import ClosedError, ConflictError, StoreError
 from onlooker.domain.history import Retention, RetentionResult
 from onlooker.domain.messages import EMPTY_HISTORY_HASH, Message, SessionId, ToolCall, extend_history_hash
-from onlooker.domain.notes import LIVE
+from onlooker.domain.notes import LIVE, Progress
 from onlooker.domain.search import Query
 from onlooker.policy.search.words import query_tokens
 from onlooker.ports import Store
@@ -98,6 +98,52 @@ class MessageContract(StoreCase):
         assert [m.text for m in await store.messages(ANA)] == ["m1", "m2", "m3"]
         assert done.progress.last_seq == 3
         assert done.progress.unnoted_tokens == 30
+
+    async def test_an_append_may_depend_on_where_the_session_stands(self, store: Store) -> None:
+        nothing = Progress(ANA)
+        done = await store.append(ANA, talk(1, 2), due_tokens=NEVER, now=NOW, after=nothing)
+        again = await store.append(ANA, talk(3, 3), due_tokens=NEVER, now=NOW, after=done.progress)
+        assert seqs(again.messages) == [3]
+        before = await self.state(store), await store.sessions()
+        for stale in (nothing, done.progress, replace(again.progress, revision=7)):
+            with pytest.raises(ConflictError):
+                await store.append(ANA, talk(4, 5), due_tokens=NEVER, now=later(5), after=stale)
+        assert (await self.state(store), await store.sessions()) == before
+
+    async def test_a_refused_append_makes_no_session(self, store: Store) -> None:
+        with pytest.raises(ConflictError):
+            await store.append(
+                ANA, talk(1, 2), due_tokens=NEVER, now=NOW, after=replace(Progress(ANA), last_seq=3)
+            )
+        assert await store.load(ANA) is None
+        assert list(await store.sessions()) == []
+
+    async def test_of_many_appends_at_once_only_the_outdated_are_refused(self, store: Store) -> None:
+        other = SessionId("ana", "other")
+        calls = [
+            store.append(ANA, talk(n, n), due_tokens=NEVER, now=NOW, after=Progress(ANA)) for n in range(1, 9)
+        ]
+        calls += [store.append(other, talk(n, n), due_tokens=NEVER, now=NOW) for n in range(1, 9)]
+        calls += [store.append(ANA, talk(n, n), due_tokens=NEVER, now=NOW) for n in range(9, 12)]
+        done = await asyncio.gather(*calls, return_exceptions=True)
+        refused = [isinstance(d, ConflictError) for d in done]
+        assert refused[:8].count(False) == 1
+        assert not any(refused[8:])
+        first = refused.index(False) + 1
+        assert ids(await store.messages(ANA)) == [f"m{n}" for n in (first, 9, 10, 11)]
+        assert ids(await store.messages(other)) == [f"m{n}" for n in range(1, 9)]
+
+    async def test_what_was_taken_back_is_listed(self, store: Store) -> None:
+        assert list(await store.retired(ANA)) == []
+        await self.record(store, *talk(1, 4))
+        await self.compact(store, 1)
+        await self.realign(store, 2)
+        assert [(r.seq, r.id, r.role) for r in await store.retired(ANA)] == [
+            (3, "m3", "user"),
+            (4, "m4", "user"),
+        ]
+        await self.realign(store, 2, said("m3"))
+        assert [r.id for r in await store.retired(ANA)] == ["m4"]
 
     async def test_an_archived_or_retired_id_is_known_as_well(self, store: Store) -> None:
         await self.record(store, *talk(1, 6))

@@ -41,6 +41,9 @@ SELECT seq, id, role, digest FROM (
 ) AS archived
 ORDER BY seq DESC LIMIT :limit;
 
+-- name: retired
+SELECT seq, id, role, digest FROM archive WHERE sid = :sid AND reason = 'retired' ORDER BY seq, id;
+
 -- name: conversation_digests
 SELECT digest FROM (
     SELECT seq, digest FROM messages WHERE sid = :sid AND summary = 0

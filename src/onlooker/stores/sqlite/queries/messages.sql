@@ -70,6 +70,11 @@ SELECT seq, id, role, digest FROM (
 )
 ORDER BY seq DESC LIMIT :limit;
 
+-- name: retired
+-- By itself, SQLite would go through the session's whole archive.
+SELECT seq, id, role, digest FROM archive INDEXED BY archive_retired
+WHERE sid = :sid AND reason = 'retired' ORDER BY seq, id;
+
 -- name: conversation_digests
 SELECT digest FROM (
     SELECT seq, digest
