@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from functools import lru_cache
+from itertools import chain
 from typing import NamedTuple
 
 from onlooker.policy.text import regex
@@ -27,8 +28,13 @@ _EXTENSIONS = (
 )
 # Where two kinds match at one position, the first one wins.
 _KINDS = (
-    # No value begins with a plain word. Skipping plain words saves most of the time.
-    ("word", r"(?:\s++|\b[A-Z]?[a-z]++(?=[\s,;!?)]|\.\s|\Z))++"),
+    # No value begins with a plain word, one of these marks or a character of these scripts. Skipping them in
+    # one piece saves most of the time.
+    (
+        "word",
+        r"(?:[\s,;:!?()\[\]{}<>=*'\u3040-\u30ff\u4e00-\u9fff\uac00-\ud7af]++"
+        r"|\b[A-Z]?[a-z]++(?=[\s,;!?()\[\]{}<>=*'\"]|[.:]\s|\Z))++",
+    ),
     ("url", r"\b(?:https?|ftp|wss?|s3|gs|file|postgres(?:ql)?|redis|mysql|sqlite)://[^\s<>\"'`）)\]}，。…]+"),
     ("email", r"\b[\w.+-]+@[\w-]+(?:\.[\w-]+)+\b"),
     (
@@ -182,21 +188,25 @@ _NAMED = regex(
 _BEARER = regex(r"(?P<name>\b(?:bearer|basic)\s+)[A-Za-z0-9._~+/-]{16,}=*", re.I)
 _LOGIN = regex(r"(?P<name>\b[a-z][a-z0-9+.-]*://[^\s:/@]+:)[^\s@/]+(?=@)", re.I)
 _CARD = regex(r"(?<![\d.-])(?:\d[ -]?){12,18}\d(?![\d.])")
-# Checked first, in lower case: each pattern is slow, and few texts contain a match.
-_KEY_SIGNS = (
-    "-----begin", "sk-", "sk_", "pk-", "pk_", "rk-", "rk_", "ghp", "gho", "ghu", "ghs", "ghr", "glpat",
-    "github_pat", "akia", "asia", "xox", "aiza", "hf_", "npm_", "pypi-", "eyj",
+# Checked first, the quickest of them before the others: each pattern above is slow, and few texts contain a
+# match. Every key begins with one of the signs, or has a prefix and a long rest after a dash.
+_KEY_SIGNS = ("-----BEGIN", "AKIA", "ASIA", "AIza", "eyJ")
+_LONG_REST = regex(r"[-_][A-Za-z0-9_-]{10}")
+_KEY_PREFIXES = (
+    "sk-", "sk_", "pk-", "pk_", "rk-", "rk_", "ghp", "gho", "ghu", "ghs", "ghr", "glpat", "github_pat", "xox",
+    "hf_", "npm_", "pypi-",
 )  # fmt: skip
+_NAMES = ("pass", "secret", "key", "token")
 _NAME_SIGN = regex(r"(?:password|passwd|passphrase|secret|key|token)[\"']?\s*(?:=|:|is\b)")
-_LONG_NUMBER = regex(r"\d[ -]?\d[ -]?\d[ -]?\d[ -]?\d[ -]?\d[ -]?\d[ -]?\d")
+_LONG_NUMBER = regex(r"\d(?:[ -]?\d){12}")
 
 
 def mask(text: str) -> str:
     """Replace each secret in a text with `[secret]`."""
     lower = text.lower()
-    if any(sign in lower for sign in _KEY_SIGNS):
+    if _has_any(text, _KEY_SIGNS) or (_LONG_REST.search(text) and _has_any(text, _KEY_PREFIXES)):
         text = _KEYS.sub(MASK, text)
-    if _NAME_SIGN.search(lower):
+    if _has_any(lower, _NAMES) and _NAME_SIGN.search(lower):
         text = _NAMED.sub(lambda found: found[0] if _is_harmless(found["value"]) else _named(found), text)
     if "bearer" in lower or "basic" in lower:
         text = _BEARER.sub(_named, text)
@@ -205,6 +215,10 @@ def mask(text: str) -> str:
     if _LONG_NUMBER.search(text):
         text = _CARD.sub(lambda found: MASK if _is_card(found[0]) else found[0], text)
     return text
+
+
+def _has_any(text: str, signs: Iterable[str]) -> bool:
+    return any(sign in text for sign in signs)
 
 
 def _named(found: re.Match[str]) -> str:
@@ -238,13 +252,20 @@ _WORTH = {
     "path": 3.0, "url": 3.0, "email": 3.0, "id": 3.0, "hash": 2.5, "version": 2.5, "money": 2.5, "date": 1.5,
     "time": 1.2, "code": 1.6, "quoted": 1.8, "number": 1.0,
 }  # fmt: skip
+# Words that mark a turning point, each with its endings, and words of scripts without spaces.
+_TURNING_WORDS = {
+    "error": "", "exception": "", "fail": "ed|ure|s", "crash": "ed", "traceback": "", "fatal": "",
+    "cannot": "", "denied": "", "timeout": "", "fix": "ed", "solved": "", "resolved": "", "decide": "d",
+    "agree": "d", "choose": "", "chosen": "", "confirm": "ed", "deadline": "", "due": "", "must": "",
+    "final": "ly", "approved": "", "cancel": "led",
+}  # fmt: skip
+_TURNING_CJK = (
+    "错误", "失败", "异常", "决定", "确定", "修复", "截止", "エラー", "失敗", "決定", "修正", "오류", "실패",
+    "결정",
+)  # fmt: skip
 _TURNING_POINT = regex(
-    r"\b(?:error|exception|fail(?:ed|ure|s)?|crash(?:ed)?|traceback|fatal|cannot|denied|timeout"
-    r"|fix(?:ed)?|solved"
-    r"|resolved|decided?|agreed?|choose|chosen|confirm(?:ed)?|deadline|due|must|final(?:ly)?|approved"
-    r"|cancel(?:led)?)\b"
-    r"|错误|失败|异常|决定|确定|修复|截止|エラー|失敗|決定|修正|오류|실패|결정",
-    re.I,
+    r"\b(?:" + "|".join(f"{word}(?:{ends})?" for word, ends in _TURNING_WORDS.items()) + r")\b"
+    "|" + "|".join(_TURNING_CJK)
 )
 # Characters that would end the value early, or make the line look cut off.
 _UNFIT = regex(r"[·;|\n]|[,，、({\[（「『“+=→&-]$")
@@ -267,7 +288,7 @@ def rank(text: str, kinds: Container[str] = _WORTH) -> list[str]:
     """Return the distinct values of a text, most valuable first: reused, near a turning point, recent."""
     first: dict[str, Value] = {}
     worth: dict[str, float] = {}
-    turns = [found.start() for found in _TURNING_POINT.finditer(text)]
+    turns = _turning_points(text)
     for value in find_values(text):
         if value.kind not in kinds:
             continue
@@ -283,6 +304,19 @@ def rank(text: str, kinds: Container[str] = _WORTH) -> list[str]:
     return [first[key].text for key in sorted(worth, key=lambda k: (-worth[k], first[k].at, k))]
 
 
+def _turning_points(text: str) -> list[int]:
+    """Return where a word such as "failed" or "decided" begins."""
+    lower = text.replace("İ", "i").lower()  # the only letter that is longer in lower case
+    found: list[int] = []
+    for word in (*_TURNING_WORDS, *_TURNING_CJK):  # quicker than a pattern that tries all of them everywhere
+        at = lower.find(word)
+        while at >= 0:
+            if _TURNING_POINT.match(lower, at):
+                found.append(at)
+            at = lower.find(word, at + 1)
+    return sorted(found)
+
+
 def _worth(value: Value) -> float:
     # Constants of a program come by the dozen, and few are needed again.
     return _WORTH["code" if _CONSTANT.fullmatch(value.text) else value.kind]
@@ -295,12 +329,13 @@ def _is_near(at: int, turns: Sequence[int]) -> bool:
 
 def audit(note_text: str, source_text: str, kinds: Container[str] = _WORTH) -> list[str]:
     """Return the source's values that the note lacks, most valuable first, without secrets."""
-    masked = mask(_bounded(source_text))
-    return [
-        value
-        for value in rank(masked, kinds)
-        if MASK not in value and _is_worth_listing(value) and not holds(note_text, value)
-    ]
+    return list(_missing(note_text, source_text, kinds))
+
+
+def _missing(note_text: str, source_text: str, kinds: Container[str] = _WORTH) -> Iterator[str]:
+    for value in rank(mask(_bounded(source_text)), kinds):
+        if MASK not in value and _is_worth_listing(value) and not holds(note_text, value):
+            yield value
 
 
 def _bounded(text: str) -> str:
@@ -326,6 +361,8 @@ def values_line(values: Iterable[str], budget: int) -> str:
     kept: list[str] = []
     used = estimate(HEAD)
     for value in values:
+        if used >= budget:
+            break
         price = _price(value)
         if used + price <= budget and not _UNFIT.search(value):
             kept.append(value)
@@ -345,8 +382,8 @@ def with_values(note_text: str, source_text: str, budget: int) -> str:
     lines = [line for line in note_text.splitlines() if not line.startswith(HEAD)]
     body = "\n".join(lines)
     own = [value for value in ledger_values([note_text]) if not holds(body, value)]
-    missing = [value for value in audit(body, source_text) if value not in own]
-    ledger = values_line([*own, *missing], budget)
+    missing = (value for value in _missing(body, source_text) if value not in own)
+    ledger = values_line(chain(own, missing), budget)
     return f"{body}\n{ledger}" if ledger and body else body or ledger
 
 

@@ -11,6 +11,8 @@ import re
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
+from itertools import islice
 from typing import Literal
 
 from onlooker.domain.notes import NoteFormat
@@ -141,6 +143,8 @@ def _keep_critical(note: NoteText, must_keep: Sequence[str]) -> tuple[str, NoteT
     A kept line without its priority gets it back.
     """
     wanted = [(key, text) for line in must_keep if (text := take_head(line).text) and (key := _key(text))]
+    if not wanted:
+        return "\n".join(line.text for line in note.lines), note, []
     keys = [_key(line.text) for line in note.lines]
     kept = [any(key in own for key, _ in wanted) for own in keys]
     lines = [_as_critical(line) if keep else line for keep, line in zip(kept, note.lines, strict=True)]
@@ -154,10 +158,12 @@ def _as_critical(line: Line) -> Line:
     return replace(line, priority="CRITICAL")
 
 
+_NO_QUOTES = str.maketrans("", "", "\"'“”‘’`*")
+
+
 def _key(text: str) -> str:
     """Normalise a line for comparison: quotes, spaces and a full stop at its end do not count."""
-    text = re.sub(r"[\"'“”‘’`*]", "", text)
-    return re.sub(r"\s+", " ", text).strip(" .。;").casefold()
+    return " ".join(text.translate(_NO_QUOTES).split()).strip(" .。;").casefold()
 
 
 # -- Replies that are not a note: refusals, and "nothing to note"
@@ -182,20 +188,27 @@ def _not_a_note(reply: str, finish: str, note: NoteText) -> Rejected | None:
     return None
 
 
+_ALPHANUMERIC = bytes(i for i in range(128) if chr(i).isalnum())
+_LONGEST_WORD = 400
+
+
 def _garbled(body: str) -> str:
     """Say why the text is not in any language, or ""."""
     if not body:
         return "no line in it"
     if re.match(r"[\[{]\s*[\"{\[]|<(?:!doctype|html|\?xml)", body, re.I):
         return "structured data"
-    seen = [c for c in body if not c.isspace()]
-    if body.count("\ufffd") > 0.05 * len(seen):
+    words = body.split()
+    seen = sum(map(len, words))
+    if body.count("\ufffd") > 0.05 * seen:
         return "unreadable characters"
-    letters = sum(c.isalnum() or c.isalpha() or not c.isascii() for c in seen)
-    if letters < 0.4 * len(seen):
-        return f"{letters} letters in {len(seen)} characters"
+    letters = seen - len("".join(words).encode("ascii", "ignore").translate(None, _ALPHANUMERIC))
+    if letters < 0.4 * seen:
+        return f"{letters} letters in {seen} characters"
+    if max(map(len, words), default=0) <= _LONGEST_WORD:
+        return ""
     longest = max((len(w) for w in re.findall(r"[!-~]+", body)), default=0)
-    return f"a word of {longest} characters" if longest > 400 and longest > 0.5 * len(seen) else ""
+    return f"a word of {longest} characters" if longest > max(_LONGEST_WORD, 0.5 * seen) else ""
 
 
 # How refusals begin. A note begins with a date, a name or a topic.
@@ -314,11 +327,12 @@ def speaks_to_the_user(text: str) -> bool:
 
 def _repeats(note: NoteText, source: str, prompt: str, asked: float) -> Rejected | None:
     body = "\n".join(line.text for line in note.lines)
-    if repetition := degenerate(body, note.lines):
+    words = units(body)
+    if repetition := _degenerate(body, words, note.lines):
         return Rejected("degenerate", repetition)
-    if repeats_prompt(body, prompt):
+    if _repeats_prompt(words, prompt):
         return Rejected("echo", "of the prompt")
-    if copies(body, source, asked):
+    if _copies(words, source, asked):
         return Rejected("echo", "of the source")
     return None
 
@@ -348,44 +362,57 @@ def units(text: str) -> list[str]:
     return _UNIT.findall(text.lower())
 
 
-def degenerate(text: str, lines: Sequence[Line]) -> str:
+def _degenerate(text: str, words: Sequence[str], lines: Sequence[Line]) -> str:
     """Say how the text repeats itself, or ""."""
-    if match := _STUTTER.search(text):
+    if _may_stutter(words) and (match := _STUTTER.search(text)):
         return f"repeats {match[1].strip()[:24]!r}"
     if repeated := _repeated_line(lines):
         return f"repeats the line {repeated[:60]!r}"
-    words = units(text)
-    if len(words) < _MIN_UNITS:
+    own = windows(words)
+    if len(words) < _MIN_UNITS or len(set(own)) == len(own):
         return ""
     seen: set[tuple[str, ...]] = set()
     again = run = longest = 0
-    for window in windows(words):
+    for window in own:
         run = run + 1 if window in seen else 0
         again += run > 0
         longest = max(longest, run)
         seen.add(window)
-    share = again / (len(words) - WINDOW + 1)
+    share = again / len(own)
     if share > _REPEATED_SHARE or (longest > _REPEATED_RUN and share > _REPEATED_SHARE / 2):
         return f"{share:.0%} of it is said before in it"
     return ""
 
 
-def copies(text: str, source: str, asked: float) -> bool:
-    """Return whether the text is a copy of the source, when a note of the `asked` share was requested."""
-    words, original = units(text), units(source)
-    length = max(_COPY_AT_LEAST, min(_COPY_AT_MOST, _BEYOND_TARGET * asked))
-    if len(original) < _COPY_SOURCE or len(words) < length * len(original):
+def _may_stutter(words: Sequence[str]) -> bool:
+    """Return whether a word is long enough to consist of 16 equal parts, or is said almost that often.
+
+    Nothing else can stutter, and the pattern is slow.
+    """
+    return max(map(len, words), default=0) >= 16 or max(Counter(words).values(), default=0) >= 15
+
+
+def _copies(words: Sequence[str], source: str, asked: float) -> bool:
+    """Return whether the words are a copy of the source, when a note of the `asked` share was requested."""
+    share = max(_COPY_AT_LEAST, min(_COPY_AT_MOST, _BEYOND_TARGET * asked))
+    # A note is far shorter than its source, so most of the source need not be split.
+    begin = [unit[0] for unit in islice(_UNIT.finditer(source.lower()), int(len(words) / share) + 2)]
+    if len(begin) < _COPY_SOURCE or len(words) < share * len(begin):
         return False
-    return shared(words, set(windows(original))) > _COPY_SHARE
+    return shared(words, set(windows(begin))) > _COPY_SHARE
 
 
-def repeats_prompt(text: str, prompt: str) -> bool:
-    """Return whether much of the text is copied from the prompt."""
-    words = units(text)
+def _repeats_prompt(words: Sequence[str], prompt: str) -> bool:
+    """Return whether many of the words are copied from the prompt."""
     if len(words) < WINDOW or not prompt:
         return False
-    share = shared(words, set(windows(units(prompt))))
+    share = shared(words, _windows_of_prompt(prompt))
     return share > _PROMPT_SHARE or share * len(words) > _ECHO_UNITS
+
+
+@lru_cache(maxsize=4)
+def _windows_of_prompt(prompt: str) -> frozenset[tuple[str, ...]]:
+    return frozenset(windows(units(prompt)))
 
 
 def shared(words: Sequence[str], known: Collection[tuple[str, ...]]) -> float:

@@ -6,7 +6,7 @@ import datetime as dt
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from onlooker.domain.notes import NoteFormat
 from onlooker.policy.text import regex
@@ -25,6 +25,8 @@ _TABLE_RULE = regex(r"[\s|:-]+$")
 _TEMPLATE_TOKEN = regex(r"<\|([A-Za-z_]{1,30})\|>")
 _UNPRINTABLE = regex("[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f\ufeff\ufff9-\ufffb]")
 _SURROGATE = regex("[\ud800-\udfff]")
+# Any of these two, or a line break that is not "\n".
+_UNCLEAN = regex("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ufeff\ufff9-\ufffb\ud800-\udfff]")
 
 _SUBJECT = (
     r"observ|note|reflect|summar|memor|log|condens|updat|entr|beobacht|notiz|zusammenfass|resum|résum"
@@ -63,6 +65,8 @@ _CLOSING = regex(
 
 def clean(text: str) -> str:
     """Remove characters that a note must not contain, and make template tokens harmless."""
+    if "<|" not in text and not _UNCLEAN.search(text):
+        return text
     text = text.replace("\r\n", "\n").replace("\r", "\n").replace("\u2028", "\n").replace("\u2029", "\n")
     text = _UNPRINTABLE.sub("", _SURROGATE.sub("\ufffd", text.replace("\x0b", "\n").replace("\x0c", "\n")))
     return _TEMPLATE_TOKEN.sub(r"[\1]", text.replace("\x85", "\n"))
@@ -70,18 +74,24 @@ def clean(text: str) -> str:
 
 def is_thinking_only(text: str) -> bool:
     """Return whether the reply ended while the model was still thinking."""
-    return bool(_OPENS_THINKING.search(_after_thinking(text)))
+    return "<" in text and bool(_OPENS_THINKING.search(_after_thinking(text)))
 
 
 def unwrap(text: str) -> list[str]:
     """Return the lines of the answer itself, including blank ones."""
     lines = [line.rstrip() for line in _after_thinking(clean(text)).split("\n")]
-    lines = [line for line in lines if not (_FENCE.match(line) or _TAG.match(line) or is_rule(line))]
+    lines = [line for line in lines if line[:1].isalnum() or not _is_wrapping(line)]
     return _without_closing(_without_preamble(lines))
+
+
+def _is_wrapping(line: str) -> bool:
+    return bool(_FENCE.match(line) or _TAG.match(line)) or is_rule(line)
 
 
 def _after_thinking(text: str) -> str:
     """Return what follows the last closing tag of thinking; some servers send no opening tag."""
+    if "</" not in text:
+        return text
     ends = [closing.end() for closing in _CLOSES_THINKING.finditer(text)]
     return text[ends[-1] :] if ends else text
 
@@ -98,13 +108,8 @@ def announces(line: str) -> bool:
         return False
     if _COURTESY.match(line):
         return True
-    if re.search(_SUBJECT, line, re.I) is None:
-        return False
-    return (
-        bool(_POINTS.match(line))
-        if line.endswith((":", "："))
-        else bool(_HERE_IS.match(line)) and len(line) < 80
-    )
+    points = _POINTS.match(line) if line.endswith((":", "：")) else len(line) < 80 and _HERE_IS.match(line)
+    return bool(points) and re.search(_SUBJECT, line, re.I) is not None
 
 
 def _without_preamble(lines: list[str]) -> list[str]:
@@ -136,6 +141,7 @@ _WORDS: dict[Priority, str] = {
 _PRIORITY: dict[str, Priority] = {word: p for p, words in _WORDS.items() for word in words.split()}
 # "High: 23 °C" is text, so these words count only in brackets.
 _ANYWHERE = [w for w in _PRIORITY if w not in {"high", "low", "info", "注"}]
+_PRIORITY_INITIALS = frozenset(word[0] for word in _ANYWHERE)
 _SHOUTED = "|".join(w.upper() for w in _ANYWHERE)
 _NAMED = "|".join(_ANYWHERE)
 _EMOJI: dict[str, Priority] = {
@@ -182,8 +188,7 @@ _JOINT = regex(r"[:：|]\s*|[-–—]\s+")
 _MOST_MARKS = 12
 
 
-@dataclass(frozen=True, slots=True)
-class Head:
+class Head(NamedTuple):
     """The date, time and priority found before the text of a line, and the text."""
 
     text: str
@@ -199,12 +204,20 @@ class Head:
 def take_head(line: str) -> Head:
     """Take bullets, timestamps and a priority off the front of a line, each kind at most once."""
     head = Head(line.strip())
+    if _is_text(head.text):
+        return head
     for _ in range(_MOST_MARKS):
         shorter = _take_one(head)
         if shorter is None:
             break
         head = shorter
     return head
+
+
+def _is_text(text: str) -> bool:
+    """Return whether it begins with a letter that begins no priority, as most lines do."""
+    first = text[:1]
+    return first.isascii() and first.isalpha() and first.lower() not in _PRIORITY_INITIALS
 
 
 def find_date(text: str) -> tuple[dt.date, str] | None:
@@ -232,7 +245,7 @@ def heading_date(text: str) -> tuple[dt.date, str] | None:
 def _take_one(head: Head) -> Head | None:
     text = head.text
     if match := _BULLET.match(text):
-        return replace(head, text=text[match.end() :].lstrip())
+        return Head(text[match.end() :].lstrip(), head.day, head.time, head.priority)
     for pattern in (_SQUARE, _ROUND):
         if (match := pattern.match(text)) and (inside := _read_inside(match[1], pattern is _SQUARE)):
             return _merge(head, inside, _after(text, match.end()))
@@ -429,7 +442,7 @@ class _Reader:
         self._priority = "NOTE"
 
     def _take_line(self, line: str) -> None:
-        if row := _TABLE_ROW.match(line):
+        if line.startswith("|") and (row := _TABLE_ROW.match(line)):
             cells = [c.strip() for c in row[1].split("|") if c.strip()]
             if all(_NO_TOPIC.fullmatch(c) for c in cells):
                 return
@@ -456,7 +469,7 @@ class _Reader:
         if head.found or self._under_date:
             self.dated += 1
         day = head.day or self._day
-        text = self._with_topic(re.sub(r"\s+", " ", head.text))
+        text = self._with_topic(" ".join(head.text.split()))
         self.lines.append(Line(text, day, head.time or self._time, head.priority or self._priority))
         self._joinable = True
 
@@ -468,22 +481,26 @@ class _Reader:
 
     def _joins_previous(self, raw: str) -> bool:
         """Append an indented line to the line before it, and return whether it was one."""
+        if not self._joinable or self._in_values or not raw[:1].isspace():
+            return False
         indent = _INDENT.match(raw)
-        if indent is None or not self._joinable or self._in_values:
+        if indent is None:
             return False
         rest = _plain(raw[indent.end() :].strip())
         if not rest or take_head(rest).found:
             return False
         before = self.lines[-1]
         joint = " " if not indent["bullet"] or before.text.endswith((":", "：", ";")) else "; "
-        self.lines[-1] = replace(before, text=before.text + joint + re.sub(r"\s+", " ", rest))
+        self.lines[-1] = replace(before, text=before.text + joint + " ".join(rest.split()))
         return True
 
 
 def _heading(line: str) -> str | None:
     """Return the text of a heading: after hashes, in bold, or short and ending with a colon."""
-    if match := _HEADING.match(line):
+    if line.startswith("#") and (match := _HEADING.match(line)):
         return _plain(line[match.end() :].rstrip(" #"))
+    if not line.endswith((":", "：", "**", "__")):
+        return None
     match = _BOLD_LINE.match(line) or _COLON_LINE.match(line)
     if (
         match is None
@@ -538,6 +555,8 @@ def split_values(text: str) -> list[str]:
 
 def _plain(text: str) -> str:
     """Remove bold marks."""
+    if "**" not in text:
+        return text.strip()
     return _BOLD.sub(r"\1", text).strip()
 
 
