@@ -290,10 +290,10 @@ class History:
 
 class Tools:
     """The tools of one session. They reach the memory of its owner, and nobody else's."""
-    def openai(self) -> list[dict[str, Any]]:
-        """All tools, for `tools=` of an OpenAI-compatible chat API."""
-    def anthropic(self) -> list[dict[str, Any]]:
-        """All tools, for `tools=` of the Anthropic API."""
+    def openai(self) -> list[Any]:
+        """All tools, for `tools=` of an OpenAI-compatible chat API, as dictionaries."""
+    def anthropic(self) -> list[Any]:
+        """All tools, for `tools=` of the Anthropic API, as dictionaries."""
     def call(self, name: str, arguments: Mapping[str, Any] | str | None = None) -> str:
         """Run a tool by name, with arguments as a mapping or as a model's JSON text."""
 

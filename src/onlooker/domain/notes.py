@@ -165,9 +165,12 @@ class State:
         """The state as a caller sees it whose newest message is this one, without what others said since."""
         if newest is None:
             return self
+        if self.messages and self.messages[-1].seq == newest.seq:
+            return self
         before = tuple(m for m in self.messages if m.seq < newest.seq)
+        known = next((m for m in self.messages if m.seq == newest.seq), newest)
         # It is shown raw, even if notes cover it by now.
-        shown = newest.with_seq(max(newest.seq, self.progress.tail_start))
+        shown = known.with_seq(max(newest.seq, self.progress.tail_start))
         return replace(self, messages=(*before, shown))
 
     def after(self, change: Commit, progress: Progress) -> State:

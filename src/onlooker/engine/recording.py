@@ -55,7 +55,7 @@ class Followed:
     """A recorded history.
 
     `lead` and `preface` precede the conversation: system messages, then the host's own additions. `newest` is
-    its newest message where the record goes on after it, as when two programs speak at once.
+    its newest message; the record may go on after it, as when two programs speak at once.
     `retired` are the messages that it took back. `state` is the session's, if it is known without loading it
     again. The rest is for the next call.
     """
@@ -152,7 +152,11 @@ class Recorder:
             sent = replace(unread.seen.sent, last=after.last_seq)
         else:
             sent = Sent(1, after.last_seq, opening=0 if progress.last_seq else len(new))
-        return Followed(unread.lead, unread.preface, after.history_hash, grown, sent=sent, seen=unread.seen)
+        said = unread.messages or (unread.seen.newest if unread.seen else ())
+        newest = self._newest(said, after.last_seq)
+        return Followed(
+            unread.lead, unread.preface, after.history_hash, grown, newest, sent=sent, seen=unread.seen
+        )
 
     async def _realign(
         self, session: SessionId, unread: Unread, last: Seen | None, rewind: Rewind
@@ -170,9 +174,7 @@ class Recorder:
             after, recorded = await self._append(session, new, after)
             known = state.grown(after, recorded)
         now_sent = Sent(found.sent, found.newest or after.last_seq, sent.opening if sent else 0)
-        newest = None
-        if found.newest is not None:
-            newest = self._counted(unread.messages[-1]).with_seq(found.newest)
+        newest = self._newest(unread.messages, found.newest or after.last_seq)
         return Followed(unread.lead, preface, after.history_hash, known, newest, found.retired, now_sent)
 
     async def _may_revive(self, session: SessionId, new: Sequence[Message]) -> bool:
@@ -234,6 +236,9 @@ class Recorder:
         self._appended(session, appended)
         return appended.progress, appended.messages
 
+    def _newest(self, messages: Sequence[Message], seq: int) -> Message | None:
+        return self._counted(messages[-1]).with_seq(seq) if messages else None
+
     def _counted(self, message: Message) -> Message:
         """The message with the id and the token count that it is stored with."""
         given = message.id or new_id(GENERATED_ID_PREFIX.rstrip("_"), self._clock.now())
@@ -253,6 +258,7 @@ class Seen:
     preface: tuple[Message, ...]
     history_hash: bytes
     sent: Sent | None = None
+    newest: tuple[Message, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -311,7 +317,10 @@ class Histories:
         copies = old.items if old and old is followed.seen else []
         copies.extend(_copy(i) for i in items[len(copies) :])
         self._count += len(copies)
-        self._seen[sid] = Seen(copies, followed.lead, followed.preface, followed.history_hash, followed.sent)
+        newest = (followed.newest,) if followed.newest else ()
+        self._seen[sid] = Seen(
+            copies, followed.lead, followed.preface, followed.history_hash, followed.sent, newest
+        )
         while self._count > self._limit and len(self._seen) > 1:
             self.drop(next(iter(self._seen)))
 

@@ -111,12 +111,12 @@ class Tools:
     def __iter__(self) -> Iterator[Tool]:
         return iter(self._tools)
 
-    def openai(self) -> list[dict[str, Any]]:
-        """All tools, for `tools=` of an OpenAI-compatible chat API."""
+    def openai(self) -> list[Any]:
+        """All tools, for `tools=` of an OpenAI-compatible chat API, as dictionaries."""
         return [tool.openai() for tool in self]
 
-    def anthropic(self) -> list[dict[str, Any]]:
-        """All tools, for `tools=` of the Anthropic API."""
+    def anthropic(self) -> list[Any]:
+        """All tools, for `tools=` of the Anthropic API, as dictionaries."""
         return [tool.anthropic() for tool in self]
 
     async def call(self, name: str, arguments: Mapping[str, Any] | str | None = None) -> str:

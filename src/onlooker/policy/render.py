@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
-from typing import Any, Literal, cast
+from typing import Any, Literal, Required, TypedDict, cast
 
 from onlooker.domain.context import OWN_LAYERS, RuntimeContext, Stats
 from onlooker.domain.errors import MessageError
@@ -34,6 +34,13 @@ class Sections:
 
     def texts(self) -> list[str]:
         return [t for t in (self.base, self.reflections, self.observations) if t]
+
+
+class AnthropicPrompt(TypedDict, total=False):
+    """Arguments for `messages.create` of the Anthropic SDK."""
+
+    system: Any  # a text, or blocks with cache breakpoints
+    messages: Required[list[Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +74,8 @@ class Context:
         """The memory section alone; empty if nothing is stored."""
         return "\n\n".join(t for t in (self.sections.reflections, self.sections.observations) if t)
 
-    def openai(self) -> list[dict[str, Any]]:
-        """Messages for an OpenAI-compatible chat API."""
+    def openai(self) -> list[Any]:
+        """Messages for an OpenAI-compatible chat API, as dictionaries."""
         system = self._openai_system()
         end = [{"role": "system", "content": self.end}] if self.end else []
         return system + openai_messages((*self.preface, *self.messages)) + end
@@ -78,7 +85,7 @@ class Context:
             return openai_messages(self.lead)
         return [{"role": "system", "content": self.system}] if self.system else []
 
-    def anthropic(self) -> dict[str, Any]:
+    def anthropic(self) -> AnthropicPrompt:
         """`system` and `messages` for the Anthropic API, with cache breakpoints if there is memory."""
         messages = anthropic_messages((*self.preface, *self.messages, *self._end_message()))
         if not self.memory:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -481,12 +481,12 @@ def test_a_preface_of_the_host_stands_before_the_messages() -> None:
 # ------------------------------------------------------------------------------------ Anthropic
 
 
-def marks(request: dict[str, Any]) -> list[str]:
+def marks(request: Mapping[str, Any]) -> list[str]:
     """The text of each block with a cache breakpoint, in order."""
     return [str(b.get("text") or b.get("content")) for b in blocks(request) if "cache_control" in b]
 
 
-def blocks(request: dict[str, Any]) -> Iterator[dict[str, Any]]:
+def blocks(request: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     system = request.get("system", [])
     yield from () if isinstance(system, str) else system
     for one in request["messages"]:
@@ -551,7 +551,7 @@ def content_blocks(one: dict[str, Any]) -> list[dict[str, Any]]:
     return [{"type": "text", "text": content}] if isinstance(content, str) else content
 
 
-def anthropic_form_is_valid(request: dict[str, Any]) -> None:
+def anthropic_form_is_valid(request: Mapping[str, Any]) -> None:
     messages = request["messages"]
     assert messages[0]["role"] == "user"
     waiting: list[str] = []
