@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
+import threading
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
@@ -13,8 +15,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import onlooker
+from onlooker.domain.events import StepFailed
 from onlooker.domain.messages import Message
 from onlooker.errors import MessageError
+from onlooker.policy.settings import Timing
+from onlooker.ports import Reply
 from onlooker.testing import FrozenClock
 
 pytestmark = pytest.mark.anyio
@@ -148,3 +153,96 @@ def test_no_field_of_a_message_makes_a_session_unusable(items: list[dict[str, An
             assert len(await session.messages()) == before + 8
 
     asyncio.run(live())
+
+
+# ------------------------------------------------------------------------------------ models
+
+
+class Broken:
+    """A model of a user's own, which returns or raises what none should."""
+
+    name, window = "mine", 100_000
+
+    def __init__(self, answer: Any) -> None:
+        self.answer = answer
+        self.calls = 0
+
+    async def write(self, request: Any) -> Any:
+        self.calls += 1
+        if isinstance(self.answer, BaseException):
+            raise self.answer
+        return self.answer
+
+
+ANSWERS = {
+    "none": None,
+    "text": "## 2026-02-16\n[14:00] user: x",
+    "reply of none": Reply(None),  # pyright: ignore[reportArgumentType]
+    "reply of bytes": Reply(b"x"),  # pyright: ignore[reportArgumentType]
+    "no finish": Reply("x", finish=None),  # pyright: ignore[reportArgumentType]
+    "no tokens": Reply("x", input_tokens=None),  # pyright: ignore[reportArgumentType]
+    "cost in words": Reply("x", cost="1 $"),  # pyright: ignore[reportArgumentType]
+    "cancelled": asyncio.CancelledError(),
+    "stop": StopAsyncIteration(),
+}
+
+
+@pytest.mark.parametrize("answer", ANSWERS.values(), ids=ANSWERS)
+async def test_a_model_that_answers_with_no_reply_is_a_model_that_failed(answer: Any, tmp_path: Path) -> None:
+    model, failed = Broken(answer), list[StepFailed]()
+    threads, files = set(threading.enumerate()), _open_files(tmp_path)
+    async with onlooker.open_memory(
+        tmp_path / "a.db", model=model, budget=1000, timing=Timing(stop_deadline=5.0)
+    ) as memory:
+        memory.subscribe(lambda event: failed.append(event) if isinstance(event, StepFailed) else None)
+        session = memory.session("a", owner="ana")
+        for i in range(30):
+            await session.record(onlooker.user(f"value {i * 37} " + "word " * 40))
+        await memory.background.flush()
+        assert failed
+        assert failed[0].retry_in > 0
+        before = model.calls
+        await memory.background.tick()
+        await memory.background.flush()
+        assert model.calls == before  # it backs off
+        assert await session.settle() is False
+        assert (await session.context()).messages[-1].text.startswith("value 1073")
+        await session.end()
+        await session.record(onlooker.user("More for closing to do."))
+    assert set(threading.enumerate()) <= threads | _pool_threads()
+    assert _open_files(tmp_path) == files
+
+
+async def test_a_task_that_is_cancelled_while_a_model_writes_stays_cancelled() -> None:
+    asked = asyncio.Event()
+
+    class Slow(Broken):
+        async def write(self, request: Any) -> Any:
+            asked.set()
+            await asyncio.Event().wait()
+
+    async with onlooker.open_memory(
+        ":memory:", model=Slow(None), budget=1000, workers="external", timing=Timing(stop_deadline=0.1)
+    ) as memory:
+        session = memory.session("a", owner="ana")
+        for i in range(30):
+            await session.record(onlooker.user(f"value {i * 37} " + "word " * 40))
+        settling = asyncio.create_task(session.settle())
+        await asked.wait()
+        settling.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await settling
+
+
+def _pool_threads() -> set[threading.Thread]:
+    """The event loop's own pool, which lives as long as the loop."""
+    return {thread for thread in threading.enumerate() if thread.name.startswith("asyncio_")}
+
+
+def _open_files(folder: Path) -> set[str]:
+    found: set[str] = set()
+    for fd in Path("/proc/self/fd").iterdir():
+        with suppress(OSError):
+            if (target := str(fd.readlink())).startswith(str(folder)):
+                found.add(target)
+    return found

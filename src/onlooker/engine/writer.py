@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from functools import cache
+from types import UnionType
 from typing import TYPE_CHECKING, Literal, TypeVar
 
 from onlooker.domain.errors import ModelError
@@ -157,15 +158,24 @@ class Writer:
     async def _call(self, request: Request) -> Reply:
         try:
             async with asyncio.timeout(self.settings.model_deadline):
-                return await self.model.write(request)
+                reply = await self.model.write(request)
         except ModelError:
             raise
+        except asyncio.CancelledError as error:
+            # If nobody cancelled this task, the error is the model's own: something that it waits for was.
+            task = asyncio.current_task()
+            if task is None or task.cancelling():
+                raise
+            raise ModelError(f"{self.model.name}: the call was cancelled") from error
         except TimeoutError as error:
             raise ModelError(
                 f"{self.model.name} did not answer within {self.settings.model_deadline:g} s"
             ) from error
         except Exception as error:
             raise ModelError(f"{self.model.name}: {type(error).__name__}: {error}") from error
+        if problem := _problem_of(reply):
+            raise ModelError(f"{self.model.name} must return a Reply: {problem}")
+        return reply
 
     # -- users' own types
 
@@ -192,6 +202,26 @@ class Writer:
             log.warning("%s: %s rejected (%s: %s)", self.model.name, what, found.reason, found.detail)
             self.emit(found)
         return tuple(kept)
+
+
+def _problem_of(reply: object) -> str:
+    """What makes this no reply, if a user's own model returned it."""
+    if not isinstance(reply, Reply):
+        return f"found {type(reply).__name__}"
+    for key, allowed in _REPLY_TYPES.items():
+        if not isinstance(getattr(reply, key), allowed):
+            return f"found {type(getattr(reply, key)).__name__} as its {key}"
+    return ""
+
+
+_REPLY_TYPES: dict[str, type | UnionType] = {
+    "text": str,
+    "finish": str,
+    "input_tokens": int,
+    "output_tokens": int,
+    "model": str,
+    "cost": int | float | None,
+}
 
 
 def _purpose(request: Request) -> Literal["observe", "reflect", "items"]:
