@@ -10,7 +10,7 @@ from onlooker.domain.context import Layers
 from onlooker.domain.events import BaseEvent, Consolidated, Event
 from onlooker.domain.history import ForgetResult, NoteHistory, RetentionResult
 from onlooker.domain.items import Item, ItemStatus, ItemType, Origin
-from onlooker.domain.messages import Message, MessageLike, SessionId
+from onlooker.domain.messages import Message, MessageLike, SdkMessage, SessionId
 from onlooker.domain.notes import (
     Extraction,
     Extractor,
@@ -307,8 +307,11 @@ class Session:
     def key(self) -> str: ...
     @property
     def owner(self) -> str: ...
-    def record(self, *messages: MessageLike | Sequence[MessageLike]) -> Sequence[Message]:
-        """Record messages, ours or in OpenAI or Anthropic form. They are durable on return.
+    def record(
+        self, *messages: MessageLike | SdkMessage | Sequence[MessageLike | SdkMessage]
+    ) -> Sequence[Message]:
+        """Record messages: ours, in OpenAI or Anthropic form, or as their SDKs return them, items of the
+        Responses API included. They are durable on return.
 
         All are recorded in one transaction. Messages whose id is already recorded are skipped. Returns
         the new ones.
@@ -319,7 +322,7 @@ class Session:
         """
     def prepare(
         self,
-        history: Sequence[MessageLike],
+        history: Sequence[MessageLike | SdkMessage],
         *,
         system: str = "",
         budget: int | None = None,
@@ -497,10 +500,10 @@ class Memory:
         """What was said and noted in an owner's sessions, or the one with that key, that speaks of something;
         as `Session.search`.
         """
-    def record(self, *messages: MessageLike) -> Sequence[Message]:
+    def record(self, *messages: MessageLike | SdkMessage) -> Sequence[Message]:
         """Record into the session named by `use_session`; with none named, do nothing."""
     def prepare(
-        self, history: Sequence[MessageLike], *, system: str = "", budget: int | None = None
+        self, history: Sequence[MessageLike | SdkMessage], *, system: str = "", budget: int | None = None
     ) -> Context:
         """`Session.prepare` for the session named by `use_session`; with none named, memory is
         skipped and the history comes back as it is.

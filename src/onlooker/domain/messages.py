@@ -6,11 +6,11 @@ import hashlib
 import json
 import os
 import random
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from json.encoder import encode_basestring_ascii
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, Protocol
 
 Role = Literal["system", "user", "assistant", "tool"]
 
@@ -111,6 +111,13 @@ class Message:
 
 # A message in our form, or as a mapping in the form of OpenAI or Anthropic.
 MessageLike = Message | Mapping[str, Any]
+
+
+class SdkMessage(Protocol):
+    """A message as an SDK returns it: a Pydantic model."""
+
+    @property
+    def model_dump(self) -> Callable[..., dict[str, Any]]: ...
 
 
 EMPTY_HISTORY_HASH = b""

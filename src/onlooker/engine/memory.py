@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 from onlooker.domain.context import current_session
 from onlooker.domain.errors import SettingsError
 from onlooker.domain.events import BaseEvent, Event
-from onlooker.domain.messages import DEFAULT_OWNER, Message, MessageLike, SessionId
+from onlooker.domain.messages import DEFAULT_OWNER, Message, MessageLike, SdkMessage, SessionId
 from onlooker.domain.notes import SessionSummary, Usage
 from onlooker.domain.search import Hit, HitKind
 from onlooker.engine.background import Background
@@ -29,7 +29,7 @@ from onlooker.engine.retention import Retention
 from onlooker.engine.runtime import Runtime
 from onlooker.engine.session import Session
 from onlooker.policy.assemble import Counting, PromptRequest, assemble_without_memory
-from onlooker.policy.intake import intake_all
+from onlooker.policy.intake import as_history, intake_all
 from onlooker.policy.render import Context
 from onlooker.policy.settings import Settings
 from onlooker.ports import Store
@@ -165,19 +165,19 @@ class Memory:
         search = Search(owner, where, tuple(kinds), limit, after, before, marks)
         return await self._runtime.search(search, query)
 
-    async def record(self, *messages: MessageLike) -> Sequence[Message]:
+    async def record(self, *messages: MessageLike | SdkMessage) -> Sequence[Message]:
         """Record into the session named by `use_session`; with none named, do nothing."""
         session = self.current()
         return await session.record(*messages) if session else ()
 
     async def prepare(
-        self, history: Sequence[MessageLike], *, system: str = "", budget: int | None = None
+        self, history: Sequence[MessageLike | SdkMessage], *, system: str = "", budget: int | None = None
     ) -> Context:
         """`Session.prepare` for the session named by `use_session`; with none named, memory is
         skipped and the history comes back as it is."""
         session = self.current()
         if session is None:
-            messages = intake_all(list(history), at=self._runtime.clock.now(), tz=self._runtime.tz)
+            messages = intake_all(as_history(history), at=self._runtime.clock.now(), tz=self._runtime.tz)
             return assemble_without_memory(PromptRequest(system=system), messages, self._runtime.counting)
         return await session.prepare(history, system=system, budget=budget)
 

@@ -18,7 +18,7 @@ from onlooker.domain.context import Layer, Layers, RuntimeContext
 from onlooker.domain.errors import ConflictError, OnlookerError, SettingsError, StoreError
 from onlooker.domain.events import ContextBuilt, Deleted, Pinned, Waited
 from onlooker.domain.items import Item
-from onlooker.domain.messages import Message, MessageLike, SessionId
+from onlooker.domain.messages import Message, MessageLike, SdkMessage, SessionId
 from onlooker.domain.notes import Extractor, Note, NoteKind, NoteStatus, Progress, State
 from onlooker.domain.search import Hit, HitKind
 from onlooker.engine.knowledge import LayerCall, last_question
@@ -34,7 +34,7 @@ from onlooker.policy.assemble import (
     lay_out,
     relative_days,
 )
-from onlooker.policy.intake import intake_all
+from onlooker.policy.intake import as_history, as_items, intake_all
 from onlooker.policy.layers import in_order
 from onlooker.policy.plan import Idle, condense, make_room, must_wait, plan
 from onlooker.policy.render import Context
@@ -71,8 +71,11 @@ class Session:
 
     # -- recording
 
-    async def record(self, *messages: MessageLike | Sequence[MessageLike]) -> Sequence[Message]:
-        """Record messages, ours or in OpenAI or Anthropic form. They are durable on return.
+    async def record(
+        self, *messages: MessageLike | SdkMessage | Sequence[MessageLike | SdkMessage]
+    ) -> Sequence[Message]:
+        """Record messages: ours, in OpenAI or Anthropic form, or as their SDKs return them, items of the
+        Responses API included. They are durable on return.
 
         All are recorded in one transaction. Messages whose id is already recorded are skipped. Returns
         the new ones.
@@ -82,12 +85,11 @@ class Session:
             StoreError: The store cannot write; nothing was recorded.
         """
         await self.runtime.ready()
-        items = [i for m in messages for i in ([m] if isinstance(m, Message | Mapping) else m)]
-        return await self.runtime.recorder.record(self.id, items, self._tz)
+        return await self.runtime.recorder.record(self.id, as_items(messages), self._tz)
 
     async def prepare(
         self,
-        history: Sequence[MessageLike],
+        history: Sequence[MessageLike | SdkMessage],
         *,
         system: str = "",
         budget: int | None = None,
@@ -109,9 +111,10 @@ class Session:
         It records what came before this turn and the newest message. The answer is recorded with the next
         call; call `record` with it to have it recorded at once.
         """
+        history = as_history(history)
         layers = self._layers(knowledge)
         if not self.runtime.settings.enabled:
-            messages = intake_all(list(history), at=self.runtime.clock.now(), tz=self._tz)
+            messages = intake_all(history, at=self.runtime.clock.now(), tz=self._tz)
             request = await self._add_knowledge(PromptRequest(system, end=end), layers, messages)
             return assemble_without_memory(request, messages, self.runtime.counting)
         await self.runtime.ready()

@@ -1,4 +1,8 @@
-"""Read messages from a host: Onlooker's own, OpenAI chat messages, or Anthropic messages."""
+"""Read messages from a host: Onlooker's own, OpenAI chat messages, or Anthropic messages.
+
+What SDKs return comes in as well: their objects, and items of OpenAI's Responses API. `as_items` and
+`as_history` make chat messages of them, so that everything behind reads one form.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +14,7 @@ from datetime import datetime, tzinfo
 from typing import Any, cast, get_args
 
 from onlooker.domain.errors import MessageError
-from onlooker.domain.messages import Message, Role, ToolCall
+from onlooker.domain.messages import Message, MessageLike, Role, ToolCall
 from onlooker.policy.dates import is_real
 
 # -- Messages built by hand
@@ -43,6 +47,170 @@ def tool(text: str, *, answers: str, name: str = "", id: str = "", at: datetime 
     return Message("tool", text, id=id, at=at, name=name, answers=answers)
 
 
+# -- Arguments of `record` and `prepare`
+
+_RIGHT_CALL = (
+    'record(onlooker.user("Hi")), record({"role": "user", "content": "Hi"}) or a list of such messages'
+)
+_RIGHT_HISTORY = 'prepare([{"role": "user", "content": "Hi"}])'
+# What a whole answer of an SDK has, and the part of it that is the message.
+_ANSWERS = {"choices": "its message: reply.choices[0].message", "output": "its items: response.output"}
+
+
+def as_items(given: Sequence[object]) -> list[MessageLike]:
+    """The messages that a caller of `record` passed, each as an argument or in a list.
+
+    Raises:
+        MessageError: An argument is neither. The error shows the right call.
+    """
+    items: list[object] = []
+    for argument in given:
+        if isinstance(argument, str | bytes):
+            raise wrong("record", argument, _RIGHT_CALL)
+        if isinstance(argument, Message) or as_mapping(argument) is not None:
+            items.append(argument)
+            continue
+        try:
+            items.extend(cast("Iterable[object]", argument))
+        except TypeError:
+            raise wrong("record", argument, _RIGHT_CALL) from None
+    return _as_chat(items, _RIGHT_CALL)
+
+
+def as_history(history: object) -> Sequence[MessageLike]:
+    """The history that a caller of `prepare` passed.
+
+    Raises:
+        MessageError: It is not a list of messages. The error shows the right call.
+    """
+    if isinstance(history, str | bytes | Message) or as_mapping(history) is not None:
+        raise wrong("prepare", history, _RIGHT_HISTORY)
+    try:
+        items = list(cast("Iterable[object]", history))
+    except TypeError:
+        raise wrong("prepare", history, _RIGHT_HISTORY) from None
+    return _as_chat(items, _RIGHT_HISTORY)
+
+
+def _as_chat(items: Sequence[object], right: str) -> list[MessageLike]:
+    """Make chat messages of SDKs' objects, and of runs of items of the Responses API."""
+    out: list[MessageLike] = []
+    run: _ResponseRun | None = None
+    for i, item in enumerate(items):
+        # A plain chat message is most of a long history.
+        if isinstance(item, Message) or _is_chat_message(item):
+            out.append(cast("MessageLike", item))
+            run = None
+            continue
+        source = as_mapping(item)
+        if source is None:
+            raise wrong(f"messages[{i}]", item, right)
+        answer = next((part for key, part in _ANSWERS.items() if isinstance(source.get(key), list)), None)
+        if answer and "role" not in source and "call_id" not in source:
+            raise wrong(f"messages[{i}]", item, answer)
+        kind = source.get("type")
+        if not isinstance(kind, str) or (kind == "message" and source.get("role") != "assistant"):
+            out.append(_chat_message(source))
+            run = None
+        elif kind.endswith("_output"):
+            out.append(_response_result(source))
+            run = None
+        elif kind != "reasoning":  # a model's thinking is not part of the conversation
+            if run is None:
+                run = _ResponseRun()
+                out.append(run.message)
+            run.add(kind, source)
+    return out
+
+
+def _is_chat_message(item: object) -> bool:
+    if type(item) is not dict:
+        return False
+    keys = cast("dict[str, Any]", item)
+    return "role" in keys and "type" not in keys
+
+
+# Keys of a reply that a provider does not take back in a request. An id there is the provider's, and the
+# host may send the same message without it.
+_REPLY_KEYS = frozenset(
+    {"type", "id", "status", "phase", "model", "stop_reason", "stop_sequence", "stop_details", "usage"}
+    | {"container", "context_management", "annotations", "parsed"}
+)
+
+
+def _chat_message(source: Mapping[str, Any]) -> Mapping[str, Any]:
+    drop = _REPLY_KEYS if source.get("type") == "message" else {"annotations", "parsed"}
+    return _without_objects({k: v for k, v in source.items() if k not in drop})
+
+
+def _chat_block(block: object) -> object:
+    """A content block of the Responses API as one of a chat message; any other as it is."""
+    source = as_mapping(block)
+    if source is None:
+        return block
+    match source.get("type"):
+        case "input_text" | "output_text":
+            return {"type": "text", "text": source.get("text")}
+        case "input_image" if isinstance(source.get("image_url"), str):
+            return {"type": "image_url", "image_url": {"url": source["image_url"]}}
+        case "input_file":
+            return {"type": "file", "file": {k: v for k, v in source.items() if k != "type"}}
+        case _:
+            return source
+
+
+def _without_objects(source: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A message whose blocks and calls are mappings: hosts put an SDK's objects into their own messages."""
+    content, calls = source.get("content"), source.get("tool_calls")
+    changed: dict[str, Any] = {}
+    if isinstance(content, list | tuple):
+        blocks = cast("Sequence[object]", content)
+        chat = [_chat_block(block) for block in blocks]
+        if any(a is not b for a, b in zip(blocks, chat, strict=True)):
+            changed["content"] = chat
+    if isinstance(calls, list | tuple) and not all(
+        isinstance(c, Mapping) for c in cast("Sequence[object]", calls)
+    ):
+        changed["tool_calls"] = [as_mapping(c) or c for c in cast("Sequence[object]", calls)]
+    return {**source, **changed} if changed else source
+
+
+def _response_result(source: Mapping[str, Any]) -> Mapping[str, Any]:
+    output = source.get("output")
+    content = (
+        [_chat_block(b) for b in cast("Sequence[object]", output)]
+        if isinstance(output, list | tuple)
+        else output
+        if output is None or isinstance(output, str)
+        else _canonical(output, "output")
+    )
+    return {"role": "tool", "tool_call_id": source.get("call_id"), "content": content}
+
+
+class _ResponseRun:
+    """What an agent said and called between two inputs: items of the Responses API, one chat message."""
+
+    def __init__(self) -> None:
+        self.message: dict[str, Any] = {"role": "assistant", "content": None}
+
+    def add(self, kind: str, source: Mapping[str, Any]) -> None:
+        if kind == "message":
+            content: Any = _chat_message(source).get("content")
+            is_text = content is None or isinstance(content, str)
+            self._say([{"type": "text", "text": content or ""}] if is_text else content)
+        elif isinstance(source.get("call_id"), str):
+            arguments = next((source[k] for k in ("arguments", "input", "action") if k in source), None)
+            function = {"name": source.get("name") or kind, "arguments": _canonical(arguments, "arguments")}
+            call = {"id": source["call_id"], "type": "function", "function": function}
+            self.message.setdefault("tool_calls", []).append(call)
+        else:
+            # A tool of the provider's, whose result is in what the model says.
+            self._say([{"type": "text", "text": f"[{_short(kind)}]"}])
+
+    def _say(self, blocks: Any) -> None:
+        self.message["content"] = [*(self.message["content"] or ()), *blocks_of(blocks, "content")]
+
+
 # -- Messages from a host
 
 _OUR_ROLES: tuple[Role, ...] = get_args(Role)
@@ -71,9 +239,10 @@ def intake(item: object, *, at: datetime, tz: tzinfo) -> tuple[Message, ...]:
     """
     if isinstance(item, Message):
         return (_check(item, at, tz),)
-    source = as_mapping(item)
-    if source is None:
+    given = as_mapping(item)
+    if given is None:
         raise wrong("message", item, _ALLOWED)
+    source = _without_objects(given)
     found = source.get("role")
     role = _ROLES.get(found) if isinstance(found, str) else None
     if role is None:
@@ -316,9 +485,14 @@ def is_anthropic(kind: str) -> bool:
 
 
 def as_mapping(value: object) -> Mapping[str, Any] | None:
-    """Return the value if it is a mapping whose keys are all strings."""
+    """Return the value if it is a mapping whose keys are all strings; an object of an SDK as a mapping."""
     if not isinstance(value, Mapping):
-        return None
+        dump = getattr(value, "model_dump", None)
+        if not callable(dump) or isinstance(value, type):
+            return None
+        value = dump(by_alias=True, exclude_none=True, warnings=False)
+        if not isinstance(value, dict):
+            return None
     mapping = cast("Mapping[object, Any]", value)
     return cast("Mapping[str, Any]", mapping) if all(isinstance(k, str) for k in mapping) else None
 
