@@ -351,7 +351,7 @@ def _is_worth_listing(value: str) -> bool:
     return not (value.lstrip("-−").isdigit() and len(value) < 3) and not _LETTERS.fullmatch(value)
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=1_024)
 def _price(value: str) -> int:
     return estimate(BETWEEN + value)
 

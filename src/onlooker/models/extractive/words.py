@@ -200,7 +200,6 @@ _SUFFIXES = (
 _SHORTEST_STEM = 3
 
 
-@lru_cache(maxsize=50_000)
 def stem(word: str) -> str:
     """Return one form for all inflections of a word. It need not be correct, only the same in every pass."""
     if len(word) <= _SHORTEST_STEM:
@@ -262,7 +261,7 @@ def name_units(speakers: Iterable[str]) -> frozenset[str]:
     )
 
 
-@lru_cache(maxsize=50_000)
+@lru_cache(maxsize=2_048)
 def word_unit(word: str) -> str:
     """Return the unit of one word: its stem, or "" for a word that says nothing."""
     word = word.lower().replace("’", "'")
@@ -319,7 +318,7 @@ def _cjk_units(run: str) -> Iterable[tuple[str, float]]:
         yield pair, (0.6, 0.2, 0.05)[grammar]
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=1_024)
 def value_units(text: str) -> tuple[str, ...]:
     """Return the exact values of a text that someone may ask for, as units: each once, in order."""
     return tuple(
