@@ -94,13 +94,13 @@ def reflection_line(first: int, last: int, generation: int, *, dated: bool) -> s
 
 CASES = {
     "default": Case(
-        Settings(budget=2000),
+        Settings(budget=4000),
         messages=300,
         message_words=20,
         note_words=20,
-        reflections=((1, 55, 1), (56, 107, 1), (108, 147, 1), (148, 192, 1)),
-        observations=tuple((first, first + 4) for first in range(193, 294, 5)),
-        first_raw=298,
+        reflections=((1, 67, 1), (68, 123, 1), (124, 178, 1)),
+        observations=tuple((first, first + 4) for first in range(179, 290, 5)),
+        first_raw=294,
     ),
     "lango": Case(
         LANGO,

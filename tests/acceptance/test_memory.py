@@ -73,13 +73,13 @@ async def talk_long(memory: onlooker.Memory, session: onlooker.Session) -> None:
 
 @pytest.mark.req(28, 52)
 async def test_a_model_that_hangs_holds_up_neither_recording_nor_the_context() -> None:
-    settings = replace(SMALL, model_deadline=60.0)
+    settings = replace(SMALL, budget=1500, model_deadline=60.0)
     async with opened(model=FaultyModel("hang"), settings=settings) as memory:
         session = memory.session("a")
         async with asyncio.timeout(120):
             await talk(session, 60)
             context = await session.context(system="Help.")
-    assert context.stats.total <= 1000
+    assert context.stats.total <= 1500
     assert context.stats.left_out_messages == 0
     # What no longer fits was noted on the spot by the built-in model.
     assert "parcel 1 " in context.memory
@@ -235,7 +235,7 @@ async def test_off_means_that_what_goes_in_comes_out() -> None:
 @pytest.mark.req(84, 101)
 async def test_everything_that_happens_is_an_event_and_nothing_happens_while_the_agent_answers() -> None:
     events: list[Event] = []
-    async with opened(model=ScriptedModel()) as memory:
+    async with opened(model=ScriptedModel(), settings=Settings(budget=1100)) as memory:
         stop = memory.subscribe(events.append)
         session = memory.session("a")
         await talk_long(memory, session)
@@ -494,7 +494,7 @@ async def test_a_model_is_asked_once_for_a_chunk_and_never_for_a_message() -> No
 
 @pytest.mark.req(4, 3)
 async def test_next_steps_and_decisions_stand_in_the_prompt_long_after() -> None:
-    async with opened() as memory:
+    async with opened(settings=Settings(budget=1200)) as memory:
         session = memory.session("a")
         await session.record(
             onlooker.user("We decided to use PostgreSQL 16 for the ledger."),
@@ -640,7 +640,7 @@ async def test_what_is_not_a_message_is_named_by_its_place_and_nothing_is_record
 
 async def test_in_the_prompt_each_person_has_their_own_lines_of_a_day() -> None:
     clock = FrozenClock(datetime(2026, 2, 16, 9, 0, tzinfo=UTC))
-    async with onlooker.open_memory(":memory:", clock=clock, budget=1_000) as memory:
+    async with onlooker.open_memory(":memory:", clock=clock, budget=1_200) as memory:
         session = memory.session("chat")
         for n in range(200):
             name = "Ana" if n % 2 else "Ben"

@@ -161,7 +161,7 @@ async def test_recall_leads_back_to_what_was_said(memory: onlooker.Memory) -> No
 
 
 async def test_a_note_is_read_a_page_at_a_time(url: str, clock: FrozenClock) -> None:
-    async with onlooker.open_memory(url, clock=clock, budget=4000) as memory:
+    async with onlooker.open_memory(url, clock=clock, budget=4800) as memory:
         session = memory.session("chat", owner="ana")
         for number in range(150):
             await session.record(onlooker.user(f"Parcel {number} went to Bergen.", id=f"u{number}"))

@@ -74,7 +74,7 @@ def test_lines_of_a_language_model_are_condensed_too() -> None:
         "[14:05] The weather was discussed at length.\n"
         "[14:09] NOTE Ana's order 88-1431 for €1,240.50 was shipped to Storgata 5, Oslo."
     )
-    text = reflect(written, tokens=55)
+    text = reflect(written, tokens=62)
     assert "[14:02] IMPORTANT Ana moved to Oslo (2026-02-09)" in text
     assert "88-1431" in text
 
