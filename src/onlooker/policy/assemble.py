@@ -15,12 +15,12 @@ from onlooker.domain.context import OWN_LAYERS, RuntimeContext, Stats
 from onlooker.domain.errors import BudgetError
 from onlooker.domain.messages import Message
 from onlooker.domain.notes import Note, State
-from onlooker.policy.cut import groups, newest_within, tokens_of
+from onlooker.policy.cut import filled_in, groups, newest_within, tokens_of
 from onlooker.policy.items.choose import items_section
 from onlooker.policy.render import Context, Sections, text_lines
 from onlooker.policy.settings import SECTION_TOKENS, Limits, Settings, limits
 from onlooker.policy.text import regex
-from onlooker.policy.tokens import Calibration, Estimator, margin
+from onlooker.policy.tokens import PROMPT_OVERHEAD, Calibration, Estimator, margin
 
 # -- What a call asks for, and how tokens are counted
 
@@ -99,8 +99,10 @@ class Counting:
         return max(1, usable - base - request.reserved - request.kept)
 
     def usable(self, request: PromptRequest, settings: Settings) -> int:
-        """Return the budget in estimated tokens, less the safety margin."""
-        return int(request.budget * (1 - margin(settings.estimator)) / self.calibration.ratio)
+        """Return the budget in estimated tokens, less the safety margin and what goes around a prompt."""
+        spare = margin(settings.estimator)
+        around = PROMPT_OVERHEAD if spare else 0
+        return int((request.budget - around) * (1 - spare) / self.calibration.ratio)
 
 
 # -- The memory section: which items and notes are shown
@@ -311,6 +313,8 @@ def _ago(day: date, today: date) -> str:
 # -- The tail: which raw messages are shown
 
 ELISION = " […] "
+# What is said in place of a missing result, or around a result without its call, as a message of its own.
+FILLED_IN_TOKENS = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -328,6 +332,7 @@ def select_tail(state: State, room: int, counting: Counting, most: int = 0) -> T
     `most` is what the whole budget leaves for them, if that is more than `room`.
     """
     raw = tuple(m for m in state.messages if m.seq >= state.progress.tail_start)
+    room -= filled_in(raw) * FILLED_IN_TOKENS
     if not raw or tokens_of(raw) <= room:
         return Tail(raw, 0, 0)
     chosen = newest_within(raw, room)

@@ -30,6 +30,16 @@ def is_open(group: Sequence[Message]) -> bool:
     return {c.id for c in group[0].calls} > {m.answers for m in group[1:]}
 
 
+def filled_in(messages: Sequence[Message]) -> int:
+    """Count the calls without a result and the results without a call, for which a prompt has to say so."""
+    calls = sum(len(m.calls) for m in messages)
+    results = sum(m.role == "tool" for m in messages)
+    if not calls and not results:
+        return 0
+    paired = sum(len(group) - 1 for group in groups(messages))
+    return calls + results - 2 * paired
+
+
 def tokens_of(messages: Sequence[Message]) -> int:
     return sum(m.tokens for m in messages)
 

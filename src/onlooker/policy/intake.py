@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, tzinfo
 from typing import Any, cast, get_args
@@ -276,6 +276,62 @@ def parts_in(source: Mapping[str, Any]) -> int:
     if source.get("role") != "user" or not isinstance(content, list | tuple):
         return 1
     return max(1, len(_runs(blocks_of(cast("object", content), "content"))))
+
+
+# Fields of a host's message that are part of ours, or that no provider gets.
+_READ_FIELDS = frozenset(
+    {"role", "content", "name", "tool_name", "tool_calls", "function_call", "refusal", "audio"}
+    | {"tool_call_id", "id", "created_at", "timestamp", "type"}
+)
+_READ_BLOCKS = frozenset({"text", "input_text", "output_text", "refusal", "tool_use", "tool_result"})
+# Blocks whose data is not text: each counts as an attachment.
+_DATA_BLOCKS = frozenset(
+    {"image", "image_url", "input_image", "input_audio", "file", "input_file", "document"}
+)
+_MOST_VALUES = 10_000
+
+
+def only_in_original(message: Message) -> Iterator[str]:
+    """Yield what goes out with the host's own message and is not in ours: thinking, reasoning, and other
+    fields of a provider."""
+    original = message.original or {}
+    for key, value in original.items():
+        if key not in _READ_FIELDS:
+            yield from _texts_in(value)
+    if message.role != "assistant":
+        return
+    content = original.get("content")
+    if isinstance(content, list | tuple):
+        for block in cast("Sequence[object]", content):
+            kind = (as_mapping(block) or {}).get("type", "text")
+            if kind not in _READ_BLOCKS and kind not in _DATA_BLOCKS:
+                yield from _texts_in(block)
+
+
+def arguments_as_given(message: Message) -> Iterator[str]:
+    """Yield the arguments of each call as the host wrote them if that is longer: blanks are sent too."""
+    listed: object = (message.original or {}).get("tool_calls")
+    given = cast("Sequence[object]", listed) if isinstance(listed, list | tuple) else ()
+    for i, call in enumerate(message.calls):
+        function = as_mapping((as_mapping(given[i]) or {}).get("function")) if i < len(given) else None
+        arguments = function.get("arguments") if function else None
+        longer = isinstance(arguments, str) and len(arguments) > len(call.arguments)
+        yield cast("str", arguments) if longer else call.arguments
+
+
+def _texts_in(value: object) -> Iterator[str]:
+    """Yield the texts in a value of a host's message. It may contain itself, so not all of it is read."""
+    left = [value]
+    for _ in range(_MOST_VALUES):
+        if not left:
+            break
+        value = left.pop()
+        if isinstance(value, str):
+            yield value
+        elif isinstance(value, Mapping):
+            left.extend(cast("Mapping[object, object]", value).values())
+        elif isinstance(value, list | tuple):
+            left.extend(cast("Sequence[object]", value))
 
 
 def _system(first: Message, source: Mapping[str, Any]) -> Message:

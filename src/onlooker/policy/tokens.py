@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Protocol, cast
 
 from onlooker.domain.errors import SettingsError
 from onlooker.domain.messages import Message
+from onlooker.policy.intake import arguments_as_given, only_in_original
 from onlooker.policy.text import CJK, regex
 from onlooker.policy.vocabulary import COMMON_HAN, COMMON_HANGUL, COMMON_WORDS
 
@@ -60,7 +61,7 @@ _KINDS_OF_LETTER = _classes(
 )
 _RARE_LETTERS = _classes((b"qxzjQXZJ", b"r"), ascii=b" ", high=b" ")
 _HARD_LETTERS = _classes((b"qxzjkwvbQXZJKWVB", b"r"), ascii=b" ", high=b" ")
-_NAMES = 12  # so many letters of unknown words are names, in a text whose words are mostly known
+_NAMES = 8  # so many letters of unknown words are names, in a text whose words are mostly known
 _UPPER_WORDS = 2000  # of the common words: those that are one token in capitals too
 
 
@@ -100,7 +101,7 @@ def _words_weight(text: str) -> float:
         + 0.062 * letters
         + 0.07 * len(capitals)
         # A text whose words are mostly unknown is in another language, or random.
-        + 0.345 * max(0.0, letters - 0.5 * len("".join(pieces)) - _NAMES)
+        + 0.45 * max(0.0, letters - 0.5 * len("".join(pieces)) - _NAMES)
         # What nobody can pronounce has no long pieces.
         + 0.70 * joined.translate(_KINDS_OF_LETTER).count(b"cccc")
         + 0.53 * joined.translate(_RARE_LETTERS).count(b"r")
@@ -201,7 +202,7 @@ _BY_HIGH_BYTE: tuple[tuple[tuple[range, ...], float], ...] = (
     ((range(0x4E, 0xA0),), 0.765),  # Han
     ((range(0x30, 0x31),), 0.96),  # kana, punctuation
     ((range(0xFF, 0x100),), 0.96),  # full-width forms
-    ((range(0xAC, 0xD8),), 0.71),  # hangul
+    ((range(0xAC, 0xD8),), 0.75),  # hangul
     ((range(0x20, 0x21),), 1.674),  # quotation marks, dashes, joiners
     ((range(0x01, 0x02),), 0.863),  # Latin of central Europe
     ((range(0x04, 0x05),), 0.52),  # Cyrillic
@@ -303,7 +304,9 @@ _counted: dict[int, int] = {}
 ATTACHMENT_TOKENS = 800
 # What a provider adds to each message (role and separators) and to each call.
 MESSAGE_OVERHEAD = 4
-CALL_OVERHEAD = 8
+CALL_OVERHEAD = 12
+# What it adds to the system prompt and to the end of a prompt, and before its answer.
+PROMPT_OVERHEAD = 12
 
 # The error of the default count over a page: this share of a budget stays empty. The two founding systems
 # document their numbers without a margin.
@@ -374,8 +377,11 @@ class _Counted:
         tokens = MESSAGE_OVERHEAD + self.count(message.text)
         if message.name:
             tokens += 1 + self.count(message.name)
-        for call in message.calls:
-            tokens += CALL_OVERHEAD + self.count(call.name) + self.count(call.arguments)
+        for call, arguments in zip(message.calls, arguments_as_given(message), strict=True):
+            # Some providers write arguments in a form of their own, with more around each of them.
+            tokens += CALL_OVERHEAD + self.count(call.name) + self.count(arguments) + arguments.count('":')
+        if message.original is not None:
+            tokens += sum(map(self.count, only_in_original(message)))
         return tokens + ATTACHMENT_TOKENS * len(message.attachments)
 
 
@@ -515,8 +521,9 @@ def estimator(name: str = "default") -> Estimator:
 class Calibration:
     """How far providers' counts differ from ours: `ratio` is reported tokens per counted token.
 
-    The average follows every report slowly. The ratio follows the average only when the two are more than
-    5 % apart, so that budgets, and with them prompts, stay the same from turn to turn.
+    The average follows the first report and every higher one at once, since a budget was exceeded, and lower
+    ones slowly. The ratio follows the average only when the two are more than 5 % apart, so that budgets, and
+    with them prompts, stay the same from turn to turn.
     """
 
     ratio: float = 1.0
@@ -534,7 +541,8 @@ class Calibration:
         if counted < self.FEWEST_TOKENS or not self.LOWEST / 2 <= reported / counted <= self.HIGHEST * 2:
             return self
         seen = min(max(reported / counted, self.LOWEST), self.HIGHEST)
-        average = self.average + (seen - self.average) * max(0.1, 1 / (self.samples + 4))
+        at_once = self.samples == 0 or seen > self.average
+        average = seen if at_once else self.average + (seen - self.average) * 0.1
         moved = abs(average / self.ratio - 1) > self.STEP
         return Calibration(average if moved else self.ratio, self.samples + 1, average)
 

@@ -7,8 +7,9 @@ import hashlib
 import json
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 import tiktoken.load
@@ -18,6 +19,7 @@ from hypothesis import strategies as st
 
 from onlooker.domain.errors import SettingsError
 from onlooker.domain.messages import Message, ToolCall
+from onlooker.policy.intake import intake
 from onlooker.policy.tokens import ATTACHMENT_TOKENS, Calibration, estimate, estimator, tiktoken_estimator
 
 SAMPLES = Path(__file__).parents[2] / "data" / "tokens"
@@ -25,6 +27,7 @@ KINDS = sorted(path.stem for path in SAMPLES.glob("*.json"))
 NAMED_KINDS = ("english_chat", "chinese", "japanese", "korean", "code", "json", "tool_output", "note_lines")
 # What tools answer with, and what nobody reads.
 DENSE_KINDS = ("minified_json", "pretty_json", "base64", "hex", "csv", "ids", "logs", "diffs")
+NOW = datetime(2026, 2, 16, tzinfo=UTC)
 FOX = "The quick brown fox jumps over the lazy dog"
 
 
@@ -138,6 +141,43 @@ def test_a_message_counts_its_calls_names_and_attachments() -> None:
     assert default.message(Message("assistant", calls=(call,))) > estimate(call.name + call.arguments)
 
 
+@pytest.mark.req(40)
+@pytest.mark.parametrize(
+    "added",
+    [
+        {"content": [{"type": "thinking", "thinking": FOX, "signature": "c2lnbmF0dXJl"}]},
+        {"content": [{"type": "redacted_thinking", "data": FOX}]},
+        {"content": "", "reasoning_content": FOX},
+        {"content": "", "reasoning_details": [{"type": "reasoning.text", "text": FOX}]},
+    ],
+)
+def test_what_a_provider_gets_beside_the_text_is_counted(added: dict[str, Any]) -> None:
+    bare, full = (
+        intake({"role": "assistant", "content": "", **more}, at=NOW, tz=UTC)[0] for more in ({}, added)
+    )
+    default = estimator("default")
+    assert default.message(full) >= default.message(bare) + estimate(FOX)
+
+
+@pytest.mark.req(40)
+def test_arguments_are_counted_as_they_are_sent() -> None:
+    def counted(arguments: str) -> int:
+        call = {"id": "call_1", "type": "function", "function": {"name": "look", "arguments": arguments}}
+        given = {"role": "assistant", "content": None, "tool_calls": [call]}
+        return estimator("default").message(intake(given, at=NOW, tz=UTC)[0])
+
+    value = {"list": [[[1, 2], [3]]] * 6}
+    compact, pretty = json.dumps(value, separators=(",", ":")), json.dumps(value, indent=8)
+    assert counted(pretty) - counted(compact) >= (estimate(pretty) - estimate(compact)) * 0.9
+
+
+def test_a_field_that_contains_itself_is_counted_too() -> None:
+    endless: list[object] = [FOX]
+    endless.append(endless)
+    given = intake({"role": "user", "content": "hi", "extra": endless}, at=NOW, tz=UTC)[0]
+    assert estimator("default").message(given) >= estimate(FOX)
+
+
 # ------------------------------------------------------------------------------------ the presets
 
 
@@ -229,6 +269,12 @@ def test_an_encoding_in_the_cache_directory_is_loaded_from_there(
 
 
 # ------------------------------------------------------------------------------------ calibration
+
+
+def test_a_report_above_the_count_is_learned_at_once_and_one_below_slowly() -> None:
+    learned = Calibration().learn(10_000, 10_000).learn(10_000, 13_000)
+    assert learned.ratio == pytest.approx(1.3)
+    assert learned.learn(10_000, 10_000).ratio > 1.2
 
 
 def test_what_a_provider_reports_is_learned_within_a_few_turns() -> None:
