@@ -288,7 +288,6 @@ _READ_BLOCKS = frozenset({"text", "input_text", "output_text", "refusal", "tool_
 _DATA_BLOCKS = frozenset(
     {"image", "image_url", "input_image", "input_audio", "file", "input_file", "document"}
 )
-_MOST_VALUES = 10_000
 
 
 def only_in_original(message: Message) -> Iterator[str]:
@@ -320,15 +319,17 @@ def arguments_as_given(message: Message) -> Iterator[str]:
 
 
 def _texts_in(value: object) -> Iterator[str]:
-    """Yield the texts in a value of a host's message. It may contain itself, so not all of it is read."""
-    left = [value]
-    for _ in range(_MOST_VALUES):
-        if not left:
-            break
+    """Yield the texts in a value of a host's message, which may contain itself."""
+    left, seen = [value], set[int]()
+    while left:
         value = left.pop()
         if isinstance(value, str):
             yield value
-        elif isinstance(value, Mapping):
+            continue
+        if id(value) in seen:
+            continue
+        seen.add(id(value))
+        if isinstance(value, Mapping):
             left.extend(cast("Mapping[object, object]", value).values())
         elif isinstance(value, list | tuple):
             left.extend(cast("Sequence[object]", value))
