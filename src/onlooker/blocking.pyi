@@ -477,8 +477,10 @@ class Memory:
         """Open the store and go on with what an earlier process left due. Opening twice is harmless."""
     def close(self) -> None:
         """Take nothing new, let work in progress complete within `stop_deadline`, close the store."""
-    def session(self, key: str, *, owner: str = ..., tz: tzinfo | None = None) -> Session:
-        """One conversation. `tz` is the time zone of messages that come without one."""
+    def session(self, key: str, *, owner: str = ..., tz: str | tzinfo | None = None) -> Session:
+        """One conversation. `tz` is the time zone of messages that come without one, by name or as a
+        `tzinfo`; the memory's own where none is given.
+        """
     def current(self) -> Session | None:
         """The session named by `use_session`, if any."""
     def sessions(
@@ -547,7 +549,7 @@ def open_memory(
     workers: WorkerMode = "embedded",
     timing: Timing = ...,
     clock: Clock | None = None,
-    tz: tzinfo = ...,
+    tz: str | tzinfo | None = None,
 ) -> Memory:
     """A memory, to be used with `async with`.
 
@@ -576,7 +578,8 @@ def open_memory(
             this process only records; "queue" makes it one of those others on PostgreSQL.
         timing: Intervals and deadlines, for tests and for operators who have measured that they need others.
         clock: Where the time comes from; for tests.
-        tz: The time zone of messages that come without one.
+        tz: The time zone of messages that come without one, by name, such as "Europe/Oslo", or as a `tzinfo`;
+            the settings' own where none is given.
     """
 
 def migrate(

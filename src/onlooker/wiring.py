@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from datetime import UTC, timedelta, tzinfo
+from datetime import timedelta, tzinfo
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -14,7 +14,7 @@ from onlooker.domain.notes import Extractor
 from onlooker.engine.memory import Memory
 from onlooker.engine.runtime import Runtime
 from onlooker.models.extractive import ExtractiveModel
-from onlooker.policy.settings import TIMING, Settings, Timing, preset
+from onlooker.policy.settings import TIMING, Settings, Timing, preset, time_zone
 from onlooker.ports import (
     Advance,
     Clock,
@@ -60,7 +60,7 @@ def open_memory(
     workers: WorkerMode = "embedded",
     timing: Timing = TIMING,
     clock: Clock | None = None,
-    tz: tzinfo = UTC,
+    tz: str | tzinfo | None = None,
 ) -> Memory:
     """A memory, to be used with `async with`.
 
@@ -89,9 +89,11 @@ def open_memory(
             this process only records; "queue" makes it one of those others on PostgreSQL.
         timing: Intervals and deadlines, for tests and for operators who have measured that they need others.
         clock: Where the time comes from; for tests.
-        tz: The time zone of messages that come without one.
+        tz: The time zone of messages that come without one, by name, such as "Europe/Oslo", or as a `tzinfo`;
+            the settings' own where none is given.
     """
     chosen = _chosen(settings, budget, instruction, notes_folder, workers)
+    zone = time_zone(chosen.tz if tz is None else tz)
     builtin = ExtractiveModel()
     store = make_store(url, key)
     clock = clock or SystemClock()
@@ -101,7 +103,7 @@ def open_memory(
     if extractors and observer is builtin:
         names = [getattr(extractor, "__name__", extractor) for extractor in extractors]
         raise SettingsError("extractors", names, NEED_A_MODEL)
-    spend = spend or _spend_of(chosen, tz)
+    spend = spend or _spend_of(chosen, zone)
     # One object where it is one model: it has one breaker.
     condenser = observer if second == first else _model(second, builtin, clock)
     runtime = Runtime(
@@ -112,7 +114,7 @@ def open_memory(
         reflector=_limited(condenser, builtin, spend, store, clock),
         builtin=builtin,
         clock=clock,
-        tz=tz,
+        tz=zone,
         types=_extractors(extractors),
         knowledge=knowledge,
         embedder=_embedder(chosen.embedder if embedder is None else embedder),

@@ -6,9 +6,10 @@ import asyncio
 import tempfile
 import threading
 from contextlib import suppress
-from datetime import UTC, datetime, timedelta, timezone
+from datetime import UTC, date, datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 from hypothesis import given, settings
@@ -17,8 +18,8 @@ from hypothesis import strategies as st
 import onlooker
 from onlooker.domain.events import StepFailed
 from onlooker.domain.messages import Message
-from onlooker.errors import MessageError
-from onlooker.policy.settings import Timing
+from onlooker.errors import MessageError, SettingsError
+from onlooker.policy.settings import Settings, Timing
 from onlooker.ports import Reply
 from onlooker.testing import FrozenClock
 
@@ -246,3 +247,39 @@ def _open_files(folder: Path) -> set[str]:
             if (target := str(fd.readlink())).startswith(str(folder)):
                 found.add(target)
     return found
+
+
+# ------------------------------------------------------------------------------------ time zones
+
+
+@pytest.mark.parametrize("tz", ["America/Los_Angeles", ZoneInfo("America/Los_Angeles")])
+@pytest.mark.parametrize("way", ["argument", "setting", "session"])
+async def test_the_day_of_a_message_without_a_time_is_the_one_in_its_time_zone(
+    tz: str | ZoneInfo, way: str
+) -> None:
+    clock = FrozenClock(datetime(2026, 2, 17, 3, 0, tzinfo=UTC))  # still the 16th in Los Angeles
+    chosen = Settings(budget=1000, tz="America/Los_Angeles" if way == "setting" else "UTC")
+    given = tz if way == "argument" else None
+    async with onlooker.open_memory(":memory:", settings=chosen, clock=clock, tz=given) as memory:
+        session = memory.session("a", owner="ana", tz=tz if way == "session" else None)
+        await session.record({"role": "user", "content": "I moved to Oslo yesterday."})
+        await session.prepare([{"role": "user", "content": "I moved to Oslo yesterday."}] * 2)
+        assert {m.at.date() for m in await session.messages() if m.at} == {date(2026, 2, 16)}
+        for _ in range(20):
+            await session.record({"role": "user", "content": "The parcel arrived yesterday, all of it. " * 5})
+        await session.settle()
+        context = await session.context(relative_time=True)
+        assert "(2026-02-15)" in context.text()
+        assert "(2026-02-16)" not in context.text()
+        assert "Now: 2026-02-16 19:00" in context.text()
+
+
+@pytest.mark.parametrize("tz", ["Europe/Olso", "", "../etc/passwd", "\x00", 3, timedelta(hours=1), b"UTC"])
+async def test_what_is_no_time_zone_is_refused_at_once(tz: Any) -> None:
+    with pytest.raises(SettingsError, match="must be the name of a time zone, such as UTC or Europe/Oslo"):
+        onlooker.open_memory(":memory:", tz=tz)
+    with pytest.raises(SettingsError, match="tz"):
+        onlooker.open_memory(":memory:", settings=Settings(tz=tz))
+    async with onlooker.open_memory(":memory:") as memory:
+        with pytest.raises(SettingsError, match="tz"):
+            memory.session("a", tz=tz)

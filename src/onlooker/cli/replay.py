@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, tzinfo
 from pathlib import Path
 from typing import Annotated
 
@@ -27,7 +27,7 @@ from onlooker.engine.session import Session
 from onlooker.policy.assemble import PromptRequest
 from onlooker.policy.intake import intake
 from onlooker.policy.render import Context
-from onlooker.policy.settings import check
+from onlooker.policy.settings import check, time_zone
 from onlooker.policy.settings import preset as preset_named
 from onlooker.wiring import open_memory
 
@@ -71,7 +71,7 @@ async def replay(
         settings = check(replace(settings, budget=budget))
     if context is not None and not context.parent.is_dir():
         raise CommandError(f"{context}: no such folder {context.parent}")
-    messages = read_transcript(file)
+    messages = read_transcript(file, time_zone(settings.tz))
     clock = ReplayClock(messages)
     async with open_memory(db, settings=settings, model=model, clock=clock, key=key_for(db)) as memory:
         recorded = memory.session(session, owner=owner)
@@ -189,21 +189,21 @@ async def replay_messages(
 # ------------------------------------------------------------------------------------ the file
 
 
-def read_transcript(file: str) -> list[Message]:
+def read_transcript(file: str, tz: tzinfo) -> list[Message]:
     """Read all messages of a file, or of standard input for "-". An error names the line.
 
-    A message without a time gets that of the message before it. A message without an id gets one that is the
-    same each time the file is read.
+    A time without a zone is in `tz`. A message without a time gets that of the message before it. A message
+    without an id gets one that is the same each time the file is read.
     """
     name = "standard input" if file == "-" else file
     messages: list[Message] = []
     seen: Counter[bytes] = Counter()
-    at = datetime.now(UTC)
+    at = datetime.now(tz)
     for number, line in enumerate(_read_lines(file, name), 1):
         if not line.strip():
             continue
         try:
-            read = intake(json.loads(line), at=messages[-1].at or at if messages else at, tz=UTC)
+            read = intake(json.loads(line), at=messages[-1].at or at if messages else at, tz=tz)
         except (ValueError, RecursionError, MessageError) as error:
             raise CommandError(f"{name}, line {number}: {_reason(error)}") from error
         messages.extend(_with_id(m, seen) for m in read)

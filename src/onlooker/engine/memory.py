@@ -31,7 +31,7 @@ from onlooker.engine.session import Session
 from onlooker.policy.assemble import Counting, PromptRequest, assemble_without_memory
 from onlooker.policy.intake import as_history, intake_all
 from onlooker.policy.render import Context
-from onlooker.policy.settings import Settings
+from onlooker.policy.settings import Settings, time_zone
 from onlooker.ports import Store
 
 if TYPE_CHECKING:
@@ -125,14 +125,16 @@ class Memory:
 
     # -- sessions
 
-    def session(self, key: str, *, owner: str = DEFAULT_OWNER, tz: tzinfo | None = None) -> Session:
-        """One conversation. `tz` is the time zone of messages that come without one."""
+    def session(self, key: str, *, owner: str = DEFAULT_OWNER, tz: str | tzinfo | None = None) -> Session:
+        """One conversation. `tz` is the time zone of messages that come without one, by name or as a
+        `tzinfo`; the memory's own where none is given."""
         for name, value in (("key", key), ("owner", owner)):
             if not isinstance(value, str) or not value:  # pyright: ignore[reportUnnecessaryIsInstance]
                 raise SettingsError(f"session {name}", value, "must be text that is not empty")
+        zone = self._runtime.tz if tz is None else time_zone(tz)
         if tz is not None and self._runtime.files:
-            self._runtime.files.in_zone(SessionId(owner, key), tz)
-        return Session(self._runtime, SessionId(owner, key), tz or self._runtime.tz)
+            self._runtime.files.in_zone(SessionId(owner, key), zone)
+        return Session(self._runtime, SessionId(owner, key), zone)
 
     def current(self) -> Session | None:
         """The session named by `use_session`, if any."""

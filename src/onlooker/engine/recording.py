@@ -99,8 +99,12 @@ class Recorder:
         self, session: SessionId, items: Sequence[MessageLike], tz: tzinfo
     ) -> tuple[Message, ...]:
         """Record messages; return the new ones."""
-        _, messages = await self._append(session, intake_all(items, at=self._clock.now(), tz=tz))
+        _, messages = await self._append(session, intake_all(items, at=self._now(tz), tz=tz))
         return messages
+
+    def _now(self, tz: tzinfo) -> datetime:
+        """The time in the session's zone: "yesterday" in a message depends on the day there."""
+        return self._clock.now().astimezone(tz)
 
     async def follow(
         self, session: SessionId, history: Sequence[MessageLike], tz: tzinfo, rewind: Rewind = "auto"
@@ -124,7 +128,7 @@ class Recorder:
     async def _follow(
         self, session: SessionId, history: Sequence[MessageLike], tz: tzinfo, rewind: Rewind
     ) -> Followed:
-        now = self._clock.now()
+        now = self._now(tz)
         last = self._histories.last(session.sid)
         unread = read_on(history, last, at=now, tz=tz)
         state = await self._store.load(session)

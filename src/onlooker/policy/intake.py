@@ -231,7 +231,7 @@ def intake(item: object, *, at: datetime, tz: tzinfo) -> tuple[Message, ...]:
     """Read one item of a host's history.
 
     It is one message, except that each tool result in an Anthropic user message becomes a message of its
-    own. A time without a zone is in `tz`. A message gets `at`, in `tz`, if it has no time, or one that is a
+    own. A time without a zone is in `tz`. A message gets `at` if it has no time, or one that is a
     placeholder, such as Go's zero time.
 
     Raises:
@@ -461,7 +461,7 @@ def _time(source: Mapping[str, Any], at: datetime, tz: tzinfo) -> datetime:
         value = source.get(key)
         if value is not None:
             return _parse_time(value, key, at, tz)
-    return at.astimezone(tz)
+    return at
 
 
 def _parse_time(value: object, where: str, at: datetime, tz: tzinfo) -> datetime:
@@ -477,7 +477,7 @@ def _parse_time(value: object, where: str, at: datetime, tz: tzinfo) -> datetime
     if not isinstance(value, datetime):
         raise wrong(where, value, "a time in ISO 8601, or in seconds since 1970")
     if not is_real(value):
-        return at.astimezone(tz)
+        return at
     return value if value.tzinfo else value.replace(tzinfo=tz)
 
 
@@ -494,7 +494,7 @@ def _check(message: Message, at: datetime, tz: tzinfo) -> Message:
         raise wrong("calls", message.calls, "onlooker ToolCalls")
     if message.role == "tool" and not message.answers:
         raise wrong("answers", message.answers, "the id of the call that this result answers")
-    moment = at.astimezone(tz) if message.at is None else _parse_time(message.at, "at", at, tz)
+    moment = at if message.at is None else _parse_time(message.at, "at", at, tz)
     calls = tuple(
         read_call(c.id, c.name, c.arguments, f"calls[{i}]", arguments="arguments")
         for i, c in enumerate(message.calls)

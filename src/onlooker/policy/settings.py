@@ -12,6 +12,7 @@ A number that no host has a reason to change is a constant beside the code that 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields, replace
+from datetime import UTC, tzinfo
 from functools import lru_cache
 from typing import Any, Literal, TypeVar
 
@@ -82,6 +83,12 @@ class Settings:
     )
     spend_per_day: float = _setting(
         0.0, "The same for all sessions in one day. 0: no limit.", low=0, high=MOST_DOLLARS
+    )
+
+    tz: str = _setting(
+        "UTC",
+        'The time zone, such as `Europe/Oslo`, of messages without one: what day it is, and what "yesterday" '
+        "means.",
     )
 
     # When messages become notes. Notes are written ahead as soon as one chunk lies before `keep_recent`.
@@ -327,6 +334,8 @@ def allowed(key: str) -> str:
     if "low" in limits_:
         kind = "an integer" if type_ == "int" else "a number"
         return f"must be {kind} from {limits_['low']:g} to {limits_['high']:g}"
+    if key == "tz":
+        return "must be the name of a time zone, such as UTC or Europe/Oslo"
     return "must be text" + (f" of at most {MOST_INSTRUCTION} characters" if key == "instruction" else "")
 
 
@@ -339,6 +348,8 @@ def possible(key: str, value: object) -> bool:
         return len(value) > len(TIKTOKEN)
     if "choices" in limits_:
         return value in limits_["choices"]
+    if key == "tz":
+        return isinstance(value, str) and _zone(value) is not None
     if "low" not in limits_:
         return isinstance(value, str) and (key != "instruction" or len(value) <= MOST_INSTRUCTION)
     if isinstance(value, bool) or not isinstance(value, int | float):
@@ -351,6 +362,30 @@ def possible(key: str, value: object) -> bool:
             return 0 <= value <= 1 and value >= low
         return (value >= 1 or low == 0) and 0 <= value <= high
     return low <= value <= high
+
+
+def time_zone(tz: object) -> tzinfo:
+    """Return the time zone with this name; a `tzinfo` as it is.
+
+    Raises:
+        SettingsError: There is no such zone.
+    """
+    zone = tz if isinstance(tz, tzinfo) else _zone(tz) if isinstance(tz, str) else None
+    if zone is None:
+        raise SettingsError("tz", tz, f"{allowed('tz')}, or a tzinfo")
+    return zone
+
+
+@lru_cache(maxsize=256)
+def _zone(name: str) -> tzinfo | None:
+    if name == "UTC":
+        return UTC  # also where the system has no database of time zones
+    from zoneinfo import ZoneInfo
+
+    try:
+        return ZoneInfo(name)
+    except (ValueError, OSError, LookupError):
+        return None
 
 
 def check(settings: Settings) -> Settings:
