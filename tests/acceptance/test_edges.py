@@ -18,10 +18,10 @@ from hypothesis import strategies as st
 import onlooker
 from onlooker.domain.events import StepFailed
 from onlooker.domain.messages import Message
-from onlooker.errors import MessageError, SettingsError
+from onlooker.errors import MessageError, SettingsError, StoreError
 from onlooker.policy.settings import Settings, Timing
 from onlooker.ports import Reply
-from onlooker.testing import FrozenClock
+from onlooker.testing import FaultyModel, FrozenClock
 
 pytestmark = pytest.mark.anyio
 
@@ -283,3 +283,69 @@ async def test_what_is_no_time_zone_is_refused_at_once(tz: Any) -> None:
     async with onlooker.open_memory(":memory:") as memory:
         with pytest.raises(SettingsError, match="tz"):
             memory.session("a", tz=tz)
+
+
+# ------------------------------------------------------------------------------------ clocks
+
+
+async def test_notes_go_on_when_a_clock_that_was_a_year_ahead_comes_back() -> None:
+    clock = FrozenClock()
+    model = FaultyModel("error")
+    async with onlooker.open_memory(
+        ":memory:", settings=Settings(budget=1000, idle_minutes=0), model=model, clock=clock
+    ) as memory:
+        session = memory.session("a", owner="ana")
+        clock.advance(365 * 86_400)
+        await talk(session, 20)
+        await memory.background.flush()
+        state = await session.history.state()
+        assert state is not None
+        due = state.progress.due_at
+        assert due is not None
+        assert due > clock.now()
+        calls = len(model.requests)
+        clock.advance(-365 * 86_400)
+        await talk(session, 1)
+        await memory.background.flush()
+        assert len(model.requests) > calls
+
+
+# ------------------------------------------------------------------------------------ files
+
+
+async def talk(session: onlooker.Session, turns: int) -> None:
+    for i in range(turns):
+        await session.record(onlooker.user(f"The parcel {i} weighs {i * 37} grams. " + "It is heavy. " * 20))
+
+
+@pytest.mark.parametrize("how", ["deleted", "replaced"])
+async def test_a_file_that_is_gone_is_noticed_by_record(how: str, tmp_path: Path) -> None:
+    path, other = tmp_path / "a.db", tmp_path / "b.db"
+    async with onlooker.open_memory(other) as memory:
+        await memory.session("a").record(onlooker.user("Another conversation"))
+    async with onlooker.open_memory(path) as memory:
+        session = memory.session("a")
+        await session.record(onlooker.user("Before"))
+        if how == "deleted":
+            path.unlink()
+        else:
+            other.replace(path)
+        for _ in range(2):
+            with pytest.raises(StoreError, match=r"deleted or replaced while it was open.*open it again"):
+                await session.record(onlooker.user("Into nowhere"))
+        assert (await session.context()).messages[-1].text == "Before"
+
+
+async def test_a_file_is_found_again_when_it_is_put_back(tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.chdir(tmp_path)
+    async with onlooker.open_memory("a.db") as memory:
+        session = memory.session("a")
+        await session.record(onlooker.user("Before"))
+        monkeypatch.chdir("/")
+        await session.record(onlooker.user("In another working directory"))
+        (tmp_path / "a.db").rename(tmp_path / "b.db")
+        with pytest.raises(StoreError):
+            await session.record(onlooker.user("Into nowhere"))
+        (tmp_path / "b.db").rename(tmp_path / "a.db")
+        await session.record(onlooker.user("After"))
+        assert len(await session.messages()) == 3

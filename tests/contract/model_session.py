@@ -29,6 +29,7 @@ from onlooker.domain.notes import (
     Usage,
 )
 from onlooker.policy.history import roll_back
+from onlooker.policy.plan import FAR_AHEAD
 from onlooker.stores.sql.archive import DatedMessage, outlived
 from onlooker.stores.sql.corrections import (
     check_forgetting,
@@ -314,7 +315,7 @@ class Held:
         self.progress = replace(self.progress, budget=budget)
 
     def lease(self, holder: str, now: datetime, until: datetime) -> int | None:
-        held = self.until is not None and self.until > now
+        held = self.until is not None and now < self.until <= now + FAR_AHEAD
         if held and self.holder != holder:
             return None
         if self.holder != holder:

@@ -64,6 +64,7 @@ from onlooker.domain.search import (
     SearchResult,
     VectorQuery,
 )
+from onlooker.policy.plan import FAR_AHEAD
 from onlooker.stores.sql.realignment import Known
 from onlooker.stores.sql.sessions import check_realignment
 from onlooker.stores.sql.transfer import OnConflict, exists_already, incomplete
@@ -422,7 +423,9 @@ class ModelStore:
 
     async def due(self, now: datetime, *, limit: int = 1000) -> Sequence[SessionId]:
         times = [(h.progress.due_at, s.sid, s) for s, h in self._all().items() if h.progress.due_at]
-        return [session for at, _, session in sorted(times) if at <= now][: max(limit, 0)]
+        return [session for at, _, session in sorted(times) if not now < at <= now + FAR_AHEAD][
+            : max(limit, 0)
+        ]
 
     async def record_usage(self, session: SessionId, usage: Usage) -> None:
         self._all()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from itertools import groupby
 
 from onlooker.domain.messages import Message
@@ -98,19 +98,25 @@ def is_due(unnoted_tokens: int, due_tokens: int, wake_at: int) -> bool:
     return unnoted_tokens >= min(due_tokens, wake_at)
 
 
+# A session is postponed, or leased to a worker, for minutes. A time further ahead comes from a clock that was
+# wrong, and is taken for one that has passed. The stores' queries do the same.
+FAR_AHEAD = timedelta(hours=1)
+
+
 def is_due_now(progress: Progress, now: datetime) -> bool:
     """Return whether a session is due, and not postponed because a model failed."""
-    return progress.due_at is not None and progress.due_at <= now
+    return progress.due_at is not None and not is_postponed(progress, now)
 
 
 def is_postponed(progress: Progress, now: datetime) -> bool:
     """Return whether a session waits for a model to recover."""
-    return progress.due_at is not None and progress.due_at > now
+    return progress.due_at is not None and now < progress.due_at <= now + FAR_AHEAD
 
 
 def retry_after(failures: int, timing: Timing) -> float:
     """Return the seconds until the next try after so many failures in a row: twice as long each time."""
-    return min(timing.retry_limit_seconds, timing.retry_seconds * 2.0 ** min(failures - 1, 30))
+    longest = min(timing.retry_limit_seconds, FAR_AHEAD.total_seconds())
+    return min(longest, timing.retry_seconds * 2.0 ** min(failures - 1, 30))
 
 
 def wake_at(state: State, limits: Limits) -> int:

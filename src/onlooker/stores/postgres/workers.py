@@ -36,6 +36,7 @@ from psycopg import AsyncConnection
 
 from onlooker.domain.errors import OnlookerError, StoreError
 from onlooker.domain.messages import SessionId
+from onlooker.policy.plan import FAR_AHEAD
 from onlooker.ports import Clock
 from onlooker.stores.postgres.connection import Address, lock_number, settings_of, store_error
 from onlooker.stores.postgres.store import PostgresStore
@@ -127,8 +128,9 @@ class QueueWorkers:
 
     async def tick(self) -> int:
         """Enqueue every due session without a lease."""
-        now = instant(self._clock.now())
-        return await self._store.run(lambda db: db.run("announce_all", now=now, limit=MOST_AT_ONCE).rowcount)
+        now = self._clock.now()
+        times = {"now": instant(now), "far": instant(now + FAR_AHEAD)}
+        return await self._store.run(lambda db: db.run("announce_all", **times, limit=MOST_AT_ONCE).rowcount)
 
     async def flush(self) -> None:
         """Wait until nothing runs here and everything that was due at the start is settled."""
@@ -269,7 +271,9 @@ BEGIN
         ARRAY[0],
         ARRAY['{entrypoint}'],
         ARRAY[convert_to(json_build_array(owner, key)::text, 'UTF8')],
-        ARRAY[GREATEST(to_timestamp(due_at / 1000000.0) - clock_timestamp(), interval '0')],
+        ARRAY[LEAST(
+            GREATEST(to_timestamp(due_at / 1000000.0) - clock_timestamp(), interval '0'), interval '1 hour'
+        )],
         ARRAY[encode(sid, 'hex') || ':' || fence],
         ARRAY[NULL]::jsonb[];
 EXCEPTION WHEN OTHERS THEN

@@ -29,7 +29,7 @@ from onlooker.domain.notes import (
     State,
     Usage,
 )
-from onlooker.policy.plan import is_due
+from onlooker.policy.plan import FAR_AHEAD, is_due
 from onlooker.stores.sql.database import Database
 from onlooker.stores.sql.rows import (
     FIRST_SEQ,
@@ -377,7 +377,7 @@ def time_of(change: Commit, fallback: datetime) -> datetime:
 
 
 def lease(db: Database, session: SessionId, *, holder: str, now: datetime, until: datetime) -> int | None:
-    times = {"now": instant(now), "until": instant(until)}
+    times = {"now": instant(now), "until": instant(until), "far": instant(now + FAR_AHEAD)}
     row = db.run("lease", sid=sid_of(session), holder=pack(holder), **times).fetchone()
     return None if row is None else row[0]
 
@@ -401,7 +401,10 @@ def release(
 
 
 def due(db: Database, now: datetime, *, limit: int = 1000) -> Sequence[SessionId]:
-    return [to_session(row) for row in db.run("due", now=instant(now), limit=limit_of(limit))]
+    return [
+        to_session(row)
+        for row in db.run("due", now=instant(now), far=instant(now + FAR_AHEAD), limit=limit_of(limit))
+    ]
 
 
 def idle(db: Database, before: datetime, *, limit: int = 100) -> Sequence[SessionId]:

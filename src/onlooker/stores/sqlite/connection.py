@@ -220,6 +220,36 @@ def create_file(path: Path) -> None:
         raise _unopenable(path, error.strerror or str(error)) from error
 
 
+class OpenFile:
+    """The file that a connection has open, by what identifies it: its path may lead elsewhere by now."""
+
+    def __init__(self, path: Path) -> None:
+        # The working directory may change.
+        self._path = None if is_in_memory(path) else path.absolute()
+        self._identity = self._found()
+
+    def check(self) -> None:
+        """SQLite goes on writing into a file that was deleted, where nobody finds it.
+
+        Raises:
+            StoreError: The path no longer leads to the open file.
+        """
+        if self._found() != self._identity:
+            raise StoreError(
+                f"{self._path}: the file was deleted or replaced while it was open, and nothing more is "
+                "written to it; put it back, or close this memory and open it again"
+            )
+
+    def _found(self) -> tuple[int, int] | None:
+        if self._path is None:
+            return None
+        try:
+            found = os.stat(self._path)
+        except OSError:
+            return None
+        return found.st_dev, found.st_ino
+
+
 def _unopenable(path: Path, reason: str) -> StoreError:
     return StoreError(f"{path}: cannot be opened ({reason}); check the path and its permissions")
 

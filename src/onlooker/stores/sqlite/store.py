@@ -30,6 +30,7 @@ from onlooker.stores.sql.transactions import Inbox, Transactions, Waiting, deliv
 from onlooker.stores.sqlite import backup, vectors
 from onlooker.stores.sqlite.connection import (
     IN_MEMORY,
+    OpenFile,
     SqliteDatabase,
     connect,
     errors,
@@ -194,6 +195,7 @@ class Writer:
         self._db = SqliteDatabase(connection)
         connection.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
         self._path = path
+        self._file = OpenFile(path)
         self._inbox: Inbox[Job[Any]] = Inbox()
         # A daemon, so that a host that does not close the store can exit.
         self._thread = Thread(target=self._run, name="onlooker-writer", daemon=True)
@@ -232,6 +234,7 @@ class Writer:
         """Run jobs in one transaction; return those that were not reached."""
         done: list[_Waiting] = []
         try:
+            self._file.check()
             self._connection.execute("BEGIN IMMEDIATE")
             for waiting in batch:
                 self._attempt(waiting, alone=len(batch) == 1)
@@ -246,6 +249,8 @@ class Writer:
             with suppress(*errors()):  # SQLite may have rolled back already
                 self._connection.execute("ROLLBACK")
             _fail(batch, store_error(error, self._path))
+        except StoreError as error:
+            _fail(batch, error)
         return ()
 
     def _attempt(self, waiting: _Waiting, *, alone: bool) -> None:

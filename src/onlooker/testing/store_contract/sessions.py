@@ -189,7 +189,7 @@ class LeaseContract(StoreCase):
 
     async def test_a_clock_that_goes_backwards_breaks_nothing(self, store: Store) -> None:
         await self.record(store, said("m1"))
-        fence = await self.take(store, "a", 60)
+        fence = await self.take(store, "a", 30)
         assert await self.take(store, "b", 0) is None
         assert await self.take(store, "a", 0) == fence
         other = await self.take(store, "b", 2)  # after the lease as its holder last had it
@@ -264,6 +264,19 @@ class LeaseContract(StoreCase):
         await self.record(store, said("m1"), due_tokens=10)
         await self.take(store, "a", 0)
         assert list(await store.due(NOW)) == [ANA]
+
+    async def test_a_clock_that_was_a_year_ahead_holds_nothing_back(self, store: Store) -> None:
+        year = 60 * 24 * 365
+        await self.record(store, said("m1"), due_tokens=10)
+        fence = await self.take(store, "a", year)
+        assert await self.take(store, "b", year + 0.5) is None
+        taken = await self.take(store, "b", 0)
+        assert taken is not None
+        assert taken != fence
+        await self.give_back(store, taken, due_at=later(year + 5), failures=1)
+        assert list(await store.due(NOW)) == [ANA]
+        assert list(await store.due(later(year))) == []
+        assert list(await store.due(later(year + 5))) == [ANA]
 
     async def test_the_budget_is_remembered(self, store: Store) -> None:
         await self.record(store, *talk(1, 2))

@@ -30,7 +30,8 @@ WHERE due_at IS NOT NULL AND failures > 0 ORDER BY failures DESC, due_at, sid LI
 -- Enqueue every due session without a lease, in case an announcement was lost. One that is queued already is not
 -- queued twice.
 SELECT announce(sid, owner, key, fence, due_at) FROM sessions
-WHERE due_at IS NOT NULL AND due_at <= :now AND (lease_holder IS NULL OR lease_until <= :now)
+WHERE due_at IS NOT NULL AND (due_at <= :now OR due_at > :far)
+    AND (lease_holder IS NULL OR lease_until <= :now OR lease_until > :far)
 ORDER BY due_at LIMIT :limit;
 
 -- name: tidy_workers

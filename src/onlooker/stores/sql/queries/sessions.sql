@@ -40,12 +40,13 @@ SELECT generation > 0, COUNT(*), CAST(SUM(tokens) AS BIGINT) FROM notes
 WHERE sid = :sid AND status IN ('buffered', 'active') AND status = 'active' GROUP BY generation > 0;
 
 -- name: lease
--- Granted if free, expired or already held by this holder. A new holder gets a higher fence.
+-- Granted if free, expired or already held by this holder. A new holder gets a higher fence. What ends after
+-- :far was written by a clock that was wrong.
 UPDATE sessions SET
     fence = fence + CASE WHEN lease_holder = :holder THEN 0 ELSE 1 END,
     lease_holder = :holder,
     lease_until = :until
-WHERE sid = :sid AND (lease_holder IS NULL OR lease_holder = :holder OR lease_until <= :now)
+WHERE sid = :sid AND (lease_holder IS NULL OR lease_holder = :holder OR lease_until <= :now OR lease_until > :far)
 RETURNING fence;
 
 -- name: release
@@ -53,7 +54,8 @@ UPDATE sessions SET lease_holder = NULL, lease_until = NULL
 WHERE sid = :sid AND fence = :fence AND lease_holder IS NOT NULL;
 
 -- name: due
-SELECT owner, key FROM sessions WHERE due_at IS NOT NULL AND due_at <= :now ORDER BY due_at, sid LIMIT :limit;
+SELECT owner, key FROM sessions WHERE due_at IS NOT NULL AND (due_at <= :now OR due_at > :far)
+ORDER BY due_at, sid LIMIT :limit;
 
 -- name: delete_archive_of
 DELETE FROM archive WHERE sid = :sid;
