@@ -100,12 +100,16 @@ class _Host:
     def _item(self, role: str, words: int) -> Item:
         n = next(self.numbers)
         # Each says something of its own, so that what is where can be told.
-        return {"role": role, "content": f"m{n}: " + " ".join(f"word{n}x{i % 7}" for i in range(words))}
+        text = f"m{n}: " + " ".join(f"word{n}x{i % 7}" for i in range(words))
+        # With ids of its own, what the host drops is taken back for certain.
+        return {"role": role, "content": text, "id": f"host-{n}"}
 
     def _tool_turn(self, results: tuple[int, ...], open_call: bool) -> list[Item]:
         ids = [f"call_{next(self.numbers)}" for _ in results]
         calls = [{"id": i, "type": "function", "function": {"name": "look", "arguments": "{}"}} for i in ids]
-        items: list[Item] = [{"role": "assistant", "content": None, "tool_calls": calls}]
+        items: list[Item] = [
+            {"role": "assistant", "content": None, "tool_calls": calls, "id": f"of-{ids[0]}"}
+        ]
         answered = ids[:-1] if open_call else ids
         for call, words in zip(answered, results, strict=False):
             items.append({**self._item("tool", words), "tool_call_id": call})
@@ -133,7 +137,7 @@ class _Host:
                 history = [*history[:-1], self._item("assistant", 8)]
             case "edit" if place:
                 history = [*history[:place], new]
-            case "edit keeping the rest" if place:
+            case "edit keeping the rest" if place and history[place]["role"] == "user":
                 history = [*history[:place], new, *history[place + 1 :]]
             case "branch" if place:
                 history = [*history[:place], new, self._item("assistant", 4)]
