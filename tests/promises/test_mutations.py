@@ -53,8 +53,8 @@ MUTATIONS = {
     ),
     "a message that the host took back stays": Mutation(
         "policy/align.py",
-        "    keep = recorded[run.end - 1].seq",
-        "    keep = recorded[-1].seq",
+        "            self.retired += lacking\n",
+        "",
     ),
     "notes of retired messages stay": Mutation(
         "policy/history.py",

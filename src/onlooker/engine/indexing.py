@@ -200,6 +200,9 @@ class IndexQueue:
                     return
                 if not missing or not await self._take(missing):
                     return
+                # What is queued is missing as well, and must not be paid for twice.
+                taken = set(missing)
+                self._queue = deque(d for d in self._queue if d not in taken)
 
     async def catch_up(self) -> int:
         """Index everything that is queued or missing now; return how many texts."""
