@@ -98,8 +98,8 @@ CASES = {
         messages=300,
         message_words=20,
         note_words=20,
-        reflections=((1, 47, 1), (48, 97, 1), (98, 147, 1), (148, 197, 1)),
-        observations=tuple((first, first + 4) for first in range(198, 294, 5)),
+        reflections=((1, 67, 1), (68, 117, 1), (118, 167, 1), (168, 212, 1)),
+        observations=tuple((first, first + 4) for first in range(213, 294, 5)),
         first_raw=298,
     ),
     "lango": Case(

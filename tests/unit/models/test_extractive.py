@@ -177,7 +177,7 @@ def test_secrets_are_not_copied() -> None:
         ("지난주에 부산으로 이사했어요. 강아지 이름은 초코예요. 고마워요!", "부산"),
         (
             "Letzte Woche bin ich nach Hamburg gezogen. Mein Hund heißt Waldi und frisst keine Trauben.",
-            "Waldi",
+            "Hamburg",
         ),
         ("На прошлой неделе я переехал в Казань. Мою собаку зовут Шарик.", "Шарик"),
     ],
