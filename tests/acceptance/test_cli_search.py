@@ -12,7 +12,7 @@ import onlooker
 from onlooker.policy.tokens import estimator
 
 HIT_KEYS = {
-    "kind", "session_key", "owner", "id", "seq", "at", "speaker", "score", "snippet", "content",
+    "kind", "session_key", "owner", "id", "seq", "at", "speaker", "taken_back", "score", "snippet", "content",
 }  # fmt: skip
 
 

@@ -128,15 +128,40 @@ async def test_a_search_can_be_bounded_in_time_and_number(
         await session.recall(1, page=0)
 
 
-async def test_what_was_taken_back_is_not_found(memory: onlooker.Memory) -> None:
+async def test_what_was_taken_back_is_found_and_marked_and_in_no_prompt(memory: onlooker.Memory) -> None:
     session = memory.session("a")
     first = {"role": "user", "content": "I own a boat"}
     await session.prepare([first, {"role": "assistant", "content": "A fine boat"}])
-    assert len(await session.search("boat")) == 2
+    assert [h.taken_back for h in await session.search("boat")] == [False, False]
     await session.prepare([first, {"role": "assistant", "content": "A fine ship"}])
-    assert [h.text for h in await session.search("boat")] == ["I own a boat"]
+    assert [(h.text, h.taken_back) for h in await session.search("fine")] == [
+        ("A fine ship", False),
+        ("A fine boat", True),
+    ]
+    gone = (await memory.search("fine boat"))[0]
+    assert (gone.kind, gone.text, gone.taken_back) == ("message", "A fine boat", True)
+    for target in (gone, gone.seq):
+        assert [m.text for m in await session.recall(target)] == ["A fine boat"]
+    assert [m.text for m in await session.recall(gone, neighbours=1)][:2] == ["I own a boat", "A fine boat"]
+    assert "A fine boat" not in (await session.context(question="fine boat")).text()
+    assert "A fine boat" not in await session.tools().call("memory_search", {"query": "fine boat"})
+    await session.history.restore(gone.id)
+    assert [h.taken_back for h in await session.search("fine")] == [False, False]
     await session.delete()
     assert await memory.search("boat ship") == []
+
+
+async def test_an_edited_message_is_found_as_it_was(memory: onlooker.Memory) -> None:
+    session = memory.session("a")
+    greeting = {"role": "assistant", "content": "Hello! What do you do on holidays?", "id": "m0"}
+    for text in ("I own a boat", "I own a kite", "I own a cat"):
+        await session.prepare([greeting, {"role": "user", "content": text, "id": "m1"}])
+    found = await session.search("own")
+    assert [(h.id, h.text, h.taken_back) for h in found] == [
+        ("m1", "I own a cat", False),
+        ("m1", "I own a kite", True),
+        ("m1", "I own a boat", True),
+    ]
 
 
 def test_search_works_without_await(tmp_path: Path) -> None:

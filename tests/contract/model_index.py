@@ -15,12 +15,12 @@ from onlooker.domain.search import (
     Document,
     Edge,
     EdgeKind,
-    HitKind,
     IndexCoverage,
     Match,
     Node,
     Query,
     SearchResult,
+    TextKind,
     VectorQuery,
     note_node,
 )
@@ -54,19 +54,19 @@ def check_owner(owner: str, session: SessionId | None) -> None:
 
 
 def texts_of(
-    sessions: Mapping[SessionId, Held], owner: str, kind: HitKind, session: SessionId | None
+    sessions: Mapping[SessionId, Held], owner: str, kind: TextKind, session: SessionId | None
 ) -> Iterator[Match]:
     """Everything of one kind that can be found in an owner's sessions, or in the one."""
     for each, held in sessions.items():
         if each.owner == owner and session in (None, each):
-            yield from _messages(each, held) if kind == "message" else _notes(each, held)
+            yield from _notes(each, held) if kind == "note" else _messages(each, held, kind)
 
 
-def _messages(session: SessionId, held: Held) -> Iterator[Match]:
-    for record in held.standing(summaries=False):
+def _messages(session: SessionId, held: Held, kind: TextKind) -> Iterator[Match]:
+    for record in held.retired() if kind == "retired" else held.standing(summaries=False):
         m = record.message
         text = text_of(m)
-        yield Match("message", session, m.id, m.seq, m.at, m.name, text, words_of(text))
+        yield Match(kind, session, m.id, m.seq, m.at, m.name, text, words_of(text))
 
 
 def _notes(session: SessionId, held: Held) -> Iterator[Match]:
@@ -100,17 +100,15 @@ def _newest(texts: Mapping[int, Match]) -> list[int]:
     return sorted(texts, key=lambda n: (texts[n].at, n), reverse=True)  # pyright: ignore[reportUnknownLambdaType, reportUnknownMemberType, reportArgumentType, reportCallIssue]
 
 
-def around(held: Held, seqs: Sequence[int], reach: int) -> list[Message]:
-    return [m for m in _said(held) if any(abs(m.seq - seq) <= reach for seq in seqs)]
-
-
-def _said(held: Held) -> Iterable[Message]:
-    return (record.message for record in held.standing(summaries=False))
+def around(held: Held, seqs: Sequence[int], reach: int, *, retired: bool) -> list[Message]:
+    said = [*held.standing(summaries=False), *(held.retired() if retired else ())]
+    near = [r.message for r in said if any(abs(r.seq - seq) <= reach for seq in seqs)]
+    return sorted(near, key=lambda m: m.seq)
 
 
 # ------------------------------------------------------------------------------------ vectors and mentions
 
-Key = tuple[SessionId, HitKind, str]
+Key = tuple[SessionId, TextKind, str]
 Sessions = Mapping[SessionId, Held]
 
 
@@ -137,7 +135,7 @@ class HeldIndex:
     def lacking(self, sessions: Sessions, space: str, limit: int) -> list[Document]:
         known = self.vectors.get(space, {})
         missing = (m for m in _texts(sessions) if m.words and known.get(_key(m), ("",))[0] != m.text)
-        found = [Document(m.kind, m.session, m.id, m.text) for m in missing]
+        found = [Document(m.kind, m.session, m.indexed_as, m.text) for m in missing]
         return found[: max(limit, 0)]
 
     def add(self, sessions: Sessions, space: str, vectors: Sequence[tuple[Document, Sequence[float]]]) -> int:
@@ -253,9 +251,9 @@ def _note(sessions: Sessions, session: SessionId, note: str) -> Note | None:
 
 def _texts(sessions: Sessions) -> Iterator[Match]:
     for owner in dict.fromkeys(session.owner for session in sessions):
-        for kind in ("message", "note"):
+        for kind in ("message", "note", "retired"):
             yield from texts_of(sessions, owner, kind, None)
 
 
 def _key(match: Match) -> Key:
-    return match.session, match.kind, match.id
+    return match.session, match.kind, match.indexed_as

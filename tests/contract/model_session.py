@@ -112,6 +112,11 @@ class Held:
             found = [r for r in found if not r.known.summary]
         return sorted(found, key=lambda r: (r.seq, r.known.summary, r.known.status == "live", r.known.id))
 
+    def retired(self) -> list[Record]:
+        """What the host took back, in order."""
+        found = [r for r in self.aside if r.known.status == "retired" and not r.known.summary]
+        return sorted(found, key=lambda r: (r.seq, r.known.id))
+
     def after(self, seq: int) -> list[Record]:
         return self.live[bisect_right(self.live, seq, key=lambda r: r.seq) :]
 

@@ -143,8 +143,7 @@ class ModelStore:
 
     async def retired(self, session: SessionId) -> Sequence[MessageDigest]:
         held = self._find(session)
-        records = [r for r in held.aside if r.known.status == "retired"] if held else []
-        records.sort(key=lambda r: (r.seq, r.message.id))
+        records = held.retired() if held else []
         return [MessageDigest(r.seq, r.message.id, r.message.role, r.known.digest) for r in records]
 
     async def messages(
@@ -241,9 +240,11 @@ class ModelStore:
     async def search(self, query: Query) -> SearchResult:
         return model_index.search(self._all(), query)
 
-    async def around(self, session: SessionId, seqs: Sequence[int], reach: int) -> Sequence[Message]:
+    async def around(
+        self, session: SessionId, seqs: Sequence[int], reach: int, *, retired: bool = False
+    ) -> Sequence[Message]:
         held = self._all().get(session)
-        return model_index.around(held, seqs, max(reach, 0)) if held else []
+        return model_index.around(held, seqs, max(reach, 0), retired=retired) if held else []
 
     async def unindexed(
         self, owner: str, *, session: SessionId | None = None, limit: int = 100

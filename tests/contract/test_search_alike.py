@@ -19,7 +19,7 @@ from tests.contract.test_alike import Script
 from onlooker import demo
 from onlooker.domain.errors import StoreError
 from onlooker.domain.messages import SessionId
-from onlooker.domain.search import HitKind, Query
+from onlooker.domain.search import Query, TextKind
 from onlooker.engine.recall import Recall, Search, catch_up
 from onlooker.policy.intake import intake_all
 from onlooker.ports import Store
@@ -29,7 +29,7 @@ from onlooker.testing.store_contract.case import ANA, NEVER, NOW
 WORDS = ("yes", "text", "strang", "short", "far", "about", "7", "o3")
 
 
-async def _found(store: Store, kind: HitKind) -> tuple[object, ...]:
+async def _found(store: Store, kind: TextKind) -> tuple[object, ...]:
     found = await store.search(Query("ana", kind, dict.fromkeys(WORDS, 1.0)))
     matches = sorted((m.session, m.id, m.seq, m.text, m.words, m.at) for m in found.matches)
     return found.docs, found.length, dict(found.holders), matches
@@ -50,7 +50,7 @@ def test_both_stores_find_the_same_whatever_is_done(seed: int) -> None:
                 if random.random() < 0.5:
                     continue  # what is indexed late is found all the same
                 await catch_up(sqlite, "ana")
-                for kind in ("message", "note"):
+                for kind in ("message", "note", "retired"):
                     assert await _found(sqlite, kind) == await _found(memory, kind)
         finally:
             await sqlite.close()

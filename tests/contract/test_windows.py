@@ -32,8 +32,10 @@ class CountingStore(SqliteStore):
     async def retired(self, session: SessionId) -> Sequence[MessageDigest]:
         return self._counted(await super().retired(session))
 
-    async def around(self, session: SessionId, seqs: Sequence[int], reach: int) -> Sequence[Message]:
-        return self._counted(await super().around(session, seqs, reach))
+    async def around(
+        self, session: SessionId, seqs: Sequence[int], reach: int, *, retired: bool = False
+    ) -> Sequence[Message]:
+        return self._counted(await super().around(session, seqs, reach, retired=retired))
 
     async def realign(self, session: SessionId, change: Realignment, **options: Any) -> Appended:
         self.realigned += 1

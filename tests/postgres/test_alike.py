@@ -68,7 +68,7 @@ def test_both_stores_find_the_same_whatever_is_done(server: Server, seed: int) -
                 if random.random() < 0.5:
                     continue
                 await catch_up(postgres, "ana")
-                for kind in ("message", "note"):
+                for kind in ("message", "note", "retired"):
                     assert await _found(postgres, kind) == await _found(memory, kind)
         finally:
             await postgres.close()

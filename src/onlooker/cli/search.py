@@ -49,7 +49,8 @@ async def search(
 ) -> None:
     """Search messages and notes, best match first.
 
-    All sessions of the owner are searched. `onlooker recall` shows a hit in full.
+    All sessions of the owner are searched. `onlooker recall` shows a hit in full. Messages that the host
+    took back are marked.
     """
     earliest = parse_time("--after", after) if after else None
     latest = parse_time("--before", before) if before else None
@@ -76,6 +77,7 @@ def _hit_view(hit: Hit) -> View:
         "seq": hit.seq,
         "at": iso(hit.at),
         "speaker": hit.speaker,
+        "taken_back": hit.taken_back,
         "score": round(hit.score, 6),
         "snippet": hit.snippet,
         "content": hit.text,
@@ -85,7 +87,8 @@ def _hit_view(hit: Hit) -> View:
 def _hit_row(view: View) -> list[str]:
     ident = str(view["seq"]) if view["kind"] == "message" else view["id"]
     text = f"{view['speaker']}: {view['snippet']}" if view["speaker"] else view["snippet"]
-    return [view["session_key"], ident, minute(view["at"]), " ".join(text.split())]
+    mark = "(taken back) " if view["taken_back"] else ""
+    return [view["session_key"], ident, minute(view["at"]), mark + " ".join(text.split())]
 
 
 async def recall(

@@ -10,6 +10,8 @@ from typing import Literal, get_args
 from onlooker.domain.messages import SessionId
 
 HitKind = Literal["message", "note", "item"]
+# What is indexed. retired: a message that the host took back.
+TextKind = Literal[HitKind, "retired"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +20,7 @@ class Hit:
 
     `seq` is the message's own, or that of the first message that a note covers. `snippet` is the part of
     the text that matches, with matching words between the requested marks. `score` compares the hits of
-    one search only.
+    one search only. `taken_back` marks a message that the host took back: it is in no prompt.
     """
 
     kind: HitKind
@@ -30,6 +32,7 @@ class Hit:
     at: datetime | None
     score: float
     speaker: str = ""
+    taken_back: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +45,7 @@ class Query:
     """
 
     owner: str
-    kind: HitKind
+    kind: TextKind
     terms: Mapping[str, float]
     session: SessionId | None = None
     after: datetime | None = None
@@ -54,7 +57,7 @@ class Query:
 class Match:
     """A text that contains a term. `words` are its tokens, joined by spaces. Compared by identity."""
 
-    kind: HitKind
+    kind: TextKind
     session: SessionId
     id: str
     seq: int
@@ -62,6 +65,11 @@ class Match:
     speaker: str
     text: str
     words: str
+
+    @property
+    def indexed_as(self) -> str:
+        """Its name in the index. What replaced a retired message may have the same id."""
+        return str(self.seq) if self.kind == "retired" else self.id
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,9 +120,9 @@ IndexName = Literal["vectors", "graph"]
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A message or note to index, with its text as it was read."""
+    """A message or note to index, with its text as it was read. `id` is `Match.indexed_as`."""
 
-    kind: HitKind
+    kind: TextKind
     session: SessionId
     id: str
     text: str
@@ -129,7 +137,7 @@ class VectorQuery:
     """
 
     owner: str
-    kind: HitKind
+    kind: TextKind
     space: str
     vector: tuple[float, ...]
     session: SessionId | None = None

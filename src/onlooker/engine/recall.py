@@ -28,6 +28,7 @@ from onlooker.domain.search import (
     Node,
     Query,
     SearchResult,
+    TextKind,
     VectorQuery,
     note_node,
 )
@@ -65,6 +66,7 @@ class Search:
     after: datetime | None = None
     before: datetime | None = None
     marks: Marks = ("", "")
+    taken_back: bool = True  # whether to find messages that the host took back as well
 
     def check(self) -> None:
         for kind in self.kinds:
@@ -86,29 +88,39 @@ class Search:
             rankings += [await self._near(near, kind) for kind in self.kinds]
         score = rank.fuse(*unify(*rankings))
         if terms and "note" in self.kinds:
-            found = sorted(score, key=lambda match: -score[match])
+            found = _sorted(score)
             rankings.append(await related_notes(store, self.owner, self.session, found, self.limit))
             weights = [*[1.0] * (len(rankings) - 1), GRAPH_WEIGHT]
             score = rank.fuse(*unify(*rankings), weights=weights)
-        best = sorted(score, key=lambda match: -score[match])[: self.limit]
+        best = _sorted(score)[: self.limit]
         return [_hit(match, score[match], terms, self.marks) for match in best]
 
+    def _texts(self, kind: HitKind) -> tuple[TextKind, ...]:
+        return ("message", "retired") if kind == "message" and self.taken_back else (kind,)
+
     async def _near(self, near: VectorRanking, kind: HitKind) -> list[Match]:
-        return await near.ranked(self.owner, kind, self.session, self.after, self.before, limit=self.limit)
+        texts = self._texts(kind)
+        return await near.ranked(self.owner, texts, self.session, self.after, self.before, limit=self.limit)
 
     async def _ranked(self, store: Store, kind: HitKind, terms: Mapping[str, float]) -> list[Match]:
-        query = Query(self.owner, kind, terms, self.session, self.after, self.before)
-        found = await store.search(query)
+        found = SearchResult(0, 0, {}, ())
+        for text in self._texts(kind):
+            query = Query(self.owner, text, terms, self.session, self.after, self.before)
+            found = rank.together(found, await store.search(query))
         if not terms:
-            return list(found.matches)
+            return rank.best_first(dict.fromkeys(found.matches, 0.0))
         names = rank.speaker_names(terms, found.matches)
         scored = rank.scores(found, terms)
         return rank.best_first(rank.boost_speakers(scored, names))[: self.limit]
 
 
+def _sorted(score: Mapping[Match, float]) -> list[Match]:
+    return sorted(score, key=lambda match: (-score[match], match.kind == "retired"))
+
+
 def _hit(match: Match, score: float, terms: Mapping[str, float], marks: Marks) -> Hit:
     return Hit(
-        kind=match.kind,
+        kind="message" if match.kind == "retired" else match.kind,
         session=match.session,
         id=match.id,
         seq=match.seq,
@@ -117,6 +129,7 @@ def _hit(match: Match, score: float, terms: Mapping[str, float], marks: Marks) -
         at=match.at,
         score=score,
         speaker=match.speaker,
+        taken_back=match.kind == "retired",
     )
 
 
@@ -141,6 +154,8 @@ async def messages_behind(
         raise SettingsError("page", page, "must be 1 or more")
     if isinstance(target, int):
         found = list(await store.around(session, [target], neighbours))
+        if all(m.seq != target for m in found):
+            found = list(await store.around(session, [target], neighbours, retired=True))
     else:
         found = await _sources(store, session, target, neighbours)
     return found if page is None else found[(page - 1) * PAGE : page * PAGE]
@@ -191,7 +206,7 @@ class Recall:
         return Recalled(recall.fuse_vectors(worth, close), around, asked.terms)
 
     async def _close(self, near: VectorRanking) -> list[recall.MessageRef]:
-        found = await near.ranked(self.session.owner, "message", self._where, limit=recall.MOST_CLOSE)
+        found = await near.ranked(self.session.owner, ["message"], self._where, limit=recall.MOST_CLOSE)
         return [(m.session, m.seq) for m in found]
 
     async def _match(
@@ -268,7 +283,7 @@ class VectorRanking:
     async def ranked(
         self,
         owner: str,
-        kind: HitKind,
+        kinds: Sequence[TextKind],
         session: SessionId | None = None,
         after: datetime | None = None,
         before: datetime | None = None,
@@ -281,8 +296,13 @@ class VectorRanking:
         vector = await self._vector
         if vector is None:
             return []
-        query = VectorQuery(owner, kind, self._vectors.space, vector, session, after, before, limit)
-        return [match for match, _ in await self._store.near(query)]
+        found: list[tuple[Match, float]] = []
+        for kind in kinds:
+            query = VectorQuery(owner, kind, self._vectors.space, vector, session, after, before, limit)
+            found += await self._store.near(query)
+        if len(kinds) > 1:
+            found.sort(key=lambda pair: -pair[1])
+        return [match for match, _ in found[:limit]]
 
 
 async def related_notes(
@@ -340,8 +360,8 @@ async def _holders(store: Store, owner: str, session: SessionId | None, names: S
 
 def unify(*rankings: Sequence[Match]) -> list[list[Match]]:
     """The rankings, with the same match object for the same text in all of them."""
-    known: dict[tuple[HitKind, SessionId, str], Match] = {}
-    return [[known.setdefault((m.kind, m.session, m.id), m) for m in ranking] for ranking in rankings]
+    known: dict[tuple[TextKind, SessionId, str], Match] = {}
+    return [[known.setdefault((m.kind, m.session, m.indexed_as), m) for m in ranking] for ranking in rankings]
 
 
 # ------------------------------------------------------------------------------ recall at the end of a prompt

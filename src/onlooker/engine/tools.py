@@ -173,7 +173,7 @@ class _Functions:
     async def _hit_lines(self, query: str, limit: int) -> list[str]:
         # Sessions without an owner may belong to anyone, so only this one is searched.
         where = None if self.settings.shares_items(self.owner) else self.session
-        hits = await self.find(Search(self.owner, where, limit=limit), query)
+        hits = await self.find(Search(self.owner, where, limit=limit, taken_back=False), query)
         return [self._hit_line(hit) for hit in hits]
 
     def _hit_line(self, hit: Hit) -> str:

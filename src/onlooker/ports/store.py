@@ -317,9 +317,11 @@ class Store(Protocol):
         """
         ...
 
-    async def around(self, session: SessionId, seqs: Sequence[int], reach: int) -> Sequence[Message]:
+    async def around(
+        self, session: SessionId, seqs: Sequence[int], reach: int, *, retired: bool = False
+    ) -> Sequence[Message]:
         """The messages at these seqs and up to `reach` away from one, in order, each once, without
-        summaries."""
+        summaries. `retired` includes messages that the host took back."""
         ...
 
     async def unindexed(

@@ -62,8 +62,20 @@ def _score(words: Sequence[str], weights: Mapping[str, float], average: float) -
 
 
 def best_first(scored: Mapping[Match, float]) -> list[Match]:
-    """Sort matches by score, the newer first among equals."""
-    return sorted(scored, key=lambda m: (-scored[m], -(m.at.timestamp() if m.at else 0.0), -m.seq, m.session))
+    """Sort matches by score. Among equals those that were taken back are last, and the newer first."""
+
+    def order(m: Match) -> tuple[object, ...]:
+        return -scored[m], m.kind == "retired", -(m.at.timestamp() if m.at else 0.0), -m.seq, m.session
+
+    return sorted(scored, key=order)
+
+
+def together(one: SearchResult, other: SearchResult) -> SearchResult:
+    """The results of one query on two kinds, as of one collection of texts."""
+    holders = {t: one.holders.get(t, 0) + other.holders.get(t, 0) for t in {**one.holders, **other.holders}}
+    return SearchResult(
+        one.docs + other.docs, one.length + other.length, holders, (*one.matches, *other.matches)
+    )
 
 
 def fuse(*rankings: Sequence[K], weights: Sequence[float] = ()) -> dict[K, float]:

@@ -20,12 +20,12 @@ from onlooker.domain.search import (
     Document,
     Edge,
     EdgeKind,
-    HitKind,
     IndexCoverage,
     Match,
     Node,
     Query,
     SearchResult,
+    TextKind,
     VectorQuery,
     note_node,
 )
@@ -91,14 +91,17 @@ def index(db: Database, session: SessionId, *, limit: int = 500) -> int:
     notes = [] if notes_done else db.run("notes_to_index", sid=sid).fetchall()
     noted = [(unpack(ident), unpack(text), instant_of_text(made_at)) for ident, made_at, text in notes]
     _add_texts(db, session, "note", noted)
+    retired = [] if notes_done else db.run("retired_to_index", sid=sid, limit=limit_of(limit)).fetchall()
+    gone = [(str(m.seq), text_of(m), m.at and instant(m.at)) for m in map(to_message, retired)]
+    _add_texts(db, session, "retired", gone)
     if read or notes or not notes_done or done < last_seq:
         reached = read[-1][0] if len(read) >= limit else last_seq
-        db.run("set_indexed", sid=sid, seq=reached)
-    return len(read) + len(notes)
+        db.run("set_indexed", sid=sid, seq=reached, notes=int(len(retired) < limit))
+    return len(read) + len(notes) + len(retired)
 
 
 def _add_texts(
-    db: Database, session: SessionId, kind: HitKind, texts: Sequence[tuple[str, str, int | None]]
+    db: Database, session: SessionId, kind: TextKind, texts: Sequence[tuple[str, str, int | None]]
 ) -> None:
     """Index texts, given by id and with their times, in place of earlier ones of the same ids."""
     if not texts:
@@ -120,7 +123,7 @@ def _add_texts(
     )
 
 
-def _scope(kind: HitKind, owner: str, session: SessionId | None) -> str:
+def _scope(kind: TextKind, owner: str, session: SessionId | None) -> str:
     """A token that every text of an owner, or of a session, has."""
     if session is not None:
         return f"{kind}_of_{session.sid}"
@@ -157,17 +160,17 @@ def _holders(db: Database, query: Query, term: str) -> list[int]:
     return [number for (number,) in rows]
 
 
-def matches(db: Database, kind: HitKind, numbers: Sequence[int]) -> Iterable[Match]:
+def matches(db: Database, kind: TextKind, numbers: Sequence[int]) -> Iterable[Match]:
     """The texts with these numbers, in this order."""
-    name = "matched_messages" if kind == "message" else "matched_notes"
+    name = "matched_retired" if kind == "retired" else f"matched_{kind}s"
     found = {row["number"]: row for row in db.run(name, numbers=json.dumps(numbers)).fetchall()}
-    make = _message_match if kind == "message" else _note_match
-    return (make(found[number]) for number in numbers if number in found)
+    there = (found[number] for number in numbers if number in found)
+    return map(_note_match, there) if kind == "note" else (_message_match(row, kind) for row in there)
 
 
-def _message_match(row: Any) -> Match:
+def _message_match(row: Any, kind: TextKind) -> Match:
     m = to_message(tuple(row)[4:])
-    return Match("message", to_session(row), m.id, m.seq, m.at, m.name, text_of(m), row["words"])
+    return Match(kind, to_session(row), m.id, m.seq, m.at, m.name, text_of(m), row["words"])
 
 
 def _note_match(row: Any) -> Match:
@@ -189,7 +192,7 @@ def lacking(db: Database, space: str, *, limit: int = 100) -> Sequence[Document]
     for wanted, kind in db.run("lacking", space=number, reached=reached, limit=limit_of(limit)).fetchall():
         by_kind[kind].append(wanted)
     read = [m for kind, numbers in by_kind.items() for m in matches(db, kind, numbers)]
-    return [Document(m.kind, m.session, m.id, m.text) for m in read]
+    return [Document(m.kind, m.session, m.indexed_as, m.text) for m in read]
 
 
 def add_vectors(db: Database, space: str, vectors: Sequence[tuple[Document, Sequence[float]]]) -> int:

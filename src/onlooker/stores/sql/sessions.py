@@ -251,9 +251,12 @@ def merged(live: Iterable[Sequence[Any]], archived: Iterable[Sequence[Any]]) -> 
     return heapq.merge(map(tuple, archived), map(tuple, live), key=lambda row: (row[0], row[8], row[9]))
 
 
-def around(db: Database, session: SessionId, seqs: Sequence[int], reach: int) -> Sequence[Message]:
+def around(
+    db: Database, session: SessionId, seqs: Sequence[int], reach: int, *, retired: bool = False
+) -> Sequence[Message]:
     wanted = f"[{', '.join(str(clamp(seq)) for seq in seqs)}]"
-    rows = db.run("around", sid=sid_of(session), seqs=wanted, reach=clamp(max(reach, 0)))
+    where: dict[str, Any] = {"seqs": wanted, "reach": clamp(max(reach, 0)), "retired": int(retired)}
+    rows = db.run("around", sid=sid_of(session), **where)
     return [to_message(row) for row in rows]
 
 

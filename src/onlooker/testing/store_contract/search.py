@@ -12,10 +12,10 @@ from onlooker.domain.messages import SessionId, ToolCall
 from onlooker.domain.search import (
     Document,
     EdgeKind,
-    HitKind,
     Node,
     Query,
     SearchResult,
+    TextKind,
     VectorQuery,
     note_node,
 )
@@ -31,7 +31,7 @@ class SearchContract(StoreCase):
         self,
         store: Store,
         text: str,
-        kind: HitKind = "message",
+        kind: TextKind = "message",
         session: SessionId | None = ANA,
         owner: str = "ana",
         **more: Any,
@@ -142,6 +142,23 @@ class SearchContract(StoreCase):
         assert await self.found(store, "kite") == []
         assert (await self.find(store, "boat")).docs == 2
 
+    async def test_what_is_taken_back_is_found_among_what_was_until_it_is_deleted(self, store: Store) -> None:
+        await self.record(store, said("a", "one boat"), said("b", "two boats"), said("c", "three boats"))
+        assert await self.found(store, "boat", kind="retired") == []
+        await self.realign(store, 1, 3, said("b", "two kites"))
+        await self.realign(store, 1)
+        assert await self.found(store, "boat") == ["a"]
+        assert await self.found(store, "boat", kind="retired") == ["b", "c"]
+        assert await self.found(store, "kite", kind="retired") == ["b"]
+        assert (await self.find(store, "boat", kind="retired")).docs == 3
+        await self.realign(store, 1, said("c", "three boats"))
+        assert await self.found(store, "boat", kind="retired") == ["b"]
+        assert await self.found(store, "boat") == ["a", "c"]
+        assert seqs(await store.around(ANA, [2], 0)) == []
+        assert [m.text for m in await store.around(ANA, [2], 1, retired=True)] == ["one boat", "two boats"]
+        await store.prune(before=later(99))
+        assert await self.found(store, "boat", kind="retired") == []
+
     async def test_what_compaction_sets_aside_is_found_and_its_summary_is_not(self, store: Store) -> None:
         await self.record(store, said("a", "one boat"), said("b", "two boats"))
         await self.compact(store, 1, "sum")
@@ -216,7 +233,7 @@ class VectorContract(StoreCase):
         self,
         store: Store,
         vector: Vector,
-        kind: HitKind = "message",
+        kind: TextKind = "message",
         owner: str = "ana",
         session: SessionId | None = None,
         **more: Any,
@@ -316,7 +333,15 @@ class VectorContract(StoreCase):
         assert await self.near(store, NORTH) == ["a"]
         await store.edit(ANA, "o1", "east note", tokens=2, by="ana", now=later(9))
         assert await self.near(store, NORTH, kind="note") == []
-        assert sorted(d.id for d in await self.lacking(store)) == ["b", "o1"]
+        assert sorted((d.kind, d.id) for d in await self.lacking(store)) == [
+            ("message", "b"),
+            ("note", "o1"),
+            ("retired", "2"),
+            ("retired", "3"),
+        ]
+        await self.embed(store)
+        assert sorted(await self.near(store, NORTH, kind="retired")) == ["b", "c"]
+        assert await self.near(store, NORTH) == ["a"]
         await store.delete_session(ANA)
         assert await self.near(store, NORTH) == []
         assert await store.add_vectors(SPACE, [(stale, NORTH)]) == 0

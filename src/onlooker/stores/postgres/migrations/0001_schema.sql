@@ -25,7 +25,7 @@ CREATE TABLE sessions (
     message_tokens bigint NOT NULL DEFAULT 0,
     used_at bigint NOT NULL,
     indexed bigint NOT NULL DEFAULT 0,       -- the last message in the full-text index
-    notes_indexed smallint NOT NULL DEFAULT 0,
+    notes_indexed smallint NOT NULL DEFAULT 0, -- 0: there may be notes, or retired messages, to index
     items_chosen smallint NOT NULL DEFAULT 0,
     ended_seq bigint NOT NULL DEFAULT 0,     -- the last message that items were made from
     -- The indexes use these instead of the columns that they derive from: an append then updates the row in place
@@ -225,7 +225,7 @@ CREATE INDEX shown_items_item ON shown_items (owner, item);
 -- above a megabyte.
 CREATE TABLE searchable (
     number bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-    kind text COLLATE "C" NOT NULL,          -- message, note
+    kind text COLLATE "C" NOT NULL,          -- message, note, retired
     owner text COLLATE "C" NOT NULL,
     sid bytea NOT NULL,
     id text COLLATE "C" NOT NULL,
@@ -271,7 +271,7 @@ CREATE TRIGGER searchable_deleted AFTER DELETE ON searchable
 FOR EACH ROW EXECUTE FUNCTION searchable_deleted();
 
 -- A message that is deleted or retired leaves the index. One that only moves between the session and its archive
--- stays.
+-- stays. A retired one is indexed anew, by its seq: its id may be in use again.
 CREATE FUNCTION message_deleted() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
 BEGIN
     DELETE FROM searchable WHERE sid = OLD.sid AND kind = 'message' AND id = OLD.id
@@ -284,6 +284,21 @@ CREATE TRIGGER message_deleted AFTER DELETE ON messages FOR EACH ROW EXECUTE FUN
 CREATE TRIGGER archived_deleted AFTER DELETE ON archive FOR EACH ROW EXECUTE FUNCTION message_deleted();
 CREATE TRIGGER archived_retired AFTER UPDATE OF reason ON archive
 FOR EACH ROW WHEN (NEW.reason = 'retired') EXECUTE FUNCTION message_deleted();
+
+CREATE FUNCTION retired_changed() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
+BEGIN
+    IF TG_OP = 'DELETE' THEN
+        DELETE FROM searchable WHERE sid = OLD.sid AND kind = 'retired' AND id = OLD.seq::text;
+    ELSE
+        UPDATE sessions SET notes_indexed = 0 WHERE sid = NEW.sid AND notes_indexed = 1;
+    END IF;
+    RETURN NULL;
+END $$;
+
+CREATE TRIGGER retired_changed AFTER INSERT OR UPDATE OF reason ON archive
+FOR EACH ROW WHEN (NEW.reason = 'retired') EXECUTE FUNCTION retired_changed();
+CREATE TRIGGER retired_deleted AFTER DELETE ON archive
+FOR EACH ROW WHEN (OLD.reason = 'retired') EXECUTE FUNCTION retired_changed();
 
 CREATE FUNCTION note_changed() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
 BEGIN

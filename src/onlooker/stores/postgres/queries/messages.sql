@@ -98,7 +98,7 @@ UNION
 SELECT seq, archive.id, role, tokens, at, name, extra, text
 FROM (SELECT value FROM json_each(:seqs)) AS asked (value)
     JOIN archive ON seq BETWEEN value - :reach AND value + :reach
-WHERE sid = :sid AND summary = 0 AND reason <> 'retired'
+WHERE sid = :sid AND summary = 0 AND (reason <> 'retired' OR :retired = 1)
 ORDER BY seq;
 
 -- name: matched_messages

@@ -13,6 +13,15 @@ FROM (
     ORDER BY seq LIMIT :limit
 ) AS conversation;
 
+-- name: retired_to_index
+SELECT seq, id, role, tokens, at, name, extra, text FROM archive
+WHERE sid = :sid AND reason = 'retired' AND summary = 0
+    AND NOT EXISTS (
+        SELECT 1 FROM searchable
+        WHERE searchable.sid = :sid AND kind = 'retired' AND searchable.id = archive.seq::text
+    )
+ORDER BY seq LIMIT :limit;
+
 -- name: add_searchable
 -- Texts as JSON: [[id, time, length, words], …].
 INSERT INTO searchable (kind, owner, sid, id, at, length, scope, words)

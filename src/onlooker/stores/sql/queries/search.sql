@@ -11,7 +11,7 @@ SELECT owner, key FROM sessions WHERE is_unindexed LIMIT :limit;
 SELECT indexed, notes_indexed, last_seq FROM sessions WHERE sid = :sid;
 
 -- name: set_indexed
-UPDATE sessions SET indexed = :seq, notes_indexed = 1 WHERE sid = :sid;
+UPDATE sessions SET indexed = :seq, notes_indexed = :notes WHERE sid = :sid;
 
 -- name: notes_to_index
 SELECT id, made_at, text FROM notes
@@ -43,6 +43,15 @@ FROM searchable JOIN sessions USING (sid)
     JOIN notes ON notes.sid = searchable.sid AND notes.id = searchable.id
 WHERE number IN (SELECT value FROM json_each(:numbers));
 
+-- name: matched_retired
+-- Known in the index by their seq. The id of any other text is no number.
+SELECT number, sessions.owner AS owner, sessions.key AS key, searchable.words AS words,
+    archive.seq, archive.id, role, tokens, archive.at, name, extra, text
+FROM searchable JOIN sessions USING (sid)
+    JOIN archive ON archive.sid = searchable.sid AND reason = 'retired'
+        AND archive.seq = CASE kind WHEN 'retired' THEN CAST(searchable.id AS BIGINT) END
+WHERE number IN (SELECT value FROM json_each(:numbers));
+
 -- name: space
 SELECT space, dimensions, reached FROM spaces WHERE name = :name;
 
@@ -60,7 +69,7 @@ DELETE FROM vectors WHERE space = :space;
 
 -- name: lacking
 SELECT number, kind FROM searchable
-WHERE number > :reached AND length > 0 AND kind IN ('message', 'note')
+WHERE number > :reached AND length > 0 AND kind IN ('message', 'note', 'retired')
     AND NOT EXISTS (SELECT 1 FROM vectors WHERE space = :space AND vectors.number = searchable.number)
 ORDER BY number LIMIT :limit;
 
@@ -78,7 +87,7 @@ ON CONFLICT (space, number) DO UPDATE SET vector = excluded.vector;
 
 -- name: coverage
 SELECT
-    (SELECT COUNT(*) FROM searchable WHERE length > 0 AND kind IN ('message', 'note')),
+    (SELECT COUNT(*) FROM searchable WHERE length > 0 AND kind IN ('message', 'note', 'retired')),
     (SELECT COUNT(*) FROM vectors WHERE space = :space),
     (SELECT COUNT(*) FROM notes),
     (SELECT COUNT(*) FROM unlinked);

@@ -29,7 +29,7 @@ CREATE TABLE sessions (
     message_tokens INTEGER NOT NULL DEFAULT 0,
     used_at INTEGER NOT NULL,
     indexed INTEGER NOT NULL DEFAULT 0,      -- the last message in the full-text index
-    notes_indexed INTEGER NOT NULL DEFAULT 0,
+    notes_indexed INTEGER NOT NULL DEFAULT 0, -- 0: there may be notes, or retired messages, to index
     -- Derived from the others and set by triggers. SQLite rewrites an index entry whenever one of its columns is
     -- written, changed or not, and every append writes last_seq and used_at. Indexes on columns that rarely
     -- change save those pages.
@@ -245,7 +245,7 @@ CREATE INDEX shown_items_item ON shown_items (owner, item);
 -- Full-text search: every indexed text as the tokens of Onlooker's tokenizer. FTS5 only splits at spaces.
 CREATE TABLE searchable (
     number INTEGER PRIMARY KEY,
-    kind TEXT NOT NULL,                      -- message, note
+    kind TEXT NOT NULL,                      -- message, note, retired
     owner TEXT NOT NULL,
     sid BLOB NOT NULL,
     id TEXT NOT NULL,
@@ -288,7 +288,7 @@ CREATE TRIGGER searchable_deleted AFTER DELETE ON searchable BEGIN
 END;
 
 -- A message that is deleted or retired leaves the index. One that only moves between the session and its archive
--- stays.
+-- stays. A retired one is indexed anew, by its seq: its id may be in use again.
 CREATE TRIGGER message_deleted AFTER DELETE ON messages BEGIN
     DELETE FROM searchable
     WHERE sid = (SELECT sid FROM sessions WHERE base = old.slot << 28) AND kind = 'message' AND id = old.id
@@ -314,6 +314,18 @@ CREATE TRIGGER archived_retired AFTER UPDATE OF reason ON archive WHEN new.reaso
             WHERE slot = (SELECT base >> 28 FROM sessions WHERE sid = old.sid) AND id = old.id
         )
         AND NOT EXISTS (SELECT 1 FROM archive WHERE sid = old.sid AND id = old.id AND reason <> 'retired');
+END;
+
+CREATE TRIGGER retired_added AFTER INSERT ON archive WHEN new.reason = 'retired' BEGIN
+    UPDATE sessions SET notes_indexed = 0 WHERE sid = new.sid AND notes_indexed;
+END;
+
+CREATE TRIGGER retired_changed AFTER UPDATE OF reason ON archive WHEN new.reason = 'retired' BEGIN
+    UPDATE sessions SET notes_indexed = 0 WHERE sid = new.sid AND notes_indexed;
+END;
+
+CREATE TRIGGER retired_deleted AFTER DELETE ON archive WHEN old.reason = 'retired' BEGIN
+    DELETE FROM searchable WHERE sid = old.sid AND kind = 'retired' AND id = CAST(old.seq AS TEXT);
 END;
 
 CREATE TRIGGER note_added AFTER INSERT ON notes WHEN new.status = 'active' BEGIN

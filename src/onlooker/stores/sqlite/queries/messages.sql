@@ -138,7 +138,7 @@ WHERE sid = :sid AND NOT summary
 UNION
 SELECT seq, archive.id, role, tokens, at, name, extra, text
 FROM json_each(:seqs) JOIN archive ON seq BETWEEN value - :reach AND value + :reach
-WHERE sid = :sid AND NOT summary AND reason <> 'retired'
+WHERE sid = :sid AND NOT summary AND (reason <> 'retired' OR :retired = 1)
 ORDER BY seq;
 
 -- name: matched_messages

@@ -14,6 +14,15 @@ SELECT json_group_array(json_array(seq, id, role, tokens, at, name, extra, text)
     ORDER BY seq LIMIT :limit
 );
 
+-- name: retired_to_index
+SELECT seq, id, role, tokens, at, name, extra, text FROM archive INDEXED BY archive_retired
+WHERE sid = :sid AND reason = 'retired' AND NOT summary
+    AND NOT EXISTS (
+        SELECT 1 FROM searchable
+        WHERE searchable.sid = :sid AND kind = 'retired' AND searchable.id = CAST(archive.seq AS TEXT)
+    )
+ORDER BY seq LIMIT :limit;
+
 -- name: add_searchable
 -- Texts as JSON: [[id, time, length, words], …].
 INSERT INTO searchable (kind, owner, sid, id, at, length, scope, words)
