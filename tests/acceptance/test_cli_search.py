@@ -49,6 +49,25 @@ def test_search_prints_the_best_hits_first(db: Path) -> None:
     assert call("search", "ロッカー", "--db", db, "-s", "telegram:42", "--json").json == []
 
 
+def test_search_marks_what_was_taken_back(tmp_path: Path) -> None:
+    path = tmp_path / "back.db"
+
+    async def take_back() -> None:
+        async with onlooker.open_memory(path) as memory:
+            session = memory.session("a")
+            for answer in ("A fine boat", "A fine ship"):
+                await session.prepare([onlooker.user("I own one"), onlooker.assistant(answer)])
+
+    asyncio.run(take_back())
+    lines = call("search", "fine", "--db", path).out.splitlines()
+    assert [("(taken back)" in line, line.endswith("A fine boat")) for line in lines[1:]] == [
+        (False, False),
+        (True, True),
+    ]
+    assert [h["taken_back"] for h in call("search", "fine", "--db", path, "--json").json] == [False, True]
+    assert "A fine boat" in call("recall", "2", "--db", path, "--session", "a").out
+
+
 def test_search_says_what_it_lacks(db: Path, tmp_path: Path) -> None:
     done = call("search", "submarine", "--db", db)
     assert (done.code, done.out, done.err) == (0, "", "Nothing found.\n")

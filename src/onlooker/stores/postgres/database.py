@@ -30,7 +30,7 @@ _INTEGERS = (
     *("first", "last", "seq", "new_seq", "expected_seq", "reach", "is_summary", "lowest", "highest"),
     *("generation", "tokens", "degraded", "input_tokens", "output_tokens", "spent_at", "position", "kept"),
     *("taken", "change", "instant", "pinned", "uses", "ranked_at", "length", "reached", "space"),
-    *("dimensions", "pid", "concurrency", "running", "done", "failed"),
+    *("dimensions", "pid", "concurrency", "running", "done", "failed", "notes_indexed", "retired"),
 )
 _TYPES = {
     **dict.fromkeys(_BYTES, "bytea"),

@@ -11,7 +11,7 @@ SELECT owner, key FROM sessions WHERE is_unindexed LIMIT :limit;
 SELECT indexed, notes_indexed, last_seq FROM sessions WHERE sid = :sid;
 
 -- name: set_indexed
-UPDATE sessions SET indexed = :seq, notes_indexed = :notes WHERE sid = :sid;
+UPDATE sessions SET indexed = :seq, notes_indexed = :notes_indexed WHERE sid = :sid;
 
 -- name: notes_to_index
 SELECT id, made_at, text FROM notes
