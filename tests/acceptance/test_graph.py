@@ -20,7 +20,7 @@ pytestmark = pytest.mark.anyio
 
 SMALL = replace(
     DEFAULT,
-    budget=1000,
+    budget=1300,
     observe_at=0.3,
     precompute_at=0.2,
     chunk_tokens=0.1,

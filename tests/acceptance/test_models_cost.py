@@ -15,6 +15,7 @@ from onlooker.demo import conversation
 from onlooker.models.extractive import ExtractiveModel
 from onlooker.models.llm import prompt_of
 from onlooker.policy.tokens import estimate
+from onlooker.policy.values import invented
 from onlooker.ports import ObserveRequest, Reply, Request
 from onlooker.testing import FrozenClock
 
@@ -35,6 +36,8 @@ class Counting:
 
     async def write(self, request: Request) -> Reply:
         prompt, text = prompt_of(request), ExtractiveModel().compose(request)
+        # The judge refuses a line of the built-in model that cuts a value in two.
+        text = "\n".join(line for line in text.splitlines() if not invented(line, prompt.user))
         observing = isinstance(request, ObserveRequest)
         self.read["observe" if observing else "reflect"] += estimate(prompt.system) + estimate(prompt.user)
         self.written += estimate(text)

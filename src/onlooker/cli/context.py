@@ -21,7 +21,7 @@ from onlooker.engine.session import Session
 from onlooker.policy.assemble import ELISION, Counting, Layout, PromptRequest, assemble, lay_out
 from onlooker.policy.render import Context, Sections
 from onlooker.policy.settings import SMALLEST_BUDGET, Settings
-from onlooker.policy.tokens import margin
+from onlooker.policy.tokens import PROMPT_OVERHEAD, margin
 
 
 class Format(StrEnum):
@@ -104,7 +104,9 @@ def _last_budget(room: int, system: str, counting: Counting, settings: Settings)
     if not room:
         return settings.budget
     tokens = room + counting.request(PromptRequest(system))
-    return math.ceil(tokens * counting.calibration.ratio / (1 - margin(settings.estimator)))
+    spare = margin(settings.estimator)
+    around = PROMPT_OVERHEAD if spare else 0
+    return math.ceil(tokens * counting.calibration.ratio / (1 - spare)) + around
 
 
 async def _with_items(session: Session, state: State, settings: Settings, room: int) -> State:

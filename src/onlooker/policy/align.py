@@ -384,7 +384,8 @@ class _Decision:
         new, lacking = list(gap.new), list(gap.lacking)
         if not gap.new.start and not is_last:
             # What an earlier edit of the beginning replaced stands there as well.
-            while len(lacking) > len(new) and self.comparison.recorded[lacking[0]].role == "user":
+            roles = [self.comparison.recorded[p].role for p in lacking]
+            while len(lacking) > len(new) and set(roles) == {"user"}:
                 lacking = lacking[1:]
             if not self._is_edit(new, lacking):
                 # Before everything recorded: a summary, or what the host puts before each of its calls.

@@ -332,7 +332,6 @@ def select_tail(state: State, room: int, counting: Counting, most: int = 0) -> T
     `most` is what the whole budget leaves for them, if that is more than `room`.
     """
     raw = tuple(m for m in state.messages if m.seq >= state.progress.tail_start)
-    room -= filled_in(raw) * FILLED_IN_TOKENS
     if not raw or tokens_of(raw) <= room:
         return Tail(raw, 0, 0)
     chosen = newest_within(raw, room)
@@ -398,14 +397,17 @@ def lay_out(
     """Give memory its limit, then the preface what fits, then the raw messages the rest."""
     bounds = limits(settings, counting.room(request, settings))
     memory = section(state, bounds, counting)
+    raw = [m for m in state.messages if m.seq >= state.progress.tail_start]
+    fill = filled_in(raw) * FILLED_IN_TOKENS
     if not bounds.budget:
-        return Layout(bounds, memory, request.preface, bounds.message_limit, 0)
+        return Layout(bounds, memory, request.preface, max(0, bounds.message_limit - fill), 0)
     whole = bounds.budget + request.reserved - counting.text(request.end)
     if memory.left_out and isinstance(settings.memory_limit, float):  # a number of tokens is meant
         memory = _widen(state, whole, bounds, counting, section) or memory
     left = max(0, whole - memory.tokens)
     preface = _first_fitting(request.preface, left - min(left, bounds.observe_at), counting)
     left -= counting.messages(preface)
+    left = max(0, left - fill)
     return Layout(bounds, memory, preface, min(bounds.message_limit, left), left)
 
 
