@@ -204,23 +204,21 @@ def _common(
         return window
     found = {i: i for i in range(prefix)}
     anchors = _anchors(history, recorded, telling, prefix) or _long_run(history, recorded, prefix)
-    for i, p in anchors:
-        if found and i <= max(found):
+    at = place = prefix  # what follows the last common message
+    for anchor in anchors:
+        i, p = anchor
+        if i < at:
             continue
-        before = max(found.items(), default=(-1, -1))
         # Short messages count beside those that are no coincidence.
-        back = 0
-        while i - back - 1 > before[0] and p - back - 1 > before[1]:
-            if history[i - back - 1] != recorded[p - back - 1]:
-                break
-            back += 1
-        found |= {i - n: p - n for n in range(back, 0, -1)}
-        found |= {i + n: p + n for n in range(_equal(history, recorded, i, p))}
+        while i > at and p > place and history[i - 1] == recorded[p - 1]:
+            i, p = i - 1, p - 1
+        length = _equal(history, recorded, i, p)
+        found.update((i + n, p + n) for n in range(length))
+        at, place = i + length, p + length
     # What the history leaves out before the last messages of the record, it leaves out to save room.
-    at, place = (n + 1 for n in max(found.items(), default=(-1, -1)))
     window = _window(history[at:], recorded[place:]) if found else {}
-    found |= {at + i: place + p for i, p in window.items()}
-    return dict(sorted(found.items()))
+    found.update((at + i, place + p) for i, p in window.items())
+    return found
 
 
 def _equal(history: Sequence[object], recorded: Sequence[object], at: int, place: int) -> int:
@@ -383,10 +381,9 @@ class _Decision:
         is_last = gap.new.stop == len(history)
         new, lacking = list(gap.new), list(gap.lacking)
         if not gap.new.start and not is_last:
-            # What an earlier edit of the beginning replaced stands there as well.
-            roles = [self.comparison.recorded[p].role for p in lacking]
-            while len(lacking) > len(new) and set(roles) == {"user"}:
-                lacking = lacking[1:]
+            if all(self.comparison.recorded[p].role == "user" for p in lacking):
+                # What an earlier edit of the beginning replaced stands there as well.
+                lacking = lacking[-len(new) :]
             if not self._is_edit(new, lacking):
                 # Before everything recorded: a summary, or what the host puts before each of its calls.
                 self.preface = len(new)

@@ -430,6 +430,15 @@ def test_with_edits_everything_is_live_or_marked_as_taken_back(change: str, seed
     assert all(any(m.text == other for other in rest) for m in history)
 
 
+def test_an_early_edit_of_a_long_record_is_aligned_in_good_time() -> None:
+    def aligned(count: int) -> None:
+        record = talk(*(f"this was said as number {i}" for i in range(count)))
+        history = [*record[:4], Message("user", "said in other words"), *record[5:]]
+        assert align(history, record, Sent(1, count, opening=1)).retired == (5,)
+
+    assert_not_quadratic(aligned, 8_000)
+
+
 def test_a_long_record_of_equal_messages_is_aligned_in_good_time() -> None:
     def aligned(count: int) -> None:
         record = talk(*["ok"] * count)
