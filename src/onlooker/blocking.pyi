@@ -523,13 +523,13 @@ class Memory:
     def subscribe(self, listener: Callable[[Event], None]) -> Callable[[], None]:
         """Call `listener` with every event; calling what is returned takes it off again."""
     @overload
-    def events(self, *, most: int = ...) -> EventStream[Event]: ...
+    def events(self, *, limit: int = ...) -> EventStream[Event]: ...
     @overload
-    def events(self, *types: type[H], most: int = ...) -> EventStream[H]: ...
-    def events(self, *types: type[BaseEvent], most: int = ...) -> EventStream[Any]:
+    def events(self, *types: type[H], limit: int = ...) -> EventStream[H]: ...
+    def events(self, *types: type[BaseEvent], limit: int = ...) -> EventStream[Any]:
         """Events from now on, of these types or of all, for `async for`; it ends when the memory is closed.
 
-        At most `most` that were not taken yet are held; the stream counts what it drops beyond that.
+        At most `limit` that were not taken yet are held; the stream counts what it drops beyond that.
         """
 
 def open_memory(

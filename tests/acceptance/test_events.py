@@ -248,7 +248,7 @@ async def test_a_listener_may_leave_while_it_is_called_and_leaving_twice_is_harm
 
 async def test_a_stream_gives_what_happened_while_it_was_not_read_and_ends_with_the_memory() -> None:
     async with onlooker.open_memory(":memory:") as memory:
-        stream = memory.events(events.Recorded, most=5)
+        stream = memory.events(events.Recorded, limit=5)
         everything = memory.events()
         await talk(memory.session("a"), 12)
         await memory.session("a").context()
@@ -282,7 +282,7 @@ def test_without_async_a_stream_is_for_a_plain_for() -> None:
         stream = memory.events(events.Recorded)
         reader = threading.Thread(target=lambda: seen.extend(e.messages[0].text for e in stream))
         reader.start()
-        left = memory.events(most=1)
+        left = memory.events(limit=1)
         for i in range(3):
             memory.session("a").record(onlooker.user(f"message {i}"))
         with memory.events() as closed:

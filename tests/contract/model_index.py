@@ -41,9 +41,9 @@ def search(sessions: Mapping[SessionId, Held], query: Query) -> SearchResult:
             holders[term].append(number)
     holders = {term: numbers[:MOST_HOLDERS] for term, numbers in holders.items()}
     if query.terms:
-        numbers = shortlist(holders, query.terms, len(texts), query.most)
+        numbers = shortlist(holders, query.terms, len(texts), query.limit)
     else:
-        numbers = _newest(then)[: query.most]
+        numbers = _newest(then)[: query.limit]
     counts = {term: len(numbers) for term, numbers in holders.items()}
     return SearchResult(len(texts), length, counts, tuple(texts[number] for number in numbers))
 
@@ -166,8 +166,8 @@ class HeldIndex:
         there = [(m, v) for m, v in there if was_then(m.at, query.after, query.before)]
         asked = unit(query.vector)
         bits = [(number, signs(vector)) for number, (_, vector) in enumerate(there)]
-        numbers = likely(signs(asked), bits, max(RESCORED, query.most))
-        best = closest(asked, ((n, there[n][1]) for n in numbers), query.most)
+        numbers = likely(signs(asked), bits, max(RESCORED, query.limit))
+        best = closest(asked, ((n, there[n][1]) for n in numbers), query.limit)
         return [(there[number][0], cosine) for number, cosine in best]
 
     def coverage(self, sessions: Sessions, space: str) -> IndexCoverage:

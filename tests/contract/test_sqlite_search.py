@@ -67,7 +67,7 @@ async def many(store: SqliteStore, count: int = 1500, dimensions: int = 48) -> V
     documents = [Document("message", ANA, m.id, m.text) for m in said]
     pairs = [(d, [random.gauss(0, 1) for _ in range(dimensions)]) for d in documents]
     assert await store.add_vectors(SPACE, pairs) == count
-    return VectorQuery("ana", "message", SPACE, tuple(pairs[7][1]), most=20)
+    return VectorQuery("ana", "message", SPACE, tuple(pairs[7][1]), limit=20)
 
 
 async def test_the_closest_of_many_is_found_without_an_extension(
@@ -87,7 +87,7 @@ async def test_sqlite_vec_chooses_the_same_where_this_python_can_load_it(
     async with opened(tmp_path / "memory.db") as store:
         query = await many(store)
         for session in (None, ANA):
-            asked = VectorQuery("ana", "message", SPACE, query.vector, session, most=20)
+            asked = VectorQuery("ana", "message", SPACE, query.vector, session, limit=20)
             found = [(m.id, c) for m, c in await store.near(asked)]
             assert found[0][0] == "m7"
             with monkeypatch.context() as patch:

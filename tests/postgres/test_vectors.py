@@ -103,10 +103,10 @@ async def test_the_index_finds_what_comparing_all_finds(
         made = await many(store)
         assert await indexes(store) == ["vector_signs_near_1_64"]
         for asked in (3, 77, 1999):
-            every = await ids_near(store, made[asked], most=20)
+            every = await ids_near(store, made[asked], limit=20)
             with monkeypatch.context() as patch:
                 patch.setattr(vectors, "LARGE", 0)
-                found = await ids_near(store, made[asked], most=20)
+                found = await ids_near(store, made[asked], limit=20)
             assert found[0] == every[0] == f"m{asked}"
             assert len(set(found) & set(every)) >= 19
 
@@ -118,12 +118,12 @@ async def test_owners_sessions_and_times_are_kept_apart_by_the_index(server: Ser
         made = await many(store, 300)
         await many(store, 300, session=ben)
         await many(store, 300, session=other)
-        found = await store.near(VectorQuery("ben", "message", SPACE, tuple(made[7]), most=100))
+        found = await store.near(VectorQuery("ben", "message", SPACE, tuple(made[7]), limit=100))
         assert found
         assert {match.session for match, _ in found} == {ben}
-        found = await store.near(VectorQuery("ana", "message", SPACE, tuple(made[7]), other, most=100))
+        found = await store.near(VectorQuery("ana", "message", SPACE, tuple(made[7]), other, limit=100))
         assert {match.session for match, _ in found} == {other}
-        early = await ids_near(store, made[7], session=ANA, before=later(50), most=100)
+        early = await ids_near(store, made[7], session=ANA, before=later(50), limit=100)
         assert early[0] == "m7"
         assert all(int(ident[1:]) < 50 for ident in early)
 

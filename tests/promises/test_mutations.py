@@ -37,14 +37,14 @@ MUTATIONS = {
         "    return (overlap[0].seq if overlap else watermark + 1) + 1",
     ),
     "a call is parted from its result": Mutation(
-        "policy/cut.py",
+        "domain/messages.py",
         "        while end < len(messages) and messages[end].role",
         "        while False and end < len(messages) and messages[end].role",
     ),
     "messages may take all the room": Mutation(
         "policy/assemble.py",
-        "    return Layout(bounds, memory, preface, min(bounds.message_limit, left), left)",
-        "    return Layout(bounds, memory, preface, 10**9, 10**9)",
+        "    return Layout(limits, memory, preface, min(limits.message_limit, left), left)",
+        "    return Layout(limits, memory, preface, 10**9, 10**9)",
     ),
     "the memory section changes with what is said": Mutation(
         "policy/assemble.py",

@@ -14,10 +14,10 @@ import typer
 from onlooker.cli.screen import Column, Json, Screen, View, iso, minute
 from onlooker.cli.target import ALL_STATUSES, SessionTarget, Target
 from onlooker.cli.worker import show_workers
+from onlooker.domain.messages import tokens_of
 from onlooker.domain.notes import LIVE, Extraction, Note, NoteKind, SessionSummary, State
 from onlooker.engine.memory import Memory
 from onlooker.engine.session import Session
-from onlooker.policy.cut import tokens_of
 
 # ------------------------------------------------------------------------------------ sessions
 

@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from json.encoder import encode_basestring_ascii
@@ -130,3 +130,42 @@ def extend_history_hash(history_hash: bytes, digest: bytes) -> bytes:
     recognises a history of any length with one comparison.
     """
     return hashlib.blake2b(history_hash + digest, digest_size=16).digest()
+
+
+# ------------------------------------------------------------------------------------ conversations
+
+
+def groups(messages: Sequence[Message]) -> Iterator[tuple[Message, ...]]:
+    """Split a conversation into groups that must stay together.
+
+    A call stays with the results that directly follow it. Every other message is a group of its own, even
+    a result that does not follow its call.
+    """
+    i = 0
+    while i < len(messages):
+        end = i + 1
+        open_calls = {c.id for c in messages[i].calls}
+        while end < len(messages) and messages[end].role == "tool" and messages[end].answers in open_calls:
+            open_calls.discard(messages[end].answers)
+            end += 1
+        yield tuple(messages[i:end])
+        i = end
+
+
+def is_open(group: Sequence[Message]) -> bool:
+    """Return whether a call in the group has no result yet."""
+    return {c.id for c in group[0].calls} > {m.answers for m in group[1:]}
+
+
+def filled_in(messages: Sequence[Message]) -> int:
+    """Count the calls without a result and the results without a call, for which a prompt has to say so."""
+    calls = sum(len(m.calls) for m in messages)
+    results = sum(m.role == "tool" for m in messages)
+    if not calls and not results:
+        return 0
+    paired = sum(len(group) - 1 for group in groups(messages))
+    return calls + results - 2 * paired
+
+
+def tokens_of(messages: Sequence[Message]) -> int:
+    return sum(m.tokens for m in messages)

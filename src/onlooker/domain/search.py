@@ -50,7 +50,7 @@ class Query:
     session: SessionId | None = None
     after: datetime | None = None
     before: datetime | None = None
-    most: int = 300
+    limit: int = 300
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -143,7 +143,7 @@ class VectorQuery:
     session: SessionId | None = None
     after: datetime | None = None
     before: datetime | None = None
-    most: int = 50
+    limit: int = 50
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ log = logging.getLogger("onlooker")
 
 E = TypeVar("E", bound=BaseEvent)
 
-MOST_HELD = 1000
+MAX_HELD = 1000
 
 
 class Events:
@@ -56,8 +56,8 @@ class Events:
 
         return leave
 
-    def stream(self, types: tuple[type[BaseEvent], ...], most: int) -> EventStream[Any]:
-        stream: EventStream[Any] = EventStream(types, most)
+    def stream(self, types: tuple[type[BaseEvent], ...], limit: int) -> EventStream[Any]:
+        stream: EventStream[Any] = EventStream(types, limit)
         self._streams.add(stream)
         return stream
 
@@ -82,11 +82,11 @@ class EventStream(Generic[E]):
     dropped: int = 0
     closed: bool = False
 
-    def __init__(self, types: tuple[type[E], ...], most: int) -> None:
-        if not isinstance(most, int) or most < 1:  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise SettingsError("most", most, "must be an integer of at least 1")
+    def __init__(self, types: tuple[type[E], ...], limit: int) -> None:
+        if not isinstance(limit, int) or limit < 1:  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise SettingsError("limit", limit, "must be an integer of at least 1")
         self._types = types
-        self._most = most
+        self._limit = limit
         self._held: deque[E] = deque()
         self._came = asyncio.Event()
 
@@ -94,7 +94,7 @@ class EventStream(Generic[E]):
         """Hold the event if it is of the types asked for."""
         if self.closed or (self._types and not isinstance(event, self._types)):
             return
-        if len(self._held) >= self._most:
+        if len(self._held) >= self._limit:
             self._held.popleft()
             self.dropped += 1
         self._held.append(cast("E", event))

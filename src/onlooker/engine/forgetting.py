@@ -11,10 +11,9 @@ from dataclasses import dataclass, field, replace
 from onlooker.domain.errors import ConflictError, SettingsError
 from onlooker.domain.events import Deleted, Event, Forgotten, OwnerForgotten
 from onlooker.domain.history import ForgetResult, Forgetting, MessageRow, Scope, SessionRow, VersionRow
-from onlooker.domain.messages import Message, SessionId
+from onlooker.domain.messages import Message, SessionId, tokens_of
 from onlooker.domain.notes import Note, NoteStatus
 from onlooker.engine.note_taker import MIN_TARGET, Composer
-from onlooker.policy.cut import tokens_of
 from onlooker.policy.history import (
     RemakePlan,
     exact_values,

@@ -195,10 +195,10 @@ class ShownItems:
     async def choice(self, session: SessionId, budget: int) -> Sequence[Item]:
         """The items that a choice made now would show."""
         from onlooker.policy.items.choose import choose_items
-        from onlooker.policy.settings import limits
+        from onlooker.policy.settings import limits_for
 
         items = await self.store.items(session.owner, limit=MOST_ITEMS)
-        limit = limits(self.settings, budget).cross_session_limit
+        limit = limits_for(self.settings, budget).cross_session_limit
         return choose_items(items, session, limit, self.clock.now(), self.count)
 
     async def _choose(self, state: State, budget: int, *, anew: bool) -> State:

@@ -21,7 +21,7 @@ from onlooker.domain.messages import DEFAULT_OWNER, Message, MessageLike, SdkMes
 from onlooker.domain.notes import SessionSummary, Usage
 from onlooker.domain.search import Hit, HitKind
 from onlooker.engine.background import Background
-from onlooker.engine.events import MOST_HELD, EventStream
+from onlooker.engine.events import MAX_HELD, EventStream
 from onlooker.engine.indexing import Index
 from onlooker.engine.items import Items
 from onlooker.engine.recall import KINDS, Search
@@ -217,14 +217,14 @@ class Memory:
         return self._runtime.events.subscribe(listener)
 
     @overload
-    def events(self, *, most: int = MOST_HELD) -> EventStream[Event]: ...
+    def events(self, *, limit: int = MAX_HELD) -> EventStream[Event]: ...
 
     @overload
-    def events(self, *types: type[H], most: int = MOST_HELD) -> EventStream[H]: ...
+    def events(self, *types: type[H], limit: int = MAX_HELD) -> EventStream[H]: ...
 
-    def events(self, *types: type[BaseEvent], most: int = MOST_HELD) -> EventStream[Any]:
+    def events(self, *types: type[BaseEvent], limit: int = MAX_HELD) -> EventStream[Any]:
         """Events from now on, of these types or of all, for `async for`; it ends when the memory is closed.
 
-        At most `most` that were not taken yet are held; the stream counts what it drops beyond that.
+        At most `limit` that were not taken yet are held; the stream counts what it drops beyond that.
         """
-        return self._runtime.events.stream(types, most)
+        return self._runtime.events.stream(types, limit)

@@ -26,13 +26,12 @@ from onlooker.domain.events import (
     SpendLimitReached,
     StepFailed,
 )
-from onlooker.domain.messages import Message, SessionId, new_id
+from onlooker.domain.messages import Message, SessionId, groups, new_id, tokens_of
 from onlooker.domain.notes import Commit, Guard, Note, Progress, State
 from onlooker.engine.indexing import index_session
 from onlooker.engine.leases import Lease, Leases
 from onlooker.engine.recording import Budgets, Compaction
 from onlooker.engine.writer import Source, Writer, Written
-from onlooker.policy.cut import groups, tokens_of
 from onlooker.policy.plan import Activate, Idle, Observe, Reflect, Rewrite, Step, plan, retry_after, wake_at
 from onlooker.policy.render import text_lines
 from onlooker.policy.settings import NOTE_RATIO, Settings, Timing

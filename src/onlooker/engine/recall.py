@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from onlooker.domain.errors import SettingsError, StoreError
-from onlooker.domain.messages import Message, SessionId
+from onlooker.domain.messages import Message, SessionId, tokens_of
 from onlooker.domain.notes import Note, State
 from onlooker.domain.search import (
     Edge,
@@ -34,7 +34,6 @@ from onlooker.domain.search import (
 )
 from onlooker.engine.indexing import catch_up, embeddable
 from onlooker.policy.assemble import Counting, Layout, PromptRequest, lay_out, select_tail
-from onlooker.policy.cut import tokens_of
 from onlooker.policy.search import graph as linking
 from onlooker.policy.search import rank, recall
 from onlooker.policy.search.graph import GRAPH_WEIGHT
@@ -430,7 +429,7 @@ class Reminder:
         self, state: State, request: PromptRequest, layout: Layout
     ) -> tuple[PromptRequest, Layout]:
         """Recall gets the larger part of the prompt; what it does not use goes back to notes and messages."""
-        whole = layout.bounds.budget + request.kept
+        whole = layout.limits.budget + request.kept
         request = replace(request, kept=recall_room(self.settings, whole, asked=True))
         layout = lay_out(state, request, self.settings, self.counting)
         shown, left = self._shown(state, request, layout)

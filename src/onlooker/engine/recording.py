@@ -37,7 +37,7 @@ from onlooker.policy.align import Alignment, Rewind, Sent, compare, decide, is_t
 from onlooker.policy.assemble import limits_beside_items
 from onlooker.policy.intake import intake, intake_all
 from onlooker.policy.plan import due_tokens
-from onlooker.policy.settings import Limits, Settings, limits
+from onlooker.policy.settings import Limits, Settings, limits_for
 from onlooker.policy.tokens import Estimator, margin
 from onlooker.ports import Clock, Store
 
@@ -409,7 +409,7 @@ class Budgets:
         """The settings in tokens for a session's budget."""
         usable = int(self._settings.budget * (1 - margin(self._settings.estimator)))
         return limits_beside_items(
-            limits(self._settings, self.of(state.progress) or usable), state, self._count
+            limits_for(self._settings, self.of(state.progress) or usable), state, self._count
         )
 
     def due_tokens(self, session: SessionId) -> int:

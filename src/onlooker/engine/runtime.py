@@ -300,12 +300,12 @@ class Runtime:
 
     # -- reading
 
-    def section(self, state: State, bounds: Limits, counting: Counting) -> MemorySection:
+    def section(self, state: State, limits: Limits, counting: Counting) -> MemorySection:
         """The memory section, made again only if notes or limits changed."""
         progress = state.progress
-        key = (progress.revision, progress.prompt_version, bounds)
+        key = (progress.revision, progress.prompt_version, limits)
         known = self._sections.pop(progress.sid, None)
-        section = known[1] if known and known[0] == key else memory_section(state, bounds, counting)
+        section = known[1] if known and known[0] == key else memory_section(state, limits, counting)
         self._sections[progress.sid] = key, section
         if len(self._sections) > MOST_SECTIONS:
             del self._sections[next(iter(self._sections))]

@@ -262,7 +262,7 @@ class Session:
         made = 0
         try:
             while made < ON_THE_SPOT_STEPS or time.monotonic() < deadline:
-                step = make_room(state, layout.bounds, layout.room)
+                step = make_room(state, layout.limits, layout.room)
                 if step is None and layout.memory.left_out:
                     step = condense(state, run.budgets.limits(state))
                 if step is None:

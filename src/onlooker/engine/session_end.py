@@ -14,12 +14,11 @@ from typing import TYPE_CHECKING
 from onlooker.domain.errors import ConflictError, ModelError, OnlookerError
 from onlooker.domain.events import Event, ItemsMade
 from onlooker.domain.items import EndMark, Item, ItemChange
-from onlooker.domain.messages import Message, SessionId, new_id
+from onlooker.domain.messages import Message, SessionId, new_id, tokens_of
 from onlooker.domain.notes import Note, Progress, State
 from onlooker.engine.items import MOST_ITEMS
 from onlooker.engine.leases import Leases
 from onlooker.engine.writer import Writer
-from onlooker.policy.cut import tokens_of
 from onlooker.policy.settings import Settings
 from onlooker.ports import Clock, ItemsRequest, Store
 

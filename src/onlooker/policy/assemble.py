@@ -13,12 +13,12 @@ from typing import ClassVar
 
 from onlooker.domain.context import OWN_LAYERS, RuntimeContext, Stats
 from onlooker.domain.errors import BudgetError
-from onlooker.domain.messages import Message
+from onlooker.domain.messages import Message, filled_in, groups, tokens_of
 from onlooker.domain.notes import Note, State
-from onlooker.policy.cut import filled_in, groups, newest_within, tokens_of
 from onlooker.policy.items.choose import items_section
+from onlooker.policy.plan import newest_within
 from onlooker.policy.render import Context, Sections, text_lines
-from onlooker.policy.settings import SECTION_TOKENS, Limits, Settings, limits
+from onlooker.policy.settings import SECTION_TOKENS, Limits, Settings, limits_for
 from onlooker.policy.text import regex
 from onlooker.policy.tokens import PROMPT_OVERHEAD, Calibration, Estimator, margin
 
@@ -121,16 +121,16 @@ class MemorySection:
     items: int = 0
 
 
-def memory_section(state: State, bounds: Limits, counting: Counting) -> MemorySection:
+def memory_section(state: State, limits: Limits, counting: Counting) -> MemorySection:
     """Choose and render the memory section: items, pins, then as many reflections and then observations as
     fit, newest first."""
     if not state.pinned and not state.active and not state.items:
         return MemorySection(Sections(), 0, 0, 0, 0, 0)
-    settings = bounds.settings
-    about_owner = _items_text(state, bounds, counting.text)
+    settings = limits.settings
+    about_owner = _items_text(state, limits, counting.text)
     items = counting.text(about_owner)
     # Both headings are paid for first, since pins may be of either kind.
-    room = bounds.memory_limit - counting.text(MEMORY_HEAD) - items - 2 * _NoteChoice.HEADING_TOKENS
+    room = limits.memory_limit - counting.text(MEMORY_HEAD) - items - 2 * _NoteChoice.HEADING_TOKENS
     choice = _NoteChoice(room, state.pins, counting)
     pinned = choice.pinned_text(state.pinned)
     choice.take_pins(state.active)
@@ -150,20 +150,20 @@ def memory_section(state: State, bounds: Limits, counting: Counting) -> MemorySe
     return MemorySection(sections, upper + lower, pins, rest, lower, len(state.active) - shown, items)
 
 
-def _items_text(state: State, bounds: Limits, count: Callable[[str], int]) -> str:
+def _items_text(state: State, limits: Limits, count: Callable[[str], int]) -> str:
     if not state.items:
         return ""
     owner = state.progress.session.owner
-    text = items_section(owner, state.items, bounds.cross_session_limit, count)
+    text = items_section(owner, state.items, limits.cross_session_limit, count)
     return f"\n\n{text}" if text else ""
 
 
-def limits_beside_items(bounds: Limits, state: State, count: Callable[[str], int]) -> Limits:
+def limits_beside_items(limits: Limits, state: State, count: Callable[[str], int]) -> Limits:
     """Lower `reflect_at` so that notes are condensed while they still fit beside the session's items."""
     if not state.items:
-        return bounds
-    left = bounds.memory_limit - count(_items_text(state, bounds, count)) - SECTION_TOKENS
-    return replace(bounds, reflect_at=max(1, min(bounds.reflect_at, left)))
+        return limits
+    left = limits.memory_limit - count(_items_text(state, limits, count)) - SECTION_TOKENS
+    return replace(limits, reflect_at=max(1, min(limits.reflect_at, left)))
 
 
 @dataclass(slots=True)
@@ -376,7 +376,7 @@ def _shorten(message: Message, tokens: int, counting: Counting) -> Message:
 class Layout:
     """The sizes of a context's parts, before its messages are chosen."""
 
-    bounds: Limits
+    limits: Limits
     memory: MemorySection
     preface: tuple[Message, ...]
     room: int  # tokens for raw messages
@@ -395,24 +395,24 @@ def lay_out(
     section: SectionMaker = memory_section,
 ) -> Layout:
     """Give memory its limit, then the preface what fits, then the raw messages the rest."""
-    bounds = limits(settings, counting.room(request, settings))
-    memory = section(state, bounds, counting)
+    limits = limits_for(settings, counting.room(request, settings))
+    memory = section(state, limits, counting)
     raw = [m for m in state.messages if m.seq >= state.progress.tail_start]
     fill = filled_in(raw) * FILLED_IN_TOKENS
-    if not bounds.budget:
-        return Layout(bounds, memory, request.preface, max(0, bounds.message_limit - fill), 0)
-    whole = bounds.budget + request.reserved - counting.text(request.end)
+    if not limits.budget:
+        return Layout(limits, memory, request.preface, max(0, limits.message_limit - fill), 0)
+    whole = limits.budget + request.reserved - counting.text(request.end)
     if memory.left_out and isinstance(settings.memory_limit, float):  # a number of tokens is meant
-        memory = _widen(state, whole, bounds, counting, section) or memory
+        memory = _widen(state, whole, limits, counting, section) or memory
     left = max(0, whole - memory.tokens)
-    preface = _first_fitting(request.preface, left - min(left, bounds.observe_at), counting)
+    preface = _first_fitting(request.preface, left - min(left, limits.observe_at), counting)
     left -= counting.messages(preface)
     left = max(0, left - fill)
-    return Layout(bounds, memory, preface, min(bounds.message_limit, left), left)
+    return Layout(limits, memory, preface, min(limits.message_limit, left), left)
 
 
 def _widen(
-    state: State, whole: int, bounds: Limits, counting: Counting, section: SectionMaker
+    state: State, whole: int, limits: Limits, counting: Counting, section: SectionMaker
 ) -> MemorySection | None:
     """Make the memory section with the room that raw messages do not use, if every note fits then.
 
@@ -421,9 +421,9 @@ def _widen(
     """
     raw = [m for m in state.messages if m.seq >= state.progress.tail_start]
     free = whole - counting.messages(raw)
-    if free <= bounds.memory_limit:
+    if free <= limits.memory_limit:
         return None
-    wider = section(state, replace(bounds, memory_limit=free), counting)
+    wider = section(state, replace(limits, memory_limit=free), counting)
     return None if wider.left_out else wider
 
 

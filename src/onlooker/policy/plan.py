@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import groupby
 
-from onlooker.domain.messages import Message
+from onlooker.domain.messages import Message, groups, is_open, tokens_of
 from onlooker.domain.notes import Note, Progress, State
-from onlooker.policy.cut import groups, newest_within, oldest_chunk, tokens_of
-from onlooker.policy.settings import NOTE_RATIO, SECTION_TOKENS, Limits, Settings, Timing, limits
+from onlooker.policy.settings import NOTE_RATIO, SECTION_TOKENS, Limits, Settings, Timing, limits_for
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +85,7 @@ def due_tokens(settings: Settings, budget: int) -> int:
     """Return the number of un-noted tokens at which a session without buffered notes is due."""
     if not settings.enabled:
         return _NEVER
-    return _due_tokens(limits(settings, budget))
+    return _due_tokens(limits_for(settings, budget))
 
 
 def _due_tokens(limits: Limits) -> int:
@@ -355,3 +354,45 @@ def _runs(state: State, *, either_kind: bool = False) -> Iterator[tuple[Note, ..
 def _rewrite(state: State) -> Rewrite | None:
     # A pinned note stays as the person saw it.
     return next((Rewrite(n) for n in state.active if n.degraded and n.id not in state.pins), None)
+
+
+# ------------------------------------------------------------------------------------ where to cut
+
+# A tool call is never separated from its results.
+
+
+def oldest_chunk(
+    messages: Sequence[Message], *, keep: int, most_tokens: int = 0, most_messages: int = 0
+) -> tuple[Message, ...]:
+    """Choose the oldest messages that may be noted now, keeping at least `keep` tokens raw after them.
+
+    The chunk has at most `most_tokens` and `most_messages` (0: no limit), but at least one group. A call at
+    the very end that waits for its results stays raw, so that they are not separated.
+    """
+    pieces = list(groups(messages))
+    if pieces and is_open(pieces[-1]):
+        pieces.pop()
+    free = tokens_of(messages) - keep
+    chunk: list[Message] = []
+    used = 0
+    for piece in pieces:
+        used += tokens_of(piece)
+        if used > free:
+            break
+        if chunk and most_tokens and used > most_tokens:
+            break
+        if chunk and most_messages and len(chunk) + len(piece) > most_messages:
+            break
+        chunk.extend(piece)
+    return tuple(chunk)
+
+
+def newest_within(messages: Sequence[Message], tokens: int) -> tuple[Message, ...]:
+    """Choose the newest whole groups that fit in `tokens`, possibly none."""
+    pieces = list(groups(messages))
+    start = len(pieces)
+    used = 0
+    while start and used + tokens_of(pieces[start - 1]) <= tokens:
+        start -= 1
+        used += tokens_of(pieces[start])
+    return tuple(m for piece in pieces[start:] for m in piece)

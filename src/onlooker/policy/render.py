@@ -6,14 +6,13 @@ import hashlib
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import Any, Literal, Required, TypedDict, cast
 
 from onlooker.domain.context import OWN_LAYERS, RuntimeContext, Stats
 from onlooker.domain.errors import MessageError
-from onlooker.domain.messages import Message, ToolCall
-from onlooker.policy.cut import NO_RESULT, Exchange, turns, unique_name
+from onlooker.domain.messages import Message, ToolCall, groups
 from onlooker.policy.intake import OPENAI_BLOCKS, as_mapping, is_anthropic, parts_in
 from onlooker.policy.text import regex
 
@@ -407,3 +406,69 @@ def _lines(message: Message, names: Mapping[str, str]) -> Iterator[str]:
         yield f"{speaker}: {body}".rstrip()
     for call in message.calls:
         yield f"→ {call.name}({call.arguments})".replace("\n", "\n  ")
+
+
+# ------------------------------------------------------------------------------------ exchanges
+
+# Calls with their results, as providers require them.
+
+NO_RESULT = "[no result was recorded]"
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """An assistant message with calls, each with a unique id, and the results that follow it."""
+
+    message: Message
+    calls: tuple[ToolCall, ...]
+    results: tuple[Message, ...]
+
+    @property
+    def unanswered(self) -> tuple[ToolCall, ...]:
+        answered = {r.answers for r in self.results}
+        return tuple(c for c in self.calls if c.id not in answered)
+
+
+def turns(messages: Sequence[Message]) -> Iterator[Message | Exchange]:
+    """Split a conversation into exchanges and single messages, none of which is a tool message.
+
+    A result that does not directly follow its call (it came late, twice, or without a call) becomes a user
+    message that says so.
+    """
+    names: dict[str, str] = {}
+    for head, *results in groups(messages):
+        names.update((call.id, call.name) for call in head.calls)
+        if head.role == "assistant" and head.calls:
+            yield Exchange(head, _distinct(head.calls), tuple(results))
+            continue
+        yield _orphan(head, names) if head.role == "tool" else head
+        for result in results:
+            yield _orphan(result, names)
+
+
+def _distinct(calls: Sequence[ToolCall]) -> tuple[ToolCall, ...]:
+    """Give a call with a repeated id a new one: a result answers the first call with its id."""
+    taken = {c.id for c in calls}
+    seen: set[str] = set()
+    distinct: list[ToolCall] = []
+    for call in calls:
+        distinct.append(call if call.id not in seen else replace(call, id=unique_name(call.id, taken)))
+        seen.add(call.id)
+        taken.add(distinct[-1].id)
+    return tuple(distinct)
+
+
+def unique_name(name: str, taken: set[str]) -> str:
+    """Return the name, with a number added if it is taken."""
+    number = 2
+    candidate = name
+    while candidate in taken:
+        candidate = f"{name}-{number}"
+        number += 1
+    return candidate
+
+
+def _orphan(result: Message, names: dict[str, str]) -> Message:
+    name = result.name or names.get(result.answers) or result.answers
+    text = f"[result of {name}, recorded without its call] {result.text}".rstrip()
+    return replace(result, role="user", text=text, name="", answers="", original=None)

@@ -453,7 +453,7 @@ class Limits:
 
 
 @lru_cache(maxsize=256)
-def limits(settings: Settings, budget: int) -> Limits:
+def limits_for(settings: Settings, budget: int) -> Limits:
     """Return the settings in tokens if memory and messages have `budget` tokens.
 
     Absolute sizes that the budget cannot hold shrink with it, so that a small budget works with a preset of

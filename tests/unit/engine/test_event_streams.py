@@ -19,8 +19,8 @@ pytestmark = pytest.mark.anyio
 HERE = SessionId("ana", "chat")
 
 
-def stream(*types: type[Any], most: int = 100) -> EventStream[Any]:
-    return EventStream(types, most)
+def stream(*types: type[Any], limit: int = 100) -> EventStream[Any]:
+    return EventStream(types, limit)
 
 
 async def rest(found: EventStream[Any]) -> list[Any]:
@@ -44,7 +44,7 @@ async def test_only_the_types_asked_for_are_held() -> None:
 
 
 async def test_beyond_its_bound_the_oldest_make_way_and_are_counted() -> None:
-    found = stream(most=3)
+    found = stream(limit=3)
     for rows in range(10):
         found.hear(Pruned(rows))
     assert found.dropped == 7
@@ -81,8 +81,8 @@ async def test_a_stream_closes_at_the_end_of_its_with_block() -> None:
 
 
 async def test_a_bound_below_one_is_refused() -> None:
-    with pytest.raises(SettingsError, match="most"):
-        stream(most=0)
+    with pytest.raises(SettingsError, match="limit"):
+        stream(limit=0)
 
 
 async def test_a_stream_that_nobody_reads_any_more_is_let_go_of() -> None:

@@ -44,12 +44,12 @@ def layers(texts: list[str], asked: set[int], *, volatile: bool) -> dict[str, La
 
 
 def filled(
-    given: Mapping[str, Layer], frame: PromptRequest, limit: float | int, events: list[Event] | None = None
+    given: Mapping[str, Layer], request: PromptRequest, limit: float | int, events: list[Event] | None = None
 ) -> PromptRequest:
     heard: list[Event] = [] if events is None else events
     settings = replace(DEFAULT, estimator="lango", knowledge_limit=limit)
     call = LayerCall(HERE, RuntimeContext.of(HERE.key), settings, PLAIN, heard.append)
-    return asyncio.run(call.fill(frame, given))
+    return asyncio.run(call.fill(request, given))
 
 
 @given(
@@ -62,10 +62,10 @@ def filled(
 def test_what_volatile_layers_say_changes_neither_the_prefix_nor_the_room_of_memory(
     stable: list[str], volatile: list[tuple[str, str]], asked: set[int], budget: int, limit: float | int
 ) -> None:
-    frame = PromptRequest("You are helpful.", end="Be brief.", budget=budget)
+    request = PromptRequest("You are helpful.", end="Be brief.", budget=budget)
     fixed = layers(stable, asked, volatile=False)
     first, second = (
-        filled({**fixed, **layers([pair[i] for pair in volatile], asked, volatile=True)}, frame, limit)
+        filled({**fixed, **layers([pair[i] for pair in volatile], asked, volatile=True)}, request, limit)
         for i in (0, 1)
     )
     settings = replace(DEFAULT, estimator="lango", knowledge_limit=limit)
@@ -77,12 +77,12 @@ def test_what_volatile_layers_say_changes_neither_the_prefix_nor_the_room_of_mem
 def test_all_layers_together_stay_within_their_limit_and_what_was_cut_is_counted(
     stable: list[str], volatile: list[str], budget: int, limit: float | int
 ) -> None:
-    frame = PromptRequest("You are helpful.", end="Be brief.", budget=budget)
+    request = PromptRequest("You are helpful.", end="Be brief.", budget=budget)
     given = layers(stable, {0, 2}, volatile=False) | layers(volatile, {1}, volatile=True)
     events: list[Event] = []
-    found = filled(given, frame, limit, events)
+    found = filled(given, request, limit, events)
     settings = replace(DEFAULT, estimator="lango", knowledge_limit=limit)
-    room = room_for_layers(frame, settings, PLAIN)
+    room = room_for_layers(request, settings, PLAIN)
     assert room is not None
     shown = {**found.knowledge, **found.volatile}
     assert set(shown) == set(given)

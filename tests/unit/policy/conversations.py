@@ -8,10 +8,9 @@ from datetime import UTC, datetime, timedelta
 
 from hypothesis import strategies as st
 
-from onlooker.domain.messages import Message, Role, SessionId, ToolCall
+from onlooker.domain.messages import Message, Role, SessionId, ToolCall, groups, tokens_of
 from onlooker.domain.notes import Note, NoteStatus, Progress, State
 from onlooker.policy.assemble import Counting
-from onlooker.policy.cut import groups, tokens_of
 from onlooker.policy.plan import Activate, Observe, Reflect, Rewrite, Step
 from onlooker.policy.settings import Limits
 from onlooker.policy.tokens import Calibration, estimator

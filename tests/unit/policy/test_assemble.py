@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from onlooker.domain.context import RuntimeContext
 from onlooker.domain.errors import BudgetError
-from onlooker.domain.messages import Message
+from onlooker.domain.messages import Message, tokens_of
 from onlooker.domain.notes import Note, State
 from onlooker.policy.assemble import (
     ELISION,
@@ -23,9 +23,8 @@ from onlooker.policy.assemble import (
     assemble_without_memory,
     relative_days,
 )
-from onlooker.policy.cut import tokens_of
 from onlooker.policy.render import Context
-from onlooker.policy.settings import DEFAULT, LANGO, OFF, ZORA, Settings, limits
+from onlooker.policy.settings import DEFAULT, LANGO, OFF, ZORA, Settings, limits_for
 from onlooker.policy.tokens import MARGIN, Calibration, estimator, margin
 
 # -- What goes into a context, in which order, and within which limits
@@ -34,9 +33,9 @@ PLAIN = counting("lango")  # four characters are a token
 
 
 def context(
-    now: State, frame: PromptRequest | None = None, settings: Settings = LANGO, counted: Counting = PLAIN
+    now: State, request: PromptRequest | None = None, settings: Settings = LANGO, counted: Counting = PLAIN
 ) -> Context:
-    return assemble(now, frame or PromptRequest(), settings, counted, None)
+    return assemble(now, request or PromptRequest(), settings, counted, None)
 
 
 def counted_message(seq: int, tokens: int) -> Message:
@@ -82,8 +81,8 @@ def test_of_a_note_that_is_too_long_the_lines_of_most_worth_stay_with_their_days
 @pytest.mark.req(44, 45, 102)
 def test_the_prompt_is_base_knowledge_reflections_observations_then_messages() -> None:
     notes = [*lines(1, 2, generation=1), *lines(3, 2)]
-    frame = PromptRequest("BASE", {"docs": "KNOWLEDGE"}, end="END")
-    found = context(state(numbered(0, 0, 0, 0, 5), notes), frame)
+    request = PromptRequest("BASE", {"docs": "KNOWLEDGE"}, end="END")
+    found = context(state(numbered(0, 0, 0, 0, 5), notes), request)
     places = [
         found.text().index(part)
         for part in (
@@ -347,21 +346,21 @@ def test_no_context_exceeds_its_budget_except_by_the_newest_message(
     notes = notes_of(sizes)
     pins = data.draw(st.sets(st.sampled_from([n.id for n in notes]), max_size=3)) if notes else set[str]()
     now = state(real(said, len(notes)), notes, pins=pins)
-    frame = PromptRequest(system, budget=budget)
-    found = context(now, frame, settings)
-    bounds = limits(settings, PLAIN.room(frame, settings))
+    request = PromptRequest(system, budget=budget)
+    found = context(now, request, settings)
+    limits = limits_for(settings, PLAIN.room(request, settings))
     remembered = found.stats.pinned + found.stats.reflections + found.stats.observations
     if found.stats.left_out_notes or settings is not DEFAULT:
-        assert remembered <= max(bounds.memory_limit, bounds.budget - found.stats.messages)
+        assert remembered <= max(limits.memory_limit, limits.budget - found.stats.messages)
     if settings is not DEFAULT:
-        assert remembered <= bounds.memory_limit
+        assert remembered <= limits.memory_limit
     newest = found.messages[-1]
     assert newest == now.messages[-1]
     usable = int(budget * (1 - margin(settings.estimator)))
     beside = found.stats.total - found.stats.messages
     # Over only where the newest message does not fit by itself.
     assert found.stats.total <= usable or beside + newest.tokens > usable
-    assert found.stats.messages <= max(bounds.message_limit, newest.tokens + bounds.message_limit // 4)
+    assert found.stats.messages <= max(limits.message_limit, newest.tokens + limits.message_limit // 4)
     assert beside <= usable
     shown = {m.seq for m in found.messages}
     assert found.stats.left_out_messages == len([m for m in now.unshown if m.seq not in shown])
@@ -372,9 +371,9 @@ def test_statistics_add_up(said: list[Message], preface: int, budget: int) -> No
     notes = [*lines(1, 2, generation=1), *lines(3, 3)]
     front = tuple(Message("user", "before") for _ in range(preface))
     lead = (Message("system", "LEAD"),)
-    frame = PromptRequest("BASE", {"docs": "KNOWLEDGE", "rules": "RULES"}, lead, front, "END", budget)
+    request = PromptRequest("BASE", {"docs": "KNOWLEDGE", "rules": "RULES"}, lead, front, "END", budget)
     now = state(real(said, 5), notes, pinned=[message(1, text="pinned words")])
-    stats = context(now, frame, DEFAULT).stats
+    stats = context(now, request, DEFAULT).stats
     parts = (stats.system, stats.knowledge, stats.pinned, stats.reflections, stats.observations)
     assert stats.total == sum(parts) + stats.messages + stats.end
     own = {"observations": stats.observations, "reflections": stats.reflections}

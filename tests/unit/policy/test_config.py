@@ -14,7 +14,7 @@ from onlooker.domain.errors import SettingsError
 from onlooker.policy.assemble import PromptRequest, assemble
 from onlooker.policy.config import from_mapping
 from onlooker.policy.plan import Idle, Observe, Reflect, Step, must_wait, plan
-from onlooker.policy.settings import DEFAULT, LANGO, MOST_TOKENS, ZORA, Settings, limits
+from onlooker.policy.settings import DEFAULT, LANGO, MOST_TOKENS, ZORA, Settings, limits_for
 
 LANGO_JSON = """
 {
@@ -54,7 +54,7 @@ def zora(**keys: Any) -> Settings:
 
 
 def next_step(settings: Settings, *sizes: int, notes: tuple[Any, ...] = ()) -> Step:
-    return plan(state(numbered(*sizes), notes), limits(settings, 0))
+    return plan(state(numbered(*sizes), notes), limits_for(settings, 0))
 
 
 def shown(settings: Settings, notes: list[Any], messages: tuple[Any, ...] = ()) -> str:
@@ -229,7 +229,7 @@ def test_async_buffer_writes_notes_ahead_or_does_not() -> None:
 @pytest.mark.req(32, 63)
 def test_block_after_tokens_is_when_the_turn_waits() -> None:
     def waits(settings: Settings, tokens: int) -> bool:
-        return must_wait(state(numbered(tokens)), limits(settings, 0))
+        return must_wait(state(numbered(tokens)), limits_for(settings, 0))
 
     late = zora(block_after_tokens=45_000)
     assert (waits(late, 44_999), waits(late, 45_000)) == (False, True)

@@ -6,8 +6,8 @@ from conversations import call, conversations, message, numbered, result
 from hypothesis import given
 from hypothesis import strategies as st
 
-from onlooker.domain.messages import Message
-from onlooker.policy.cut import groups, is_open, newest_within, oldest_chunk, tokens_of
+from onlooker.domain.messages import Message, groups, is_open, tokens_of
+from onlooker.policy.plan import newest_within, oldest_chunk
 
 PARALLEL = (message(1), call(2, "a", "b"), result(3, "a"), result(4, "b"), message(5))
 WAITING = (message(1), message(2), call(3, "a", "b"), result(4, "a"))

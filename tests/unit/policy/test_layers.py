@@ -100,17 +100,17 @@ def test_what_volatile_layers_may_have_goes_by_their_number_and_their_own_limit(
 
 
 def test_the_room_is_a_share_of_what_the_base_prompt_leaves() -> None:
-    frame = PromptRequest("x" * 400, end="x" * 40, budget=1110)
+    request = PromptRequest("x" * 400, end="x" * 40, budget=1110)
     settings = replace(DEFAULT, estimator="lango", knowledge_limit=0.4)
-    assert room_for_layers(frame, settings, PLAIN) == 400
-    assert room_for_layers(frame, replace(settings, knowledge_limit=300), PLAIN) == 300
+    assert room_for_layers(request, settings, PLAIN) == 400
+    assert room_for_layers(request, replace(settings, knowledge_limit=300), PLAIN) == 300
     # Something must be left for memory and messages, whatever the setting says.
-    assert room_for_layers(frame, replace(settings, knowledge_limit=1.0), PLAIN) == 900
-    assert room_for_layers(frame, replace(settings, knowledge_limit=10**6), PLAIN) == 900
-    assert room_for_layers(frame, replace(settings, knowledge_limit=0), PLAIN) is None
-    assert room_for_layers(replace(frame, budget=0), settings, PLAIN) is None
-    assert room_for_layers(replace(frame, budget=0), replace(settings, knowledge_limit=70), PLAIN) == 70
-    assert room_for_layers(frame, LANGO, PLAIN) is None
+    assert room_for_layers(request, replace(settings, knowledge_limit=1.0), PLAIN) == 900
+    assert room_for_layers(request, replace(settings, knowledge_limit=10**6), PLAIN) == 900
+    assert room_for_layers(request, replace(settings, knowledge_limit=0), PLAIN) is None
+    assert room_for_layers(replace(request, budget=0), settings, PLAIN) is None
+    assert room_for_layers(replace(request, budget=0), replace(settings, knowledge_limit=70), PLAIN) == 70
+    assert room_for_layers(request, LANGO, PLAIN) is None
 
 
 # ------------------------------------------------------------------------------------ cutting

@@ -20,10 +20,10 @@ from onlooker.policy.plan import (
     plan,
     wake_at,
 )
-from onlooker.policy.settings import DEFAULT, LANGO, OFF, ZORA, Settings, limits, with_models
+from onlooker.policy.settings import DEFAULT, LANGO, OFF, ZORA, Settings, limits_for, with_models
 
-LANGO_LIMITS = limits(LANGO, 0)
-ZORA_LIMITS = limits(ZORA, 0)
+LANGO_LIMITS = limits_for(LANGO, 0)
+ZORA_LIMITS = limits_for(ZORA, 0)
 # observe_at 1000, keep_recent 300, chunks of 400, written ahead from 800 on; reflections at 2000.
 PLAIN = replace(
     DEFAULT,
@@ -36,8 +36,8 @@ PLAIN = replace(
     reflect_to=0.5,
     message_limit=4000,
 )
-LIMITS = limits(PLAIN, 0)
-NO_AHEAD = limits(replace(PLAIN, precompute=False), 0)
+LIMITS = limits_for(PLAIN, 0)
+NO_AHEAD = limits_for(replace(PLAIN, precompute=False), 0)
 
 
 def seqs(messages: tuple[Message, ...]) -> list[int]:
@@ -66,7 +66,7 @@ def test_what_is_noted_already_does_not_count() -> None:
 @pytest.mark.req(81, 82)
 @pytest.mark.parametrize(("tokens", "due"), [(29_999, False), (30_001, True)])
 def test_zora_notes_the_twenty_oldest_when_the_working_tier_is_full(tokens: int, due: bool) -> None:
-    zora = limits(replace(ZORA, precompute=False), 0)
+    zora = limits_for(replace(ZORA, precompute=False), 0)
     step = plan(state(numbered(*[1000] * 29, tokens - 29_000)), zora)
     assert isinstance(step, Observe) == due
     if isinstance(step, Observe):
@@ -80,18 +80,18 @@ def test_a_note_that_costs_something_is_the_same_share_of_its_source_at_any_time
     preset: Settings, ratio: float, full: int
 ) -> None:
     for free_reflector in (True, False):
-        bounds = limits(with_models(preset, free_observer=False, free_reflector=free_reflector), 100_000)
-        step = plan(state(numbered(1, *[1000] * 99), [note(1, 1, full)] if full else []), bounds)
+        limits = limits_for(with_models(preset, free_observer=False, free_reflector=free_reflector), 100_000)
+        step = plan(state(numbered(1, *[1000] * 99), [note(1, 1, full)] if full else []), limits)
         assert isinstance(step, Observe)
         assert step.ratio == ratio
 
 
 def test_notes_that_cost_nothing_are_longer_while_memory_has_room() -> None:
-    bounds = limits(with_models(PLAIN, free_observer=True, free_reflector=True), 0)
+    limits = limits_for(with_models(PLAIN, free_observer=True, free_reflector=True), 0)
     said = numbered(1, *[100] * 20)
     ratios: list[float] = []
     for tokens in (0, 500, 1000, 1999):
-        step = plan(state(said, [note(1, 1, tokens)] if tokens else []), bounds)
+        step = plan(state(said, [note(1, 1, tokens)] if tokens else []), limits)
         assert isinstance(step, Observe)
         ratios.append(step.ratio)
     assert ratios[0] == 0.75
@@ -101,12 +101,12 @@ def test_notes_that_cost_nothing_are_longer_while_memory_has_room() -> None:
 
 @pytest.mark.parametrize("preset", [LANGO, ZORA])
 def test_a_preset_with_numbers_of_its_own_keeps_its_share(preset: Settings) -> None:
-    assert limits(with_models(preset, free_observer=True, free_reflector=True), 0).first_ratio == 0.25
+    assert limits_for(with_models(preset, free_observer=True, free_reflector=True), 0).first_ratio == 0.25
 
 
 def test_chunks_that_cost_nothing_are_smaller_and_leave_more_room_to_memory() -> None:
     either = (with_models(DEFAULT, free_observer=free, free_reflector=True) for free in (False, True))
-    paid, free = (limits(settings, 10_000) for settings in either)
+    paid, free = (limits_for(settings, 10_000) for settings in either)
     assert free.chunk_tokens == paid.chunk_tokens // 2
     assert free.memory_limit > paid.memory_limit
     assert free.keep_recent == paid.keep_recent
@@ -141,7 +141,7 @@ def test_writing_ahead_goes_on_from_the_last_buffered_note() -> None:
     # 900 tokens are not noted yet, but the buffered note is shown first: the raw part is full.
     assert isinstance(plan(state(numbered(*[100] * 13), [buffered]), LIMITS), Activate)
     fewer = replace(PLAIN, observe_at=2000, message_limit=4000)
-    step = plan(state(numbered(*[100] * 13), [buffered]), limits(fewer, 0))
+    step = plan(state(numbered(*[100] * 13), [buffered]), limits_for(fewer, 0))
     assert isinstance(step, Observe)
     assert step.buffered
     assert seqs(step.messages) == [5, 6, 7, 8]
@@ -176,7 +176,7 @@ def test_lango_keeps_noted_messages_raw_as_far_as_its_window_goes() -> None:
 
 def test_the_newest_group_stays_in_sight_even_when_it_is_noted() -> None:
     said = (message(1, 10), call(2, "a", tokens=600), result(3, "a", 900))
-    step = plan(state(said), limits(replace(LANGO, overlap=0), 0))
+    step = plan(state(said), limits_for(replace(LANGO, overlap=0), 0))
     assert isinstance(step, Observe)
     assert seqs(step.messages) == [1, 2, 3]
     assert step.tail_start == 2
@@ -210,7 +210,7 @@ def test_activation_leaves_what_is_to_stay_raw() -> None:
 def test_buffered_notes_are_shown_in_order_and_none_is_skipped() -> None:
     said = numbered(100, 5000, 100, 100)
     buffered = [note(1, 2, status="buffered"), note(3, 3, status="buffered")]
-    step = plan(state(said, buffered), limits(replace(PLAIN, keep_recent=150), 0))
+    step = plan(state(said, buffered), limits_for(replace(PLAIN, keep_recent=150), 0))
     assert isinstance(step, Activate)
     assert step.notes == (buffered[0],)
 
@@ -258,7 +258,7 @@ def test_zora_condenses_the_oldest_when_the_session_tier_is_full(tokens: int, du
 
 def test_reflection_takes_the_oldest_and_comes_down_to_its_target() -> None:
     notes = [note(i, i, 250) for i in range(1, 10)]  # 2,250 tokens, to come down to 1,000
-    gentle = limits(replace(PLAIN, reflect_to=0.9), 0)
+    gentle = limits_for(replace(PLAIN, reflect_to=0.9), 0)
     step = plan(state(notes=notes), gentle)
     assert isinstance(step, Reflect)
     # 450 tokens too many: twice that is condensed to a half.
@@ -339,7 +339,7 @@ def test_what_the_built_in_model_noted_in_place_of_another_is_written_again_last
 @pytest.mark.req(62, 100)
 def test_switched_off_nothing_is_ever_due() -> None:
     full = state(numbered(*[5000] * 30), [note(1, 4, status="buffered"), note(5, 6, 90_000)])
-    assert plan(full, limits(OFF, 0)) == Idle()
+    assert plan(full, limits_for(OFF, 0)) == Idle()
 
 
 def test_an_empty_session_is_idle() -> None:

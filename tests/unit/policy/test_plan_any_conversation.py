@@ -8,11 +8,10 @@ from conversations import Toy, conversations, note, numbered
 from hypothesis import given
 from hypothesis import strategies as st
 
-from onlooker.domain.messages import Message
+from onlooker.domain.messages import Message, groups, is_open, tokens_of
 from onlooker.domain.notes import Note
-from onlooker.policy.cut import groups, is_open, oldest_chunk, tokens_of
-from onlooker.policy.plan import Idle, Reflect, make_room, plan
-from onlooker.policy.settings import DEFAULT, LANGO, ZORA, Limits, Settings, limits
+from onlooker.policy.plan import Idle, Reflect, make_room, oldest_chunk, plan
+from onlooker.policy.settings import DEFAULT, LANGO, ZORA, Limits, Settings, limits_for
 
 PLAIN = replace(
     DEFAULT,
@@ -25,7 +24,7 @@ PLAIN = replace(
     reflect_to=0.5,
     message_limit=4000,
 )
-LIMITS = limits(PLAIN, 0)
+LIMITS = limits_for(PLAIN, 0)
 
 
 def covered_once(toy: Toy) -> None:
@@ -40,33 +39,33 @@ def covered_once(toy: Toy) -> None:
     assert now.progress.tail_start <= toy.newest_group_starts
 
 
-def settled(toy: Toy, bounds: Limits) -> None:
+def settled(toy: Toy, limits: Limits) -> None:
     for _ in range(6 * len(toy.messages) + 20):
-        step = plan(toy.state, bounds)
+        step = plan(toy.state, limits)
         if step == Idle():
             return
         if isinstance(step, Reflect):
             assert not {n.id for n in step.notes} & toy.pins
-        toy.do(step, bounds)
+        toy.do(step, limits)
         covered_once(toy)
     raise AssertionError("planning does not come to an end")
 
 
-def thresholds_hold(toy: Toy, bounds: Limits) -> None:
+def thresholds_hold(toy: Toy, limits: Limits) -> None:
     now = toy.state
-    kept = oldest_chunk(now.unnoted, keep=bounds.keep_recent) == ()
+    kept = oldest_chunk(now.unnoted, keep=limits.keep_recent) == ()
     if not now.buffered:
-        assert tokens_of(now.unshown) < bounds.observe_at or kept
-    if bounds.settings.precompute:
-        assert tokens_of(now.unnoted) < bounds.precompute_at or kept
+        assert tokens_of(now.unshown) < limits.observe_at or kept
+    if limits.settings.precompute:
+        assert tokens_of(now.unnoted) < limits.precompute_at or kept
     loose: list[Note] = [n for n in now.active if n.id not in now.pins]
     if not toy.pins:
-        assert len(now.reflections) < bounds.settings.consolidate_at
-        by_kind = now.observations if bounds.settings.reflect_counts == "observations" else now.active
-        assert sum(n.tokens for n in by_kind) < bounds.reflect_at or len(loose) <= 1
+        assert len(now.reflections) < limits.settings.consolidate_at
+        by_kind = now.observations if limits.settings.reflect_counts == "observations" else now.active
+        assert sum(n.tokens for n in by_kind) < limits.reflect_at or len(loose) <= 1
     if kept and now.unnoted:
         last = list(groups(now.unnoted))[-1]
-        assert is_open(last) or tokens_of(now.unnoted) <= bounds.keep_recent + tokens_of(
+        assert is_open(last) or tokens_of(now.unnoted) <= limits.keep_recent + tokens_of(
             next(groups(now.unnoted))
         )
 
@@ -88,13 +87,13 @@ _settings = st.sampled_from((DEFAULT, PLAIN, replace(PLAIN, precompute=False), L
 def test_planning_ends_covers_each_message_once_and_keeps_its_thresholds(
     said: list[Message], settings: Settings, budget: int, bursts: list[int], data: st.DataObject
 ) -> None:
-    bounds = limits(settings, budget)
+    limits = limits_for(settings, budget)
     toy = Toy()
     with_pins = data.draw(st.booleans())
     for burst in bursts:
         toy.messages = said[: len(toy.messages) + burst]
-        settled(toy, bounds)
-        thresholds_hold(toy, bounds)
+        settled(toy, limits)
+        thresholds_hold(toy, limits)
         if with_pins and toy.state.active:
             chosen = data.draw(st.sampled_from([n.id for n in toy.state.active]))
             toy.pins ^= {chosen}
@@ -107,14 +106,14 @@ def test_planning_ends_covers_each_message_once_and_keeps_its_thresholds(
 def test_condensing_any_notes_ends_and_covers_each_message_once(
     sizes: list[tuple[int, int, bool]], settings: Settings
 ) -> None:
-    bounds = limits(settings, 0)
+    limits = limits_for(settings, 0)
     toy = Toy()
     toy.messages = list(numbered(*[10] * len(sizes)))
     toy.notes = [note(i, i, tokens, generation=g) for i, (tokens, g, _) in enumerate(sizes, 1)]
     toy.pins = {n.id for n, (_, _, pinned) in zip(toy.notes, sizes, strict=True) if pinned}
     pinned = [n for n in toy.notes if n.id in toy.pins]
     toy.tail_start = len(sizes)
-    settled(toy, bounds)
+    settled(toy, limits)
     assert [n for n in toy.notes if n.id in toy.pins] == pinned
 
 

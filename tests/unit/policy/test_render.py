@@ -395,16 +395,16 @@ def given_history(history: list[dict[str, Any]]) -> tuple[tuple[Message, ...], t
     return messages[:lead], messages[lead:]
 
 
-def from_history(history: list[dict[str, Any]], notes: Any = (), **frame: Any) -> Context:
+def from_history(history: list[dict[str, Any]], notes: Any = (), **request: Any) -> Context:
     lead, said = given_history(history)
     numbered_ones = tuple(replace(m, seq=i, tokens=10) for i, m in enumerate(said, 5))
     return assemble(
-        state(numbered_ones, notes, tail_start=5), PromptRequest(lead=lead, **frame), LANGO, PLAIN, None
+        state(numbered_ones, notes, tail_start=5), PromptRequest(lead=lead, **request), LANGO, PLAIN, None
     )
 
 
-def context(said: Any = (), notes: Any = (), settings: Settings = LANGO, **frame: Any) -> Context:
-    return assemble(state(said, notes), PromptRequest(**frame), settings, PLAIN, None)
+def context(said: Any = (), notes: Any = (), settings: Settings = LANGO, **request: Any) -> Context:
+    return assemble(state(said, notes), PromptRequest(**request), settings, PLAIN, None)
 
 
 # ------------------------------------------------------------------------------------ without memory

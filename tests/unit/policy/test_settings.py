@@ -25,7 +25,7 @@ from onlooker.policy.settings import (
     Settings,
     allowed,
     check,
-    limits,
+    limits_for,
     possible,
     preset,
 )
@@ -35,7 +35,7 @@ from onlooker.policy.settings import (
 
 @pytest.mark.req(1, 18, 23, 48, 49, 54, 61)
 def test_lango_has_its_documented_numbers() -> None:
-    lango = limits(preset("lango"), 0)
+    lango = limits_for(preset("lango"), 0)
     assert (lango.observe_at, lango.reflect_at, lango.settings.consolidate_at) == (1000, 2000, 5)
     assert (lango.memory_limit, lango.message_limit) == (4000, 8000)
     assert (lango.settings.max_reflections, lango.settings.max_observations) == (5, 20)
@@ -47,7 +47,7 @@ def test_lango_has_its_documented_numbers() -> None:
 
 @pytest.mark.req(32, 63, 65, 81, 82)
 def test_zora_has_its_documented_numbers() -> None:
-    zora = limits(preset("zora"), 0)
+    zora = limits_for(preset("zora"), 0)
     assert (zora.observe_at, zora.reflect_at, zora.settings.cross_session_limit) == (30_000, 10_000, 5000)
     assert (zora.settings.chunk_messages, zora.block_after) == (20, 60_000)
     assert (zora.settings.estimator, zora.settings.format) == ("zora", "lines")
@@ -72,8 +72,8 @@ def test_an_unknown_preset_names_those_there_are() -> None:
 @pytest.mark.req(62, 100)
 def test_off_plans_nothing_however_much_was_said() -> None:
     said = state(numbered(*[5000] * 20))
-    assert isinstance(plan(said, limits(DEFAULT, 16_000)), Observe)
-    assert plan(said, limits(OFF, 16_000)) == Idle()
+    assert isinstance(plan(said, limits_for(DEFAULT, 16_000)), Observe)
+    assert plan(said, limits_for(OFF, 16_000)) == Idle()
 
 
 # ------------------------------------------------------------------------------------ one knob
@@ -90,7 +90,7 @@ def in_order(found: Limits) -> None:
 
 @pytest.mark.parametrize("budget", [2000, 16_000, 200_000])
 def test_a_small_a_usual_and_a_large_budget_come_to_sane_limits(budget: int) -> None:
-    found = limits(DEFAULT, budget)
+    found = limits_for(DEFAULT, budget)
     in_order(found)
     assert found.observe_at == round(DEFAULT.observe_at * budget)
     # Most of the context is memory, and what is said fits beside it.
@@ -102,19 +102,19 @@ def test_a_small_a_usual_and_a_large_budget_come_to_sane_limits(budget: int) -> 
 
 
 def test_memory_gives_way_to_what_may_stand_raw() -> None:
-    found = limits(check(Settings(observe_at=0.4)), 10_000)
+    found = limits_for(check(Settings(observe_at=0.4)), 10_000)
     assert (found.observe_at, found.memory_limit) == (4_000, 6_000)
     assert 5_000 < found.reflect_at < 6_000 - SECTION_TOKENS
 
 
 @given(st.integers(SMALLEST_BUDGET, 2_000_000), st.sampled_from(sorted(PRESETS)))
 def test_limits_are_in_order_whatever_the_budget(budget: int, name: str) -> None:
-    in_order(limits(preset(name), budget))
+    in_order(limits_for(preset(name), budget))
 
 
 @given(st.integers(SMALLEST_BUDGET, 1_000_000), st.integers(2, 20))
 def test_limits_grow_with_the_budget(budget: int, times: int) -> None:
-    small, large = limits(DEFAULT, budget), limits(DEFAULT, budget * times)
+    small, large = limits_for(DEFAULT, budget), limits_for(DEFAULT, budget * times)
     for key in ("observe_at", "keep_recent", "chunk_tokens", "precompute_at", "memory_limit"):
         ratio = getattr(large, key) / getattr(small, key)
         assert ratio == pytest.approx(times, rel=0.05)
@@ -139,19 +139,19 @@ def test_whatever_passes_the_check_comes_to_limits_in_order(
     except SettingsError:
         assume(False)
         raise
-    in_order(limits(settings, budget))
+    in_order(limits_for(settings, budget))
 
 
 def test_a_share_is_of_the_budget_and_a_whole_number_is_tokens() -> None:
     shares = replace(DEFAULT, observe_at=0.5, memory_limit=0.3)
-    assert limits(shares, 10_000).observe_at == 5000
-    assert limits(shares, 10_000).memory_limit == 3000
+    assert limits_for(shares, 10_000).observe_at == 5000
+    assert limits_for(shares, 10_000).memory_limit == 3000
     tokens = replace(DEFAULT, observe_at=500, keep_recent=100, precompute_at=400)
-    assert limits(tokens, 10_000).observe_at == 500
+    assert limits_for(tokens, 10_000).observe_at == 500
 
 
 def test_large_numbers_shrink_to_a_small_budget() -> None:
-    zora = limits(preset("zora"), 8000)
+    zora = limits_for(preset("zora"), 8000)
     assert zora.observe_at <= 2000
     assert zora.memory_limit <= 5600
     assert zora.message_limit <= 8000
@@ -159,8 +159,8 @@ def test_large_numbers_shrink_to_a_small_budget() -> None:
 
 def test_without_a_budget_shares_are_of_the_settings_own() -> None:
     quarter = replace(DEFAULT, observe_at=0.25)
-    assert limits(replace(quarter, budget=40_000), 0).observe_at == 10_000
-    assert limits(replace(quarter, budget=0), 0).observe_at == DEFAULT.budget // 4
+    assert limits_for(replace(quarter, budget=40_000), 0).observe_at == 10_000
+    assert limits_for(replace(quarter, budget=0), 0).observe_at == DEFAULT.budget // 4
 
 
 # ------------------------------------------------------------------------------------ refusals
@@ -253,6 +253,6 @@ def test_a_count_of_zero_is_a_possible_value(given_count: int) -> None:
 
 def test_consolidation_can_begin_earlier() -> None:
     reflections = [note(i, i, generation=1) for i in range(1, 4)]
-    early = limits(replace(preset("lango"), consolidate_at=3), 0)
+    early = limits_for(replace(preset("lango"), consolidate_at=3), 0)
     assert plan(state(notes=reflections), early) != Idle()
-    assert plan(state(notes=reflections), limits(preset("lango"), 0)) == Idle()
+    assert plan(state(notes=reflections), limits_for(preset("lango"), 0)) == Idle()

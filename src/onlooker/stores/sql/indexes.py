@@ -56,7 +56,7 @@ def check_owner(owner: str, session: SessionId | None) -> None:
         raise SettingsError("session", session, f"must belong to the owner {owner!r}")
 
 
-def bounds(after: datetime | None, before: datetime | None) -> dict[str, int]:
+def time_range(after: datetime | None, before: datetime | None) -> dict[str, int]:
     """The parameters `since` and `before`."""
     return {
         "since": EARLIEST if after is None else instant(after),
@@ -141,9 +141,9 @@ def search(db: Database, query: Query) -> SearchResult:
     docs, length = db.run("search_totals", **where).fetchone()
     holders = {term: _holders(db, query, term) for term in query.terms}
     if query.terms:
-        numbers = shortlist(holders, query.terms, docs, query.most)
+        numbers = shortlist(holders, query.terms, docs, query.limit)
     else:
-        rows = db.run("said_between", **where, **bounds(query.after, query.before), limit=query.most)
+        rows = db.run("said_between", **where, **time_range(query.after, query.before), limit=query.limit)
         numbers = [number for (number,) in rows]
     counts = {term: len(found) for term, found in holders.items()}
     return SearchResult(docs, length, counts, tuple(matches(db, query.kind, numbers)))
@@ -155,7 +155,7 @@ def _holders(db: Database, query: Query, term: str) -> list[int]:
     if query.after is None and query.before is None:
         rows = db.run("holders", match=match, limit=MOST_HOLDERS)
     else:
-        times = bounds(query.after, query.before)
+        times = time_range(query.after, query.before)
         rows = db.run("holders_between", match=match, limit=MOST_HOLDERS, **times)
     return [number for (number,) in rows]
 
@@ -243,7 +243,7 @@ def near(db: Database, query: VectorQuery, choose: Choice) -> Sequence[tuple[Mat
     vector, space = unit(query.vector), row["space"]
     numbers = choose(db, _wanted(query, space, signs(vector)))
     read = db.run("vectors", space=space, numbers=json.dumps(numbers))
-    best = closest(vector, ((number, unpacked(blob)) for number, blob in read), query.most)
+    best = closest(vector, ((number, unpacked(blob)) for number, blob in read), query.limit)
     # One at a time, so that a text deleted since does not shift the others.
     found = [(list(matches(db, query.kind, [number])), cosine) for number, cosine in best]
     return [(match[0], cosine) for match, cosine in found if match]
@@ -256,9 +256,9 @@ def _wanted(query: VectorQuery, space: int, asked: bytes) -> dict[str, Any]:
         "kind": query.kind,
         "sid": query.session and sid_of(query.session),
         "any_time": query.after is None and query.before is None,
-        **bounds(query.after, query.before),
+        **time_range(query.after, query.before),
         "signs": asked,
-        "limit": max(RESCORED, query.most),
+        "limit": max(RESCORED, query.limit),
     }
 
 

@@ -94,15 +94,15 @@ class SearchContract(StoreCase):
         assert await self.found(store, "tea", after=later(1), before=later(3)) == ["m1", "m2"]
         newest = await self.find(store, "", after=later(1))
         assert [m.id for m in newest.matches] == ["m4", "m3", "m2", "m1"]
-        assert [m.id for m in (await self.find(store, "", before=later(2), most=1)).matches] == ["m1"]
+        assert [m.id for m in (await self.find(store, "", before=later(2), limit=1)).matches] == ["m1"]
 
     async def test_the_most_telling_come_first_where_not_all_are_read(self, store: Store) -> None:
         await self.record(
             store, *(said(f"m{n}", "we had tea") for n in range(8)), said("z", "tea from Assam")
         )
-        found = await self.find(store, "Assam tea", most=2)
+        found = await self.find(store, "Assam tea", limit=2)
         assert [m.id for m in found.matches] == ["z", "m7"]
-        weighted = await store.search(Query("ana", "message", {"had": 5.0, "assam": 0.1}, ANA, most=1))
+        weighted = await store.search(Query("ana", "message", {"had": 5.0, "assam": 0.1}, ANA, limit=1))
         assert [m.id for m in weighted.matches] == ["m7"]
 
     async def test_nothing_recorded_before_a_search_is_missed(self, store: Store) -> None:
@@ -263,7 +263,7 @@ class VectorContract(StoreCase):
         store = await self.reopen(store)
         assert await self.near(store, NORTH) == ["c", "b"]
         assert await self.near(store, (2.0, 3.0, 0.0)) == ["b", "a", "c"]
-        assert await self.near(store, EAST, most=1) == ["a"]
+        assert await self.near(store, EAST, limit=1) == ["a"]
         assert await self.near(store, NORTH, kind="note") == ["o1"]
         found = await store.near(VectorQuery("ana", "message", SPACE, NORTH))
         assert [round(cosine, 5) for _, cosine in found] == [1.0, 0.8]
