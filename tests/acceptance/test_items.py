@@ -286,15 +286,19 @@ async def test_items_keep_within_their_share_and_notes_get_what_they_leave() -> 
         assert without.stats.observations >= with_items.stats.observations > 0
 
 
-async def test_storage_that_cannot_choose_items_costs_the_items_alone() -> None:
-    class Forgetful(SqliteStore):
-        async def show_items(self, *args: object, **options: object) -> None:
-            raise StoreError("the disk is full")
+@pytest.mark.parametrize("failing", ["items", "show_items"])
+async def test_storage_that_cannot_choose_items_costs_the_items_alone(failing: str) -> None:
+    async def fail(*args: object, **options: object) -> None:
+        raise StoreError("the disk is full")
+
+    class Forgetful(SqliteStore): ...
 
     async with onlooker.open_memory(Forgetful(":memory:")) as memory:
         await memory.items.save("Ana likes tea", owner="ana")
+        setattr(Forgetful, failing, fail)
         context = await talk(memory.session("one", owner="ana"), "Hello")
-        assert about(context) == []
+        # Those that can be read are shown, though the choice cannot be stored.
+        assert bool(about(context)) == (failing == "show_items")
         assert context.messages[-1].text == "Hello"
 
 

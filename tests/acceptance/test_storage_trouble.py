@@ -9,11 +9,11 @@ import random
 import sqlite3
 import tempfile
 from collections.abc import Generator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
-from tests.acceptance.crash_writer import text_of
+from tests.acceptance.crash_writer import KEY, text_of
 from tests.acceptance.crashing import Forker, forking, going_on, lines_of, log_of, reading
 from tests.promises.checks import check_conversation, check_coverage
 
@@ -84,7 +84,7 @@ def test_a_file_that_may_not_be_written_is_an_error_that_says_so(forker: Forker)
 async def test_a_locked_database_is_an_error_that_says_what_to_do(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("onlooker.stores.sqlite.connection.BUSY_SECONDS", 0.1)
+    monkeypatch.setattr("onlooker.stores.sqlite.store.WRITE_SECONDS", 0.1)
     async with going_on(path) as session:
         await session.record(onlooker.user("first"))
         with closing(sqlite3.connect(path, isolation_level=None)) as other:
@@ -96,6 +96,90 @@ async def test_a_locked_database_is_an_error_that_says_what_to_do(
             other.execute("ROLLBACK")
         await session.record(onlooker.user("third"))
         assert [m.text for m in await session.messages()] == ["first", "third"]
+
+
+LONG = 600.0  # longer than any test waits
+
+
+@contextmanager
+def locked(path: Path) -> Generator[sqlite3.Connection]:
+    """Another program has the file for itself."""
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("BEGIN EXCLUSIVE")
+        yield other
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("call", ["context", "question"])
+async def test_a_context_goes_on_without_what_another_programs_lock_keeps_it_from_storing(
+    path: Path, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    monkeypatch.setattr("onlooker.stores.sqlite.store.WRITE_SECONDS", LONG)
+    async with onlooker.open_memory(path, budget=1000, workers="external") as memory:
+        await memory.items.save("Ana lives in Oslo.", owner="ana")
+        session = memory.session("a", owner="ana")
+        for i in range(20):
+            await session.record(onlooker.user(f"Parcel {i} weighs {i * 37} grams. " + "It is heavy. " * 15))
+        with locked(path) as other:
+            late = asyncio.create_task(session.record(onlooker.user("While it is locked")))
+            async with asyncio.timeout(LONG / 10):
+                # It has items to choose and notes to write on the spot, and can store neither.
+                if call == "context":
+                    context = await session.context(system="Be brief.")
+                else:
+                    context = await session.context(system="Be brief.", question="What does parcel 3 weigh?")
+            assert other.in_transaction
+            assert not late.done()
+            assert context.text().startswith("Be brief.")
+            assert context.messages[-1].text.startswith("Parcel 19 weighs 703 grams.")
+            assert context.stats.left_out_messages == 20 - len(context.messages)
+            assert "Ana lives in Oslo." in context.text()
+            assert not await session.notes()
+            other.execute("ROLLBACK")
+        await late
+        context = await session.context(system="Be brief.")
+        assert context.stats.left_out_messages == 0
+        assert context.messages[-1].text == "While it is locked"
+        assert "Ana lives in Oslo." in context.text()
+        assert [m.seq for m in await session.messages()] == list(range(1, 22))
+
+
+@pytest.mark.anyio
+async def test_each_record_has_its_own_deadline_and_leaves_nothing_behind(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with onlooker.open_memory(path) as memory:
+        session = memory.session("a")
+        await session.record(onlooker.user("first"))
+        with locked(path) as other:
+            monkeypatch.setattr("onlooker.stores.sqlite.store.WRITE_SECONDS", LONG)
+            patient = asyncio.create_task(session.record(onlooker.user("patient")))
+            await asyncio.sleep(0.01)
+            monkeypatch.setattr("onlooker.stores.sqlite.store.WRITE_SECONDS", 0.1)
+            # They come after one that goes on waiting.
+            for call in (
+                session.record([onlooker.user("second"), onlooker.user("third")]),
+                session.prepare(
+                    [{"role": "user", "content": "first"}, {"role": "user", "content": "fourth"}]
+                ),
+            ):
+                with pytest.raises(onlooker.StoreError, match="locked by another process; try again"):
+                    await call
+            assert not patient.done()
+            other.execute("ROLLBACK")
+        await patient
+        assert [m.text for m in await session.messages()] == ["first", "patient"]
+        await session.record(onlooker.user("second"))
+        assert [m.text for m in (await session.context()).messages] == ["first", "patient", "second"]
+
+
+@pytest.mark.anyio
+async def test_a_file_is_opened_while_another_program_writes_to_it(path: Path) -> None:
+    await _record(path, 3)
+    with locked(path):
+        async with onlooker.open_memory(path, workers="external") as memory:
+            context = await memory.session(KEY).context()
+            assert context.messages
 
 
 # ------------------------------------------------------------------------------------ damage

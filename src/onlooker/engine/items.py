@@ -178,19 +178,22 @@ class ShownItems:
     async def choose(self, state: State, budget: int) -> State:
         """The state with the items that its session shows from now on.
 
-        A failure is logged: the turn goes on without items, and the next one tries again.
+        A failure is logged: the turn goes on with what could be read, and the next one chooses again.
         """
+        session, items = state.progress.session, ()
         try:
-            return await self._choose(state, budget, anew=False)
+            items = await self.choice(session, budget)
+            return await self._show(state, items, anew=False)
         except OnlookerError as error:
-            log.warning("%s: could not choose items: %s", state.progress.session.key, error)
-            return state
+            log.warning("%s: could not choose items: %s", session.key, error)
+            return replace(state, items=tuple(items))
 
     async def refresh(self, state: State, budget: int) -> State:
         """The state with items chosen again."""
         if not self.settings.shares_items(state.progress.session.owner):
             return state
-        return await self._choose(state, budget, anew=True)
+        items = await self.choice(state.progress.session, budget)
+        return await self._show(state, items, anew=True)
 
     async def choice(self, session: SessionId, budget: int) -> Sequence[Item]:
         """The items that a choice made now would show."""
@@ -201,9 +204,8 @@ class ShownItems:
         limit = limits_for(self.settings, budget).cross_session_limit
         return choose_items(items, session, limit, self.clock.now(), self.count)
 
-    async def _choose(self, state: State, budget: int, *, anew: bool) -> State:
+    async def _show(self, state: State, items: Sequence[Item], *, anew: bool) -> State:
         session = state.progress.session
-        items = await self.choice(session, budget)
         # Asking for the context of a session that does not exist does not create it, unless it has items.
         if not items and state == State(Progress(session)):
             return replace(state, items=())

@@ -474,10 +474,13 @@ class Reminder:
     async def _catch_up(self, wide: bool, *, asked: bool) -> None:
         """Index what recall searches. An ordinary turn skips its own session: what its index lacks is in the
         tail."""
-        if asked:
-            await catch_up(self.store, self.session.owner, None if wide else self.session)
-        elif wide:
-            await catch_up(self.store, self.session.owner, but=self.session)
+        try:
+            if asked:
+                await catch_up(self.store, self.session.owner, None if wide else self.session)
+            elif wide:
+                await catch_up(self.store, self.session.owner, but=self.session)
+        except StoreError as error:
+            log.warning("%s: recall searches what was indexed before: %s", self.session.key, error)
 
 
 def _with_text(request: PromptRequest, text: str) -> PromptRequest:

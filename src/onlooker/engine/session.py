@@ -38,6 +38,7 @@ from onlooker.policy.intake import as_history, as_items, intake_all
 from onlooker.policy.layers import in_order
 from onlooker.policy.plan import Idle, condense, make_room, must_wait, plan
 from onlooker.policy.render import Context
+from onlooker.ports import waiting_for_locks
 
 if TYPE_CHECKING:
     from onlooker.domain.history import ForgetResult
@@ -48,6 +49,9 @@ log = logging.getLogger("onlooker")
 
 V = TypeVar("V", bound=Extractor)
 
+# How long a context waits in all for another program's lock, to store items and notes of its own. It goes on
+# without them.
+LOCK_SECONDS = 1.0
 # How long a turn may spend on writing notes itself, after the first few of them.
 ON_THE_SPOT_SECONDS = 0.25
 ON_THE_SPOT_STEPS = 12
@@ -132,7 +136,8 @@ class Session:
             newest=followed.newest,
             retired=len(followed.retired),
         )
-        context = await self._context(request, layers, relative_time, followed.state)
+        with waiting_for_locks(LOCK_SECONDS):
+            context = await self._context(request, layers, relative_time, followed.state)
         tail = with_originals(context.messages, history, at=self.runtime.clock.now(), tz=self._tz)
         return replace(context, messages=tail)
 
@@ -163,7 +168,8 @@ class Session:
         """
         await self.runtime.ready()
         request = PromptRequest(system, end=end, budget=self._budget(budget), question=question)
-        return await self._context(request, self._layers(knowledge), relative_time)
+        with waiting_for_locks(LOCK_SECONDS):
+            return await self._context(request, self._layers(knowledge), relative_time)
 
     def _budget(self, asked: int | None) -> int:
         budget = self.runtime.settings.budget if asked is None else asked

@@ -13,7 +13,7 @@ from onlooker.ports.models import (
     Request,
     SystemClock,
 )
-from onlooker.ports.store import Reading, Store
+from onlooker.ports.store import Reading, Store, stop_waiting_at, waiting_for_locks
 from onlooker.ports.workers import Advance, Workers
 
 __all__ = [
@@ -30,4 +30,6 @@ __all__ = [
     "Store",
     "SystemClock",
     "Workers",
+    "stop_waiting_at",
+    "waiting_for_locks",
 ]

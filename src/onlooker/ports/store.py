@@ -6,7 +6,10 @@ Every method is one transaction. It raises `StoreError` when the storage fails, 
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+import time
+from collections.abc import AsyncIterator, Generator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from datetime import datetime
 from pathlib import Path
 from typing import Protocol
@@ -40,6 +43,27 @@ from onlooker.domain.search import (
     SearchResult,
     VectorQuery,
 )
+
+# When writes of the current task stop waiting for a lock, by the monotonic clock. A list, so that it can be
+# emptied for tasks that were started meanwhile.
+_STOP_WAITING: ContextVar[list[float] | None] = ContextVar("onlooker_stop_waiting", default=None)
+
+
+@contextmanager
+def waiting_for_locks(seconds: float) -> Generator[None]:
+    """Inside, writes wait that long in all for another program's lock; then they raise `StoreError`."""
+    limit = [time.monotonic() + seconds]
+    token = _STOP_WAITING.set(limit)
+    try:
+        yield
+    finally:
+        limit.clear()
+        _STOP_WAITING.reset(token)
+
+
+def stop_waiting_at(seconds: float) -> float:
+    """When a write that starts now stops waiting for a lock, in a store that waits for `seconds` itself."""
+    return min((time.monotonic() + seconds, *(_STOP_WAITING.get() or ())))
 
 
 class Store(Protocol):

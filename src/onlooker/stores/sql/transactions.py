@@ -8,6 +8,7 @@ database.
 from __future__ import annotations
 
 import asyncio
+import math
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Hashable, Sequence
 from dataclasses import dataclass
@@ -231,6 +232,7 @@ class Waiting(Generic[W]):
     work: W
     future: asyncio.Future[Any]
     loop: asyncio.AbstractEventLoop
+    give_up_at: float  # by the monotonic clock, if it has to wait for a lock
     result: Any = None
     error: Exception | None = None
 
@@ -245,10 +247,10 @@ class Inbox(Generic[W]):
         self._lock = Lock()  # nothing is queued after the end
         self._queue: SimpleQueue[Waiting[W] | None] = SimpleQueue()  # None is the end
 
-    async def do(self, work: W) -> Any:
+    async def do(self, work: W, give_up_at: float = math.inf) -> Any:
         """The result of the work. Cancelling the call does not stop it."""
         loop = asyncio.get_running_loop()
-        waiting = Waiting(work, loop.create_future(), loop)
+        waiting = Waiting(work, loop.create_future(), loop, give_up_at)
         self.put(waiting)
         return await waiting.future
 

@@ -32,7 +32,10 @@ from onlooker.stores.sqlite.key import Key
 
 PACKAGE = "onlooker.stores.sqlite"
 
+# How long opening a file waits for another program's lock; and a read, which has to wait only while another
+# program recovers the file after a crash.
 BUSY_SECONDS = 10.0
+READ_SECONDS = 1.0
 OLDEST_SQLITE = (3, 37, 0)  # STRICT tables
 
 # "OnLk": marks a database file as Onlooker's.
@@ -264,6 +267,9 @@ def open_connection(path: Path, key: Key | None = None, *, read_only: bool = Fal
         connection.execute("PRAGMA secure_delete = ON")
         if read_only:
             connection.execute("PRAGMA query_only = ON")
+            # In memory, readers wait for our own writer.
+            if not is_in_memory(path):
+                connection.execute(f"PRAGMA busy_timeout = {READ_SECONDS * 1000:.0f}")
     except BaseException:
         connection.close()
         raise
@@ -337,6 +343,8 @@ def migrate(connection: sqlite3.Connection, path: Path, steps: Sequence[Migratio
         StoreError: The file is not Onlooker's, is too new for this version, or a migration failed.
     """
     steps = migrations(PACKAGE) if steps is None else steps
+    if version_of(connection, path, steps[-1].number) == steps[-1].number and _is_ours(connection):
+        return  # another program's lock need not be waited for
     connection.execute("BEGIN IMMEDIATE")
     try:
         version = _check_ours(connection, path, steps[-1].number)
@@ -399,11 +407,14 @@ def _ran(connection: sqlite3.Connection, version: int) -> list[tuple[int, int]]:
     return ran if version in dict(ran) else [*ran, (version, version)]
 
 
+def _is_ours(connection: sqlite3.Connection) -> bool:
+    return connection.execute("PRAGMA application_id").fetchone()[0] == APPLICATION_ID
+
+
 def _check_ours(connection: sqlite3.Connection, path: Path, known: int) -> int:
     """The version of the file's schema, if the file is Onlooker's or empty."""
-    application = connection.execute("PRAGMA application_id").fetchone()[0]
     empty = not connection.execute(_ANYTHING).fetchone()[0]
-    if application != APPLICATION_ID and not empty:
+    if not empty and not _is_ours(connection):
         raise StoreError(f"{path}: a database of another application; choose another path")
     if empty:
         connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")

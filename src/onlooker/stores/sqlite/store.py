@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sqlite3
+import time
 from collections.abc import Callable, Hashable, Sequence
 from contextlib import suppress
 from datetime import datetime
@@ -23,6 +24,7 @@ from weakref import finalize
 from onlooker.domain.errors import ClosedError, SettingsError, StoreError
 from onlooker.domain.messages import Message, SessionId, extend_history_hash
 from onlooker.domain.notes import Appended, Progress
+from onlooker.ports import stop_waiting_at
 from onlooker.stores.sql import sessions
 from onlooker.stores.sql.database import Database, Job
 from onlooker.stores.sql.rows import LAST_SEQ, instant, message_values, progress_of, sid_of
@@ -32,6 +34,7 @@ from onlooker.stores.sqlite.connection import (
     IN_MEMORY,
     OpenFile,
     SqliteDatabase,
+    code_of,
     connect,
     errors,
     is_in_memory,
@@ -184,6 +187,10 @@ def _append(
 # checkpoints cost less in all, since a page that was written often is copied once. SQLite's default of 1,000
 # is 300 appends.
 CHECKPOINT_PAGES = 16_000
+# How long a write waits for another program's lock, and how long one attempt at it lasts: in between, calls
+# that have waited long enough are answered.
+WRITE_SECONDS = 10.0
+ATTEMPT_SECONDS = 0.1
 
 
 class Writer:
@@ -194,6 +201,8 @@ class Writer:
         self._connection = connection
         self._db = SqliteDatabase(connection)
         connection.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
+        if not is_in_memory(path):  # there the only other locks are our own readers'
+            connection.execute(f"PRAGMA busy_timeout = {ATTEMPT_SECONDS * 1000:.0f}")
         self._path = path
         self._file = OpenFile(path)
         self._inbox: Inbox[Job[Any]] = Inbox()
@@ -203,7 +212,7 @@ class Writer:
 
     async def run(self, job: Job[T]) -> T:
         """The result of the job, once it is on disk."""
-        return await self._inbox.do(job)
+        return await self._inbox.do(job, stop_waiting_at(WRITE_SECONDS))
 
     def close(self) -> None:
         """Complete the queued jobs, then close the connection. Blocks; call it in a thread."""
@@ -211,47 +220,63 @@ class Writer:
         self._thread.join()
 
     def _run(self) -> None:
-        while batch := self._take():
-            self._commit(batch)
-            deliver(batch)
-            # Otherwise the last results, and their event loops, would live until the next job.
-            del batch
+        while batch := self._take(wait=True):
+            while batch:
+                done, batch = self._transaction(batch)
+                deliver(done)
+                # Otherwise the last results, and their event loops, would live until the next job.
+                del done
         self._connection.close()
 
-    def _take(self) -> list[_Waiting]:
-        """All waiting jobs; none once the store is closed."""
+    def _take(self, *, wait: bool) -> list[_Waiting]:
+        """All waiting jobs; after waiting for one, none means that the store is closed."""
         batch: list[_Waiting] = []
-        while (waiting := self._inbox.get(wait=not batch)) is not None:
+        while (waiting := self._inbox.get(wait=wait and not batch)) is not None:
             batch.append(waiting)
         return batch
 
-    def _commit(self, batch: Sequence[_Waiting]) -> None:
-        """Run the jobs in one transaction, or more if SQLite itself rolls one back."""
-        while batch:
-            batch = self._transaction(batch)
-
-    def _transaction(self, batch: Sequence[_Waiting]) -> Sequence[_Waiting]:
-        """Run jobs in one transaction; return those that were not reached."""
+    def _transaction(self, batch: list[_Waiting]) -> tuple[list[_Waiting], list[_Waiting]]:
+        """Run jobs in one transaction. Returns those that are done or failed, and those that were not reached
+        because SQLite itself rolled back."""
         done: list[_Waiting] = []
         try:
             self._file.check()
-            self._connection.execute("BEGIN IMMEDIATE")
+            batch = self._begin(batch)
             for waiting in batch:
                 self._attempt(waiting, alone=len(batch) == 1)
                 done.append(waiting)
                 # A full disk rolls back the whole transaction, not only the statement.
                 if not self._connection.in_transaction:
                     _fail(done, waiting.error)
-                    return batch[len(done) :]
-            self._connection.execute("COMMIT")
-            self.commits += 1
+                    return done, batch[len(done) :]
+            if batch:
+                self._connection.execute("COMMIT")
+                self.commits += 1
         except errors() as error:
             with suppress(*errors()):  # SQLite may have rolled back already
                 self._connection.execute("ROLLBACK")
             _fail(batch, store_error(error, self._path))
         except StoreError as error:
             _fail(batch, error)
-        return ()
+        return batch, []
+
+    def _begin(self, batch: list[_Waiting]) -> list[_Waiting]:
+        """Begin a transaction once no other program writes. Returns its jobs: with those that came meanwhile,
+        and without those that have waited long enough, which fail with nothing written."""
+        while batch:
+            try:
+                self._connection.execute("BEGIN IMMEDIATE")
+                break
+            except errors() as error:
+                if code_of(error) != sqlite3.SQLITE_BUSY:
+                    raise
+                batch = [*batch, *self._take(wait=False)]
+                now = time.monotonic()
+                late = [waiting for waiting in batch if waiting.give_up_at <= now]
+                _fail(late, store_error(error, self._path))
+                deliver(late)
+                batch = [waiting for waiting in batch if waiting.give_up_at > now]
+        return batch
 
     def _attempt(self, waiting: _Waiting, *, alone: bool) -> None:
         """Run one job, in a savepoint if there are others, so that an error undoes this job and no other."""
