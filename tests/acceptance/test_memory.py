@@ -21,6 +21,7 @@ from onlooker.domain.events import (
     ContextBuilt,
     Event,
     Noted,
+    Planned,
     Recorded,
     Reflected,
     ReplyRejected,
@@ -589,6 +590,23 @@ async def test_no_note_is_left_out_while_a_model_is_down_or_turns_come_fast(
             stats = (await session.context(system="Help.")).stats
             assert (stats.left_out_notes, stats.left_out_messages) == (0, 0)
             assert stats.total <= budget
+
+
+async def test_a_turn_and_the_background_do_not_write_the_same_note_twice(tmp_path: Path) -> None:
+    happened: list[Event] = []
+    prompt = ""
+    async with opened(tmp_path / "notes.db", settings=Settings(budget=2000)) as memory:
+        memory.subscribe(happened.append)
+        session = memory.session("s1")
+        for first in range(1, 400, 20):
+            said = [f"Fact {i}: the parcel {i} weighs {i + 100} grams." for i in range(first, first + 20)]
+            await session.record([onlooker.user(text) for text in said])
+            prompt = (await session.context()).text()
+        await memory.background.flush()
+    begun = [e for e in happened if isinstance(e, Planned) and e.step in ("observe", "reflect")]
+    done = [e for e in happened if isinstance(e, Noted | Reflected)]
+    assert len(begun) == len(done) > 10
+    assert "Fact 400" in prompt
 
 
 async def test_superseded_notes_are_kept_for_provenance_until_retention_purges_them(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import logging
 import random
 import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Protocol
 
@@ -42,6 +42,8 @@ log = logging.getLogger("onlooker")
 
 # After this many failures in a row the built-in model reflects in the reflector's place.
 PATIENCE = 2
+# Sessions whose turn is remembered.
+MOST_TURNS = 1_000
 
 
 class Composer(Protocol):
@@ -51,6 +53,31 @@ class Composer(Protocol):
     def name(self) -> str: ...
 
     def compose(self, request: Request) -> str: ...
+
+
+@dataclass(slots=True)
+class _Turn:
+    """Lets the built-in model write one note of a session at a time, and none that is written already.
+
+    Without it, a turn that makes room and the background would both write the same note, and one of the two
+    for nothing. It only saves work: the commit's guard keeps the notes correct.
+    """
+
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    after: tuple[int, int, int] = (0, 0, 0)  # how far the last note brought the session
+
+    async def take(self, state: State, write: Callable[[], Awaitable[State]]) -> State:
+        async with self.lock:
+            after, self.after = self.after, (0, 0, 0)
+            if _how_far(state) < after:
+                raise ConflictError("another note was taken meanwhile")
+            done = await write()
+            self.after = _how_far(done)
+            return done
+
+
+def _how_far(state: State) -> tuple[int, int, int]:
+    return state.progress.revision, state.progress.frontier, state.progress.prompt_version
 
 
 class NoteTaker:
@@ -88,6 +115,7 @@ class NoteTaker:
         self._timing = timing
         # Called with notes condensed in the background: the reflection leaves out some of their content.
         self._condensed = condensed
+        self._turns: dict[SessionId, _Turn] = {}
 
     async def advance(self, session: SessionId) -> bool:
         """Take every note that is due; False if another worker has the session, or a model failed.
@@ -138,6 +166,10 @@ class NoteTaker:
     def _is_builtin(self) -> bool:
         return self._observer.model.name == self._builtin.name
 
+    @property
+    def _reflector_is_builtin(self) -> bool:
+        return self._reflector.model.name == self._builtin.name
+
     # -- steps
 
     async def do(self, state: State, step: Step, *, fence: int | None, on_the_spot: bool = False) -> State:
@@ -149,6 +181,21 @@ class NoteTaker:
             ModelError: The model gave no usable answer; nothing changed.
             ConflictError: The session changed meanwhile; nothing was committed.
         """
+        builtin = self._reflector_is_builtin if isinstance(step, Reflect) else self._is_builtin
+        if isinstance(step, Observe | Reflect) and (on_the_spot or builtin):
+            return await self._turn(state.progress.session).take(
+                state, lambda: self._carry_out(state, step, fence, on_the_spot)
+            )
+        return await self._carry_out(state, step, fence, on_the_spot)
+
+    def _turn(self, session: SessionId) -> _Turn:
+        turn = self._turns.pop(session, None) or _Turn()
+        self._turns[session] = turn
+        if len(self._turns) > MOST_TURNS:
+            del self._turns[next(iter(self._turns))]
+        return turn
+
+    async def _carry_out(self, state: State, step: Step, fence: int | None, on_the_spot: bool) -> State:
         if (event := planned_event(state.progress.session, step)) is not None:
             self._emit(event)
         match step:
@@ -203,7 +250,7 @@ class NoteTaker:
 
     async def _reflect(self, state: State, step: Reflect, fence: int | None, on_the_spot: bool) -> State:
         session = state.progress.session
-        builtin = self._reflector.model.name == self._builtin.name
+        builtin = self._reflector_is_builtin
         if on_the_spot or builtin:
             written = await self._compose(
                 reflect_request(session, step.notes, step.generation, step.target_tokens, self._reflector)

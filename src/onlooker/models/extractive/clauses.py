@@ -7,7 +7,9 @@ a reflection comes to the same verdict as the observation did.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from onlooker.models.extractive.tool_calls import changes_something
 from onlooker.models.extractive.tool_results import OUTCOME, TROUBLE
@@ -42,7 +44,7 @@ class Clause:
     place: tuple[int, int]
     time: str = ""
     priority: str = "NOTE"
-    units: dict[str, float] = field(default_factory=dict[str, float])
+    units: Mapping[str, float] = field(default_factory=dict[str, float])
     quality: float = 1.0
     cost: int = 0
     # The tokens of a resolved date. They are paid for, but do not make the clause less attractive.
@@ -173,19 +175,27 @@ def weigh_speech(
     `own`: the speakers talk about themselves. `role` is the role of a speaker without a name.
     `answers`: the clause is a reply to a question.
     """
-    said = RESOLVED.sub("", clause.text)
-    clause.cost = estimate(clause.text) + 1
-    clause.date_cost = clause.cost - estimate(said) - 1
-    clause.units = units(said, names) | dict.fromkeys(value_units(said), _VALUE_WEIGHT)
-    clause.units |= {f"@{when.lower()}": _TIME_WEIGHT for when in TIME.findall(said)}
-    clause.quality = _quality(clause.text, own=own, role=role, answers=answers)
-    if clause.place[1] > 0 and _PRONOUN.match(said):
+    text = clause.text
+    clause.cost, clause.date_cost, clause.units, follows = _weights(text, names)
+    clause.quality = _CAPTION_WORTH if text.startswith(_CAPTION) else _quality(text, own, role, answers)
+    if follows and clause.place[1] > 0:
         clause.alone = _PRONOUN_ALONE
-    if clause.text.startswith(_CAPTION):
-        clause.quality = _CAPTION_WORTH
 
 
-def _quality(text: str, *, own: bool, role: str, answers: bool) -> float:
+# Cached, since a reflection weighs again what the one before it kept.
+@lru_cache(maxsize=1_024)
+def _weights(text: str, names: frozenset[str]) -> tuple[int, int, Mapping[str, float], bool]:
+    """Return the tokens of a clause, those of its resolved dates, its units, and whether only the clause
+    before explains it."""
+    said = RESOLVED.sub("", text)
+    cost = estimate(text) + 1
+    found = units(said, names) | dict.fromkeys(value_units(said), _VALUE_WEIGHT)
+    found |= {f"@{when.lower()}": _TIME_WEIGHT for when in TIME.findall(said)}
+    return cost, cost - estimate(said) - 1, found, bool(_PRONOUN.match(said))
+
+
+@lru_cache(maxsize=1_024)
+def _quality(text: str, own: bool, role: str, answers: bool) -> float:
     """A factor around 1 for the kind of thing that the clause says."""
     worth = _COURTESY_WORTH if is_courtesy(text) else 1.0
     speaks_of_you = bool(_YOU.search(text)) and not _SELF.search(text)
@@ -214,14 +224,15 @@ def _quality(text: str, *, own: bool, role: str, answers: bool) -> float:
 def weigh_record(clause: Clause, wanted: frozenset[str]) -> None:
     """Set the weights of a part of a tool result. `wanted` holds the values that people and calls name."""
     clause.cost = estimate(clause.text) + 1
-    clause.units = {unit: _WANTED if unit in wanted else _UNASKED for unit in value_units(clause.text)}
+    found = {unit: _WANTED if unit in wanted else _UNASKED for unit in value_units(clause.text)}
     for unit in value_units(clause.speaker):
-        clause.units.setdefault(unit, _UNASKED)
+        found.setdefault(unit, _UNASKED)
     if changes_something(clause.speaker):
-        clause.units["#" + clause.speaker] = _CHANGE_WEIGHT
+        found["#" + clause.speaker] = _CHANGE_WEIGHT
     trouble = TROUBLE.search(clause.text)
-    if not clause.units or trouble:
-        clause.units |= {unit: weight * _RECORD_WORD for unit, weight in units(clause.text).items()}
+    if not found or trouble:
+        found |= {unit: weight * _RECORD_WORD for unit, weight in units(clause.text).items()}
+    clause.units = found
     clause.quality = 1.4 if trouble else 1.1 if OUTCOME.search(clause.text) else 1.0
     # A price or a time says nothing without the words before it.
     if clause.place[1] > 0 and all(value.kind in _MEASURES for value in find_values(clause.text)):

@@ -10,7 +10,7 @@ import heapq
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain, groupby
+from itertools import accumulate, chain, groupby
 
 from onlooker.domain.notes import NoteFormat
 from onlooker.models.extractive.clauses import ROLES, Clause, is_call
@@ -86,104 +86,142 @@ def without_repeats(clauses: Sequence[Clause]) -> list[Clause]:
 
 def without_noted(clauses: Sequence[Clause], noted: Sequence[Noted]) -> list[Clause]:
     """Drop clauses that earlier notes have from the same speaker."""
-    by_unit: dict[tuple[str, str], list[Mapping[str, float]]] = {}
+    words = [{unit: weight for unit, weight in c.units.items() if unit[0] not in "#@"} for c in clauses]
+    heaviest = [max(said, key=lambda unit: (said[unit], unit)) if said else "" for said in words]
+    # By speaker and heaviest unit, so that each clause is compared with few of the many in earlier notes.
+    earlier: dict[str, dict[str, list[Mapping[str, float]]]] = {}
+    for clause, unit in zip(clauses, heaviest, strict=True):
+        earlier.setdefault(clause.speaker, {}).setdefault(unit, [])
     for speaker, said in noted:
-        for unit in said:
-            by_unit.setdefault((speaker, unit), []).append(said)
-    return [clause for clause in clauses if not _is_noted(clause, by_unit)]
+        if wanted := earlier.get(speaker):
+            for unit in wanted.keys() & said.keys():
+                wanted[unit].append(said)
+    return [
+        clause
+        for clause, said, unit in zip(clauses, words, heaviest, strict=True)
+        if not _is_noted(said, earlier[clause.speaker][unit])
+    ]
 
 
-def _is_noted(clause: Clause, by_unit: Mapping[tuple[str, str], Sequence[Mapping[str, float]]]) -> bool:
-    words = {unit: weight for unit, weight in clause.units.items() if unit[0] not in "#@"}
-    if not words:
+def _is_noted(words: Mapping[str, float], earlier: Sequence[Mapping[str, float]]) -> bool:
+    if not earlier:
         return False
-    heaviest = max(words, key=lambda unit: (words[unit], unit))
     total = sum(words.values())
-    for said in by_unit.get((clause.speaker, heaviest), ()):
-        if sum([weight for unit, weight in words.items() if unit in said]) / total > _SAME:
-            return True
+    heaviest_first = accumulate(sorted(words.values(), reverse=True))
+    # No fewer units can make up the overlap; counting them is quicker than weighing them.
+    fewest = next(n for n, weight in enumerate(heaviest_first, 1) if weight > _SAME * total - 1e-9)
+    for said in earlier:
+        if len(words.keys() & said.keys()) >= fewest:
+            same = sum([weight for unit, weight in words.items() if unit in said])
+            if same / total > _SAME:
+                return True
     return False
+
+
+class _Chosen:
+    """What a selection has taken so far, and what is left to take from."""
+
+    def __init__(self, said: Coverage) -> None:
+        self.clauses: list[Clause] = []
+        self.spent = 0
+        self.coverage = said.copy()
+        self.lines: set[int] = set()
+        self.days: set[str] = set()
+        self.places: set[tuple[int, int]] = set()
+        self.taken: set[int] = set()
+        self.heap: list[tuple[float, int]] = []
+
+    def copy(self) -> _Chosen:
+        twin = _Chosen(self.coverage)
+        twin.clauses, twin.spent, twin.heap = self.clauses.copy(), self.spent, self.heap.copy()
+        twin.lines, twin.days = self.lines.copy(), self.days.copy()
+        twin.places, twin.taken = self.places.copy(), self.taken.copy()
+        return twin
 
 
 class Selection:
     """A greedy choice: take the best clause per token, then count what it said for less.
 
-    It can run more than once, with another budget each time.
+    It can run more than once, with another budget each time. Until the room is scarce, every budget makes the
+    same choice, so that later runs go on from there.
     """
 
     def __init__(self, clauses: Sequence[Clause], prefix_cost: Mapping[str, int], said: Coverage) -> None:
         self.clauses = clauses
-        self._said = said
         self._prefix_cost = prefix_cost
         self._by_line: dict[int, list[int]] = {}
         for i, clause in enumerate(clauses):
             self._by_line.setdefault(clause.place[0], []).append(i)
-        self._restart()
-        self._heap = [(-self._worth(clause), i) for i, clause in enumerate(clauses)]
-        heapq.heapify(self._heap)
+        self._now = first = _Chosen(said)
+        first.heap = [(-self._worth(clause), i) for i, clause in enumerate(clauses)]
+        heapq.heapify(first.heap)
+        self._first = first
+        self._late: _Chosen | None = None
+        self._dearest = max((self._price(clause) for clause in clauses), default=0)
 
-    def _restart(self) -> None:
-        self.chosen: list[Clause] = []
-        self.spent = 0
-        self._coverage = self._said.copy()
-        self._lines: set[int] = set()
-        self._days: set[str] = set()
-        self._places: set[tuple[int, int]] = set()
+    @property
+    def spent(self) -> int:
+        return self._now.spent
 
     def run(self, budget: int) -> list[Clause]:
         """Return the chosen clauses in order. A worth in the heap may be out of date, but never too low."""
-        self._restart()
-        heap = self._heap.copy()
-        taken: set[int] = set()
-        room = budget
-        while heap and room >= _SMALLEST_ROOM:
+        late = self._late
+        # Only a clause that does not fit makes a difference, and until then each did.
+        start = late if late and budget - late.spent >= self._dearest else self._first
+        self._now = now = start.copy()
+        scarce = max(2 * self._dearest, budget // 4)
+        heap, taken, clauses = now.heap, now.taken, self.clauses
+        while heap and budget - now.spent >= _SMALLEST_ROOM:
+            if self._late is None and budget - now.spent < scarce:
+                self._late = now.copy()
             _, i = heapq.heappop(heap)
             if i in taken:
                 continue
-            worth = self._worth(self.clauses[i])
+            worth = self._worth(clauses[i])
             if heap and worth < -heap[0][0] - 1e-9:
                 heapq.heappush(heap, (-worth, i))
                 continue
-            price = self._price(self.clauses[i])
-            if price > room or worth <= 0:
+            price = self._price(clauses[i])
+            if price > budget - now.spent or worth <= 0:
                 continue
             taken.add(i)
-            room -= price
-            self.spent += price
+            now.spent += price
             # The clauses that this one makes cheaper, or explains, have a new worth.
             for k in self._take(i):
                 if k not in taken:
-                    heapq.heappush(heap, (-self._worth(self.clauses[k]), k))
-        return sorted(self.chosen, key=lambda clause: clause.place)
+                    heapq.heappush(heap, (-self._worth(clauses[k]), k))
+        return sorted(now.clauses, key=lambda clause: clause.place)
 
     def _take(self, i: int) -> list[int]:
         """Choose a clause. Return those that it makes cheaper or explains."""
-        clause = self.clauses[i]
+        clause, now = self.clauses[i], self._now
         line, k = clause.place
-        is_new = line not in self._lines
-        self.chosen.append(clause)
-        self._coverage.add(clause)
-        self._lines.add(line)
-        self._days.add(clause.day)
-        self._places.add(clause.place)
+        is_new = line not in now.lines
+        now.clauses.append(clause)
+        now.coverage.add(clause)
+        now.lines.add(line)
+        now.days.add(clause.day)
+        now.places.add(clause.place)
         neighbours = self._by_line[line]
         return neighbours if is_new else [n for n in neighbours if self.clauses[n].place[1] == k + 1]
 
     def _worth(self, clause: Clause) -> float:
-        gain = self._coverage.gain(clause) * clause.quality
-        if clause.alone < 1 and (clause.place[0], clause.place[1] - 1) not in self._places:
+        now = self._now
+        gain = now.coverage.gain(clause) * clause.quality
+        line, k = clause.place
+        if clause.alone < 1 and (line, k - 1) not in now.places:
             gain *= clause.alone
-        if clause.place[0] in self._lines:
+        if line in now.lines:
             gain *= _SAME_LINE
         return gain / (_CLAUSE_PRICE + self._line_price(clause) - clause.date_cost)
 
     def _line_price(self, clause: Clause) -> int:
-        if clause.place[0] in self._lines:
+        if clause.place[0] in self._now.lines:
             return clause.cost
         return clause.cost + self._prefix_cost.get(clause.speaker, 3)
 
     def _price(self, clause: Clause) -> int:
-        return self._line_price(clause) + (0 if clause.day in self._days else _HEADING_COST)
+        return self._line_price(clause) + (0 if clause.day in self._now.days else _HEADING_COST)
 
 
 # -- Writing and reading

@@ -154,6 +154,9 @@ class _Repeats:
     results: list[str] = field(default_factory=list[str])
 
 
+_KEY = regex(r"\b[a-z]+_\w+\b")
+
+
 class ToolTraffic:
     """The calls and results in some messages. A repeated call is noted once, with its count."""
 
@@ -165,7 +168,8 @@ class ToolTraffic:
                 self._answers.setdefault(message.answers, message)
         self._results = {key: result_text(message.text) for key, message in self._answers.items()}
         # Keys that the notes show already are not shown again with every value.
-        self._shown_keys: set[str] = set(re.findall(r"\b[a-z]+_\w+\b", noted))
+        has_results = any(message.role == "tool" for message in messages)
+        self._shown_keys = set(_KEY.findall(noted) if has_results else ())
         self._runs: dict[str, _Repeats] = {}
         runs: dict[tuple[str, str], _Repeats] = {}
         for call in self._calls.values():
