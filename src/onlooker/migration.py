@@ -429,7 +429,7 @@ async def _content(rows: AsyncIterator[Row]) -> SessionContent:
 # ------------------------------------------------------------------------------------ migrating
 
 INDEX_BATCH = 500
-MOST_NAMED = 20
+MAX_NAMED = 20
 STATUSES: tuple[ItemStatus, ...] = ("live", "ended", "archived")  # an item's status only moves in this order
 _NEVER = datetime.min.replace(tzinfo=UTC)
 
@@ -588,8 +588,8 @@ class Migration:
             self._rows.update([kind_of(row) async for row in self._source.rows(Scope(kinds=kinds))])
 
     def _not_the_same(self, wrong: list[str]) -> StoreError:
-        named = "\n  ".join(wrong[:MOST_NAMED])
-        more = f"\n  … and {len(wrong) - MOST_NAMED} more" if len(wrong) > MOST_NAMED else ""
+        named = "\n  ".join(wrong[:MAX_NAMED])
+        more = f"\n  … and {len(wrong) - MAX_NAMED} more" if len(wrong) > MAX_NAMED else ""
         return StoreError(
             f"{self._name} does not hold what {self._source.name} does:\n  {named}{more}\n"
             "Do not use it before it is complete. Start again: nothing is copied twice"

@@ -27,7 +27,7 @@ import onlooker
 
 WORKERS = 3
 WRITERS = 2
-MOST_CALLS_PER_CHUNK = 1.10
+MAX_CALLS_PER_CHUNK = 1.10
 SETTLED_WITHIN = 60.0
 
 
@@ -188,7 +188,7 @@ class Chaos:
         """Nothing lost, doubled or out of order, and hardly a call paid for twice."""
         asyncio.run(self._check())
         self.figures.calls = len(lines_of(self.path, "call"))
-        assert self.figures.calls_per_chunk <= MOST_CALLS_PER_CHUNK, str(self.figures)
+        assert self.figures.calls_per_chunk <= MAX_CALLS_PER_CHUNK, str(self.figures)
 
     async def _check(self) -> None:
         async with self._reading() as memory:

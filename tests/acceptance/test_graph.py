@@ -134,7 +134,7 @@ async def test_a_full_queue_for_the_graph_drops_and_the_sweep_makes_up_for_it(
     url: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     heard: list[events.Event] = []
-    monkeypatch.setattr(indexing, "MOST_WAITING", 1)
+    monkeypatch.setattr(indexing, "MAX_WAITING", 1)
     with caplog.at_level(logging.WARNING, logger="onlooker"):
         async with onlooker.open_memory(url, settings=SMALL, timing=LATE) as memory:
             await asyncio.sleep(0.02)  # the first sweep, which finds nothing

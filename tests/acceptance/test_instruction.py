@@ -12,7 +12,7 @@ from tests.acceptance.providers import START, model_at
 import onlooker
 from onlooker.demo import conversation
 from onlooker.errors import SettingsError
-from onlooker.policy.settings import MOST_INSTRUCTION
+from onlooker.policy.settings import MAX_INSTRUCTION_LENGTH
 from onlooker.testing import FrozenClock
 from onlooker.testing.provider import LocalProvider
 
@@ -83,10 +83,10 @@ def test_a_long_one_is_shown_in_part_and_whole_in_json(tmp_path: Path) -> None:
 
 
 def test_one_that_is_too_long_is_refused_with_what_is_allowed(tmp_path: Path) -> None:
-    with pytest.raises(SettingsError, match=f"at most {MOST_INSTRUCTION} characters"):
-        onlooker.open_memory(":memory:", instruction="x" * (MOST_INSTRUCTION + 1))
+    with pytest.raises(SettingsError, match=f"at most {MAX_INSTRUCTION_LENGTH} characters"):
+        onlooker.open_memory(":memory:", instruction="x" * (MAX_INSTRUCTION_LENGTH + 1))
     file = tmp_path / "s.toml"
-    done = call("settings", "set", "instruction", "x" * (MOST_INSTRUCTION + 1), "--config", file)
+    done = call("settings", "set", "instruction", "x" * (MAX_INSTRUCTION_LENGTH + 1), "--config", file)
     assert (done.code, file.exists()) == (2, False)
 
 

@@ -15,7 +15,7 @@ from tests.promises.checks import check_coverage
 
 import onlooker
 
-MOST_CALLS_PER_NOTE = 1.05
+MAX_CALLS_PER_NOTE = 1.05
 
 pytestmark = pytest.mark.req(43)
 
@@ -55,7 +55,7 @@ def test_processes_that_share_a_session_double_neither_messages_nor_calls(
 
     notes, calls = asyncio.run(check()), len(lines_of(path, "call"))
     assert notes >= 40
-    assert calls <= MOST_CALLS_PER_NOTE * notes, f"{calls} model calls for {notes} notes"
+    assert calls <= MAX_CALLS_PER_NOTE * notes, f"{calls} model calls for {notes} notes"
 
 
 @pytest.mark.anyio
@@ -72,7 +72,7 @@ async def test_settling_beside_the_background_pays_for_no_call_twice(tmp_path: P
         await memory.background.flush()
         notes = await session.notes(statuses=EVERY)
     log.close()
-    assert model.calls <= MOST_CALLS_PER_NOTE * len(notes), f"{model.calls} calls for {len(notes)} notes"
+    assert model.calls <= MAX_CALLS_PER_NOTE * len(notes), f"{model.calls} calls for {len(notes)} notes"
 
 
 @pytest.mark.parametrize("_round", range(2))

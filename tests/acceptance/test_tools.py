@@ -11,7 +11,7 @@ import pytest
 
 import onlooker
 from onlooker.domain.errors import StoreError
-from onlooker.policy.items.tools import MOST_SAVES
+from onlooker.policy.items.tools import MAX_SAVES
 from onlooker.stores.sqlite import SqliteStore
 from onlooker.testing import FrozenClock
 from onlooker.types import Tools
@@ -112,7 +112,7 @@ async def test_the_rate_is_per_session_and_resets(memory: onlooker.Memory, clock
         "go",
     ]
     tools = tools_of(memory)
-    for word in words[:MOST_SAVES]:
+    for word in words[:MAX_SAVES]:
         saved_id(await tools.call("memory_save", {"summary": f"Ana started with {word} lessons"}))
         clock.advance(1)
     more = {"summary": f"Ana started with {words[-1]} lessons"}

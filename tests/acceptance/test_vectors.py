@@ -195,7 +195,7 @@ async def test_secrets_and_endless_texts_do_not_reach_an_embedder() -> None:
 async def test_a_full_queue_drops_with_a_warning_and_a_counter_and_the_sweep_makes_up_for_it(
     url: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(indexing, "MOST_WAITING", 10)
+    monkeypatch.setattr(indexing, "MAX_WAITING", 10)
     heard: list[Any] = []
     async with opened(url, WordEmbedder(MEANINGS)) as memory:
         memory.subscribe(lambda e: heard.append(e) if isinstance(e, events.IndexDropped) else None)

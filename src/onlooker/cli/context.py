@@ -20,7 +20,7 @@ from onlooker.engine.recall import Reminder
 from onlooker.engine.session import Session
 from onlooker.policy.assemble import ELISION, Counting, Layout, PromptRequest, assemble, lay_out
 from onlooker.policy.render import Context, Sections
-from onlooker.policy.settings import SMALLEST_BUDGET, Settings
+from onlooker.policy.settings import MIN_BUDGET, Settings
 from onlooker.policy.tokens import PROMPT_OVERHEAD, margin
 
 
@@ -160,7 +160,7 @@ class ContextBuilder:
             reminded, layout = await remind(self.state, request, layout)
             context = assemble(self.state, reminded, self.settings, self.counting, runtime, layout)
             over = self._tokens(context) - most if as_text and request.budget else 0
-            if over <= 0 or request.budget - over < SMALLEST_BUDGET:
+            if over <= 0 or request.budget - over < MIN_BUDGET:
                 return context
             request = replace(request, budget=request.budget - over)
 

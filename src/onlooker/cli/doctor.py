@@ -35,14 +35,14 @@ from onlooker.stores.sqlite.inspection import FileReport, has_full_text, inspect
 if TYPE_CHECKING:
     from onlooker.stores.postgres.inspection import ServerReport
 
-LEAST_SPACE = 100 * 1024 * 1024
+MIN_SPACE = 100 * 1024 * 1024
 # The clock of a machine is wrong if it is before this was written.
 EARLIEST = datetime(2026, 1, 1, tzinfo=UTC)
 # A message may be this far in the future.
 SLACK = timedelta(days=1)
 OLDEST_SERVER = 14
 # How many paths a finding lists.
-MOST_LISTED = 3
+MAX_LISTED = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,8 +165,8 @@ def _is_edited(folder: Folder) -> bool:
 
 
 def _list(paths: list[str]) -> str:
-    more = f" and {len(paths) - MOST_LISTED} more" if len(paths) > MOST_LISTED else ""
-    return f"{', '.join(paths[:MOST_LISTED])}{more}"
+    more = f" and {len(paths) - MAX_LISTED} more" if len(paths) > MAX_LISTED else ""
+    return f"{', '.join(paths[:MAX_LISTED])}{more}"
 
 
 # ------------------------------------------------------------------------------------ a database file
@@ -196,8 +196,8 @@ def _check_disk(db: Path) -> Iterator[Finding]:
         "writable", writable, str(place), "give this user permission to write the file and its folder"
     )
     free = shutil.disk_usage(folder).free
-    advice = f"free some space, or move the database: at least {_size(LEAST_SPACE)} is needed"
-    yield Finding("disk space", free >= LEAST_SPACE, f"{_size(free)} free", advice)
+    advice = f"free some space, or move the database: at least {_size(MIN_SPACE)} is needed"
+    yield Finding("disk space", free >= MIN_SPACE, f"{_size(free)} free", advice)
 
 
 def _check_database(db: Path, settings: Settings | None) -> Iterator[Finding]:

@@ -73,7 +73,7 @@ def minute(at: datetime | str | None) -> str:
 # The width of a pipe, which has none.
 UNBOUNDED = 100_000
 # A column of text narrower than this is hard to read: rows are then stacked.
-LEAST_TEXT = 36
+MIN_TEXT = 36
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,7 +224,7 @@ def _width_needed(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> i
     for place, column in enumerate(columns):
         widest = max((len(line) for row in rows for line in row[place].splitlines()), default=0)
         widest = max(widest, len(column.title))
-        total += 2 + (min(widest, LEAST_TEXT) if column.text else widest)
+        total += 2 + (min(widest, MIN_TEXT) if column.text else widest)
     return total
 
 

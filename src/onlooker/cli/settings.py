@@ -27,7 +27,7 @@ _OTHER_SECTIONS: dict[tuple[str, ...], str] = {
     ("observationalMemory",): "lango",
     ("memory", "compression"): "zora",
 }
-MOST_SHOWN = 60  # characters of a value in the table
+MAX_SHOWN_LENGTH = 60  # characters of a value in the table
 
 # The settings that the form asks for, with a description of each.
 FORM = {
@@ -117,7 +117,9 @@ def _shown(value: object) -> str:
         return str(value).lower()
     # A long text would push the other columns off the screen; --json prints all of it.
     text = " ".join(str(value).split())
-    return '""' if value == "" else text if len(text) <= MOST_SHOWN else text[: MOST_SHOWN - 1] + "…"
+    return (
+        '""' if value == "" else text if len(text) <= MAX_SHOWN_LENGTH else text[: MAX_SHOWN_LENGTH - 1] + "…"
+    )
 
 
 def parse_value(text: str) -> bool | int | float | str:

@@ -44,9 +44,9 @@ DryRun = Annotated[bool, typer.Option("--dry-run", help="Only print what would b
 
 ALL_STATUSES: tuple[NoteStatus, ...] = ("buffered", "active", "superseded", "retired")
 # How many sessions an error message lists.
-MOST_LISTED = 20
+MAX_LISTED = 20
 # How many sessions are searched for a note or an owner if no session is named.
-MOST_SESSIONS = 10_000
+MAX_SESSIONS = 10_000
 
 
 # ------------------------------------------------------------------------------------ the database
@@ -132,7 +132,7 @@ class SessionTarget(Target):
 
     async def find(self, memory: Memory) -> tuple[Session, SessionSummary]:
         """Return the session named, or the only one."""
-        found = await memory.sessions(owner=self.owner, key=self.session, limit=MOST_LISTED + 1)
+        found = await memory.sessions(owner=self.owner, key=self.session, limit=MAX_LISTED + 1)
         if not found:
             which = "no session" if self.session is None else f"no session {self.session!r}"
             raise CommandError(which + (f" of owner {self.owner!r}" if self.owner else ""))
@@ -146,7 +146,7 @@ class SessionTarget(Target):
         if self.session is not None:
             sessions = [(await self.find(memory))[0]]
         else:
-            summaries = await memory.sessions(owner=self.owner, limit=MOST_SESSIONS)
+            summaries = await memory.sessions(owner=self.owner, limit=MAX_SESSIONS)
             ids = [summary.progress.session for summary in summaries]
             sessions = [memory.session(i.key, owner=i.owner) for i in ids]
         for session in sessions:
@@ -159,10 +159,10 @@ class SessionTarget(Target):
 def _choices(summaries: Sequence[SessionSummary], key: str | None) -> str:
     option = "--session KEY" if key is None else "--owner NAME"
     lines = [f"several sessions; choose one with {option}:"]
-    for summary in summaries[:MOST_LISTED]:
+    for summary in summaries[:MAX_LISTED]:
         session = summary.progress.session
         lines.append(f"  --session {quote(session.key)} --owner {quote(session.owner)}")
-    if len(summaries) > MOST_LISTED:
+    if len(summaries) > MAX_LISTED:
         lines.append("  … and more: see `onlooker sessions`")
     return "\n".join(lines)
 
@@ -173,10 +173,10 @@ async def find_owner(
     """Return the owner named, or the only one, or the default if there are no sessions."""
     if owner is not None and session is None:
         return owner
-    summaries = await memory.sessions(owner=owner, key=session, limit=MOST_SESSIONS)
+    summaries = await memory.sessions(owner=owner, key=session, limit=MAX_SESSIONS)
     owners = sorted({summary.progress.session.owner for summary in summaries})
     if len(owners) > 1:
-        lines = ["several owners; choose one:", *(f"  --owner {quote(o)}" for o in owners[:MOST_LISTED])]
+        lines = ["several owners; choose one:", *(f"  --owner {quote(o)}" for o in owners[:MAX_LISTED])]
         raise UsageError("\n".join(lines))
     if owners:
         return owners[0]

@@ -41,7 +41,7 @@ from onlooker.stores.sqlite.backup import restore_file
 from onlooker.stores.sqlite.key import Key
 
 # How many problems are printed.
-MOST_LISTED = 20
+MAX_LISTED = 20
 
 # ------------------------------------------------------------------------------------ export
 
@@ -109,10 +109,10 @@ async def import_(
         else:
             with _on_disk(file or "") as path:
                 rows = await memory.storage.import_file(path, replace=replace)
-    for problem in problems[:MOST_LISTED]:
+    for problem in problems[:MAX_LISTED]:
         screen.error(problem)
-    if len(problems) > MOST_LISTED:
-        screen.error(f"… and {len(problems) - MOST_LISTED:,} more")
+    if len(problems) > MAX_LISTED:
+        screen.error(f"… and {len(problems) - MAX_LISTED:,} more")
     sessions, messages, notes = (count(rows.get(kind, 0), kind) for kind in ("session", "message", "note"))
     view = {"rows": rows, "problems": problems}
     screen.result(view, as_json, f"Imported {sessions}: {messages} and {notes}.")
@@ -231,9 +231,9 @@ def migrate(
         raise
     screen.result(_migration_view(report), as_json, _migration_sentence(report))
     if report.refused:
-        for one in report.refused[:MOST_LISTED]:
+        for one in report.refused[:MAX_LISTED]:
             screen.error(f"session {one.session.key!r} of {one.session.owner!r} not copied: {one.why}")
-        more = len(report.refused) - MOST_LISTED
+        more = len(report.refused) - MAX_LISTED
         raise CommandError((f"… and {more:,} more; " if more > 0 else "") + REFUSED)
 
 

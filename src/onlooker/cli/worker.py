@@ -27,7 +27,7 @@ EXIT_SECONDS = 2.0
 # A worker that was not seen for this long is gone.
 AWAY_SECONDS = 30.0
 # How many failing sessions are listed.
-MOST_FAILING = 20
+MAX_FAILING = 20
 
 
 async def worker(
@@ -184,7 +184,7 @@ async def _file_backlog(memory: Memory, now: datetime) -> View:
     waiting = [s.progress for s in await memory.sessions() if s.progress.due_at is not None]
     since = [p.due_at for p in waiting if p.due_at is not None and p.due_at <= now]
     failing = sorted((p for p in waiting if p.failures), key=lambda p: -p.failures)
-    views = [_failing_view(p.session, p.failures, p.due_at, now) for p in failing[:MOST_FAILING] if p.due_at]
+    views = [_failing_view(p.session, p.failures, p.due_at, now) for p in failing[:MAX_FAILING] if p.due_at]
     return {
         "backlog": len(since),
         "lag_seconds": (now - min(since)).total_seconds() if since else 0.0,

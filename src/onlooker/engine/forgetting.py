@@ -32,7 +32,7 @@ from onlooker.ports import Clock, ObserveRequest, ReflectRequest, Request, Store
 EVERY: tuple[NoteStatus, ...] = ("buffered", "active", "superseded", "retired")
 ITEMS = ("live", "ended", "archived")
 # How often to decide again after a conflict with a note taker.
-MOST_TRIES = 20
+MAX_TRIES = 20
 
 
 @dataclass(slots=True)
@@ -85,7 +85,7 @@ class Forgetter:
         if not targets:
             raise SettingsError("targets", targets, "must name at least one message or note")
         began = time.perf_counter()
-        for _ in range(MOST_TRIES):
+        for _ in range(MAX_TRIES):
             found = await self._find(targets)
             plan = plan_remake(found.notes, found.touched, found.kept, found.by_range)
             change = await self._decide(found, plan, rewrite_later)

@@ -44,7 +44,7 @@ log = logging.getLogger("onlooker")
 # The named value that counts dropped and failed texts of all processes.
 COUNTS = "indexing:{}"
 # How many texts may wait, about a megabyte. More are dropped and counted; the sweep finds them.
-MOST_WAITING = 1000
+MAX_WAITING = 1000
 # Texts indexed at once: providers accept this many in one call.
 BATCH = 64
 # How long closing a memory waits for the queue; the next sweep finds the rest.
@@ -136,7 +136,7 @@ class IndexQueue:
         if self._stopping or self._task is None:
             return
         for document in documents:
-            if len(self._queue) >= MOST_WAITING:
+            if len(self._queue) >= MAX_WAITING:
                 self._drop(document)
             else:
                 self._queue.append(document)
@@ -373,14 +373,14 @@ class Index:
 # message takes a millisecond.
 TEXT_BATCH = 50
 # How many sessions are indexed before a search.
-MOST_SESSIONS = 10_000
+MAX_SESSIONS = 10_000
 
 
 async def catch_up(
     store: Store, owner: str, session: SessionId | None = None, *, but: SessionId | None = None
 ) -> None:
     """Index everything recorded so far, in one session or in all of an owner's except `but`."""
-    for behind in await store.unindexed(owner, session=session, limit=MOST_SESSIONS):
+    for behind in await store.unindexed(owner, session=session, limit=MAX_SESSIONS):
         while behind != but and await store.index(behind, limit=TEXT_BATCH) >= TEXT_BATCH:
             pass
 
@@ -398,14 +398,14 @@ async def index_session(store: Store, session: SessionId) -> None:
 
 
 # Characters of one text: embedders have a limit, and the beginning says what a text is about.
-MOST_EMBEDDED = 6_000
+MAX_EMBEDDED_LENGTH = 6_000
 # Sessions indexed for full text in one sweep.
-MOST_SWEPT = 100
+MAX_SWEPT_SESSIONS = 100
 
 
 def embeddable(text: str) -> str:
     """The part of a text that is sent to an embedder, with secrets masked."""
-    return mask(text)[:MOST_EMBEDDED]
+    return mask(text)[:MAX_EMBEDDED_LENGTH]
 
 
 @dataclass(frozen=True, slots=True)
@@ -442,7 +442,7 @@ class VectorIndex:
         return await self.store.add_vectors(self.embedder.name, vectors)
 
     async def missing(self, limit: int) -> Sequence[Document]:
-        for session in await self.store.behind(limit=MOST_SWEPT):
+        for session in await self.store.behind(limit=MAX_SWEPT_SESSIONS):
             await index_session(self.store, session)
         return await self.store.lacking(self.embedder.name, limit=limit)
 

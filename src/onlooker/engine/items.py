@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("onlooker")
 
 # How many of an owner's items are read: pinned ones first, then the last used.
-MOST_ITEMS = 2_000
+MAX_ITEMS = 2_000
 EVERY: tuple[ItemStatus, ...] = ("live", "ended", "archived")
 
 
@@ -155,7 +155,7 @@ class Items:
 
         await self._ready()
         now = self._clock.now()
-        live = [item for item in await self._store.items(owner, limit=MOST_ITEMS) if item.holds(now)]
+        live = [item for item in await self._store.items(owner, limit=MAX_ITEMS) if item.holds(now)]
         found = rank_items(live, query, now)[: max(0, limit)]
         if found:
             used = tuple(f.item.id for f in found)
@@ -200,7 +200,7 @@ class ShownItems:
         from onlooker.policy.items.choose import choose_items
         from onlooker.policy.settings import limits_for
 
-        items = await self.store.items(session.owner, limit=MOST_ITEMS)
+        items = await self.store.items(session.owner, limit=MAX_ITEMS)
         limit = limits_for(self.settings, budget).cross_session_limit
         return choose_items(items, session, limit, self.clock.now(), self.count)
 

@@ -15,7 +15,7 @@ from onlooker.domain.events import Event, LayerCut, LayerLeftOut
 from onlooker.domain.messages import Message, SessionId
 from onlooker.policy.assemble import Counting, PromptRequest
 from onlooker.policy.layers import allot, room_for_layers, shorten, split_room, with_layers
-from onlooker.policy.settings import MOST_TOKENS, TIMING, Settings
+from onlooker.policy.settings import MAX_TOKENS, TIMING, Settings
 
 log = logging.getLogger("onlooker")
 
@@ -59,7 +59,7 @@ class LayerCall:
         if room is None:
             return {name: layer.tokens for name, layer in layers.items()}
         known = {n: self.counting.text(s.source) for n, s in layers.items() if isinstance(s.source, str)}
-        needs = {n: _capped(known.get(n, MOST_TOKENS), layer) for n, layer in layers.items()}
+        needs = {n: _capped(known.get(n, MAX_TOKENS), layer) for n, layer in layers.items()}
         return allot(needs, room)
 
     def _fit(self, layers: Mapping[str, Layer], texts: Mapping[str, str], room: int | None) -> dict[str, str]:

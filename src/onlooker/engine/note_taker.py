@@ -43,7 +43,7 @@ log = logging.getLogger("onlooker")
 # After this many failures in a row the built-in model reflects in the reflector's place.
 PATIENCE = 2
 # Sessions whose turn is remembered.
-MOST_TURNS = 1_000
+MAX_TURNS = 1_000
 
 
 class Composer(Protocol):
@@ -191,7 +191,7 @@ class NoteTaker:
     def _turn(self, session: SessionId) -> _Turn:
         turn = self._turns.pop(session, None) or _Turn()
         self._turns[session] = turn
-        if len(self._turns) > MOST_TURNS:
+        if len(self._turns) > MAX_TURNS:
             del self._turns[next(iter(self._turns))]
         return turn
 

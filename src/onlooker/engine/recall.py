@@ -205,7 +205,7 @@ class Recall:
         return Recalled(recall.fuse_vectors(worth, close), around, asked.terms)
 
     async def _close(self, near: VectorRanking) -> list[recall.MessageRef]:
-        found = await near.ranked(self.session.owner, ["message"], self._where, limit=recall.MOST_CLOSE)
+        found = await near.ranked(self.session.owner, ["message"], self._where, limit=recall.MAX_VECTOR_HITS)
         return [(m.session, m.seq) for m in found]
 
     async def _match(
@@ -236,7 +236,7 @@ class Recall:
         tz = self.now.tzinfo
         after = datetime.fromisoformat(first).replace(tzinfo=tz)
         before = datetime.fromisoformat(last).replace(tzinfo=tz) + timedelta(days=1)
-        query = Query(self.session.owner, "message", {}, self._where, after, before, recall.MOST_HITS // 3)
+        query = Query(self.session.owner, "message", {}, self._where, after, before, recall.MAX_HITS // 3)
         found = await self.store.search(query)
         return {(m.session, m.seq): recall.SAID_THEN for m in found.matches}
 
@@ -309,7 +309,7 @@ async def related_notes(
 ) -> list[Match]:
     """Notes that mention what the best notes found mention. Notes that those condense count as well, since a
     reflection leaves out much of what they mention."""
-    notes = [m for m in found if m.kind == "note"][: linking.MOST_SEEDS]
+    notes = [m for m in found if m.kind == "note"][: linking.MAX_SEEDS]
     seeds = {note_node(m.session, m.id): 1 / place for place, m in enumerate(notes, 1)}
     if not seeds:
         return []
@@ -353,7 +353,7 @@ async def _holders(store: Store, owner: str, session: SessionId | None, names: S
     if not names:
         return []
     # One more than counts, to recognise names that are mentioned everywhere.
-    limit = (linking.MOST_HOLDERS + 1) * len(names)
+    limit = (linking.MAX_HOLDERS + 1) * len(names)
     return list(await store.edges(owner, of=names, session=session, kinds=("mentions",), limit=limit))
 
 

@@ -47,7 +47,7 @@ log = logging.getLogger("onlooker")
 # recorded separately (the last answer, tool results).
 ALIGN_SLACK = 64
 # How often a history is aligned again after a conflict with another writer.
-MOST_TRIES = 20
+MAX_TRIES = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +116,7 @@ class Recorder:
         """
         turn = self._turns.setdefault(session, asyncio.Lock())
         async with turn:
-            for _ in range(MOST_TRIES):
+            for _ in range(MAX_TRIES):
                 try:
                     done = await self._follow(session, history, tz, rewind)
                 except ConflictError:
@@ -381,7 +381,7 @@ def _copy(item: MessageLike) -> MessageLike:
 # ------------------------------------------------------------------------------------ budgets
 
 # Sessions whose budget is cached; the budgets of others are read from the store.
-MOST_BUDGETS = 10_000
+MAX_BUDGETS = 10_000
 
 
 class Budgets:
@@ -397,7 +397,7 @@ class Budgets:
         """Remember the budget of a call; True if it differs from the last one."""
         before = self._asked.pop(session.sid, None)
         self._asked[session.sid] = budget
-        if len(self._asked) > MOST_BUDGETS:
+        if len(self._asked) > MAX_BUDGETS:
             del self._asked[next(iter(self._asked))]
         return before != budget
 

@@ -41,9 +41,9 @@ if TYPE_CHECKING:
 
 _CALIBRATION = "calibration"
 # Memory sections that are cached, of the sessions used last.
-MOST_SECTIONS = 256
+MAX_SECTIONS = 256
 # How often sessions that have ended are looked for at least, in seconds.
-LONGEST_PAUSE = 60.0
+MAX_PAUSE = 60.0
 
 
 class Runtime:
@@ -193,7 +193,7 @@ class Runtime:
         if isinstance(self.workers, NoteTasks):
             jobs.append(Job("notes", self.workers.tick, sweep, first=sweep))
         if self.session_end.is_automatic:
-            pause = min(LONGEST_PAUSE, max(sweep, self.settings.idle_minutes * 6))
+            pause = min(MAX_PAUSE, max(sweep, self.settings.idle_minutes * 6))
             jobs.append(Job("session end", self.session_end.end_idle, pause))
         if self.retention.is_wanted:
             jobs.append(Job("retention", self.retention.run, SWEEPS * sweep, at_least_once=True))
@@ -307,7 +307,7 @@ class Runtime:
         known = self._sections.pop(progress.sid, None)
         section = known[1] if known and known[0] == key else memory_section(state, limits, counting)
         self._sections[progress.sid] = key, section
-        if len(self._sections) > MOST_SECTIONS:
+        if len(self._sections) > MAX_SECTIONS:
             del self._sections[next(iter(self._sections))]
         return section
 

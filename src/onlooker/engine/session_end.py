@@ -16,7 +16,7 @@ from onlooker.domain.events import Event, ItemsMade
 from onlooker.domain.items import EndMark, Item, ItemChange
 from onlooker.domain.messages import Message, SessionId, new_id, tokens_of
 from onlooker.domain.notes import Note, Progress, State
-from onlooker.engine.items import MOST_ITEMS
+from onlooker.engine.items import MAX_ITEMS
 from onlooker.engine.leases import Leases
 from onlooker.engine.writer import Writer
 from onlooker.policy.settings import Settings
@@ -28,15 +28,15 @@ if TYPE_CHECKING:
 log = logging.getLogger("onlooker")
 
 # Sessions of this process that are ended when it stops; more are left to the sweep.
-MOST_USED = 1_000
+MAX_USED = 1_000
 # How many idle sessions one sweep ends.
-MOST_AT_ONCE = 100
+MAX_AT_ONCE = 100
 # How long a model's whole answer should be.
 ANSWER_TOKENS = 800
 # Items that a model is told of, so that it says nothing again.
-MOST_KNOWN = 60
+MAX_KNOWN_ITEMS = 60
 # How often a change is tried where another worker ends items at the same time.
-MOST_TRIES = 3
+MAX_TRIES = 3
 
 
 class SessionEnd:
@@ -71,7 +71,7 @@ class SessionEnd:
         if self.is_automatic:
             self._used.pop(session, None)
             self._used[session] = None
-            if len(self._used) > MOST_USED:
+            if len(self._used) > MAX_USED:
                 del self._used[next(iter(self._used))]
 
     def drop_cached(self, session: SessionId) -> None:
@@ -98,7 +98,7 @@ class SessionEnd:
         """End sessions without a message for that long, by default `idle_minutes`; return how many."""
         if idle is None:
             idle = timedelta(minutes=self._settings.idle_minutes)
-        found = await self._store.idle(self._clock.now() - idle, limit=MOST_AT_ONCE)
+        found = await self._store.idle(self._clock.now() - idle, limit=MAX_AT_ONCE)
         for session in found:
             await self._end_quietly(session)
         return len(found)
@@ -122,7 +122,7 @@ class SessionEnd:
         Raises:
             StoreError: The storage cannot do it now; the session stays open.
         """
-        for _ in range(MOST_TRIES):
+        for _ in range(MAX_TRIES):
             state = await self._store.load(session)
             if state is None or state.progress.ended >= state.progress.last_seq:
                 return ()
@@ -158,8 +158,8 @@ class SessionEnd:
         from onlooker.policy.items.match import reconcile
 
         now = self._clock.now()
-        for _ in range(MOST_TRIES):
-            existing = await self._store.items(session.owner, limit=MOST_ITEMS) if made else ()
+        for _ in range(MAX_TRIES):
+            existing = await self._store.items(session.owner, limit=MAX_ITEMS) if made else ()
             done = await asyncio.to_thread(reconcile, made, existing)
             # What the session itself said before is no use of it.
             own = {item.id for item in existing if item.session == session.key}
@@ -239,7 +239,7 @@ class SessionEnd:
         from onlooker.policy.values import invented
 
         writer = self._reflector
-        known = tuple(i.summary for i in await self._store.items(session.owner, limit=MOST_KNOWN))
+        known = tuple(i.summary for i in await self._store.items(session.owner, limit=MAX_KNOWN_ITEMS))
         if sum(n.tokens for n in notes) + tokens_of(messages) > writer.model.window:
             return None
         request = ItemsRequest(session, tuple(notes), 1, ANSWER_TOKENS, messages=tuple(messages), known=known)

@@ -17,7 +17,7 @@ from onlooker.domain.errors import OnlookerError, SettingsError
 from onlooker.domain.items import Item, ItemType
 from onlooker.domain.messages import Message, SessionId
 from onlooker.domain.search import Hit
-from onlooker.engine.items import EVERY, MOST_ITEMS, Items
+from onlooker.engine.items import EVERY, MAX_ITEMS, Items
 from onlooker.engine.recall import Search
 from onlooker.policy.items.tools import DEFINITIONS, Definition, problem_with
 from onlooker.policy.prompts import abbreviate
@@ -30,7 +30,7 @@ log = logging.getLogger("onlooker")
 DEFAULT_RESULTS = 5
 # Messages on a page of `recall`, and characters shown of each.
 PAGE = 20
-MOST_CHARACTERS = 2_000
+MAX_CHARACTERS = 2_000
 # Messages shown before and after a single recalled message.
 NEIGHBOURS = 3
 
@@ -202,7 +202,7 @@ class _Functions:
         except (ValueError, OverflowError):
             return "Not saved: expires must be a day as YYYY-MM-DD."
         now = self.clock.now()
-        everything = await self.store.items(self.owner, statuses=EVERY, limit=MOST_ITEMS)
+        everything = await self.store.items(self.owner, statuses=EVERY, limit=MAX_ITEMS)
         live = [item for item in everything if item.holds(now)]
         if refusal := check_save(summary, live, self._save_times(everything), now, supersedes):
             return refusal.advice
@@ -273,4 +273,4 @@ def _end_of(day: str) -> datetime:
 
 
 def _shorten(message: Message) -> Message:
-    return replace(message, text=abbreviate(message.text, MOST_CHARACTERS))
+    return replace(message, text=abbreviate(message.text, MAX_CHARACTERS))

@@ -32,7 +32,7 @@ from onlooker.ports import Clock, Store
 log = logging.getLogger("onlooker")
 
 # How often a change is tried while other workers change the owner's items.
-MOST_TRIES = 3
+MAX_TRIES = 3
 _STORED: tuple[NoteStatus, ...] = ("buffered", "active", "superseded", "retired")
 
 
@@ -140,7 +140,7 @@ class Consolidation:
 
     async def _store_items(self, owner: str, made: Sequence[Item]) -> Sequence[Item]:
         """Store the items of a file; return those that are new, none if the file was done before."""
-        for _ in range(MOST_TRIES):
+        for _ in range(MAX_TRIES):
             change = await self._change(owner, made)
             if change is None or not change.add:
                 return ()

@@ -27,11 +27,11 @@ from onlooker.ports import Clock, Store
 
 # How long before the newest note in the files we look for notes that an earlier process did not write.
 SLACK = dt.timedelta(days=1)
-MOST_NOTES = 100
-MOST_RECENT = 500
-MOST_TRIES = 5
+MAX_NOTES = 100
+MAX_RECENT_NOTES = 500
+MAX_TRIES = 5
 _WRITTEN: tuple[NoteStatus, ...] = ("buffered", "active", "superseded")
-_MOST_KEY = 60
+_MAX_KEY_LENGTH = 60
 
 _MARK = re.compile(
     r"^## .*<!-- (?P<note>\S+) (?P<first>\d+)-(?P<last>\d+) (?P<digest>[0-9a-f]{12}) (?P<key>\S*) -->\s*$"
@@ -146,7 +146,7 @@ def update_notes(text: str, day: dt.date, notes: Mapping[str, Mapping[str, Note]
 
 def _lines_of(day: dt.date, session: str, note: Note, at: dt.datetime) -> list[str]:
     body = list(_body(note.text, day))
-    name = re.sub(r"[#<>]+", " ", one_line(session)).strip()[:_MOST_KEY]
+    name = re.sub(r"[#<>]+", " ", one_line(session)).strip()[:_MAX_KEY_LENGTH]
     key = quote(session, safe=":@,;+", errors="surrogatepass")
     mark = f"<!-- {note.id} {note.first}-{note.last} {_digest(body)} {key} -->"
     return [f"## {name}, {at:%H:%M} {mark}", "", *body]
@@ -212,7 +212,7 @@ class DailyFiles:
             sidecar = await asyncio.to_thread(folder.sidecar)
             newest = max(dated.note.made_at for dated in notes)
             noted = newest if sidecar.noted is None else max(newest, sidecar.noted)
-            recent = tuple(dict.fromkeys((*sidecar.recent, *(d.note.id for d in notes))))[-MOST_RECENT:]
+            recent = tuple(dict.fromkeys((*sidecar.recent, *(d.note.id for d in notes))))[-MAX_RECENT_NOTES:]
             await asyncio.to_thread(folder.write_sidecar, replace(sidecar, noted=noted, recent=recent))
 
     async def _still_stored(self, notes: Sequence[DatedNote]) -> list[DatedNote]:
@@ -220,14 +220,14 @@ class DailyFiles:
         stored: dict[str, Note] = {}
         for session, count in Counter(dated.session for dated in notes).items():
             found = await self.store.notes(
-                session, statuses=_WRITTEN, kind="observation", recent=count + MOST_NOTES
+                session, statuses=_WRITTEN, kind="observation", recent=count + MAX_NOTES
             )
             stored |= {note.id: note for note in found}
         return [replace(d, note=stored[d.note.id]) for d in notes if d.note.id in stored]
 
     async def _add(self, folder: Folder, day: dt.date, notes: Sequence[DatedNote]) -> None:
         path = folder.day_file(day)
-        for _ in range(MOST_TRIES):
+        for _ in range(MAX_TRIES):
             before = await asyncio.to_thread(read, path)
             text = ""
             if before and (reason := damage(before)):
@@ -252,7 +252,7 @@ class DailyFiles:
         since, known = (sidecar.noted or self.clock.now()) - SLACK, {*sidecar.recent}
         found: list[DatedNote] = []
         for session in sessions:
-            notes = await self.store.notes(session, statuses=_WRITTEN, kind="observation", recent=MOST_NOTES)
+            notes = await self.store.notes(session, statuses=_WRITTEN, kind="observation", recent=MAX_NOTES)
             rewritten = {(n.first, n.last) for n in notes if n.status != "superseded"}
             for note in notes:
                 stale = note.status == "superseded" and (note.first, note.last) in rewritten

@@ -35,7 +35,7 @@ WRITING, CONSOLIDATING = ".writing.lock", ".consolidating.lock"
 LOCK_SECONDS = 2.0
 LOCK_PAUSE = 0.02
 
-_MOST_COPIES = 10_000
+_MAX_COPIES = 10_000
 _UNSAFE = re.compile(r"[^a-z0-9]+")
 _DAY_FILE = re.compile(r"(\d{4}-\d\d-\d\d)(?:-\d{1,4})?\.md")
 
@@ -178,7 +178,7 @@ class Folder:
 
     def keep(self, data: bytes, path: Path, now: dt.datetime) -> Path:
         """Write what a file held to `kept`, under a name of its own."""
-        for number in range(1, _MOST_COPIES):
+        for number in range(1, _MAX_COPIES):
             tail = f"-{number}" if number > 1 else ""
             target = self.kept / f"{path.stem}-{now:%Y%m%dT%H%M%S}{tail}{path.suffix}"
             if not target.exists():

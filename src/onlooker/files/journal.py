@@ -52,7 +52,7 @@ BATCH = 500
 PAUSES_PER_LOOK = 6
 # How many sessions are checked when a memory is opened, most recently used first. An earlier process may have
 # stopped before it wrote everything.
-MOST_SESSIONS = 1_000
+MAX_SESSIONS = 1_000
 
 _SESSION_KINDS: frozenset[RowKind] = frozenset(
     {"session", "message", "note", "extraction", "version", "change"}
@@ -97,7 +97,7 @@ class Journal:
                 self._due.setdefault(event.session, False)
             case _:
                 return
-        if isinstance(event, SessionEvent) and len(self._touched) < MOST_SESSIONS:
+        if isinstance(event, SessionEvent) and len(self._touched) < MAX_SESSIONS:
             self._touched[event.session] = None
         if not self._failed:
             self.woken.set()
@@ -120,7 +120,7 @@ class Journal:
     async def catch_up(self) -> None:
         """Mark the most recent sessions that changed since the last look, by any process, as due."""
         try:
-            found = [summary.progress for summary in await self._store.sessions(limit=MOST_SESSIONS)]
+            found = [summary.progress for summary in await self._store.sessions(limit=MAX_SESSIONS)]
             for progress in found:
                 before = self._progress.get(progress.session)
                 if before == progress:

@@ -15,7 +15,7 @@ from onlooker.domain.items import Item, ItemChange, ItemType
 from onlooker.domain.messages import DEFAULT_OWNER
 from onlooker.policy.items.extract import expiry, tags_of
 from onlooker.policy.items.match import contradictions, duplicates, same_meaning
-from onlooker.policy.items.statements import MOST_CHARACTERS, kind_of
+from onlooker.policy.items.statements import MAX_CHARACTERS, kind_of
 from onlooker.policy.values import mask
 
 # A section with one of our headings; "" for a heading of the person's own.
@@ -41,12 +41,12 @@ _TYPES: dict[Section, ItemType] = {
     "tool": "tool",
 }
 # A larger file is not a file that a person edits.
-MOST_BYTES = 4_000_000
+MAX_BYTES = 4_000_000
 # If at least so many lines are deleted at once, and more than half of all, a copy is kept.
 MASS_DELETION = 5
 # If a file has none of our lines, and there were at least so many, it is taken for another file.
-LEAST_KNOWN = 3
-_MOST_NAME = 60
+MIN_KNOWN_LINES = 3
+_MAX_NAME_LENGTH = 60
 
 _HEADING = re.compile(r" {0,3}#{1,6}\s+(?P<title>.*?)\s*#*\s*$")
 _BULLET = re.compile(r"(?P<indent>\s*)(?:[-*+]|\d{1,3}[.)])\s+(?=\S)")
@@ -106,8 +106,8 @@ class Page:
 
 def damage(data: bytes) -> str:
     """Why this cannot be what a person meant to save; empty if it can."""
-    if len(data) > MOST_BYTES:
-        return f"it is larger than {MOST_BYTES // 1_000_000} MB"
+    if len(data) > MAX_BYTES:
+        return f"it is larger than {MAX_BYTES // 1_000_000} MB"
     if b"\0" in data:
         return "it is not a text file"
     try:
@@ -249,7 +249,7 @@ def text_for_item(text: str) -> str:
 
 def is_other_file(page: Page, base: Base, items: Mapping[str, Item]) -> bool:
     """Whether no line of ours is left: then it is another file, and the missing lines were not deleted."""
-    if len(base.lines) < LEAST_KNOWN or not page.entries:
+    if len(base.lines) < MIN_KNOWN_LINES or not page.entries:
         return False
     digests = {line.digest for line in base.lines.values()}
     if any(e.mark in base.lines or digest_of(one_line(e.text)) in digests for e in page.entries):
@@ -458,7 +458,7 @@ class _Resolver:
         return [i for i in contradictions(text, list(self._live.values())) if not i.pinned]
 
     def _is_too_long(self, index: int, text: str) -> bool:
-        if len(text) <= MOST_CHARACTERS:
+        if len(text) <= MAX_CHARACTERS:
             return False
         self.too_long.append(index)
         return True
@@ -552,7 +552,7 @@ def render(
 
 def _header(owner: str) -> list[str]:
     """The first lines of a new file. The owner's name cannot add anything but a name."""
-    name = re.sub(r"[\s#<>]+", " ", one_line(owner)).strip()[:_MOST_NAME] or DEFAULT_OWNER
+    name = re.sub(r"[\s#<>]+", " ", one_line(owner)).strip()[:_MAX_NAME_LENGTH] or DEFAULT_OWNER
     return [
         f"# About {'the user' if owner == DEFAULT_OWNER else name}",
         "",

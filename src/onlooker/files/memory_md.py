@@ -39,9 +39,9 @@ log = logging.getLogger("onlooker")
 
 # The name of the value that identifies a store. Lines that were written from another store are not ours.
 STORE_ID = "files_store"
-MOST_TRIES = 5
+MAX_TRIES = 5
 # The most items of an owner that the file holds: pinned ones, and those used last.
-MOST_ITEMS = 2_000
+MAX_ITEMS = 2_000
 EVERY_STATUS: tuple[ItemStatus, ...] = ("live", "ended", "archived")
 
 
@@ -80,7 +80,7 @@ class MemoryFile:
         """
         folder = Folder(self.root, owner)
         async with locked(folder):
-            for _ in range(MOST_TRIES):
+            for _ in range(MAX_TRIES):
                 try:
                     if await self._try(folder, write):
                         return
@@ -145,7 +145,7 @@ class MemoryFile:
 
     async def _known_items(self, owner: str, base: Base) -> dict[str, Item]:
         """Live items, and those that the base names with what superseded them."""
-        known = {item.id: item for item in await self.store.items(owner, limit=MOST_ITEMS)}
+        known = {item.id: item for item in await self.store.items(owner, limit=MAX_ITEMS)}
         wanted = [line.item for line in base.lines.values() if line.item not in known]
         while wanted:
             more = {i.id: i for i in await self.store.items(owner, statuses=EVERY_STATUS, ids=wanted)}
@@ -159,7 +159,7 @@ class MemoryFile:
         """Items that hold now: pinned first, then by type, then by salience."""
         now = self.clock.now()
         order = list(TITLES)
-        live = [i for i in await self.store.items(owner, limit=MOST_ITEMS) if i.holds(now)]
+        live = [i for i in await self.store.items(owner, limit=MAX_ITEMS) if i.holds(now)]
         return sorted(live, key=lambda i: (not i.pinned, order.index(i.type), -salience(i, now), i.id))
 
     # -- taking in edits

@@ -39,13 +39,13 @@ from onlooker.ports import Clock, Store
 log = logging.getLogger("onlooker")
 
 # Owners whose files are watched for edits, most recently used first.
-MOST_OWNERS = 1_000
+MAX_OWNERS = 1_000
 # When a memory is opened: sessions whose owners get their files checked, and sessions among them whose notes
 # are compared with the daily files, most recently used first.
-MOST_SESSIONS = 1_000
-MOST_SESSIONS_READ = 200
+MAX_SESSIONS = 1_000
+MAX_SESSIONS_READ = 200
 # Notes that are held while the disk is not writable. Older ones are found in the store at the next opening.
-MOST_WAITING = 10_000
+MAX_WAITING = 10_000
 # How long a new session waits for manual edits.
 PICK_UP_SECONDS = 0.5
 # The age at which daily files are consolidated, if the call names none.
@@ -99,7 +99,7 @@ class NotesFolder:
         if tz != self._tz:
             self._zones.pop(session, None)
             self._zones[session] = tz
-            if len(self._zones) > MOST_SESSIONS:
+            if len(self._zones) > MAX_SESSIONS:
                 del self._zones[next(iter(self._zones))]
 
     def _zone(self, session: SessionId) -> tzinfo:
@@ -111,7 +111,7 @@ class NotesFolder:
             case Noted(session=session, note=note) if not note.generation:
                 at = note.made_at.astimezone(self._zone(session))
                 self._noted.append(DatedNote(session, note, at))
-                del self._noted[:-MOST_WAITING]
+                del self._noted[:-MAX_WAITING]
                 self.woken.set()
             case ItemsMade() | ItemsForgotten() | ItemPinned() | Deleted():
                 self._set_due(event.owner)
@@ -160,12 +160,12 @@ class NotesFolder:
     async def _catch_up(self) -> None:
         """Mark recent owners, and all who have files, as due; and find notes that are not in the files."""
         try:
-            found = await self._store.sessions(limit=MOST_SESSIONS)
+            found = await self._store.sessions(limit=MAX_SESSIONS)
             by_owner: dict[str, list[SessionId]] = {}
             for summary in found:
                 session = summary.progress.session
                 by_owner.setdefault(session.owner, []).append(session)
-            recent = {summary.progress.session for summary in found[:MOST_SESSIONS_READ]}
+            recent = {summary.progress.session for summary in found[:MAX_SESSIONS_READ]}
             for owner, sessions in by_owner.items():
                 read = [session for session in sessions if session in recent]
                 self._noted += await self._daily.missing(owner, read, self._zone)
@@ -176,7 +176,7 @@ class NotesFolder:
 
     async def _look(self) -> None:
         """Mark the owners whose MEMORY.md was saved by a person."""
-        for owner in list(self._stamps)[-MOST_OWNERS:]:
+        for owner in list(self._stamps)[-MAX_OWNERS:]:
             if await self._is_edited(owner):
                 self._due[owner] = None
         # Other processes change items too: each time, check the owner who was checked longest ago.

@@ -32,10 +32,10 @@ if TYPE_CHECKING:
 # The most tokens that the observer reads for each token said. What the rules leave goes to the newest
 # notes, so that the model knows the conversation and does not repeat itself. Showing all notes with every
 # chunk would cost several times as much as the messages.
-MOST_READ = 1.3
+MAX_READ = 1.3
 # Half of the context window is left for the rules, the notes so far, the answer and counting errors.
 _WINDOW_SHARE = 0.5
-_LARGEST_WINDOW = 100_000
+_MAX_WINDOW = 100_000
 _UNKNOWN_CONTEXT = 32_000
 # Ollama silently cuts off longer prompts unless it is configured to accept them.
 _OLLAMA_CONTEXT = 4_096
@@ -57,7 +57,7 @@ class LanguageModel:
         api_key: str | None = None,
         timeout: float = 60.0,
         price: Price | None = None,
-        most_read: float = MOST_READ,
+        max_read: float = MAX_READ,
         options: Mapping[str, Any] | None = None,
     ) -> None:
         """Prepare the model. Nothing is sent.
@@ -70,7 +70,7 @@ class LanguageModel:
             api_key: The key. The default is the provider's environment variable.
             timeout: Seconds for one attempt.
             price: Dollars per million tokens, if the built-in list lacks the model or is wrong.
-            most_read: The most tokens that the observer reads for each token said. What the rules leave goes
+            max_read: The most tokens that the observer reads for each token said. What the rules leave goes
                 to the newest notes.
             options: More model settings of pydantic-ai, such as `{"temperature": 0.2}`.
 
@@ -86,7 +86,7 @@ class LanguageModel:
         self._window = window or self._usual_window(parsed.provider)
         self._timeout = timeout
         self._price = price
-        self._most_read = most_read
+        self._max_read = max_read
         # OpenAI's responses interface stores conversations unless it is told not to.
         unkept = {"openai_store": False} if parsed.provider == "openai-responses" else {}
         self._options: dict[str, Any] = unkept | dict(options or {})
@@ -103,7 +103,7 @@ class LanguageModel:
         context = self._client.context_window or _UNKNOWN_CONTEXT
         if provider == "ollama":
             context = _OLLAMA_CONTEXT
-        return min(_LARGEST_WINDOW, int(context * _WINDOW_SHARE))
+        return min(_MAX_WINDOW, int(context * _WINDOW_SHARE))
 
     async def write(self, request: Request) -> Reply:
         """Ask the provider for the note.
@@ -128,7 +128,7 @@ class LanguageModel:
         from pydantic_ai.direct import model_request
         from pydantic_ai.messages import ModelRequest, UserPromptPart
 
-        prompt = prompt_of(request, self._most_read)
+        prompt = prompt_of(request, self._max_read)
         message = ModelRequest(parts=[UserPromptPart(prompt.user)], instructions=prompt.system)
         # Entered for each call: calls under way share connections, and the last one closes them. So there is
         # nothing to close at the end, and any event loop will do.
@@ -139,7 +139,7 @@ class LanguageModel:
 
     def _settings(self, request: Request) -> ModelSettings:
         profile = self._client.profile
-        settings: dict[str, Any] = {"max_tokens": _most_output(request), "request_timeout": self._timeout}
+        settings: dict[str, Any] = {"max_tokens": _max_output(request), "request_timeout": self._timeout}
         if profile.get("supports_thinking") or profile.get("thinking_always_enabled"):
             # Notes need no reasoning, and reasoning is billed as output.
             settings["thinking"] = False
@@ -257,7 +257,7 @@ def _unusable(name: ModelName, error: Exception) -> str:
 
 # -- Prompts
 
-_LEAST_NOTES = 0.03  # of the chunk: some notes are shown even with the smallest chunk
+_MIN_NOTES = 0.03  # of the chunk: some notes are shown even with the smallest chunk
 _FENCE = 40  # tokens around the notes
 # Room for the reasoning of models that think before they write, which counts as output. Of local models it
 # is not known whether they do.
@@ -265,7 +265,7 @@ _REASONING = 4_500
 _EXTRACTED = 2_000  # for the values of the user's own types
 
 
-def prompt_of(request: Request, most_read: float = MOST_READ) -> Prompt:
+def prompt_of(request: Request, max_read: float = MAX_READ) -> Prompt:
     """Return a request as the text that the model is sent."""
     if isinstance(request, ItemsRequest):
         return items_prompt(request.notes, request.messages, request.known, instruction=request.instruction)
@@ -280,8 +280,8 @@ def prompt_of(request: Request, most_read: float = MOST_READ) -> Prompt:
         )
     bare = _observer_prompt(request, ())
     size = request_tokens(request)
-    room = most_read * size - estimate(bare.system) - estimate(bare.user) - _FENCE
-    notes = _newest(request.notes, int(max(room, _LEAST_NOTES * size)))
+    room = max_read * size - estimate(bare.system) - estimate(bare.user) - _FENCE
+    notes = _newest(request.notes, int(max(room, _MIN_NOTES * size)))
     return _observer_prompt(request, notes) if notes else bare
 
 
@@ -297,7 +297,7 @@ def _observer_prompt(request: ObserveRequest, notes: Sequence[Note]) -> Prompt:
     )
 
 
-def _most_output(request: Request) -> int:
+def _max_output(request: Request) -> int:
     """Return the length in tokens at which an answer is cut off."""
     # A note of more than twice the target is refused anyway.
     extracts = isinstance(request, ObserveRequest) and request.schemas
@@ -355,7 +355,7 @@ _FINISH: dict[str | None, Finish] = {
     "length": "length",
     "content_filter": "refused",
 }
-_MOST_DETAIL = 200
+_MAX_DETAIL_LENGTH = 200
 
 
 def _reply(response: ModelResponse) -> Reply:
@@ -426,7 +426,7 @@ def _describe(error: Exception) -> tuple[FailureKind, str]:
         case OSError():
             return "connection", f"the connection failed ({type(error).__name__})"
         case _:
-            return "other", f"{type(error).__name__}: {str(error)[:_MOST_DETAIL]}"
+            return "other", f"{type(error).__name__}: {str(error)[:_MAX_DETAIL_LENGTH]}"
 
 
 def _cause(error: Exception) -> str:
@@ -444,4 +444,4 @@ def _detail(error: Exception) -> str:
         inner = fields.get("error", fields)
         body = cast("dict[str, Any]", inner).get("message") if isinstance(inner, dict) else inner
     text = " ".join(str(body or "").split())
-    return f": {text[:_MOST_DETAIL]}" if text else ""
+    return f": {text[:_MAX_DETAIL_LENGTH]}" if text else ""

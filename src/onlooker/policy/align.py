@@ -547,7 +547,7 @@ _BLANK = regex(
 )
 _CUT = regex(r"(?:…|\.\.\.|\[[^\]\n]{1,60}\]|<[^>\n]{1,60}>)\s*$")
 # What a message may lose and still be the same: it keeps this share, or so many characters.
-LEAST_SHARE, LEAST_LENGTH = 0.3, 24
+MIN_SHARE, MIN_LENGTH = 0.3, 24
 
 
 def relate(message: Message, known: Message) -> Relation:
@@ -584,12 +584,12 @@ def _lost(ours: str, theirs: str) -> bool:
     if _BLANK.fullmatch(ours):
         return True
     cut = _CUT.search(ours)
-    return bool(cut) and theirs.startswith(ours[: cut.start()].rstrip()) and cut.start() >= LEAST_LENGTH
+    return bool(cut) and theirs.startswith(ours[: cut.start()].rstrip()) and cut.start() >= MIN_LENGTH
 
 
 def _contains(longer: str, shorter: str) -> bool:
     """Whether a text has all of a shorter one in it, as whole words, and not by coincidence."""
-    if not shorter or len(shorter) < min(LEAST_LENGTH, len(longer) * LEAST_SHARE):
+    if not shorter or len(shorter) < min(MIN_LENGTH, len(longer) * MIN_SHARE):
         return False
     start = longer.find(shorter)
     end = start + len(shorter)

@@ -182,7 +182,7 @@ class _NoteChoice:
     HEADING_TOKENS: ClassVar[int] = 8
     JOINING_TOKENS: ClassVar[int] = 1
     # A part of a note shorter than this is not worth showing.
-    LEAST_PART: ClassVar[int] = 40
+    MIN_PART: ClassVar[int] = 40
 
     def pinned_text(self, messages: Sequence[Message]) -> str:
         """Render the newest pinned messages that fit."""
@@ -228,7 +228,7 @@ class _NoteChoice:
         return True
 
     def _add_part(self, note: Note) -> None:
-        if self.left >= self.LEAST_PART and (part := self._part(note)).text:
+        if self.left >= self.MIN_PART and (part := self._part(note)).text:
             self._add(part)
 
     def _part(self, note: Note) -> Note:
@@ -277,12 +277,12 @@ def _render_notes(heading: str, notes: Sequence[Note]) -> str:
 # -- Relative time, for the end of the prompt
 
 _DAY = regex(r"^## (\d{4}-\d{2}-\d{2})$", re.MULTILINE)
-MOST_DAYS = 10  # the latest days in the notes
+MAX_DAYS = 10  # the latest days in the notes
 
 
 def relative_days(notes: Sequence[Note], now: datetime) -> str:
     """Say the current time, and how long ago the latest days in the notes are."""
-    days = sorted({day for n in notes for day in _DAY.findall(n.text) if _is_real(day)})[-MOST_DAYS:]
+    days = sorted({day for n in notes for day in _DAY.findall(n.text) if _is_real(day)})[-MAX_DAYS:]
     today = f"Now: {now:%Y-%m-%d %H:%M} ({now:%A})."
     ago = [f"{day} {_ago(date.fromisoformat(day), now.date())}" for day in days]
     return f"{today} In the notes: {'; '.join(ago)}." if ago else today

@@ -11,7 +11,7 @@ from onlooker.domain.errors import SettingsError
 from onlooker.policy.settings import (
     KEYS,
     LANGO,
-    MOST_TOKENS,
+    MAX_TOKENS,
     OFF,
     SIZES,
     ZORA,
@@ -133,11 +133,11 @@ def _renamed(
             )
         ours = names[key]
         if key in _ZERO_IS_NO_LIMIT and type(value) is int and value == 0:
-            known[ours] = MOST_TOKENS
+            known[ours] = MAX_TOKENS
             continue
         whole = ours not in SIZES or (isinstance(value, int) and not isinstance(value, bool))
         if not whole or not possible(ours, value):
-            tokens = f"must be an integer of tokens up to {MOST_TOKENS}"
+            tokens = f"must be an integer of tokens up to {MAX_TOKENS}"
             raise SettingsError(f"{section}.{key}", value, tokens if ours in SIZES else allowed(ours))
         known[ours] = value
     return known

@@ -190,7 +190,7 @@ def text_of(message: Message) -> str:
 
 
 # An item without sources comes from forgotten messages if they contain this share of its words.
-LEAST_SHARE = 0.8
+MIN_SHARE = 0.8
 
 
 def items_to_forget(
@@ -216,7 +216,7 @@ def items_to_forget(
         if item.sources:
             comes_from = bool(sources & set(item.sources)) and not told <= kept
         else:
-            comes_from = bool(told) and len(told & words) >= LEAST_SHARE * len(told)
+            comes_from = bool(told) and len(told & words) >= MIN_SHARE * len(told)
         if comes_from:
             going.add(item.id)
     return tuple(sorted(_with_derived(items, going)))

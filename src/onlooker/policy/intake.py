@@ -515,7 +515,7 @@ ANTHROPIC_BLOCKS = frozenset(
 # A model's thinking is signed by its provider for itself, and is not part of the conversation.
 _THINKING_BLOCKS = frozenset({"thinking", "redacted_thinking"})
 _TEXT_BLOCKS = frozenset({"text", "input_text", "output_text"})
-_LONGEST_LABEL = 120
+_MAX_LABEL_LENGTH = 120
 
 
 @dataclass(slots=True)
@@ -689,4 +689,4 @@ def _text(block: Mapping[str, Any], key: str) -> str:
 def _short(label: str) -> str:
     """Make a label one line, without brackets that would end the placeholder early."""
     line = " ".join(label.split()).replace("[", "(").replace("]", ")")
-    return line if len(line) <= _LONGEST_LABEL else line[: _LONGEST_LABEL - 1] + "…"
+    return line if len(line) <= _MAX_LABEL_LENGTH else line[: _MAX_LABEL_LENGTH - 1] + "…"

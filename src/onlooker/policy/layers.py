@@ -38,7 +38,7 @@ def _check(name: str, given: object) -> Layer:
 # -- Shares
 
 # Layers get at most this share of what the base prompt leaves, whatever the setting says.
-MOST_SHARE = 0.9
+MAX_SHARE = 0.9
 
 
 def room_for_layers(request: PromptRequest, settings: Settings, counting: Counting) -> int | None:
@@ -52,7 +52,7 @@ def room_for_layers(request: PromptRequest, settings: Settings, counting: Counti
         0, counting.usable(request, settings) - counting.text(request.prompt) - counting.text(request.end)
     )
     return (
-        int(left * min(limit, MOST_SHARE)) if isinstance(limit, float) else min(limit, int(left * MOST_SHARE))
+        int(left * min(limit, MAX_SHARE)) if isinstance(limit, float) else min(limit, int(left * MAX_SHARE))
     )
 
 
@@ -85,14 +85,14 @@ def allot(needs: Mapping[str, int], room: int | None) -> dict[str, int]:
 # Marks where the rest of a layer was cut off.
 CUT_MARK = "\n[…]"
 # A part of a layer shorter than this is not worth showing.
-LEAST_PART = 8
+MIN_PART = 8
 
 
 def shorten(text: str, tokens: int, counting: Counting) -> str:
     """Keep as much of the beginning as fits, up to the end of a paragraph, or else of a line or word."""
     if counting.text(text) <= tokens:
         return text
-    if tokens < LEAST_PART:
+    if tokens < MIN_PART:
         return ""
     paragraphs = _beginning(text.split("\n\n"), "\n\n", tokens, counting)
     if counting.text(paragraphs) * 2 >= tokens:

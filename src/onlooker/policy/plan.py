@@ -56,7 +56,7 @@ class Rewrite:
 
 
 # Reflections are condensed themselves above this share of the memory.
-MOST_REFLECTED = 0.6
+MAX_REFLECTED = 0.6
 
 Step = Idle | Observe | Activate | Reflect | Rewrite
 
@@ -167,8 +167,8 @@ def _observation(state: State, limits: Limits, *, buffered: bool) -> Observe | N
     chunk = oldest_chunk(
         state.unnoted,
         keep=limits.keep_recent,
-        most_tokens=limits.chunk_tokens,
-        most_messages=limits.settings.chunk_messages,
+        max_tokens=limits.chunk_tokens,
+        max_messages=limits.settings.chunk_messages,
     )
     if not chunk:
         return None
@@ -299,7 +299,7 @@ def _reflections_crowd(state: State, limits: Limits) -> bool:
     if _memory_tokens(state, limits) < limits.reflect_at:
         return False
     share = sum(n.tokens for n in state.reflections) / max(1, sum(n.tokens for n in state.active))
-    return share > MOST_REFLECTED or not _condensable(state)
+    return share > MAX_REFLECTED or not _condensable(state)
 
 
 def _overflow(state: State, limits: Limits) -> int:
@@ -362,11 +362,11 @@ def _rewrite(state: State) -> Rewrite | None:
 
 
 def oldest_chunk(
-    messages: Sequence[Message], *, keep: int, most_tokens: int = 0, most_messages: int = 0
+    messages: Sequence[Message], *, keep: int, max_tokens: int = 0, max_messages: int = 0
 ) -> tuple[Message, ...]:
     """Choose the oldest messages that may be noted now, keeping at least `keep` tokens raw after them.
 
-    The chunk has at most `most_tokens` and `most_messages` (0: no limit), but at least one group. A call at
+    The chunk has at most `max_tokens` and `max_messages` (0: no limit), but at least one group. A call at
     the very end that waits for its results stays raw, so that they are not separated.
     """
     pieces = list(groups(messages))
@@ -379,9 +379,9 @@ def oldest_chunk(
         used += tokens_of(piece)
         if used > free:
             break
-        if chunk and most_tokens and used > most_tokens:
+        if chunk and max_tokens and used > max_tokens:
             break
-        if chunk and most_messages and len(chunk) + len(piece) > most_messages:
+        if chunk and max_messages and len(chunk) + len(piece) > max_messages:
             break
         chunk.extend(piece)
     return tuple(chunk)

@@ -20,9 +20,9 @@ from onlooker.policy.reply.note_text import clean
 
 # How many characters of a tool result and of a call's arguments a model sees. The middle is cut, since a
 # result begins with what it is and ends with its outcome. The value ledger is made from the whole text.
-MOST_RESULT = 4_000
-MOST_ARGUMENTS = 1_000
-_MOST_NAME = 60
+MAX_RESULT_LENGTH = 4_000
+MAX_ARGUMENTS_LENGTH = 1_000
+_MAX_NAME_LENGTH = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,7 +219,7 @@ def label_messages(messages: Sequence[Message]) -> Iterator[str]:
 
 def _speaker(message: Message, tools: dict[str, str]) -> str:
     name = message.name or (tools.get(message.answers, "") if message.role == "tool" else "")
-    name = re.sub(r"[\s:\[\]]+", " ", clean(name)).strip()[:_MOST_NAME]
+    name = re.sub(r"[\s:\[\]]+", " ", clean(name)).strip()[:_MAX_NAME_LENGTH]
     return f"{message.role} {name}" if name and name != message.role else message.role
 
 
@@ -234,14 +234,14 @@ def _stamp(at: dt.datetime | None, last: dt.datetime | None) -> str:
 def _body(message: Message) -> str:
     text = clean(message.body)
     if message.role == "tool":
-        text = abbreviate(text, MOST_RESULT)
+        text = abbreviate(text, MAX_RESULT_LENGTH)
     calls = [_call(call) for call in message.calls]
     return "\n".join([text, *calls] if text else calls)
 
 
 def _call(call: ToolCall) -> str:
-    name = re.sub(r"\s+", " ", clean(call.name))[:_MOST_NAME]
-    return f"→ {name}({abbreviate(clean(call.arguments), MOST_ARGUMENTS)})"
+    name = re.sub(r"\s+", " ", clean(call.name))[:_MAX_NAME_LENGTH]
+    return f"→ {name}({abbreviate(clean(call.arguments), MAX_ARGUMENTS_LENGTH)})"
 
 
 def _indented(text: str) -> str:

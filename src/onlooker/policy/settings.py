@@ -23,13 +23,13 @@ from onlooker.domain.notes import NoteFormat
 Size = int | float
 T = TypeVar("T")
 
-MOST_TOKENS = 10_000_000
-MOST_DOLLARS = 1_000_000
-MOST_DAYS = 36_500
+MAX_TOKENS = 10_000_000
+MAX_DOLLARS = 1_000_000
+MAX_DAYS = 36_500
 # Below this a context cannot hold the headings of the memory section and a message.
-SMALLEST_BUDGET = 256
+MIN_BUDGET = 256
 # Characters of an instruction: it is sent with every call, and must leave most of the prompt to the rules.
-MOST_INSTRUCTION = 2_000
+MAX_INSTRUCTION_LENGTH = 2_000
 # An estimator that counts with tiktoken, such as "tiktoken:cl100k_base".
 TIKTOKEN = "tiktoken:"
 
@@ -54,7 +54,7 @@ class Settings:
         16_000,
         "Tokens for a whole context if a call names none. 0: only the limits below apply.",
         low=0,
-        high=MOST_TOKENS,
+        high=MAX_TOKENS,
     )
     estimator: str = _setting(
         "default",
@@ -76,13 +76,13 @@ class Settings:
         0.0,
         "Dollars that language models may cost for one session. 0: no limit.",
         low=0,
-        high=MOST_DOLLARS,
+        high=MAX_DOLLARS,
     )
     spend_per_owner: float = _setting(
-        0.0, "The same for all sessions of one owner. 0: no limit.", low=0, high=MOST_DOLLARS
+        0.0, "The same for all sessions of one owner. 0: no limit.", low=0, high=MAX_DOLLARS
     )
     spend_per_day: float = _setting(
-        0.0, "The same for all sessions in one day. 0: no limit.", low=0, high=MOST_DOLLARS
+        0.0, "The same for all sessions in one day. 0: no limit.", low=0, high=MAX_DOLLARS
     )
 
     tz: str = _setting(
@@ -93,14 +93,14 @@ class Settings:
 
     # When messages become notes. Notes are written ahead as soon as one chunk lies before `keep_recent`.
     observe_at: Size = _setting(
-        0.185, "How much may stand raw before notes replace it.", low=0.01, high=MOST_TOKENS
+        0.185, "How much may stand raw before notes replace it.", low=0.01, high=MAX_TOKENS
     )
-    keep_recent: Size = _setting(0.05, "How much of that stays raw afterwards.", low=0, high=MOST_TOKENS)
+    keep_recent: Size = _setting(0.05, "How much of that stays raw afterwards.", low=0, high=MAX_TOKENS)
     chunk_tokens: Size = _setting(
         0.13,
         "How much one observation covers. 0: all there is. With the built-in model half as much.",
         low=0,
-        high=MOST_TOKENS,
+        high=MAX_TOKENS,
     )
     chunk_messages: int = _setting(
         0, "How many messages one observation covers. 0: any number.", low=0, high=100_000
@@ -109,25 +109,25 @@ class Settings:
         True, "Write notes ahead, so that nothing waits for a model when `observe_at` is reached."
     )
     precompute_at: Size = _setting(
-        0.18, "How much un-noted text there must be for that.", low=0.01, high=MOST_TOKENS
+        0.18, "How much un-noted text there must be for that.", low=0.01, high=MAX_TOKENS
     )
-    overlap: Size = _setting(0, "How much noted text still stands raw.", low=0, high=MOST_TOKENS)
+    overlap: Size = _setting(0, "How much noted text still stands raw.", low=0, high=MAX_TOKENS)
 
     # What the prompt may hold. A count of 0 is no limit.
     memory_limit: Size = _setting(
         0.90,
         "How much of the prompt notes may take, less if `observe_at` leaves less.",
         low=0.01,
-        high=MOST_TOKENS,
+        high=MAX_TOKENS,
     )
     message_limit: Size = _setting(
-        0.90, "How much of the prompt raw messages may take.", low=0.01, high=MOST_TOKENS
+        0.90, "How much of the prompt raw messages may take.", low=0.01, high=MAX_TOKENS
     )
     cross_session_limit: Size = _setting(
         0.10,
         "How much of the memory [facts of other sessions](items.md) may take.",
         low=0,
-        high=MOST_TOKENS,
+        high=MAX_TOKENS,
     )
     cross_session: Literal["named", "all", "off"] = _setting(
         "named",
@@ -145,7 +145,7 @@ class Settings:
         0.40,
         "How much all [knowledge layers](knowledge.md) may take, after the base prompt. 0: no limit.",
         low=0,
-        high=MOST_TOKENS,
+        high=MAX_TOKENS,
     )
     max_reflections: int = _setting(
         0, "How many reflections the prompt may hold. 0: no limit.", low=0, high=100_000
@@ -171,7 +171,7 @@ class Settings:
     # When notes are condensed: late and little at a time, since free room is lost memory and each rewrite of
     # the prefix costs the provider's cache.
     reflect_at: Size = _setting(
-        0.90, "How large notes may grow before they are condensed.", low=0.01, high=MOST_TOKENS
+        0.90, "How large notes may grow before they are condensed.", low=0.01, high=MAX_TOKENS
     )
     reflect_counts: Literal["memory", "observations"] = _setting(
         "memory",
@@ -190,7 +190,7 @@ class Settings:
         0,
         "How much un-noted text makes a turn wait for a model that is far behind. 0: never wait.",
         low=0,
-        high=MOST_TOKENS,
+        high=MAX_TOKENS,
     )
 
     compact: bool = _setting(False, "Take noted messages out of the live session.")
@@ -214,16 +214,16 @@ class Settings:
         0,
         "Days after which [superseded notes](retention.md) and retracted messages are deleted. 0: never.",
         low=0,
-        high=MOST_DAYS,
+        high=MAX_DAYS,
     )
     retention_archive_days: int = _setting(
-        0, "Days after which noted messages are archived. 0: never.", low=0, high=MOST_DAYS
+        0, "Days after which noted messages are archived. 0: never.", low=0, high=MAX_DAYS
     )
     retention_archive_messages: int = _setting(
         0, "How many of a session's newest messages are not archived. 0: all.", low=0, high=10**9
     )
     retention_delete_days: int = _setting(
-        0, "Days after which noted messages are deleted, archived ones too. 0: never.", low=0, high=MOST_DAYS
+        0, "Days after which noted messages are deleted, archived ones too. 0: never.", low=0, high=MAX_DAYS
     )
     retention_delete_messages: int = _setting(
         0, "How many of a session's newest messages are not deleted. 0: all.", low=0, high=10**9
@@ -329,14 +329,16 @@ def allowed(key: str) -> str:
         return f"must be one of {', '.join(limits_['choices'])}{others}"
     if key in SIZES:
         return (
-            f"must be a share of the budget (above 0, up to 1) or an integer of tokens (up to {MOST_TOKENS})"
+            f"must be a share of the budget (above 0, up to 1) or an integer of tokens (up to {MAX_TOKENS})"
         )
     if "low" in limits_:
         kind = "an integer" if type_ == "int" else "a number"
         return f"must be {kind} from {limits_['low']:g} to {limits_['high']:g}"
     if key == "tz":
         return "must be the name of a time zone, such as UTC or Europe/Oslo"
-    return "must be text" + (f" of at most {MOST_INSTRUCTION} characters" if key == "instruction" else "")
+    return "must be text" + (
+        f" of at most {MAX_INSTRUCTION_LENGTH} characters" if key == "instruction" else ""
+    )
 
 
 def possible(key: str, value: object) -> bool:
@@ -351,7 +353,7 @@ def possible(key: str, value: object) -> bool:
     if key == "tz":
         return isinstance(value, str) and _zone(value) is not None
     if "low" not in limits_:
-        return isinstance(value, str) and (key != "instruction" or len(value) <= MOST_INSTRUCTION)
+        return isinstance(value, str) and (key != "instruction" or len(value) <= MAX_INSTRUCTION_LENGTH)
     if isinstance(value, bool) or not isinstance(value, int | float):
         return False
     low, high = limits_["low"], limits_["high"]
@@ -398,8 +400,8 @@ def check(settings: Settings) -> Settings:
     for key in KEYS:
         if not possible(key, getattr(s, key)):
             raise SettingsError(key, getattr(s, key), allowed(key))
-    if 0 < s.budget < SMALLEST_BUDGET:
-        raise SettingsError("budget", s.budget, f"must be at least {SMALLEST_BUDGET}, or 0 for none")
+    if 0 < s.budget < MIN_BUDGET:
+        raise SettingsError("budget", s.budget, f"must be at least {MIN_BUDGET}, or 0 for none")
     if _comparable(s.keep_recent, s.observe_at) and s.keep_recent >= s.observe_at:
         raise SettingsError("keep_recent", s.keep_recent, f"must be below observe_at ({s.observe_at})")
     for small, large in (("observe_at", "message_limit"), ("precompute_at", "observe_at")):
@@ -460,9 +462,9 @@ def limits_for(settings: Settings, budget: int) -> Limits:
     large numbers.
     """
     base = budget or settings.budget or DEFAULT.budget
-    whole = budget or MOST_TOKENS
+    whole = budget or MAX_TOKENS
 
-    def tokens(size: Size, most: int = MOST_TOKENS) -> int:
+    def tokens(size: Size, most: int = MAX_TOKENS) -> int:
         if isinstance(size, float):
             return max(1, round(size * base))
         return min(size, most)

@@ -274,7 +274,7 @@ def weighted_count(text: str) -> int:
     key = hash(text)
     known = _counted.get(key)
     if known is None:
-        if len(_counted) >= _MOST_COUNTED:
+        if len(_counted) >= _MAX_COUNTED:
             _counted.clear()
         known = _counted[key] = _weighted_count(text)
     return known
@@ -294,7 +294,7 @@ def _weighted_count(text: str) -> int:
 # The counts of the last short texts, by their hash: a line of a note is weighed again and again while the
 # note is written. No text is kept, so that nothing has to be forgotten here.
 _SHORT = 400
-_MOST_COUNTED = 16_384
+_MAX_COUNTED = 16_384
 _counted: dict[int, int] = {}
 
 
@@ -338,7 +338,7 @@ class Estimator(Protocol):
 class CachingEstimator:
     """An estimator that caches its last counts: base prompts and sections are the same on most turns."""
 
-    MOST = 64
+    MAX_KNOWN = 64
 
     def __init__(self, estimator: Estimator) -> None:
         self._estimator = estimator
@@ -355,7 +355,7 @@ class CachingEstimator:
         if tokens is None:
             tokens = self._estimator.text(text)
         self._known[text] = tokens
-        if len(self._known) > self.MOST:
+        if len(self._known) > self.MAX_KNOWN:
             del self._known[next(iter(self._known))]
         return tokens
 
@@ -534,11 +534,11 @@ class Calibration:
     HIGHEST = 2.0
     STEP = 0.05
     # Below this, what a provider adds to a prompt outweighs the prompt.
-    FEWEST_TOKENS = 100
+    MIN_TOKENS = 100
 
     def learn(self, counted: int, reported: int) -> Calibration:
         """Return the calibration after one prompt, unchanged if the counts cannot be of the same one."""
-        if counted < self.FEWEST_TOKENS or not self.LOWEST / 2 <= reported / counted <= self.HIGHEST * 2:
+        if counted < self.MIN_TOKENS or not self.LOWEST / 2 <= reported / counted <= self.HIGHEST * 2:
             return self
         seen = min(max(reported / counted, self.LOWEST), self.HIGHEST)
         at_once = self.samples == 0 or seen > self.average

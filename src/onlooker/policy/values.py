@@ -18,7 +18,7 @@ from onlooker.policy.tokens import estimate
 
 # -- Finding values
 
-_LONGEST = 120
+_MAX_LENGTH = 120
 _EXTENSIONS = (
     r"(?:py|pyi|js|jsx|mjs|tsx?|java|kt|c|h|cc|cpp|hpp|cs|go|rs|rb|php|swift|sh|sql|md|rst|txt|json"
     r"|jsonl|ya?ml"
@@ -119,7 +119,7 @@ def find_values(text: str) -> list[Value]:
         value = match[0].strip().rstrip(_EDGES)
         if kind == "code":
             value = value.strip("`")
-        if (1 < len(value) <= _LONGEST and value.lower() not in _ABBREVIATIONS) or (
+        if (1 < len(value) <= _MAX_LENGTH and value.lower() not in _ABBREVIATIONS) or (
             kind == "number" and value.isdigit()
         ):
             found.append(Value(value, kind, match.start()))

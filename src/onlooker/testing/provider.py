@@ -267,15 +267,15 @@ _LABEL = re.compile(
     r"(?:\[(?:(?P<date>\d{4}-\d\d-\d\d) )?\d\d:\d\d\] )?"
     r"(?P<who>(?:user|assistant|system|tool)[^:\n]{0,70}): ?"
 )
-_MOST = re.compile(r"at most (\d+) tokens")
-_FEWEST_WORDS = 4
+_AT_MOST = re.compile(r"at most (\d+) tokens")
+_MIN_WORDS = 4
 _TOKENS_PER_WORD = 1.5
 
 
 def note_for(prompt: str) -> str:
     """Return dated lines for the messages of an observer's prompt, or fewer lines for a reflector's notes."""
     sections = {found["title"]: found["text"] for found in _SECTION.finditer(prompt)}
-    target = _MOST.search(prompt)
+    target = _AT_MOST.search(prompt)
     tokens = int(target[1]) if target else 200
     if "MESSAGES" in sections:
         return _observed(sections["MESSAGES"].split("\n"), tokens)
@@ -284,7 +284,7 @@ def note_for(prompt: str) -> str:
 
 def _observed(said: Sequence[str], tokens: int) -> str:
     labels = [found for line in said if (found := _LABEL.match(line))]
-    words = max(_FEWEST_WORDS, int(tokens / _TOKENS_PER_WORD / max(1, len(labels))) - 3)
+    words = max(_MIN_WORDS, int(tokens / _TOKENS_PER_WORD / max(1, len(labels))) - 3)
     lines: list[str] = []
     for line in said:
         label = _LABEL.match(line)

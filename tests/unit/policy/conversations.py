@@ -62,10 +62,10 @@ def turns(draw: st.DrawFn, most: int) -> list[Message]:
 
 
 def conversations(
-    *, least: int = 1, longest: int = 40, most_tokens: int = 400
+    *, least: int = 1, longest: int = 40, max_tokens: int = 400
 ) -> st.SearchStrategy[list[Message]]:
     """Conversations with tool calls, parallel and unanswered ones among them."""
-    pieces = st.lists(turns(most_tokens), min_size=least, max_size=longest)
+    pieces = st.lists(turns(max_tokens), min_size=least, max_size=longest)
     return pieces.map(lambda some: renumbered(m for turn in some for m in turn))
 
 

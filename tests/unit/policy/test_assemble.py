@@ -16,7 +16,7 @@ from onlooker.domain.messages import Message, tokens_of
 from onlooker.domain.notes import Note, State
 from onlooker.policy.assemble import (
     ELISION,
-    MOST_DAYS,
+    MAX_DAYS,
     Counting,
     PromptRequest,
     assemble,
@@ -333,7 +333,7 @@ def real(messages: list[Message], after: int) -> tuple[Message, ...]:
 
 @pytest.mark.req(49, 52)
 @given(
-    conversations(longest=25, most_tokens=3000),
+    conversations(longest=25, max_tokens=3000),
     st.lists(st.integers(0, 4000), max_size=30),
     st.integers(256, 12_000),
     st.sampled_from((DEFAULT, LANGO, ZORA)),
@@ -366,7 +366,7 @@ def test_no_context_exceeds_its_budget_except_by_the_newest_message(
     assert found.stats.left_out_messages == len([m for m in now.unshown if m.seq not in shown])
 
 
-@given(conversations(longest=25, most_tokens=600), st.integers(0, 3), st.integers(300, 4000))
+@given(conversations(longest=25, max_tokens=600), st.integers(0, 3), st.integers(300, 4000))
 def test_statistics_add_up(said: list[Message], preface: int, budget: int) -> None:
     notes = [*lines(1, 2, generation=1), *lines(3, 3)]
     front = tuple(Message("user", "before") for _ in range(preface))
@@ -433,7 +433,7 @@ def test_each_day_is_told_once_and_only_the_last_ones() -> None:
     days = [f"2026-01-{i:02}" for i in range(1, 29)]
     notes = [note(i, i, text=f"## {d}\nNOTE a\n## {d}\nNOTE b") for i, d in enumerate(days, 1)]
     said = relative_days([*notes, *notes], NOW)
-    assert [d for d in days if d in said] == days[-MOST_DAYS:]
+    assert [d for d in days if d in said] == days[-MAX_DAYS:]
     assert said.count(days[-1]) == 1
 
 

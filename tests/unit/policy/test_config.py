@@ -14,7 +14,7 @@ from onlooker.domain.errors import SettingsError
 from onlooker.policy.assemble import PromptRequest, assemble
 from onlooker.policy.config import from_mapping
 from onlooker.policy.plan import Idle, Observe, Reflect, Step, must_wait, plan
-from onlooker.policy.settings import DEFAULT, LANGO, MOST_TOKENS, ZORA, Settings, limits_for
+from onlooker.policy.settings import DEFAULT, LANGO, MAX_TOKENS, ZORA, Settings, limits_for
 
 LANGO_JSON = """
 {
@@ -279,7 +279,7 @@ def test_a_section_that_cannot_work_is_refused(config: dict[str, Any], key: str,
     assert caught.value.key == key
 
 
-_TOKENS = (0, -1, 1.5, 0.5, "1000", None, True, MOST_TOKENS + 1, [1000])
+_TOKENS = (0, -1, 1.5, 0.5, "1000", None, True, MAX_TOKENS + 1, [1000])
 _WRONG: dict[str, tuple[Any, ...]] = {
     "enabled": (1, 0, "true", None),
     "provider": (1, None, ["a"]),

@@ -72,14 +72,14 @@ def test_the_chunk_leaves_what_is_to_stay_raw() -> None:
 
 
 def test_the_chunk_is_no_larger_than_asked_for() -> None:
-    assert seqs(oldest_chunk(numbered(10, 10, 10, 10), keep=0, most_tokens=20)) == [1, 2]
-    assert seqs(oldest_chunk(numbered(10, 10, 10, 10), keep=0, most_tokens=19)) == [1]
-    assert seqs(oldest_chunk(numbered(10, 10, 10, 10), keep=0, most_messages=3)) == [1, 2, 3]
+    assert seqs(oldest_chunk(numbered(10, 10, 10, 10), keep=0, max_tokens=20)) == [1, 2]
+    assert seqs(oldest_chunk(numbered(10, 10, 10, 10), keep=0, max_tokens=19)) == [1]
+    assert seqs(oldest_chunk(numbered(10, 10, 10, 10), keep=0, max_messages=3)) == [1, 2, 3]
 
 
 def test_one_group_is_taken_however_large_it_is() -> None:
-    assert seqs(oldest_chunk(numbered(500, 10), keep=0, most_tokens=100)) == [1]
-    assert seqs(oldest_chunk(PARALLEL[1:], keep=0, most_messages=2)) == [2, 3, 4]
+    assert seqs(oldest_chunk(numbered(500, 10), keep=0, max_tokens=100)) == [1]
+    assert seqs(oldest_chunk(PARALLEL[1:], keep=0, max_messages=2)) == [2, 3, 4]
 
 
 def test_a_call_that_waits_for_its_results_stays_raw() -> None:
@@ -95,7 +95,7 @@ def test_a_call_that_was_never_answered_is_noted_once_the_conversation_went_on()
 def test_a_chunk_is_a_safe_prefix_that_leaves_enough(
     said: list[Message], keep: int, tokens: int, count: int
 ) -> None:
-    chunk = oldest_chunk(said, keep=keep, most_tokens=tokens, most_messages=count)
+    chunk = oldest_chunk(said, keep=keep, max_tokens=tokens, max_messages=count)
     rest = said[len(chunk) :]
     assert list(chunk) == said[: len(chunk)]
     assert not parted(list(chunk), rest)

@@ -124,7 +124,7 @@ def test_making_room_ends_with_everything_in_sight_or_only_the_newest_left(
     toy = Toy()
     toy.messages = said
     # Some are noted already, and still stand raw.
-    noted = len(oldest_chunk(said, keep=0, most_messages=already)) if already else 0
+    noted = len(oldest_chunk(said, keep=0, max_messages=already)) if already else 0
     if noted:
         toy.notes = [note(1, noted)]
     for _ in range(len(said) + 5):

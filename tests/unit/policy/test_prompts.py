@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 from onlooker.domain.messages import Message, ToolCall
 from onlooker.domain.notes import Note, Schema
 from onlooker.policy.prompts import (
-    MOST_ARGUMENTS,
-    MOST_RESULT,
+    MAX_ARGUMENTS_LENGTH,
+    MAX_RESULT_LENGTH,
     fence_marker,
     observer_prompt,
     reflector_prompt,
 )
-from onlooker.policy.settings import MOST_INSTRUCTION
+from onlooker.policy.settings import MAX_INSTRUCTION_LENGTH
 from onlooker.policy.tokens import estimate
 
 AT = dt.datetime(2026, 2, 16, 14, 2, tzinfo=dt.timezone(dt.timedelta(hours=1)))
@@ -84,7 +84,7 @@ def test_a_huge_result_keeps_its_beginning_and_end() -> None:
         [said("", role="assistant", calls=(call,)), said(result, role="tool", answers="c1")],
         target_tokens=100,
     )
-    assert len(prompt.user) < MOST_RESULT + MOST_ARGUMENTS + 1000
+    assert len(prompt.user) < MAX_RESULT_LENGTH + MAX_ARGUMENTS_LENGTH + 1000
     assert "BEGIN" in prompt.user
     assert "END" in prompt.user
     assert "996008 characters left out" in prompt.user
@@ -162,7 +162,7 @@ def test_the_fixed_text_of_a_call_is_small(format: Any) -> None:
 
 
 def test_with_as_long_an_instruction_as_may_be_it_is_still_small() -> None:
-    words = ("Write down every budget figure and who named it. " * 50)[:MOST_INSTRUCTION]
+    words = ("Write down every budget figure and who named it. " * 50)[:MAX_INSTRUCTION_LENGTH]
     for prompt in (
         observer_prompt([], [note("x")], target_tokens=1000, instruction=words),
         reflector_prompt([note("")], generation=2, target_tokens=1000, instruction=words),

@@ -570,7 +570,7 @@ def anthropic_form_is_valid(request: Mapping[str, Any]) -> None:
 
 
 @given(
-    conversations(longest=20, most_tokens=300),
+    conversations(longest=20, max_tokens=300),
     st.integers(300, 3000),
     st.sampled_from((LANGO, DEFAULT)),
     st.sampled_from(("", "It is Monday.")),

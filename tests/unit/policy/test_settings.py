@@ -15,12 +15,12 @@ from onlooker.policy.plan import Idle, Observe, plan
 from onlooker.policy.settings import (
     DEFAULT,
     KEYS,
-    MOST_TOKENS,
+    MAX_TOKENS,
+    MIN_BUDGET,
     OFF,
     PRESETS,
     SECTION_TOKENS,
     SIZES,
-    SMALLEST_BUDGET,
     Limits,
     Settings,
     allowed,
@@ -107,12 +107,12 @@ def test_memory_gives_way_to_what_may_stand_raw() -> None:
     assert 5_000 < found.reflect_at < 6_000 - SECTION_TOKENS
 
 
-@given(st.integers(SMALLEST_BUDGET, 2_000_000), st.sampled_from(sorted(PRESETS)))
+@given(st.integers(MIN_BUDGET, 2_000_000), st.sampled_from(sorted(PRESETS)))
 def test_limits_are_in_order_whatever_the_budget(budget: int, name: str) -> None:
     in_order(limits_for(preset(name), budget))
 
 
-@given(st.integers(SMALLEST_BUDGET, 1_000_000), st.integers(2, 20))
+@given(st.integers(MIN_BUDGET, 1_000_000), st.integers(2, 20))
 def test_limits_grow_with_the_budget(budget: int, times: int) -> None:
     small, large = limits_for(DEFAULT, budget), limits_for(DEFAULT, budget * times)
     for key in ("observe_at", "keep_recent", "chunk_tokens", "precompute_at", "memory_limit"):
@@ -129,7 +129,7 @@ _sizes = st.one_of(st.integers(0, 300_000), st.floats(0, 1).map(lambda x: round(
 @given(
     st.sampled_from(sorted(PRESETS)),
     st.dictionaries(st.sampled_from(sorted(SIZES)), _sizes, max_size=5),
-    st.one_of(st.just(0), st.integers(SMALLEST_BUDGET, 2_000_000)),
+    st.one_of(st.just(0), st.integers(MIN_BUDGET, 2_000_000)),
 )
 def test_whatever_passes_the_check_comes_to_limits_in_order(
     name: str, changed: dict[str, Any], budget: int
@@ -176,8 +176,8 @@ def test_without_a_budget_shares_are_of_the_settings_own() -> None:
         ("budget", "16k", "an integer"),
         ("budget", None, "an integer"),
         ("budget", True, "an integer"),
-        ("budget", MOST_TOKENS + 1, str(MOST_TOKENS)[:2]),
-        ("budget", SMALLEST_BUDGET - 1, str(SMALLEST_BUDGET)),
+        ("budget", MAX_TOKENS + 1, str(MAX_TOKENS)[:2]),
+        ("budget", MIN_BUDGET - 1, str(MIN_BUDGET)),
         ("observe_at", 0, "share of the budget"),
         ("observe_at", 0.0, "share of the budget"),
         ("observe_at", -5, "share of the budget"),

@@ -503,7 +503,7 @@ def _is_droppable(said: str, before: str, after: str) -> bool:
 
 _WORD = regex(r"[\w'’-]+")
 _JOINING = frozenset({"of", "for", "in", "at", "to", "and"})
-_MOST_WORDS = 4
+_MAX_WORDS = 4
 _SPECIFIC = 0.5  # the least weight of a unit that says something
 _FIRST_CLAUSES = 3  # an answer comes early in a reply, or not at all
 
@@ -521,7 +521,7 @@ def topic(question: str) -> str:
         run = _without_joining(run)
         best = max(run, best, key=lambda words: sum(map(_names_topic, words)))
         run = []
-    return " ".join(_without_joining(best[-_MOST_WORDS:]))
+    return " ".join(_without_joining(best[-_MAX_WORDS:]))
 
 
 def _names_topic(word: str) -> bool:

@@ -49,7 +49,7 @@ from onlooker.models.extractive.page import (
 from onlooker.models.extractive.tool_calls import Record, ToolTraffic
 from onlooker.models.extractive.words import (
     GENERAL,
-    LONGEST_TEXT,
+    MAX_TEXT_LENGTH,
     UNPRINTABLE,
     keep_ends,
     name_units,
@@ -152,7 +152,7 @@ def _ration_critical(clauses: Sequence[Clause], limit: int) -> None:
 def _values(messages: Sequence[Message]) -> list[str]:
     """Return the exact values of the messages, the names of JSON fields last."""
     texts = (text for m in messages for text in (m.text, *(call.arguments for call in m.calls)))
-    source = "\n".join(keep_ends(text, LONGEST_TEXT) for text in texts)
+    source = "\n".join(keep_ends(text, MAX_TEXT_LENGTH) for text in texts)
     keys = frozenset(_JSON_KEY.findall(source))
     return sorted(audit("", source, NAMING), key=lambda value: value in keys)
 
@@ -172,7 +172,7 @@ def _last_resort(messages: Sequence[Message], clauses: Sequence[Clause], limit: 
 
 # -- From messages to clauses
 
-_LONGEST_CLAUSE = 400  # characters
+_MAX_CLAUSE_LENGTH = 400  # characters
 _CAPTION = regex(r"\s?\[(?:shares|shared|image|photo|picture)[: ]\s*([^\]]+)\]\s*$", re.I)
 _CAPTION_OPENING = regex(
     r"^(?:an? )?(?:close[- ]up )?(?:photo(?:graphy|graph)?|picture|image|screenshot) of (?:an? )?", re.I
@@ -190,7 +190,7 @@ _SPACES = regex(r"[^\S\n]+")
 _STUTTER = regex(r"(\S{1,8}?|\b\S{1,20}\s)\1{9,}")
 _LONG_PROMPT = 400  # characters
 _PROMPT_CLAUSES = 2
-_LONGEST_WORD = 100
+_MAX_WORD_LENGTH = 100
 _SYSTEM_WORTH = 0.15
 _SHORTEST = 2  # characters of a clause
 # Places within a message: words first, then pictures, then calls.
@@ -212,7 +212,7 @@ class _Reader:
             unit
             for m in messages
             if m.role in ("user", "assistant")
-            for text in (m.text[:LONGEST_TEXT], *(call.arguments[:LONGEST_TEXT] for call in m.calls))
+            for text in (m.text[:MAX_TEXT_LENGTH], *(call.arguments[:MAX_TEXT_LENGTH] for call in m.calls))
             for unit in value_units(text)
         )
 
@@ -251,7 +251,7 @@ class _Reader:
             for n, part in enumerate(parts, 1):
                 _give_way()
                 asks = is_question(sentence) and (n == len(parts) or opens_question(part))
-                tight = tighten(keep_ends(part, _LONGEST_CLAUSE), self._vocatives)
+                tight = tighten(keep_ends(part, _MAX_CLAUSE_LENGTH), self._vocatives)
                 if len(tight) < _SHORTEST or not _SAYS.search(tight):
                     continue
                 about = self._question.topic_for(tight, k) if answers and not asks else ""
@@ -290,9 +290,9 @@ class _Reader:
 
 def _running_text(text: str) -> str:
     """Return a message without secrets and markup, its code cut to the first lines."""
-    text = _SPACES.sub(" ", mask(UNPRINTABLE.sub("", keep_ends(text, LONGEST_TEXT))))
+    text = _SPACES.sub(" ", mask(UNPRINTABLE.sub("", keep_ends(text, MAX_TEXT_LENGTH))))
     words = text.split()
-    if 3 * len(set(words)) < len(words) or any(len(word) > _LONGEST_WORD for word in words):
+    if 3 * len(set(words)) < len(words) or any(len(word) > _MAX_WORD_LENGTH for word in words):
         text = _STUTTER.sub(r"\1…", text)
     text = _CODE_BLOCK.sub(lambda block: "\n".join(block[1].splitlines()[:3]) + "\n", text)
     return _MARKUP.sub(lambda found: found[1] or "", text)

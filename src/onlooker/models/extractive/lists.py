@@ -146,8 +146,8 @@ def _without_naming(name: str) -> str:
 # -- The lists
 
 _SPEAKS_OF = " speaks of"
-_MOST_OF_A_KIND = 8
-_FEWEST = 3  # things per person: a shorter list says no more than the lines
+_MAX_OF_A_KIND = 8
+_MIN_THINGS = 3  # things per person: a shorter list says no more than the lines
 _SHARE = 0.10  # of a reflection
 
 # Things by speaker and kind, each with the place of its last mention.
@@ -204,10 +204,10 @@ def _known_name(of_kind: dict[str, tuple[int, int]], thing: str) -> str:
 
 def _list_clauses(things: _Things) -> Iterable[Clause]:
     for n, (person, kinds) in enumerate(things.items()):
-        if sum(map(len, kinds.values())) < _FEWEST:
+        if sum(map(len, kinds.values())) < _MIN_THINGS:
             continue
         for k, (kind, of_kind) in enumerate(kinds.items()):
-            newest = sorted(of_kind, key=lambda thing: of_kind[thing])[-_MOST_OF_A_KIND:]
+            newest = sorted(of_kind, key=lambda thing: of_kind[thing])[-_MAX_OF_A_KIND:]
             text = f"{kind}: {', '.join(newest)}"
             if newest:
                 # Before everything that has a day.

@@ -22,11 +22,11 @@ from onlooker.policy.tokens import estimate
 
 # Factors for a unit that was said before: on the same day, on another day, and for an exact value.
 _AGAIN_TODAY, _AGAIN_LATER, _VALUE_AGAIN = 0.5, 0.9, 0.03
-_MOST_REPEATS = 4
-_LATER = tuple(_AGAIN_LATER**times for times in range(_MOST_REPEATS + 1))
+_MAX_REPEATS = 4
+_LATER = tuple(_AGAIN_LATER**times for times in range(_MAX_REPEATS + 1))
 _NOTHING: Mapping[str, int] = {}
 _HEADING_COST = 8  # tokens
-_SMALLEST_ROOM = 8
+_MIN_ROOM = 8
 # Added to the price of every clause: of two that say as much per token, the longer one is chosen.
 _CLAUSE_PRICE = 3
 # Clauses of one line explain each other.
@@ -69,7 +69,7 @@ class Coverage:
             else:
                 today = said_today.get(unit, 0)
                 elsewhere = said_ever[unit] - today
-                again = _LATER[elsewhere] if elsewhere < _MOST_REPEATS else _LATER[_MOST_REPEATS]
+                again = _LATER[elsewhere] if elsewhere < _MAX_REPEATS else _LATER[_MAX_REPEATS]
                 total += weight * _AGAIN_TODAY**today * again if today else weight * again
         return total
 
@@ -171,7 +171,7 @@ class Selection:
         self._now = now = start.copy()
         scarce = max(2 * self._dearest, budget // 4)
         heap, taken, clauses = now.heap, now.taken, self.clauses
-        while heap and budget - now.spent >= _SMALLEST_ROOM:
+        while heap and budget - now.spent >= _MIN_ROOM:
             if self._late is None and budget - now.spent < scarce:
                 self._late = now.copy()
             _, i = heapq.heappop(heap)
@@ -227,7 +227,7 @@ class Selection:
 # -- Writing and reading
 
 # A longer line is hard to read, and shorter ones repeat the speaker more often.
-_LONGEST_LINE = 80  # tokens
+_MAX_LINE_TOKENS = 80
 _LONG_CLAUSE = 160  # characters
 
 _SPEAKER = regex(r"^(?P<speaker>[\w.-]+\([^\n]*?\)|[^\s:;.,(\[\"][^:;,.\n(]{0,40}?): (?=\S)")
@@ -358,7 +358,7 @@ def _goes_on(run: Sequence[Clause], clause: Clause) -> bool:
         run[-1].speaker == clause.speaker
         and run[-1].priority == clause.priority != "CRITICAL"
         and run[0].time == clause.time
-        and sum(c.cost for c in run) + clause.cost <= _LONGEST_LINE
+        and sum(c.cost for c in run) + clause.cost <= _MAX_LINE_TOKENS
     )
 
 

@@ -10,7 +10,7 @@ from typing import NamedTuple, cast
 
 from onlooker.domain.messages import Message, ToolCall
 from onlooker.models.extractive.tool_results import (
-    LONGEST_JSON,
+    MAX_JSON_LENGTH,
     TROUBLE,
     is_self_explanatory,
     json_records,
@@ -28,8 +28,8 @@ from onlooker.policy.values import mask
 
 # -- Labels: a call in short
 
-_LONGEST_LABEL = 64  # characters
-_LONGEST_TAIL = 36
+_MAX_LABEL_LENGTH = 64  # characters
+_MAX_TAIL_LENGTH = 36
 # An argument that is what the tool is asked to do: its key says nothing more.
 _ACTION = regex(
     r"^(?:command|cmd|action|operation|path|file|filename|file_?path|url|uri|query|q|question|pattern|sql"
@@ -61,7 +61,7 @@ def label(call: ToolCall) -> str:
     # The action and its object come first.
     arguments = sorted(_scalars(call.arguments), key=lambda argument: not _is_action(argument[0]))
     shown: list[str] = []
-    room = _LONGEST_LABEL
+    room = _MAX_LABEL_LENGTH
     for key, value in arguments:
         text = _cut(_argument(key, value, alone=len(arguments) == 1), room, first=not shown)
         if text:
@@ -106,8 +106,8 @@ def _cut(text: str, room: int, *, first: bool) -> str:
         text = _GO_THERE.sub("", text)
     if len(text) <= room:
         return text
-    if " " not in text and "/" in text and room >= _LONGEST_TAIL:
-        tail = text[-_LONGEST_TAIL:]
+    if " " not in text and "/" in text and room >= _MAX_TAIL_LENGTH:
+        tail = text[-_MAX_TAIL_LENGTH:]
         return "…" + (tail[tail.find("/") :] if "/" in tail[:-1] else tail)
     return text[:room].rpartition(" ")[0].rstrip(" ,") + "…" if first else ""
 
@@ -130,11 +130,11 @@ def _remaining_arguments(call: ToolCall) -> list[str]:
 
 # -- Traffic: calls, results and repetitions
 
-_MOST_ARGUMENTS = 20
-_MOST_OUTCOMES = 3
-_MOST_TROUBLES = 2
-_MOST_CHANGES = 4
-_LONGEST_CHANGE = 40
+_MAX_ARGUMENTS = 20
+_MAX_OUTCOMES = 3
+_MAX_TROUBLES = 2
+_MAX_CHANGES = 4
+_MAX_CHANGE_LENGTH = 40
 # Parts of a command that do not change what it does.
 _INCIDENTAL = regex(r"\d?>{1,2} ?\S+|\| ?(?:tail|head|less|cat|tee)\b.*$|(?<!\S)-[-\w]\S*")
 
@@ -186,7 +186,7 @@ class ToolTraffic:
         run = self._runs.get(call.id)
         if run is not None and run.calls[-1] != call.id:
             return []
-        rest = _remaining_arguments(call)[:_MOST_ARGUMENTS]
+        rest = _remaining_arguments(call)[:_MAX_ARGUMENTS]
         if run is None and not rest:
             rest = ["called"]
         return [Record(label(call), record) for record in rest]
@@ -216,7 +216,7 @@ def _troubles(text: str, speaker: str) -> list[str]:
     """Return what went wrong in an attempt that was repeated. That it failed is noted with the last one."""
     known = outcome_line(text)
     troubles = (r for r in records_of_result(text, set(), speaker) if TROUBLE.search(r))
-    return [r for r in troubles if shorten(r, 100) != known][:_MOST_TROUBLES]
+    return [r for r in troubles if shorten(r, 100) != known][:_MAX_TROUBLES]
 
 
 def _is_covered_by(earlier: str, last: str) -> bool:
@@ -241,7 +241,7 @@ def _with_count(run: _Repeats, records: Sequence[str]) -> list[str]:
     steps = [line for line, _ in groupby(line for line in lines if line)]
     if len(steps) < 2:
         return [f"{count}, {records[0]}", *records[1:]]
-    shown = steps if len(steps) <= _MOST_OUTCOMES else [steps[0], "…", steps[-1]]
+    shown = steps if len(steps) <= _MAX_OUTCOMES else [steps[0], "…", steps[-1]]
     return [f"ran {count}, {' → '.join(shown)}", *(record for record in records if record != steps[-1])]
 
 
@@ -256,11 +256,11 @@ def _changes(before: str, after: str) -> str:
         for key in was
         if key in now and was[key] != now[key] and not isinstance(now[key], dict | list)
     ]
-    return ", ".join(changed[:_MOST_CHANGES])
+    return ", ".join(changed[:_MAX_CHANGES])
 
 
 def _short(value: object) -> str:
-    return shorten(value_text(value), _LONGEST_CHANGE)
+    return shorten(value_text(value), _MAX_CHANGE_LENGTH)
 
 
 def _identity(call: ToolCall) -> tuple[str, str]:
@@ -277,6 +277,6 @@ def _identity(call: ToolCall) -> tuple[str, str]:
 
 def _calls_of(message: Message) -> list[ToolCall]:
     return [
-        replace(call, arguments=UNPRINTABLE.sub("", mask(keep_ends(call.arguments, LONGEST_JSON))))
+        replace(call, arguments=UNPRINTABLE.sub("", mask(keep_ends(call.arguments, MAX_JSON_LENGTH))))
         for call in message.calls
     ]

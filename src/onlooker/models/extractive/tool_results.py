@@ -9,12 +9,12 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import cast
 
-from onlooker.models.extractive.words import LONGEST_TEXT, UNPRINTABLE, keep_ends
+from onlooker.models.extractive.words import MAX_TEXT_LENGTH, UNPRINTABLE, keep_ends
 from onlooker.policy.text import regex
 from onlooker.policy.values import holds, mask
 
-LONGEST_JSON = 200_000
-LONGEST_RECORD = 240  # characters
+MAX_JSON_LENGTH = 200_000
+MAX_RECORD_LENGTH = 240  # characters
 
 TROUBLE = regex(
     r"\b(?:error|exception|traceback|fail(?:ed|ure|ures|s)?|fatal|panic|abort(?:ed)?|denied|refused"
@@ -39,7 +39,7 @@ _TAG = regex(r"</?[a-zA-Z!][^<>]{0,2000}>")
 def result_text(text: str) -> str:
     """Return a result as text to read, with secrets masked, cut to a reasonable length."""
     # Half an object cannot be parsed, so JSON may be longer.
-    limit = LONGEST_JSON if text.lstrip()[:1] in ("{", "[") else LONGEST_TEXT
+    limit = MAX_JSON_LENGTH if text.lstrip()[:1] in ("{", "[") else MAX_TEXT_LENGTH
     return mask(UNPRINTABLE.sub("", _as_displayed(keep_ends(text, limit))))
 
 
@@ -54,7 +54,7 @@ def _as_displayed(text: str) -> str:
     return text
 
 
-def shorten(record: str, limit: int = LONGEST_RECORD) -> str:
+def shorten(record: str, limit: int = MAX_RECORD_LENGTH) -> str:
     """Put a record on one line and cut it between words."""
     record = re.sub(r"\s+", " ", record).strip(" ;")
     if len(record) <= limit:
@@ -78,13 +78,13 @@ def records_of_result(text: str, shown_keys: set[str], label: str = "") -> list[
 # -- JSON, and text that looks like it
 
 _RECORD = 60  # characters, about
-_MOST_DEPTH = 12
-_LONGEST_LITERAL = 20_000
-_MOST_OBJECTS = 300
-_MOST_RECORDS = 400
-_MOST_LINES_OF_FIELD = 3
-_LONGEST_OPENING = 100
-_LONGEST_NAME = 40
+_MAX_DEPTH = 12
+_MAX_LITERAL_LENGTH = 20_000
+_MAX_OBJECTS = 300
+_MAX_RECORDS = 400
+_MAX_LINES_OF_FIELD = 3
+_MAX_OPENING_LENGTH = 100
+_MAX_NAME_LENGTH = 40
 # A value that needs no key to be understood: an id, an address, a code, or any long value.
 _SELF_EXPLANATORY = regex(r"_|\d.*[A-Za-z]|[A-Za-z].*\d|@|://")
 _SELF_EXPLANATORY_LENGTH = 13
@@ -122,7 +122,7 @@ def parse(text: str) -> object:
 
 
 def _parse_repr(text: str) -> object:
-    if len(text) > _LONGEST_LITERAL or not _REPR.match(text):
+    if len(text) > _MAX_LITERAL_LENGTH or not _REPR.match(text):
         return None
     try:
         return ast.literal_eval(text)
@@ -132,7 +132,7 @@ def _parse_repr(text: str) -> object:
 
 def _parse_lines(text: str) -> list[object] | None:
     """Parse one object per line."""
-    lines = [line for line in text.splitlines()[:_MOST_OBJECTS] if line.strip()]
+    lines = [line for line in text.splitlines()[:_MAX_OBJECTS] if line.strip()]
     if len(lines) < 2 or not all(line.lstrip().startswith("{") for line in lines):
         return None
     try:
@@ -147,7 +147,7 @@ def _parse_pairs(text: str) -> dict[str, object] | None:
     if len(found) < 2:
         return None
     fields: dict[str, object] = {}
-    for name, value in found[:_MOST_OBJECTS]:
+    for name, value in found[:_MAX_OBJECTS]:
         held = cast("list[object]", fields.setdefault(name, []))
         if value not in held:
             held.append(value)
@@ -161,8 +161,8 @@ def json_records(parsed: object, shown_keys: set[str], label: str = "") -> list[
     A key is written the first time, and wherever its value cannot be understood without it.
     """
     found = _flatten(parsed, "", shown_keys, label, 0)
-    if len(found) > _MOST_RECORDS:
-        found = found[: _MOST_RECORDS * 3 // 4] + found[-_MOST_RECORDS // 4 :]
+    if len(found) > _MAX_RECORDS:
+        found = found[: _MAX_RECORDS * 3 // 4] + found[-_MAX_RECORDS // 4 :]
     return [shorten(record) for record in found]
 
 
@@ -181,13 +181,13 @@ def value_text(value: object) -> str:
     if "\n" not in text and "<" not in text:
         return text
     lines = [line.strip() for line in _MARKUP.sub(" ", text).splitlines() if line.strip()]
-    if len(lines) <= _MOST_LINES_OF_FIELD:
+    if len(lines) <= _MAX_LINES_OF_FIELD:
         return " / ".join(lines)
-    return f"{len(lines)} lines, {shorten(lines[0], _LONGEST_OPENING).rstrip('…')}…"
+    return f"{len(lines)} lines, {shorten(lines[0], _MAX_OPENING_LENGTH).rstrip('…')}…"
 
 
 def _flatten(node: object, key: str, shown_keys: set[str], label: str, depth: int) -> list[str]:
-    if depth > _MOST_DEPTH:
+    if depth > _MAX_DEPTH:
         return []
     if isinstance(node, dict):
         return _object(cast("dict[str, object]", node), key, shown_keys, label, depth)
@@ -233,7 +233,7 @@ def _name(node: dict[str, object]) -> str:
     for key, value in node.items():
         if isinstance(value, str | int) and not isinstance(value, bool) and _NAMING_KEY.search(str(key)):
             text = str(value)
-            return text if 0 < len(text) <= _LONGEST_NAME and "\n" not in text else ""
+            return text if 0 < len(text) <= _MAX_NAME_LENGTH and "\n" not in text else ""
     return ""
 
 
@@ -273,17 +273,17 @@ def _field(name: str, value: str, shown_keys: set[str]) -> str:
 
 # -- The output of programs
 
-_LONGEST_HEADING = 48  # characters
+_MAX_HEADING_LENGTH = 48  # characters
 _FEW_LINES = 12
-_MOST_LINES = 300
+_MAX_LINES = 300
 _MANY_NUMBERED = 3
 _MANY_ALIKE = 8
 _LARGE = 20_000  # characters
-_MOST_DEFINED = 8
-_MOST_CHANGED = 6
+_MAX_DEFINITIONS = 8
+_MAX_CHANGED_FILES = 6
 _CODE_SHARE = 0.5
 _RECENT = 2000  # characters at the end, where a failure is reported
-_LONGEST_LISTING = 200
+_MAX_LISTING_LENGTH = 200
 
 # Counts of successes and failures, as test runners and builds print them at the end.
 _COUNTS = regex(
@@ -329,9 +329,9 @@ _NUMBER = regex(r"\d+")
 def _output_records(text: str) -> list[str]:
     """Return the lines that say how it went, and the first and last. The ledger has the other values."""
     raw = text.splitlines()
-    whole = len(raw) <= _MOST_LINES and len(text) < _LARGE
-    if len(raw) > _MOST_LINES:
-        raw = raw[: _MOST_LINES // 2] + raw[-_MOST_LINES // 2 :]
+    whole = len(raw) <= _MAX_LINES and len(text) < _LARGE
+    if len(raw) > _MAX_LINES:
+        raw = raw[: _MAX_LINES // 2] + raw[-_MAX_LINES // 2 :]
     raw = [line for line in raw if not _SURROUNDINGS.match(line)]
     said, digest = _without_content(raw)
     lines = _joined_headings(_bare(line) for line in said)
@@ -367,7 +367,9 @@ def _without_content(raw: Sequence[str]) -> tuple[list[str], list[str]]:
     changed = list(dict.fromkeys(found[1] for line in raw if (found := _CHANGED.match(line))))
     if changed:
         said = [line for line in raw if not _CHANGED.match(line) and not _CHANGE.match(line)]
-        return said, [f"changes {', '.join(changed[:_MOST_CHANGED])}{_more(changed, _MOST_CHANGED)}"]
+        return said, [
+            f"changes {', '.join(changed[:_MAX_CHANGED_FILES])}{_more(changed, _MAX_CHANGED_FILES)}"
+        ]
     listed = [found[1] for line in raw if (found := _LISTED.match(line))]
     if listed:
         said = [line for line in raw if not _LISTED.match(line) and not _LISTED_TOTAL.match(line)]
@@ -391,7 +393,7 @@ def _listing(names: Sequence[str]) -> Iterable[str]:
     """Join the names in a folder to a few records."""
     record = ""
     for name in names:
-        if record and len(record) + len(name) > _LONGEST_LISTING:
+        if record and len(record) + len(name) > _MAX_LISTING_LENGTH:
             yield record
             record = ""
         record += (", " if record else "") + name
@@ -403,7 +405,7 @@ def _definitions(lines: Iterable[str]) -> str:
     names = list(dict.fromkeys(found[1] for line in lines if (found := _DEFINED.match(line))))
     if not names:
         return ""
-    return f", defines {', '.join(names[:_MOST_DEFINED])}{_more(names, _MOST_DEFINED)}"
+    return f", defines {', '.join(names[:_MAX_DEFINITIONS])}{_more(names, _MAX_DEFINITIONS)}"
 
 
 def _distinct(lines: Iterable[str], *, counted: bool) -> list[str]:
@@ -446,7 +448,7 @@ def _joined_headings(lines: Iterable[str]) -> Iterable[str]:
     """Join a short line that ends with a colon, such as "ERROR:", to the next one."""
     heading = ""
     for line in lines:
-        if line.endswith(":") and len(line) <= _LONGEST_HEADING and not heading:
+        if line.endswith(":") and len(line) <= _MAX_HEADING_LENGTH and not heading:
             heading = line
         elif line:
             yield f"{heading} {line}".strip()

@@ -14,7 +14,7 @@ from onlooker.policy.values import find_values
 
 # -- Long and strange texts
 
-LONGEST_TEXT = 24_000  # characters of one message that are read
+MAX_TEXT_LENGTH = 24_000  # characters of one message that are read
 UNPRINTABLE = regex("[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]")
 
 

@@ -100,13 +100,13 @@ def _saturated(count: int, length: float) -> float:
 
 # -- Items in a prompt
 
-_MOST_NAME = 60
+_MAX_NAME_LENGTH = 60
 _DATED = regex(r"\b\d{4}-\d\d(?:-\d\d)?\b|\b\d{4}-W\d\d\b")
 
 
 def items_heading(owner: str) -> str:
     """Return the heading of the items. The owner's name is made safe: one line, without hashes."""
-    name = re.sub(r"[\s#]+", " ", owner).strip()[:_MOST_NAME] or DEFAULT_OWNER
+    name = re.sub(r"[\s#]+", " ", owner).strip()[:_MAX_NAME_LENGTH] or DEFAULT_OWNER
     return f"### About {'the user' if owner == DEFAULT_OWNER else name}"
 
 

@@ -15,7 +15,7 @@ from onlooker.domain.notes import Note
 from onlooker.policy.dates import is_real, resolve
 from onlooker.policy.items.match import facts_of
 from onlooker.policy.items.statements import (
-    MOST_CHARACTERS,
+    MAX_CHARACTERS,
     QUESTION,
     TRANSIENT,
     Kind,
@@ -33,8 +33,8 @@ from onlooker.policy.values import mask
 # -- Statements in messages that have no note yet
 
 # A longer message is probably pasted text, of which only personal statements count.
-LONGEST_SAID = 600
-MOST_READ = 20_000  # characters of one message
+MAX_TYPED_LENGTH = 600
+MAX_READ_LENGTH = 20_000  # characters of one message
 
 _SENTENCES = regex(r"(?<=[.!?…])\s+|(?<=[。！？])|\n+|;\s+|,?\s+(?=but\s)")
 _OPENING = regex(
@@ -63,7 +63,7 @@ def user_statements(messages: Sequence[Message]) -> Iterator[Statement]:
         if message.role != "user":
             continue
         day = message.at.date() if message.at else None
-        for clause in _clauses(message.text[:MOST_READ], short=len(message.text) <= LONGEST_SAID):
+        for clause in _clauses(message.text[:MAX_READ_LENGTH], short=len(message.text) <= MAX_TYPED_LENGTH):
             yield Statement(clause, message.speaker, "user", day, "NOTE", message.id)
 
 
@@ -116,12 +116,12 @@ def _conjugated(verb: str, rest: str) -> str:
 # -- Choosing: which statements become items
 
 # The most items of one session: little of a conversation matters later.
-MOST_CHOSEN = 12
+MAX_CHOSEN = 12
 # The weight that a statement needs, and what its priority adds.
-LEAST_WEIGHT = 2
+MIN_WEIGHT = 2
 _PRIORITY = {"CRITICAL": 4, "IMPORTANT": 2, "NOTE": 0}
-LEAST_WORDS = 3
-MOST_TAGS = 6
+MIN_WORDS = 3
+MAX_TAGS = 6
 # How long after its date an event is still worth knowing.
 AFTERWARDS = dt.timedelta(days=7)
 
@@ -145,8 +145,8 @@ class Candidate:
 def choose_candidates(statements: Sequence[Statement], tz: dt.tzinfo = dt.UTC) -> list[Candidate]:
     """Choose the statements worth keeping beyond the session, in their order."""
     weighed = [(weight_of(s), place, s) for place, s in enumerate(statements)]
-    best = sorted((w for w in weighed if w[0] >= LEAST_WEIGHT), key=lambda w: (-w[0], -w[1]))
-    chosen = sorted(best[:MOST_CHOSEN], key=lambda w: w[1])
+    best = sorted((w for w in weighed if w[0] >= MIN_WEIGHT), key=lambda w: (-w[0], -w[1]))
+    chosen = sorted(best[:MAX_CHOSEN], key=lambda w: w[1])
     return [_candidate(s, tz) for _, _, s in chosen]
 
 
@@ -155,7 +155,7 @@ def weight_of(statement: Statement) -> int:
     text = statement.text
     if statement.origin == "tool" or QUESTION.search(text) or TRANSIENT.search(text):
         return 0
-    if len(tokens(statement.summary)) < LEAST_WORDS or len(text) > MOST_CHARACTERS:
+    if len(tokens(statement.summary)) < MIN_WORDS or len(text) > MAX_CHARACTERS:
         return 0
     kind = kind_of(text)
     urgent = _PRIORITY[statement.priority]
@@ -184,7 +184,7 @@ def tags_of(summary: str, kind: Kind | None) -> tuple[str, ...]:
     """Return search words that the summary may not contain, such as "live in" for someone who moved."""
     tags = [kind.tag] if kind else []
     tags += [fact.attribute for fact in facts_of(summary)]
-    return tuple(dict.fromkeys(tags))[:MOST_TAGS]
+    return tuple(dict.fromkeys(tags))[:MAX_TAGS]
 
 
 def since(text: str, said: dt.datetime | None) -> dt.datetime | None:
@@ -237,7 +237,7 @@ remembered, and every password, key or card number.
 - One fact for each line, in the third person, with the person's name where it is known (else "The user"), \
 so that it can be read alone. Names, numbers and dates exactly as in the input; nothing that is not in it.
 - Where something changed, write how it is now and what it was.
-- At most {MOST_CHOSEN} lines, the most useful first. Say nothing that the known facts say already.
+- At most {MAX_CHOSEN} lines, the most useful first. Say nothing that the known facts say already.
 - Write in the language of the conversation.
 """
 _FORM = """\
@@ -250,7 +250,7 @@ user, assistant or tool. Where there is nothing to keep, write NONE.
 """
 
 _ORIGINS: dict[str, Origin] = {"user": "user", "assistant": "agent", "agent": "agent", "tool": "tool"}
-_MOST_REPLY = 40_000
+_MAX_REPLY_LENGTH = 40_000
 _NOTHING = regex(r"\W*(?:none|\[\s*\]|\{\s*\})\W*", re.I)
 
 
@@ -280,11 +280,11 @@ def read_items(
     if _NOTHING.fullmatch(clean(reply)):
         return []
     said = dt.datetime.combine(day, dt.time(), tz)
-    found = _objects(reply[:_MOST_REPLY])
+    found = _objects(reply[:_MAX_REPLY_LENGTH])
     kept = [
         c for value in found if (c := _candidate_from_reply(value, said)) and not invented(c.summary, source)
     ]
-    return kept[:MOST_CHOSEN] if kept else None
+    return kept[:MAX_CHOSEN] if kept else None
 
 
 def _objects(reply: str) -> Iterator[dict[str, Any]]:
@@ -313,7 +313,7 @@ def _candidate_from_reply(value: dict[str, Any], said: dt.datetime) -> Candidate
     return Candidate(
         type=type_,
         summary=mask(summary),
-        tags=tuple(dict.fromkeys(clean_words))[:MOST_TAGS],
+        tags=tuple(dict.fromkeys(clean_words))[:MAX_TAGS],
         origin=_ORIGINS.get(str(value.get("said_by", "")).casefold(), "agent"),
         said_on=said,
         valid_from=_day(value.get("since"), said) or since(summary, said),

@@ -189,7 +189,7 @@ def _words(text: str) -> str:
 SAME = 0.75
 # The share of the shorter summary's words that a longer one must contain to say the same and more.
 WITHIN = 0.9
-LEAST_WORDS = 2
+MIN_WORDS = 2
 _PARTS = regex(r"[,;]\s+|\s+(?:and|but)\s+")
 
 
@@ -220,7 +220,7 @@ def says_more(one: str, other: str, owner: str) -> bool:
 
 
 def _says_more(words: frozenset[str], others: frozenset[str]) -> bool:
-    if len(others) < LEAST_WORDS or len(words) <= len(others):
+    if len(others) < MIN_WORDS or len(words) <= len(others):
         return False
     return len(words & others) / len(others) >= WITHIN
 

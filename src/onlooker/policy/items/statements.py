@@ -145,7 +145,7 @@ def kind_of(text: str) -> Kind | None:
 # -- Statements
 
 # The longest summary. Anything longer is a passage, not a fact.
-MOST_CHARACTERS = 300
+MAX_CHARACTERS = 300
 
 _SPEAKER = regex(r"(?P<who>[\w.-]+\([^\n]*?\)|[^\s:：][^:：;]{0,40}?)\s?[:：]\s+(?=\S)")
 _CLAUSES = regex(r";\s+|；")

@@ -9,7 +9,7 @@ from typing import Any, Literal, cast
 
 from onlooker.domain.items import ITEM_TYPES, Item
 from onlooker.policy.items.match import contradictions, duplicates
-from onlooker.policy.items.statements import MOST_CHARACTERS, TRANSIENT
+from onlooker.policy.items.statements import MAX_CHARACTERS, TRANSIENT
 from onlooker.policy.search.words import query_tokens
 from onlooker.policy.text import CJK_CHARACTER
 
@@ -111,10 +111,10 @@ def _wrong(schema: Mapping[str, Any], value: object) -> str:
 
 # -- What an agent may not save
 
-LEAST_CHARACTERS = 12
-LEAST_WORDS = 2
+MIN_CHARACTERS = 12
+MIN_WORDS = 2
 # How many items an agent may save in one session within an hour.
-MOST_SAVES = 10
+MAX_SAVES = 10
 SAVES_WITHIN = timedelta(hours=1)
 
 Reason = Literal["too short", "too long", "transient", "duplicate", "contradiction", "too many"]
@@ -131,13 +131,13 @@ class Refusal:
 
 def check_words(summary: str) -> Refusal | None:
     """Check the length of a summary."""
-    short = len(summary) < LEAST_CHARACTERS and not CJK_CHARACTER.search(summary)
-    if short or len(query_tokens(summary)) < LEAST_WORDS:
+    short = len(summary) < MIN_CHARACTERS and not CJK_CHARACTER.search(summary)
+    if short or len(query_tokens(summary)) < MIN_WORDS:
         advice = "Not saved: too short to be understood alone. Write one sentence that names who and what."
         return Refusal("too short", advice)
-    if len(summary) > MOST_CHARACTERS:
+    if len(summary) > MAX_CHARACTERS:
         advice = (
-            f"Not saved: longer than {MOST_CHARACTERS} characters. Save one fact at a time, in one sentence."
+            f"Not saved: longer than {MAX_CHARACTERS} characters. Save one fact at a time, in one sentence."
         )
         return Refusal("too long", advice)
     return None
@@ -192,9 +192,9 @@ def _contradicts(items: Sequence[Item]) -> Refusal:
 
 def _too_many(recent: Sequence[datetime], now: datetime) -> Refusal | None:
     within = sorted(at for at in recent if at > now - SAVES_WITHIN)
-    if len(within) < MOST_SAVES:
+    if len(within) < MAX_SAVES:
         return None
-    again = within[-MOST_SAVES] + SAVES_WITHIN
+    again = within[-MAX_SAVES] + SAVES_WITHIN
     minutes = max(1, round((again - now).total_seconds() / 60))
     advice = (
         f"Not saved: {len(within)} saved in this session within the hour is the most. Try again in {minutes} "

@@ -28,8 +28,8 @@ from onlooker.policy.values import MASK, invented, mask
 # -- The extractors
 
 # Characters of all schemas together, since they are sent with every chunk.
-MOST_SCHEMAS = 8_000
-_MOST_DETAIL = 300
+MAX_SCHEMAS_LENGTH = 8_000
+_MAX_DETAIL_LENGTH = 300
 _WANTED = "must be classes with `model_json_schema` and `model_validate`, such as Pydantic models"
 
 
@@ -55,8 +55,10 @@ class Extractors:
         if len(set(names)) < len(names):
             raise SettingsError("extractors", names, "must have different names")
         schemas = tuple(map(schema_of, types))
-        if (length := sum(len(schema.text) for schema in schemas)) > MOST_SCHEMAS:
-            allowed = f"must have JSON Schemas of at most {MOST_SCHEMAS} characters together, not {length}"
+        if (length := sum(len(schema.text) for schema in schemas)) > MAX_SCHEMAS_LENGTH:
+            allowed = (
+                f"must have JSON Schemas of at most {MAX_SCHEMAS_LENGTH} characters together, not {length}"
+            )
             raise SettingsError("extractors", names, allowed)
         return cls(tuple(types), schemas)
 
@@ -88,12 +90,12 @@ class Extractors:
     def _problem(self, name: str, value: dict[str, Any], source: Source) -> tuple[str, str] | None:
         """Return why a value is rejected, and the detail; None if it is accepted."""
         if made_up := source.invented(value):
-            return "invented values", ", ".join(made_up[:5])[:_MOST_DETAIL]
+            return "invented values", ", ".join(made_up[:5])[:_MAX_DETAIL_LENGTH]
         extractor = next(e for e in self.types if e.__name__ == name)
         try:
             extractor.model_validate(value)
         except Exception as error:  # noqa: BLE001  a user's own class may raise anything
-            return "invalid", f"{error}"[:_MOST_DETAIL]
+            return "invalid", f"{error}"[:_MAX_DETAIL_LENGTH]
         return None
 
 
@@ -125,8 +127,8 @@ _FENCED = regex(
     re.M | re.S | re.I,
 )
 _LABEL = regex(r"\n?^[ \t>#*_-]*(?:json|records?|extracted(?: \w+)?)?[ \t*_:：-]*\Z", re.M | re.I)
-_MOST_CHARACTERS = 100_000
-MOST_RECORDS = 100
+_MAX_CHARACTERS = 100_000
+MAX_RECORDS = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,14 +172,14 @@ def _find(reply: str, types: Sequence[str]) -> tuple[int, int, str, bool] | None
 
 
 def _read(body: str, types: Sequence[str], unclosed: bool) -> Block:
-    if len(body) > _MOST_CHARACTERS:
+    if len(body) > _MAX_CHARACTERS:
         return Block(problem="too long", detail=f"{len(body)} characters", unclosed=unclosed)
     try:
         found: Any = json.loads(body, parse_constant=_reject_constant)
         records = tuple(_records(found, types))
     except (ValueError, RecursionError) as error:
         return Block(problem="unparseable", detail=str(error)[:200], unclosed=unclosed)
-    if len(records) > MOST_RECORDS:
+    if len(records) > MAX_RECORDS:
         return Block(problem="too long", detail=f"{len(records)} values", unclosed=unclosed)
     return Block(records, unclosed=unclosed)
 

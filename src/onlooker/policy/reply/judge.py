@@ -73,11 +73,11 @@ Verdict = Accepted | Rejected
 
 # The longest reply that is read, by the size of its source.
 _CHARACTERS_PER_TOKEN = 8
-_MOST_CHARACTERS = 400_000
+_MAX_CHARACTERS = 400_000
 _ALWAYS_READ = 8_000
 # A heading and a few words may be longer than a very short source. A note of this size is never too long.
 SMALL_NOTE = 60
-_MOST_SOURCE = 400_000  # characters of the source that are compared
+_MAX_SOURCE_LENGTH = 400_000  # characters of the source that are compared
 
 
 def nothing_invented(note: str, source: str) -> Sequence[object]:
@@ -105,11 +105,11 @@ def judge(
     `day` the date of its first message, and `target_tokens` the requested length (0: none). `invented`
     finds values in a note that its source does not contain.
     """
-    readable = max(_ALWAYS_READ, min(_MOST_CHARACTERS, _CHARACTERS_PER_TOKEN * source_tokens))
+    readable = max(_ALWAYS_READ, min(_MAX_CHARACTERS, _CHARACTERS_PER_TOKEN * source_tokens))
     if len(reply_text) > readable:
         return Rejected("too long", f"{len(reply_text)} characters for {source_tokens} tokens")
     note = _without_apology(read(reply_text, format=format, day=day))
-    source = source_text[:_MOST_SOURCE]
+    source = source_text[:_MAX_SOURCE_LENGTH]
     asked = target_tokens / max(1, source_tokens) if target_tokens else 1.0
     if rejected := _not_a_note(reply_text, finish, note) or _repeats(note, source, prompt_text, asked):
         return rejected
@@ -189,7 +189,7 @@ def _not_a_note(reply: str, finish: str, note: NoteText) -> Rejected | None:
 
 
 _ALPHANUMERIC = bytes(i for i in range(128) if chr(i).isalnum())
-_LONGEST_WORD = 400
+_MAX_WORD_LENGTH = 400
 
 
 def _garbled(body: str) -> str:
@@ -205,10 +205,10 @@ def _garbled(body: str) -> str:
     letters = seen - len("".join(words).encode("ascii", "ignore").translate(None, _ALPHANUMERIC))
     if letters < 0.4 * seen:
         return f"{letters} letters in {seen} characters"
-    if max(map(len, words), default=0) <= _LONGEST_WORD:
+    if max(map(len, words), default=0) <= _MAX_WORD_LENGTH:
         return ""
     longest = max((len(w) for w in re.findall(r"[!-~]+", body)), default=0)
-    return f"a word of {longest} characters" if longest > max(_LONGEST_WORD, 0.5 * seen) else ""
+    return f"a word of {longest} characters" if longest > max(_MAX_WORD_LENGTH, 0.5 * seen) else ""
 
 
 # How refusals begin. A note begins with a date, a name or a topic.
@@ -351,8 +351,8 @@ _ECHO_UNITS = 60
 # literal, and far longer than requested.
 _COPY_SHARE = 0.85
 _COPY_SOURCE = 150
-_COPY_AT_LEAST = 0.6
-_COPY_AT_MOST = 0.95
+_MIN_COPY = 0.6
+_MAX_COPY = 0.95
 _BEYOND_TARGET = 1.5
 _PROMPT_SHARE = 0.3
 
@@ -394,7 +394,7 @@ def _may_stutter(words: Sequence[str]) -> bool:
 
 def _copies(words: Sequence[str], source: str, asked: float) -> bool:
     """Return whether the words are a copy of the source, when a note of the `asked` share was requested."""
-    share = max(_COPY_AT_LEAST, min(_COPY_AT_MOST, _BEYOND_TARGET * asked))
+    share = max(_MIN_COPY, min(_MAX_COPY, _BEYOND_TARGET * asked))
     # A note is far shorter than its source, so most of the source need not be split.
     begin = [unit[0] for unit in islice(_UNIT.finditer(source.lower()), int(len(words) / share) + 2)]
     if len(begin) < _COPY_SOURCE or len(words) < share * len(begin):

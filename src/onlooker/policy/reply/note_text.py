@@ -185,7 +185,7 @@ _NO_MONTH = r"(?!\s*(?:jan|feb|m[aä]r|apr|mai|jun|jul|aug|sep|okt|nov|de[zs])[a
 _BULLET = regex(rf"(?:[-*+•‣◦▪●·–—>]|#{{1,6}}|\d{{1,3}}\)|\d{{1,2}}\.{_NO_MONTH})(?:\s+|$)|[:：|]+\s*", re.I)
 _JOINT = regex(r"[:：|]\s*|[-–—]\s+")
 # The most bullets and timestamps removed from one line; any further ones stay.
-_MOST_MARKS = 12
+_MAX_MARKS = 12
 
 
 class Head(NamedTuple):
@@ -206,7 +206,7 @@ def take_head(line: str) -> Head:
     head = Head(line.strip())
     if _is_text(head.text):
         return head
-    for _ in range(_MOST_MARKS):
+    for _ in range(_MAX_MARKS):
         shorter = _take_one(head)
         if shorter is None:
             break

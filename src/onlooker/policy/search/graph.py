@@ -17,9 +17,9 @@ from onlooker.policy.values import find_values
 # -- Entities: people, places, products, quoted titles and identifiers
 
 # A note with more entities is a list, whose entries have little to do with each other.
-MOST_ENTITIES = 64
-MOST_CHARACTERS = 100_000  # of one text
-_LONGEST = 80
+MAX_ENTITIES = 64
+MAX_CHARACTERS = 100_000  # of one text
+_MAX_LENGTH = 80
 # Values that name a thing. Amounts, times and dates occur in many unrelated notes.
 _NAMING = frozenset(("url", "email", "path", "hash", "id", "code", "quoted"))
 # A run of capitalised words, such as "Ana Lund" or "Trondheim", or of katakana.
@@ -39,11 +39,11 @@ _NO_NAMES = frozenset(
 
 def entities(text: str) -> tuple[str, ...]:
     """Find the names and identifiers in a text, as written, each once and in order."""
-    text = text[:MOST_CHARACTERS]
+    text = text[:MAX_CHARACTERS]
     found: dict[str, str] = {}
     for name in (*_values(text), *_names(text), *_KATAKANA.findall(text)):
         key = folded(name)
-        if 1 < len(key) <= _LONGEST and len(found) < MOST_ENTITIES:
+        if 1 < len(key) <= _MAX_LENGTH and len(found) < MAX_ENTITIES:
             found.setdefault(key, name)
     return tuple(found.values())
 
@@ -123,9 +123,9 @@ def structure(session: SessionId, notes: Sequence[Stub]) -> Iterator[Edge]:
 # -- Ranking: notes related to those that a search found
 
 # The best notes found, which are the seeds of the ranking.
-MOST_SEEDS = 10
+MAX_SEEDS = 10
 # An entity mentioned by more notes than this does not relate them.
-MOST_HOLDERS = 30
+MAX_HOLDERS = 30
 # The share of a note's score that each kind of edge passes on.
 PASSED_ON: Mapping[EdgeKind, float] = {"mentions": 1.0, "reflects_on": 0.5, "follows": 0.1}
 # The weight of this ranking in fusion. The graph confirms and adds to direct matches, but does not precede
@@ -138,7 +138,7 @@ def with_sources(seeds: Mapping[Node, float], edges: Sequence[Edge]) -> dict[Nod
     found = dict(seeds)
     taken: dict[Node, int] = defaultdict(int)
     for edge in edges:
-        if edge.kind == "reflects_on" and edge.source in seeds and taken[edge.source] < MOST_SEEDS:
+        if edge.kind == "reflects_on" and edge.source in seeds and taken[edge.source] < MAX_SEEDS:
             taken[edge.source] += 1
             found.setdefault(edge.target, PASSED_ON["reflects_on"] * seeds[edge.source])
     return found
@@ -158,7 +158,7 @@ def rank_related(seeds: Mapping[Node, float], edges: Sequence[Edge]) -> list[Nod
             for one, other in ((edge.source, edge.target), (edge.target, edge.source)):
                 worth[other] += PASSED_ON[edge.kind] * seeds.get(one, 0.0)
     for notes in holders.values():
-        if len(notes) > MOST_HOLDERS:
+        if len(notes) > MAX_HOLDERS:
             continue
         for seed in notes & seeds.keys():
             for other in notes - {seed}:

@@ -20,7 +20,7 @@ K1, B = 1.2, 0.75
 # The usual constant of reciprocal rank fusion.
 RANK_CONSTANT = 60
 # A term is looked up in at most this many texts, the newest. A more frequent word says next to nothing.
-MOST_HOLDERS = 50_000
+MAX_HOLDERS = 50_000
 # How much more a text counts if the query names its speaker.
 SPEAKER_BOOST = 1.0
 
@@ -105,12 +105,12 @@ def boost_speakers(scored: Mapping[Match, float], names: set[str]) -> dict[Match
 # -- Snippets
 
 ELLIPSIS = "…"
-MOST_SNIPPET = 240
+MAX_SNIPPET_LENGTH = 240
 _WORD = regex(r"\S+")
 
 
 def snippet(
-    text: str, terms: Collection[str], *, limit: int = MOST_SNIPPET, marks: tuple[str, str] = ("", "")
+    text: str, terms: Collection[str], *, limit: int = MAX_SNIPPET_LENGTH, marks: tuple[str, str] = ("", "")
 ) -> str:
     """Cut at most `most` characters from where the terms are densest, with found words between the marks.
 

@@ -40,17 +40,17 @@ AT_THE_TIME = 0.5
 # The score of a message that was said at that time and shares no word with the question.
 SAID_THEN = 0.5
 # The number of hits whose neighbours are read.
-MOST_HITS = 150
+MAX_HITS = 150
 # The number of messages compared by vector.
-MOST_CLOSE = 50
+MAX_VECTOR_HITS = 50
 # The most characters shown of one message; of a longer one, the part that matches.
-MOST_SHOWN = 1_000
+MAX_SHOWN_LENGTH = 1_000
 # A message with fewer terms ("and the other one?") is understood only with the one before.
-LEAST_TERMS = 3
+MIN_TERMS = 3
 # A question may be a page long; only its first terms are used.
-MOST_TERMS = 48
+MAX_TERMS = 48
 # After this many messages that do not fit, the room counts as full.
-MOST_MISSES = 12
+MAX_MISSES = 12
 # On every turn recall gets this share of the room. Notes lose it whether or not anything is found.
 TURN_SHARE = 0.15
 # If a question is given, recall gets this share of the room, and notes and recent messages the rest.
@@ -74,14 +74,14 @@ def recall_room(settings: Settings, room: int, *, asked: bool) -> int:
 def question_of(messages: Sequence[Message]) -> str:
     """Return the user's last message, with the one before if the last has too few terms."""
     said = [m.text for m in messages if m.role == "user" and m.text][-2:]
-    if said and len(telling_tokens(said[-1])) >= LEAST_TERMS:
+    if said and len(telling_tokens(said[-1])) >= MIN_TERMS:
         return said[-1]
     return "\n".join(said)
 
 
 def recall_terms(question: str) -> dict[str, float]:
     """Return the search terms of a question, possibly none."""
-    return dict.fromkeys(telling_tokens(question)[:MOST_TERMS], 1.0)
+    return dict.fromkeys(telling_tokens(question)[:MAX_TERMS], 1.0)
 
 
 def feedback_terms(found: SearchResult, terms: Mapping[str, float]) -> dict[str, float]:
@@ -197,7 +197,7 @@ def render_recall(
     days: set[str] = set()
     misses = 0
     for ref in sorted(scored, key=lambda p: (-scored[p], p)):
-        if left <= 0 or scored[ref] <= 0 or misses == MOST_MISSES:
+        if left <= 0 or scored[ref] <= 0 or misses == MAX_MISSES:
             break
         day, line = _day(around[ref]), _line(around[ref], terms)
         # One more for the line break, and for the rounding of many short counts.
@@ -213,7 +213,7 @@ def render_recall(
 
 def _line(message: Message, terms: Mapping[str, float]) -> str:
     # Every line after the first is indented, so that it cannot pass for a heading or a message.
-    said = snippet(mask(text_of(message)), terms, limit=MOST_SHOWN).replace("\n", "\n  ")
+    said = snippet(mask(text_of(message)), terms, limit=MAX_SHOWN_LENGTH).replace("\n", "\n  ")
     speaker = " ".join(message.speaker.split())
     return f"← {speaker}: {said}" if message.role == "tool" else f"{speaker}: {said}"
 
@@ -240,7 +240,7 @@ def scores_by_message(found: SearchResult, terms: Mapping[str, float]) -> dict[M
 
 def best_hits(matched: Mapping[MessageRef, float]) -> list[MessageRef]:
     """Return the hits whose neighbours are read."""
-    return sorted(matched, key=lambda p: (-matched[p], p))[:MOST_HITS]
+    return sorted(matched, key=lambda p: (-matched[p], p))[:MAX_HITS]
 
 
 # -- Dates in a question: "in June 2023", "on 8 May", "yesterday"

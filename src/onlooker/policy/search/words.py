@@ -19,9 +19,9 @@ from onlooker.policy.text import CJK, regex
 # -- Tokens
 
 # Characters of one text that are read. Anything beyond is data that nobody searches for.
-MOST_CHARACTERS = 200_000
+MAX_CHARACTERS = 200_000
 # The longest token. Anything longer is not a word.
-MOST_TOKEN = 64
+MAX_TOKEN_LENGTH = 64
 
 # Scripts without spaces between words: CJK with rare characters, Thai, Lao, Burmese, Khmer.
 _UNSPACED = f"{CJK}\u3005-\u3007\U00020000-\U0003ffff\u0e01-\u0e4e\u0e81-\u0ecd\u1000-\u109f\u1780-\u17d3"
@@ -81,7 +81,7 @@ def is_telling(token: str) -> bool:
 
 
 def _tokens(text: str, *, asking: bool) -> Iterable[str]:
-    text = text[:MOST_CHARACTERS]
+    text = text[:MAX_CHARACTERS]
     if not text.isascii():
         text = unicodedata.normalize("NFKC", text)
     if _GROUPED.search(text):
@@ -124,7 +124,7 @@ def _words(run: str) -> tuple[str, ...]:
 
 
 def _joined(parts: Sequence[str]) -> str:
-    return "_".join(map(_folded, parts))[:MOST_TOKEN]
+    return "_".join(map(_folded, parts))[:MAX_TOKEN_LENGTH]
 
 
 def _humps(part: str) -> list[str]:
@@ -137,7 +137,7 @@ def _humps(part: str) -> list[str]:
 
 
 def _folded(word: str) -> str:
-    word = word[:MOST_TOKEN].lower()
+    word = word[:MAX_TOKEN_LENGTH].lower()
     if word.isascii():
         return word
     plain = _FOLDED.sub("", unicodedata.normalize("NFD", word))
@@ -147,13 +147,13 @@ def _folded(word: str) -> str:
 # -- Searchable text
 
 # Characters of a call's arguments that can be found. Anything beyond is data.
-MOST_ARGUMENTS = 2_000
+MAX_ARGUMENTS_LENGTH = 2_000
 CACHED_TEXTS = 4_096
 
 
 def text_of(message: Message) -> str:
     """Return the searchable text of a message, including its tool calls."""
-    calls = (f"→ {c.name}({c.arguments[:MOST_ARGUMENTS]})" for c in message.calls)
+    calls = (f"→ {c.name}({c.arguments[:MAX_ARGUMENTS_LENGTH]})" for c in message.calls)
     return "\n".join(t for t in (message.body, *calls) if t)
 
 

@@ -25,9 +25,9 @@ from onlooker.stores.sql.transactions import Inbox, Waiting, deliver
 
 # The most appends, messages and characters in one transaction: others wait for its locks, and the server
 # accepts at most a gigabyte at once. A single append may be larger.
-MOST_APPENDS = 256
-MOST_MESSAGES = 2_000
-MOST_CHARACTERS = 8_000_000
+MAX_APPENDS = 256
+MAX_MESSAGES = 2_000
+MAX_CHARACTERS = 8_000_000
 # How long a batch waits for a session that another transaction has locked. After that, appends to this
 # session wait separately, so that the others can proceed.
 HASTE = b"SET LOCAL lock_timeout = '100ms'"
@@ -210,7 +210,7 @@ def _take(inbox: Inbox[Append]) -> list[_Waiting]:
         batch.append(waiting)
         messages += len(waiting.work.messages)
         characters += sum(len(m.text) for m in waiting.work.messages)
-        if len(batch) >= MOST_APPENDS or messages >= MOST_MESSAGES or characters >= MOST_CHARACTERS:
+        if len(batch) >= MAX_APPENDS or messages >= MAX_MESSAGES or characters >= MAX_CHARACTERS:
             break
     return batch
 

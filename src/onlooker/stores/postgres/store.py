@@ -41,7 +41,7 @@ T = TypeVar("T")
 # Seconds that `erase` waits for transactions that can still see deleted rows.
 PATIENCE = 10.0
 # Failing sessions that are listed by name.
-MOST_FAILING = 20
+MAX_FAILING = 20
 
 
 class PostgresStore(Transactions):
@@ -132,7 +132,7 @@ class PostgresStore(Transactions):
             due, since, failing = db.run("backlog", now=instant(now)).fetchone()
             lag = 0.0 if since is None else (now - from_instant(since)).total_seconds()
             workers = tuple(map(_worker, db.run("workers")))
-            failures = tuple(map(_failure, db.run("failing", limit=MOST_FAILING)))
+            failures = tuple(map(_failure, db.run("failing", limit=MAX_FAILING)))
             return Workforce(workers, due, lag, failing, failures)
 
         return await self.read(read)

@@ -49,7 +49,7 @@ log = logging.getLogger("onlooker")
 SEEN_SECONDS = 5.0
 LOST_SECONDS = (0.5, 10.0)
 # The most sessions that one sweep enqueues.
-MOST_AT_ONCE = 1_000
+MAX_AT_ONCE = 1_000
 # Sweeps between two clean-ups of the queue's log.
 TIDY_EVERY = 500
 
@@ -130,7 +130,7 @@ class QueueWorkers:
         """Enqueue every due session without a lease."""
         now = self._clock.now()
         times = {"now": instant(now), "far": instant(now + FAR_AHEAD)}
-        return await self._store.run(lambda db: db.run("announce_all", **times, limit=MOST_AT_ONCE).rowcount)
+        return await self._store.run(lambda db: db.run("announce_all", **times, limit=MAX_AT_ONCE).rowcount)
 
     async def flush(self) -> None:
         """Wait until nothing runs here and everything that was due at the start is settled."""

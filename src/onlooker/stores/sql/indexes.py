@@ -30,7 +30,7 @@ from onlooker.domain.search import (
     note_node,
 )
 from onlooker.policy.search.graph import Stub, folded, structure
-from onlooker.policy.search.rank import MOST_HOLDERS, shortlist
+from onlooker.policy.search.rank import MAX_HOLDERS, shortlist
 from onlooker.policy.search.vectors import RESCORED, closest, packed, signs, unit, unpacked
 from onlooker.policy.search.words import text_of, tokens, words_of
 from onlooker.stores.sql.database import Database
@@ -153,10 +153,10 @@ def _holders(db: Database, query: Query, term: str) -> list[int]:
     scope = _scope(query.kind, query.owner, query.session)
     match = f'scope : "{scope}" AND words : "{term}"'
     if query.after is None and query.before is None:
-        rows = db.run("holders", match=match, limit=MOST_HOLDERS)
+        rows = db.run("holders", match=match, limit=MAX_HOLDERS)
     else:
         times = time_range(query.after, query.before)
-        rows = db.run("holders_between", match=match, limit=MOST_HOLDERS, **times)
+        rows = db.run("holders_between", match=match, limit=MAX_HOLDERS, **times)
     return [number for (number,) in rows]
 
 

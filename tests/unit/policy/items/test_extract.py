@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from onlooker.domain.messages import Message
 from onlooker.domain.notes import Note
 from onlooker.policy.items.extract import (
-    MOST_CHOSEN,
+    MAX_CHOSEN,
     Candidate,
     choose_candidates,
     find_source,
@@ -136,7 +136,7 @@ def test_a_dated_event_expires_a_week_after_its_day() -> None:
 
 def test_of_a_long_session_only_the_most_telling_are_kept() -> None:
     found = picked(*(f"I like number {n} a lot" for n in range(40)), "I'm allergic to peanuts")
-    assert len(found) == MOST_CHOSEN
+    assert len(found) == MAX_CHOSEN
     assert found[-1].summary == "user: is allergic to peanuts"
 
 

@@ -10,7 +10,7 @@ from making_items import NOW, item
 from onlooker.policy.items.tools import (
     DEFINITIONS,
     FORGET,
-    MOST_SAVES,
+    MAX_SAVES,
     SAVE,
     SEARCH,
     check_save,
@@ -60,7 +60,7 @@ def test_a_contradiction_names_the_item_and_the_way_to_supersede_it() -> None:
 
 
 def test_the_rate_resets_as_time_goes_on() -> None:
-    recent = [NOW - minutes(50)] * MOST_SAVES
+    recent = [NOW - minutes(50)] * MAX_SAVES
     refusal = check_save("Ana plays the violin", [], recent, NOW)
     assert refusal is not None
     assert (refusal.reason, "10 minutes" in refusal.advice) == ("too many", True)

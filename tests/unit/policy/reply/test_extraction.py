@@ -12,7 +12,7 @@ from tests.growth import assert_not_quadratic
 
 from onlooker.domain.messages import Message, ToolCall
 from onlooker.policy.reply.extraction import (
-    MOST_RECORDS,
+    MAX_RECORDS,
     Source,
     find_sources,
     mask_value,
@@ -107,7 +107,7 @@ def test_the_last_of_several_blocks_is_the_one() -> None:
 
 
 def test_more_than_anyone_says_is_not_taken() -> None:
-    many = ", ".join('{"n": 1}' for _ in range(MOST_RECORDS + 1))
+    many = ", ".join('{"n": 1}' for _ in range(MAX_RECORDS + 1))
     assert split_block(f'{NOTE}\n```json\n{{"Order": [{many}]}}\n```', BOTH)[1].problem == "too long"
     long = '{"Order": [{"text": "' + "x" * 200_000 + '"}]}'
     assert split_block(f"{NOTE}\n```json\n{long}\n```", BOTH)[1].problem == "too long"

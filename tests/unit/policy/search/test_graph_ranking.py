@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from onlooker.domain.messages import SessionId
 from onlooker.domain.search import Edge, Node, note_node
 from onlooker.policy.search.graph import (
-    MOST_ENTITIES,
-    MOST_HOLDERS,
+    MAX_ENTITIES,
+    MAX_HOLDERS,
     Stub,
     entities,
     folded,
@@ -55,7 +55,7 @@ def test_spelling_does_not_make_two_of_one() -> None:
 @given(st.text(max_size=400))
 def test_any_text_has_a_bounded_number_of_names_each_once(text: str) -> None:
     found = entities(text * 20)
-    assert len(found) <= MOST_ENTITIES
+    assert len(found) <= MAX_ENTITIES
     assert len({folded(name) for name in found}) == len(found)
 
 
@@ -98,10 +98,10 @@ def test_the_rarer_what_two_notes_share_the_closer_they_are() -> None:
 
 
 def test_what_everyone_mentions_ties_nobody() -> None:
-    edges = [e for i in range(MOST_HOLDERS + 1) for e in mentions(f"n{i}", "Oslo")]
+    edges = [e for i in range(MAX_HOLDERS + 1) for e in mentions(f"n{i}", "Oslo")]
     assert rank_related({note("n0"): 1.0}, edges) == []
     assert len(rank_related({note("n0"): 1.0}, edges[1:])) == 0
-    assert len(rank_related({note("n0"): 1.0}, edges[:-1])) == MOST_HOLDERS - 1
+    assert len(rank_related({note("n0"): 1.0}, edges[:-1])) == MAX_HOLDERS - 1
 
 
 def test_worth_passes_both_ways_along_the_other_edges() -> None:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.growth import assert_not_quadratic
 
-from onlooker.policy.search.words import MOST_TOKEN, query_tokens, stem, telling_tokens, tokens
+from onlooker.policy.search.words import MAX_TOKEN_LENGTH, query_tokens, stem, telling_tokens, tokens
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,7 @@ def test_a_query_asks_for_each_word_once() -> None:
 def test_a_token_is_nothing_that_an_index_could_cut_further(text: str) -> None:
     for token in tokens(text):
         assert token
-        assert len(token) <= max(MOST_TOKEN, len(text))
+        assert len(token) <= max(MAX_TOKEN_LENGTH, len(text))
         assert not re.search(r"[\s\"'\x00-\x2f\x3a-\x40\x5b-\x5e\x60\x7b-\x7f]", token)
         token.encode()
 
