@@ -341,7 +341,9 @@ async def test_a_file_is_found_again_when_it_is_put_back(tmp_path: Path, monkeyp
     async with onlooker.open_memory("a.db") as memory:
         session = memory.session("a")
         await session.record(onlooker.user("Before"))
-        monkeypatch.chdir("/")
+        elsewhere = tmp_path / "elsewhere"
+        elsewhere.mkdir()
+        monkeypatch.chdir(elsewhere)
         await session.record(onlooker.user("In another working directory"))
         (tmp_path / "a.db").rename(tmp_path / "b.db")
         with pytest.raises(StoreError):
@@ -349,3 +351,4 @@ async def test_a_file_is_found_again_when_it_is_put_back(tmp_path: Path, monkeyp
         (tmp_path / "b.db").rename(tmp_path / "a.db")
         await session.record(onlooker.user("After"))
         assert len(await session.messages()) == 3
+    assert not list(elsewhere.iterdir())

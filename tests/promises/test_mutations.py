@@ -43,7 +43,7 @@ MUTATIONS = {
     ),
     "messages may take all the room": Mutation(
         "policy/assemble.py",
-        "    return Layout(limits, memory, preface, min(limits.message_limit, left), left)",
+        "    return Layout(limits, memory, preface, min(limits.message_limit, max(0, left - fill)), left)",
         "    return Layout(limits, memory, preface, 10**9, 10**9)",
     ),
     "the memory section changes with what is said": Mutation(

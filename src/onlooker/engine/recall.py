@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from onlooker.domain.errors import SettingsError, StoreError
-from onlooker.domain.messages import Message, SessionId, tokens_of
+from onlooker.domain.messages import Message, SessionId
 from onlooker.domain.notes import Note, State
 from onlooker.domain.search import (
     Edge,
@@ -447,8 +447,8 @@ class Reminder:
 
     def _shown(self, state: State, request: PromptRequest, layout: Layout) -> tuple[Shown, int]:
         """What the prompt shows without recall, and the unused tokens."""
-        tail = select_tail(state, layout.room, self.counting, layout.most)
-        left = layout.most - tokens_of(tail.messages) if request.budget else 0
+        tail = select_tail(state, layout.room, self.counting, layout.left)
+        left = layout.left - tail.tokens if request.budget else 0
         messages = (*tail.messages, *layout.preface, *state.pinned)
         return Shown(messages, "\n".join(layout.memory.sections.texts())), left
 

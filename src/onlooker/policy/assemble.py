@@ -325,11 +325,16 @@ class Tail:
     left_out: int
     shortened: int
 
+    @property
+    def tokens(self) -> int:
+        """With what stands in for missing calls and results."""
+        return tokens_of(self.messages) + filled_in(self.messages) * FILLED_IN_TOKENS
 
-def select_tail(state: State, room: int, counting: Counting, most: int = 0) -> Tail:
+
+def select_tail(state: State, room: int, counting: Counting, left: int = 0) -> Tail:
     """Choose the newest raw messages that fit, from `tail_start` on. The newest one is always kept.
 
-    `most` is what the whole budget leaves for them, if that is more than `room`.
+    `left` is what the whole budget leaves for them, before anything stands in for a missing call or result.
     """
     raw = tuple(m for m in state.messages if m.seq >= state.progress.tail_start)
     if not raw or tokens_of(raw) <= room:
@@ -337,7 +342,9 @@ def select_tail(state: State, room: int, counting: Counting, most: int = 0) -> T
     chosen = newest_within(raw, room)
     shortened = 0
     if not chosen:
-        chosen, shortened = _newest_group(list(groups(raw))[-1], (room, most), counting)
+        group = list(groups(raw))[-1]
+        left -= filled_in(group) * FILLED_IN_TOKENS
+        chosen, shortened = _newest_group(group, (room, left), counting)
     shown = {m.seq for m in chosen}
     missing = [m for m in state.unshown if m.seq not in shown]
     return Tail(chosen, len(missing), shortened)
@@ -380,7 +387,7 @@ class Layout:
     memory: MemorySection
     preface: tuple[Message, ...]
     room: int  # tokens for raw messages
-    most: int  # tokens for raw messages without their own limit; 0: no budget
+    left: int  # what the whole budget leaves for raw messages; 0: no budget
 
 
 # Makes the memory section, or returns a cached one.
@@ -407,8 +414,7 @@ def lay_out(
     left = max(0, whole - memory.tokens)
     preface = _first_fitting(request.preface, left - min(left, limits.observe_at), counting)
     left -= counting.messages(preface)
-    left = max(0, left - fill)
-    return Layout(limits, memory, preface, min(limits.message_limit, left), left)
+    return Layout(limits, memory, preface, min(limits.message_limit, max(0, left - fill)), left)
 
 
 def _widen(
@@ -449,7 +455,7 @@ def assemble(
     memory = layout.memory
     left_out_preface = len(request.preface) - len(layout.preface)
     request = replace(request, preface=layout.preface)
-    tail = select_tail(state, layout.room, counting, layout.most)
+    tail = select_tail(state, layout.room, counting, layout.left)
     base = request.base
     in_base, in_end = counting.text(base), counting.text(request.end)
     in_preface, in_tail = counting.messages(request.preface), tokens_of(tail.messages)

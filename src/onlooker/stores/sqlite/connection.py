@@ -143,12 +143,11 @@ def connect_cipher(path: Path, key: Key | None, *, timeout: float) -> sqlite3.Co
 def _connect(module: Any, path: Path, timeout: float, read_only: bool) -> sqlite3.Connection:
     if is_in_memory(path):
         name = f"file:/{path.name.removeprefix(IN_MEMORY)}?vfs=memdb"
-    elif read_only:
-        name = f"{path.absolute().as_uri()}?mode=ro"
     else:
-        name = str(path)
+        # A file is only made by `create_file`: where one was deleted, nothing must stand in its place.
+        name = f"{path.absolute().as_uri()}?mode={'ro' if read_only else 'rw'}"
     connection = module.connect(
-        name, timeout=timeout, isolation_level=None, check_same_thread=False, uri=name.startswith("file:")
+        name, timeout=timeout, isolation_level=None, check_same_thread=False, uri=True
     )
     connection.row_factory = module.Row
     return connection

@@ -62,7 +62,8 @@ class SqliteStore(Transactions):
         in_memory = os.fspath(path) == IN_MEMORY
         if in_memory and key is not None:
             raise SettingsError("key", "…", "encrypts a file, and :memory: has none")
-        self.path = new_in_memory() if in_memory else Path(path)
+        # Readers connect later, and the host may change its working directory.
+        self.path = new_in_memory() if in_memory else Path(path).absolute()
         self._key = key
         self._anchor: sqlite3.Connection | None = None  # keeps a database in memory while the store is closed
         self._lock = Lock()  # held in threads only, while opening and closing
