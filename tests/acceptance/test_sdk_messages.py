@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -202,3 +204,90 @@ async def test_a_wrong_argument_gets_an_error_that_shows_the_right_call() -> Non
             await session.record({"id": "r", "object": "response", "output": []})
         assert not await session.messages()
         assert isinstance((await session.record(onlooker.user("Hi")))[0], Message)
+
+
+# ------------------------------------------------------------------------------------ as they came
+
+IMAGE = {"type": "image_url", "image_url": {"url": "data:image/png;base64," + "iVBORw0KGgo" * 50}}
+PICTURE = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "iVBOR" * 50}}
+THINKING = {"type": "thinking", "thinking": "I should look it up", "signature": "EqQB"}
+LOOKING = {"type": "tool_use", "id": "toolu_1", "name": "look_up", "input": {"city": "Oslo"}}
+FOUND = {
+    "type": "tool_result",
+    "tool_use_id": "toolu_1",
+    "content": [{"type": "text", "text": "12 °C"}, PICTURE],
+}
+OPENAI_TURNS: list[dict[str, Any]] = [
+    {"role": "user", "content": [{"type": "text", "text": "What is this?"}, IMAGE]},
+    {
+        "role": "assistant",
+        "content": None,
+        "reasoning_content": "Let me see.",
+        "tool_calls": [
+            {
+                "id": "call_1",
+                "type": "function",
+                "function": {"name": "look_up", "arguments": '{"city": "Oslo"}'},
+                "extra_content": {"google": {"thought_signature": "Cg=="}},
+            }
+        ],
+    },
+    {"role": "tool", "tool_call_id": "call_1", "content": "12 °C"},
+]
+ANTHROPIC_TURNS: list[dict[str, Any]] = [
+    {"role": "user", "content": [{"type": "text", "text": "What is this?"}, PICTURE]},
+    {"role": "assistant", "content": [THINKING, LOOKING]},
+    {"role": "user", "content": [FOUND, {"type": "text", "text": "And now?"}]},
+]
+
+
+def sent(context: onlooker.Context, form: str) -> list[Any]:
+    return context.openai() if form == "openai" else context.anthropic()["messages"]
+
+
+@pytest.mark.parametrize("one_by_one", [True, False])
+@pytest.mark.parametrize("form", ["openai", "anthropic"])
+async def test_images_and_thinking_go_out_as_they_came_from_record(form: str, one_by_one: bool) -> None:
+    turns = copy.deepcopy(OPENAI_TURNS if form == "openai" else ANTHROPIC_TURNS)
+    async with onlooker.open_memory(":memory:") as memory:
+        session, other = memory.session("a"), memory.session("b")
+        for some in [[turn] for turn in turns] if one_by_one else [turns]:
+            await session.record(some)
+        whole = copy.deepcopy(turns)
+        turns[0]["content"].clear()  # what the host does with its own list is its own affair
+        assert sent(await session.context(), form) == whole
+        assert sent(await other.prepare(whole), form) == whole
+        await session.delete()
+        assert (await session.context()).messages == ()
+
+
+async def test_originals_beyond_their_bytes_go_out_as_they_are_stored() -> None:
+    async with onlooker.open_memory(":memory:", budget=1_000_000) as memory:
+        session = memory.session("a")
+        for i in range(40):
+            image = {
+                "type": "image_url",
+                "image_url": {"url": f"data:image/png;base64,{i:06}" + "x" * 1_000_000},
+            }
+            await session.record({"role": "user", "content": [{"type": "text", "text": f"photo {i}"}, image]})
+        contents = [m["content"] for m in (await session.context()).openai()]
+        whole = [i for i, content in enumerate(contents) if isinstance(content, list)]
+        assert len(contents) == 40
+        assert 25 < len(whole) < 35
+        assert whole == list(range(40 - len(whole), 40))
+        assert contents[0].startswith("photo 0\n[image ")
+
+
+@pytest.mark.parametrize("again", ["same", "new"])
+async def test_a_session_that_another_process_deleted_begins_again(tmp_path: Path, again: str) -> None:
+    history: list[dict[str, Any]] = [{"role": "user", "content": f"Parcel {i} is late."} for i in range(5)]
+    async with (
+        onlooker.open_memory(tmp_path / "a.db") as ours,
+        onlooker.open_memory(tmp_path / "a.db") as theirs,
+    ):
+        await ours.session("a").prepare(history)
+        assert await theirs.session("a").delete()
+        more = history if again == "same" else [*history, {"role": "user", "content": "And this one?"}]
+        context = await ours.session("a").prepare(more)
+        assert [m.text for m in context.messages] == [m["content"] for m in more]
+        assert len(await ours.session("a").messages()) == len(more)

@@ -2,6 +2,7 @@
 
     Recorder     store new messages; align a host's history with the recorded one
     Histories    the history that each host passed last, so that only its new part is read
+    Originals    recent messages as hosts gave them: images, thinking, provider fields
     Budgets      the budget of each session, and how many tokens make it due
     Compaction   replace messages that have a note by a summary
 
@@ -16,9 +17,10 @@ import copy
 import logging
 import time
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, tzinfo
+from typing import Any
 from weakref import WeakValueDictionary
 
 from onlooker.domain.errors import ConflictError
@@ -35,7 +37,7 @@ from onlooker.domain.messages import (
 from onlooker.domain.notes import Appended, Note, Progress, Realignment, State
 from onlooker.policy.align import Alignment, Rewind, Sent, compare, decide, is_telling
 from onlooker.policy.assemble import limits_beside_items
-from onlooker.policy.intake import intake, intake_all
+from onlooker.policy.intake import intake, intake_all, size_of
 from onlooker.policy.plan import due_tokens
 from onlooker.policy.settings import Limits, Settings, limits_for
 from onlooker.policy.tokens import Estimator, margin
@@ -83,6 +85,7 @@ class Recorder:
         *,
         budgets: Budgets,
         histories: Histories,
+        originals: Originals,
         appended: Callable[[SessionId, Appended], None],
     ) -> None:
         self._store = store
@@ -92,6 +95,7 @@ class Recorder:
         self._emit = emit
         self._budgets = budgets
         self._histories = histories
+        self._originals = originals
         self._appended = appended  # called with what was stored, which may have made the session due
         self._turns: WeakValueDictionary[SessionId, asyncio.Lock] = WeakValueDictionary()
 
@@ -129,18 +133,23 @@ class Recorder:
         self, session: SessionId, history: Sequence[MessageLike], tz: tzinfo, rewind: Rewind
     ) -> Followed:
         now = self._now(tz)
-        last = self._histories.last(session.sid)
-        unread = read_on(history, last, at=now, tz=tz)
         state = await self._store.load(session)
+        # Another process may have deleted the session.
+        last = self._histories.last(session.sid) if state else None
+        unread = read_on(history, last, at=now, tz=tz)
         progress = state.progress if state else Progress(session)
         new = unread.after(progress)
         if new == () and last and last.sent and last.sent.first > 1:
             # A window that looks as it did last time: short messages may have been said again.
             window = read_on(history, None, at=now, tz=tz).messages
             new = () if any(map(is_telling, window)) else window
-        if new is not None and (done := await self._continue(progress, state, unread, new)) is not None:
-            return done
-        return await self._realign(session, read_on(history, None, at=now, tz=tz), last, rewind)
+        if new is not None:
+            if (done := await self._continue(progress, state, unread, new)) is not None:
+                return done
+            state = await self._store.load(session)
+        if state is None:
+            raise ConflictError("the session was deleted meanwhile")
+        return await self._realign(state, read_on(history, None, at=now, tz=tz), last, rewind)
 
     async def _continue(
         self, progress: Progress, state: State | None, unread: Unread, new: Sequence[Message]
@@ -162,12 +171,8 @@ class Recorder:
             unread.lead, unread.preface, after.history_hash, grown, newest, sent=sent, seen=unread.seen
         )
 
-    async def _realign(
-        self, session: SessionId, unread: Unread, last: Seen | None, rewind: Rewind
-    ) -> Followed:
-        state = await self._store.load(session)
-        if state is None:
-            raise ConflictError("the session was deleted meanwhile")
+    async def _realign(self, state: State, unread: Unread, last: Seen | None, rewind: Rewind) -> Followed:
+        session = state.progress.session
         sent = last.sent if last else None
         found = await self._align(session, unread, state.progress.last_seq, sent, rewind)
         preface = unread.messages[: found.preface]
@@ -202,6 +207,7 @@ class Recorder:
             self._emit(Realigned(session, found.keep, len(done.messages), seconds=took))
         else:
             self._emit(Recorded(session, done.messages, seconds=took))
+        self._originals.keep(session.sid, done.messages)
         self._appended(session, done)
         return done
 
@@ -236,6 +242,7 @@ class Recorder:
             after=after,
         )
         if appended.messages:
+            self._originals.keep(session.sid, appended.messages)
             self._emit(Recorded(session, appended.messages, seconds=time.perf_counter() - began))
         self._appended(session, appended)
         return appended.progress, appended.messages
@@ -376,6 +383,59 @@ def _copy(item: MessageLike) -> MessageLike:
     if all(isinstance(v, str | int | float | None) for v in item.values()):
         return dict(item)
     return copy.deepcopy(dict(item))
+
+
+# How many of the last messages of an append may have an original: a tail has few more.
+RECENT = 64
+# Bytes of originals in all: some dozen images.
+MOST_ORIGINAL_BYTES = 32_000_000
+
+
+class Originals:
+    """Recent messages as hosts gave them, if they have attachments or tool calls: what is stored of those
+    lacks images, thinking and fields of a provider. Kept in this process alone, so that `context` sends them
+    as they came, as `prepare` does.
+
+    Beyond `limit` bytes the oldest are dropped; their messages go out as they are stored.
+    """
+
+    def __init__(self, limit: int = MOST_ORIGINAL_BYTES) -> None:
+        self._kept: OrderedDict[tuple[str, str], tuple[Mapping[str, Any], int]] = OrderedDict()
+        self._bytes = 0
+        self._limit = limit
+
+    def keep(self, sid: str, messages: Sequence[Message]) -> None:
+        """Keep what is worth it. The parts of one message of the host's are kept together."""
+        recent = [m for m in messages[-RECENT:] if m.original is not None]
+        worth = {id(m.original): m.original for m in recent if m.attachments or m.calls}
+        copies = {i: c for i, given in worth.items() if given and (c := _original(given))}
+        for m in recent:
+            if found := copies.get(id(m.original)):
+                self._kept[sid, m.id] = found
+                self._bytes += found[1]
+        while self._bytes > self._limit:
+            self._bytes -= self._kept.popitem(last=False)[1][1]
+
+    def restore(self, sid: str, tail: tuple[Message, ...]) -> tuple[Message, ...]:
+        """The messages with their originals."""
+        if not self._kept:
+            return tail
+        found = [self._kept.get((sid, m.id)) for m in tail]
+        return tuple(replace(m, original=f[0]) if f else m for m, f in zip(tail, found, strict=True))
+
+    def drop(self, sid: str) -> None:
+        """Drop the messages of a session."""
+        for key in [key for key in self._kept if key[0] == sid]:
+            self._bytes -= self._kept.pop(key)[1]
+
+
+def _original(given: Mapping[str, Any]) -> tuple[Mapping[str, Any], int] | None:
+    """A copy for the provider, and about how many bytes it takes."""
+    try:
+        copied = copy.deepcopy({k: v for k, v in given.items() if k not in OWN_KEYS})
+    except Exception:  # noqa: BLE001  a host's message may contain anything
+        return None
+    return copied, size_of(copied)
 
 
 # ------------------------------------------------------------------------------------ budgets

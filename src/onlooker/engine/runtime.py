@@ -23,7 +23,7 @@ from onlooker.engine.items import Items, ShownItems
 from onlooker.engine.leases import JobLease, Leases
 from onlooker.engine.note_taker import Composer, NoteTaker
 from onlooker.engine.recall import QueryVectors, Search
-from onlooker.engine.recording import Budgets, Compaction, Histories, Recorder
+from onlooker.engine.recording import Budgets, Compaction, Histories, Originals, Recorder
 from onlooker.engine.retention import SWEEPS, Retention
 from onlooker.engine.session_end import SessionEnd
 from onlooker.engine.writer import Writer
@@ -82,6 +82,7 @@ class Runtime:
         self._calibration = Calibration()
         self._sections: dict[str, tuple[tuple[int, int, Limits], MemorySection]] = {}
         self._histories = Histories()
+        self.originals = Originals()
         self._open = False
         self._closed = False
         self._changing = asyncio.Lock()
@@ -97,6 +98,7 @@ class Runtime:
             self.emit,
             budgets=self.budgets,
             histories=self._histories,
+            originals=self.originals,
             appended=self._appended,
         )
 
@@ -324,6 +326,7 @@ class Runtime:
     def drop_cached(self, session: SessionId) -> None:
         """Clear cached state of a session."""
         self._histories.drop(session.sid)
+        self.originals.drop(session.sid)
         self.session_end.drop_cached(session)
         self._sections.pop(session.sid, None)
 

@@ -230,6 +230,7 @@ class Session:
         if reminder:
             request, layout = await reminder.remind(state, request, layout)
         context = assemble(state, request, run.settings, run.counting, runtime, layout)
+        context = replace(context, messages=run.originals.restore(self.id.sid, context.messages))
         run.emit(ContextBuilt(self.id, context.stats, seconds=time.perf_counter() - began))
         return context
 

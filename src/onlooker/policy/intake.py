@@ -321,6 +321,11 @@ def arguments_as_given(message: Message) -> Iterator[str]:
         yield cast("str", arguments) if longer else call.arguments
 
 
+def size_of(item: Mapping[str, Any]) -> int:
+    """About how many bytes a host's message takes."""
+    return 200 + sum(50 + len(text) for text in _texts_in(item))
+
+
 def _texts_in(value: object) -> Iterator[str]:
     """Yield the texts in a value of a host's message, which may contain itself."""
     left, seen = [value], set[int]()

@@ -84,15 +84,20 @@ class Context:
             return openai_messages(self.lead)
         return [{"role": "system", "content": self.system}] if self.system else []
 
-    def anthropic(self) -> AnthropicPrompt:
-        """`system` and `messages` for the Anthropic API, with cache breakpoints if there is memory."""
-        messages = anthropic_messages((*self.preface, *self.messages, *self._end_message()))
+    def anthropic(self, *, breakpoints: int = 4) -> AnthropicPrompt:
+        """`system` and `messages` for the Anthropic API, with cache breakpoints if there is memory.
+
+        A request may have four breakpoints. Those that the host set in its messages count, and fewer are
+        added. Pass a lower number if you set others, on tools for example.
+        """
+        end = self._end_message()
+        messages = anthropic_messages((*self.preface, *self.messages, *end))
         if not self.memory:
             return {"system": self.system, "messages": messages} if self.system else {"messages": messages}
-        blocks: list[dict[str, Any]] = [{"type": "text", "text": t} for t in self.sections.texts()]
-        for block in blocks:
-            block["cache_control"] = {"type": "ephemeral"}
-        return {"system": blocks, "messages": _with_breakpoint(messages, last=len(self._end_message()))}
+        system: list[dict[str, Any]] = [{"type": "text", "text": t} for t in self.sections.texts()]
+        messages = [_copied(m) for m in messages]
+        _set_breakpoints(system, messages, breakpoints, last=len(end))
+        return {"system": system, "messages": messages}
 
     def text(self) -> str:
         """The context as one dated text, for reading and for models without roles."""
@@ -104,13 +109,26 @@ class Context:
         return (Message("system", self.end),) if self.end.strip() else ()
 
 
-def _with_breakpoint(messages: list[dict[str, Any]], last: int) -> list[dict[str, Any]]:
-    """Mark the last block that stays in place next turn; the last `last` blocks do not.
+def _set_breakpoints(
+    system: list[dict[str, Any]], messages: list[dict[str, Any]], most: int, last: int
+) -> None:
+    """Set cache breakpoints, up to `most` with the host's own: at the last block that stays in place next
+    turn (the last `last` blocks do not), at the end of the system prompt, and at the ends of its other
+    parts."""
+    blocks = [b for m in messages if not isinstance(m["content"], str) for b in m["content"]]
+    hosts = [b["cache_control"] for b in blocks if b.get("cache_control")]
+    left = max(0, most - len(hosts))
+    if not hosts and left:
+        _mark_last(messages, last)
+        left -= 1
+    # The API refuses a breakpoint that lasts longer than one before it.
+    mark = next((m for m in hosts if m.get("ttl")), {"type": "ephemeral"})
+    for block in [*system[-1:], *system[:-1]][:left]:
+        block["cache_control"] = dict(mark)
 
-    The host's own marks are removed: a request may have four, and the system prompt uses up to three.
-    """
-    marked = [_unmarked(m) for m in messages]
-    for message in reversed(marked):
+
+def _mark_last(messages: Sequence[dict[str, Any]], last: int) -> None:
+    for message in reversed(messages):
         content = message["content"]
         blocks: list[dict[str, Any]] = (
             [{"type": "text", "text": content}] if isinstance(content, str) else content
@@ -118,16 +136,13 @@ def _with_breakpoint(messages: list[dict[str, Any]], last: int) -> list[dict[str
         if len(blocks) > last:
             blocks[-1 - last]["cache_control"] = {"type": "ephemeral"}
             message["content"] = blocks
-            break
+            return
         last -= len(blocks)
-    return marked
 
 
-def _unmarked(message: dict[str, Any]) -> dict[str, Any]:
+def _copied(message: dict[str, Any]) -> dict[str, Any]:
     content = message["content"]
-    if isinstance(content, str):
-        return dict(message)
-    return message | {"content": [{k: v for k, v in b.items() if k != "cache_control"} for b in content]}
+    return message | {"content": content if isinstance(content, str) else [dict(b) for b in content]}
 
 
 # -- Messages for OpenAI-compatible APIs

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import re
 from collections.abc import Iterator, Mapping
@@ -513,17 +514,27 @@ def test_the_breakpoint_stands_before_what_changes_each_turn() -> None:
     assert marks(after_answer)[-1] == "message 6"
 
 
-def test_breakpoints_of_the_host_make_way_so_that_there_are_at_most_four() -> None:
+@pytest.mark.parametrize("most", [4, 3])
+@pytest.mark.parametrize("own", range(6))
+def test_breakpoints_of_the_host_stay_and_are_left_room(own: int, most: int) -> None:
+    mark = {"type": "ephemeral", "ttl": "1h"}
     history: list[dict[str, Any]] = [
-        {"role": "user", "content": [{"type": "text", "text": f"part {i}", "cache_control": MARK}]}
-        if i % 2 == 0
-        else {"role": "assistant", "content": [{"type": "text", "text": f"part {i}", "cache_control": MARK}]}
-        for i in range(3)
+        {
+            "role": "user" if i % 2 == 0 else "assistant",
+            "content": [{"type": "text", "text": f"part {i}"} | ({"cache_control": mark} if i < own else {})],
+        }
+        for i in range(6)
     ]
-    found = from_history(history, NOTES, system="BASE").anthropic()
-    assert len(marks(found)) == 4
-    assert marks(found)[-1] == "part 2"
-    assert all("cache_control" in m["content"][0] for m in history)  # the host's own stay as they are
+    before = copy.deepcopy(history)
+    request = from_history(history, NOTES, system="BASE").anthropic(breakpoints=most)
+    found = marks(request)
+    assert len(found) == max(most, own)
+    assert [m for m in found if m.startswith("part")] == ([f"part {i}" for i in range(own)] or ["part 5"])
+    # The end of the system prompt comes first: its beginning is cached with it.
+    assert ("cache_control" in request.get("system", [{}])[-1]) == (own < most)
+    lasting = [b["cache_control"] for b in blocks(request) if "cache_control" in b]
+    assert {m.get("ttl") for m in lasting} == ({"1h"} if own else {None})
+    assert history == before
 
 
 def test_without_memory_breakpoints_are_the_hosts_own() -> None:
