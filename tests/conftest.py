@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import os
 import secrets
+import sys
 
 import pytest
 from hypothesis import Phase, settings
+
+# The tests start many processes. Without bytecode each would compile all that it imports, which takes as long as
+# importing it.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 # In CI the same examples each time, so that a change is judged by what it changed.
 SAME = "CI" in os.environ
