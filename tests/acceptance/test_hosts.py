@@ -5,11 +5,13 @@ from __future__ import annotations
 
 import asyncio
 import random
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import onlooker
+from onlooker.policy.align import Rewind
 
 pytestmark = pytest.mark.anyio
 
@@ -141,3 +143,48 @@ async def test_with_rewind_never_nothing_is_taken_back() -> None:
         assert await recorded(session) == [m["content"] for m in history] + ["What do I bring?"]
         with pytest.raises(onlooker.errors.SettingsError):
             await session.prepare(history, rewind="sometimes")  # pyright: ignore[reportArgumentType]
+
+
+BERGEN, STAVANGER = "I live in Bergen, near the harbour.", "I live in Stavanger, near the church."
+
+
+@pytest.mark.parametrize("rewind", ["auto", "never"])
+@pytest.mark.parametrize("alone", [False, True])
+async def test_an_edited_first_message_with_the_hosts_own_id_is_recorded(
+    tmp_path: Path, alone: bool, rewind: Rewind
+) -> None:
+    rest = (
+        []
+        if alone
+        else [assistant("How can I help?") | {"id": "m1"}, user("A train to Oslo.") | {"id": "m2"}]
+    )
+    before = [user(BERGEN) | {"id": "m0"}, *rest]
+    edited = [user(STAVANGER) | {"id": "m0"}, *rest]
+    async with onlooker.open_memory(tmp_path / "a.db") as memory:
+        session = memory.session("a")
+        await session.prepare(before)
+        context = await session.prepare(edited, rewind=rewind)
+        assert STAVANGER in context.text()
+        replaced = rewind == "auto" and not alone
+        assert context.stats.retired == replaced
+        first = [] if replaced else [BERGEN]
+        said = [*first, STAVANGER, *(m["content"] for m in rest)]
+        assert sorted(await recorded(session)) == sorted(said)
+        assert [hit.text for hit in await session.search("Bergen")] == [BERGEN]
+    # The same again, and one more, in a process that has not seen the history before.
+    async with onlooker.open_memory(tmp_path / "a.db") as memory:
+        session = memory.session("a")
+        await session.prepare(edited, rewind=rewind)
+        await session.prepare([*edited, user("And back?") | {"id": "m3"}], rewind=rewind)
+        assert sorted(await recorded(session)) == sorted([*said, "And back?"])
+
+
+async def test_ids_that_begin_anew_with_each_conversation_take_nothing_back() -> None:
+    async with onlooker.open_memory(":memory:") as memory:
+        session = memory.session("a")
+        await session.prepare(
+            [user(BERGEN) | {"id": 0}, assistant("Noted.") | {"id": 1}, user(PEANUTS) | {"id": 2}]
+        )
+        context = await session.prepare([user("Which ferry goes to Bodø?") | {"id": 0}])
+        assert [m.text for m in context.messages] == [BERGEN, "Noted.", PEANUTS, "Which ferry goes to Bodø?"]
+        assert context.stats.retired == 0

@@ -17,7 +17,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Literal
@@ -171,11 +171,12 @@ def _names(
         r.digest if _is_generated(r.id) and r.id not in given else (r.id, r.digest) for r in recorded
     ]
     by_digest = {r.digest: name for r, name in zip(recorded, theirs, strict=True)}
+    names = set(theirs)
     ours: list[object] = []
     for message, digest in zip(history, digests, strict=True):
-        if message.id in ids:
+        if message.id in ids and ((message.id, digest) in names or by_digest.get(digest) != digest):
             ours.append((message.id, digest))
-        elif _is_generated(message.id) or not message.id:
+        elif _is_generated(message.id) or not message.id or message.id in ids:
             ours.append(by_digest.get(digest, digest))
         else:
             ours.append(digest)
@@ -354,8 +355,9 @@ class _Decision:
         gone = set(self.retired)
         changed = min((*gone, *(after + 1 for after in placed)), default=end + 1)
         follow: list[int | Message] = []
+        known = {r.id: p for p, r in enumerate(recorded)}
         for p in range(changed, end + 2):
-            follow += placed.get(p - 1, ())
+            follow += [self._named(m, known, gone) for m in placed.get(p - 1, ())]
             if p <= end and p not in gone:
                 follow.append(recorded[p].seq)
         first = recorded[0].seq if recorded else 1
@@ -367,6 +369,13 @@ class _Decision:
             self._newest(changed, bool(follow)),
             self._sent_from(changed),
         )
+
+    def _named(self, message: Message, known: Mapping[str, int], gone: Container[int]) -> Message:
+        """The message without its id, if one with other content stays recorded under that."""
+        p = known.get(message.id)
+        if p is None or p in gone or self.comparison.recorded[p].digest == message.digest:
+            return message
+        return replace(message, id="")
 
     def _newest(self, changed: int, follows: bool) -> int | None:
         newest = self.same.get(len(self.comparison.history) - 1)
@@ -465,7 +474,10 @@ class _Decision:
             beside = self.same.get(i - 1) == p - 1 or self.same.get(i + 1) == p + 1
             return "lost" if i and beside else "other"
         content = self.contents.get(known.seq)
-        return relate(message, content) if content else "other"
+        relation = relate(message, content) if content else "other"
+        # Ids that begin anew with each conversation have nothing else in common.
+        by_id = self.rewind == "auto" and self.comparison.found and message.id == known.id
+        return "fuller" if by_id and relation == "other" else relation
 
     # -- taking back
 
