@@ -227,11 +227,13 @@ class Held:
         places = {r.seq for r in kept if r.known.summary}
         aside = [r for r in self.aside if not (r.known.summary and r.seq in places)]
         self.set_records((*aside, *kept, put_in, *rest))
-        unpinned = not archive and self.drop_loose()
+        if not archive:
+            self.drop_loose()
+        retried = len(out) == len(again) > 0
         self.progress = replace(
             self.progress,
             unnoted_tokens=self.unnoted(self.progress.frontier),
-            prompt_version=self.progress.prompt_version + unpinned,
+            prompt_version=self.progress.prompt_version + (not retried),
             revision=self.progress.revision
             + any(r.seq > self.progress.frontier for r in out if r not in again),
         )

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from sqlite_files import opened, record
 
 from onlooker.domain.errors import ClosedError
 from onlooker.domain.messages import SessionId
+from onlooker.domain.notes import Commit, Guard, Realignment
 from onlooker.stores.sql import sessions
 from onlooker.stores.sql.database import Database
+from onlooker.stores.sql.transactions import Transactions
 from onlooker.stores.sqlite import SqliteStore
-from onlooker.testing.store_contract.case import ANA, NEVER, NOW, ids, said
+from onlooker.testing.store_contract.case import ANA, NEVER, NOW, ids, note, said, talk
 
 pytestmark = pytest.mark.anyio
 
@@ -30,9 +34,9 @@ def threads(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     seen: list[bool] = []
     load = sessions.load
 
-    def noticed(db: Database, session: SessionId) -> object:
+    def noticed(db: Database, session: SessionId, known: sessions.Loaded | None) -> object:
         seen.append(threading.current_thread() is threading.main_thread())
-        return load(db, session)
+        return load(db, session, known)
 
     monkeypatch.setattr(sessions, "load", noticed)
     return seen
@@ -133,3 +137,33 @@ def test_two_event_loops_share_a_store(path: Path) -> None:
         thread.join()
     asyncio.run(store.close())
     assert len(found) == 90
+
+
+async def test_whatever_another_process_changes_is_seen_at_once(path: Path) -> None:
+    summary = said("sum", "what was said", role="system")
+
+    def commit(first: int, last: int, **more: Any) -> Commit:
+        added = note(f"n{first}", first, last)
+        return Commit(Guard(first - 1, 0), add=(added,), frontier=last, watermark=last, **more)
+
+    changes: list[Callable[[SqliteStore], Awaitable[object]]] = [
+        lambda other: record(other, *talk(1, 9)),
+        lambda other: other.commit(ANA, commit(1, 3, tail_start=1)),
+        lambda other: record(other, *talk(10, 11)),
+        lambda other: other.pin(ANA, "n1", on=True),
+        lambda other: other.compact(ANA, up_to=2, summary=summary, archive=True, now=NOW),
+        lambda other: other.commit(ANA, commit(4, 6, tail_start=2)),
+        lambda other: other.realign(ANA, Realignment(9, (said("m12"),), 11, 0), due_tokens=NEVER, now=NOW),
+        lambda other: other.delete_notes(ANA),
+        lambda other: other.delete_session(ANA),
+        lambda other: record(other, *talk(1, 2)),
+    ]
+    async with opened(path) as store, opened(path) as other:
+        for n, change in enumerate(changes):
+            await store.load(ANA)
+            kept = Transactions._loaded  # pyright: ignore[reportPrivateUsage]
+            await change(other)
+            Transactions._loaded = kept  # pyright: ignore[reportPrivateUsage]
+            found = await store.load(ANA)
+            async with opened(path) as fresh:
+                assert found == await fresh.load(ANA), n

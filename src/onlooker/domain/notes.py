@@ -137,11 +137,11 @@ class State:
 
     @property
     def active(self) -> tuple[Note, ...]:
-        return tuple(n for n in self.notes if n.status == "active")
+        return tuple([n for n in self.notes if n.status == "active"])
 
     @property
     def buffered(self) -> tuple[Note, ...]:
-        return tuple(n for n in self.notes if n.status == "buffered")
+        return tuple([n for n in self.notes if n.status == "buffered"])
 
     @property
     def observations(self) -> tuple[Note, ...]:
@@ -154,12 +154,14 @@ class State:
     @property
     def unnoted(self) -> tuple[Message, ...]:
         """Messages that no live note covers."""
-        return tuple(m for m in self.messages if m.seq > self.progress.frontier)
+        frontier = self.progress.frontier
+        return tuple([m for m in self.messages if m.seq > frontier])
 
     @property
     def unshown(self) -> tuple[Message, ...]:
         """Messages that no active note covers. A prompt must show them raw."""
-        return tuple(m for m in self.messages if m.seq > self.progress.watermark)
+        watermark = self.progress.watermark
+        return tuple([m for m in self.messages if m.seq > watermark])
 
     def until(self, newest: Message | None) -> State:
         """The state as a caller sees it whose newest message is this one, without what others said since."""

@@ -404,6 +404,9 @@ def _source_of_messages(messages: Sequence[Message]) -> Source:
 def _parts(messages: Sequence[Message], writer: Writer) -> Iterator[tuple[Message, ...]]:
     """Split the messages into runs that fit the model's window."""
     window = writer.model.window
+    if tokens_of(messages) <= window:
+        yield tuple(messages)
+        return
     run: list[Message] = []
     for group in groups(messages):
         if run and tokens_of(run) + tokens_of(group) > window:

@@ -153,6 +153,8 @@ CACHED_TEXTS = 4_096
 
 def text_of(message: Message) -> str:
     """Return the searchable text of a message, including its tool calls."""
+    if not message.calls:
+        return message.body
     calls = (f"→ {c.name}({c.arguments[:MAX_ARGUMENTS_LENGTH]})" for c in message.calls)
     return "\n".join(t for t in (message.body, *calls) if t)
 

@@ -51,6 +51,7 @@ class PostgresStore(Transactions):
     """
 
     def __init__(self, url: str) -> None:
+        super().__init__()
         self.address: Address = address(url)
         self._lock = Lock()  # held in threads only, while opening and closing
         self._threads: tuple[Pool, Appender] | None = None

@@ -33,16 +33,16 @@ def compact(
     check_revision(progress, revision)
     last, count, tokens = db.run("taken_out", sid=sid, up_to=up_to).fetchone()
     # The same summary again is a retry: the first one is not an original to archive.
-    db.run("delete_summary", sid=sid, id=pack(summary.id), up_to=up_to)
+    again = db.run("delete_summary", sid=sid, id=pack(summary.id), up_to=up_to).rowcount > 0
     if db.run("known_id", sid=sid, id=pack(summary.id)).fetchone():
         raise StoreError(f"the summary's id {summary.id!r} is that of another message; give it its own")
     unnoted = db.value("any_between", sid=sid, after=progress.frontier, up_to=up_to)
     if archive:
         db.run("delete_older_summaries", sid=sid, up_to=up_to)
         db.run("archive_range", sid=sid, first=FIRST_SEQ, last=up_to, reason="compacted")
-    elif db.run("unpin_range", sid=sid, up_to=up_to).rowcount:
-        progress = replace(progress, prompt_version=progress.prompt_version + 1)
-    db.run("delete_range", sid=sid, first=FIRST_SEQ, last=up_to)
+    else:
+        db.run("unpin_range", sid=sid, up_to=up_to)
+    changed = db.run("delete_range", sid=sid, first=FIRST_SEQ, last=up_to).rowcount > 0 or not again
     if last is None:
         first = db.value("first_live", sid=sid)
         last = progress.last_seq if first is None else first - 1
@@ -52,6 +52,7 @@ def compact(
         progress,
         unnoted_tokens=sessions.unnoted_tokens(db, sid, progress.frontier),
         revision=progress.revision + unnoted,
+        prompt_version=progress.prompt_version + changed,
     )
     saved = replace(stored, progress=progress, used_at=instant(now))
     if not archive:

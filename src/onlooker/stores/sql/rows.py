@@ -11,7 +11,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from datetime import UTC, datetime, timedelta
-from functools import cache, lru_cache
+from functools import cache
 from typing import Any, TypeVar, get_type_hints
 
 from onlooker.domain.history import Change, Version
@@ -265,40 +265,6 @@ def to_note(row: Sequence[Any]) -> Note:
         model=unpack(model),
         degraded=bool(degraded),
     )
-
-
-# ------------------------------------------------------------------------------------ the cache
-
-# Most messages and notes of a session were there the turn before, and building them takes most of a load. The
-# cache holds those of about 75 sessions in 5 MB. Long texts are not cached.
-CACHED_MESSAGES = 4096
-CACHED_NOTES = 512
-CACHED_LENGTH = 1_000
-
-_cached_message = lru_cache(maxsize=CACHED_MESSAGES)(to_message)
-_cached_note = lru_cache(maxsize=CACHED_NOTES)(to_note)
-
-
-def to_tail(rows: Iterable[Sequence[Any]]) -> tuple[Message, ...]:
-    """Messages that the next turn reads again."""
-    return tuple([_cached_message(tuple(r)) if _is_short(r) else to_message(r) for r in rows])
-
-
-def _is_short(row: Sequence[Any]) -> bool:
-    extra, text = row[6], row[7]
-    return len(text) <= CACHED_LENGTH and (extra is None or len(extra) <= CACHED_LENGTH)
-
-
-def to_live_notes(rows: Iterable[Sequence[Any]]) -> tuple[Note, ...]:
-    """Notes that the next turn reads again. Their length is limited, and long lists of sources take most of
-    the time."""
-    return tuple([_cached_note(tuple(row)) for row in rows])
-
-
-def clear_cache() -> None:
-    """Clear cached messages and notes: some of them were deleted."""
-    _cached_message.cache_clear()
-    _cached_note.cache_clear()
 
 
 # ------------------------------------------------------------------------------------ sessions

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import count, islice
-from typing import Any
+from typing import Any, NamedTuple
 
 from onlooker.domain.errors import ConflictError
 from onlooker.domain.history import Change
@@ -46,11 +46,10 @@ from onlooker.stores.sql.rows import (
     progress_values,
     sid_of,
     to_item,
-    to_live_notes,
     to_message,
+    to_note,
     to_progress,
     to_session,
-    to_tail,
     to_usage,
     unpack,
     usage_values,
@@ -263,26 +262,58 @@ def around(
 # ------------------------------------------------------------------------------------ notes
 
 
-def load(db: Database, session: SessionId) -> State | None:
+class Loaded(NamedTuple):
+    """A state, and how many characters its texts have."""
+
+    state: State
+    characters: int
+
+
+def load(db: Database, session: SessionId, known: Loaded | None = None) -> Loaded | None:
+    """The session as it is. `known` is what was read of it before: what did not change is not read again."""
     stored = find(db, session)
     if stored is None:
         return None
+    if known is not None and (grown := _grown(db, stored, known)) is not None:
+        return grown
     sid = stored.sid
     start = min(stored.progress.tail_start, stored.progress.watermark + 1)
     # A summary added before the first message has a seq below 1.
     start = start if start > 1 else FIRST_SEQ + 1
-    notes = db.run("live_notes", sid=sid)
-    tail = db.run("messages", sid=sid, after=start - 1, up_to=LAST_SEQ, limit=NO_LIMIT)
+    notes = tuple(map(to_note, db.run("live_notes", sid=sid)))
+    tail = _after(db, sid, start - 1)
     pins = frozenset(unpack(row[0]) for row in db.run("pins", sid=sid))
-    pinned = db.run("pinned_messages", sid=sid, before=start) if pins else ()
-    return State(
-        progress=stored.progress,
-        notes=to_live_notes(notes),
-        messages=to_tail(tail),
-        pins=pins,
-        pinned=to_tail(pinned),
-        items=shown_items(db, stored),
+    pinned = tuple(map(to_message, db.run("pinned_messages", sid=sid, before=start) if pins else ()))
+    texts = [text.text for text in (*notes, *tail, *pinned)]
+    state = State(stored.progress, notes, tail, pins, pinned, shown_items(db, stored))
+    return Loaded(state, sum(map(len, texts)))
+
+
+def _after(db: Database, sid: bytes, seq: int) -> tuple[Message, ...]:
+    return tuple(map(to_message, db.run("messages", sid=sid, after=seq, up_to=LAST_SEQ, limit=NO_LIMIT)))
+
+
+def _grown(db: Database, stored: StoredSession, known: Loaded) -> Loaded | None:
+    """The known state with what was appended since; None if anything else changed."""
+    before, progress = known.state, stored.progress
+    if _shown(progress) != _shown(before.progress):
+        return None
+    reached, history = before.progress.last_seq, before.progress.history_hash
+    new = _after(db, stored.sid, reached) if progress.last_seq > reached else ()
+    for message in new:
+        history = extend_history_hash(history, message.digest)
+    if history != progress.history_hash:
+        return None
+    state = State(
+        progress, before.notes, (*before.messages, *new), before.pins, before.pinned, shown_items(db, stored)
     )
+    return Loaded(state, known.characters + sum([len(m.text) for m in new]))
+
+
+def _shown(progress: Progress) -> tuple[int, ...]:
+    """What is another if notes, pins, or the messages before the last one have changed."""
+    p = progress
+    return p.revision, p.prompt_version, p.frontier, p.watermark, p.tail_start
 
 
 def commit(db: Database, session: SessionId, change: Commit) -> Progress:

@@ -10,13 +10,14 @@ from __future__ import annotations
 import asyncio
 import math
 from abc import ABC, abstractmethod
+from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Hashable, Sequence
 from dataclasses import dataclass
 from functools import wraps
 from queue import Empty, SimpleQueue
 from threading import Lock
 from types import CoroutineType
-from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
+from typing import Any, ClassVar, Concatenate, Generic, ParamSpec, TypeVar
 
 from onlooker.domain.errors import ClosedError
 from onlooker.domain.history import EVERYTHING, Row, Scope
@@ -28,7 +29,6 @@ from onlooker.stores.sql import items as of_items
 from onlooker.stores.sql import notes as of_notes
 from onlooker.stores.sql import sessions as of_sessions
 from onlooker.stores.sql.database import Database, Job
-from onlooker.stores.sql.rows import clear_cache
 from onlooker.stores.sql.transfer import OnConflict, Snapshot
 
 P = ParamSpec("P")
@@ -65,13 +65,29 @@ def deletes(work: Callable[Concatenate[Database, P], T]) -> Method[P, T]:
         try:
             return await store.write(lambda db: work(db, *args, **options))
         finally:
-            clear_cache()
+            Transactions.clear_cache()
 
     return method
 
 
+# So many short sessions are kept as they were loaded last. From one turn to the next a message or two are
+# added, and making all the others again takes longer than anything else in a turn.
+MAX_LOADED = 100
+
+
 class Transactions(ABC):
     """A `Store` without `append`, `erase` and `back_up`, which each database has of its own."""
+
+    # By store and session, of all stores: each of them may have what another one deletes.
+    _loaded: ClassVar[OrderedDict[tuple[object, SessionId], of_sessions.Loaded]] = OrderedDict()
+
+    @staticmethod
+    def clear_cache() -> None:
+        """Clear cached messages and notes: some of them were deleted."""
+        Transactions._loaded = OrderedDict()
+
+    def __init__(self) -> None:
+        self._name = object()  # in place of the store, which it does not keep alive
 
     # -- messages
 
@@ -87,7 +103,18 @@ class Transactions(ABC):
     # -- notes
 
     async def load(self, session: SessionId) -> State | None:
-        return await self._read_again(session, lambda db: of_sessions.load(db, session), _is_quick)
+        # If something is deleted meanwhile, there is another cache afterwards.
+        cache, key = Transactions._loaded, (self._name, session)
+        known = cache.get(key)
+        loaded = await self._read_again(session, lambda db: of_sessions.load(db, session, known), _is_quick)
+        if loaded is None:
+            return None
+        if _is_quick(loaded):
+            cache[key] = loaded
+            cache.move_to_end(key)
+            if len(cache) > MAX_LOADED:
+                cache.popitem(last=False)
+        return loaded.state
 
     commit = writes(of_sessions.commit)
     notes = reads(of_notes.read)
@@ -163,7 +190,7 @@ class Transactions(ABC):
         try:
             return await transfer.restore(self._write_once, rows, OnConflict(replace, renew))
         finally:
-            clear_cache()
+            Transactions.clear_cache()
 
     # -- how each database runs them
 
@@ -212,12 +239,12 @@ QUICK_ROWS = 200
 QUICK_TEXT = 50_000
 
 
-def _is_quick(state: State | None) -> bool:
-    if state is None:
+def _is_quick(loaded: of_sessions.Loaded | None) -> bool:
+    if loaded is None:
         return True
-    texts = (*state.messages, *state.pinned, *state.notes)
-    few = len(texts) + len(state.items or ()) <= QUICK_ROWS
-    return few and sum(len(t.text) for t in texts) <= QUICK_TEXT
+    state, characters = loaded
+    rows = len(state.messages) + len(state.pinned) + len(state.notes) + len(state.items or ())
+    return rows <= QUICK_ROWS and characters <= QUICK_TEXT
 
 
 # ------------------------------------------------------------------------------------ to a thread and back

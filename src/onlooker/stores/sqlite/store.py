@@ -59,6 +59,7 @@ class SqliteStore(Transactions):
     """
 
     def __init__(self, path: str | os.PathLike[str], *, key: Key | None = None) -> None:
+        super().__init__()
         in_memory = os.fspath(path) == IN_MEMORY
         if in_memory and key is not None:
             raise SettingsError("key", "…", "encrypts a file, and :memory: has none")
