@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from typing import Any, cast
+from typing import Any, AnyStr, cast
 
 
 class _Regex:
     """Stands for a pattern until it is first used."""
 
-    def __init__(self, source: str, flags: int) -> None:
+    def __init__(self, source: str | bytes, flags: int) -> None:
         self._source, self._flags = source, flags
 
     def __getattr__(self, name: str) -> Any:
@@ -19,9 +19,9 @@ class _Regex:
         return value
 
 
-def regex(source: str, flags: int = 0) -> re.Pattern[str]:
+def regex(source: AnyStr, flags: int = 0) -> re.Pattern[AnyStr]:
     """Return a pattern that is compiled when it is first used, since compiling takes most of an import."""
-    return cast("re.Pattern[str]", _Regex(source, flags))
+    return cast("re.Pattern[AnyStr]", _Regex(source, flags))
 
 
 # Han, kana and hangul: written without spaces between words, or counted by character.
