@@ -188,3 +188,22 @@ async def test_ids_that_begin_anew_with_each_conversation_take_nothing_back() ->
         context = await session.prepare([user("Which ferry goes to Bodø?") | {"id": 0}])
         assert [m.text for m in context.messages] == [BERGEN, "Noted.", PEANUTS, "Which ferry goes to Bodø?"]
         assert context.stats.retired == 0
+
+
+@pytest.mark.parametrize("turns", [30, 300])
+async def test_what_was_said_once_is_in_the_prompt_however_fast_the_rest_comes(
+    turns: int, tmp_path: Path
+) -> None:
+    async with onlooker.open_memory(tmp_path / "memory.db", budget=2_000) as memory:
+        session = memory.session("chat")
+        await session.record(onlooker.user("I'm allergic to peanuts. My order is 88-1431."))
+        for n in range(turns):
+            await session.record(
+                onlooker.user(f"Tell me about star {n}."),
+                onlooker.assistant(f"Star {n} is far away. " * 20),
+            )
+        await session.record(onlooker.user("What should I not eat?"))
+        context = await session.context(system="You are helpful.")
+        assert "allergic to peanuts" in context.system
+        assert context.messages[-1].text == "What should I not eat?"
+        assert context.stats.total <= 2_000

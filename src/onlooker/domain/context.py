@@ -68,6 +68,7 @@ class Stats:
     recall: int = 0  # the part of the end that was recalled for this turn
     left_out_messages: int = 0  # raw messages that no note covers and that did not fit
     left_out_notes: int = 0
+    shortened_notes: int = 0  # notes that are shown without some of their lines
     left_out_preface: int = 0  # messages that the host put before the recorded conversation
     shortened: int = 0  # messages of the newest group that are shown in part
     pending_tokens: int = 0  # recorded, not noted yet

@@ -270,7 +270,7 @@ class Session:
         try:
             while made < ON_THE_SPOT_STEPS or time.monotonic() < deadline:
                 step = make_room(state, layout.limits, layout.room)
-                if step is None and layout.memory.left_out:
+                if step is None and layout.memory.is_cut:
                     step = condense(state, run.budgets.limits(state))
                 if step is None:
                     break

@@ -1,15 +1,17 @@
 """Assemble a context within a budget: the base prompt, the memory section, then the newest messages.
 
-Notes and messages are selected newest first and shown oldest first.
+What is shown stands oldest first. Where room is short, notes give way by worth, and messages by age.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
-from typing import ClassVar
+from itertools import groupby
+from typing import NamedTuple
 
 from onlooker.domain.context import OWN_LAYERS, RuntimeContext, Stats
 from onlooker.domain.errors import BudgetError
@@ -18,6 +20,7 @@ from onlooker.domain.notes import Note, State
 from onlooker.policy.items.choose import items_section
 from onlooker.policy.plan import newest_within
 from onlooker.policy.render import Context, Sections, text_lines
+from onlooker.policy.search.words import tokens
 from onlooker.policy.settings import SECTION_TOKENS, Limits, Settings, limits_for
 from onlooker.policy.text import regex
 from onlooker.policy.tokens import PROMPT_OVERHEAD, Calibration, Estimator, margin
@@ -117,37 +120,52 @@ class MemorySection:
     pinned: int
     reflections: int
     observations: int
-    left_out: int  # notes that did not fit
+    left_out: int  # notes of which nothing is shown
+    shortened: int = 0  # notes of which lines are missing
     items: int = 0
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether anything of the notes is missing."""
+        return bool(self.left_out or self.shortened)
 
 
 def memory_section(state: State, limits: Limits, counting: Counting) -> MemorySection:
-    """Choose and render the memory section: items, pins, then as many reflections and then observations as
-    fit, newest first."""
+    """Choose and render the memory section: items, pins, reflections, observations. Where notes do not all
+    fit, their lines of most worth are shown."""
     if not state.pinned and not state.active and not state.items:
         return MemorySection(Sections(), 0, 0, 0, 0, 0)
     settings = limits.settings
     about_owner = _items_text(state, limits, counting.text)
     items = counting.text(about_owner)
-    # Both headings are paid for first, since pins may be of either kind.
-    room = limits.memory_limit - counting.text(MEMORY_HEAD) - items - 2 * _NoteChoice.HEADING_TOKENS
-    choice = _NoteChoice(room, state.pins, counting)
-    pinned = choice.pinned_text(state.pinned)
-    choice.take_pins(state.active)
-    reflections = choice.take(state.reflections, settings.max_reflections)
-    observations = choice.take(state.observations, settings.max_observations)
-    shown = len(reflections) + len(observations)
-    if not about_owner and not pinned and not shown:
+    # Both headings are paid for first, since either kind may be there.
+    room = limits.memory_limit - counting.text(MEMORY_HEAD) - items - 2 * HEADING_TOKENS
+    pinned = _pinned_text(state.pinned, room, counting.text)
+    pins = counting.text(pinned)
+    allowed = (
+        *_allowed(state.reflections, settings.max_reflections, state.pins),
+        *_allowed(state.observations, settings.max_observations, state.pins),
+    )
+    chosen = _fitting(allowed, state.pins, room - pins, counting.text)
+    if not about_owner and not pinned and not chosen:
         return MemorySection(Sections(), 0, 0, 0, 0, len(state.active))
-    rendered = _render_notes("### Reflections", reflections)
+    rendered = _render_notes("### Reflections", [n for n in chosen if n.generation])
     sections = Sections(
         reflections="\n\n".join(t for t in (MEMORY_HEAD + about_owner + pinned, rendered) if t),
-        observations=_render_notes("### Observations", observations),
+        observations=_render_notes("### Observations", [n for n in chosen if not n.generation]),
     )
     upper, lower = counting.text(sections.reflections), counting.text(sections.observations)
-    pins = counting.text(pinned)
-    rest = upper - pins - items
-    return MemorySection(sections, upper + lower, pins, rest, lower, len(state.active) - shown, items)
+    whole = {n.id: n.text for n in allowed}
+    return MemorySection(
+        sections,
+        tokens=upper + lower,
+        pinned=pins,
+        reflections=upper - pins - items,
+        observations=lower,
+        left_out=len(state.active) - len(chosen),
+        shortened=sum(n.text != whole[n.id] for n in chosen),
+        items=items,
+    )
 
 
 def _items_text(state: State, limits: Limits, count: Callable[[str], int]) -> str:
@@ -166,96 +184,109 @@ def limits_beside_items(limits: Limits, state: State, count: Callable[[str], int
     return replace(limits, reflect_at=max(1, min(limits.reflect_at, left)))
 
 
-@dataclass(slots=True)
-class _NoteChoice:
-    """Chooses notes within a number of tokens: pins first, then newest first.
+# The cost of a heading with its blank line, and of joining one more note, which covers the line break and the
+# rounding of many short counts.
+HEADING_TOKENS = 8
+JOINING_TOKENS = 1
 
-    It stops at the first note that does not fit, so that the notes shown have no gap.
-    """
 
-    left: int
-    pins: frozenset[str]
-    counting: Counting
-    chosen: dict[str, Note] = field(default_factory=dict[str, Note])
+def _pinned_text(messages: Sequence[Message], room: int, count: Callable[[str], int]) -> str:
+    """Render the newest pinned messages that fit."""
+    text = ""
+    for first in range(len(messages) - 1, -1, -1):
+        longer = "\n\n### Pinned\n" + text_lines(messages[first:])
+        if count(longer) > room:
+            break
+        text = longer
+    return text
 
-    # The cost of a heading with its blank line, and of joining one more note.
-    HEADING_TOKENS: ClassVar[int] = 8
-    JOINING_TOKENS: ClassVar[int] = 1
-    # A part of a note shorter than this is not worth showing.
-    MIN_PART: ClassVar[int] = 40
 
-    def pinned_text(self, messages: Sequence[Message]) -> str:
-        """Render the newest pinned messages that fit."""
-        shown: tuple[Message, ...] = ()
-        for message in reversed(messages):
-            longer = "\n\n### Pinned\n" + text_lines((message, *shown))
-            if self.counting.text(longer) > self.left:
+def _allowed(notes: Sequence[Note], most: int, pins: frozenset[str]) -> list[Note]:
+    """The pinned notes and the newest others, at most so many in all (0: no limit)."""
+    loose = [n for n in notes if n.id not in pins]
+    spare = max(0, most - (len(notes) - len(loose))) if most else len(loose)
+    dropped = {n.id for n in loose[: max(0, len(loose) - spare)]}
+    return [n for n in notes if n.id not in dropped]
+
+
+def _fitting(
+    notes: Sequence[Note], pins: frozenset[str], room: int, count: Callable[[str], int]
+) -> list[Note]:
+    """The notes; where they do not all fit, with those of their lines that are worth most. A line keeps its
+    day's heading. Prose is shown without gaps: reflections first, then observations, the newest first."""
+    if sum(n.tokens + JOINING_TOKENS for n in notes) <= room:
+        return list(notes)
+    lines = [line for note in notes for line in _lines_of(note)]
+    prose = not any(line.day for line in lines)
+    if prose:
+        worth = [_PINNED_WORTH * (line.note.id in pins) + (line.note.generation > 0) for line in lines]
+    else:
+        worth = _worths(lines, pins)
+    kept: set[int] = set()
+    headings: set[tuple[bool, str]] = set()
+    for i in sorted(range(len(lines)), key=lambda i: (-worth[i], -i)):
+        line = lines[i]
+        heading = (bool(line.note.generation), line.day)
+        cost = count(line.text) + JOINING_TOKENS
+        if line.day and heading not in headings:
+            cost += HEADING_TOKENS
+        if cost > room:
+            if prose:
                 break
-            shown = (message, *shown)
-        text = "\n\n### Pinned\n" + text_lines(shown) if shown else ""
-        self.left -= self.counting.text(text)
-        return text
-
-    def take_pins(self, notes: Sequence[Note]) -> None:
-        """Choose pinned notes of either kind before all others."""
-        for note in reversed([n for n in notes if n.id in self.pins]):
-            if not self._add(note):
-                self._add_part(note)
-
-    def take(self, notes: Sequence[Note], most: int) -> list[Note]:
-        """Choose at most `most` of the notes (0: no limit), and return them with the pinned ones."""
-        shown = sum(n.id in self.chosen for n in notes)
-        for note in reversed([n for n in notes if n.id not in self.pins]):
-            if most and shown >= most:
-                break
-            if not self._add(note):
-                # A single note too large for the section is shown in part. No older note follows it, here
-                # or in the next section.
-                if not shown:
-                    self._add_part(note)
-                self.left = 0
-                break
-            shown += 1
-        return [self.chosen[n.id] for n in notes if n.id in self.chosen]
-
-    def _add(self, note: Note) -> bool:
-        # Joining covers the line break, and the rounding of many short counts.
-        cost = note.tokens + self.JOINING_TOKENS
-        if cost > self.left:
-            return False
-        self.chosen[note.id] = note
-        self.left -= cost
-        return True
-
-    def _add_part(self, note: Note) -> None:
-        if self.left >= self.MIN_PART and (part := self._part(note)).text:
-            self._add(part)
-
-    def _part(self, note: Note) -> Note:
-        """The lines of a note that fit: those of most worth first, among equals the newest first. A line
-        keeps its day's heading."""
-        lines = note.text.splitlines()
-        is_heading = [line.startswith("## ") for line in lines]
-        headings: list[int] = []  # of each line: its day's
-        for i in range(len(lines)):
-            headings.append(i if is_heading[i] or not headings else headings[-1])
-        kept: set[int] = set()
-        left = self.left
-        for i in sorted(range(len(lines)), key=lambda i: (-_worth(lines[i]), -i)):
-            wanted = {i, headings[i]} - kept if is_heading[headings[i]] else {i}
-            cost = sum(self.counting.text(lines[n]) + self.JOINING_TOKENS for n in wanted)
-            if cost < left and not is_heading[i]:
-                kept |= wanted
-                left -= cost
-        text = "\n".join(lines[i] for i in sorted(kept))
-        return replace(note, text=text, tokens=self.counting.text(text))
+            continue
+        room -= cost
+        kept.add(i)
+        headings.add(heading)
+    by_note = groupby((lines[i] for i in sorted(kept)), key=lambda line: line.note.id)
+    shown = {id: list(group) for id, group in by_note}
+    return [_shown(note, shown[note.id], count) for note in notes if note.id in shown]
 
 
-def _worth(line: str) -> int:
-    """How much would be lost with a line: what must not be forgotten, what the user said, the rest."""
-    if line.startswith("CRITICAL "):
-        return 3
-    return 2 if line.startswith(("IMPORTANT ", "user:", "User:")) else 1
+class _Line(NamedTuple):
+    """A line of a note, and the heading that it stands under."""
+
+    note: Note
+    day: str
+    text: str
+
+
+def _lines_of(note: Note) -> Iterator[_Line]:
+    day = ""
+    for text in note.text.splitlines():
+        if text.startswith("## "):
+            day = text
+        elif text.strip():
+            yield _Line(note, day, text)
+
+
+def _shown(note: Note, lines: Sequence[_Line], count: Callable[[str], int]) -> Note:
+    if len(lines) == sum(1 for _ in _lines_of(note)):
+        return note
+    days = groupby(lines, key=lambda line: line.day)
+    text = "\n".join(t for day, of_day in days for t in (day, *(line.text for line in of_day)) if t)
+    return replace(note, text=text, tokens=count(text))
+
+
+# What a line is worth by what it says of itself: what a person pinned, what must not be forgotten, what is
+# important, what people said or a model noted; then what an assistant said and what tools did.
+_PINNED_WORTH = 100.0
+_WORTH = ((regex(r"(?:\[[\d:]+\] )?CRITICAL "), 8.0), (regex(r"(?:\[[\d:]+\] )?IMPORTANT "), 3.0))
+_OF_THE_HOST = regex(r"(?:\[[\d:]+\] )?(?:assistant|system|tool)\b|\S{1,80}\(.{0,400}?\)?:")
+# What a line is worth that says nothing new.
+_LEAST_WORTH = 0.2
+
+
+def _worths(lines: Sequence[_Line], pins: frozenset[str]) -> list[float]:
+    """How much would be lost with each line: by its kind, and by how few others have its words."""
+    words = [set(tokens(line.text)) for line in lines]
+    holders = Counter(word for found in words for word in found)
+    worths: list[float] = []
+    for line, found in zip(lines, words, strict=True):
+        rarity = sum(1 / holders[word] for word in found) / max(1, len(found))
+        kind = next((w for pattern, w in _WORTH if pattern.match(line.text)), 0.0)
+        kind = kind or (1.0 if _OF_THE_HOST.match(line.text) else 2.0)
+        worths.append((_PINNED_WORTH if line.note.id in pins else kind) * (_LEAST_WORTH + rarity))
+    return worths
 
 
 def _render_notes(heading: str, notes: Sequence[Note]) -> str:
@@ -409,7 +440,7 @@ def lay_out(
     if not limits.budget:
         return Layout(limits, memory, request.preface, max(0, limits.message_limit - fill), 0)
     whole = limits.budget + request.reserved - counting.text(request.end)
-    if memory.left_out and isinstance(settings.memory_limit, float):  # a number of tokens is meant
+    if memory.is_cut and isinstance(settings.memory_limit, float):  # a number of tokens is meant
         memory = _widen(state, whole, limits, counting, section) or memory
     left = max(0, whole - memory.tokens)
     preface = _first_fitting(request.preface, left - min(left, limits.observe_at), counting)
@@ -430,7 +461,7 @@ def _widen(
     if free <= limits.memory_limit:
         return None
     wider = section(state, replace(limits, memory_limit=free), counting)
-    return None if wider.left_out else wider
+    return None if wider.is_cut else wider
 
 
 def _first_fitting(messages: tuple[Message, ...], tokens: int, counting: Counting) -> tuple[Message, ...]:
@@ -476,6 +507,7 @@ def assemble(
         recall=counting.text(request.recalled),
         left_out_messages=tail.left_out,
         left_out_notes=memory.left_out,
+        shortened_notes=memory.shortened,
         left_out_preface=left_out_preface,
         shortened=tail.shortened,
         pending_tokens=state.progress.unnoted_tokens,

@@ -75,6 +75,18 @@ def test_of_a_note_that_is_too_long_the_lines_of_most_worth_stay_with_their_days
     assert found.index("## 2026-02-03") < found.index("CRITICAL") < found.index("## 2026-02-04")
 
 
+def test_where_notes_do_not_fit_lines_go_by_worth_and_not_by_age() -> None:
+    said = ["user: allergic to peanuts", *(f"user: tell me about star {i}" for i in range(200))]
+    texts = [f"## 2026-02-16\n{line}\nassistant: star {i} is far away" for i, line in enumerate(said)]
+    notes = [note(i, i, PLAIN.text(text), text=text) for i, text in enumerate(texts, 1)]
+    short = replace(LANGO, max_observations=0, memory_limit=2000)
+    found = context(state(numbered(*[0] * 201, 5), notes), settings=short)
+    assert "## 2026-02-16\nuser: allergic to peanuts" in found.memory
+    assert "star 199" in found.memory
+    assert found.stats.left_out_notes + found.stats.shortened_notes > 0
+    assert 1800 < found.stats.observations + found.stats.reflections <= 2000
+
+
 # ------------------------------------------------------------------------------------ order
 
 
