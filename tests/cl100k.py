@@ -7,7 +7,7 @@ rank file that tiktoken publishes (MIT licence).
 from __future__ import annotations
 
 import lzma
-from functools import cache
+from functools import cache, lru_cache
 from itertools import accumulate, pairwise
 from pathlib import Path
 
@@ -30,6 +30,7 @@ def encoding() -> tiktoken.Encoding:
     return tiktoken.Encoding("cl100k", pat_str=_PATTERN, mergeable_ranks=ranks, special_tokens={})
 
 
+@lru_cache(4096)  # a prompt says most of what the one before said
 def tokens(text: str) -> int:
     """Count the tokens of a text."""
     return len(encoding().encode_ordinary(text))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import stat
 import tracemalloc
 from collections.abc import Callable
@@ -39,17 +40,25 @@ async def lived(memory: onlooker.Memory, clock: FrozenClock) -> None:
     await memory.calibrate(await session.context(), input_tokens=900)
 
 
-@pytest.fixture
-async def file(tmp_path: Path, anyio_backend: str) -> Path:
-    """An export of a store that has lived."""
+@pytest.fixture(scope="module")
+async def made(tmp_path_factory: pytest.TempPathFactory, anyio_backend: str) -> Path:
+    """A store that has lived, and its export."""
     clock = FrozenClock()
-    url = tmp_path / "agent.db"
+    folder = tmp_path_factory.mktemp("made")
     async with onlooker.open_memory(
-        url, settings=SETTINGS, model=clerk(), extractors=[Order, Preference], clock=clock
+        folder / "agent.db", settings=SETTINGS, model=clerk(), extractors=[Order, Preference], clock=clock
     ) as memory:
         await lived(memory, clock)
-        rows = await memory.storage.export(tmp_path / "export.jsonl")
+        rows = await memory.storage.export(folder / "export.jsonl")
         assert rows > 100
+    return folder
+
+
+@pytest.fixture
+def file(made: Path, tmp_path: Path) -> Path:
+    """The export, with the store beside it: copies of a test's own."""
+    for name in ("agent.db", "export.jsonl"):
+        shutil.copy(made / name, tmp_path)
     return tmp_path / "export.jsonl"
 
 

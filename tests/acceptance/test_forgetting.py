@@ -193,9 +193,11 @@ async def assert_covered(session: onlooker.Session) -> None:
         assert raw or digest.id in covered, f"{digest.id} is neither raw nor noted"
 
 
-@pytest.mark.parametrize("in_memory", [False, True], ids=["sqlite", "memory"])
+@pytest.mark.parametrize(
+    "in_memory", [False, pytest.param(True, marks=pytest.mark.long)], ids=["sqlite", "memory"]
+)
 @pytest.mark.parametrize("scripted", [False, True], ids=["built-in", "model"])
-@settings(max_examples=12)
+@settings(max_examples=settings.default.max_examples // 5)
 @given(seed=st.integers(0, 2**32))
 def test_nothing_of_what_is_forgotten_is_left_anywhere(seed: int, scripted: bool, in_memory: bool) -> None:
     with tempfile.TemporaryDirectory() as folder:

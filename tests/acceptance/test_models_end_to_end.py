@@ -20,9 +20,9 @@ from onlooker.testing.provider import Answer, LocalProvider, Received
 pytestmark = pytest.mark.anyio
 
 SYSTEM = "You count parcels."
-# Small, so that a hundred messages are noted and reflected.
+# Small, so that sixty messages are noted and reflected.
 SETTINGS = onlooker.Settings(
-    budget=2_000, observe_at=0.25, keep_recent=0.08, chunk_tokens=0.13, memory_limit=0.70, reflect_at=0.60
+    budget=2_000, observe_at=0.25, keep_recent=0.08, chunk_tokens=0.13, memory_limit=0.70, reflect_at=0.35
 )
 
 
@@ -75,11 +75,11 @@ async def test_a_conversation_is_noted_reflected_and_in_the_final_prompt(
         ) as memory:
             memory.subscribe(events.append)
             session = memory.session("telegram:42", owner="ana")
-            await talk(session, clock, 1, 120)
+            await talk(session, clock, 1, 60)
             context = await session.context(system=SYSTEM)
             notes = await session.notes()
             usage = await memory.usage()
-            await check_nothing_lost(session, 120)
+            await check_nothing_lost(session, 60)
             asked = list(provider.received)
 
     assert not [event for event in events if isinstance(event, StepFailed)]
@@ -94,7 +94,7 @@ async def test_a_conversation_is_noted_reflected_and_in_the_final_prompt(
     for line in "\n".join(note.text for note in notes).splitlines():
         assert line in system
     tail = [m["content"] for m in prompt[1:]]
-    assert tail == [said(n).text for n in range(121 - len(tail), 121)]
+    assert tail == [said(n).text for n in range(61 - len(tail), 61)]
     # Each call is accounted for, and what it asked was ours.
     assert len(usage) == len(asked)
     assert all(call.verdict == "accepted" and call.model == model.name for call in usage)
@@ -116,11 +116,11 @@ async def test_a_provider_that_dies_and_comes_back_costs_nothing_that_was_said(
         path = tmp_path / "a.db"
         async with onlooker.open_memory(path, model=model, settings=SETTINGS, clock=clock) as memory:
             session = memory.session("telegram:42")
-            await talk(session, clock, 1, 40)
+            await talk(session, clock, 1, 24)
             provider.stop()
-            await talk(session, clock, 41, 100)  # turns go on, within their budget
+            await talk(session, clock, 25, 60)  # turns go on, within their budget
             down = await session.notes()
-            await check_nothing_lost(session, 100)
+            await check_nothing_lost(session, 60)
         assert any(note.degraded for note in down)
         assert {note.model for note in down if note.degraded} == {"extractive"}
 
@@ -130,7 +130,7 @@ async def test_a_provider_that_dies_and_comes_back_costs_nothing_that_was_said(
             clock.advance(3600)
             assert await session.settle()
             back = await session.notes()
-            await check_nothing_lost(session, 100)
+            await check_nothing_lost(session, 60)
         assert not any(note.degraded for note in back)
         assert {note.model for note in back} == {model.name}
     finally:
@@ -164,10 +164,10 @@ async def test_no_fault_of_a_provider_costs_a_message_or_a_turn(caplog: pytest.L
         model = model_at(provider)
         async with onlooker.open_memory(":memory:", model=model, settings=SETTINGS, clock=clock) as memory:
             session = memory.session("telegram:42")
-            await talk(session, clock, 1, 100)
+            await talk(session, clock, 1, 60)
             clock.advance(3600)
             await session.settle()
-            await check_nothing_lost(session, 100)
+            await check_nothing_lost(session, 60)
             assert len(await session.notes()) > 3
     assert count > 2 * len(FAULTS), "each fault has come up"
 
@@ -194,7 +194,7 @@ async def test_observer_and_reflector_may_be_different_models() -> None:
             ":memory:", model=observer, reflector=reflector, settings=SETTINGS, clock=clock
         ) as memory:
             session = memory.session("telegram:42")
-            await talk(session, clock, 1, 120)
+            await talk(session, clock, 1, 60)
             made = {(note.kind, note.model) for note in await session.notes()}
     assert made == {("observation", observer.name), ("reflection", reflector.name)}
 
