@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import secrets
 import shutil
@@ -15,6 +16,11 @@ from hypothesis import Phase, settings
 # The tests start many processes. Without bytecode each compiles all that it imports, for half of its time.
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
+# What the processes of `multiprocessing` share is imported once, by the one that they are forked from.
+multiprocessing.set_forkserver_preload(
+    ["pytest", "onlooker.cli", "onlooker.wiring", "onlooker.stores.postgres"]
+)
 
 # A commit waits for the disk, which proves nothing here: temporary files are in memory where it has room.
 MEMORY = Path("/dev/shm")

@@ -166,7 +166,7 @@ def _start(path: Path, barrier: Barrier, number: int) -> None:
         async with onlooker.open_memory(path, settings=SMALL) as memory:
             await use(memory, f"process {number}")
 
-    barrier.wait(60)
+    barrier.wait(120)
     if number % 2:
         upgrade(path, next_version(STEPS))
     asyncio.run(run())
@@ -176,13 +176,13 @@ def _start(path: Path, barrier: Barrier, number: int) -> None:
 async def test_processes_of_both_versions_start_at_once(path: Path) -> None:
     async with onlooker.open_memory(path, settings=SMALL) as memory:
         await use(memory, "before")
-    context = multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("forkserver")
     barrier = context.Barrier(4)
     workers = [context.Process(target=_start, args=(path, barrier, n)) for n in range(4)]
     for worker in workers:
         worker.start()
     for worker in workers:
-        await asyncio.to_thread(worker.join, 120)
+        await asyncio.to_thread(worker.join, 240)
     assert [worker.exitcode for worker in workers] == [0, 0, 0, 0]
     assert version(path) == KNOWN + 1
     async with onlooker.open_memory(path, settings=SMALL) as memory:

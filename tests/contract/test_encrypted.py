@@ -261,7 +261,7 @@ def _open_and_record(path: Path, barrier: Any, number: int) -> None:
 
 @pytest.mark.req(43)
 def test_four_processes_that_begin_an_encrypted_file_at_once(path: Path) -> None:
-    context = multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("forkserver")
     barrier = context.Barrier(4)
     workers = [context.Process(target=_open_and_record, args=(path, barrier, n)) for n in range(4)]
     for worker in workers:

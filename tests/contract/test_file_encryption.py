@@ -216,8 +216,8 @@ async def test_whenever_encrypting_is_killed_one_whole_database_is_there(path: P
     before = await fill(path, messages=300)
     took = await _encrypted_until(path, None)
     encryption.decrypt(path, RAW)
-    for tenth in range(12):
-        await _encrypted_until(path, took * tenth / 10)
+    for fifth in range(7):
+        await _encrypted_until(path, took * fifth / 5)
         encrypted = not found_in(path.parent, ["sqlite format 3\0"])
         assert await lines(path, RAW if encrypted else None) == before
         if encrypted:

@@ -62,7 +62,7 @@ def _open_and_record(path: Path, barrier: Barrier, number: int) -> None:
 
 @pytest.mark.req(38, 43)
 def test_four_processes_that_open_a_new_file_at_once(path: Path) -> None:
-    context = multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("forkserver")
     barrier = context.Barrier(4)
     workers = [context.Process(target=_open_and_record, args=(path, barrier, n)) for n in range(4)]
     for worker in workers:
@@ -99,7 +99,7 @@ def _prepare_all(path: Path, barrier: Barrier, rounds: int) -> None:
 
 @pytest.mark.req(43)
 def test_two_processes_that_pass_the_same_history_record_it_once(path: Path) -> None:
-    context = multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("forkserver")
     barrier = context.Barrier(2)
     workers = [context.Process(target=_prepare_all, args=(path, barrier, 60)) for _ in range(2)]
     for worker in workers:
@@ -132,7 +132,7 @@ def _record_until_killed(path: Path, acknowledged: Path) -> None:
 def test_what_was_acknowledged_survives_kill_9(path: Path, tmp_path: Path) -> None:
     acknowledged = tmp_path / "acknowledged"
     acknowledged.touch()
-    context = multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("forkserver")
     worker = context.Process(target=_record_until_killed, args=(path, acknowledged))
     worker.start()
     while acknowledged.stat().st_size < 400 and worker.is_alive():

@@ -263,13 +263,13 @@ def _open_and_record(url: str, barrier: Barrier, number: int) -> None:
 @pytest.mark.req(38, 43)
 async def test_four_processes_that_open_a_new_schema_at_once(server: Server) -> None:
     url = server.new_url(pool="2")
-    context = multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("forkserver")
     barrier = context.Barrier(4)
     workers = [context.Process(target=_open_and_record, args=(url, barrier, n)) for n in range(4)]
     for worker in workers:
         worker.start()
     for worker in workers:
-        await asyncio.to_thread(worker.join, 60)
+        await asyncio.to_thread(worker.join, 240)
     assert [worker.exitcode for worker in workers] == [0, 0, 0, 0]
     async with opened(url) as store:
         found = await store.messages(ANA)

@@ -163,7 +163,7 @@ def _start(url: str, barrier: Barrier, number: int) -> None:
         async with onlooker.open_memory(url, settings=SMALL) as memory:
             await use(memory, f"process {number}")
 
-    barrier.wait(60)
+    barrier.wait(120)
     if number % 2:
         upgrade(url, next_version(STEPS))
     asyncio.run(run())
@@ -175,13 +175,13 @@ async def test_processes_of_both_versions_start_at_once(server: Server, fresh: b
     url = server.new_url(pool="3")
     if not fresh:
         upgrade(url, STEPS)
-    context = multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("forkserver")
     barrier = context.Barrier(4)
     workers = [context.Process(target=_start, args=(url, barrier, n)) for n in range(4)]
     for worker in workers:
         worker.start()
     for worker in workers:
-        await asyncio.to_thread(worker.join, 120)
+        await asyncio.to_thread(worker.join, 240)
     assert [worker.exitcode for worker in workers] == [0, 0, 0, 0]
     assert version(url) == KNOWN + 1
     async with onlooker.open_memory(url, settings=SMALL) as memory:
