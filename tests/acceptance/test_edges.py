@@ -193,7 +193,7 @@ async def test_a_model_that_answers_with_no_reply_is_a_model_that_failed(answer:
     model, failed = Broken(answer), list[StepFailed]()
     threads, files = set(threading.enumerate()), _open_files(tmp_path)
     async with onlooker.open_memory(
-        tmp_path / "a.db", model=model, budget=1000, timing=Timing(stop_deadline=5.0)
+        tmp_path / "a.db", model=model, budget=1000, timing=Timing(stop_deadline=120.0)
     ) as memory:
         memory.subscribe(lambda event: failed.append(event) if isinstance(event, StepFailed) else None)
         session = memory.session("a", owner="ana")

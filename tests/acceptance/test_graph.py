@@ -117,10 +117,9 @@ async def test_a_reflection_is_tied_to_the_notes_that_it_condenses(url: str) -> 
 async def test_what_is_noted_is_linked_in_the_background(url: str) -> None:
     async with onlooker.open_memory(url, settings=SMALL, timing=SOON) as memory:
         session = await noted(memory, "a", "Ana moved to Tromsø with Liv Ullmann")
-        for _ in range(200):
-            if await memory.index.graph("ana", entity="Liv Ullmann"):
-                break
-            await asyncio.sleep(0.02)
+        async with asyncio.timeout(120):
+            while not await memory.index.graph("ana", entity="Liv Ullmann"):  # noqa: ASYNC110
+                await asyncio.sleep(0.02)
         assert await memory.index.graph("ana", entity="liv ullmann")
         assert memory.index.status.vectors is None
         assert memory.index.status.graph.done > 0

@@ -24,13 +24,13 @@ from onlooker.types import LayerRequest, RuntimeContext, SessionId
 pytestmark = pytest.mark.anyio
 
 SMALL = replace(DEFAULT, budget=2000)
-QUICK = onlooker.Timing(knowledge_deadline=0.1)
+PATIENT = onlooker.Timing(knowledge_deadline=120.0)
 SAID = "Ana said that order 88-1431 is late again, and asked what can be done about it. " * 4
 
 
 @asynccontextmanager
 async def opened(
-    settings: Settings = SMALL, timing: onlooker.Timing = QUICK, **options: Any
+    settings: Settings = SMALL, timing: onlooker.Timing = PATIENT, **options: Any
 ) -> AsyncGenerator[onlooker.Memory]:
     async with onlooker.open_memory(
         ":memory:", model=ScriptedModel(), settings=settings, timing=timing, **options
@@ -411,8 +411,8 @@ async def gives_a_number(request: LayerRequest) -> Any:
     ("broken", "reason", "detail"),
     [
         (fails, "failed", "RuntimeError: no such index"),
-        (hangs, "late", "it did not answer within 0.1 s"),
-        (never_ends, "late", "it did not answer within 0.1 s"),
+        (hangs, "late", "it did not answer within 0.5 s"),
+        (never_ends, "late", "it did not answer within 0.5 s"),
         (gives_up, "failed", "RuntimeError: it was cancelled"),
         (gives_a_number, "failed", "TypeError: it returned int, not text"),
     ],
@@ -421,8 +421,9 @@ async def test_a_layer_that_fails_or_is_slow_is_left_out_and_the_turn_goes_on(
     broken: Any, reason: str, detail: str
 ) -> None:
     events: list[LayerLeftOut] = []
+    timing = onlooker.Timing(knowledge_deadline=0.5)
     async with opened(
-        knowledge={"tools": "TOOLS", "skills": broken, "learnings": Heard("LEARNED")}
+        timing=timing, knowledge={"tools": "TOOLS", "skills": broken, "learnings": Heard("LEARNED")}
     ) as memory:
         memory.subscribe(lambda e: events.append(e) if isinstance(e, LayerLeftOut) else None)
         session = memory.session("a")

@@ -36,7 +36,9 @@ from onlooker.types import RuntimeContext
 pytestmark = pytest.mark.anyio
 
 SMALL = Settings(budget=1000)
-QUICK = Timing(retry_seconds=1.0, stop_deadline=0.3)
+# Closing waits for work that will end; only a model that hangs is given up on soon.
+PATIENT = Timing(retry_seconds=1.0, stop_deadline=120.0)
+QUICK = replace(PATIENT, stop_deadline=0.3)
 
 
 @asynccontextmanager
@@ -45,7 +47,7 @@ async def opened(
     model: Any = None,
     settings: Settings = SMALL,
     clock: FrozenClock | None = None,
-    timing: Timing = QUICK,
+    timing: Timing = PATIENT,
 ) -> AsyncGenerator[onlooker.Memory]:
     clock = clock or FrozenClock(datetime(2026, 2, 16, 9, 0, tzinfo=UTC))
     async with onlooker.open_memory(
@@ -75,7 +77,7 @@ async def talk_long(memory: onlooker.Memory, session: onlooker.Session) -> None:
 @pytest.mark.req(28, 52)
 async def test_a_model_that_hangs_holds_up_neither_recording_nor_the_context() -> None:
     settings = replace(SMALL, budget=1500, model_deadline=60.0)
-    async with opened(model=FaultyModel("hang"), settings=settings) as memory:
+    async with opened(model=FaultyModel("hang"), settings=settings, timing=QUICK) as memory:
         session = memory.session("a")
         async with asyncio.timeout(120):
             await talk(session, 60)
@@ -178,8 +180,7 @@ async def test_closing_lets_work_in_progress_complete_and_takes_nothing_new(tmp_
         began.set()
         await finish.wait()
 
-    settings, patient = SMALL, Timing(stop_deadline=120.0)
-    async with opened(tmp_path / "a.db", ScriptedModel(slowly), settings, timing=patient) as memory:
+    async with opened(tmp_path / "a.db", ScriptedModel(slowly), SMALL) as memory:
         session = memory.session("a")
         await talk(session, 12)
         await began.wait()
@@ -196,7 +197,8 @@ async def test_closing_lets_work_in_progress_complete_and_takes_nothing_new(tmp_
 
 @pytest.mark.req(30)
 async def test_work_that_outlasts_the_deadline_is_left_for_the_next_process(tmp_path: Path) -> None:
-    async with opened(tmp_path / "a.db", FaultyModel("hang"), replace(SMALL, model_deadline=60.0)) as memory:
+    settings = replace(SMALL, model_deadline=60.0)
+    async with opened(tmp_path / "a.db", FaultyModel("hang"), settings, timing=QUICK) as memory:
         await talk(memory.session("a"), 12)
     async with opened(tmp_path / "a.db", ScriptedModel(), timing=Timing(lease_seconds=1.0)) as memory:
         session = memory.session("a")
@@ -455,7 +457,7 @@ async def test_the_observer_is_shown_the_notes_so_far_and_the_oldest_messages() 
 async def test_observer_and_reflector_may_be_two_models() -> None:
     observer, reflector = ScriptedModel(name="small"), ScriptedModel(name="large")
     memory = onlooker.open_memory(
-        ":memory:", model=observer, reflector=reflector, settings=SMALL, timing=QUICK
+        ":memory:", model=observer, reflector=reflector, settings=SMALL, timing=PATIENT
     )
     async with memory:
         session = memory.session("a")

@@ -229,7 +229,7 @@ async def test_where_sqlite_gives_up_the_whole_group_nothing_of_it_is_said_to_be
 
     def hold(db: sqlite3.Connection) -> None:
         begun.set()
-        go_on.wait(10)
+        go_on.wait(120)
 
     def give_up(db: sqlite3.Connection) -> None:
         db.execute("ROLLBACK")  # as SQLite does by itself when the disk fails
@@ -237,7 +237,7 @@ async def test_where_sqlite_gives_up_the_whole_group_nothing_of_it_is_said_to_be
 
     async with opened(path) as store:
         held = asyncio.create_task(on_writer(store, hold))
-        await asyncio.to_thread(begun.wait, 10)
+        await asyncio.to_thread(begun.wait, 120)
         jobs = (store.set_value("before", "1"), on_writer(store, give_up), store.set_value("after", "1"))
         group = asyncio.gather(*jobs, return_exceptions=True)
         await asyncio.sleep(0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import multiprocessing
+import threading
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from multiprocessing.synchronize import Barrier
@@ -157,14 +158,30 @@ async def test_a_server_that_is_away_is_an_error_and_one_that_is_back_is_none() 
             assert ids(await store.messages(ANA)) == ["m1", "m2", "m3"]
 
 
+@asynccontextmanager
+async def in_use(store: PostgresStore, connections: int) -> AsyncGenerator[None]:
+    """Use so many of its connections for the length of a block."""
+    begun, done = threading.Semaphore(0), threading.Event()
+
+    def hold(_: Any) -> None:
+        begun.release()
+        done.wait(120)
+
+    held = [asyncio.create_task(store.run(hold)) for _ in range(connections)]
+    try:
+        for _ in held:
+            assert await asyncio.to_thread(begun.acquire, timeout=120)
+        yield
+    finally:
+        done.set()
+        await asyncio.gather(*held)
+
+
 async def test_when_all_connections_are_in_use_it_says_so_and_goes_on_afterwards(server: Server) -> None:
     async with opened(server.new_url(pool="2", wait="0.2")) as store:
-        asleep = [_sleep(store, 1.0) for _ in range(2)]
-        busy = [asyncio.create_task(s) for s in asleep]
-        await asyncio.sleep(0.3)
-        with pytest.raises(StoreError, match="all 2 connections are in use"):
-            await store.load(ANA)
-        await asyncio.gather(*busy)
+        async with in_use(store, 2):
+            with pytest.raises(StoreError, match="all 2 connections are in use"):
+                await store.load(ANA)
         assert await store.load(ANA) is None
 
 
@@ -178,10 +195,6 @@ async def test_a_statement_that_takes_too_long_is_given_up(server: Server) -> No
         with pytest.raises(StoreError, match="took too long"):
             await store.run(slow)
         assert await store.load(ANA) is None
-
-
-async def _sleep(store: PostgresStore, seconds: float) -> None:
-    await store.run(lambda db: db.connection.execute("SELECT pg_sleep(%s)", (seconds,)))
 
 
 async def test_a_store_that_is_not_open_says_so(server: Server) -> None:

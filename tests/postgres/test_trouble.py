@@ -17,6 +17,7 @@ from onlooker.policy.settings import Settings
 from onlooker.stores.postgres import PostgresStore, connection
 from onlooker.stores.postgres.connection import address
 from tests.postgres.server import Server
+from tests.postgres.test_store import in_use
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req(42, 43)]
 
@@ -93,7 +94,7 @@ async def test_a_session_that_is_held_keeps_no_other_waiting(server: Server) -> 
 
 
 async def test_a_statement_that_takes_too_long(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connection, "STATEMENT_SECONDS", 0.3)
+    monkeypatch.setattr(connection, "STATEMENT_SECONDS", 1.0)
     url = server.new_url()
     async with using(url) as session:
         with another(url) as other:
@@ -109,7 +110,7 @@ async def test_a_statement_that_takes_too_long(server: Server, monkeypatch: pyte
 async def test_a_process_that_stands_still_in_a_transaction_holds_nobody_up(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connection, "IDLE_SECONDS", 0.5)
+    monkeypatch.setattr(connection, "IDLE_SECONDS", 1.0)
     url = server.new_url()
     async with using(url) as session:
         with address(url).connect() as stopped:
@@ -125,7 +126,7 @@ async def test_a_process_that_stands_still_in_a_transaction_holds_nobody_up(
 
 
 def _still(db: Any) -> None:
-    time.sleep(1.5)
+    time.sleep(2.5)
     db.connection.execute("SELECT 1")
 
 
@@ -136,15 +137,12 @@ async def test_all_connections_of_the_pool_in_use(server: Server) -> None:
     async with using(server.new_url(pool="2", wait="0.3")) as session:
         store = session.runtime.store
         assert isinstance(store, PostgresStore)
-        sleeps = (store.run(lambda db: db.connection.execute("SELECT pg_sleep(2)")) for _ in range(2))
-        asleep = [asyncio.create_task(sleep) for sleep in sleeps]
-        await asyncio.sleep(0.3)
         wanted = r"all 2 connections are in use; .* try again, or allow more with pool=N in the address"
-        with pytest.raises(StoreError, match=wanted):
-            await session.record(onlooker.user("second"))
-        with pytest.raises(StoreError, match=wanted):
-            await session.context(system=SYSTEM)
-        await asyncio.gather(*asleep)
+        async with in_use(store, 2):
+            with pytest.raises(StoreError, match=wanted):
+                await session.record(onlooker.user("second"))
+            with pytest.raises(StoreError, match=wanted):
+                await session.context(system=SYSTEM)
         await check(session)
 
 
@@ -250,20 +248,29 @@ async def test_a_full_disk(server: Server) -> None:
         await check(session)
 
 
+async def reloaded(own: Server, admin: psycopg.Connection[Any], *, read_only: str) -> None:
+    """Have the server read its settings again. It tells its processes before it starts another one."""
+    admin.execute("SELECT pg_reload_conf()")
+    async with asyncio.timeout(120):
+        while True:
+            with psycopg.connect(own.url(), autocommit=True) as another_one:
+                if another_one.execute("SHOW default_transaction_read_only").fetchone() == (read_only,):
+                    return
+            await asyncio.sleep(0.02)
+
+
 async def test_a_server_that_takes_no_writes_for_a_while() -> None:
     with Server() as own, psycopg.connect(own.url(), autocommit=True) as admin:
         async with using(own.url(schema="onlooker")) as session:
             admin.execute("ALTER SYSTEM SET default_transaction_read_only = on")
-            admin.execute("SELECT pg_reload_conf()")
-            await asyncio.sleep(0.5)
+            await reloaded(own, admin, read_only="on")
             with pytest.raises(StoreError, match=r"is read-only: .*target_session_attrs=read-write"):
                 await session.record(onlooker.user("second"))
             context = await session.context(system=SYSTEM)
             assert [m.text for m in context.messages] == ["first"]
             admin.execute("SET default_transaction_read_only = off")
             admin.execute("ALTER SYSTEM RESET default_transaction_read_only")
-            admin.execute("SELECT pg_reload_conf()")
-            await asyncio.sleep(0.5)
+            await reloaded(own, admin, read_only="off")
             await check(session)
 
 
