@@ -12,7 +12,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import onlooker
@@ -127,7 +127,6 @@ ITEMS: Any = st.fixed_dictionaries(
 
 
 @given(st.lists(ITEMS, min_size=1, max_size=8))
-@settings(deadline=None, max_examples=60)
 def test_no_field_of_a_message_makes_a_session_unusable(items: list[dict[str, Any]]) -> None:
     """Each is recorded or refused as no message; either way the session goes on."""
 

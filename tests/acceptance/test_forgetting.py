@@ -197,7 +197,7 @@ async def assert_covered(session: onlooker.Session) -> None:
     "in_memory", [False, pytest.param(True, marks=pytest.mark.long)], ids=["sqlite", "memory"]
 )
 @pytest.mark.parametrize("scripted", [False, True], ids=["built-in", "model"])
-@settings(max_examples=settings.default.max_examples // 5)
+@settings(max_examples=settings().max_examples // 5)
 @given(seed=st.integers(0, 2**32))
 def test_nothing_of_what_is_forgotten_is_left_anywhere(seed: int, scripted: bool, in_memory: bool) -> None:
     with tempfile.TemporaryDirectory() as folder:

@@ -27,7 +27,7 @@ from tests.promises.programs import Program, programs
 
 # A server is further away than a file: fewer examples, each as long.
 fewer = settings(
-    max_examples=max(settings.default.max_examples // 4, 10) if settings.default else 15,
+    max_examples=settings().max_examples // 4,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 
