@@ -61,14 +61,15 @@ async def is_free(store: SqliteStore, clock: FrozenClock) -> bool:
 async def test_work_that_is_cancelled_gives_the_session_back_and_leaves_it_due() -> None:
     store, clock = SqliteStore(":memory:"), FrozenClock()
     await due(store, clock)
-    leases = Leases(store, clock, 30.0)
+    leases, begun = Leases(store, clock, 30.0), asyncio.Event()
 
     async def work() -> None:
         async with leases.held(ONE):
-            await asyncio.sleep(60)
+            begun.set()
+            await asyncio.sleep(600)
 
     task = asyncio.create_task(work())
-    await asyncio.sleep(0.01)
+    await begun.wait()
     assert not await is_free(store, clock)
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
