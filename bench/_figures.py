@@ -14,41 +14,51 @@ FOLDER = Path(".bench")
 
 @dataclass(frozen=True)
 class Figure:
-    """One line of the table. Without `most` and `least` it is there for comparison."""
+    """One line of the table. Without `most` and `least`, its goal, it is there for comparison.
+
+    A `limit` is what was reached once and must hold, where the goal is not reached yet.
+    """
 
     name: str
     value: float
     unit: str
     most: float | None = None
     least: float | None = None
+    limit: float | None = None
 
     @property
     def missed(self) -> bool:
         above = self.most is not None and self.value > self.most
         return above or (self.least is not None and self.value < self.least)
 
+    @property
+    def failed(self) -> bool:
+        return self.missed if self.limit is None else self.value > self.limit
+
     def __str__(self) -> str:
         goal = verdict = ""
         if self.most is not None or self.least is not None:
             bound = f"≤ {self.most:,g}" if self.most is not None else f"≥ {self.least:,g}"
             goal, verdict = f"{bound} {self.unit}", "missed" if self.missed else "met"
+        if self.limit is not None:
+            verdict = f"{verdict:7} ≤ {self.limit:,g} {self.unit} {'FAILED' if self.failed else 'holds'}"
         whole = self.value >= 1000 or not self.unit
         shown = f"{self.value:,.0f}" if whole else f"{self.value:,.2f}"
         return f"{self.name:52}{shown:>10} {self.unit:3}{goal:>12}  {verdict}"
 
 
-def head() -> None:
-    print(f"{'':52}{'measured':>10} {'':3}{'goal':>12}")
+def head(*, limits: bool = False) -> None:
+    print(f"{'':52}{'measured':>10} {'':3}{'goal':>12}  {'         limit' if limits else ''}".rstrip())
 
 
 def show(name: str, figures: Iterable[Figure]) -> bool:
-    """Print one part of a table; True if a goal was missed."""
+    """Print one part of a table; True if a limit, or a goal without one, was missed."""
     print(name)
-    missed = False
+    failed = False
     for figure in figures:
         print(f"  {figure}".rstrip(), flush=True)
-        missed |= figure.missed
-    return missed
+        failed |= figure.failed
+    return failed
 
 
 def scratch() -> tempfile.TemporaryDirectory[str]:

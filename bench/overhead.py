@@ -2,7 +2,8 @@
 
 Times are shown in milliseconds; goals are ratios to what the same run measured of the machine in between:
 an append with its sync, a bare SQLite commit, and a piece of work that takes a millisecond on a quiet
-machine. So another program on the machine changes the times and not the verdicts.
+machine. So another program on the machine changes the times and not the verdicts. `--check` fails if a limit
+does not hold: what was reached, a third more for what a busy machine adds.
 """
 
 from __future__ import annotations
@@ -17,8 +18,10 @@ import sys
 import time
 import tracemalloc
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
+from statistics import median
 
 import onlooker
 from _figures import Figure, head, resident, scratch, show
@@ -40,12 +43,29 @@ class Sizes:
     histories: tuple[int, ...]
     prepare_turns: int
     rounds: int
+    noted: int
     session: int
 
 
-WHOLE = Sizes(1000, (10, 1000, 100_000), 200, (10, 1000, 10_000), 100, 9, 10_000)
-CHECK = Sizes(1000, (10, 1000, 5000), 100, (10, 1000, 10_000), 50, 5, 3000)
-QUICK = Sizes(200, (10, 500, 2000), 60, (10, 500, 1000), 40, 3, 1000)
+WHOLE = Sizes(1000, (10, 1000, 100_000), 200, (10, 1000, 10_000), 100, 9, 60, 10_000)
+CHECK = Sizes(400, (10, 500, 2000), 40, (10, 500, 5000), 40, 5, 20, 3000)
+QUICK = Sizes(200, (10, 500, 2000), 60, (10, 500, 1000), 40, 3, 10, 1000)
+
+# What was reached, and a third more: with several other programs on two cores these hold as well.
+LIMITS = {
+    "p50": 2.0,
+    "p99": 15.0,
+    "bare": 15.0,
+    "cpu": 4.0,
+    "growth": 2.0,
+    "histories": 3.0,
+    "at once": 800.0,
+    "note": 30.0,
+    "import": 2.2,
+    "use": 4.5,
+    "resident": 66.0,
+    "thirds": 1.5,
+}
 
 
 # ------------------------------------------------------------------------------------ the machine
@@ -131,6 +151,8 @@ async def turns(folder: Path, sizes: Sizes) -> list[Figure]:
     machine.close()
     sync, bare, work = machine.appending.timed, machine.inserting.timed, machine.working.timed
     whole, own, one = turn.timed, turn.own, machine.piece
+    bare_cpu = median(machine.appending.cpus) + median(machine.inserting.cpus)
+    turn_cpu = median(turn.cpus)
     return [
         Figure(f"record + context, p50 of {sizes.turns} turns", whole.p50, "ms"),
         Figure("record + context, p99", whole.p99, "ms"),
@@ -145,11 +167,13 @@ async def turns(folder: Path, sizes: Sizes) -> list[Figure]:
         Figure("p50 against a bare SQLite commit", whole.p50 / bare.p50, "×"),
         Figure("p50 against a sync and a piece of work", whole.p50 / (sync.p50 + work.p50), "×"),
         Figure("the process's own part of a turn, p50", own.p50, "ms"),
-        Figure("  against a piece of work", own.p50 / one, "×", 1.0),
+        Figure("  against a piece of work", own.p50 / one, "×", 1.0, limit=LIMITS["p50"]),
         Figure("the process's own part of a turn, p99", own.p99, "ms"),
-        Figure("  against a piece of work", own.p99 / one, "×", 7.5),
+        Figure("  against a piece of work", own.p99 / one, "×", 7.5, limit=LIMITS["p99"]),
+        Figure("CPU of a turn, p50", turn_cpu * 1000, "ms"),
+        Figure("  against a bare commit and a bare append", turn_cpu / bare_cpu, "×", limit=LIMITS["bare"]),
         Figure(f"CPU per turn, {notes} notes included", cpu, "ms"),
-        Figure("  against a piece of work", cpu / one, "×", 2.0),
+        Figure("  against a piece of work", cpu / one, "×", 2.0, limit=LIMITS["cpu"]),
     ]
 
 
@@ -220,7 +244,7 @@ async def growth(folder: Path, sizes: Sizes) -> list[Figure]:
             await memory.background.flush()
     for memory in memories:
         await memory.close()
-    return _grown("record + context at {:,} messages, p50", sizes.growth, watches)
+    return _grown("record + context at {:,} messages, p50", sizes.growth, watches, LIMITS["growth"])
 
 
 async def histories(folder: Path, sizes: Sizes) -> list[Figure]:
@@ -235,7 +259,7 @@ async def histories(folder: Path, sizes: Sizes) -> list[Figure]:
     for memory in memories:
         await memory.close()
     return [
-        *_grown("prepare, one message after {:,}, p50", sizes.histories, watches),
+        *_grown("prepare, one message after {:,}, p50", sizes.histories, watches, LIMITS["histories"]),
         *await _adopted(folder, sizes),
     ]
 
@@ -270,10 +294,11 @@ async def _adopted(folder: Path, sizes: Sizes) -> list[Figure]:
         for _ in range(TOGETHER):
             with working:
                 piece()
-    best, one = min(taken.seconds) * 1000, min(working.seconds) * 1000
+    # The CPU time of the best: how long it takes is the machine's affair.
+    best, one = min(taken.cpus) * 1000, min(working.cpus) * 1000
     return [
-        Figure("prepare, 1,000 messages at once, nothing recorded", best, "ms"),
-        Figure("  against a piece of work", best / one, "×", 400.0),
+        Figure("prepare, 1,000 messages at once, nothing recorded", min(taken.seconds) * 1000, "ms"),
+        Figure("  its CPU against a piece of work", best / one, "×", 400.0, limit=LIMITS["at once"]),
     ]
 
 
@@ -281,7 +306,7 @@ def _plain(message: onlooker.Message) -> dict[str, str]:
     return {"role": message.role, "content": message.text}
 
 
-def _grown(name: str, counts: Sequence[int], watches: Sequence[Stopwatch]) -> list[Figure]:
+def _grown(name: str, counts: Sequence[int], watches: Sequence[Stopwatch], limit: float) -> list[Figure]:
     p50 = [watch.timed.p50 for watch in watches]
     # A slow disk would hide the growth, and a busy machine blur it.
     own = [watch.own.p50 for watch in watches]
@@ -290,7 +315,37 @@ def _grown(name: str, counts: Sequence[int], watches: Sequence[Stopwatch]) -> li
         *(Figure(name.format(count), ms, "ms") for count, ms in zip(counts, p50, strict=True)),
         Figure(growth, p50[-1] / p50[0], "×"),
         Figure(f"growth from {counts[1]:,} to {counts[-1]:,}", p50[-1] / p50[1], "×"),
-        Figure(f"{growth}, without the disk", own[-1] / own[0], "×", 2.0),
+        Figure(f"{growth}, without the disk", own[-1] / own[0], "×", 2.0, limit=limit),
+    ]
+
+
+# ------------------------------------------------------------------------------------ notes
+
+
+async def notes(folder: Path, sizes: Sizes) -> list[Figure]:
+    """A worker that takes notes of sessions that became due while nobody worked, with a model that answers at
+    once: what is left is reading, checking, committing and indexing."""
+    per_note: list[float] = []
+    pieces: list[float] = []
+    for n in range(3):
+        path, talk = folder / f"notes-{n}.db", Talk()
+        async with onlooker.open_memory(path, workers="external") as memory:
+            for k in range(sizes.noted):
+                await memory.session(f"due-{k}").record(talk.many(100))
+        async with onlooker.open_memory(path, model=QuickModel()) as memory:
+            began = time.process_time()
+            await memory.settle()
+            taken = time.process_time() - began
+        with closing(sqlite3.connect(path)) as db:
+            per_note.append(taken / db.execute("SELECT COUNT(*) FROM notes").fetchone()[0] * 1000)
+        for _ in range(TOGETHER):
+            began = time.thread_time()
+            piece()
+            pieces.append((time.thread_time() - began) * 1000)
+    best, one = min(per_note), median(pieces)
+    return [
+        Figure("CPU per note, a model that answers at once", best, "ms"),
+        Figure("  against a piece of work", best / one, "×", 10.0, limit=LIMITS["note"]),
     ]
 
 
@@ -334,9 +389,9 @@ def importing(sizes: Sizes) -> list[Figure]:
         Figure("Python's own start", python, "ms"),
         Figure("import asyncio, which every async host has", loop - python, "ms"),
         Figure("import onlooker, without Python's own start", whole - python, "ms"),
-        Figure("  against asyncio", (whole - python) / (loop - python), "×", 2.2),
+        Figure("  against asyncio", (whole - python) / (loop - python), "×", 2.2, limit=LIMITS["import"]),
         Figure("import onlooker and use it, asyncio included", used - python, "ms"),
-        Figure("  against asyncio", (used - python) / (loop - python), "×", 3.3),
+        Figure("  against asyncio", (used - python) / (loop - python), "×", 3.3, limit=LIMITS["use"]),
         Figure("the same with the first turn, in memory", turn - python, "ms"),
     ]
 
@@ -347,9 +402,14 @@ def importing(sizes: Sizes) -> list[Figure]:
 def space(sizes: Sizes) -> list[Figure]:
     """Each way in a process of its own, so that nothing else is counted."""
     alone = json.loads(_itself("--rss", sizes))
+    most = LIMITS["resident"]
+    grown = alone["last"] / alone["middle"]
     figures = [
-        Figure(f"resident memory, peak over {sizes.session:,} messages", alone["peak"], "MB", 60.0),
+        Figure(
+            f"resident memory, peak over {sizes.session:,} messages", alone["peak"], "MB", 60.0, limit=most
+        ),
         Figure("  of which Python with onlooker imported", alone["before"], "MB"),
+        Figure("CPU of the last third against that of the second", grown, "×", 1.2, limit=LIMITS["thirds"]),
     ]
     if sizes == CHECK:  # the rest says why, and is slow
         return figures
@@ -372,19 +432,24 @@ def measure_space(sizes: Sizes, *, traced: bool) -> dict[str, float]:
         tracemalloc.start()
     with scratch() as folder:
         # Tracing makes everything several times slower.
-        asyncio.run(_long_session(Path(folder), sizes.session // 4 if traced else sizes.session))
+        thirds = asyncio.run(_long_session(Path(folder), sizes.session // 4 if traced else sizes.session))
     peak = tracemalloc.get_traced_memory()[1] / 1024**2 if traced else resident()
-    return {"before": before, "peak": peak}
+    return {"before": before, "peak": peak, "middle": thirds[1], "last": thirds[2]}
 
 
-async def _long_session(folder: Path, count: int) -> None:
-    talk = Talk()
+async def _long_session(folder: Path, count: int) -> list[float]:
+    """The CPU seconds of each third: the built-in model's work must not grow with what was said."""
+    talk, thirds = Talk(), list[float]()
     async with onlooker.open_memory(folder / "space.db") as memory:
         session = memory.session("bench")
-        for _ in range(0, count, 10):
-            await session.record(talk.many(10))
-            await session.context(system=SYSTEM)
-        await memory.background.flush()
+        for _ in range(3):
+            began = time.process_time()
+            for _ in range(0, count // 3, 10):
+                await session.record(talk.many(10))
+                await session.context(system=SYSTEM)
+            await memory.background.flush()
+            thirds.append(time.process_time() - began)
+    return thirds
 
 
 # ------------------------------------------------------------------------------------ where it goes
@@ -422,25 +487,26 @@ def _parts(sizes: Sizes) -> dict[str, Callable[[Path], list[Figure]]]:
         "A turn": lambda folder: asyncio.run(turns(folder, sizes)),
         "Long sessions": lambda folder: asyncio.run(growth(folder, sizes)),
         "Whole histories": lambda folder: asyncio.run(histories(folder, sizes)),
+        "Notes": lambda folder: asyncio.run(notes(folder, sizes)),
         "Importing": lambda _: importing(sizes),
         "Space": lambda _: space(sizes),
     }
 
 
 def table(sizes: Sizes) -> bool:
-    """Print it; False when a goal was missed."""
-    missed = False
-    head()
+    """Print it; False when a limit did not hold."""
+    failed = False
+    head(limits=True)
     for name, part in _parts(sizes).items():
         with scratch() as folder:
-            missed |= show(name, part(Path(folder)))
-    return not missed
+            failed |= show(name, part(Path(folder)))
+    return not failed
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="small sizes, half a minute")
-    parser.add_argument("--check", action="store_true", help="two minutes; exit with 1 when a goal is missed")
+    parser.add_argument("--check", action="store_true", help="a minute; exit with 1 if a limit does not hold")
     parser.add_argument(
         "--profile", action="store_true", help="where the time of a turn goes, by what is done"
     )
@@ -454,8 +520,8 @@ def main() -> int:
     if arguments.profile:
         profile(sizes)
         return 0
-    met = table(sizes)
-    return 1 if arguments.check and not met else 0
+    holds = table(sizes)
+    return 1 if arguments.check and not holds else 0
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import lru_cache
 from json.encoder import encode_basestring_ascii
 from typing import Any, Literal, NamedTuple, Protocol
 
@@ -41,9 +42,14 @@ class SessionId(NamedTuple):
     @property
     def sid(self) -> str:
         """A 128-bit hash of owner and key, in hex: the session's key in every store."""
-        # The owner's length comes first, so that ("a", "b:c") and ("a:b", "c") differ.
-        text = f"{len(self.owner)}:{self.owner}:{self.key}"
-        return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+        return _sid(self)
+
+
+@lru_cache(maxsize=1_024)  # a turn needs it eight times
+def _sid(session: SessionId) -> str:
+    # The owner's length comes first, so that ("a", "b:c") and ("a:b", "c") differ.
+    text = f"{len(session.owner)}:{session.owner}:{session.key}"
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)

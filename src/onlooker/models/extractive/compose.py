@@ -123,11 +123,15 @@ def _observe(request: ObserveRequest) -> str:
     return text or _last_resort(request.messages, clauses, limit)
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=32)
 def _noted(text: str, format: NoteFormat) -> Sequence[Noted]:
     # Cached, since every observation of a session gets the same notes.
     _give_way()
-    return [(clause.speaker, units(clause.text)) for clause in read_notes((text,), format).clauses]
+    return [(clause.speaker, _units(clause.text)) for clause in read_notes((text,), format).clauses]
+
+
+# Of clauses, since a reflection keeps most of those that the one before it had.
+_units = lru_cache(maxsize=2_048)(units)
 
 
 def _source_tokens(messages: Sequence[Message]) -> int:

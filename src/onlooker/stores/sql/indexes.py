@@ -295,10 +295,14 @@ def _link(db: Database, document: Document, names: Sequence[str]) -> bool:
     if row is None or unpack(row[0]) != document.text:
         return False  # deleted, or changed since
     db.run("delete_mentions", **note)
-    for position, name in enumerate(names):
-        entity = {"owner": pack(document.session.owner), "folded": pack(folded(name))}
-        db.run("add_entity", name=pack(name), **entity)
-        db.run("add_mention", position=position, **note, **entity)
+    owner = pack(document.session.owner)
+    entities = [{"owner": owner, "folded": pack(folded(name)), "name": pack(name)} for name in names]
+    db.run_many("add_entity", entities)
+    mentions = [
+        {"owner": owner, "folded": entity["folded"], "position": position, **note}
+        for position, entity in enumerate(entities)
+    ]
+    db.run_many("add_mention", mentions)
     db.run("set_linked", **note)
     return True
 
