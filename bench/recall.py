@@ -2,7 +2,7 @@
 
 The conversations of LoCoMo are recorded as live sessions with default settings. Then a context is built for
 each question about them, and scored without a language model; beside it stand what notes alone keep, plain
-BM25, and the whole conversation. Tables are printed as they stand in docs/search.md.
+BM25, and the whole conversation. Tables are printed as they stand in docs/recall.md.
 """
 
 from __future__ import annotations

@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+from html import escape
+from pathlib import Path
+
+from sphinx.application import Sphinx
+from sphinx.errors import ExtensionError
+
 import onlooker
 
 project = "Onlooker"
@@ -22,3 +28,17 @@ myst_heading_anchors = 3
 
 html_theme = "furo"
 html_title = f"Onlooker {version}"
+
+
+def check_headings(app: Sphinx, error: Exception | None) -> None:
+    """Every page can be read: Sphinx writes pages of its own, such as search.html, over ours."""
+    if error or app.builder.format != "html":
+        return
+    for page in app.env.found_docs:
+        heading = Path(app.env.doc2path(page)).read_text(encoding="utf-8").splitlines()[0].removeprefix("# ")
+        if f"<h1>{escape(heading, quote=False)}<" not in Path(app.outdir, f"{page}.html").read_text("utf-8"):
+            raise ExtensionError(f"{page}.html is not the page {heading!r}; give {page}.md another name")
+
+
+def setup(app: Sphinx) -> None:
+    app.connect("build-finished", check_headings)

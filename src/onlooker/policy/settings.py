@@ -158,7 +158,7 @@ class Settings:
     # A context that is built for a question (`question=`) uses it in any case.
     recall: Literal["off", "session", "owner"] = _setting(
         "off",
-        "On every turn, quote [earlier messages](search.md#recall-in-the-prompt) of this `session` or of all "
+        "On every turn, quote [earlier messages](recall.md#recall-in-the-prompt) of this `session` or of all "
         "sessions of its `owner` that bear on what the user says.",
         choices=("off", "session", "owner"),
     )
