@@ -173,7 +173,7 @@ class Live:
                 await memory.background.flush()
             await session.settle()
             state = await turns.next()
-            builder = ContextBuilder(state, self.settings, session.runtime.counting)
+            builder = ContextBuilder(state, self.settings, memory.counting)
             final = builder.build_text(PromptRequest(budget=self.settings.budget))
         self.tally.left_out += len(turns.unseen)
         self._count(conversation, state)

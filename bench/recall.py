@@ -115,19 +115,17 @@ def notes_alone(budget: int) -> Answering:
     return context
 
 
-def plain_ranking(budget: int) -> Answering:
+def plain_ranking(memory: onlooker.Memory, budget: int) -> Answering:
     """The messages that match best, as many as fit, and nothing else."""
 
     async def context(session: onlooker.Session, question: str) -> str:
         search = Search(session.owner, session.id, ("message",), limit=300)
-        hits = await search.run(session.runtime.store, question)
+        hits = await search.run(memory.store, question)
         by_seq = {m.seq: m for m in await session.messages()}
         chosen: list[Message] = []
         for hit in hits:
             text = text_lines(sorted([*chosen, by_seq[hit.seq]], key=lambda m: m.seq))
-            if session.runtime.counting.text(text) > budget * (
-                1 - margin(session.runtime.settings.estimator)
-            ):
+            if memory.counting.text(text) > budget * (1 - margin(memory.settings.estimator)):
                 break
             chosen.append(by_seq[hit.seq])
         return text_lines(sorted(chosen, key=lambda m: m.seq))
@@ -148,12 +146,6 @@ def whole_history() -> Answering:
 async def measured(
     scores: Scores, said: Sequence[Conversation], budget: int
 ) -> AsyncIterator[tuple[str, Tally]]:
-    rows = {f"question, {share:.0%} recalled": with_question(budget, share) for share in SHARES}
-    rows |= {
-        "notes alone": notes_alone(budget),
-        "plain BM25": plain_ranking(budget),
-        "whole conversation": whole_history(),
-    }
     with tempfile.TemporaryDirectory() as folder:
         async with onlooker.open_memory(Path(folder) / "memory.db", budget=budget) as memory:
             for conversation in said:
@@ -162,6 +154,12 @@ async def measured(
                 for message in conversation.messages:
                     await session.record(message)
                 await session.settle()
+            rows = {f"question, {share:.0%} recalled": with_question(budget, share) for share in SHARES}
+            rows |= {
+                "notes alone": notes_alone(budget),
+                "plain BM25": plain_ranking(memory, budget),
+                "whole conversation": whole_history(),
+            }
             for name, answering in rows.items():
                 yield name, await _tally(scores, memory, len(said), answering)
 

@@ -25,7 +25,6 @@ from onlooker.domain.search import Edge, EdgeKind, Hit, HitKind
 from onlooker.engine.corrections import Moment
 from onlooker.engine.indexing import IndexingStatus
 from onlooker.engine.recording import Compactor
-from onlooker.engine.runtime import Runtime
 from onlooker.migration import Location, MigrationProgress, MigrationReport
 from onlooker.models.calling import Spend
 from onlooker.policy.align import Rewind
@@ -300,8 +299,6 @@ class Tools:
 class Session:
     """One conversation in a memory. It is cheap to make and has no state of its own."""
     @property
-    def runtime(self) -> Runtime: ...
-    @property
     def id(self) -> SessionId: ...
     @property
     def key(self) -> str: ...
@@ -476,10 +473,10 @@ class Memory:
     def open(self) -> None:
         """Open the store and go on with what an earlier process left due. Opening twice is harmless."""
     def close(self) -> None:
-        """Take nothing new, let work in progress complete within `stop_deadline`, close the store."""
+        """Start nothing new, let work in progress complete within `stop_deadline`, and close the store."""
     def session(self, key: str, *, owner: str = ..., tz: str | tzinfo | None = None) -> Session:
         """One conversation. `tz` is the time zone of messages that come without one, by name or as a
-        `tzinfo`; the memory's own where none is given.
+        `tzinfo`; by default the memory's own.
         """
     def current(self) -> Session | None:
         """The session named by `use_session`, if any."""
@@ -499,16 +496,16 @@ class Memory:
         before: datetime | None = None,
         marks: tuple[str, str] = ...,
     ) -> Sequence[Hit]:
-        """What was said and noted in an owner's sessions, or the one with that key, that speaks of something;
-        as `Session.search`.
+        """Search the messages and notes of an owner's sessions, or of the one with that key, as
+        `Session.search` does.
         """
     def record(self, *messages: MessageLike | SdkMessage) -> Sequence[Message]:
         """Record into the session named by `use_session`; with none named, do nothing."""
     def prepare(
         self, history: Sequence[MessageLike | SdkMessage], *, system: str = "", budget: int | None = None
     ) -> Context:
-        """`Session.prepare` for the session named by `use_session`; with none named, memory is
-        skipped and the history comes back as it is.
+        """`Session.prepare` for the session named by `use_session`; with none named, memory is skipped and
+        the context is the history as it is.
         """
     def settle(self) -> None:
         """Take every note that is due, in every session, before returning."""
@@ -521,15 +518,16 @@ class Memory:
     def calibrate(self, context: Context, *, input_tokens: int) -> None:
         """Learn from the input tokens that a provider reported for a context."""
     def subscribe(self, listener: Callable[[Event], None]) -> Callable[[], None]:
-        """Call `listener` with every event; calling what is returned takes it off again."""
+        """Call `listener` with every event. Returns a function that unsubscribes it."""
     @overload
     def events(self, *, limit: int = ...) -> EventStream[Event]: ...
     @overload
     def events(self, *types: type[H], limit: int = ...) -> EventStream[H]: ...
     def events(self, *types: type[BaseEvent], limit: int = ...) -> EventStream[Any]:
-        """Events from now on, of these types or of all, for `async for`; it ends when the memory is closed.
+        """Events from now on, of these types or of all, for `async for`. The stream ends when the memory is
+        closed.
 
-        At most `limit` that were not taken yet are held; the stream counts what it drops beyond that.
+        At most `limit` unread events are held; the stream counts those that it drops.
         """
 
 def open_memory(

@@ -72,7 +72,7 @@ async def test_such_a_time_that_an_earlier_version_stored_stops_nothing(year: in
         session = memory.session("a", owner="ana")
         await memory.open()
         old = [Message("user", f"I live in Oslo. {WORDS}", id=f"m{i}", at=at, tokens=100) for i in range(30)]
-        await session.runtime.store.append(session.id, old, due_tokens=1, now=datetime.now(UTC))
+        await memory.store.append(session.id, old, due_tokens=1, now=datetime.now(UTC))
         await use(session, memory)
         assert await session.notes()
 

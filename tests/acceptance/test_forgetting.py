@@ -175,7 +175,7 @@ async def check_forgetting(seed: int, folder: Path, *, scripted: bool, in_memory
             await life.session.settle()
             assert_gone(folder, gone)
             # What was not forgotten is still covered: every message is raw or stands under a note.
-            await assert_covered(life.session)
+            await assert_covered(memory, life.session)
         await memory.storage.export(folder / "export.jsonl")
         assert_gone(folder, gone)
         kept = (folder / "export.jsonl").read_text().lower()
@@ -183,12 +183,12 @@ async def check_forgetting(seed: int, folder: Path, *, scripted: bool, in_memory
     assert_gone(folder, gone)
 
 
-async def assert_covered(session: onlooker.Session) -> None:
+async def assert_covered(memory: onlooker.Memory, session: onlooker.Session) -> None:
     state = await session.history.state()
     assert state is not None
     live = {m.id for m in await session.messages()}
     covered = {m.id for note in state.notes for m in await session.recall(note.id)}
-    for digest in await session.runtime.store.digests(session.id):
+    for digest in await memory.store.digests(session.id):
         raw = digest.seq > state.progress.frontier and digest.id in live
         assert raw or digest.id in covered, f"{digest.id} is neither raw nor noted"
 

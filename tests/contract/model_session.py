@@ -17,7 +17,7 @@ from onlooker.domain.items import Item, ItemChange, ItemStatus
 from onlooker.domain.messages import EMPTY_HISTORY_HASH, Message, SessionId, extend_history_hash
 from onlooker.domain.notes import (
     LIVE,
-    Appended,
+    AppendResult,
     Commit,
     Extraction,
     Note,
@@ -165,7 +165,7 @@ class Held:
 
     # -- messages
 
-    def append(self, messages: Sequence[Message], due_tokens: int, now: datetime) -> Appended:
+    def append(self, messages: Sequence[Message], due_tokens: int, now: datetime) -> AppendResult:
         fresh: list[Message] = []
         seq, history_hash = self.progress.last_seq, self.progress.history_hash
         for message in messages:
@@ -179,9 +179,9 @@ class Held:
             self.live.append(record)
             fresh.append(placed)
         self.progress, self.used_at = grown(self.progress, fresh, history_hash, due_tokens, now), now
-        return Appended(self.progress, tuple(fresh))
+        return AppendResult(self.progress, tuple(fresh))
 
-    def realign(self, change: Realignment, due_tokens: int, now: datetime) -> Appended:
+    def realign(self, change: Realignment, due_tokens: int, now: datetime) -> AppendResult:
         records = [*self.live, *self.aside]
         known = [r.known for r in records]
         standing = [n for n in self.notes.values() if n.status != "retired"]
@@ -208,7 +208,7 @@ class Held:
         self.progress, self.used_at = made_due(progress, due_tokens, now), now
         self.log(now, retired_and_revived(decision), taken)
         fresh = (r.message for r in self.after(change.last_seq) if r.seq in placement.fresh)
-        return Appended(self.progress, tuple(replace(m, original=placement.original(m)) for m in fresh))
+        return AppendResult(self.progress, tuple(replace(m, original=placement.original(m)) for m in fresh))
 
     def compact(
         self, up_to: int, summary: Message, archive: bool, now: datetime, revision: int | None

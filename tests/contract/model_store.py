@@ -39,7 +39,7 @@ from onlooker.domain.items import Item, ItemChange, ItemStatus
 from onlooker.domain.messages import Message, SessionId
 from onlooker.domain.notes import (
     LIVE,
-    Appended,
+    AppendResult,
     Commit,
     Extraction,
     MessageDigest,
@@ -118,7 +118,7 @@ class ModelStore:
         due_tokens: int,
         now: datetime,
         after: Progress | None = None,
-    ) -> Appended:
+    ) -> AppendResult:
         if after is not None:
             found = self._find(session)
             check_realignment(found.progress if found else Progress(session), after)
@@ -126,7 +126,7 @@ class ModelStore:
 
     async def realign(
         self, session: SessionId, change: Realignment, *, due_tokens: int, now: datetime
-    ) -> Appended:
+    ) -> AppendResult:
         found = self._find(session)
         check_realignment(found.progress if found else Progress(session), change)
         # A session that does not exist holds nothing that `follow` could name, and may be refused.

@@ -12,7 +12,7 @@ from sqlite_files import opened, record
 
 import onlooker
 from onlooker.domain.messages import Message, SessionId
-from onlooker.domain.notes import Appended, MessageDigest, Realignment
+from onlooker.domain.notes import AppendResult, MessageDigest, Realignment
 from onlooker.stores.sql import sessions
 from onlooker.stores.sqlite import SqliteStore
 from onlooker.stores.sqlite.connection import SqliteDatabase, open_connection
@@ -38,7 +38,7 @@ class CountingStore(SqliteStore):
     ) -> Sequence[Message]:
         return self._counted(await super().around(session, seqs, reach, retired=retired))
 
-    async def realign(self, session: SessionId, change: Realignment, **options: Any) -> Appended:
+    async def realign(self, session: SessionId, change: Realignment, **options: Any) -> AppendResult:
         self.realigned += 1
         return await super().realign(session, change, **options)
 

@@ -27,10 +27,17 @@ SYSTEM = "You are helpful."
 
 @asynccontextmanager
 async def using(url: str) -> AsyncGenerator[onlooker.Session]:
+    async with using_store(url) as (session, _):
+        yield session
+
+
+@asynccontextmanager
+async def using_store(url: str) -> AsyncGenerator[tuple[onlooker.Session, PostgresStore]]:
     async with onlooker.open_memory(url, settings=SMALL) as memory:
         session = memory.session("s", owner="ana")
         await session.record(onlooker.user("first"))
-        yield session
+        assert isinstance(memory.store, PostgresStore)
+        yield session, memory.store
 
 
 async def check(session: onlooker.Session, *texts: str) -> None:
@@ -112,14 +119,12 @@ async def test_a_process_that_stands_still_in_a_transaction_holds_nobody_up(
 ) -> None:
     monkeypatch.setattr(connection, "IDLE_SECONDS", 1.0)
     url = server.new_url()
-    async with using(url) as session:
+    async with using_store(url) as (session, store):
         with address(url).connect() as stopped:
             stopped.execute("BEGIN; SELECT sid FROM sessions FOR UPDATE")
             await session.record(onlooker.user("second"))
             with pytest.raises(psycopg.Error, match="idle-in-transaction"):
                 stopped.execute("COMMIT")
-        store = session.runtime.store
-        assert isinstance(store, PostgresStore)
         with pytest.raises(StoreError, match="was idle for too long; try again"):
             await store.run(_still)
         await check(session, "second")
@@ -134,9 +139,7 @@ def _still(db: Any) -> None:
 
 
 async def test_all_connections_of_the_pool_in_use(server: Server) -> None:
-    async with using(server.new_url(pool="2", wait="0.3")) as session:
-        store = session.runtime.store
-        assert isinstance(store, PostgresStore)
+    async with using_store(server.new_url(pool="2", wait="0.3")) as (session, store):
         wanted = r"all 2 connections are in use; .* try again, or allow more with pool=N in the address"
         async with in_use(store, 2):
             with pytest.raises(StoreError, match=wanted):

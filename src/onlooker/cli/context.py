@@ -16,12 +16,14 @@ from onlooker.cli.target import Budget, SessionTarget, SystemPrompt, parse_point
 from onlooker.domain.context import RuntimeContext, Stats
 from onlooker.domain.errors import BudgetError
 from onlooker.domain.notes import State
+from onlooker.engine.items import ShownItems
+from onlooker.engine.memory import Memory
 from onlooker.engine.recall import Reminder
-from onlooker.engine.session import Session
 from onlooker.policy.assemble import ELISION, Counting, Layout, PromptRequest, assemble, lay_out
 from onlooker.policy.render import Context, Sections
 from onlooker.policy.settings import MIN_BUDGET, Settings
 from onlooker.policy.tokens import PROMPT_OVERHEAD, margin
+from onlooker.ports import SystemClock
 
 
 class Format(StrEnum):
@@ -68,17 +70,15 @@ async def context(
             raise CommandError(f"no session {session.key!r}")
         if as_of is not None:
             state = replace((await session.history.as_of(parse_point("--as-of", as_of))).state, items=())
-        counting = session.runtime.counting
+        counting = memory.counting
         if budget is None:
             budget = _last_budget(state.progress.budget, system, counting, settings)
         request = PromptRequest(system, budget=budget, question=question)
-        state = await _with_items(session, state, settings, counting.room(request, settings))
+        state = await _with_items(memory, state, settings, counting.room(request, settings))
         builder = ContextBuilder(state, settings, counting)
         as_text = format is Format.text
         if question:
-            reminder = Reminder(
-                session.runtime.store, session.id, settings, counting, session.runtime.clock.now()
-            )
+            reminder = Reminder(memory.store, session.id, settings, counting, SystemClock().now())
             built = await builder.build_for_question(request, reminder.remind, as_text=as_text)
         else:
             built = builder.build_text(request) if as_text else builder.build(request)
@@ -109,14 +109,15 @@ def _last_budget(room: int, system: str, counting: Counting, settings: Settings)
     return math.ceil(tokens * counting.calibration.ratio / (1 - spare)) + around
 
 
-async def _with_items(session: Session, state: State, settings: Settings, room: int) -> State:
+async def _with_items(memory: Memory, state: State, settings: Settings, room: int) -> State:
     """Add the items that the session shows, or would show if its agent asked now."""
+    session = state.progress.session
     if not settings.shares_items(session.owner):
         return replace(state, items=())
     if state.items is not None:
         return state
-    items = replace(session.runtime.shown_items, settings=settings)
-    return replace(state, items=tuple(await items.choice(session.id, room)))
+    items = ShownItems(memory.store, settings, memory.counting.text, SystemClock())
+    return replace(state, items=tuple(await items.choice(session, room)))
 
 
 def _print_stats(screen: Screen, stats: Stats) -> None:

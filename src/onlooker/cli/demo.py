@@ -97,7 +97,7 @@ async def _replay(screen: Screen, path: Path, budget: int) -> tuple[Figures, Con
     clock = ReplayClock(messages)
     async with open_memory(path, budget=budget, clock=clock) as memory:
         session = memory.session(SESSION, owner=OWNER)
-        figures = Figures(session.runtime.estimator)
+        figures = Figures(memory.counting.estimator)
         async with _watch(screen, memory, figures, len(messages)) as view:
             async for turn in replay_messages(memory, session, clock, messages, SYSTEM):
                 figures.add_message(turn.message)

@@ -82,7 +82,7 @@ async def replay(
         state = await recorded.history.state()
         if state is None:
             raise CommandError("there are no messages to replay")
-        counting = recorded.runtime.counting
+        counting = memory.counting
         request = PromptRequest(system, budget=settings.budget)
         final = ContextBuilder(state, settings, counting).build_text(request)
         report: View = {

@@ -206,7 +206,7 @@ class State:
 
 
 @dataclass(frozen=True, slots=True)
-class Appended:
+class AppendResult:
     """The result of an append: the session's progress after it, and the messages that were new."""
 
     progress: Progress

@@ -62,11 +62,6 @@ class Events:
         self._streams.add(stream)
         return stream
 
-    @property
-    def streams(self) -> int:
-        """How many streams are open."""
-        return len(self._streams)
-
     def close(self) -> None:
         """End every stream."""
         for stream in tuple(self._streams):

@@ -91,8 +91,8 @@ class Memory:
         """Export, import and backup."""
         from onlooker.engine.storage import Storage
 
-        run = self._runtime
-        return Storage(run.store, ready=run.ready, imported=run.imported)
+        runtime = self._runtime
+        return Storage(runtime.store, ready=runtime.ready, imported=runtime.imported)
 
     @property
     def retention(self) -> Retention:
@@ -104,7 +104,7 @@ class Memory:
         """Work in the background."""
         return self._runtime.background
 
-    # -- life
+    # -- opening and closing
 
     async def __aenter__(self) -> Self:
         await self.open()
@@ -120,14 +120,14 @@ class Memory:
         await self._runtime.open()
 
     async def close(self) -> None:
-        """Take nothing new, let work in progress complete within `stop_deadline`, close the store."""
+        """Start nothing new, let work in progress complete within `stop_deadline`, and close the store."""
         await self._runtime.close()
 
     # -- sessions
 
     def session(self, key: str, *, owner: str = DEFAULT_OWNER, tz: str | tzinfo | None = None) -> Session:
         """One conversation. `tz` is the time zone of messages that come without one, by name or as a
-        `tzinfo`; the memory's own where none is given."""
+        `tzinfo`; by default the memory's own."""
         for name, value in (("key", key), ("owner", owner)):
             if not isinstance(value, str) or not value:  # pyright: ignore[reportUnnecessaryIsInstance]
                 raise SettingsError(f"session {name}", value, "must be text that is not empty")
@@ -160,8 +160,8 @@ class Memory:
         before: datetime | None = None,
         marks: tuple[str, str] = ("", ""),
     ) -> Sequence[Hit]:
-        """What was said and noted in an owner's sessions, or the one with that key, that speaks of something;
-        as `Session.search`."""
+        """Search the messages and notes of an owner's sessions, or of the one with that key, as
+        `Session.search` does."""
         await self._runtime.ready()
         where = None if session is None else SessionId(owner, session)
         search = Search(owner, where, tuple(kinds), limit, after, before, marks)
@@ -175,8 +175,8 @@ class Memory:
     async def prepare(
         self, history: Sequence[MessageLike | SdkMessage], *, system: str = "", budget: int | None = None
     ) -> Context:
-        """`Session.prepare` for the session named by `use_session`; with none named, memory is
-        skipped and the history comes back as it is."""
+        """`Session.prepare` for the session named by `use_session`; with none named, memory is skipped and
+        the context is the history as it is."""
         session = self.current()
         if session is None:
             messages = intake_all(as_history(history), at=self._runtime.clock.now(), tz=self._runtime.tz)
@@ -190,7 +190,7 @@ class Memory:
         await self._runtime.ready()
         while await self._runtime.workers.tick():
             await self._runtime.workers.flush()
-            # Where another process has a session, it is that one which takes its notes.
+            # A session may be leased to another process, which takes its notes: look again soon.
             await asyncio.sleep(SETTLE_PAUSE)
 
     async def forget(self, *, owner: str, session: str | None = None) -> ForgetResult:
@@ -198,9 +198,9 @@ class Memory:
         journals, down to the bytes in the files. What model calls cost stays counted for the day."""
         from onlooker.engine.forgetting import forget_owner
 
-        await self._runtime.ready()
-        run = self._runtime
-        return await forget_owner(run.store, owner, session, emit=run.emit, erase=run.erase)
+        runtime = self._runtime
+        await runtime.ready()
+        return await forget_owner(runtime.store, owner, session, emit=runtime.emit, erase=runtime.erase)
 
     async def usage(self) -> Sequence[Usage]:
         """What model calls cost so far, those of deleted sessions included."""
@@ -213,7 +213,7 @@ class Memory:
         await self._runtime.calibrate(context.stats.total, input_tokens)
 
     def subscribe(self, listener: Callable[[Event], None]) -> Callable[[], None]:
-        """Call `listener` with every event; calling what is returned takes it off again."""
+        """Call `listener` with every event. Returns a function that unsubscribes it."""
         return self._runtime.events.subscribe(listener)
 
     @overload
@@ -223,8 +223,9 @@ class Memory:
     def events(self, *types: type[H], limit: int = MAX_HELD) -> EventStream[H]: ...
 
     def events(self, *types: type[BaseEvent], limit: int = MAX_HELD) -> EventStream[Any]:
-        """Events from now on, of these types or of all, for `async for`; it ends when the memory is closed.
+        """Events from now on, of these types or of all, for `async for`. The stream ends when the memory is
+        closed.
 
-        At most `limit` that were not taken yet are held; the stream counts what it drops beyond that.
+        At most `limit` unread events are held; the stream counts those that it drops.
         """
         return self._runtime.events.stream(types, limit)

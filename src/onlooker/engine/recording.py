@@ -34,8 +34,8 @@ from onlooker.domain.messages import (
     extend_history_hash,
     new_id,
 )
-from onlooker.domain.notes import Appended, Note, Progress, Realignment, State
-from onlooker.policy.align import Alignment, Rewind, Sent, compare, decide, is_telling
+from onlooker.domain.notes import AppendResult, Note, Progress, Realignment, State
+from onlooker.policy.align import Alignment, Rewind, SentRange, compare, decide, is_telling
 from onlooker.policy.assemble import limits_beside_items
 from onlooker.policy.intake import intake, intake_all, size_of
 from onlooker.policy.plan import due_tokens
@@ -53,13 +53,14 @@ MAX_TRIES = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Followed:
-    """A recorded history.
+class RecordedHistory:
+    """A host's history, once it is recorded.
 
-    `lead` and `preface` precede the conversation: system messages, then the host's own additions. `newest` is
-    its newest message; the record may go on after it, as when two programs speak at once.
-    `retired` are the messages that it took back. `state` is the session's, if it is known without loading it
-    again. The rest is for the next call.
+    `lead` and `preface` come before the conversation: system messages, then the host's own additions.
+    `newest` is the history's newest message; the record may go on after it, if two programs speak at once.
+    `retired` are the messages that the host took back. `state` is the session's, if it is known without
+    loading it again. The rest is for the next call: `continues` is the last history, if this one continues
+    it.
     """
 
     lead: tuple[Message, ...]
@@ -68,8 +69,8 @@ class Followed:
     state: State | None = None
     newest: Message | None = None
     retired: tuple[int, ...] = ()
-    sent: Sent | None = None
-    seen: Seen | None = None  # the history that this one continues
+    sent: SentRange | None = None
+    continues: LastHistory | None = None
 
 
 class Recorder:
@@ -86,7 +87,7 @@ class Recorder:
         budgets: Budgets,
         histories: Histories,
         originals: Originals,
-        appended: Callable[[SessionId, Appended], None],
+        on_append: Callable[[SessionId, AppendResult], None],
     ) -> None:
         self._store = store
         self._settings = settings
@@ -96,7 +97,7 @@ class Recorder:
         self._budgets = budgets
         self._histories = histories
         self._originals = originals
-        self._appended = appended  # called with what was stored, which may have made the session due
+        self._on_append = on_append  # called with what was stored, which may have made the session due
         self._turns: WeakValueDictionary[SessionId, asyncio.Lock] = WeakValueDictionary()
 
     async def record(
@@ -110,9 +111,9 @@ class Recorder:
         """The time in the session's zone: "yesterday" in a message depends on the day there."""
         return self._clock.now().astimezone(tz)
 
-    async def follow(
+    async def record_history(
         self, session: SessionId, history: Sequence[MessageLike], tz: tzinfo, rewind: Rewind = "auto"
-    ) -> Followed:
+    ) -> RecordedHistory:
         """Record what is new in a host's history, and take back what the host took back.
 
         The cost grows with what is new: a history that continues the last one is recognised by its hash.
@@ -122,16 +123,16 @@ class Recorder:
         async with turn:
             for _ in range(MAX_TRIES):
                 try:
-                    done = await self._follow(session, history, tz, rewind)
+                    done = await self._record_history(session, history, tz, rewind)
                 except ConflictError:
                     continue
                 self._histories.keep(session.sid, history, done)
                 return done
         raise ConflictError("other writers keep changing this session; pass the history again")
 
-    async def _follow(
+    async def _record_history(
         self, session: SessionId, history: Sequence[MessageLike], tz: tzinfo, rewind: Rewind
-    ) -> Followed:
+    ) -> RecordedHistory:
         now = self._now(tz)
         state = await self._store.load(session)
         # Another process may have deleted the session.
@@ -152,8 +153,8 @@ class Recorder:
         return await self._realign(state, read_on(history, None, at=now, tz=tz), last, rewind)
 
     async def _continue(
-        self, progress: Progress, state: State | None, unread: Unread, new: Sequence[Message]
-    ) -> Followed | None:
+        self, progress: Progress, state: State | None, unread: UnreadPart, new: Sequence[Message]
+    ) -> RecordedHistory | None:
         """Record the new messages; None if some of them were retired before and must be restored."""
         after, grown = progress, state
         if new:
@@ -161,58 +162,43 @@ class Recorder:
             if len(recorded) < len(new):
                 return None
             grown = state.grown(after, recorded) if state else None
-        if unread.seen and unread.seen.sent:
-            sent = replace(unread.seen.sent, last=after.last_seq)
+        if unread.continues and unread.continues.sent:
+            sent = replace(unread.continues.sent, last=after.last_seq)
         else:
-            sent = Sent(1, after.last_seq, opening=0 if progress.last_seq else len(new))
-        said = unread.messages or (unread.seen.newest if unread.seen else ())
+            sent = SentRange(1, after.last_seq, opening=0 if progress.last_seq else len(new))
+        said = unread.messages or (unread.continues.newest if unread.continues else ())
         newest = self._newest(said, after.last_seq)
-        return Followed(
-            unread.lead, unread.preface, after.history_hash, grown, newest, sent=sent, seen=unread.seen
+        return RecordedHistory(
+            unread.lead,
+            unread.preface,
+            after.history_hash,
+            grown,
+            newest,
+            sent=sent,
+            continues=unread.continues,
         )
 
-    async def _realign(self, state: State, unread: Unread, last: Seen | None, rewind: Rewind) -> Followed:
+    async def _realign(
+        self, state: State, unread: UnreadPart, last: LastHistory | None, rewind: Rewind
+    ) -> RecordedHistory:
         session = state.progress.session
         sent = last.sent if last else None
         found = await self._align(session, unread, state.progress.last_seq, sent, rewind)
         preface = unread.messages[: found.preface]
         known, after = state, state.progress
-        if (new := found.appended) is None or await self._may_revive(session, new):
+        if (new := found.only_new) is None or await self._may_revive(session, new):
             known, after = None, (await self._change(session, after, found)).progress
         elif new:
             after, recorded = await self._append(session, new, after)
             known = state.grown(after, recorded)
-        now_sent = Sent(found.sent, found.newest or after.last_seq, sent.opening if sent else 0)
+        now_sent = SentRange(found.sent_from, found.newest or after.last_seq, sent.opening if sent else 0)
         newest = self._newest(unread.messages, found.newest or after.last_seq)
-        return Followed(unread.lead, preface, after.history_hash, known, newest, found.retired, now_sent)
-
-    async def _may_revive(self, session: SessionId, new: Sequence[Message]) -> bool:
-        """Whether some of these messages may have been taken back before: then they come back as they were,
-        with their notes."""
-        retired = await self._store.retired(session) if new else ()
-        known = {r.digest for r in retired} | {r.id for r in retired}
-        return any(m.digest in known or m.id in known for m in new)
-
-    async def _change(self, session: SessionId, progress: Progress, found: Alignment) -> Appended:
-        follow = tuple(f if isinstance(f, int) else self._counted(f) for f in found.follow)
-        change = Realignment(found.keep, follow, progress.last_seq, progress.revision)
-        began = time.perf_counter()
-        done = await self._store.realign(
-            session, change, due_tokens=self._budgets.due_tokens(session), now=self._clock.now()
+        return RecordedHistory(
+            unread.lead, preface, after.history_hash, known, newest, found.retired, now_sent
         )
-        took = time.perf_counter() - began
-        if found.retired:
-            log.info("%s: the host took back %d messages", session.key, len(found.retired))
-        if found.diverges:
-            self._emit(Realigned(session, found.keep, len(done.messages), seconds=took))
-        else:
-            self._emit(Recorded(session, done.messages, seconds=took))
-        self._originals.keep(session.sid, done.messages)
-        self._appended(session, done)
-        return done
 
     async def _align(
-        self, session: SessionId, unread: Unread, last_seq: int, sent: Sent | None, rewind: Rewind
+        self, session: SessionId, unread: UnreadPart, last_seq: int, sent: SentRange | None, rewind: Rewind
     ) -> Alignment:
         """Compare with the newest recorded messages first: a host that trims its history continues there.
         Compare with all if that is inconclusive, as after a return to an early point."""
@@ -229,6 +215,31 @@ class Recorder:
         texts = await self._store.around(session, unclear, 0) if unclear else ()
         return decide(found, {m.seq: m for m in texts}, sent, rewind)
 
+    async def _may_revive(self, session: SessionId, new: Sequence[Message]) -> bool:
+        """Whether some of these messages may have been taken back before: then they come back as they were,
+        with their notes."""
+        retired = await self._store.retired(session) if new else ()
+        known = {r.digest for r in retired} | {r.id for r in retired}
+        return any(m.digest in known or m.id in known for m in new)
+
+    async def _change(self, session: SessionId, progress: Progress, found: Alignment) -> AppendResult:
+        follow = tuple(f if isinstance(f, int) else self._counted(f) for f in found.follow)
+        change = Realignment(found.keep, follow, progress.last_seq, progress.revision)
+        began = time.perf_counter()
+        done = await self._store.realign(
+            session, change, due_tokens=self._budgets.due_tokens(session), now=self._clock.now()
+        )
+        took = time.perf_counter() - began
+        if found.retired:
+            log.info("%s: the host took back %d messages", session.key, len(found.retired))
+        if found.diverges:
+            self._emit(Realigned(session, found.keep, len(done.messages), seconds=took))
+        else:
+            self._emit(Recorded(session, done.messages, seconds=took))
+        self._originals.keep(session.sid, done.messages)
+        self._on_append(session, done)
+        return done
+
     async def _append(
         self, session: SessionId, messages: Sequence[Message], after: Progress | None = None
     ) -> tuple[Progress, tuple[Message, ...]]:
@@ -244,7 +255,7 @@ class Recorder:
         if appended.messages:
             self._originals.keep(session.sid, appended.messages)
             self._emit(Recorded(session, appended.messages, seconds=time.perf_counter() - began))
-        self._appended(session, appended)
+        self._on_append(session, appended)
         return appended.progress, appended.messages
 
     def _newest(self, messages: Sequence[Message], seq: int) -> Message | None:
@@ -260,27 +271,28 @@ class Recorder:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
-    """A history as it was passed last: its items, the messages before the conversation, the record's hash
-    after it, and what of the record it had."""
+class LastHistory:
+    """The history that a host passed last: its items, the messages before the conversation, the record's
+    hash after it, which part of the record it had, and its newest message."""
 
     items: list[MessageLike]
     lead: tuple[Message, ...]
     preface: tuple[Message, ...]
     history_hash: bytes
-    sent: Sent | None = None
+    sent: SentRange | None = None
     newest: tuple[Message, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Unread:
-    """The part of a history that was not read yet, and the record's hash before it."""
+class UnreadPart:
+    """The part of a history that was not read yet, and the record's hash before it. `continues` is the last
+    history, if this one continues it."""
 
     lead: tuple[Message, ...]
     preface: tuple[Message, ...]
     messages: tuple[Message, ...]
     history_hash: bytes
-    seen: Seen | None = None  # the history that this one continues
+    continues: LastHistory | None = None
 
     def after(self, progress: Progress) -> tuple[Message, ...] | None:
         """The messages after the recorded ones; None if the history does not continue from them."""
@@ -292,18 +304,20 @@ class Unread:
         return () if history_hash == progress.history_hash else None
 
 
-def read_on(items: Sequence[MessageLike], last: Seen | None, *, at: datetime, tz: tzinfo) -> Unread:
+def read_on(
+    items: Sequence[MessageLike], last: LastHistory | None, *, at: datetime, tz: tzinfo
+) -> UnreadPart:
     """Read the messages of a history that the last one did not have; all of them if it does not continue the
     last one. Comparing the two costs about 50 ns a message."""
     if last and list(items[: len(last.items)]) == last.items:
         known = len(last.items)
         new = intake_all(list(items[known:]), at=at, tz=tz, first=known)
-        return Unread(last.lead, last.preface, new, last.history_hash, last)
+        return UnreadPart(last.lead, last.preface, new, last.history_hash, last)
     messages = intake_all(list(items), at=at, tz=tz)
     lead = 0
     while lead < len(messages) and messages[lead].role == "system":
         lead += 1
-    return Unread(messages[:lead], (), messages[lead:], EMPTY_HISTORY_HASH)
+    return UnreadPart(messages[:lead], (), messages[lead:], EMPTY_HISTORY_HASH)
 
 
 class Histories:
@@ -314,33 +328,33 @@ class Histories:
     """
 
     def __init__(self, limit: int = 200_000) -> None:
-        self._seen: OrderedDict[str, Seen] = OrderedDict()
+        self._by_sid: OrderedDict[str, LastHistory] = OrderedDict()
         self._count = 0
         self._limit = limit
 
-    def last(self, sid: str) -> Seen | None:
+    def last(self, sid: str) -> LastHistory | None:
         """The history that was passed last."""
-        return self._seen.get(sid)
+        return self._by_sid.get(sid)
 
-    def keep(self, sid: str, items: Sequence[MessageLike], followed: Followed) -> None:
+    def keep(self, sid: str, items: Sequence[MessageLike], recorded: RecordedHistory) -> None:
         """Remember a history that is now recorded."""
         old = self.drop(sid)
-        copies = old.items if old and old is followed.seen else []
+        copies = old.items if old and old is recorded.continues else []
         copies.extend(_copy(i) for i in items[len(copies) :])
         self._count += len(copies)
-        newest = (followed.newest,) if followed.newest else ()
-        self._seen[sid] = Seen(
-            copies, followed.lead, followed.preface, followed.history_hash, followed.sent, newest
+        newest = (recorded.newest,) if recorded.newest else ()
+        self._by_sid[sid] = LastHistory(
+            copies, recorded.lead, recorded.preface, recorded.history_hash, recorded.sent, newest
         )
-        while self._count > self._limit and len(self._seen) > 1:
-            self.drop(next(iter(self._seen)))
+        while self._count > self._limit and len(self._by_sid) > 1:
+            self.drop(next(iter(self._by_sid)))
 
-    def drop(self, sid: str) -> Seen | None:
+    def drop(self, sid: str) -> LastHistory | None:
         """Drop the history of a session, and return it."""
-        seen = self._seen.pop(sid, None)
-        if seen:
-            self._count -= len(seen.items)
-        return seen
+        dropped = self._by_sid.pop(sid, None)
+        if dropped:
+            self._count -= len(dropped.items)
+        return dropped
 
 
 # Keys of a message that are for Onlooker; a provider's API does not accept them.

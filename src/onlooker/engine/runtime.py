@@ -14,7 +14,7 @@ from onlooker.domain.context import Layers
 from onlooker.domain.errors import ClosedError
 from onlooker.domain.events import Calibrated, Searched
 from onlooker.domain.messages import SessionId, new_id
-from onlooker.domain.notes import Appended, State
+from onlooker.domain.notes import AppendResult, State
 from onlooker.domain.search import Hit
 from onlooker.engine.background import Background, Job, JobLoop, NoteTasks
 from onlooker.engine.events import Events
@@ -99,7 +99,7 @@ class Runtime:
             budgets=self.budgets,
             histories=self._histories,
             originals=self.originals,
-            appended=self._appended,
+            on_append=self._on_append,
         )
 
         # Notes.
@@ -273,11 +273,11 @@ class Runtime:
 
     # -- notes that are due
 
-    def _appended(self, session: SessionId, appended: Appended) -> None:
+    def _on_append(self, session: SessionId, result: AppendResult) -> None:
         """Wake the session, if what was recorded made it due."""
         if self.settings.shares_items(session.owner):
             self.session_end.used(session)
-        if self.settings.enabled and is_due_now(appended.progress, self.clock.now()):
+        if self.settings.enabled and is_due_now(result.progress, self.clock.now()):
             self.workers.wake(session)
 
     def wake(self, state: State) -> None:

@@ -61,7 +61,7 @@ ON_THE_SPOT_STEPS = 12
 class Session:
     """One conversation in a memory. It is cheap to make and has no state of its own."""
 
-    runtime: Runtime = field(repr=False)
+    _runtime: Runtime = field(repr=False)
     id: SessionId
     _tz: tzinfo = field(repr=False)
 
@@ -88,8 +88,8 @@ class Session:
             MessageError: An argument is not a message; nothing was recorded.
             StoreError: The store cannot write; nothing was recorded.
         """
-        await self.runtime.ready()
-        return await self.runtime.recorder.record(self.id, as_items(messages), self._tz)
+        await self._runtime.ready()
+        return await self._runtime.recorder.record(self.id, as_items(messages), self._tz)
 
     async def prepare(
         self,
@@ -117,28 +117,27 @@ class Session:
         """
         history = as_history(history)
         layers = self._layers(knowledge)
-        if not self.runtime.settings.enabled:
-            messages = intake_all(history, at=self.runtime.clock.now(), tz=self._tz)
+        if not self._runtime.settings.enabled:
+            messages = intake_all(history, at=self._runtime.clock.now(), tz=self._tz)
             request = await self._add_knowledge(PromptRequest(system, end=end), layers, messages)
-            return assemble_without_memory(request, messages, self.runtime.counting)
-        await self.runtime.ready()
+            return assemble_without_memory(request, messages, self._runtime.counting)
+        await self._runtime.ready()
         if rewind not in ("auto", "never"):
             raise SettingsError("rewind", rewind, "must be auto or never")
-        followed = await self.runtime.recorder.follow(self.id, history, self._tz, rewind)
+        recorded = await self._runtime.recorder.record_history(self.id, history, self._tz, rewind)
         request = PromptRequest(
             system,
-            {},
-            followed.lead,
-            followed.preface,
-            end,
-            self._budget(budget),
+            lead=recorded.lead,
+            preface=recorded.preface,
+            end=end,
+            budget=self._budget(budget),
             question=question,
-            newest=followed.newest,
-            retired=len(followed.retired),
+            newest=recorded.newest,
+            retired=len(recorded.retired),
         )
         with waiting_for_locks(LOCK_SECONDS):
-            context = await self._context(request, layers, relative_time, followed.state)
-        tail = with_originals(context.messages, history, at=self.runtime.clock.now(), tz=self._tz)
+            context = await self._context(request, layers, relative_time, recorded.state)
+        tail = with_originals(context.messages, history, at=self._runtime.clock.now(), tz=self._tz)
         return replace(context, messages=tail)
 
     # -- the context
@@ -166,32 +165,10 @@ class Session:
             BudgetError: The base prompt alone is larger than the budget.
             StoreError: The store cannot be read.
         """
-        await self.runtime.ready()
+        await self._runtime.ready()
         request = PromptRequest(system, end=end, budget=self._budget(budget), question=question)
         with waiting_for_locks(LOCK_SECONDS):
             return await self._context(request, self._layers(knowledge), relative_time)
-
-    def _budget(self, asked: int | None) -> int:
-        budget = self.runtime.settings.budget if asked is None else asked
-        if not isinstance(budget, int) or budget < 0:  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise SettingsError("budget", budget, "must be an integer of at least 0; 0 means no budget")
-        return budget
-
-    def _layers(self, given: Layers | None) -> dict[str, Layer]:
-        return in_order({**self.runtime.knowledge, **given}) if given else self.runtime.knowledge
-
-    async def _add_knowledge(
-        self, request: PromptRequest, layers: Mapping[str, Layer], messages: Sequence[Message]
-    ) -> PromptRequest:
-        """The request with the texts of the knowledge layers."""
-        if not layers:
-            return request
-        run, runtime = self.runtime, RuntimeContext.of(self.key)
-        question = request.question or last_question(messages)
-        call = LayerCall(
-            self.id, runtime, run.settings, run.counting, run.emit, question, run.timing.knowledge_deadline
-        )
-        return await call.fill(request, layers)
 
     async def _context(
         self,
@@ -200,14 +177,13 @@ class Session:
         relative_time: bool,
         state: State | None = None,
     ) -> Context:
-        run = self.runtime
+        runtime = self._runtime
         began = time.perf_counter()
-        runtime = RuntimeContext.of(self.key)
-        if not run.settings.enabled:
-            messages = await run.store.messages(self.id)
-            return assemble_without_memory(
-                await self._add_knowledge(request, layers, messages), messages, run.counting, runtime
-            )
+        channel = RuntimeContext.of(self.key)
+        if not runtime.settings.enabled:
+            messages = await runtime.store.messages(self.id)
+            request = await self._add_knowledge(request, layers, messages)
+            return assemble_without_memory(request, messages, runtime.counting, channel)
         state = state.until(request.newest) if state else await self._load(request)
         request = await self._add_knowledge(request, layers, state.messages)
         if any(layer.is_dynamic for layer in layers.values()):
@@ -219,42 +195,82 @@ class Session:
         reminder = self._reminder(request)
         if reminder:
             request = reminder.reserve(request)
-        room = run.counting.room(request, run.settings)
+        room = runtime.counting.room(request, runtime.settings)
         state = (await self._with_items(state, room)).until(request.newest)
-        new_budget = run.budgets.ask(self.id, room)
+        new_budget = runtime.budgets.ask(self.id, room)
         state = await self._wait_if_far_behind(state, request)
         state, layout = await self._make_room(state, request)
-        if new_budget and not isinstance(plan(state, run.budgets.limits(state)), Idle):
+        if new_budget and not isinstance(plan(state, runtime.budgets.limits(state)), Idle):
             # `record` wakes the background when a note is due; a new budget may make one due as well.
-            run.wake(state)
+            runtime.wake(state)
         if reminder:
             request, layout = await reminder.remind(state, request, layout)
-        context = assemble(state, request, run.settings, run.counting, runtime, layout)
-        context = replace(context, messages=run.originals.restore(self.id.sid, context.messages))
-        run.emit(ContextBuilt(self.id, context.stats, seconds=time.perf_counter() - began))
+        context = assemble(state, request, runtime.settings, runtime.counting, channel, layout)
+        context = replace(context, messages=runtime.originals.restore(self.id.sid, context.messages))
+        runtime.emit(ContextBuilt(self.id, context.stats, seconds=time.perf_counter() - began))
         return context
 
-    @property
-    def _now(self) -> datetime:
-        return self.runtime.clock.now().astimezone(self._tz)
+    async def _load(self, request: PromptRequest) -> State:
+        """The session as this call sees it."""
+        state = await self._runtime.store.load(self.id) or State(Progress(self.id))
+        return state.until(request.newest)
+
+    async def _add_knowledge(
+        self, request: PromptRequest, layers: Mapping[str, Layer], messages: Sequence[Message]
+    ) -> PromptRequest:
+        """The request with the texts of the knowledge layers."""
+        if not layers:
+            return request
+        runtime = self._runtime
+        call = LayerCall(
+            self.id,
+            RuntimeContext.of(self.key),
+            runtime.settings,
+            runtime.counting,
+            runtime.emit,
+            request.question or last_question(messages),
+            runtime.timing.knowledge_deadline,
+        )
+        return await call.fill(request, layers)
 
     def _reminder(self, request: PromptRequest) -> Reminder | None:
         """What recalls earlier messages, if this turn does."""
-        run = self.runtime
-        if run.settings.recall == "off" and not request.question:
+        runtime = self._runtime
+        if runtime.settings.recall == "off" and not request.question:
             return None
-        return Reminder(run.store, self.id, run.settings, run.counting, self._now, run.query_vectors)
+        return Reminder(
+            runtime.store, self.id, runtime.settings, runtime.counting, self._now, runtime.query_vectors
+        )
+
+    @property
+    def _now(self) -> datetime:
+        return self._runtime.clock.now().astimezone(self._tz)
 
     async def _with_items(self, state: State, room: int) -> State:
         """The state with the owner's items that this session shows."""
-        run = self.runtime
-        if not run.settings.shares_items(self.owner):
+        runtime = self._runtime
+        if not runtime.settings.shares_items(self.owner):
             return replace(state, items=()) if state.items else state
         if state.items is not None:
             return state
-        if run.files:
-            await run.files.pick_up(self.owner)
-        return await run.shown_items.choose(state, room)
+        if runtime.files:
+            await runtime.files.pick_up(self.owner)
+        return await runtime.shown_items.choose(state, room)
+
+    async def _wait_if_far_behind(self, state: State, request: PromptRequest) -> State:
+        """Wait for notes, with a deadline, if the setting `block_after` is set; a turn waits for nothing
+        else."""
+        runtime = self._runtime
+        if not must_wait(state, runtime.budgets.limits(state)):
+            return state
+        began, caught_up = time.perf_counter(), False
+        try:
+            async with asyncio.timeout(runtime.timing.block_deadline):
+                caught_up = await runtime.note_taker.advance(self.id)
+        except (TimeoutError, StoreError) as error:
+            log.warning("%s: notes are behind and did not catch up: %r", self.key, error)
+        runtime.emit(Waited(self.id, caught_up, seconds=time.perf_counter() - began))
+        return await self._load(request)
 
     async def _make_room(self, state: State, request: PromptRequest) -> tuple[State, Layout]:
         """Take notes on the spot of messages that would otherwise be cut off without a note, and condense
@@ -263,81 +279,76 @@ class Session:
         If that fails, or takes too long because a host hands over a long history at once, the turn
         goes on with what fits. The rest is counted, stays stored, and is noted later.
         """
-        run = self.runtime
+        runtime = self._runtime
         deadline = time.monotonic() + ON_THE_SPOT_SECONDS
-        layout = lay_out(state, request, run.settings, run.counting, run.section)
+        layout = lay_out(state, request, runtime.settings, runtime.counting, runtime.section)
         made = 0
         try:
             while made < ON_THE_SPOT_STEPS or time.monotonic() < deadline:
                 step = make_room(state, layout.limits, layout.room)
                 if step is None and layout.memory.is_cut:
-                    step = condense(state, run.budgets.limits(state))
+                    step = condense(state, runtime.budgets.limits(state))
                 if step is None:
                     break
                 made += 1
                 try:
-                    state = await run.note_taker.do(state, step, fence=None, on_the_spot=True)
+                    state = await runtime.note_taker.do(state, step, fence=None, on_the_spot=True)
                 except ConflictError:
                     log.debug("%s: another worker took the note", self.key)
                     state = await self._load(request)
-                layout = lay_out(state, request, run.settings, run.counting, run.section)
+                layout = lay_out(state, request, runtime.settings, runtime.counting, runtime.section)
         except OnlookerError as error:
             log.warning("%s: could not make room: %s", self.key, error)
         if made:
             # What that makes due, such as a reflection, is left to the background.
-            run.wake(state)
+            runtime.wake(state)
         return state, layout
 
-    async def _load(self, request: PromptRequest) -> State:
-        """The session as this call sees it."""
-        state = await self.runtime.store.load(self.id) or State(Progress(self.id))
-        return state.until(request.newest)
+    def _budget(self, asked: int | None) -> int:
+        budget = self._runtime.settings.budget if asked is None else asked
+        if not isinstance(budget, int) or budget < 0:  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise SettingsError("budget", budget, "must be an integer of at least 0; 0 means no budget")
+        return budget
 
-    async def _wait_if_far_behind(self, state: State, request: PromptRequest) -> State:
-        """Wait for notes, with a deadline, if the setting `block_after` is set; a turn waits for nothing
-        else."""
-        run = self.runtime
-        if not must_wait(state, run.budgets.limits(state)):
-            return state
-        began, caught_up = time.perf_counter(), False
-        try:
-            async with asyncio.timeout(run.timing.block_deadline):
-                caught_up = await run.note_taker.advance(self.id)
-        except (TimeoutError, StoreError) as error:
-            log.warning("%s: notes are behind and did not catch up: %r", self.key, error)
-        run.emit(Waited(self.id, caught_up, seconds=time.perf_counter() - began))
-        return await self._load(request)
+    def _layers(self, given: Layers | None) -> dict[str, Layer]:
+        return in_order({**self._runtime.knowledge, **given}) if given else self._runtime.knowledge
 
     # -- notes
 
     async def settle(self) -> bool:
         """Take every note that is due before returning; False if a model failed, or another process is taking
         them."""
-        await self.runtime.ready()
-        return await self.runtime.note_taker.advance(self.id)
+        await self._runtime.ready()
+        return await self._runtime.note_taker.advance(self.id)
 
     async def end(self) -> Sequence[Item]:
         """End the conversation: take the notes that are due, and make items of what the owner's other
         sessions should know. Returns the items. Recording more opens the session again."""
         await self.settle()
-        async with self.runtime.leases.alone(self.id):
-            return await self.runtime.session_end.end(self.id)
+        async with self._runtime.leases.alone(self.id):
+            return await self._runtime.session_end.end(self.id)
 
     async def refresh_items(self) -> Sequence[Item]:
         """Choose again which of its owner's items this session shows, as a new session would. This changes
         the prompt's prefix."""
-        await self.runtime.ready()
-        state = await self.runtime.store.load(self.id) or State(Progress(self.id))
-        budget = self.runtime.budgets.of(state.progress)
-        return (await self.runtime.shown_items.refresh(state, budget)).items or ()
+        await self._runtime.ready()
+        state = await self._runtime.store.load(self.id) or State(Progress(self.id))
+        budget = self._runtime.budgets.of(state.progress)
+        return (await self._runtime.shown_items.refresh(state, budget)).items or ()
 
     def tools(self) -> Tools:
         """`memory_search`, `memory_save`, `memory_forget` and `recall` for this session's agent."""
         from onlooker.engine.tools import Tools
 
-        run = self.runtime
+        runtime = self._runtime
         return Tools(
-            self.id, run.store, run.settings, run.clock, run.items, search=run.search, ready=run.ready
+            self.id,
+            runtime.store,
+            runtime.settings,
+            runtime.clock,
+            runtime.items,
+            search=runtime.search,
+            ready=runtime.ready,
         )
 
     async def notes(
@@ -348,8 +359,8 @@ class Session:
         statuses: Sequence[NoteStatus] = ("active",),
     ) -> Sequence[Note]:
         """The notes, oldest first; with `recent`, only the newest n."""
-        await self.runtime.ready()
-        return await self.runtime.store.notes(self.id, statuses=statuses, kind=kind, recent=recent)
+        await self._runtime.ready()
+        return await self._runtime.store.notes(self.id, statuses=statuses, kind=kind, recent=recent)
 
     async def extracted(self, type: type[V]) -> list[V]:
         """Values of one of your own types (`extractors`), extracted from the messages, oldest first.
@@ -357,9 +368,9 @@ class Session:
         Values that no longer fit the class, because it has changed, are left out with a warning.
         `history.extractions` still has them.
         """
-        await self.runtime.ready()
+        await self._runtime.ready()
         found: list[V] = []
-        for extraction in await self.runtime.store.extractions(self.id, type=type.__name__):
+        for extraction in await self._runtime.store.extractions(self.id, type=type.__name__):
             try:
                 found.append(type.model_validate(extraction.value))
             except Exception as error:  # noqa: BLE001  a user's own class may raise anything
@@ -368,8 +379,8 @@ class Session:
 
     async def messages(self, *, archived: bool = False) -> Sequence[Message]:
         """The messages, oldest first; with `archived`, also those that compaction archived."""
-        await self.runtime.ready()
-        return await self.runtime.store.messages(self.id, archived=archived)
+        await self._runtime.ready()
+        return await self._runtime.store.messages(self.id, archived=archived)
 
     async def recall(
         self, target: str | int | Hit, *, neighbours: int = 0, page: int | None = None
@@ -378,8 +389,8 @@ class Session:
 
         `neighbours` adds that many messages before and after. `page` selects a page of 50, from 1.
         """
-        await self.runtime.ready()
-        return await messages_behind(self.runtime.store, self.id, target, neighbours, page)
+        await self._runtime.ready()
+        return await messages_behind(self._runtime.store, self.id, target, neighbours, page)
 
     async def search(
         self,
@@ -396,33 +407,33 @@ class Session:
         `kinds` are "message" and "note"; `after` and `before` limit when it was said or noted. In each
         hit's snippet, `marks` are placed around the words that were found.
         """
-        await self.runtime.ready()
+        await self._runtime.ready()
         search = Search(self.owner, self.id, tuple(kinds), limit, after, before, marks)
-        return await self.runtime.search(search, query)
+        return await self._runtime.search(search, query)
 
     async def pin(self, target: str, *, on: bool = True) -> None:
         """Keep a note or message in every context of this session; `on=False` unpins it."""
-        await self.runtime.ready()
-        await self.runtime.store.pin(self.id, target, on=on)
-        self.runtime.emit(Pinned(self.id, target, on))
+        await self._runtime.ready()
+        await self._runtime.store.pin(self.id, target, on=on)
+        self._runtime.emit(Pinned(self.id, target, on))
 
     @property
     def history(self) -> History:
         """The notes over time: correct them, and look back."""
         from onlooker.engine.corrections import History
 
-        run = self.runtime
+        runtime = self._runtime
         return History(
             self.id,
-            run.store,
-            run.settings,
-            run.counting,
-            run.clock,
-            run.tz,
-            run.emit,
-            ready=run.ready,
-            limits_of=run.budgets.limits,
-            compaction=run.compaction,
+            runtime.store,
+            runtime.settings,
+            runtime.counting,
+            runtime.clock,
+            runtime.tz,
+            runtime.emit,
+            ready=runtime.ready,
+            limits_of=runtime.budgets.limits,
+            compaction=runtime.compaction,
         )
 
     async def forget(
@@ -442,28 +453,28 @@ class Session:
         """
         from onlooker.engine.forgetting import Forgetter
 
-        run = self.runtime
-        await run.ready()
+        runtime = self._runtime
+        await runtime.ready()
         forgetter = Forgetter(
             self.id,
-            run.store,
-            run.settings,
-            run.clock,
-            run.estimator.text,
-            run.emit,
-            run.builtin,
-            run.asks_model,
-            run.erase,
+            runtime.store,
+            runtime.settings,
+            runtime.clock,
+            runtime.estimator.text,
+            runtime.emit,
+            runtime.builtin,
+            runtime.asks_model,
+            runtime.erase,
         )
         return await forgetter.forget(targets, dry_run=dry_run, rewrite_later=rewrite_later)
 
     async def delete(self) -> bool:
         """Delete the session with everything in it; False if there was none. What its notes cost still
         counts for its owner and the day."""
-        await self.runtime.ready()
-        self.runtime.drop_cached(self.id)
-        was_there = await self.runtime.store.delete_session(self.id)
+        await self._runtime.ready()
+        self._runtime.drop_cached(self.id)
+        was_there = await self._runtime.store.delete_session(self.id)
         if was_there:
-            self.runtime.emit(Deleted(self.id))
-        await self.runtime.renew_files([self.id], [self.owner])
+            self._runtime.emit(Deleted(self.id))
+        await self._runtime.renew_files([self.id], [self.owner])
         return was_there

@@ -41,7 +41,7 @@ Rewind = Literal["auto", "never"]
 
 
 @dataclass(frozen=True, slots=True)
-class Sent:
+class SentRange:
     """What a host sent last: everything that stands in the record from `first` to `last`.
 
     `opening` is how many messages the session began with, if that is known. A host that restarts sends them
@@ -60,7 +60,8 @@ class Alignment:
     `history[:preface]` comes before everything recorded and is passed on without being recorded. `follow` is
     what stands after message `keep` from now on: new messages, and the seqs of recorded ones that stay.
     `retired` are the seqs of those that do not. `newest` is the history's newest message: its seq, or None if
-    it is the last of `follow` or of the record. The history has every message of the record from `sent` on.
+    it is the last of `follow` or of the record. From seq `sent_from` on, the history has every message of the
+    record.
     """
 
     preface: int
@@ -68,17 +69,17 @@ class Alignment:
     follow: tuple[int | Message, ...]
     retired: tuple[int, ...] = ()
     newest: int | None = None
-    sent: int = 1
+    sent_from: int = 1
 
     @property
-    def appended(self) -> tuple[Message, ...] | None:
-        """What is new, if nothing else changes."""
+    def only_new(self) -> tuple[Message, ...] | None:
+        """The new messages, if all of them come after the recorded ones and nothing else changes."""
         new = tuple(f for f in self.follow if isinstance(f, Message))
         return None if self.retired or len(new) < len(self.follow) else new
 
     @property
     def diverges(self) -> bool:
-        return self.appended is None
+        return self.only_new is None
 
 
 # ------------------------------------------------------------------------------------ what is recorded
@@ -318,7 +319,7 @@ def _long_run(history: Sequence[object], recorded: Sequence[object], start: int)
 def decide(
     comparison: Comparison,
     contents: Mapping[int, Message],
-    sent: Sent | None = None,
+    sent: SentRange | None = None,
     rewind: Rewind = "auto",
 ) -> Alignment:
     """Decide what is new, what is replaced, and what was taken back. `contents` are the recorded messages
@@ -330,7 +331,7 @@ def decide(
 class _Decision:
     comparison: Comparison
     contents: Mapping[int, Message]
-    sent: Sent | None
+    sent: SentRange | None
     rewind: Rewind
     preface: int = 0
     retired: list[int] = field(default_factory=list[int])  # positions in the record

@@ -18,7 +18,7 @@ from onlooker.domain.history import EVERYTHING, Forgetting, Retention, Retention
 from onlooker.domain.items import Item, ItemChange, ItemStatus
 from onlooker.domain.messages import Message, SessionId
 from onlooker.domain.notes import (
-    Appended,
+    AppendResult,
     Commit,
     Extraction,
     MessageDigest,
@@ -87,7 +87,7 @@ class Store(Protocol):
         due_tokens: int,
         now: datetime,
         after: Progress | None = None,
-    ) -> Appended:
+    ) -> AppendResult:
         """Add messages to the end of the session, creating the session if needed; durable on return.
 
         Messages come with id, at and tokens set. Each gets the next seq: 1, 2, 3, …, and no seq is used
@@ -103,7 +103,7 @@ class Store(Protocol):
 
     async def realign(
         self, session: SessionId, change: Realignment, *, due_tokens: int, now: datetime
-    ) -> Appended:
+    ) -> AppendResult:
         """Change the session to the conversation that the host now has; see `Realignment`.
 
         Retired messages move to the archive and leave the history hash. Messages named in `follow` keep id,

@@ -17,7 +17,7 @@ from tests.growth import cpu_seconds
 from onlooker.domain.errors import MessageError
 from onlooker.domain.messages import EMPTY_HISTORY_HASH, Message, MessageLike, SessionId, extend_history_hash
 from onlooker.domain.notes import Progress
-from onlooker.engine.recording import Followed, Histories, Unread, read_on, with_originals
+from onlooker.engine.recording import Histories, RecordedHistory, UnreadPart, read_on, with_originals
 from onlooker.policy.intake import intake_all
 
 NOW = datetime(2026, 2, 16, tzinfo=UTC)
@@ -29,11 +29,11 @@ def said(*texts: str) -> list[MessageLike]:
     return [{"role": roles[i % 2], "content": t} for i, t in enumerate(texts)]
 
 
-def look(histories: Histories, items: Sequence[MessageLike], sid: str = SID) -> Unread:
+def look(histories: Histories, items: Sequence[MessageLike], sid: str = SID) -> UnreadPart:
     return read_on(items, histories.last(sid), at=NOW, tz=UTC)
 
 
-def texts(unread: Unread) -> list[str]:
+def texts(unread: UnreadPart) -> list[str]:
     return [m.text for m in unread.messages]
 
 
@@ -46,10 +46,13 @@ def recorded(messages: Sequence[Message]) -> Progress:
 
 
 def keep(histories: Histories, items: Sequence[MessageLike], sid: str = SID) -> None:
-    followed = Followed(
-        (), (), history_hash(intake_all(items, at=NOW, tz=UTC)), seen=look(histories, items, sid).seen
+    recorded = RecordedHistory(
+        (),
+        (),
+        history_hash(intake_all(items, at=NOW, tz=UTC)),
+        continues=look(histories, items, sid).continues,
     )
-    histories.keep(sid, items, followed)
+    histories.keep(sid, items, recorded)
 
 
 # ------------------------------------------------------------------------------------ what is new
@@ -108,7 +111,7 @@ def test_system_messages_at_the_head_are_told_apart() -> None:
 def test_what_stands_before_the_record_is_remembered() -> None:
     histories = Histories()
     lead, preface = (Message("system", "be kind"),), (Message("user", "summary"),)
-    histories.keep(SID, said("a", "b"), Followed(lead, preface, b"hash"))
+    histories.keep(SID, said("a", "b"), RecordedHistory(lead, preface, b"hash"))
     unread = look(histories, said("a", "b", "c"))
     assert (unread.lead, unread.preface, unread.history_hash) == (lead, preface, b"hash")
 
@@ -118,7 +121,7 @@ def test_what_stands_before_the_record_is_remembered() -> None:
 
 def test_a_history_that_goes_on_is_recognised_by_its_chain() -> None:
     messages = intake_all(said("a", "b", "c"), at=NOW, tz=UTC)
-    unread = Unread((), (), messages, EMPTY_HISTORY_HASH)
+    unread = UnreadPart((), (), messages, EMPTY_HISTORY_HASH)
     assert unread.after(Progress(SessionId("default", "s"))) == messages
     assert unread.after(recorded(messages[:2])) == messages[2:]
     assert unread.after(recorded(messages)) == ()
@@ -126,7 +129,7 @@ def test_a_history_that_goes_on_is_recognised_by_its_chain() -> None:
 
 def test_a_history_that_does_not_go_on_is_not() -> None:
     messages = intake_all(said("a", "b", "c"), at=NOW, tz=UTC)
-    unread = Unread((), (), messages, EMPTY_HISTORY_HASH)
+    unread = UnreadPart((), (), messages, EMPTY_HISTORY_HASH)
     assert unread.after(recorded(intake_all(said("a", "x"), at=NOW, tz=UTC))) is None
     assert unread.after(recorded(intake_all(said("a", "b", "c", "d"), at=NOW, tz=UTC))) is None
 

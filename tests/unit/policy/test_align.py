@@ -14,7 +14,7 @@ from tests.growth import assert_not_quadratic
 
 from onlooker.domain.messages import GENERATED_ID_PREFIX, Message, Role, ToolCall
 from onlooker.domain.notes import MessageDigest
-from onlooker.policy.align import Alignment, Rewind, Sent, compare, decide, relate
+from onlooker.policy.align import Alignment, Rewind, SentRange, compare, decide, relate
 
 ROLES: tuple[Role, Role] = ("user", "assistant")
 
@@ -32,7 +32,7 @@ def stored(messages: Sequence[Message], first: int = 1) -> list[Message]:
 def align(
     history: Sequence[Message],
     record: Sequence[Message],
-    sent: Sent | None = None,
+    sent: SentRange | None = None,
     *,
     first: int = 1,
     whole: bool = True,
@@ -52,7 +52,7 @@ def outcome(found: Alignment, record: Sequence[Message]) -> list[str]:
 
 HELLO = talk("hello there", "how can I help?", "what is the weather?", "it is sunny", "and tomorrow?", "rain")
 # The host sent all of it but the last answer, turn by turn.
-TURN_BY_TURN = Sent(1, 5, opening=1)
+TURN_BY_TURN = SentRange(1, 5, opening=1)
 
 # ------------------------------------------------------------------------------------ a history that goes on
 
@@ -120,7 +120,7 @@ def test_part_of_a_long_record_is_enough_to_find_the_place() -> None:
 def test_a_greeting_said_again_is_new() -> None:
     record = talk("hi", "Hello!", "I'm allergic to peanuts")
     again = talk("hi")
-    found = align(again, record, Sent(1, 3, opening=1))
+    found = align(again, record, SentRange(1, 3, opening=1))
     assert (found.keep, found.follow, found.retired) == (3, tuple(again), ())
 
 
@@ -128,7 +128,7 @@ def test_a_restart_that_begins_with_the_same_examples_goes_on() -> None:
     examples = talk("Translate: cat", "Katze, which is feminine")
     record = [*examples, *talk("Translate: dog", "Hund", "and mouse?", "Maus")]
     history = [*examples, Message("user", "Translate: a very large house")]
-    found = align(history, record, Sent(1, 6, opening=3))
+    found = align(history, record, SentRange(1, 6, opening=3))
     assert (found.follow, found.retired) == ((history[2],), ())
 
 
@@ -156,7 +156,7 @@ def test_an_edited_beginning_is_recorded_and_takes_nothing_back() -> None:
 
 
 def test_the_last_call_made_again_adds_nothing_and_ends_with_its_question() -> None:
-    found = align(HELLO[:3], HELLO[:4], Sent(1, 3, opening=3), rewind="never")
+    found = align(HELLO[:3], HELLO[:4], SentRange(1, 3, opening=3), rewind="never")
     assert (found.follow, found.retired, found.newest) == ((), (), 3)
 
 
@@ -281,14 +281,14 @@ def test_a_tool_result_that_was_blanked_is_the_same() -> None:
     result = Message("tool", "88-1431 is in Oslo, in row 7", answers="c1")
     record = [Message("user", "where is parcel 88-1431?"), call, result, Message("assistant", "In Oslo.")]
     blanked = [*record[:2], replace(result, text="[cleared]"), record[3], Message("user", "thanks a lot")]
-    found = align(blanked, record, Sent(1, 3, opening=1))
+    found = align(blanked, record, SentRange(1, 3, opening=1))
     assert (found.keep, found.follow, found.retired) == (4, (blanked[-1],), ())
 
 
 def test_a_message_that_grows_replaces_its_beginning() -> None:
     record = talk("tell me a story, please", "Once upon a time there was")
     grown = replace(record[1], text="Once upon a time there was a bear.")
-    found = align([record[0], grown], record, Sent(1, 2, opening=1))
+    found = align([record[0], grown], record, SentRange(1, 2, opening=1))
     assert (found.keep, found.follow, found.retired) == (1, (grown,), (2,))
 
 
@@ -302,7 +302,7 @@ class Record:
         self.live: list[Message] = []
         self.retired: list[Message] = []
         self.given: set[str] = set()
-        self._sent: Sent | None = None
+        self._sent: SentRange | None = None
         self._last = 0
 
     def record(self, message: Message) -> None:
@@ -324,7 +324,7 @@ class Record:
         for item in decided.follow:
             self.record(by_seq[item] if isinstance(item, int) else item)
         opening = self._sent.opening if self._sent else opening
-        self._sent = Sent(decided.sent, decided.newest or self._last, opening)
+        self._sent = SentRange(decided.sent_from, decided.newest or self._last, opening)
         shown = [m for m in self.live if decided.newest is None or m.seq <= decided.newest]
         assert history[-1].text.strip() in shown[-1].text
 
@@ -434,7 +434,7 @@ def test_an_early_edit_of_a_long_record_is_aligned_in_good_time() -> None:
     def aligned(count: int) -> None:
         record = talk(*(f"this was said as number {i}" for i in range(count)))
         history = [*record[:4], Message("user", "said in other words"), *record[5:]]
-        assert align(history, record, Sent(1, count, opening=1)).retired == (5,)
+        assert align(history, record, SentRange(1, count, opening=1)).retired == (5,)
 
     assert_not_quadratic(aligned, 8_000)
 

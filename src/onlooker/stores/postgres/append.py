@@ -16,7 +16,7 @@ from psycopg import errors
 
 from onlooker.domain.errors import ConflictError
 from onlooker.domain.messages import Message, SessionId, extend_history_hash
-from onlooker.domain.notes import Appended, Progress
+from onlooker.domain.notes import AppendResult, Progress
 from onlooker.stores.postgres.database import NamedRow, PostgresDatabase
 from onlooker.stores.postgres.pool import Again, Pool, lost_at_once
 from onlooker.stores.sql.rows import instant, message_values, pack, progress_of, sid_of, unpack
@@ -107,7 +107,7 @@ class Appender:
         due_tokens: int,
         now: datetime,
         after: Progress | None,
-    ) -> Appended:
+    ) -> AppendResult:
         """Append messages; durable on return. Cancelling the call does not stop it."""
         return await self._inbox.do(Append(session, sid_of(session), messages, due_tokens, now, after))
 
@@ -225,12 +225,12 @@ def _deliver(batch: Sequence[_Waiting]) -> None:
 
 def write(
     db: PostgresDatabase, batch: Sequence[Append], haste: bool = False
-) -> list[Appended | ConflictError]:
+) -> list[AppendResult | ConflictError]:
     """Append everything in order: a transaction in two round trips, three if a session is new. What is
     refused leaves the others as they are."""
     standing, known = _read(db, batch, haste)
     rows: list[dict[str, Any]] = []
-    results: list[Appended | ConflictError] = []
+    results: list[AppendResult | ConflictError] = []
     for append in batch:
         there = standing.get(append.sid)
         refusal = append.refusal(there.seen if there else Progress(append.session))
@@ -303,7 +303,7 @@ def _create(db: PostgresDatabase, missing: dict[bytes, Append]) -> list[NamedRow
 
 def _append(
     append: Append, standing: _Standing, known: dict[bytes, set[str]], rows: list[dict[str, Any]]
-) -> Appended:
+) -> AppendResult:
     sid = append.sid
     ids = known.setdefault(sid, set())
     progress = standing.progress
@@ -324,7 +324,7 @@ def _append(
     standing.messages += len(fresh)
     standing.message_tokens += sum(m.tokens for m in fresh)
     standing.used_at = instant(append.now)
-    return Appended(standing.progress, tuple(fresh))
+    return AppendResult(standing.progress, tuple(fresh))
 
 
 def _saved(sid: bytes, standing: _Standing, used_at: int) -> dict[str, Any]:

@@ -23,7 +23,7 @@ import psycopg
 
 from onlooker.domain.errors import ClosedError, StoreError
 from onlooker.domain.messages import Message, SessionId
-from onlooker.domain.notes import Appended, Progress
+from onlooker.domain.notes import AppendResult, Progress
 from onlooker.domain.search import Document
 from onlooker.stores.postgres import vectors as of_vectors
 from onlooker.stores.postgres.append import Appender
@@ -109,7 +109,7 @@ class PostgresStore(Transactions):
         due_tokens: int,
         now: datetime,
         after: Progress | None = None,
-    ) -> Appended:
+    ) -> AppendResult:
         return await self._opened()[1].append(session, messages, due_tokens, now, after)
 
     # -- vectors

@@ -14,7 +14,7 @@ from typing import Any
 from onlooker.domain.errors import ConflictError
 from onlooker.domain.history import MessagePlace
 from onlooker.domain.messages import GENERATED_ID_PREFIX, Message, SessionId
-from onlooker.domain.notes import Appended, Note, NoteStatus, Progress, Realignment
+from onlooker.domain.notes import AppendResult, Note, NoteStatus, Progress, Realignment
 from onlooker.policy.history import Rollback, roll_back
 from onlooker.stores.sql import sessions
 from onlooker.stores.sql.database import Database
@@ -201,7 +201,7 @@ def retired_and_revived(decision: Rollback) -> list[tuple[str, NoteStatus]]:
 
 def realign(
     db: Database, session: SessionId, change: Realignment, *, due_tokens: int, now: datetime
-) -> Appended:
+) -> AppendResult:
     found = sessions.find(db, session)
     check_realignment(found.progress if found else Progress(session), change)
     stored = found or sessions.find_or_create(db, session, now)
@@ -222,7 +222,7 @@ def realign(
     sessions.save(db, saved)
     taken = (change.keep, stored.progress.last_seq)
     sessions.log(db, sid, progress, now, statuses, taken)
-    return Appended(progress, _fresh(db, sid, change.last_seq, placement))
+    return AppendResult(progress, _fresh(db, sid, change.last_seq, placement))
 
 
 def known_messages(db: Database, sid: bytes) -> list[Known]:

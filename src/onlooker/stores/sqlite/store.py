@@ -23,7 +23,7 @@ from weakref import finalize
 
 from onlooker.domain.errors import ClosedError, SettingsError, StoreError
 from onlooker.domain.messages import Message, SessionId, extend_history_hash
-from onlooker.domain.notes import Appended, Progress
+from onlooker.domain.notes import AppendResult, Progress
 from onlooker.ports import stop_waiting_at
 from onlooker.stores.sql import sessions
 from onlooker.stores.sql.database import Database, Job
@@ -128,7 +128,7 @@ class SqliteStore(Transactions):
         due_tokens: int,
         now: datetime,
         after: Progress | None = None,
-    ) -> Appended:
+    ) -> AppendResult:
         return await self.write(lambda db: _append(db, session, messages, due_tokens, now, after))
 
     async def erase(self) -> bool:
@@ -147,7 +147,7 @@ def _append(
     due_tokens: int,
     now: datetime,
     after: Progress | None,
-) -> Appended:
+) -> AppendResult:
     """What runs most often, and so writes only what an append changes."""
     sid = sid_of(session)
     row = db.run("standing", sid=sid).fetchone()
@@ -180,7 +180,7 @@ def _append(
         message_tokens=progress.unnoted_tokens - before.unnoted_tokens,
         used_at=instant(now),
     )
-    return Appended(progress, tuple(fresh))
+    return AppendResult(progress, tuple(fresh))
 
 
 # ------------------------------------------------------------------------------------ writing
