@@ -35,7 +35,7 @@ from onlooker.domain.history import (
     kind_of,
     session_of,
 )
-from onlooker.domain.items import Item, ItemStatus
+from onlooker.domain.items import ITEM_STATUSES, Item
 from onlooker.domain.messages import SessionId
 from onlooker.engine.indexing import GraphIndex
 from onlooker.engine.storage import missing_usage, usage_rows
@@ -430,7 +430,6 @@ async def _content(rows: AsyncIterator[Row]) -> SessionContent:
 
 INDEX_BATCH = 500
 MAX_NAMED = 20
-STATUSES: tuple[ItemStatus, ...] = ("live", "ended", "archived")  # an item's status only moves in this order
 _NEVER = datetime.min.replace(tzinfo=UTC)
 
 
@@ -534,7 +533,7 @@ class Migration:
 
     async def _missing_items(self) -> AsyncIterator[Row]:
         async for owner, items in _by_owner(self._source.rows(Scope(kinds=_ITEMS))):
-            theirs = {item.id: item for item in await self._target.items(owner, statuses=STATUSES)}
+            theirs = {item.id: item for item in await self._target.items(owner, statuses=ITEM_STATUSES)}
             for item in items:
                 if SessionId(owner, item.session) in self._comparison.refused:
                     continue
@@ -600,7 +599,7 @@ class Migration:
     async def _index(self, total: int) -> None:
         """Index what was copied, for search and the graph. The target's embedder makes the vectors later."""
         done = 0
-        while behind := await self._target.behind(limit=100):
+        while behind := await self._target.unindexed_anywhere(limit=100):
             for session in behind:
                 while await self._target.index(session, limit=INDEX_BATCH) >= INDEX_BATCH:
                     pass
@@ -633,5 +632,5 @@ def is_ahead_of(there: Item, here: Item) -> bool:
     return (
         there.uses > here.uses
         or (there.last_used_at or _NEVER) > (here.last_used_at or _NEVER)
-        or STATUSES.index(there.status) > STATUSES.index(here.status)
+        or ITEM_STATUSES.index(there.status) > ITEM_STATUSES.index(here.status)
     )

@@ -125,7 +125,7 @@ async def plant(store: Store, words: list[str]) -> None:
         await store.append(session, [said(rest, f"{rest} again")], due_tokens=NEVER, now=NOW)
     while await store.index(session):
         pass
-    await store.add_vectors(space, [(d, (1.0, 0.5)) for d in await store.lacking(space)])
+    await store.add_vectors(space, [(d, (1.0, 0.5)) for d in await store.without_vectors(space)])
 
 
 async def _plant_messages(store: Store, session: SessionId, words: list[str]) -> None:

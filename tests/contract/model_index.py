@@ -132,7 +132,7 @@ class HeldIndex:
 
     # -- vectors
 
-    def lacking(self, sessions: Sessions, space: str, limit: int) -> list[Document]:
+    def without_vectors(self, sessions: Sessions, space: str, limit: int) -> list[Document]:
         known = self.vectors.get(space, {})
         missing = (m for m in _texts(sessions) if m.words and known.get(_key(m), ("",))[0] != m.text)
         found = [Document(m.kind, m.session, m.indexed_as, m.text) for m in missing]
@@ -155,7 +155,7 @@ class HeldIndex:
                 added += 1
         return added
 
-    def near(self, sessions: Sessions, query: VectorQuery) -> list[tuple[Match, float]]:
+    def nearest(self, sessions: Sessions, query: VectorQuery) -> list[tuple[Match, float]]:
         check_owner(query.owner, query.session)
         known = self.vectors.get(query.space, {})
         there: list[tuple[Match, array[float]]] = []
@@ -239,7 +239,7 @@ class HeldIndex:
         return next((other for other in spelled if folded(other) == folded(name)), name)
 
 
-def noted(sessions: Sessions, wanted: Iterable[tuple[SessionId, str]]) -> list[Match]:
+def notes_by_id(sessions: Sessions, wanted: Iterable[tuple[SessionId, str]]) -> list[Match]:
     notes = ((session, _note(sessions, session, note)) for session, note in wanted)
     return [note_match(s, n) for s, n in notes if n is not None and n.status == "active"]
 

@@ -258,17 +258,17 @@ class ModelStore:
 
     # -- by meaning and mention
 
-    async def behind(self, *, limit: int = 100) -> Sequence[SessionId]:
+    async def unindexed_anywhere(self, *, limit: int = 100) -> Sequence[SessionId]:
         self._all()
         return []  # everything is looked at
 
-    async def lacking(self, space: str, *, limit: int = 100) -> Sequence[Document]:
+    async def without_vectors(self, space: str, *, limit: int = 100) -> Sequence[Document]:
         return self._index.lacking(self._all(), space, limit)
 
     async def add_vectors(self, space: str, vectors: Sequence[tuple[Document, Sequence[float]]]) -> int:
         return self._index.add(self._all(), space, vectors)
 
-    async def near(self, query: VectorQuery) -> Sequence[tuple[Match, float]]:
+    async def nearest(self, query: VectorQuery) -> Sequence[tuple[Match, float]]:
         return self._index.near(self._all(), query)
 
     async def unlinked(self, *, limit: int = 100) -> Sequence[Document]:
@@ -288,7 +288,7 @@ class ModelStore:
     ) -> Sequence[Edge]:
         return self._index.edges(self._all(), owner, of, session, kinds, limit)
 
-    async def noted(self, wanted: Sequence[tuple[SessionId, str]]) -> Sequence[Match]:
+    async def notes_by_id(self, wanted: Sequence[tuple[SessionId, str]]) -> Sequence[Match]:
         return model_index.noted(self._all(), wanted)
 
     async def coverage(self, space: str) -> IndexCoverage:

@@ -62,7 +62,7 @@ async def many(store: SqliteStore, count: int = 1500, dimensions: int = 48) -> V
     random = Random(7)
     said = [Message("user", f"word {n}", id=f"m{n}", at=NOW, tokens=1) for n in range(count)]
     await store.append(ANA, said, due_tokens=1 << 40, now=NOW)
-    while await store.behind():
+    while await store.unindexed_anywhere():
         await store.index(ANA)
     documents = [Document("message", ANA, m.id, m.text) for m in said]
     pairs = [(d, [random.gauss(0, 1) for _ in range(dimensions)]) for d in documents]
@@ -75,7 +75,7 @@ async def test_the_closest_of_many_is_found_without_an_extension(
 ) -> None:
     monkeypatch.setattr(vectors, "_unloadable", True)
     async with opened(tmp_path / "memory.db") as store:
-        found = await store.near(await many(store))
+        found = await store.nearest(await many(store))
         assert (found[0][0].id, round(found[0][1], 4)) == ("m7", 1.0)
         assert len(found) == 20
 
@@ -88,8 +88,8 @@ async def test_sqlite_vec_chooses_the_same_where_this_python_can_load_it(
         query = await many(store)
         for session in (None, ANA):
             asked = VectorQuery("ana", "message", SPACE, query.vector, session, limit=20)
-            found = [(m.id, c) for m, c in await store.near(asked)]
+            found = [(m.id, c) for m, c in await store.nearest(asked)]
             assert found[0][0] == "m7"
             with monkeypatch.context() as patch:
                 patch.setattr(vectors, "_unloadable", True)
-                assert [(m.id, c) for m, c in await store.near(asked)] == found
+                assert [(m.id, c) for m, c in await store.nearest(asked)] == found

@@ -74,7 +74,7 @@ async def ids_near(store: Store, vector: Sequence[float], **more: Any) -> list[s
     query = VectorQuery(
         more.pop("owner", "ana"), "message", SPACE, tuple(vector), more.pop("session", None), **more
     )
-    return [match.id for match, _ in await store.near(query)]
+    return [match.id for match, _ in await store.nearest(query)]
 
 
 async def indexes(store: PostgresStore) -> list[str]:
@@ -118,10 +118,10 @@ async def test_owners_sessions_and_times_are_kept_apart_by_the_index(server: Ser
         made = await many(store, 300)
         await many(store, 300, session=ben)
         await many(store, 300, session=other)
-        found = await store.near(VectorQuery("ben", "message", SPACE, tuple(made[7]), limit=100))
+        found = await store.nearest(VectorQuery("ben", "message", SPACE, tuple(made[7]), limit=100))
         assert found
         assert {match.session for match, _ in found} == {ben}
-        found = await store.near(VectorQuery("ana", "message", SPACE, tuple(made[7]), other, limit=100))
+        found = await store.nearest(VectorQuery("ana", "message", SPACE, tuple(made[7]), other, limit=100))
         assert {match.session for match, _ in found} == {other}
         early = await ids_near(store, made[7], session=ANA, before=later(50), limit=100)
         assert early[0] == "m7"
@@ -179,12 +179,12 @@ async def test_a_space_from_before_pgvector_goes_on_and_a_later_one_gets_the_ind
             admin.execute("CREATE SCHEMA extensions; GRANT USAGE ON SCHEMA extensions TO plain")
             admin.execute("CREATE EXTENSION vector SCHEMA extensions")
         assert (await ids_near(store, made[77]))[0] == "m77"
-        lacking = await store.lacking("test:later")
+        lacking = await store.without_vectors("test:later")
         pairs = [(document, made[int(document.id[1:])]) for document in lacking]
         assert await store.add_vectors("test:later", pairs) == len(pairs) > 50
         assert await indexes(store) == ["vector_signs_near_2_64"]
         ident = pairs[5][0].id
-        found = await store.near(VectorQuery("ana", "message", "test:later", tuple(pairs[5][1])))
+        found = await store.nearest(VectorQuery("ana", "message", "test:later", tuple(pairs[5][1])))
         assert found[0][0].id == ident
 
 

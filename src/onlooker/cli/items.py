@@ -14,7 +14,7 @@ import typer
 from onlooker.cli.screen import Column, CommandError, Json, Screen, UsageError, View, count, iso, minute
 from onlooker.cli.target import DryRun, Target, existing_database, find_owner, open_quietly
 from onlooker.domain.events import Consolidated
-from onlooker.domain.items import Item, ItemStatus
+from onlooker.domain.items import ITEM_STATUSES, Item
 from onlooker.domain.messages import DEFAULT_OWNER
 from onlooker.engine.memory import Memory
 
@@ -91,7 +91,7 @@ async def items(
         owner = owner or await find_owner(memory, None, default=DEFAULT_OWNER)
         match action:
             case Action.list:
-                statuses: tuple[ItemStatus, ...] = ("live", "ended", "archived") if everything else ("live",)
+                statuses = ITEM_STATUSES if everything else ITEM_STATUSES[:1]
                 found = await memory.items.list(owner, statuses=statuses)
             case Action.add:
                 item = await memory.items.save(

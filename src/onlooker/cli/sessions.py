@@ -12,10 +12,10 @@ from typing import Annotated
 import typer
 
 from onlooker.cli.screen import Column, Json, Screen, View, iso, minute
-from onlooker.cli.target import ALL_STATUSES, SessionTarget, Target
+from onlooker.cli.target import SessionTarget, Target
 from onlooker.cli.worker import show_workers
 from onlooker.domain.messages import tokens_of
-from onlooker.domain.notes import LIVE, Extraction, Note, NoteKind, SessionSummary, State
+from onlooker.domain.notes import LIVE, NOTE_STATUSES, Extraction, Note, NoteKind, SessionSummary, State
 from onlooker.engine.memory import Memory
 from onlooker.engine.session import Session
 
@@ -99,7 +99,7 @@ async def list_notes(
     as_json: Json = False,
 ) -> None:
     """List the notes of a session, oldest first."""
-    statuses = ALL_STATUSES if everything else LIVE
+    statuses = NOTE_STATUSES if everything else LIVE
     async with target.open() as memory:
         session, summary = await target.find(memory)
         notes = await session.notes(kind=kind.note if kind else None, recent=recent, statuses=statuses)

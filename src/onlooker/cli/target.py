@@ -16,7 +16,7 @@ import typer
 
 from onlooker.cli.screen import CommandError, UsageError
 from onlooker.cli.settings import ConfigFile, load_settings
-from onlooker.domain.notes import Note, NoteStatus, SessionSummary
+from onlooker.domain.notes import NOTE_STATUSES, Note, SessionSummary
 from onlooker.engine.memory import Memory
 from onlooker.engine.session import Session
 from onlooker.policy.settings import Settings
@@ -42,7 +42,6 @@ SystemPrompt = Annotated[
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Only print what would be done.")]
 
-ALL_STATUSES: tuple[NoteStatus, ...] = ("buffered", "active", "superseded", "retired")
 # How many sessions an error message lists.
 MAX_LISTED = 20
 # How many sessions are searched for a note or an owner if no session is named.
@@ -150,7 +149,7 @@ class SessionTarget(Target):
             ids = [summary.progress.session for summary in summaries]
             sessions = [memory.session(i.key, owner=i.owner) for i in ids]
         for session in sessions:
-            for found in await session.notes(statuses=ALL_STATUSES):
+            for found in await session.notes(statuses=NOTE_STATUSES):
                 if found.id == note:
                     return session, found
         raise no_such_note(note)

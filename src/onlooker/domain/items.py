@@ -17,6 +17,7 @@ Origin = Literal["user", "agent", "tool"]
 TRUST: dict[Origin, float] = {"user": 1.0, "agent": 0.7, "tool": 0.3}
 # live: valid. ended: replaced by another item. archived: forgotten and no longer shown anywhere.
 ItemStatus = Literal["live", "ended", "archived"]
+ITEM_STATUSES: tuple[ItemStatus, ...] = ("live", "ended", "archived")  # a status moves only in this order
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from onlooker.domain.messages import EMPTY_HISTORY_HASH, Message, SessionId
 # buffered: written ahead of time, not shown yet. active: shown in the prompt. superseded: condensed or
 # rewritten into another note, kept for provenance. retired: the host took its messages back.
 NoteStatus = Literal["buffered", "active", "superseded", "retired"]
+NOTE_STATUSES: tuple[NoteStatus, ...] = ("buffered", "active", "superseded", "retired")
 NoteKind = Literal["observation", "reflection"]
 # lines: dated lines with priorities and exact values. prose: a few sentences.
 NoteFormat = Literal["lines", "prose"]

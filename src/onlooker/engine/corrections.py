@@ -22,7 +22,16 @@ from onlooker.domain.history import (
     VersionRow,
 )
 from onlooker.domain.messages import Message, SessionId
-from onlooker.domain.notes import Extraction, Note, NoteKind, NoteStatus, Progress, Realignment, State
+from onlooker.domain.notes import (
+    NOTE_STATUSES,
+    Extraction,
+    Note,
+    NoteKind,
+    NoteStatus,
+    Progress,
+    Realignment,
+    State,
+)
 from onlooker.engine.recording import Compaction
 from onlooker.policy.assemble import Counting, PromptRequest, assemble
 from onlooker.policy.history import Diff, PastState, as_of, diff
@@ -30,8 +39,6 @@ from onlooker.policy.plan import Reflect, due_tokens, plan
 from onlooker.policy.render import Context
 from onlooker.policy.settings import Limits, Settings
 from onlooker.ports import Clock, Store
-
-EVERY: tuple[NoteStatus, ...] = ("buffered", "active", "superseded", "retired")
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,7 +286,7 @@ class History:
     async def _notes(self, *wanted: str | None) -> dict[str, Note]:
         """Every note by id. Raises KeyError if a wanted one is not among them."""
         await self._ready()
-        notes = {n.id: n for n in await self._store.notes(self._session, statuses=EVERY)}
+        notes = {n.id: n for n in await self._store.notes(self._session, statuses=NOTE_STATUSES)}
         for ident in wanted:
             if ident is not None and ident not in notes:
                 raise KeyError(ident)

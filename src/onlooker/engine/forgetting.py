@@ -11,8 +11,9 @@ from dataclasses import dataclass, field, replace
 from onlooker.domain.errors import ConflictError, SettingsError
 from onlooker.domain.events import Deleted, Event, Forgotten, OwnerForgotten
 from onlooker.domain.history import ForgetResult, Forgetting, MessageRow, Scope, SessionRow, VersionRow
+from onlooker.domain.items import ITEM_STATUSES
 from onlooker.domain.messages import Message, SessionId, tokens_of
-from onlooker.domain.notes import Note, NoteStatus
+from onlooker.domain.notes import NOTE_STATUSES, Note
 from onlooker.engine.note_taker import MIN_TARGET, Composer
 from onlooker.policy.history import (
     RemakePlan,
@@ -29,8 +30,6 @@ from onlooker.policy.history import (
 from onlooker.policy.settings import Settings
 from onlooker.ports import Clock, ObserveRequest, ReflectRequest, Request, Store
 
-EVERY: tuple[NoteStatus, ...] = ("buffered", "active", "superseded", "retired")
-ITEMS = ("live", "ended", "archived")
 # How often to decide again after a conflict with a note taker.
 MAX_TRIES = 20
 
@@ -109,7 +108,7 @@ class Forgetter:
         top = next((row for row in [r async for r in rows] if isinstance(row, SessionRow)), None)
         if top is None:
             raise KeyError(targets[0])
-        notes = {n.id: n for n in await store.notes(self.session, statuses=EVERY)}
+        notes = {n.id: n for n in await store.notes(self.session, statuses=NOTE_STATUSES)}
         gone = {target for target in targets if target not in notes}
         for target in notes.keys() & set(targets):
             gone |= await self._messages_of(notes[target], notes)
@@ -226,7 +225,7 @@ class Forgetter:
 
     async def _items(self, found: _Found, made: Iterable[Note]) -> tuple[str, ...]:
         """The owner's items that were made from what is forgotten."""
-        items = await self.store.items(self.session.owner, statuses=ITEMS)
+        items = await self.store.items(self.session.owner, statuses=ITEM_STATUSES)
         remaining = "\n".join((*(n.text for n in made), *(text_of(m) for m in found.kept.values())))
         return items_to_forget(
             items,
@@ -250,12 +249,12 @@ async def forget_owner(
     began = time.perf_counter()
     there = await store.sessions(owner=owner, key=session)
     found = [s.progress.session for s in there]
-    before = await store.items(owner, statuses=ITEMS)
+    before = await store.items(owner, statuses=ITEM_STATUSES)
     if session is None:
         await store.forget_owner(owner)
     else:
         await store.delete_session(SessionId(owner, session))
-    after = await store.items(owner, statuses=ITEMS)
+    after = await store.items(owner, statuses=ITEM_STATUSES)
     named = [] if session is None else [SessionId(owner, session)]
     erased = await erase(found or named, [owner])
     done = ForgetResult(

@@ -442,9 +442,9 @@ class VectorIndex:
         return await self.store.add_vectors(self.embedder.name, vectors)
 
     async def missing(self, limit: int) -> Sequence[Document]:
-        for session in await self.store.behind(limit=MAX_SWEPT_SESSIONS):
+        for session in await self.store.unindexed_anywhere(limit=MAX_SWEPT_SESSIONS):
             await index_session(self.store, session)
-        return await self.store.lacking(self.embedder.name, limit=limit)
+        return await self.store.without_vectors(self.embedder.name, limit=limit)
 
     async def _embed(self, documents: Sequence[Document]) -> list[tuple[Document, Sequence[float]]]:
         try:

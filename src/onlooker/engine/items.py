@@ -12,7 +12,16 @@ from typing import TYPE_CHECKING
 
 from onlooker.domain.errors import ConflictError, OnlookerError, SettingsError
 from onlooker.domain.events import Event, ItemPinned, ItemsForgotten, ItemsMade
-from onlooker.domain.items import ITEM_TYPES, TRUST, Item, ItemChange, ItemStatus, ItemType, Origin
+from onlooker.domain.items import (
+    ITEM_STATUSES,
+    ITEM_TYPES,
+    TRUST,
+    Item,
+    ItemChange,
+    ItemStatus,
+    ItemType,
+    Origin,
+)
 from onlooker.domain.messages import DEFAULT_OWNER, SessionId, new_id
 from onlooker.domain.notes import Progress, State
 from onlooker.policy.settings import Settings
@@ -25,7 +34,6 @@ log = logging.getLogger("onlooker")
 
 # How many of an owner's items are read: pinned ones first, then the last used.
 MAX_ITEMS = 2_000
-EVERY: tuple[ItemStatus, ...] = ("live", "ended", "archived")
 
 
 class Items:
@@ -123,7 +131,7 @@ class Items:
         """Like `forget`, but also works while the memory is closing."""
         from onlooker.policy.items.choose import cascade
 
-        everything = await self._store.items(owner, statuses=EVERY)
+        everything = await self._store.items(owner, statuses=ITEM_STATUSES)
         going = [each.id for each in cascade(everything, item)]
         gone = await self._store.archive_items(owner, going, now=self._clock.now()) if going else ()
         if gone:
@@ -145,7 +153,7 @@ class Items:
         from onlooker.policy.items.choose import item_history
 
         await self._ready()
-        return item_history(await self._store.items(owner, statuses=EVERY), item)
+        return item_history(await self._store.items(owner, statuses=ITEM_STATUSES), item)
 
     async def search(
         self, query: str, *, owner: str = DEFAULT_OWNER, limit: int = 20

@@ -31,7 +31,7 @@ from onlooker.domain.notes import Commit, Guard, Note, Progress, State
 from onlooker.engine.indexing import index_session
 from onlooker.engine.leases import Lease, Leases
 from onlooker.engine.recording import Budgets, Compaction
-from onlooker.engine.writer import Source, Writer, Written
+from onlooker.engine.writer import Source, Writer, WrittenNote
 from onlooker.policy.plan import Activate, Idle, Observe, Reflect, Rewrite, Step, plan, retry_after, wake_at
 from onlooker.policy.render import text_lines
 from onlooker.policy.settings import NOTE_RATIO, Settings, Timing
@@ -99,7 +99,7 @@ class NoteTaker:
         leases: Leases,
         compaction: Compaction,
         timing: Timing,
-        condensed: Callable[[Progress, Sequence[Note]], Awaitable[None]],
+        on_condensed: Callable[[Progress, Sequence[Note]], Awaitable[None]],
     ) -> None:
         self._store = store
         self._settings = settings
@@ -114,7 +114,7 @@ class NoteTaker:
         self._compaction = compaction
         self._timing = timing
         # Called with notes condensed in the background: the reflection leaves out some of their content.
-        self._condensed = condensed
+        self._on_condensed = on_condensed
         self._turns: dict[SessionId, _Turn] = {}
 
     async def advance(self, session: SessionId) -> bool:
@@ -262,7 +262,7 @@ class NoteTaker:
         )
 
     async def _commit_reflection(
-        self, state: State, step: Reflect, written: Written, fence: int | None, *, degraded: bool
+        self, state: State, step: Reflect, written: WrittenNote, fence: int | None, *, degraded: bool
     ) -> State:
         session = state.progress.session
         note = Note(
@@ -281,7 +281,7 @@ class NoteTaker:
         after = await self._store.commit(session, change)
         self._emit(Reflected(session, note, step.notes, written.calls, seconds=written.seconds))
         if fence is not None:
-            await self._condensed(after, step.notes)
+            await self._on_condensed(after, step.notes)
         return state.after(change, after)
 
     async def _rewrite(self, state: State, note: Note, fence: int | None) -> State:
@@ -311,19 +311,19 @@ class NoteTaker:
         self._emit_noted(session, better, change, written)
         return state.after(change, after)
 
-    def _emit_noted(self, session: SessionId, note: Note, change: Commit, written: Written) -> None:
+    def _emit_noted(self, session: SessionId, note: Note, change: Commit, written: WrittenNote) -> None:
         self._emit(Noted(session, note, written.calls, seconds=written.seconds))
         if change.extractions:
             self._emit(Extracted(session, change.extractions))
 
-    async def _compose(self, request: Request) -> Written:
+    async def _compose(self, request: Request) -> WrittenNote:
         # It takes its sentences from the source, so there is nothing to judge.
         began = time.perf_counter()
         text = await asyncio.to_thread(self._builtin.compose, request)
-        return Written(text, self._builtin.name, seconds=time.perf_counter() - began)
+        return WrittenNote(text, self._builtin.name, seconds=time.perf_counter() - began)
 
     def _observation(
-        self, messages: Sequence[Message], written: Written, *, buffered: bool, degraded: bool
+        self, messages: Sequence[Message], written: WrittenNote, *, buffered: bool, degraded: bool
     ) -> Note:
         now = self._clock.now()
         return Note(
@@ -379,7 +379,7 @@ def observe_request(
 
 async def observe(
     session: SessionId, messages: Sequence[Message], notes: Sequence[Note], ratio: float, writer: Writer
-) -> Written:
+) -> WrittenNote:
     """Write an observation of these messages.
 
     Messages that exceed the model's window, or a single one that does, are noted in parts.
@@ -391,7 +391,7 @@ async def observe(
         await writer.write(observe_request(session, part, notes, ratio, writer), _source_of_messages(part))
         for part in _parts(messages, writer)
     ]
-    return Written.in_parts(parts)
+    return WrittenNote.in_parts(parts)
 
 
 def _source_of_messages(messages: Sequence[Message]) -> Source:
@@ -450,7 +450,7 @@ def reflect_request(
 
 async def reflect(
     session: SessionId, notes: Sequence[Note], generation: int, target_tokens: int, writer: Writer
-) -> Written:
+) -> WrittenNote:
     """Write a reflection on these notes.
 
     Raises:

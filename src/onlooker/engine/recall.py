@@ -298,7 +298,7 @@ class VectorRanking:
         found: list[tuple[Match, float]] = []
         for kind in kinds:
             query = VectorQuery(owner, kind, self._vectors.space, vector, session, after, before, limit)
-            found += await self._store.near(query)
+            found += await self._store.nearest(query)
         if len(kinds) > 1:
             found.sort(key=lambda pair: -pair[1])
         return [match for match, _ in found[:limit]]
@@ -319,7 +319,7 @@ async def related_notes(
         best = await _related(store, owner, session, seeds, ("mentions",))
         # Condensed notes lead to others, and are not hits themselves.
         wanted = [(n.session, n.name) for n in best if n.session]
-        return list(await store.noted(wanted))[:limit]
+        return list(await store.notes_by_id(wanted))[:limit]
     except StoreError as error:
         # The hits found by words are an answer without it.
         log.warning("searching without the graph: %s", error)

@@ -20,7 +20,7 @@ from onlooker.ports import Clock, Store
 
 log = logging.getLogger(__name__)
 
-EVERY = timedelta(hours=6)  # limits are in days
+INTERVAL = timedelta(hours=6)  # limits are in days
 # How many sweeps lie between two looks at the clock: a machine that slept has not counted the time.
 SWEEPS = 12
 
@@ -52,7 +52,7 @@ class Retention:
 
     async def run(self) -> None:
         """Apply the settings, if that is due and no other process does."""
-        async with self._lease.turn(EVERY) as ours:
+        async with self._lease.turn(INTERVAL) as ours:
             if ours:
                 await self._round()
 

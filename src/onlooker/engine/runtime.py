@@ -129,7 +129,7 @@ class Runtime:
             leases=leases,
             compaction=self.compaction,
             timing=timing,
-            condensed=self.session_end.condensed,
+            on_condensed=self.session_end.keep_condensed,
         )
         self.workers: Workers = (
             workers(self.note_taker.advance)
@@ -181,7 +181,7 @@ class Runtime:
             ready=self.ready,
             new_id=new_id,
             forget_item=self.items.archive,
-            choose_items=self.session_end.chosen,
+            choose_items=self.session_end.choose_items,
             asks_model=asks_model,
             pause=self.timing.sweep_seconds,
         )
@@ -276,7 +276,7 @@ class Runtime:
     def _on_append(self, session: SessionId, result: AppendResult) -> None:
         """Wake the session, if what was recorded made it due."""
         if self.settings.shares_items(session.owner):
-            self.session_end.used(session)
+            self.session_end.mark_used(session)
         if self.settings.enabled and is_due_now(result.progress, self.clock.now()):
             self.workers.wake(session)
 

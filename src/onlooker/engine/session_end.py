@@ -1,5 +1,5 @@
-"""The end of a session: by hand, after a time without a message, when the process stops, or in a later sweep.
-What other sessions of the same owner should know then becomes items, once.
+"""The end of a session: on request, after some time without a message, when the process stops, or in a later
+sweep. What other sessions of the same owner should know then becomes items, once.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
 log = logging.getLogger("onlooker")
 
 # Sessions of this process that are ended when it stops; more are left to the sweep.
-MAX_USED = 1_000
+MAX_USED_SESSIONS = 1_000
 # How many idle sessions one sweep ends.
 MAX_AT_ONCE = 100
 # How long a model's whole answer should be.
 ANSWER_TOKENS = 800
-# Items that a model is told of, so that it says nothing again.
+# Known items that a model is told of, so that it does not repeat them.
 MAX_KNOWN_ITEMS = 60
-# How often a change is tried where another worker ends items at the same time.
+# How often a change is tried if another worker changes the items at the same time.
 MAX_TRIES = 3
 
 
@@ -66,12 +66,12 @@ class SessionEnd:
 
     # -- when
 
-    def used(self, session: SessionId) -> None:
-        """Something was said in it by this process."""
+    def mark_used(self, session: SessionId) -> None:
+        """Remember that this process recorded something in the session."""
         if self.is_automatic:
             self._used.pop(session, None)
             self._used[session] = None
-            if len(self._used) > MAX_USED:
+            if len(self._used) > MAX_USED_SESSIONS:
                 del self._used[next(iter(self._used))]
 
     def drop_cached(self, session: SessionId) -> None:
@@ -104,7 +104,7 @@ class SessionEnd:
         return len(found)
 
     async def _end_quietly(self, session: SessionId) -> None:
-        """Low priority: whoever has the session now goes first, and nobody waits for this."""
+        """End a session unless another worker holds it. A failure is only logged."""
         try:
             async with self._leases.alone(session) as ours:
                 if ours:
@@ -117,10 +117,10 @@ class SessionEnd:
     # -- what
 
     async def end(self, session: SessionId) -> Sequence[Item]:
-        """Make items of what was said since the session ended before; none where another was first.
+        """Make items of what was said since the session last ended; none if another worker did so first.
 
         Raises:
-            StoreError: The storage cannot do it now; the session stays open.
+            StoreError: The store cannot write; the session stays open.
         """
         for _ in range(MAX_TRIES):
             state = await self._store.load(session)
@@ -129,39 +129,39 @@ class SessionEnd:
             progress = state.progress
             mark = EndMark(session, progress.ended, progress.last_seq, progress.revision)
             began = time.perf_counter()
-            made = await self._made(state) if self._settings.shares_items(session.owner) else []
+            made = await self._choose(state) if self._settings.shares_items(session.owner) else []
             kept = await self._keep(session, made, mark, began)
             if kept is not None:
                 return kept
         return ()
 
-    async def condensed(self, progress: Progress, notes: Sequence[Note]) -> None:
-        """Keep what notes say that were condensed just now, before it is gone from the prompt."""
+    async def keep_condensed(self, progress: Progress, notes: Sequence[Note]) -> None:
+        """Make items of notes that were just condensed: the reflection leaves out some of their content."""
         session = progress.session
         if not self._settings.shares_items(session.owner):
             return
         try:
-            # An observation is condensed once, so the mark stays where it is and only guards the revision;
-            # what a reflection says was looked at when it was an observation.
+            # The mark stays where it is and only guards the revision. Reflections are skipped: items were
+            # made of them when they were observations.
             mark = EndMark(session, progress.ended, progress.ended, progress.revision)
             began = time.perf_counter()
             fresh = [note for note in notes if not note.generation]
-            await self._keep(session, await self._picked(session, fresh, ()), mark, began)
+            await self._keep(session, await self._pick_in_thread(session, fresh, ()), mark, began)
         except OnlookerError as error:
             log.warning("%s: no items made of condensed notes: %s", session.key, error)
 
     async def _keep(
         self, session: SessionId, made: Sequence[Item], mark: EndMark, began: float
     ) -> Sequence[Item] | None:
-        """The items that are new; None where the session changed since they were made, so that they may
-        say what was forgotten."""
+        """Store the items that are new, and return them; None if the session changed since they were made:
+        they may contain what was forgotten."""
         from onlooker.policy.items.match import reconcile
 
         now = self._clock.now()
         for _ in range(MAX_TRIES):
             existing = await self._store.items(session.owner, limit=MAX_ITEMS) if made else ()
             done = await asyncio.to_thread(reconcile, made, existing)
-            # What the session itself said before is no use of it.
+            # An item that this session made earlier does not count as used.
             own = {item.id for item in existing if item.session == session.key}
             use = tuple(dict.fromkeys(i for i in done.use if i not in own))
             change = ItemChange(session.owner, now, tuple(done.add), tuple(done.end.items()), use, mark)
@@ -170,10 +170,10 @@ class SessionEnd:
             try:
                 await self._store.change_items(change)
             except ConflictError:
-                now_is = await self._progress_of(mark)
-                if now_is is None or now_is.ended != mark.expected:
+                progress = await self._progress_of(mark)
+                if progress is None or progress.ended != mark.expected:
                     return ()
-                if now_is.revision != mark.revision:
+                if progress.revision != mark.revision:
                     return None
                 continue
             if change.add:
@@ -188,29 +188,29 @@ class SessionEnd:
 
     # -- who chooses
 
-    async def chosen(self, session: SessionId, notes: Sequence[Note]) -> list[Item]:
-        """Items of notes as the end of a session makes them, before they are compared with those known."""
-        return await self._made(State(Progress(session), tuple(notes)))
+    async def choose_items(self, session: SessionId, notes: Sequence[Note]) -> list[Item]:
+        """The items that the end of a session would make of these notes, not yet compared with known items."""
+        return await self._choose(State(Progress(session), tuple(notes)))
 
-    async def _made(self, state: State) -> list[Item]:
+    async def _choose(self, state: State) -> list[Item]:
         notes = [note for note in state.notes if note.last > state.progress.ended]
         messages = [message for message in state.unnoted if message.seq > state.progress.ended]
         session = state.progress.session
         if self._asks_model:
             try:
-                asked = await self._asked(session, notes, messages)
+                asked = await self._ask_model(session, notes, messages)
             except ModelError as error:
-                log.warning("%s: the built-in choice stands in: %s", session.key, error)
+                log.warning("%s: choosing items without the model: %s", session.key, error)
                 asked = None
             if asked is not None:
                 return asked
-        return await self._picked(session, notes, messages)
+        return await self._pick_in_thread(session, notes, messages)
 
-    async def _picked(
+    async def _pick_in_thread(
         self, session: SessionId, notes: Sequence[Note], messages: Sequence[Message]
     ) -> list[Item]:
-        """Items where no language model chooses: statements of the notes as they stand there, and of what
-        people said since. On a thread of its own, since a turn must not wait for it."""
+        """Choose items without a language model: statements from the notes, and from what people said since.
+        In a thread, since a turn must not wait for it."""
         return await asyncio.to_thread(self._pick, session, notes, messages)
 
     def _pick(self, session: SessionId, notes: Sequence[Note], messages: Sequence[Message]) -> list[Item]:
@@ -226,10 +226,10 @@ class SessionEnd:
         found += user_statements(messages)
         return self._as_items(session, choose_candidates(found, self._tz), (), ())
 
-    async def _asked(
+    async def _ask_model(
         self, session: SessionId, notes: Sequence[Note], messages: Sequence[Message]
     ) -> list[Item] | None:
-        """Items as the language model chooses them; None where its answer is none.
+        """Let the language model choose items; None if its answer is not usable, or its window is too small.
 
         Raises:
             ModelError: It did not answer.
@@ -260,7 +260,7 @@ class SessionEnd:
     ) -> list[Item]:
         from onlooker.policy.items.extract import find_source
 
-        # In the order in which they are worth keeping: of two made at once the first counts as newer.
+        # The most valuable come first and get the latest time: of two items, the newer one counts for more.
         now = self._clock.now()
         made = [now - timedelta(microseconds=place) for place in range(len(candidates))]
         texts = [*((n.id, n.text) for n in notes), *((m.id, m.body) for m in messages)]
@@ -273,7 +273,7 @@ class SessionEnd:
                 made_at=at,
                 tags=c.tags,
                 origin=c.origin,
-                # A note says the day alone.
+                # A note has only the day: take its end, but no time in the future.
                 said_at=min(c.said_on, at - timedelta(days=1)) + timedelta(days=1) if c.said_on else None,
                 valid_from=c.valid_from,
                 expires_at=c.expires_at,

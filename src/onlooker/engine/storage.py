@@ -30,8 +30,8 @@ class Storage:
     async def export(
         self, target: str | Path, *, owner: str | None = None, session: str | None = None
     ) -> int:
-        """Write everything, or what belongs to one owner or session, to a new file of JSON lines; how many
-        rows. The same content always makes the same file.
+        """Write everything, or what belongs to one owner or session, to a new file of JSON lines. Returns the
+        number of rows. The same content always makes the same file.
 
         Raises:
             StoreError: The file exists, or cannot be written.
@@ -40,37 +40,37 @@ class Storage:
         return await write_export(Path(target), self._store.dump(_scope(owner, session)))
 
     async def import_file(self, source: str | Path, *, replace: bool = False) -> dict[str, int]:
-        """Take in what `export` wrote; how many rows of each kind. The file is checked first, and each
-        session comes in whole or not at all.
+        """Import what `export` wrote. Returns the number of rows of each kind. The file is checked first, and
+        each session is imported whole or not at all.
 
         Raises:
-            ConflictError: A session is there already, and was not to be replaced.
-            StoreError: The file is no export, not whole, or changed; or it cannot be written.
+            ConflictError: A session exists already, and `replace` is off.
+            StoreError: The file is not an export, is incomplete, or was changed; or the store cannot write.
         """
         await self._ready()
-        return await self._taken_in(read_export(Path(source)), replace)
+        return await self._import(read_export(Path(source)), replace)
 
     async def import_journal(
         self, folder: str | Path, *, replace: bool = False
     ) -> tuple[dict[str, int], Sequence[str]]:
-        """Build sessions again from a journal; how many rows of each kind were taken in, and which lines
-        were not, with why.
+        """Rebuild sessions from a journal. Returns the number of rows of each kind, and the lines that were
+        skipped, each with the reason.
 
         Raises:
-            ConflictError: A session is there already, and was not to be replaced.
+            ConflictError: A session exists already, and `replace` is off.
             StoreError: There is no journal.
         """
         await self._ready()
         problems: list[str] = []
         rows = read_journal(Path(folder), problems.append)
-        return await self._taken_in(rows, replace), problems
+        return await self._import(rows, replace), problems
 
-    async def _taken_in(self, rows: AsyncIterator[Row], replace: bool) -> dict[str, int]:
+    async def _import(self, rows: AsyncIterator[Row], replace: bool) -> dict[str, int]:
         store, parts = self._store, _Parts(rows)
-        counts = await store.restore(parts.before_calls(), replace=replace)
-        if parts.calls_follow:
-            # Sessions that made way have taken along what they cost, so that what is there now is others'.
-            more = await store.restore(missing_usage(store, parts.from_calls_on()))
+        counts = await store.restore(parts.before_usage(), replace=replace)
+        if parts.has_usage:
+            # Replaced sessions are gone with their usage by now, so what the store has belongs to others.
+            more = await store.restore(missing_usage(store, parts.from_usage_on()))
             counts = dict(Counter(counts) + Counter(more))
         await self._imported()
         return counts
@@ -79,7 +79,7 @@ class Storage:
         """Copy the store to a new file while it is in use.
 
         Raises:
-            StoreError: The store is no file, or the target exists or cannot be written.
+            StoreError: The store is not a file, or the target exists or cannot be written.
         """
         await self._ready()
         await self._store.back_up(Path(target))
@@ -92,34 +92,35 @@ def _scope(owner: str | None, session: str | None) -> Scope:
 
 
 class _Parts:
-    """Rows in two parts: up to what calls cost, which comes after all sessions, and from there on."""
+    """Splits rows in two: everything before the usage of model calls, which comes after all sessions; and the
+    rest."""
 
     def __init__(self, rows: AsyncIterator[Row]) -> None:
         self._rows = rows
-        self._call: UsageRow | None = None
+        self._first_usage: UsageRow | None = None
 
     @property
-    def calls_follow(self) -> bool:
-        return self._call is not None
+    def has_usage(self) -> bool:
+        return self._first_usage is not None
 
-    async def before_calls(self) -> AsyncIterator[Row]:
+    async def before_usage(self) -> AsyncIterator[Row]:
         async for row in self._rows:
             if isinstance(row, UsageRow):
-                self._call = row
+                self._first_usage = row
                 return
             yield row
 
-    async def from_calls_on(self) -> AsyncIterator[Row]:
-        if self._call is not None:
-            yield self._call
+    async def from_usage_on(self) -> AsyncIterator[Row]:
+        if self._first_usage is not None:
+            yield self._first_usage
         async for row in self._rows:
             yield row
 
 
 async def missing_usage(target: Store, rows: AsyncIterator[Row]) -> AsyncIterator[Row]:
-    """The rows without the usage that the target knows already.
+    """The rows without the usage that the target has already.
 
-    It may know a call for its owner alone, or for nobody, if the session was deleted since.
+    If the session was deleted since, the target has that usage under its owner alone, or under nobody.
     """
     known = KnownUsage()
     async for row in usage_rows(target.dump(Scope(kinds=frozenset({"usage"})))):
@@ -133,7 +134,7 @@ async def missing_usage(target: Store, rows: AsyncIterator[Row]) -> AsyncIterato
                 renamed.append(row)
             else:
                 yield row
-    # Last, so that each row finds its own first.
+    # Last, so that exact matches are crossed off first.
     for row in renamed:
         if not known.cross_off_renamed(row):
             yield row

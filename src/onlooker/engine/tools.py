@@ -14,10 +14,10 @@ from datetime import UTC, date, datetime, time, timedelta
 from typing import Any, cast
 
 from onlooker.domain.errors import OnlookerError, SettingsError
-from onlooker.domain.items import Item, ItemType
+from onlooker.domain.items import ITEM_STATUSES, Item, ItemType
 from onlooker.domain.messages import Message, SessionId
 from onlooker.domain.search import Hit
-from onlooker.engine.items import EVERY, MAX_ITEMS, Items
+from onlooker.engine.items import MAX_ITEMS, Items
 from onlooker.engine.recall import Search
 from onlooker.policy.items.tools import DEFINITIONS, Definition, problem_with
 from onlooker.policy.prompts import abbreviate
@@ -202,7 +202,7 @@ class _Functions:
         except (ValueError, OverflowError):
             return "Not saved: expires must be a day as YYYY-MM-DD."
         now = self.clock.now()
-        everything = await self.store.items(self.owner, statuses=EVERY, limit=MAX_ITEMS)
+        everything = await self.store.items(self.owner, statuses=ITEM_STATUSES, limit=MAX_ITEMS)
         live = [item for item in everything if item.holds(now)]
         if refusal := check_save(summary, live, self._save_times(everything), now, supersedes):
             return refusal.advice

@@ -38,7 +38,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class WrittenNote:
     """The text of a note, the model that wrote it, and the values extracted along with it.
 
     `calls` are what the model's replies cost, rejected ones included; `seconds` is how long it took.
@@ -51,7 +51,7 @@ class Written:
     seconds: float = 0.0
 
     @classmethod
-    def in_parts(cls, parts: Sequence[Written]) -> Written:
+    def in_parts(cls, parts: Sequence[WrittenNote]) -> WrittenNote:
         """Join parts into one note."""
         models = dict.fromkeys(part.model for part in parts)
         extractions = tuple(extraction for part in parts for extraction in part.extractions)
@@ -85,7 +85,7 @@ class Writer:
     spend: Callable[[SessionId, Usage], Awaitable[None]]
     types: Extractors | None = None
 
-    async def write(self, request: Request, source: Source) -> Written:
+    async def write(self, request: Request, source: Source) -> WrittenNote:
         """Write a note, and extract values along with it.
 
         Raises:
@@ -105,7 +105,7 @@ class Writer:
         if isinstance(verdict, Rejected):
             raise ModelError(f"{self.model.name} gave no usable note ({verdict.reason}: {verdict.detail})")
         filled, took = self._extract(answer.block, request), time.perf_counter() - began
-        return Written(verdict.text, answer.usage.model, filled, tuple(calls), took)
+        return WrittenNote(verdict.text, answer.usage.model, filled, tuple(calls), took)
 
     async def ask(self, request: Request, read: Callable[[str], T | None]) -> T | None:
         """Ask for something other than a note, parsed by `read`; None if the answer is not usable.

@@ -19,13 +19,12 @@ from pathlib import Path
 from onlooker.atomic import read
 from onlooker.domain.errors import ConflictError, OnlookerError
 from onlooker.domain.events import Consolidated, Event, FileConsolidated, ItemsMade
-from onlooker.domain.items import Item, ItemChange
+from onlooker.domain.items import ITEM_STATUSES, Item, ItemChange
 from onlooker.domain.messages import SessionId
-from onlooker.domain.notes import Note, NoteStatus
+from onlooker.domain.notes import NOTE_STATUSES, Note
 from onlooker.files.daily import read_day
 from onlooker.files.folder import CONSOLIDATING, Folder, day_of, locked
 from onlooker.files.markdown import damage
-from onlooker.files.memory_md import EVERY_STATUS
 from onlooker.policy.items.match import duplicates, reconcile
 from onlooker.ports import Clock, Store
 
@@ -33,7 +32,6 @@ log = logging.getLogger("onlooker")
 
 # How often a change is tried while other workers change the owner's items.
 MAX_TRIES = 3
-_STORED: tuple[NoteStatus, ...] = ("buffered", "active", "superseded", "retired")
 
 
 @dataclass(slots=True)
@@ -108,7 +106,7 @@ class Consolidation:
         found: dict[str, str] = {}
         for key in dict.fromkeys(block.session for block in blocks):
             wanted = {block.note for block in blocks if block.session == key}
-            notes = await self.store.notes(SessionId(owner, key), statuses=_STORED, kind="observation")
+            notes = await self.store.notes(SessionId(owner, key), statuses=NOTE_STATUSES, kind="observation")
             found |= {note.id: note.text for note in notes if note.id in wanted}
         return found
 
@@ -154,7 +152,7 @@ class Consolidation:
 
     async def _change(self, owner: str, made: Sequence[Item]) -> ItemChange | None:
         """The change that these items make to the stored ones; None if they are stored already."""
-        known = {i.id: i for i in await self.store.items(owner, statuses=EVERY_STATUS)}
+        known = {i.id: i for i in await self.store.items(owner, statuses=ITEM_STATUSES)}
         if any(item.id in known for item in made):
             return None
         new = [item for item in made if not _has_ended(item, known.values())]

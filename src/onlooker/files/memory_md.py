@@ -13,7 +13,7 @@ from pathlib import Path
 from onlooker.atomic import before_of, read, swap
 from onlooker.domain.errors import ConflictError
 from onlooker.domain.events import Event, FileEdited, ItemsMade
-from onlooker.domain.items import Item, ItemStatus
+from onlooker.domain.items import ITEM_STATUSES, Item
 from onlooker.files.folder import BusyError, Folder, Sidecar, locked, report_copy
 from onlooker.files.markdown import (
     TITLES,
@@ -42,7 +42,6 @@ STORE_ID = "files_store"
 MAX_TRIES = 5
 # The most items of an owner that the file holds: pinned ones, and those used last.
 MAX_ITEMS = 2_000
-EVERY_STATUS: tuple[ItemStatus, ...] = ("live", "ended", "archived")
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +147,7 @@ class MemoryFile:
         known = {item.id: item for item in await self.store.items(owner, limit=MAX_ITEMS)}
         wanted = [line.item for line in base.lines.values() if line.item not in known]
         while wanted:
-            more = {i.id: i for i in await self.store.items(owner, statuses=EVERY_STATUS, ids=wanted)}
+            more = {i.id: i for i in await self.store.items(owner, statuses=ITEM_STATUSES, ids=wanted)}
             known |= more
             wanted = [
                 i.superseded_by for i in more.values() if i.superseded_by and i.superseded_by not in known

@@ -26,13 +26,13 @@ from onlooker.domain.events import (
     ItemsMade,
     Noted,
 )
-from onlooker.domain.items import Item
+from onlooker.domain.items import ITEM_STATUSES, Item
 from onlooker.domain.messages import SessionId
 from onlooker.domain.notes import Note
 from onlooker.files.consolidate import Consolidation
 from onlooker.files.daily import DailyFiles, DatedNote
 from onlooker.files.folder import BusyError, Folder, Stamp, locked, owners_in
-from onlooker.files.memory_md import EVERY_STATUS, MemoryFile
+from onlooker.files.memory_md import MemoryFile
 from onlooker.policy.settings import Settings
 from onlooker.ports import Clock, Store
 
@@ -360,4 +360,4 @@ class NotesFolder:
         """Whether the store holds nothing of the owner."""
         if await self._store.sessions(owner=owner, limit=1):
             return False
-        return not await self._store.items(owner, statuses=EVERY_STATUS, limit=1)
+        return not await self._store.items(owner, statuses=ITEM_STATUSES, limit=1)

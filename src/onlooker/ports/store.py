@@ -110,7 +110,7 @@ class Store(Protocol):
         text and time and get new seqs after `last_seq`, in order with the new ones; a cleared one becomes
         live again. A new message with the same content as a retired one (and the same id, unless Onlooker
         assigned its id) revives that message; the same id with another text is an edit. Notes are rolled
-        back to `keep` as `policy.rollback.roll_back` decides, with the last cleared message as the lower
+        back to `keep` as `policy.history.roll_back` decides, with the last cleared message as the lower
         bound. Compacted messages that no live note covers any more (after the new frontier, up to `keep`)
         return from the archive, unless a remaining summary (up to `keep`) replaces them. Summaries after
         `keep` are deleted, and so are those whose notes were rolled back, if the originals are kept.
@@ -359,11 +359,11 @@ class Store(Protocol):
         more. Deleted and retired texts leave the index automatically."""
         ...
 
-    async def behind(self, *, limit: int = 100) -> Sequence[SessionId]:
+    async def unindexed_anywhere(self, *, limit: int = 100) -> Sequence[SessionId]:
         """Sessions of any owner with texts that are not in the full-text index yet."""
         ...
 
-    async def lacking(self, space: str, *, limit: int = 100) -> Sequence[Document]:
+    async def without_vectors(self, space: str, *, limit: int = 100) -> Sequence[Document]:
         """Indexed texts, of any owner, without a vector of this embedder."""
         ...
 
@@ -372,7 +372,7 @@ class Store(Protocol):
         text. If the embedder's vectors have another size than before, all earlier ones are deleted."""
         ...
 
-    async def near(self, query: VectorQuery) -> Sequence[tuple[Match, float]]:
+    async def nearest(self, query: VectorQuery) -> Sequence[tuple[Match, float]]:
         """The texts whose vectors are closest, best first, each with its cosine, which is above 0.
 
         `policy.search.vectors` chooses them, so every store returns the same ones.
@@ -408,7 +408,7 @@ class Store(Protocol):
         spelling."""
         ...
 
-    async def noted(self, wanted: Sequence[tuple[SessionId, str]]) -> Sequence[Match]:
+    async def notes_by_id(self, wanted: Sequence[tuple[SessionId, str]]) -> Sequence[Match]:
         """Active notes by id, in that order, as search matches."""
         ...
 
@@ -515,7 +515,7 @@ class Store(Protocol):
         ...
 
     async def set_value(self, name: str, value: str) -> None:
-        """Set it."""
+        """Set a named value."""
         ...
 
 

@@ -21,7 +21,7 @@ from onlooker.stores.postgres.database import NamedRow, PostgresDatabase
 from onlooker.stores.postgres.pool import Again, Pool, lost_at_once
 from onlooker.stores.sql.rows import instant, message_values, pack, progress_of, sid_of, unpack
 from onlooker.stores.sql.sessions import check_realignment, grown
-from onlooker.stores.sql.transactions import Inbox, Waiting, deliver
+from onlooker.stores.sql.transactions import Inbox, QueuedWork, deliver
 
 # The most appends, messages and characters in one transaction: others wait for its locks, and the server
 # accepts at most a gigabyte at once. A single append may be larger.
@@ -30,7 +30,7 @@ MAX_MESSAGES = 2_000
 MAX_CHARACTERS = 8_000_000
 # How long a batch waits for a session that another transaction has locked. After that, appends to this
 # session wait separately, so that the others can proceed.
-HASTE = b"SET LOCAL lock_timeout = '100ms'"
+SHORT_WAIT = b"SET LOCAL lock_timeout = '100ms'"
 
 
 class Append(NamedTuple):
@@ -54,7 +54,7 @@ class Append(NamedTuple):
 
 
 @dataclass(slots=True)
-class _Standing:
+class _BatchSession:
     """The progress of a session while appends are added to it.
 
     `seen` is the progress as callers know it: a session that this transaction creates does not exist for
@@ -68,13 +68,13 @@ class _Standing:
     used_at: int | None = None
 
     @classmethod
-    def of(cls, row: NamedRow, session: SessionId, *, is_new: bool) -> _Standing:
+    def of(cls, row: NamedRow, session: SessionId, *, is_new: bool) -> _BatchSession:
         _, messages, tokens, *marks = row
         progress = progress_of(session, marks)
         return cls(progress, messages, tokens, Progress(session) if is_new else progress)
 
 
-_Waiting = Waiting[Append]
+_Queued = QueuedWork[Append]
 
 _NOBODY = SessionId("", "")
 
@@ -124,20 +124,20 @@ class Appender:
     def _run(self) -> None:
         while batch := _take(self._inbox):
             batch = self._without_late(batch)
-            self._write(batch, haste=True)
+            self._write(batch, short_wait=True)
             _deliver(batch)
             # Otherwise the last results, and their event loops, would live until the next append.
             del batch
 
     def _run_late(self) -> None:
         while batch := _take(self._late):
-            self._write(batch, haste=False)
+            self._write(batch, short_wait=False)
             with self._lock:
                 self._late_sids -= Counter(w.work.sid for w in batch)
             _deliver(batch)
             del batch
 
-    def _without_late(self, batch: list[_Waiting]) -> list[_Waiting]:
+    def _without_late(self, batch: list[_Queued]) -> list[_Queued]:
         """The appends to sessions that are not waited for; the others are postponed."""
         with self._lock:
             late = set(self._late_sids)
@@ -146,38 +146,38 @@ class Appender:
             batch = [w for w in batch if w.work.sid not in late]
         return batch
 
-    def _postpone(self, batch: Sequence[_Waiting]) -> None:
-        for waiting in batch:
+    def _postpone(self, batch: Sequence[_Queued]) -> None:
+        for queued in batch:
             with self._lock:
-                self._late_sids[waiting.work.sid] += 1
-            self._late.put(waiting)
+                self._late_sids[queued.work.sid] += 1
+            self._late.put(queued)
         if batch and self._late_thread is None:
             self._late_thread = Thread(target=self._run_late, name="onlooker-append-late", daemon=True)
             self._late_thread.start()
 
-    def _write(self, batch: Sequence[_Waiting], *, haste: bool) -> None:
+    def _write(self, batch: Sequence[_Queued], *, short_wait: bool) -> None:
         """Write the batch. If it fails because of one append, write each separately. If the server is gone,
         all of them fail."""
         try:
             results = self._pool.attempt(
-                lambda db: write(db, [w.work for w in batch], haste), writing=True, begins=True
+                lambda db: write(db, [w.work for w in batch], short_wait), writing=True, begins=True
             )
             self.batches += 1
-            for waiting, result in zip(batch, results, strict=True):
+            for queued, result in zip(batch, results, strict=True):
                 if isinstance(result, ConflictError):
-                    waiting.error = result
+                    queued.error = result
                 else:
-                    waiting.result = result
+                    queued.result = result
         except Exception as error:  # noqa: BLE001 - it belongs to the callers, not to this thread
             if isinstance(error.__cause__, errors.LockNotAvailable):
-                self._write_unlocked(batch, error, haste=haste)
+                self._write_unlocked(batch, error, short_wait=short_wait)
             elif len(batch) == 1 or not isinstance(error.__cause__, _OF_ONE):
                 _fail(batch, error)
             else:
-                for waiting in batch:
-                    self._write([waiting], haste=haste)
+                for queued in batch:
+                    self._write([queued], short_wait=short_wait)
 
-    def _write_unlocked(self, batch: Sequence[_Waiting], error: Exception, *, haste: bool) -> None:
+    def _write_unlocked(self, batch: Sequence[_Queued], error: Exception, *, short_wait: bool) -> None:
         """Write the appends to sessions that are not locked; postpone the others, or fail them if they
         were."""
         sids = {w.work.sid for w in batch}
@@ -189,33 +189,33 @@ class Appender:
             [w for w in batch if w.work.sid in locked],
             [w for w in batch if w.work.sid not in locked],
         )
-        if haste:
+        if short_wait:
             self._postpone(waits)
         else:
             _fail(waits, error)
         if rest:
-            self._write(rest, haste=haste)
+            self._write(rest, short_wait=short_wait)
 
 
-def _fail(batch: Sequence[_Waiting], error: Exception) -> None:
-    for waiting in batch:
-        waiting.error = error
+def _fail(batch: Sequence[_Queued], error: Exception) -> None:
+    for queued in batch:
+        queued.error = error
 
 
-def _take(inbox: Inbox[Append]) -> list[_Waiting]:
+def _take(inbox: Inbox[Append]) -> list[_Queued]:
     """Waiting appends, up to the most for one transaction; none once the store is closed."""
-    batch: list[_Waiting] = []
+    batch: list[_Queued] = []
     messages = characters = 0
-    while (waiting := inbox.get(wait=not batch)) is not None:
-        batch.append(waiting)
-        messages += len(waiting.work.messages)
-        characters += sum(len(m.text) for m in waiting.work.messages)
+    while (queued := inbox.get(wait=not batch)) is not None:
+        batch.append(queued)
+        messages += len(queued.work.messages)
+        characters += sum(len(m.text) for m in queued.work.messages)
         if len(batch) >= MAX_APPENDS or messages >= MAX_MESSAGES or characters >= MAX_CHARACTERS:
             break
     return batch
 
 
-def _deliver(batch: Sequence[_Waiting]) -> None:
+def _deliver(batch: Sequence[_Queued]) -> None:
     """Deliver the results. A postponed append has none yet: the other thread delivers it."""
     deliver([w for w in batch if w.result is not None or w.error is not None])
 
@@ -224,21 +224,21 @@ def _deliver(batch: Sequence[_Waiting]) -> None:
 
 
 def write(
-    db: PostgresDatabase, batch: Sequence[Append], haste: bool = False
+    db: PostgresDatabase, batch: Sequence[Append], short_wait: bool = False
 ) -> list[AppendResult | ConflictError]:
     """Append everything in order: a transaction in two round trips, three if a session is new. What is
     refused leaves the others as they are."""
-    standing, known = _read(db, batch, haste)
+    sessions, known = _read(db, batch, short_wait)
     rows: list[dict[str, Any]] = []
     results: list[AppendResult | ConflictError] = []
     for append in batch:
-        there = standing.get(append.sid)
+        there = sessions.get(append.sid)
         refusal = append.refusal(there.seen if there else Progress(append.session))
         if refusal is None and there:
             results.append(_append(append, there, known, rows))
         elif refusal:
             results.append(refusal)
-    saved = [_saved(sid, s, s.used_at) for sid, s in standing.items() if s.used_at is not None]
+    saved = [_saved(sid, s, s.used_at) for sid, s in sessions.items() if s.used_at is not None]
     with db.connection.pipeline():
         db.run("append", added=_json(rows), saved=_json(saved))
         db.connection.execute(b"COMMIT")
@@ -246,31 +246,33 @@ def write(
 
 
 def _read(
-    db: PostgresDatabase, batch: Sequence[Append], haste: bool
-) -> tuple[dict[bytes, _Standing], dict[bytes, set[str]]]:
+    db: PostgresDatabase, batch: Sequence[Append], short_wait: bool
+) -> tuple[dict[bytes, _BatchSession], dict[bytes, set[str]]]:
     """The sessions, locked, and the ids that they already have. A session that does not exist is created for
     the first append that is not refused."""
     sessions = {w.sid: w.session for w in batch}
     asked = [(w.sid, pack(m.id)) for w in batch for m in w.messages]
-    rows, known = _begin(db, list(sessions), asked, haste)
+    rows, known = _begin(db, list(sessions), asked, short_wait)
     missing = {
         w.sid: w for w in reversed(batch) if w.sid not in rows and w.refusal(Progress(w.session)) is None
     }
     if missing:
         rows |= {row[0]: row for row in _create(db, missing)}
-    return {sid: _Standing.of(row, sessions[sid], is_new=sid in missing) for sid, row in rows.items()}, known
+    return {
+        sid: _BatchSession.of(row, sessions[sid], is_new=sid in missing) for sid, row in rows.items()
+    }, known
 
 
 def _begin(
-    db: PostgresDatabase, sids: list[bytes], asked: Sequence[tuple[bytes, str]], haste: bool = False
+    db: PostgresDatabase, sids: list[bytes], asked: Sequence[tuple[bytes, str]], short_wait: bool = False
 ) -> tuple[dict[bytes, NamedRow], dict[bytes, set[str]]]:
     known: dict[bytes, set[str]] = {}
     # Two statements: after waiting for a lock the second one must see what the other transaction wrote. The
     # round trip ends here, so that the server's timeout for idle transactions applies.
     with lost_at_once(db.connection), db.connection.pipeline():
         db.connection.execute(b"BEGIN")
-        if haste:
-            db.connection.execute(HASTE)
+        if short_wait:
+            db.connection.execute(SHORT_WAIT)
         locked = db.run("lock_sessions", sids=_json(sids))
         found = db.run("known_among", pairs=_json(asked))
     rows = {row[0]: row for row in locked.fetchall()}
@@ -302,11 +304,11 @@ def _create(db: PostgresDatabase, missing: dict[bytes, Append]) -> list[NamedRow
 
 
 def _append(
-    append: Append, standing: _Standing, known: dict[bytes, set[str]], rows: list[dict[str, Any]]
+    append: Append, session: _BatchSession, known: dict[bytes, set[str]], rows: list[dict[str, Any]]
 ) -> AppendResult:
     sid = append.sid
     ids = known.setdefault(sid, set())
-    progress = standing.progress
+    progress = session.progress
     seq, history_hash = progress.last_seq, progress.history_hash
     fresh: list[Message] = []
     for message in append.messages:
@@ -319,24 +321,24 @@ def _append(
         history_hash = extend_history_hash(history_hash, digest)
         fresh.append(placed)
         rows.append(message_values(sid, placed, digest))
-    standing.progress = grown(progress, fresh, history_hash, append.due_tokens, append.now)
-    standing.seen = standing.progress
-    standing.messages += len(fresh)
-    standing.message_tokens += sum(m.tokens for m in fresh)
-    standing.used_at = instant(append.now)
-    return AppendResult(standing.progress, tuple(fresh))
+    session.progress = grown(progress, fresh, history_hash, append.due_tokens, append.now)
+    session.seen = session.progress
+    session.messages += len(fresh)
+    session.message_tokens += sum(m.tokens for m in fresh)
+    session.used_at = instant(append.now)
+    return AppendResult(session.progress, tuple(fresh))
 
 
-def _saved(sid: bytes, standing: _Standing, used_at: int) -> dict[str, Any]:
-    progress = standing.progress
+def _saved(sid: bytes, session: _BatchSession, used_at: int) -> dict[str, Any]:
+    progress = session.progress
     return {
         "sid": sid,
         "last_seq": progress.last_seq,
         "unnoted_tokens": progress.unnoted_tokens,
         "history_hash": progress.history_hash,
         "due_at": None if progress.due_at is None else instant(progress.due_at),
-        "messages": standing.messages,
-        "message_tokens": standing.message_tokens,
+        "messages": session.messages,
+        "message_tokens": session.message_tokens,
         "used_at": used_at,
     }
 

@@ -185,7 +185,7 @@ def _note_match(row: Any) -> Match:
 # to the database. Only those are then compared in full.
 
 
-def lacking(db: Database, space: str, *, limit: int = 100) -> Sequence[Document]:
+def without_vectors(db: Database, space: str, *, limit: int = 100) -> Sequence[Document]:
     row = db.run("space", name=pack(space)).fetchone()
     number, _, reached = row or (0, 0, 0)
     by_kind: dict[Any, list[int]] = defaultdict(list)
@@ -235,7 +235,7 @@ def _add_vector(db: Database, space: int, document: Document, vector: array[floa
 Choice = Callable[[Database, dict[str, Any]], list[int]]
 
 
-def near(db: Database, query: VectorQuery, choose: Choice) -> Sequence[tuple[Match, float]]:
+def nearest(db: Database, query: VectorQuery, choose: Choice) -> Sequence[tuple[Match, float]]:
     check_owner(query.owner, query.session)
     row = db.run("space", name=pack(query.space)).fetchone()
     if row is None or row["dimensions"] != len(query.vector):
@@ -368,7 +368,7 @@ def _mention(row: Any) -> Edge:
     return Edge("mentions", node, Node("entity", unpack(row["name"])))
 
 
-def noted(db: Database, wanted: Sequence[tuple[SessionId, str]]) -> Sequence[Match]:
+def notes_by_id(db: Database, wanted: Sequence[tuple[SessionId, str]]) -> Sequence[Match]:
     found: list[Match] = []
     for session, note in wanted:
         rows = db.run("active_note", sid=sid_of(session), id=pack(note))

@@ -145,18 +145,18 @@ class Transactions(ABC):
 
     search = reads(indexes.search)
     unindexed = reads(indexes.unindexed)
-    behind = reads(indexes.unindexed_anywhere)
+    unindexed_anywhere = reads(indexes.unindexed_anywhere)
     index = writes(indexes.index)
-    lacking = reads(indexes.lacking)
+    without_vectors = reads(indexes.without_vectors)
     add_vectors = writes(indexes.add_vectors)
     coverage = reads(indexes.coverage)
     unlinked = reads(indexes.unlinked)
     link = writes(indexes.link)
     edges = reads(indexes.edges)
-    noted = reads(indexes.noted)
+    notes_by_id = reads(indexes.notes_by_id)
 
-    async def near(self, query: VectorQuery) -> Sequence[tuple[Match, float]]:
-        return await self.read(lambda db: indexes.near(db, query, self._likely))
+    async def nearest(self, query: VectorQuery) -> Sequence[tuple[Match, float]]:
+        return await self.read(lambda db: indexes.nearest(db, query, self._likely))
 
     # -- background work
 
@@ -253,7 +253,7 @@ W = TypeVar("W")
 
 
 @dataclass(slots=True)
-class Waiting(Generic[W]):
+class QueuedWork(Generic[W]):
     """Work for a thread, and the future of its caller."""
 
     work: W
@@ -272,32 +272,32 @@ class Inbox(Generic[W]):
         self._added = added
         self._closed = False
         self._lock = Lock()  # nothing is queued after the end
-        self._queue: SimpleQueue[Waiting[W] | None] = SimpleQueue()  # None is the end
+        self._queue: SimpleQueue[QueuedWork[W] | None] = SimpleQueue()  # None is the end
 
     async def do(self, work: W, give_up_at: float = math.inf) -> Any:
         """The result of the work. Cancelling the call does not stop it."""
         loop = asyncio.get_running_loop()
-        waiting = Waiting(work, loop.create_future(), loop, give_up_at)
-        self.put(waiting)
-        return await waiting.future
+        queued = QueuedWork(work, loop.create_future(), loop, give_up_at)
+        self.put(queued)
+        return await queued.future
 
-    def put(self, waiting: Waiting[W]) -> None:
+    def put(self, queued: QueuedWork[W]) -> None:
         with self._lock:
             if self._closed:
                 raise ClosedError("the store was closed")
             if self._added:
                 self._added()
-            self._queue.put(waiting)
+            self._queue.put(queued)
 
-    def get(self, *, wait: bool = True) -> Waiting[W] | None:
+    def get(self, *, wait: bool = True) -> QueuedWork[W] | None:
         """The next work; None if there is none, which after waiting means that the inbox was closed."""
         try:
-            waiting = self._queue.get(wait)
+            queued = self._queue.get(wait)
         except Empty:
             return None
-        if waiting is None:
+        if queued is None:
             self._queue.put(None)  # the end stays, for other threads and the next call
-        return waiting
+        return queued
 
     def close(self) -> None:
         """Refuse more work. Threads complete what is queued."""
@@ -307,11 +307,11 @@ class Inbox(Generic[W]):
                 self._queue.put(None)
 
 
-def deliver(done: Sequence[Waiting[Any]]) -> None:
+def deliver(done: Sequence[QueuedWork[Any]]) -> None:
     """Give the callers their results, with one wake-up for each event loop."""
-    by_loop: dict[asyncio.AbstractEventLoop, list[Waiting[Any]]] = {}
-    for waiting in done:
-        by_loop.setdefault(waiting.loop, []).append(waiting)
+    by_loop: dict[asyncio.AbstractEventLoop, list[QueuedWork[Any]]] = {}
+    for queued in done:
+        by_loop.setdefault(queued.loop, []).append(queued)
     for loop, group in by_loop.items():
         try:
             loop.call_soon_threadsafe(_resolve, group)
@@ -319,11 +319,11 @@ def deliver(done: Sequence[Waiting[Any]]) -> None:
             continue  # the loop was closed: nobody waits any more
 
 
-def _resolve(group: Sequence[Waiting[Any]]) -> None:
-    for waiting in group:
-        if waiting.future.done():  # cancelled
+def _resolve(group: Sequence[QueuedWork[Any]]) -> None:
+    for queued in group:
+        if queued.future.done():  # cancelled
             continue
-        if waiting.error is not None:
-            waiting.future.set_exception(waiting.error)
+        if queued.error is not None:
+            queued.future.set_exception(queued.error)
         else:
-            waiting.future.set_result(waiting.result)
+            queued.future.set_result(queued.result)

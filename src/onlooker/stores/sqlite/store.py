@@ -28,7 +28,7 @@ from onlooker.ports import stop_waiting_at
 from onlooker.stores.sql import sessions
 from onlooker.stores.sql.database import Database, Job
 from onlooker.stores.sql.rows import LAST_SEQ, instant, message_values, progress_of, sid_of
-from onlooker.stores.sql.transactions import Inbox, Transactions, Waiting, deliver
+from onlooker.stores.sql.transactions import Inbox, QueuedWork, Transactions, deliver
 from onlooker.stores.sqlite import backup, vectors
 from onlooker.stores.sqlite.connection import (
     IN_MEMORY,
@@ -48,7 +48,7 @@ from onlooker.stores.sqlite.snapshot import SqliteSnapshot
 
 T = TypeVar("T")
 
-_Waiting = Waiting[Job[Any]]
+_Queued = QueuedWork[Job[Any]]
 
 
 class SqliteStore(Transactions):
@@ -150,12 +150,12 @@ def _append(
 ) -> AppendResult:
     """What runs most often, and so writes only what an append changes."""
     sid = sid_of(session)
-    row = db.run("standing", sid=sid).fetchone()
+    row = db.run("session_for_append", sid=sid).fetchone()
     if after is not None:
         sessions.check_realignment(progress_of(session, row[1:]) if row else Progress(session), after)
     if row is None:
         sessions.create(db, session, now)
-        row = db.run("standing", sid=sid).fetchone()
+        row = db.run("session_for_append", sid=sid).fetchone()
     base, *marks = row
     before = progress_of(session, marks)
     seq, history_hash = before.last_seq, before.history_hash
@@ -230,26 +230,26 @@ class Writer:
                 del done
         self._connection.close()
 
-    def _take(self, *, wait: bool) -> list[_Waiting]:
+    def _take(self, *, wait: bool) -> list[_Queued]:
         """All waiting jobs; after waiting for one, none means that the store is closed."""
-        batch: list[_Waiting] = []
-        while (waiting := self._inbox.get(wait=wait and not batch)) is not None:
-            batch.append(waiting)
+        batch: list[_Queued] = []
+        while (queued := self._inbox.get(wait=wait and not batch)) is not None:
+            batch.append(queued)
         return batch
 
-    def _transaction(self, batch: list[_Waiting]) -> tuple[list[_Waiting], list[_Waiting]]:
+    def _transaction(self, batch: list[_Queued]) -> tuple[list[_Queued], list[_Queued]]:
         """Run jobs in one transaction. Returns those that are done or failed, and those that were not reached
         because SQLite itself rolled back."""
-        done: list[_Waiting] = []
+        done: list[_Queued] = []
         try:
             self._file.check()
             batch = self._begin(batch)
-            for waiting in batch:
-                self._attempt(waiting, alone=len(batch) == 1)
-                done.append(waiting)
+            for queued in batch:
+                self._attempt(queued, alone=len(batch) == 1)
+                done.append(queued)
                 # A full disk rolls back the whole transaction, not only the statement.
                 if not self._connection.in_transaction:
-                    _fail(done, waiting.error)
+                    _fail(done, queued.error)
                     return done, batch[len(done) :]
             if batch:
                 self._connection.execute("COMMIT")
@@ -262,7 +262,7 @@ class Writer:
             _fail(batch, error)
         return batch, []
 
-    def _begin(self, batch: list[_Waiting]) -> list[_Waiting]:
+    def _begin(self, batch: list[_Queued]) -> list[_Queued]:
         """Begin a transaction once no other program writes. Returns its jobs: with those that came meanwhile,
         and without those that have waited long enough, which fail with nothing written."""
         while batch:
@@ -274,23 +274,23 @@ class Writer:
                     raise
                 batch = [*batch, *self._take(wait=False)]
                 now = time.monotonic()
-                late = [waiting for waiting in batch if waiting.give_up_at <= now]
+                late = [queued for queued in batch if queued.give_up_at <= now]
                 _fail(late, store_error(error, self._path))
                 deliver(late)
-                batch = [waiting for waiting in batch if waiting.give_up_at > now]
+                batch = [queued for queued in batch if queued.give_up_at > now]
         return batch
 
-    def _attempt(self, waiting: _Waiting, *, alone: bool) -> None:
+    def _attempt(self, queued: _Queued, *, alone: bool) -> None:
         """Run one job, in a savepoint if there are others, so that an error undoes this job and no other."""
         if not alone:
             self._connection.execute("SAVEPOINT job")
         try:
-            waiting.result = waiting.work(self._db)
+            queued.result = queued.work(self._db)
         except Exception as error:  # noqa: BLE001 - it belongs to the caller, not to this thread
             mapped = store_error(error, self._path) if isinstance(error, errors()) else error
             if mapped is not error:
                 mapped.__cause__ = error
-            waiting.error = mapped
+            queued.error = mapped
             if not self._connection.in_transaction:
                 return
             self._connection.execute("ROLLBACK" if alone else "ROLLBACK TO job")
@@ -298,9 +298,9 @@ class Writer:
             self._connection.execute("RELEASE job")
 
 
-def _fail(batch: Sequence[_Waiting], error: Exception | None) -> None:
-    for waiting in batch:
-        waiting.error = waiting.error or error
+def _fail(batch: Sequence[_Queued], error: Exception | None) -> None:
+    for queued in batch:
+        queued.error = queued.error or error
 
 
 # ------------------------------------------------------------------------------------ reading
@@ -392,18 +392,18 @@ class Readers:
 
     def _run(self) -> None:
         db: SqliteDatabase | None = None
-        while (waiting := self._inbox.get()) is not None:
+        while (queued := self._inbox.get()) is not None:
             try:
                 db = db or self._connect()
                 self._connect_at_once()
-                waiting.result = self._read(db, waiting.work)
+                queued.result = self._read(db, queued.work)
             except Exception as error:  # noqa: BLE001 - it belongs to the caller, not to this thread
-                waiting.error = error
+                queued.error = error
             with self._lock:
                 self._jobs -= 1
-            deliver([waiting])
+            deliver([queued])
             # Otherwise the last result, and its event loop, would live until the next job.
-            del waiting
+            del queued
         if db:
             db.connection.close()
 

@@ -220,9 +220,9 @@ def meaning(text: str) -> Vector:
 
 class VectorContract(StoreCase):
     async def lacking(self, store: Store, space: str = SPACE, limit: int = 100) -> list[Document]:
-        for session in await store.behind():
+        for session in await store.unindexed_anywhere():
             await store.index(session)
-        return list(await store.lacking(space, limit=limit))
+        return list(await store.without_vectors(space, limit=limit))
 
     async def embed(self, store: Store, space: str = SPACE) -> int:
         """Give every text its vector."""
@@ -239,7 +239,7 @@ class VectorContract(StoreCase):
         **more: Any,
     ) -> list[str]:
         query = VectorQuery(owner, kind, more.pop("space", SPACE), vector, session, **more)
-        return [m.id for m, _ in await store.near(query)]
+        return [m.id for m, _ in await store.nearest(query)]
 
     async def link(self, store: Store) -> int:
         """Let each note mention its words with a capital."""
@@ -265,7 +265,7 @@ class VectorContract(StoreCase):
         assert await self.near(store, (2.0, 3.0, 0.0)) == ["b", "a", "c"]
         assert await self.near(store, EAST, limit=1) == ["a"]
         assert await self.near(store, NORTH, kind="note") == ["o1"]
-        found = await store.near(VectorQuery("ana", "message", SPACE, NORTH))
+        found = await store.nearest(VectorQuery("ana", "message", SPACE, NORTH))
         assert [round(cosine, 5) for _, cosine in found] == [1.0, 0.8]
         match = found[0][0]
         assert (match.kind, match.session, match.seq, match.text) == ("message", ANA, 3, "north")
@@ -354,7 +354,7 @@ class VectorContract(StoreCase):
     async def test_the_likely_ones_of_many_are_compared_in_full(self, store: Store) -> None:
         many = 1200
         await self.record(store, *(said(f"m{n}", f"word {n}") for n in range(many)))
-        while await store.behind():
+        while await store.unindexed_anywhere():
             await store.index(ANA)
         lacking = await self.lacking(store, limit=many)
         # All in one corner, so that signs tell the few that are not apart.
@@ -440,7 +440,7 @@ class VectorContract(StoreCase):
         await self.record(store, *talk(1, 4))
         await self.commit(store, note("o1", 1, 2, text="one"), note("o3", 3, 4, status="buffered"))
         wanted = [(ANA, "o1"), (ANA, "o3"), (ANA, "none"), (BEN, "o1")]
-        found = await store.noted(wanted)
+        found = await store.notes_by_id(wanted)
         assert [(m.kind, m.session, m.id, m.seq, m.text) for m in found] == [("note", ANA, "o1", 1, "one")]
         await self.commit(store, note("r1", 1, 2, generation=1, sources=["o1"]), supersede=("o1",))
-        assert [m.id for m in await store.noted([*wanted, (ANA, "r1")])] == ["r1"]
+        assert [m.id for m in await store.notes_by_id([*wanted, (ANA, "r1")])] == ["r1"]

@@ -2,7 +2,7 @@
 -- A bound given by a caller may lie beyond the session's places, so the slot is compared as well. The + before
 -- slot keeps SQLite from using the slot's index for that.
 
--- name: standing
+-- name: session_for_append
 -- What an append needs of the session.
 SELECT base, last_seq, frontier, watermark, tail_start, unnoted_tokens, revision, prompt_version, budget,
     history_hash, due_at, wake_at, failures, ended_seq
