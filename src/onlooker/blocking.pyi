@@ -151,35 +151,35 @@ class Index:
 class Storage:
     """The store as a whole: export, import and backup; `memory.storage`."""
     def export(self, target: str | Path, *, owner: str | None = None, session: str | None = None) -> int:
-        """Write everything, or what belongs to one owner or session, to a new file of JSON lines; how many
-        rows. The same content always makes the same file.
+        """Write everything, or what belongs to one owner or session, to a new file of JSON lines. Returns the
+        number of rows. The same content always makes the same file.
 
         Raises:
             StoreError: The file exists, or cannot be written.
         """
     def import_file(self, source: str | Path, *, replace: bool = False) -> dict[str, int]:
-        """Take in what `export` wrote; how many rows of each kind. The file is checked first, and each
-        session comes in whole or not at all.
+        """Import what `export` wrote. Returns the number of rows of each kind. The file is checked first, and
+        each session is imported whole or not at all.
 
         Raises:
-            ConflictError: A session is there already, and was not to be replaced.
-            StoreError: The file is no export, not whole, or changed; or it cannot be written.
+            ConflictError: A session exists already, and `replace` is off.
+            StoreError: The file is not an export, is incomplete, or was changed; or the store cannot write.
         """
     def import_journal(
         self, folder: str | Path, *, replace: bool = False
     ) -> tuple[dict[str, int], Sequence[str]]:
-        """Build sessions again from a journal; how many rows of each kind were taken in, and which lines
-        were not, with why.
+        """Rebuild sessions from a journal. Returns the number of rows of each kind, and the lines that were
+        skipped, each with the reason.
 
         Raises:
-            ConflictError: A session is there already, and was not to be replaced.
+            ConflictError: A session exists already, and `replace` is off.
             StoreError: There is no journal.
         """
     def back_up(self, target: str | Path) -> None:
         """Copy the store to a new file while it is in use.
 
         Raises:
-            StoreError: The store is no file, or the target exists or cannot be written.
+            StoreError: The store is not a file, or the target exists or cannot be written.
         """
 
 class Retention:
@@ -202,21 +202,23 @@ class Retention:
         """
 
 class Background:
-    """Work in the background; `memory.background`. It runs by itself while a memory is open."""
+    """Notes and session ends in the background; `memory.background`. They run by themselves while a memory is
+    open.
+    """
     @property
     def pending(self) -> int:
         """Sessions whose notes are being taken now."""
     def tick(self) -> int:
-        """Start on every session that is due, without waiting for it; return how many."""
+        """Start taking the notes of every session that is due; return how many there are."""
     def flush(self) -> None:
         """Wait until everything in progress is done or postponed."""
     def end_idle(self, *, idle: timedelta | None = None) -> int:
-        """End sessions without a message for that long, by default the setting `idle_minutes`; return how
-        many. It runs by itself unless `idle_minutes` is 0.
+        """End sessions without a message for that long, by default for the setting `idle_minutes`; return how
+        many. This happens automatically unless `idle_minutes` is 0.
         """
     def set_compactor(self, compactor: Compactor | None) -> None:
-        """Replace what removes noted messages from a session (the setting `compact` installs the store's
-        own); None: every message stays.
+        """Set the function that removes noted messages from a session; None removes none. The setting
+        `compact` uses the store's own.
         """
 
 class History:

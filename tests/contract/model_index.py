@@ -173,7 +173,7 @@ class HeldIndex:
     def coverage(self, sessions: Sessions, space: str) -> IndexCoverage:
         texts = sum(bool(m.words) for m in _texts(sessions))
         notes = sum(len(held.notes) for held in sessions.values())
-        lacking = len(self.lacking(sessions, space, texts))
+        lacking = len(self.without_vectors(sessions, space, texts))
         return IndexCoverage(texts, texts - lacking, notes, notes - len(self.unlinked(sessions, notes)))
 
     # -- graph

@@ -263,13 +263,13 @@ class ModelStore:
         return []  # everything is looked at
 
     async def without_vectors(self, space: str, *, limit: int = 100) -> Sequence[Document]:
-        return self._index.lacking(self._all(), space, limit)
+        return self._index.without_vectors(self._all(), space, limit)
 
     async def add_vectors(self, space: str, vectors: Sequence[tuple[Document, Sequence[float]]]) -> int:
         return self._index.add(self._all(), space, vectors)
 
     async def nearest(self, query: VectorQuery) -> Sequence[tuple[Match, float]]:
-        return self._index.near(self._all(), query)
+        return self._index.nearest(self._all(), query)
 
     async def unlinked(self, *, limit: int = 100) -> Sequence[Document]:
         return self._index.unlinked(self._all(), limit)
@@ -289,7 +289,7 @@ class ModelStore:
         return self._index.edges(self._all(), owner, of, session, kinds, limit)
 
     async def notes_by_id(self, wanted: Sequence[tuple[SessionId, str]]) -> Sequence[Match]:
-        return model_index.noted(self._all(), wanted)
+        return model_index.notes_by_id(self._all(), wanted)
 
     async def coverage(self, space: str) -> IndexCoverage:
         return self._index.coverage(self._all(), space)

@@ -18,12 +18,14 @@ from onlooker.ports import Clock, Store, Workers
 
 log = logging.getLogger("onlooker")
 
-# How long closing waits for the first run of a job that must run at least once, and at least for a last run.
+# How long closing waits for the first run of a job that must run at least once; and the least time that it
+# gives to last runs.
 STOP_SECONDS = 1.0
 
 
 class Background:
-    """Work in the background; `memory.background`. It runs by itself while a memory is open."""
+    """Notes and session ends in the background; `memory.background`. They run by themselves while a memory is
+    open."""
 
     def __init__(
         self,
@@ -43,7 +45,7 @@ class Background:
         return self._workers.pending
 
     async def tick(self) -> int:
-        """Start on every session that is due, without waiting for it; return how many."""
+        """Start taking the notes of every session that is due; return how many there are."""
         await self._ready()
         return await self._workers.tick()
 
@@ -53,14 +55,14 @@ class Background:
         await self._workers.flush()
 
     async def end_idle(self, *, idle: timedelta | None = None) -> int:
-        """End sessions without a message for that long, by default the setting `idle_minutes`; return how
-        many. It runs by itself unless `idle_minutes` is 0."""
+        """End sessions without a message for that long, by default for the setting `idle_minutes`; return how
+        many. This happens automatically unless `idle_minutes` is 0."""
         await self._ready()
         return await self._session_end.end_idle(idle)
 
     def set_compactor(self, compactor: Compactor | None) -> None:
-        """Replace what removes noted messages from a session (the setting `compact` installs the store's
-        own); None: every message stays."""
+        """Set the function that removes noted messages from a session; None removes none. The setting
+        `compact` uses the store's own."""
         self._compaction.use(compactor)
 
 
@@ -75,7 +77,7 @@ class Job:
     run: Callable[[], Awaitable[object]]
     every: float  # seconds after the last run has ended
     first: float = 0.0  # seconds until the first run
-    at_least_once: bool = False  # a process may be short-lived, again and again
+    at_least_once: bool = False  # also in a process that ends soon
     # Set by whoever has work for the job, which then runs at once.
     woken: asyncio.Event = field(default_factory=asyncio.Event)
     # A last run. A job that has one goes on until everything else has stopped.
@@ -109,8 +111,8 @@ class JobLoop:
         await self._cancel([job for job in self._tasks if job.finish is None])
 
     async def finish(self, deadline: float) -> None:
-        """Give the other jobs their last run, and cancel those that take longer than `deadline` seconds, or
-        than STOP_SECONDS where little is left of it: what a model used up must not cost the files."""
+        """Give the other jobs their last run, and cancel those that take longer than `deadline` seconds. They
+        get at least STOP_SECONDS, since slow models may have used up the time that files need."""
         self._ending.update(self._tasks)
         for job in self._tasks:
             job.woken.set()
@@ -247,7 +249,7 @@ class NoteTasks:
             del self._running[session]
             if session in self._waiting:
                 self._waiting.discard(session)
-                # Where a model failed, the session is postponed, and the next sweep comes back to it.
+                # If a model failed, the session is postponed, and a later sweep tries it again.
                 if settled:
                     self.wake(session)
 
@@ -255,7 +257,7 @@ class NoteTasks:
 class RecordOnly(NoteTasks):
     """Takes no notes by itself: what is due stays in the store, where workers of other processes find it.
 
-    `tick` and `flush`, which a host calls on purpose, work as everywhere.
+    `tick` and `flush`, which a host calls itself, still take notes.
     """
 
     @property

@@ -160,8 +160,9 @@ class Leases:
 JOB_DEADLINE = timedelta(minutes=10)
 # How long a process holds a job unless it extends that.
 JOB_SECONDS = 30.0
-# Longer than reading and writing a value takes.
+# How long a claim waits for the claims of other processes: longer than reading and writing a value takes.
 CLAIM_SECONDS = 0.1
+# How long a cancelled process tries to free a job.
 FREE_SECONDS = 1.0
 NEVER = datetime.min.replace(tzinfo=UTC)
 
@@ -196,7 +197,8 @@ class JobLease:
 
     @asynccontextmanager
     async def turn(self, every: timedelta) -> AsyncGenerator[bool]:
-        """Whether this process does the job now: once per `every` among all processes of this version."""
+        """Take the job for the length of the block; False if it is not due or another process has it. All
+        processes of this version together do it once per `every`."""
         now = self._clock.now()
         if now < self._due:
             self._due = min(self._due, now + every)  # in case the clock was set back

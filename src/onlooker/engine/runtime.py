@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 _CALIBRATION = "calibration"
 # Memory sections that are cached, of the sessions used last.
 MAX_SECTIONS = 256
-# How often sessions that have ended are looked for at least, in seconds.
+# The longest time between two looks for idle sessions, in seconds.
 MAX_PAUSE = 60.0
 
 
@@ -199,7 +199,7 @@ class Runtime:
             jobs.append(Job("session end", self.session_end.end_idle, pause))
         if self.retention.is_wanted:
             jobs.append(Job("retention", self.retention.run, SWEEPS * sweep, at_least_once=True))
-        # Woken by what they hear.
+        # These two run when an event wakes them.
         if self.journal:
             journal = self.journal
             jobs.append(Job("journal", journal.run, sweep, woken=journal.woken, finish=journal.finish))
@@ -212,10 +212,10 @@ class Runtime:
     def _mirrors(self) -> list[Journal | NotesFolder]:
         return [mirror for mirror in (self.journal, self.files) if mirror]
 
-    # -- life
+    # -- opening and closing
 
     async def ready(self) -> None:
-        """Open at first use.
+        """Open the memory at its first use.
 
         Raises:
             ClosedError: It was closed.
@@ -243,7 +243,7 @@ class Runtime:
             self._open, self._closed = True, False
 
     def _start(self) -> None:
-        """Everything in the background besides notes."""
+        """Start everything in the background except note taking."""
         for mirror in self._mirrors:
             self._leave.append(self.events.subscribe(mirror.hear))
         self._leave.append(self.events.subscribe(self.index.hear))
@@ -314,7 +314,7 @@ class Runtime:
         return section
 
     async def search(self, search: Search, text: str) -> list[Hit]:
-        """The best hits first."""
+        """Search, and report it as an event; the best hits first."""
         began = time.perf_counter()
         hits = await search.run(self.store, text, self.query_vectors)
         where, took = search.session.key if search.session else "", time.perf_counter() - began
@@ -331,15 +331,15 @@ class Runtime:
         self._sections.pop(session.sid, None)
 
     async def erase(self, sessions: Sequence[SessionId], owners: Sequence[str]) -> bool:
-        """Leave nothing of what was forgotten in caches and files; False when that waits for others who read
-        the store's files now."""
+        """Remove what was forgotten from caches and files; False if the store's files are being read, so that
+        it has to wait."""
         for session in sessions:
             self.drop_cached(session)
         await self.renew_files(sessions, owners)
         return await self.store.erase()
 
     async def renew_files(self, sessions: Sequence[SessionId], owners: Sequence[str]) -> None:
-        """Write files again without what the store no longer has."""
+        """Rewrite files without what the store no longer has."""
         for mirror in self._mirrors:
             await mirror.renew(sessions, owners)
 
@@ -348,6 +348,6 @@ class Runtime:
             await self.journal.renew(sessions)
 
     async def imported(self) -> None:
-        """Sessions came in from elsewhere."""
+        """Add imported sessions to the journal."""
         if self.journal and self.settings.enabled:
             await self.journal.catch_up()

@@ -234,7 +234,7 @@ class Session:
         return await call.fill(request, layers)
 
     def _reminder(self, request: PromptRequest) -> Reminder | None:
-        """What recalls earlier messages, if this turn does."""
+        """What adds recalled messages to the prompt; None if this turn recalls nothing."""
         runtime = self._runtime
         if runtime.settings.recall == "off" and not request.question:
             return None

@@ -189,7 +189,7 @@ class SessionEnd:
     # -- who chooses
 
     async def choose_items(self, session: SessionId, notes: Sequence[Note]) -> list[Item]:
-        """The items that the end of a session would make of these notes, not yet compared with known items."""
+        """The items that the end of a session would make of these notes, before known ones are left out."""
         return await self._choose(State(Progress(session), tuple(notes)))
 
     async def _choose(self, state: State) -> list[Item]:

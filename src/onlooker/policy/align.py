@@ -9,7 +9,7 @@ people edit a message or have an answer written again.
     decide      what is new, what is replaced, and what was taken back
 
 Messages are taken back only on proof (`_Decision.is_proven`). Of two possible readings, the one that keeps
-more is taken: at worst a short message stands twice.
+more is taken: at worst a short message is recorded twice.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class Alignment:
         return self.only_new is None
 
 
-# ------------------------------------------------------------------------------------ what is recorded
+# ------------------------------------------------------------------------ which messages are recorded
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,8 +147,8 @@ def compare(
     known = {r.id for r in recorded}
     # Some hosts make new ids with every call: those say nothing.
     by_id = any(m.id in known for m in history if m.id)
-    ours, theirs = _names(history, digests, recorded, by_id=by_id)
-    telling = [isinstance(n, tuple) or is_telling(m) for n, m in zip(ours, history, strict=True)]
+    ours, theirs = _keys(history, digests, recorded, by_id=by_id)
+    telling = [isinstance(k, tuple) or is_telling(m) for k, m in zip(ours, history, strict=True)]
     found = _common(ours, theirs, telling, whole=whole)
     others = any(_has_other_id(history[i], recorded[p]) for i, p in found.items())
     if others and (len(found) == 1 or not any(telling[i] for i in found)):
@@ -161,21 +161,22 @@ def _has_other_id(message: Message, recorded: MessageDigest) -> bool:
     return bool(ours) and not _is_generated(recorded.id) and message.id != recorded.id
 
 
-def _names(
+def _keys(
     history: Sequence[Message], digests: Sequence[bytes], recorded: Sequence[MessageDigest], *, by_id: bool
 ) -> tuple[list[object], list[object]]:
-    """What must be equal for two messages to be the same: the content, and the host's id if both have one."""
+    """A key for each message. Two messages with equal keys are the same: the key is the content, with the
+    host's id if both have one."""
     if not by_id:
         return list(digests), [r.digest for r in recorded]
     given, ids = {m.id for m in history}, {r.id for r in recorded}
     theirs: list[object] = [
         r.digest if _is_generated(r.id) and r.id not in given else (r.id, r.digest) for r in recorded
     ]
-    by_digest = {r.digest: name for r, name in zip(recorded, theirs, strict=True)}
-    names = set(theirs)
+    by_digest = {r.digest: key for r, key in zip(recorded, theirs, strict=True)}
+    keys = set(theirs)
     ours: list[object] = []
     for message, digest in zip(history, digests, strict=True):
-        if message.id in ids and ((message.id, digest) in names or by_digest.get(digest) != digest):
+        if message.id in ids and ((message.id, digest) in keys or by_digest.get(digest) != digest):
             ours.append((message.id, digest))
         elif _is_generated(message.id) or not message.id or message.id in ids:
             ours.append(by_digest.get(digest, digest))
@@ -211,13 +212,13 @@ def _common(
         i, p = anchor
         if i < at:
             continue
-        # Short messages count beside those that are no coincidence.
+        # Next to a message that is no coincidence, short ones count as well.
         while i > at and p > place and history[i - 1] == recorded[p - 1]:
             i, p = i - 1, p - 1
         length = _equal(history, recorded, i, p)
         found.update((i + n, p + n) for n in range(length))
         at, place = i + length, p + length
-    # What the history leaves out before the last messages of the record, it leaves out to save room.
+    # The history may continue with the last messages of the record: it left out some to save room.
     window = _window(history[at:], recorded[place:]) if found else {}
     found.update((at + i, place + p) for i, p in window.items())
     return found
@@ -249,16 +250,16 @@ def _overlap(history: Sequence[object], recorded: Sequence[object]) -> int:
     # Knuth, Morris and Pratt: `shorter[n]` is the next shorter beginning that the first n messages end with.
     shorter = [0, 0]
     length = 0
-    for name in history[1:]:
-        while length and history[length] != name:
+    for key in history[1:]:
+        while length and history[length] != key:
             length = shorter[length]
-        length += history[length] == name
+        length += history[length] == key
         shorter.append(length)
     length = 0
-    for name in recorded[-len(history) :]:
-        while length and (length == len(history) or history[length] != name):
+    for key in recorded[-len(history) :]:
+        while length and (length == len(history) or history[length] != key):
             length = shorter[length]
-        length += bool(history) and history[length] == name
+        length += bool(history) and history[length] == key
     if length == len(history) and shorter[length]:
         return shorter[length]
     return length
@@ -276,9 +277,9 @@ def _anchors(
             repeated.add(recorded[p])
         places[recorded[p]] = p
     pairs = [
-        (i, places[name])
-        for i, name in enumerate(history)
-        if i >= start and telling[i] and once[name] == 1 and name in places and name not in repeated
+        (i, places[key])
+        for i, key in enumerate(history)
+        if i >= start and telling[i] and once[key] == 1 and key in places and key not in repeated
     ]
     return _ascending(pairs)
 
@@ -313,7 +314,7 @@ def _long_run(history: Sequence[object], recorded: Sequence[object], start: int)
     return []
 
 
-# ------------------------------------------------------------------------------------ what comes of the rest
+# ------------------------------------------------------------- what is new, and what was taken back
 
 
 def decide(
@@ -451,7 +452,7 @@ class _Decision:
         for gap in self.comparison.gaps():
             free = list(gap.ends)
             if gap.new and len(gap.new) == len(self.comparison.history):
-                # With nothing in common, a history is more likely to go on than to repeat what is old.
+                # With nothing in common, a history is more likely to continue than to repeat old messages.
                 free = [p for p in free if self._relation(0, p) != "other"][-1:] + [
                     p for p in free if p == len(self.comparison.recorded) - 1
                 ]
@@ -471,7 +472,7 @@ class _Decision:
         if self.comparison.by_id and _has_other_id(message, known):
             return "other"
         if message.digest == known.digest:
-            # Short messages count beside those that are no coincidence; else they are said again.
+            # A short message counts next to a common one. Elsewhere it was probably said again.
             beside = self.same.get(i - 1) == p - 1 or self.same.get(i + 1) == p + 1
             return "lost" if i and beside else "other"
         content = self.contents.get(known.seq)

@@ -250,14 +250,14 @@ def intake(item: object, *, at: datetime, tz: tzinfo) -> tuple[Message, ...]:
     role = _ROLES.get(found) if isinstance(found, str) else None
     if role is None:
         raise wrong("role", found, ", ".join(_ROLES))
-    first = Message(
+    bare = Message(
         role,
         id=_identity(source),
         at=_time(source, at, tz),
         name=_optional_text(source, "name") or _optional_text(source, "tool_name"),
         original=source,
     )
-    return _user(first, source) if role == "user" else (_READERS[role](first, source),)
+    return _user(bare, source) if role == "user" else (_READERS[role](bare, source),)
 
 
 def intake_all(items: object, *, at: datetime, tz: tzinfo, first: int = 0) -> tuple[Message, ...]:
@@ -343,35 +343,35 @@ def _texts_in(value: object) -> Iterator[str]:
             left.extend(cast("Sequence[object]", value))
 
 
-def _system(first: Message, source: Mapping[str, Any]) -> Message:
-    return _fill(first, _content_without_calls(source, "content"))
+def _system(bare: Message, source: Mapping[str, Any]) -> Message:
+    return _fill(bare, _content_without_calls(source, "content"))
 
 
-def _user(first: Message, source: Mapping[str, Any]) -> tuple[Message, ...]:
+def _user(bare: Message, source: Mapping[str, Any]) -> tuple[Message, ...]:
     content = source.get("content")
     if content is None or isinstance(content, str):
-        return (replace(first, text=content or ""),)
+        return (replace(bare, text=content or ""),)
     runs = _runs(blocks_of(content, "content"))
-    read = [_tool_result(first, *run[0]) if _is_result(run[0][1]) else _user_part(first, run) for run in runs]
+    read = [_tool_result(bare, *run[0]) if _is_result(run[0][1]) else _user_part(bare, run) for run in runs]
     rest = [replace(m, id=f"{m.id}#{i}" if m.id else "") for i, m in enumerate(read[1:], 2)]
-    return (*read[:1], *rest) or (first,)
+    return (*read[:1], *rest) or (bare,)
 
 
-def _assistant(first: Message, source: Mapping[str, Any]) -> Message:
+def _assistant(bare: Message, source: Mapping[str, Any]) -> Message:
     content = read_content(source.get("content"), "content")
     content.texts.append(_optional_text(source, "refusal"))
     audio = as_mapping(source.get("audio"))
     if audio:
         content.texts.append(_optional_text(audio, "transcript"))
     content.calls.extend(_openai_calls(source))
-    return _fill(first, content)
+    return _fill(bare, content)
 
 
-def _tool(first: Message, source: Mapping[str, Any]) -> Message:
-    answers = _optional_text(source, "tool_call_id") or (unnamed_call(first.name) if first.name else "")
+def _tool(bare: Message, source: Mapping[str, Any]) -> Message:
+    answers = _optional_text(source, "tool_call_id") or (unnamed_call(bare.name) if bare.name else "")
     if not answers:
         raise wrong("tool_call_id", source.get("tool_call_id"), "the id of the call that this result answers")
-    return _fill(replace(first, answers=answers), _content_without_calls(source, "content"))
+    return _fill(replace(bare, answers=answers), _content_without_calls(source, "content"))
 
 
 _READERS = {"system": _system, "assistant": _assistant, "tool": _tool}
@@ -395,11 +395,11 @@ def _is_result(block: Mapping[str, Any]) -> bool:
     return block["type"] == "tool_result"
 
 
-def _user_part(first: Message, run: _Run) -> Message:
-    return _fill(first, _without_calls(read_blocks(run, "content"), "content"))
+def _user_part(bare: Message, run: _Run) -> Message:
+    return _fill(bare, _without_calls(read_blocks(run, "content"), "content"))
 
 
-def _tool_result(first: Message, place: int, block: Mapping[str, Any]) -> Message:
+def _tool_result(bare: Message, place: int, block: Mapping[str, Any]) -> Message:
     where = f"content[{place}]"
     answers = block.get("tool_use_id")
     if not isinstance(answers, str) or not answers:
@@ -407,7 +407,7 @@ def _tool_result(first: Message, place: int, block: Mapping[str, Any]) -> Messag
     content = _content_without_calls(block, f"{where}.content")
     if block.get("is_error") is True:
         content.texts = [f"[error] {content.text}".strip()]
-    return _fill(replace(first, role="tool", name="", answers=answers), content)
+    return _fill(replace(bare, role="tool", name="", answers=answers), content)
 
 
 def _content_without_calls(source: Mapping[str, Any], where: str) -> Content:
@@ -420,9 +420,9 @@ def _without_calls(content: Content, where: str) -> Content:
     return content
 
 
-def _fill(first: Message, content: Content) -> Message:
+def _fill(bare: Message, content: Content) -> Message:
     return replace(
-        first, text=content.text, attachments=tuple(content.attachments), calls=tuple(content.calls)
+        bare, text=content.text, attachments=tuple(content.attachments), calls=tuple(content.calls)
     )
 
 
