@@ -4,9 +4,9 @@ A migration keeps no record of its own: the target shows how far it is. A sessio
 all. One that the target has is compared and skipped, or copied again if it has grown in the source. So a
 migration can be stopped at any moment and started again.
 
-    migrate      open both sides, copy or preview, and report
-    Comparison   which sessions are missing, older or different in the target
-    Migration    copy sessions, then items, usage and values; verify; index
+    migrate         open both sides, copy or preview, and report
+    Comparison      which sessions are missing, older or different in the target
+    StoreMigration  copy sessions, then items, usage and values; verify; index
 """
 
 from __future__ import annotations
@@ -161,7 +161,7 @@ async def migrate(
         async with _opened(dst, new_key) as store:
             there = (await target.mark())[0] if await target.open() else 0
             await target.close()
-            report = await Migration(source, store, target.name, options).run(there=there, index=index)
+            report = await StoreMigration(source, store, target.name, options).run(there=there, index=index)
         return dataclasses.replace(report, changed=await _has_changed(source, _reading(src, key)))
     finally:
         await source.close()
@@ -433,7 +433,7 @@ MAX_NAMED = 20
 _NEVER = datetime.min.replace(tzinfo=UTC)
 
 
-class Migration:
+class StoreMigration:
     """One migration from the source into the target."""
 
     def __init__(self, source: Reading, target: Store, name: str, options: MigrateOptions) -> None:

@@ -115,7 +115,7 @@ def open_memory(
         builtin=builtin,
         clock=clock,
         tz=zone,
-        types=_extractors(extractors),
+        extractors=_extractors(extractors),
         knowledge=knowledge,
         embedder=_embedder(chosen.embedder if embedder is None else embedder),
         workers=_workers(workers, store, clock, chosen.concurrency, timing),

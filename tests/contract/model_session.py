@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from typing import TypeVar
 
 from onlooker.domain.errors import ConflictError, StoreError
-from onlooker.domain.history import Change, Forgetting, Retention, RetentionResult, Version
+from onlooker.domain.history import Change, Forgetting, RetentionLimits, RetentionResult, Version
 from onlooker.domain.items import Item, ItemChange, ItemStatus
 from onlooker.domain.messages import EMPTY_HISTORY_HASH, Message, SessionId, extend_history_hash
 from onlooker.domain.notes import (
@@ -496,7 +496,7 @@ def forget(held: Held, change: Forgetting, now: datetime) -> Progress:
 # ------------------------------------------------------------------------------------ retention
 
 
-def retain(held: Held, limits: Retention, *, dry_run: bool) -> RetentionResult:
+def retain(held: Held, limits: RetentionLimits, *, dry_run: bool) -> RetentionResult:
     standing = held.standing(summaries=False)
     kept = [DatedMessage(r.seq, r.message.id, r.message.at, r.known.status == "live") for r in standing]
     decided = outlived(kept, limits, held.progress, pins=held.pins, notes=held.notes.values())

@@ -24,7 +24,7 @@ from onlooker.domain.history import (
     MessageRow,
     NoteRow,
     RestartRow,
-    Retention,
+    RetentionLimits,
     RetentionResult,
     Row,
     Scope,
@@ -457,7 +457,7 @@ class ModelStore:
         return sum((deepcopy(held) if dry_run else held).prune(before) for held in found)
 
     async def retain(
-        self, session: SessionId, limits: Retention, *, dry_run: bool = False
+        self, session: SessionId, limits: RetentionLimits, *, dry_run: bool = False
     ) -> RetentionResult:
         held = self._find(session)
         return model_session.retain(held, limits, dry_run=dry_run) if held else RetentionResult()

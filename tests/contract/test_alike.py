@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from tests.contract.model_store import ModelStore
 
 from onlooker.domain.errors import StoreError
-from onlooker.domain.history import Retention
+from onlooker.domain.history import RetentionLimits
 from onlooker.domain.messages import EMPTY_HISTORY_HASH, GENERATED_ID_PREFIX, Message, extend_history_hash
 from onlooker.domain.notes import Commit, Extraction, Guard, Note, NoteStatus, Progress, Realignment, State
 from onlooker.ports import Store
@@ -164,7 +164,7 @@ class Script:
 
     async def retain(self, store: Store, state: State) -> Step:
         beyond = self.random.choice([None, 0, 3, 10])
-        limits = Retention(
+        limits = RetentionLimits(
             archive_beyond=self.random.choice([None, 2, 5]),
             delete_before=self.random.choice([None, later(self.minute - self.random.randint(0, 20))]),
             delete_beyond=beyond,

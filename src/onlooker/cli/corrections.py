@@ -411,7 +411,7 @@ async def prune(
 ) -> None:
     """Purge superseded notes, and messages as the settings say.
 
-    Messages that the host retracted are purged too. Sources of live notes stay, unless `retention_delete_…`
+    Messages that the host took back are purged too. Sources of live notes stay, unless `retention_delete_…`
     says otherwise. Messages that are not noted always stay.
     """
     settings = target.settings()

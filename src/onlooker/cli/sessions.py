@@ -164,7 +164,7 @@ def _note_row(view: View, with_status: bool) -> list[str]:
 class Positions:
     """The positions of messages in the conversation, counted from 0.
 
-    The number of a message never changes. After the host retracted messages, numbers and positions differ.
+    The number of a message never changes. After the host took messages back, numbers and positions differ.
     """
 
     seqs: Sequence[int]  # empty where they do not differ

@@ -93,7 +93,7 @@ class NoteHistory:
 
 
 @dataclass(frozen=True, slots=True)
-class Retention:
+class RetentionLimits:
     """Limits on a session's noted messages: by time (`_before`), or by number, newest first (`_beyond`).
 
     Messages beyond an archive limit leave the live session but can still be found and recalled. Messages
@@ -106,9 +106,9 @@ class Retention:
     delete_beyond: int | None = None
 
     @property
-    def limits(self) -> bool:
+    def any(self) -> bool:
         """Whether any limit is set."""
-        return self != Retention()
+        return self != RetentionLimits()
 
 
 @dataclass(frozen=True, slots=True)

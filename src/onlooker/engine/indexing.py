@@ -51,7 +51,7 @@ BATCH = 64
 STOP_SECONDS = 2.0
 
 
-class Target(Protocol):
+class TextIndex(Protocol):
     """An index that takes texts, and knows which ones it lacks."""
 
     @property
@@ -83,7 +83,7 @@ class IndexQueue:
 
     def __init__(
         self,
-        index: Target,
+        index: TextIndex,
         store: Store,
         timing: Timing,
         emit: Callable[[Event], None],
@@ -280,8 +280,8 @@ class Index:
 
     def __init__(
         self,
-        graph: Target,
-        vectors: Target | None,
+        graph: TextIndex,
+        vectors: TextIndex | None,
         store: Store,
         timing: Timing,
         emit: Callable[[Event], None],
@@ -292,7 +292,7 @@ class Index:
         self._store = store
         self._ready = ready
 
-        def queue(target: Target) -> IndexQueue:
+        def queue(target: TextIndex) -> IndexQueue:
             held = lease(f"index {target.name}") if lease else None
             return IndexQueue(target, store, timing, emit, held)
 

@@ -133,7 +133,7 @@ class NoteTaker:
             await self._budgets.store(state.progress)
             limits = self._budgets.limits(state)
             step = plan(state, limits)
-            if isinstance(step, Idle) or (isinstance(step, Rewrite) and (down or self._is_builtin)):
+            if isinstance(step, Idle) or (isinstance(step, Rewrite) and (down or self._observer_is_builtin)):
                 if fresh and down:
                     await self._back_off(state, step, lease, down)
                     return False
@@ -163,7 +163,7 @@ class NoteTaker:
         return True
 
     @property
-    def _is_builtin(self) -> bool:
+    def _observer_is_builtin(self) -> bool:
         return self._observer.model.name == self._builtin.name
 
     @property
@@ -181,7 +181,7 @@ class NoteTaker:
             ModelError: The model gave no usable answer; nothing changed.
             ConflictError: The session changed meanwhile; nothing was committed.
         """
-        builtin = self._reflector_is_builtin if isinstance(step, Reflect) else self._is_builtin
+        builtin = self._reflector_is_builtin if isinstance(step, Reflect) else self._observer_is_builtin
         if isinstance(step, Observe | Reflect) and (on_the_spot or builtin):
             return await self._turn(state.progress.session).take(
                 state, lambda: self._carry_out(state, step, fence, on_the_spot)
@@ -226,12 +226,12 @@ class NoteTaker:
 
     async def _observe(self, state: State, step: Observe, fence: int | None, on_the_spot: bool) -> State:
         session = state.progress.session
-        if on_the_spot or self._is_builtin:
+        if on_the_spot or self._observer_is_builtin:
             request = observe_request(session, step.messages, state.notes, step.ratio, self._observer)
             written = await self._compose(request)
         else:
             written = await observe(session, step.messages, state.notes, step.ratio, self._observer)
-        degraded = on_the_spot and not self._is_builtin
+        degraded = on_the_spot and not self._observer_is_builtin
         note = self._observation(step.messages, written, buffered=step.buffered, degraded=degraded)
         shown = not step.buffered
         change = Commit(

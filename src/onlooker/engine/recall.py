@@ -34,8 +34,7 @@ from onlooker.domain.search import (
 )
 from onlooker.engine.indexing import catch_up, embeddable
 from onlooker.policy.assemble import Counting, Layout, PromptRequest, lay_out, select_tail
-from onlooker.policy.search import graph as linking
-from onlooker.policy.search import rank, recall
+from onlooker.policy.search import graph, rank, recall
 from onlooker.policy.search.graph import GRAPH_WEIGHT
 from onlooker.policy.search.rank import snippet
 from onlooker.policy.search.recall import days_in, question_of, recall_room, render_recall
@@ -81,10 +80,10 @@ class Search:
         terms = dict.fromkeys(query_tokens(text), 1.0)
         if not terms and self.after is None and self.before is None:
             return []
-        near = VectorRanking(store, vectors, text, within=SEARCH_SECONDS)
-        rankings = [await self._ranked(store, kind, terms) for kind in self.kinds]
+        by_vectors = VectorRanking(store, vectors, text, within=SEARCH_SECONDS)
+        rankings = [await self._by_words(store, kind, terms) for kind in self.kinds]
         if terms:
-            rankings += [await self._near(near, kind) for kind in self.kinds]
+            rankings += [await self._by_vectors(by_vectors, kind) for kind in self.kinds]
         score = rank.fuse(*unify(*rankings))
         if terms and "note" in self.kinds:
             found = _sorted(score)
@@ -97,11 +96,11 @@ class Search:
     def _texts(self, kind: HitKind) -> tuple[TextKind, ...]:
         return ("message", "retired") if kind == "message" and self.taken_back else (kind,)
 
-    async def _near(self, near: VectorRanking, kind: HitKind) -> list[Match]:
+    async def _by_vectors(self, ranking: VectorRanking, kind: HitKind) -> list[Match]:
         texts = self._texts(kind)
-        return await near.ranked(self.owner, texts, self.session, self.after, self.before, limit=self.limit)
+        return await ranking.rank(self.owner, texts, self.session, self.after, self.before, limit=self.limit)
 
-    async def _ranked(self, store: Store, kind: HitKind, terms: Mapping[str, float]) -> list[Match]:
+    async def _by_words(self, store: Store, kind: HitKind, terms: Mapping[str, float]) -> list[Match]:
         found = SearchResult(0, 0, {}, ())
         for text in self._texts(kind):
             query = Query(self.owner, text, terms, self.session, self.after, self.before)
@@ -185,16 +184,16 @@ class Recall:
     vectors: QueryVectors | None = None
     within: float = SEARCH_SECONDS
 
-    async def find(self, question: str, shown: Sequence[Message], memory: str) -> Recalled | None:
+    async def find(self, question: str, shown: Sequence[Message], memory: str) -> RecallResult | None:
         """Messages about the question, except those that the prompt already shows."""
         terms = recall.recall_terms(question)
         days = tuple(dict.fromkeys(days_in(question, self.now)))
         if not terms and not days and self.vectors is None:
             return None
-        near = VectorRanking(self.store, self.vectors, question, within=self.within)
-        matched, asked = await self._match(terms, days)
-        close = await self._close(near)
-        around = await self._around(list(dict.fromkeys([*recall.best_hits(matched), *close])))
+        ranking = VectorRanking(self.store, self.vectors, question, within=self.within)
+        matched, asked = await self._by_words(terms, days)
+        close = await self._by_vectors(ranking)
+        around = await self._with_neighbours(list(dict.fromkeys([*recall.best_hits(matched), *close])))
         there = {m.id for m in shown}
         around = {
             (session, seq): m
@@ -202,13 +201,13 @@ class Recall:
             if not (session == self.session and m.id in there) and not (m.text and m.text in memory)
         }
         worth = recall.score_messages(matched, around, asked)
-        return Recalled(recall.fuse_vectors(worth, close), around, asked.terms)
+        return RecallResult(recall.fuse_vectors(worth, close), around, asked.terms)
 
-    async def _close(self, near: VectorRanking) -> list[recall.MessageRef]:
-        found = await near.ranked(self.session.owner, ["message"], self._where, limit=recall.MAX_VECTOR_HITS)
+    async def _by_vectors(self, ranking: VectorRanking) -> list[recall.MessageRef]:
+        found = await ranking.rank(self.session.owner, ["message"], self._where, limit=recall.MAX_VECTOR_HITS)
         return [(m.session, m.seq) for m in found]
 
-    async def _match(
+    async def _by_words(
         self, terms: Mapping[str, float], days: tuple[tuple[str, str], ...]
     ) -> tuple[dict[recall.MessageRef, float], recall.RecallQuery]:
         found = await self._search(terms) if terms else SearchResult(0, 0, {}, ())
@@ -244,7 +243,7 @@ class Recall:
     def _where(self) -> SessionId | None:
         return None if self.owner_wide else self.session
 
-    async def _around(self, places: Sequence[recall.MessageRef]) -> dict[recall.MessageRef, Message]:
+    async def _with_neighbours(self, places: Sequence[recall.MessageRef]) -> dict[recall.MessageRef, Message]:
         by_session: dict[SessionId, list[int]] = {}
         for session, seq in places:
             by_session.setdefault(session, []).append(seq)
@@ -256,8 +255,8 @@ class Recall:
 
 
 @dataclass(frozen=True, slots=True)
-class Recalled:
-    """The messages that were found, and what each is worth."""
+class RecallResult:
+    """What recall found: messages and their neighbours, what each is worth, and the terms of the question."""
 
     worth: Mapping[recall.MessageRef, float]
     around: Mapping[recall.MessageRef, Message]
@@ -267,7 +266,7 @@ class Recalled:
 # ------------------------------------------------------------------------------------ vectors and the graph
 
 
-_CONNECTING: tuple[EdgeKind, ...] = tuple(linking.PASSED_ON)
+_CONNECTING: tuple[EdgeKind, ...] = tuple(graph.PASSED_ON)
 
 
 class VectorRanking:
@@ -279,7 +278,7 @@ class VectorRanking:
         self._vectors = vectors
         self._vector = asyncio.ensure_future(vectors.of(text, within=within)) if vectors else None
 
-    async def ranked(
+    async def rank(
         self,
         owner: str,
         kinds: Sequence[TextKind],
@@ -309,13 +308,13 @@ async def related_notes(
 ) -> list[Match]:
     """Notes that mention what the best notes found mention. Notes that those condense count as well, since a
     reflection leaves out much of what they mention."""
-    notes = [m for m in found if m.kind == "note"][: linking.MAX_SEEDS]
+    notes = [m for m in found if m.kind == "note"][: graph.MAX_SEEDS]
     seeds = {note_node(m.session, m.id): 1 / place for place, m in enumerate(notes, 1)}
     if not seeds:
         return []
     try:
         condensed = await store.edges(owner, of=list(seeds), session=session, kinds=("reflects_on",))
-        seeds = linking.with_sources(seeds, condensed)
+        seeds = graph.with_sources(seeds, condensed)
         best = await _related(store, owner, session, seeds, ("mentions",))
         # Condensed notes lead to others, and are not hits themselves.
         wanted = [(n.session, n.name) for n in best if n.session]
@@ -346,14 +345,14 @@ async def _related(
 ) -> list[Node]:
     edges = list(await store.edges(owner, of=list(seeds), session=session, kinds=kinds))
     names = list(dict.fromkeys(e.target for e in edges if e.kind == "mentions"))
-    return linking.rank_related(seeds, [*edges, *await _holders(store, owner, session, names)])
+    return graph.rank_related(seeds, [*edges, *await _holders(store, owner, session, names)])
 
 
 async def _holders(store: Store, owner: str, session: SessionId | None, names: Sequence[Node]) -> list[Edge]:
     if not names:
         return []
     # One more than counts, to recognise names that are mentioned everywhere.
-    limit = (linking.MAX_HOLDERS + 1) * len(names)
+    limit = (graph.MAX_HOLDERS + 1) * len(names)
     return list(await store.edges(owner, of=names, session=session, kinds=("mentions",), limit=limit))
 
 
@@ -375,7 +374,7 @@ TURN_MEANING, QUESTION_MEANING = 0.3, 5.0
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class PromptContent:
     """What a prompt shows without recall, which must not be repeated."""
 
     messages: Sequence[Message]
@@ -399,7 +398,7 @@ class Reminder:
         if self.settings.recall == "off":
             return request
         room = self.counting.room(request, self.settings)
-        return replace(request, kept=recall_room(self.settings, room, asked=False))
+        return replace(request, recall_reserve=recall_room(self.settings, room, asked=False))
 
     async def remind(
         self, state: State, request: PromptRequest, layout: Layout
@@ -420,39 +419,39 @@ class Reminder:
     async def _for_turn(
         self, said: str, state: State, request: PromptRequest, layout: Layout
     ) -> PromptRequest:
-        shown, left = self._shown(state, request, layout)
-        found = await self._recalled(said, request, shown)
+        shown, left = self._content(state, request, layout)
+        found = await self._find(said, request, shown)
         # If the newest message exceeds its room, recall gets less.
-        return _with_text(request, self._text(found, shown, request.kept + min(left, 0)))
+        return _with_text(request, self._text(found, shown, request.recall_reserve + min(left, 0)))
 
     async def _for_question(
         self, state: State, request: PromptRequest, layout: Layout
     ) -> tuple[PromptRequest, Layout]:
         """Recall gets the larger part of the prompt; what it does not use goes back to notes and messages."""
-        whole = layout.limits.budget + request.kept
-        request = replace(request, kept=recall_room(self.settings, whole, asked=True))
+        whole = layout.limits.budget + request.recall_reserve
+        request = replace(request, recall_reserve=recall_room(self.settings, whole, asked=True))
         layout = lay_out(state, request, self.settings, self.counting)
-        shown, left = self._shown(state, request, layout)
-        found = await self._recalled(request.question, request, shown)
-        room = request.kept + left
+        shown, left = self._content(state, request, layout)
+        found = await self._find(request.question, request, shown)
+        room = request.recall_reserve + left
         text = self._text(found, shown, room)
         used = self.counting.text(text)
-        if used < request.kept and request.budget:
-            layout = lay_out(state, replace(request, kept=used), self.settings, self.counting)
-            shown, _ = self._shown(state, request, layout)
+        if used < request.recall_reserve and request.budget:
+            layout = lay_out(state, replace(request, recall_reserve=used), self.settings, self.counting)
+            shown, _ = self._content(state, request, layout)
             text = self._text(found, shown, room)
             if self.counting.text(text) > used:
                 text = self._text(found, shown, used)
         return _with_text(request, text), layout
 
-    def _shown(self, state: State, request: PromptRequest, layout: Layout) -> tuple[Shown, int]:
+    def _content(self, state: State, request: PromptRequest, layout: Layout) -> tuple[PromptContent, int]:
         """What the prompt shows without recall, and the unused tokens."""
         tail = select_tail(state, layout.room, self.counting, layout.left)
         left = layout.left - tail.tokens if request.budget else 0
         messages = (*tail.messages, *layout.preface, *state.pinned)
-        return Shown(messages, "\n".join(layout.memory.sections.texts())), left
+        return PromptContent(messages, "\n".join(layout.memory.sections.texts())), left
 
-    def _text(self, found: Recalled | None, shown: Shown, room: int) -> str:
+    def _text(self, found: RecallResult | None, shown: PromptContent, room: int) -> str:
         if found is None:
             return ""
         there = {m.id for m in shown.messages}
@@ -463,7 +462,7 @@ class Reminder:
         }
         return render_recall(worth, found.around, found.terms, room, self.counting.text)
 
-    async def _recalled(self, question: str, request: PromptRequest, shown: Shown) -> Recalled | None:
+    async def _find(self, question: str, request: PromptRequest, shown: PromptContent) -> RecallResult | None:
         wide = self.settings.recall == "owner"
         within = QUESTION_MEANING if request.question else TURN_MEANING
         recall = Recall(self.store, self.session, wide, self.now, self.vectors, within)

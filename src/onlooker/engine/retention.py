@@ -10,8 +10,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from onlooker.domain.events import Event, Pruned
-from onlooker.domain.history import Retention as RetentionLimits
-from onlooker.domain.history import RetentionResult
+from onlooker.domain.history import RetentionLimits, RetentionResult
 from onlooker.domain.messages import SessionId
 from onlooker.domain.notes import SessionSummary
 from onlooker.engine.leases import JobLease
@@ -91,7 +90,7 @@ class Retention:
     async def _apply(self, *, dry_run: bool = False) -> RetentionResult:
         """Go through all sessions, each in one transaction."""
         done = RetentionResult()
-        if not (self._limits().limits or self._settings.retention_owner_messages):
+        if not (self._limits().any or self._settings.retention_owner_messages):
             return done
         by_owner: dict[str, list[SessionSummary]] = defaultdict(list)
         for summary in reversed(await self._store.sessions()):  # those used longest ago first

@@ -83,7 +83,7 @@ class Writer:
     clock: Clock
     emit: Callable[[Event], None]
     spend: Callable[[SessionId, Usage], Awaitable[None]]
-    types: Extractors | None = None
+    extractors: Extractors | None = None
 
     async def write(self, request: Request, source: Source) -> WrittenNote:
         """Write a note, and extract values along with it.
@@ -127,9 +127,9 @@ class Writer:
     def _with_user_options(self, request: Request) -> Request:
         """The request with the user's instruction and types."""
         request = replace(request, instruction=self.settings.instruction)
-        if self.types is None or not isinstance(request, ObserveRequest):
+        if self.extractors is None or not isinstance(request, ObserveRequest):
             return request
-        return replace(request, schemas=self.types.schemas)
+        return replace(request, schemas=self.extractors.schemas)
 
     async def _ask(self, request: Request, source: Source) -> Answer:
         from onlooker.policy.reply import Rejected
@@ -181,20 +181,20 @@ class Writer:
 
     def _split_block(self, reply: Reply, request: Request) -> tuple[Reply, Block | None]:
         """Split off the block, so that a bad block does not cost the note."""
-        if self.types is None or not isinstance(request, ObserveRequest):
+        if self.extractors is None or not isinstance(request, ObserveRequest):
             return reply, None
         from onlooker.policy.reply.extraction import split_block
 
-        text, block = split_block(reply.text, self.types.names)
+        text, block = split_block(reply.text, self.extractors.names)
         # If the reply was cut off inside the block, the note before it is complete.
         finish = "stop" if block.unclosed and reply.finish == "length" else reply.finish
         return replace(reply, text=text, finish=finish), block
 
     def _extract(self, block: Block | None, request: Request) -> tuple[Extraction, ...]:
-        if self.types is None or block is None or not isinstance(request, ObserveRequest):
+        if self.extractors is None or block is None or not isinstance(request, ObserveRequest):
             return ()
         kept: list[Extraction] = []
-        for found in self.types.extract(block, request.session, request.messages, self.clock.now()):
+        for found in self.extractors.extract(block, request.session, request.messages, self.clock.now()):
             if isinstance(found, Extraction):
                 kept.append(found)
                 continue

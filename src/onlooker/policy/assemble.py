@@ -50,10 +50,11 @@ class PromptRequest:
     volatile: Mapping[str, str] = field(default_factory=dict[str, str])
     cut: Mapping[str, int] = field(default_factory=dict[str, int])  # tokens cut from each layer
     missing: tuple[str, ...] = ()  # layers that did not answer
-    kept: int = 0  # tokens set aside for recall
+    recall_reserve: int = 0  # tokens set aside for recall
     question: str = ""  # the question to build the context for, if the call gives one
     recalled: str = ""  # `end` contains it already; kept for the statistics
-    reserved: int = 0  # tokens set aside for volatile layers, so that memory's share does not depend on them
+    # Tokens set aside for volatile layers, so that memory's share does not depend on them.
+    layer_reserve: int = 0
     newest: Message | None = None  # the caller's newest message, where the record goes on after it
     retired: int = 0  # messages that this call took back; for the statistics
 
@@ -99,7 +100,7 @@ class Counting:
         base, end = self.text(request.base), self.text(request.end)
         if base + end >= usable:
             raise BudgetError(request.budget, base + end, "the base prompt")
-        return max(1, usable - base - request.reserved - request.kept)
+        return max(1, usable - base - request.layer_reserve - request.recall_reserve)
 
     def usable(self, request: PromptRequest, settings: Settings) -> int:
         """Return the budget in estimated tokens, less the safety margin and what goes around a prompt."""
@@ -439,7 +440,7 @@ def lay_out(
     fill = filled_in(raw) * FILLED_IN_TOKENS
     if not limits.budget:
         return Layout(limits, memory, request.preface, max(0, limits.message_limit - fill), 0)
-    whole = limits.budget + request.reserved - counting.text(request.end)
+    whole = limits.budget + request.layer_reserve - counting.text(request.end)
     if memory.is_cut and isinstance(settings.memory_limit, float):  # a number of tokens is meant
         memory = _widen(state, whole, limits, counting, section) or memory
     left = max(0, whole - memory.tokens)

@@ -124,4 +124,4 @@ def with_layers(
 ) -> PromptRequest:
     """Add the layers' texts to a request: stable ones after the base prompt, volatile ones at the end."""
     end = "\n\n".join(t for t in (*volatile.values(), request.end) if t)
-    return replace(request, knowledge=stable, volatile=volatile, end=end, reserved=reserved or 0)
+    return replace(request, knowledge=stable, volatile=volatile, end=end, layer_reserve=reserved or 0)

@@ -212,7 +212,7 @@ class Settings:
     )
     retention_days: int = _setting(
         0,
-        "Days after which [superseded notes](retention.md) and retracted messages are deleted. 0: never.",
+        "Days after which [superseded notes](retention.md) and retired messages are deleted. 0: never.",
         low=0,
         high=MAX_DAYS,
     )

@@ -14,7 +14,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Protocol
 
-from onlooker.domain.history import EVERYTHING, Forgetting, Retention, RetentionResult, Row, Scope
+from onlooker.domain.history import EVERYTHING, Forgetting, RetentionLimits, RetentionResult, Row, Scope
 from onlooker.domain.items import Item, ItemChange, ItemStatus
 from onlooker.domain.messages import Message, SessionId
 from onlooker.domain.notes import (
@@ -474,7 +474,7 @@ class Store(Protocol):
         ...
 
     async def retain(
-        self, session: SessionId, limits: Retention, *, dry_run: bool = False
+        self, session: SessionId, limits: RetentionLimits, *, dry_run: bool = False
     ) -> RetentionResult:
         """Archive or delete messages beyond the limits, with their index entries; return the counts.
 

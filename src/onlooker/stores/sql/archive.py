@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from onlooker.domain.errors import StoreError
-from onlooker.domain.history import Retention, RetentionResult
+from onlooker.domain.history import RetentionLimits, RetentionResult
 from onlooker.domain.messages import Message, SessionId
 from onlooker.domain.notes import LIVE, Note, Progress
 from onlooker.stores.sql import sessions
@@ -90,7 +90,7 @@ class Outlived:
 
 def outlived(
     messages: Sequence[DatedMessage],
-    limits: Retention,
+    limits: RetentionLimits,
     progress: Progress,
     *,
     pins: Collection[str],
@@ -129,7 +129,9 @@ def _is_beyond(message: DatedMessage, newer: int, before: datetime | None, beyon
     return beyond is not None and newer >= beyond
 
 
-def retain(db: Database, session: SessionId, limits: Retention, *, dry_run: bool = False) -> RetentionResult:
+def retain(
+    db: Database, session: SessionId, limits: RetentionLimits, *, dry_run: bool = False
+) -> RetentionResult:
     stored = sessions.find(db, session)
     if stored is None:
         return RetentionResult()
@@ -141,7 +143,7 @@ def retain(db: Database, session: SessionId, limits: Retention, *, dry_run: bool
     return found.counts
 
 
-def _outlived(db: Database, stored: StoredSession, limits: Retention) -> Outlived:
+def _outlived(db: Database, stored: StoredSession, limits: RetentionLimits) -> Outlived:
     messages = [
         DatedMessage(seq, unpack(ident), datetime.fromisoformat(at) if at else None, bool(live))
         for seq, ident, at, live in db.run("conversation_times", sid=stored.sid)

@@ -63,12 +63,12 @@ class SqliteStore(Transactions):
         in_memory = os.fspath(path) == IN_MEMORY
         if in_memory and key is not None:
             raise SettingsError("key", "…", "encrypts a file, and :memory: has none")
-        # Readers connect later, and the host may change its working directory.
+        # ReaderThreads connect later, and the host may change its working directory.
         self.path = new_in_memory() if in_memory else Path(path).absolute()
         self._key = key
         self._anchor: sqlite3.Connection | None = None  # keeps a database in memory while the store is closed
         self._lock = Lock()  # held in threads only, while opening and closing
-        self._threads: tuple[Writer, Readers] | None = None
+        self._threads: tuple[WriterThread, ReaderThreads] | None = None
         self._commits = 0
 
     @property
@@ -83,7 +83,7 @@ class SqliteStore(Transactions):
                 if is_in_memory(self.path) and self._anchor is None:
                     self._anchor = connect(self.path, None, timeout=0)
                     finalize(self, self._anchor.close)
-                self._threads = Writer(connection, self.path), Readers(self.path, self._key)
+                self._threads = WriterThread(connection, self.path), ReaderThreads(self.path, self._key)
 
     def _close(self) -> None:
         with self._lock:
@@ -96,7 +96,7 @@ class SqliteStore(Transactions):
             self._commits += writer.commits
             self._threads = None
 
-    def _opened(self) -> tuple[Writer, Readers]:
+    def _opened(self) -> tuple[WriterThread, ReaderThreads]:
         if self._threads is None:
             raise ClosedError(f"the store {self.path} is not open")
         return self._threads
@@ -195,7 +195,7 @@ WRITE_SECONDS = 10.0
 ATTEMPT_SECONDS = 0.1
 
 
-class Writer:
+class WriterThread:
     """Runs jobs on one connection in its own thread, in the order in which they come."""
 
     def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
@@ -310,7 +310,7 @@ THREADS = 4
 KNOWN = 4096
 
 
-class Readers:
+class ReaderThreads:
     """Runs jobs that only read, concurrently with the writer and each other.
 
     They are queued like the writer's, which takes half the time of an executor of the standard library. That
