@@ -402,7 +402,7 @@ def _copy(item: MessageLike) -> MessageLike:
 # How many of the last messages of an append may have an original: a tail has few more.
 RECENT = 64
 # Bytes of originals in all: some dozen images.
-MOST_ORIGINAL_BYTES = 32_000_000
+MAX_ORIGINAL_BYTES = 32_000_000
 
 
 class Originals:
@@ -413,7 +413,7 @@ class Originals:
     Beyond `limit` bytes the oldest are dropped; their messages go out as they are stored.
     """
 
-    def __init__(self, limit: int = MOST_ORIGINAL_BYTES) -> None:
+    def __init__(self, limit: int = MAX_ORIGINAL_BYTES) -> None:
         self._kept: OrderedDict[tuple[str, str], tuple[Mapping[str, Any], int]] = OrderedDict()
         self._bytes = 0
         self._limit = limit
