@@ -105,7 +105,7 @@ def killed_in_the_middle(
         while there() < at:
             assert process.poll() is None, "it was done before it could be killed"
             assert time.monotonic() < deadline
-            time.sleep(0.005)
+            time.sleep(0.02)
         process.send_signal(by)
         said = process.communicate(timeout=120)[1]
         if by == signal.SIGKILL:

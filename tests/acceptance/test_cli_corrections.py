@@ -13,7 +13,7 @@ from tests.acceptance.command_line import Done, call, make_database, run
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_database(tmp_path_factory.mktemp("made"), "demo", messages=300)
+    return make_database(tmp_path_factory.mktemp("made"), "demo", messages=150)
 
 
 @pytest.fixture

@@ -28,7 +28,7 @@ PASSPHRASE = "correct horse battery staple"
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_database(tmp_path_factory.mktemp("made"), "demo", "other", messages=120)
+    return make_database(tmp_path_factory.mktemp("made"), "demo", "other", messages=70)
 
 
 @pytest.fixture

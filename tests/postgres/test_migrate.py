@@ -91,7 +91,7 @@ def test_one_schema_moves_into_another(src: Path, server: Server, tmp_path: Path
 
 @pytest.mark.req(44)
 def test_the_prompt_of_a_moved_session_is_the_same(url: str, tmp_path: Path) -> None:
-    db = make_database(tmp_path, "demo", "other")
+    db = make_database(tmp_path, "demo", "other", messages=70)
     assert call("migrate", db, url).code == 0
     assert call("migrate", url, tmp_path / "back.db").code == 0
     for session in ("demo", "other"):
@@ -105,7 +105,7 @@ def test_the_prompt_of_a_moved_session_is_the_same(url: str, tmp_path: Path) -> 
 
 
 def test_a_session_goes_on_after_it_was_moved_as_it_would_have(url: str, tmp_path: Path) -> None:
-    db = make_database(tmp_path, "demo")
+    db = make_database(tmp_path, "demo", messages=70)
     assert call("migrate", db, url).code == 0
     contexts: list[str] = []
     for place in (str(db), url):
