@@ -400,12 +400,13 @@ def text_lines(messages: Sequence[Message]) -> str:
     day = ""
     for message in messages:
         names.update((call.id, call.name) for call in message.calls)
-        heading = f"## {message.at:%Y-%m-%d}" if message.at else day
+        heading = f"## {message.at.date()}" if message.at else day
         if heading != day:
             lines.append(heading)
             day = heading
         said = list(_lines(message, names))
-        clock = f"[{message.at:%H:%M}] " if message.at and message.role != "tool" else ""
+        at = message.at
+        clock = f"[{at.hour:02}:{at.minute:02}] " if at and message.role != "tool" else ""
         lines.extend((clock + said[0], *said[1:]))
     return "\n".join(lines)
 

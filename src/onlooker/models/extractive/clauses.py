@@ -275,6 +275,9 @@ def priority(text: str, *, asks: bool = False, by_host: bool = False) -> str:
 
 # -- Its wording: greetings, fillers, articles and the speaker's own "I" go, the meaning stays
 
+_BEFORE_STOP = regex(r"\s+([,;.!?])")
+_LAST_STOPS = regex(r"[!.]+$")
+_PLACE = regex("\ue000(\\d+)\ue001")  # of something that is left alone
 # Quotations, code, and anything with a digit or a slash in it are left alone.
 _PROTECTED = regex(r"`[^`]+`|[\"“][^\"”\n]+[\"”]|\S*(?:\d|[/\\@_])(?:\S*[^\s.,;:!?])?")
 
@@ -389,8 +392,8 @@ def tighten(clause: str, vocatives: re.Pattern[str] | None = None) -> str:
     for pattern, instead in (*_WITHOUT_I, *_PLAINER):
         text = pattern.sub(instead, text)
     text = " ".join(_without_small_words(text.split(), asks=text.endswith(("?", "？"))))
-    text = re.sub(r"\s+([,;.!?])", r"\1", text).strip(" ,;:-—–")
-    text = _restore(re.sub(r"[!.]+$", "", text).rstrip(" ,;"), kept)
+    text = _BEFORE_STOP.sub(r"\1", text).strip(" ,;:-—–")
+    text = _restore(_LAST_STOPS.sub("", text).rstrip(" ,;"), kept)
     return _DANGLING.sub("", text)
 
 
@@ -461,7 +464,7 @@ def _protect(text: str) -> tuple[str, list[str]]:
 
 
 def _restore(text: str, kept: list[str]) -> str:
-    return re.sub("\ue000(\\d+)\ue001", lambda found: kept[int(found[1])], text)
+    return _PLACE.sub(lambda found: kept[int(found[1])], text)
 
 
 def _without_small_words(words: list[str], *, asks: bool) -> list[str]:

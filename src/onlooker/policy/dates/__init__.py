@@ -187,7 +187,8 @@ class Rules:
 
     def find(self, text: str, small: str, at: datetime) -> Iterable[Resolved]:
         """Find what the rules match in a text, which is also given in small letters."""
-        if not any(word in small for word in self._words) or not self._hint.search(text):
+        # A list, since a generator takes twice as long.
+        if not [word for word in self._words if word in small] or not self._hint.search(text):
             return
         for pattern, resolver in self._rules:
             for found in pattern.finditer(text):

@@ -86,7 +86,7 @@ def index(db: Database, session: SessionId, *, limit: int = 500) -> int:
         return 0
     done, notes_done, last_seq = row
     read = json.loads(db.value("texts_to_index", sid=sid, after=done, limit=limit_of(limit)))
-    said = [(m.id, text_of(m), m.at and instant(m.at)) for m in map(to_message, read)]
+    said = list(map(_searchable, read))
     _add_texts(db, session, "message", said)
     notes = [] if notes_done else db.run("notes_to_index", sid=sid).fetchall()
     noted = [(unpack(ident), unpack(text), instant_of_text(made_at)) for ident, made_at, text in notes]
@@ -98,6 +98,13 @@ def index(db: Database, session: SessionId, *, limit: int = 500) -> int:
         reached = read[-1][0] if len(read) >= limit else last_seq
         db.run("set_indexed", sid=sid, seq=reached, notes_indexed=int(len(retired) < limit))
     return len(read) + len(notes) + len(retired)
+
+
+def _searchable(row: Sequence[Any]) -> tuple[str, str, int | None]:
+    """The id, text and time of a message. Most have no calls: then the row has them as they are."""
+    _, ident, _, _, at, _, extra, text, *_ = row
+    searchable = unpack(text) if extra is None else text_of(to_message(row))
+    return unpack(ident), searchable, instant_of_text(at)
 
 
 def _add_texts(
