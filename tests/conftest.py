@@ -6,6 +6,7 @@ import multiprocessing
 import os
 import secrets
 import shutil
+import signal
 import sys
 import tempfile
 from pathlib import Path
@@ -16,6 +17,10 @@ from hypothesis import Phase, settings
 # The tests start many processes. Without bytecode each compiles all that it imports, for half of its time.
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
+# What a script starts in the background ignores SIGINT, and so would the processes that tests interrupt.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # What the processes of `multiprocessing` share is imported once, by the one that they are forked from.
 multiprocessing.set_forkserver_preload(
