@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 NEED_A_MODEL = (
     "need a language model, since the built-in one copies sentences and understands none: "
-    'give model="PROVIDER:NAME" (pip install "onlooker[llm]")'
+    'give model="PROVIDER:NAME" (pip install "onlooker[PROVIDER]")'
 )
 
 

@@ -97,17 +97,25 @@ def test_a_memory_takes_a_name_and_says_what_is_wrong_with_it() -> None:
         onlooker.open_memory(":memory:", model="gpt")
 
 
-def test_without_the_extra_a_name_says_what_to_install() -> None:
+@pytest.mark.parametrize(
+    ("missing", "name", "extra"),
+    [
+        ("pydantic_ai", "openai:gpt-5-mini", "openai"),
+        ("pydantic_ai", "ollama:qwen3", "openai"),
+        ("anthropic", "anthropic:claude-haiku-4-5", "anthropic"),
+        ("google.genai", "google:gemini-2.5-flash-lite", "google"),
+        ("boto3", "bedrock:eu.amazon.nova-lite-v1:0", "bedrock"),
+    ],
+)
+def test_without_the_extra_a_name_says_what_to_install(missing: str, name: str, extra: str) -> None:
     script = (
-        "import sys; sys.modules['pydantic_ai'] = None\n"
+        f"import sys; sys.modules[{missing!r}] = None\n"
         "import onlooker\n"
-        "try:\n    onlooker.open_memory(':memory:', model='openai:gpt-5-mini')\n"
+        f"try:\n    onlooker.open_memory(':memory:', model={name!r})\n"
         "except onlooker.errors.SettingsError as error:\n    print(error)"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == (
-        """model = 'openai:gpt-5-mini': needs an extra: pip install "onlooker[llm]\""""
-    )
+    assert done.stdout.strip() == f"""model = {name!r}: needs an extra: pip install "onlooker[{extra}]\""""
 
 
 # Every address that the process connects to or looks up, by whatever library.

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from onlooker.domain.errors import SettingsError
 from onlooker.models.calling import CallError, FailureKind
-from onlooker.models.llm import INSTALL, OLLAMA, ModelName, parse_name
+from onlooker.models.llm import OLLAMA, ModelName, install, parse_name
 from onlooker.policy.values import MASK, mask
 from onlooker.ports import Embedder
 
@@ -61,7 +61,7 @@ class OpenAIEmbedder:
         try:
             import openai  # noqa: F401  # pyright: ignore[reportUnusedImport]
         except ImportError as error:
-            raise SettingsError("embedder", self._name, INSTALL) from error
+            raise SettingsError("embedder", self._name, install("openai")) from error
 
     @property
     def name(self) -> str:

@@ -1,4 +1,5 @@
-"""Language models of any provider, through pydantic-ai. Needs `pip install "onlooker[llm]"`.
+"""Language models of any provider, through pydantic-ai. Needs the provider's extra, such as
+`pip install "onlooker[openai]"`, or `onlooker[llm]` for all.
 
 A model is named "provider:model", or "provider:model@http://host:port/v1". Nothing of pydantic-ai is
 imported before the first model is made.
@@ -190,7 +191,14 @@ def parse_name(name: str, base_url: str | None = None) -> ModelName:
 
 # -- Providers
 
-INSTALL = 'needs an extra: pip install "onlooker[llm]"'
+# The extras of Onlooker, and the providers that use another one's.
+_EXTRAS = {"anthropic": "anthropic", "google": "google", "bedrock": "bedrock"}
+
+
+def install(provider: str) -> str:
+    """Return what to say where the provider's package is missing."""
+    return f'needs an extra: pip install "onlooker[{_EXTRAS.get(provider, "openai")}]"'
+
 
 # The environment variable with each provider's key.
 _KEYS = {
@@ -216,13 +224,12 @@ def _client(name: ModelName, api_key: str | None) -> Client:
         from pydantic_ai.exceptions import UserError
         from pydantic_ai.models import infer_model
     except ImportError as error:
-        raise SettingsError("model", str(name), INSTALL) from error
+        raise SettingsError("model", str(name), install(name.provider)) from error
     interface = _INTERFACES.get(name.provider, name.provider)
     try:
         return infer_model(f"{interface}:{name.model}", lambda _: _provider(name, api_key))
     except ImportError as error:
-        missing = f'needs an extra: pip install "pydantic-ai-slim[{name.provider}]"'
-        raise SettingsError("model", str(name), missing) from error
+        raise SettingsError("model", str(name), install(name.provider)) from error
     except (UserError, ValueError) as error:
         raise SettingsError("model", str(name), _unusable(name, error)) from None
 
