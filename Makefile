@@ -87,6 +87,10 @@ stubs: $(ENVIRONMENT) ## Write the types of onlooker.blocking from the async cla
 requirements: $(ENVIRONMENT) ## Print which tests prove which requirement
 	@$(BIN)/python tools/requirements.py
 
+.PHONY: speed
+speed: $(ENVIRONMENT) ## Check that a turn, a note and an import cost no more than they did
+	$(BIN)/python bench/overhead.py --check
+
 .PHONY: bench
 bench: $(ENVIRONMENT) ## Run every benchmark
 	@for bench in bench/[!_]*.py; do echo "== $$bench"; $(BIN)/python "$$bench"; done
