@@ -1,4 +1,4 @@
-"""Whole conversations to measure on: the two public sets, where their files are, and the demo's own."""
+"""Whole conversations to measure on: the public sets, where their files are, and the demo's own."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from onlooker.policy.intake import intake_all
 
 LOCOMO = "locomo-dev.json"
 TAU = "tau-airline-dev.json"
+OPENHANDS = "openhands-dev.jsonl"
 # Neither set has a time for each message: two people write every 20 seconds, an agent works every 15.
 _BETWEEN_TURNS = timedelta(seconds=20)
 _BETWEEN_STEPS = timedelta(seconds=15)
@@ -120,3 +121,46 @@ def _step(step: dict[str, Any], i: int, began: datetime) -> dict[str, Any]:
     named = {"name": step["name"]} if step["role"] == "tool" else {}
     at = (began + i * _BETWEEN_STEPS).isoformat()
     return known | named | {"id": f"m{i}", "content": step.get("content") or "", "created_at": at}
+
+
+def load_agents(folder: Path) -> dict[str, tuple[Conversation, ...]]:
+    """The conversations in which an agent works with tools, by the name of their set.
+
+    Raises:
+        FileNotFoundError: One of the files is not in the folder.
+    """
+    return {"openhands": tuple(_openhands(folder / OPENHANDS)), "tau": tuple(_tau(folder / TAU))}
+
+
+# ------------------------------------------------------------------------------------ OpenHands
+
+
+def _openhands(path: Path) -> Iterator[Conversation]:
+    """One request each, and then an agent that writes code, with a call or a result in every event."""
+    for line in path.read_text(encoding="utf-8").splitlines():
+        run = json.loads(line)
+        messages = [message for event in run["history"] for message in _event(event)]
+        yield Conversation(run["instance_id"], intake_all(messages, at=_OPENS, tz=UTC))
+
+
+def _event(event: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    known = {"id": f"e{event['id']}", "created_at": event["timestamp"] + "+00:00"}
+    called = event.get("tool_call_metadata")
+    if "observation" in event:
+        if called:
+            yield known | {
+                "role": "tool",
+                "name": called["function_name"],
+                "tool_call_id": f"{called['tool_call_id']}-{event['cause']}",
+                "content": event.get("content") or "",
+            }
+    elif event.get("action") == "message" and event["source"] == "user":
+        yield known | {"role": "user", "content": event["args"]["content"]}
+    elif called:
+        said = called["model_response"]["choices"][0]["message"]
+        arguments = {k: v for k, v in event["args"].items() if isinstance(v, str) and v}
+        function = {"name": called["function_name"], "arguments": json.dumps(arguments)}
+        call = {"id": f"{called['tool_call_id']}-{event['id']}", "type": "function", "function": function}
+        yield known | {"role": "assistant", "content": said.get("content") or "", "tool_calls": [call]}
+    elif event["source"] == "agent" and event.get("action") in ("message", "finish"):
+        yield known | {"role": "assistant", "content": event["message"]}

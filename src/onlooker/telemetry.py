@@ -43,7 +43,17 @@ _PROVIDERS = {
 # The buckets that the conventions recommend.
 _SECONDS = (0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92)
 _TOKENS = tuple(4**i for i in range(14))
-_SECTIONS = ("system", "knowledge", "items", "pinned", "reflections", "observations", "messages", "end")
+_SECTIONS = (
+    "system",
+    "knowledge",
+    "items",
+    "pinned",
+    "reflections",
+    "observations",
+    "now",
+    "messages",
+    "end",
+)
 
 Attributes = dict[str, str | int | float | bool]
 

@@ -63,6 +63,7 @@ class Stats:
     pinned: int = 0
     reflections: int = 0
     observations: int = 0
+    now: int = 0  # what the user asked for: standing instructions, and the open request
     messages: int = 0
     end: int = 0
     recall: int = 0  # the part of the end that was recalled for this turn

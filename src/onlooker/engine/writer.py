@@ -269,13 +269,20 @@ def judge_reply(reply: Reply, request: Request, source: Source, count: Callable[
     )
     if isinstance(verdict, Rejected):
         return verdict
-    return _add_values(verdict, request, source, count)
+    return _complete(verdict, request, source, count)
 
 
-def _add_values(verdict: Accepted, request: Request, source: Source, count: Callable[[str], int]) -> Accepted:
+def _complete(verdict: Accepted, request: Request, source: Source, count: Callable[[str], int]) -> Accepted:
+    """Add what is computed and not left to a model: what the user asked for, and exact values."""
+    from onlooker.policy.asked import of_messages, of_notes, without_asked
     from onlooker.policy.values import mask, with_values
 
-    text = verdict.text
+    notes = [note.text for note in request.notes]
+    if isinstance(request, ObserveRequest):
+        asked = of_messages(request.messages, notes, verdict.text)
+    else:
+        asked = of_notes(notes)
+    text = "\n".join([*asked, without_asked(verdict.text)])
     length = count(text)
     # A note below its target leaves more room for values.
     share = max(MIN_LEDGER, round(request.target_tokens * LEDGER_SHARE), request.target_tokens - length)

@@ -17,6 +17,7 @@ from onlooker.domain.context import OWN_LAYERS, RuntimeContext, Stats
 from onlooker.domain.errors import BudgetError
 from onlooker.domain.messages import Message, filled_in, groups, tokens_of
 from onlooker.domain.notes import Note, State
+from onlooker.policy.asked import Asked, gather, is_said, shown_lines, without_asked
 from onlooker.policy.items.choose import items_section
 from onlooker.policy.plan import newest_within
 from onlooker.policy.render import Context, Sections, text_lines
@@ -124,6 +125,7 @@ class MemorySection:
     left_out: int  # notes of which nothing is shown
     shortened: int = 0  # notes of which lines are missing
     items: int = 0
+    now: int = 0
 
     @property
     def is_cut(self) -> bool:
@@ -132,41 +134,77 @@ class MemorySection:
 
 
 def memory_section(state: State, limits: Limits, counting: Counting) -> MemorySection:
-    """Choose and render the memory section: items, pins, reflections, observations. Where notes do not all
-    fit, their lines of most worth are shown."""
+    """Choose and render the memory section: items, pins, reflections, observations, and what the user asked
+    for. Where notes do not all fit, their lines of most worth are shown."""
     if not state.pinned and not state.active and not state.items:
         return MemorySection(Sections(), 0, 0, 0, 0, 0)
     settings = limits.settings
     about_owner = _items_text(state, limits, counting.text)
     items = counting.text(about_owner)
+    now = _now(state, limits, counting.text)
+    in_now = counting.text(now) + now.count("\n") * JOINING_TOKENS
     # Both headings are paid for first, since either kind may be there.
-    room = limits.memory_limit - counting.text(MEMORY_HEAD) - items - 2 * HEADING_TOKENS
+    room = limits.memory_limit - counting.text(MEMORY_HEAD) - items - in_now - 2 * HEADING_TOKENS
     pinned = _pinned_text(state.pinned, room, counting.text)
     pins = counting.text(pinned)
-    allowed = (
-        *_allowed(state.reflections, settings.max_reflections, state.pins),
-        *_allowed(state.observations, settings.max_observations, state.pins),
-    )
+    allowed = [
+        _without_asked(note, counting.text)
+        for note in (
+            *_allowed(state.reflections, settings.max_reflections, state.pins),
+            *_allowed(state.observations, settings.max_observations, state.pins),
+        )
+    ]
     chosen = _fitting(allowed, state.pins, room - pins, counting.text)
-    if not about_owner and not pinned and not chosen:
+    if not about_owner and not pinned and not chosen and not now:
         return MemorySection(Sections(), 0, 0, 0, 0, len(state.active))
     rendered = _render_notes("### Reflections", [n for n in chosen if n.generation])
     sections = Sections(
         reflections="\n\n".join(t for t in (MEMORY_HEAD + about_owner + pinned, rendered) if t),
         observations=_render_notes("### Observations", [n for n in chosen if not n.generation]),
+        now=now,
     )
     upper, lower = counting.text(sections.reflections), counting.text(sections.observations)
     whole = {n.id: n.text for n in allowed}
     return MemorySection(
         sections,
-        tokens=upper + lower,
+        tokens=upper + lower + in_now,
         pinned=pins,
         reflections=upper - pins - items,
         observations=lower,
         left_out=len(state.active) - len(chosen),
         shortened=sum(n.text != whole[n.id] for n in chosen),
         items=items,
+        now=in_now,
     )
+
+
+# What the user asked for takes at most this share of the memory section.
+NOW_SHARE = 0.4
+NOW_HEAD = "### Now"
+# What it costs beyond the lines of the notes that it is made of.
+NOW_TOKENS = 40
+
+
+def _now(state: State, limits: Limits, count: Callable[[str], int]) -> str:
+    """Say what the user asked for: standing instructions, and the open request.
+
+    It follows from the active notes and from the messages that they cover and that are shown raw all the
+    same, so that it changes only with them.
+    """
+    asked = gather(note.text for note in state.active)
+    if asked == Asked():
+        return ""
+    progress = state.progress
+    raw = [m for m in state.messages if progress.tail_start <= m.seq <= progress.watermark]
+    room = round(limits.memory_limit * NOW_SHARE) - count(NOW_HEAD)
+    lines = shown_lines(asked, lambda text: is_said(text, raw), room, count)
+    return "\n".join([NOW_HEAD, *lines]) if lines else ""
+
+
+def _without_asked(note: Note, count: Callable[[str], int]) -> Note:
+    """The note without what the user asked for, which has a section of its own."""
+    text = without_asked(note.text)
+    return note if text is note.text else replace(note, text=text, tokens=count(text))
 
 
 def _items_text(state: State, limits: Limits, count: Callable[[str], int]) -> str:
@@ -178,10 +216,12 @@ def _items_text(state: State, limits: Limits, count: Callable[[str], int]) -> st
 
 
 def limits_beside_items(limits: Limits, state: State, count: Callable[[str], int]) -> Limits:
-    """Lower `reflect_at` so that notes are condensed while they still fit beside the session's items."""
-    if not state.items:
+    """Lower `reflect_at` so that notes are condensed while they still fit beside the session's items, and
+    beside what the user asked for."""
+    labels = NOW_TOKENS if gather(note.text for note in state.active) != Asked() else 0
+    if not state.items and not labels:
         return limits
-    left = limits.memory_limit - count(_items_text(state, limits, count)) - SECTION_TOKENS
+    left = limits.memory_limit - count(_items_text(state, limits, count)) - labels - SECTION_TOKENS
     return replace(limits, reflect_at=max(1, min(limits.reflect_at, left)))
 
 
@@ -503,6 +543,7 @@ def assemble(
         pinned=memory.pinned,
         reflections=memory.reflections,
         observations=memory.observations,
+        now=memory.now,
         messages=in_preface + in_tail,
         end=in_end,
         recall=counting.text(request.recalled),

@@ -80,6 +80,10 @@ Condensing
 - Drop feelings, steps of finished work and repetition first; names, dates, decisions and fixes last.
 - Carry over the values of `Values:` lines that your lines need.
 """
+_OPEN_REQUEST = """\
+If the user asks in the messages for something that is not done when they end, begin the note with the line \
+"Open request: " and the user's own words for it, copied exactly, one sentence or two.
+"""
 _LINES = """\
 Form: nothing but this, no preamble, no code fence.
 ## YYYY-MM-DD
@@ -125,7 +129,8 @@ def observer_prompt(
     With `schemas`, ask for values of those types in the same answer.
     """
     form = _LINES if format == "lines" else _PROSE.format(sentences="2 to 5")
-    system = _system(_ROLE["observe"], _KEEP, _RULES, fence_instruction(instruction), form, _records(schemas))
+    own = fence_instruction(instruction)
+    system = _system(_ROLE["observe"], _KEEP, _RULES, own, form, _OPEN_REQUEST, _records(schemas))
     known = "\n".join(clean(note.text) for note in notes)
     said = "\n".join(label_messages(messages))
     length = (

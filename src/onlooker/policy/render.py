@@ -24,6 +24,7 @@ class Sections:
     base: str = ""
     reflections: str = ""  # begins with the heading of the memory section, items and pins
     observations: str = ""
+    now: str = ""  # what the user asked for
 
     def layer(self, name: str) -> str:
         """Return the text of the layer "observations" or "reflections", with its heading."""
@@ -32,7 +33,9 @@ class Sections:
         return text[found.start() :] if found else ""
 
     def texts(self) -> list[str]:
-        return [t for t in (self.base, self.reflections, self.observations) if t]
+        """Return one text for each cache breakpoint. What is asked now changes with the observations."""
+        newest = "\n\n".join(t for t in (self.observations, self.now) if t)
+        return [t for t in (self.base, self.reflections, newest) if t]
 
 
 class AnthropicPrompt(TypedDict, total=False):
@@ -71,7 +74,7 @@ class Context:
     @property
     def memory(self) -> str:
         """The memory section alone; empty if nothing is stored."""
-        return "\n\n".join(t for t in (self.sections.reflections, self.sections.observations) if t)
+        return "\n\n".join(replace(self.sections, base="").texts())
 
     def openai(self) -> list[Any]:
         """Messages for an OpenAI-compatible chat API, as dictionaries."""

@@ -1,7 +1,7 @@
 """The built-in model: from a request to its note.
 
 A request's messages, or its notes, are cut into weighed clauses. The clauses that say the most fit into the
-note, and the exact values that they leave out go into a ledger below them.
+note, below what the user asked for, and the exact values that they leave out go into a ledger below them.
 """
 
 from __future__ import annotations
@@ -56,7 +56,10 @@ from onlooker.models.extractive.words import (
     units,
     value_units,
 )
+from onlooker.policy.asked import of_messages, of_notes
 from onlooker.policy.dates import annotate, obvious_dates
+from onlooker.policy.reply import SMALL_NOTE
+from onlooker.policy.reply.note_text import STANDING
 from onlooker.policy.text import clauses as split_clauses
 from onlooker.policy.text import regex, sentences
 from onlooker.policy.tokens import estimate, estimator
@@ -95,9 +98,17 @@ def _give_way() -> None:
 
 def compose(request: Request) -> str:
     """Return the note that a request asks for. It depends only on the request."""
-    text = _observe(request) if isinstance(request, ObserveRequest) else _reflect(request)
+    notes = [note.text for note in request.notes]
+    is_observation = isinstance(request, ObserveRequest)
+    asked = of_messages(request.messages, notes) if is_observation else of_notes(notes)
+    text = _observe(request, asked) if is_observation else _reflect(request, asked)
     # A note with such an end would be taken for one that was cut off.
     return text + "." if _UNENDED.search(text) else text
+
+
+def _below(asked: Sequence[str], text: str) -> str:
+    """Write the lines of a note below what the user asked for."""
+    return "\n".join([*asked, text]) if text else ""
 
 
 # -- An observation: messages
@@ -107,20 +118,31 @@ _TINY_SOURCE = 24  # tokens
 _JSON_KEY = regex(r'"(\w{1,60})"\s?:')
 
 
-def _observe(request: ObserveRequest) -> str:
+def _observe(request: ObserveRequest, asked: Sequence[str]) -> str:
     noted = [clause for note in request.notes for clause in _noted(note.text, request.format)]
     reader = _Reader(request.messages, "\n".join(note.text for note in request.notes))
     clauses = without_repeats(reader.clauses())
-    limit = max(1, min(request.target_tokens, _source_tokens(request.messages) - 1))
+    source = _source_tokens(request.messages)
+    limit = max(1, min(request.target_tokens, source - 1))
+    # All together, the note is no longer than what it stands for.
+    left = max(source, SMALL_NOTE) - estimate("\n".join(asked)) - 1
+    # Standing instructions stay above the lines for good, so the lines do not repeat them. Nor do they repeat
+    # a request where there is little room.
+    above = [line for line in asked if line.startswith(STANDING) or left < limit]
+    limit = max(1, min(limit, left)) if asked else limit
     _ration_critical(clauses, limit)
-    clauses = without_noted(clauses, noted) or clauses
+    users = {m.speaker for m in request.messages if m.role == "user"}
+    told = [(user, units(line)) for line in above for user in users]
+    clauses = without_noted(clauses, [*noted, *told]) or clauses
     said = Coverage(units for _, units in noted)
     if request.format == "prose":
         text = _fit(_selection(clauses, said), limit, partial(render_prose, limit=_SENTENCES["observation"]))
     else:
         selection = _selection(clauses, said)
-        text = _fit_with_ledger(_values(request.messages), limit, lambda room: _fit(selection, room, render))
-    return text or _last_resort(request.messages, clauses, limit)
+        text = _fit_with_ledger(
+            _values(request.messages), limit, lambda room: _fit(selection, room, render), asked
+        )
+    return _below(asked, text or _last_resort(request.messages, clauses, limit))
 
 
 @lru_cache(maxsize=32)
@@ -307,17 +329,19 @@ def _running_text(text: str) -> str:
 _IMPORTANT_WORTH = 3.0
 
 
-def _reflect(request: ReflectRequest) -> str:
+def _reflect(request: ReflectRequest, asked: Sequence[str]) -> str:
     # Only reflections need its many patterns, and they take a while to compile.
     from onlooker.models.extractive.lists import is_list, write_lists
 
     page = _weigh_notes(request.notes, request.format)
     page.clauses = without_repeats(page.clauses)
+    # What was asked for goes first, but does not take all.
+    limit = max(request.target_tokens - estimate("\n".join(asked)), request.target_tokens // 2)
     if request.format == "prose":
         write = partial(render_prose, limit=_SENTENCES["reflection"])
         selection = _selection(page.clauses, Coverage())
-        return _fit(selection, request.target_tokens, write) or write(page.clauses[:1])
-    lists = write_lists(page.clauses, request.target_tokens)
+        return _below(asked, _fit(selection, limit, write) or write(page.clauses[:1]))
+    lists = write_lists(page.clauses, limit)
     clauses = [clause for clause in page.clauses if not is_list(clause)]
     critical = [clause for clause in clauses if clause.priority == "CRITICAL"]
     others = [clause for clause in clauses if clause.priority != "CRITICAL"]
@@ -333,7 +357,7 @@ def _reflect(request: ReflectRequest) -> str:
     def fit(room: int) -> str:
         return _fit(selection, room, lines) or lines(others[:1])
 
-    return _fit_with_ledger(list(dict.fromkeys(reversed(page.values))), request.target_tokens, fit)
+    return _below(asked, _fit_with_ledger(list(dict.fromkeys(reversed(page.values))), limit, fit, asked))
 
 
 def _weigh_notes(notes: Sequence[Note], format: NoteFormat) -> Page:
@@ -450,8 +474,12 @@ def _fit(selection: Selection, limit: int, write: Write) -> str:
     return best
 
 
-def _fit_with_ledger(values: Sequence[str], limit: int, fit: Callable[[int], str]) -> str:
+def _fit_with_ledger(
+    values: Sequence[str], limit: int, fit: Callable[[int], str], asked: Sequence[str]
+) -> str:
     """Fit the lines, and below them a ledger of the values that they leave out, within its share."""
+    above = "\n".join(asked)
+    values = [value for value in values if not holds(above, value)] if asked else values
     text = fit(limit)
     missing = [value for value in values if not holds(text, value)]
     if not missing or not text:

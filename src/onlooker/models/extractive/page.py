@@ -15,6 +15,7 @@ from itertools import accumulate, chain, groupby
 from onlooker.domain.notes import NoteFormat
 from onlooker.models.extractive.clauses import ROLES, Clause, is_call
 from onlooker.policy.reply import Line, read
+from onlooker.policy.reply.note_text import reads_as_asked
 from onlooker.policy.text import regex, sentences
 from onlooker.policy.tokens import estimate
 
@@ -366,7 +367,9 @@ def _line(run: Sequence[Clause]) -> str:
     first = run[0]
     head = f"[{first.time}] " if first.time else ""
     head += f"{first.priority} " if first.priority != "NOTE" else ""
-    return head + _subject(first.speaker) + _joined(clause.text for clause in run)
+    text = _subject(first.speaker) + _joined(clause.text for clause in run)
+    # Nobody's name or words may pass for what the user asked for.
+    return f"NOTE {text}" if not head and reads_as_asked(text) else head + text
 
 
 def _subject(speaker: str) -> str:

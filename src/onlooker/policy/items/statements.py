@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from onlooker.domain.items import ItemType, Origin
 from onlooker.domain.notes import NoteFormat
 from onlooker.policy.reply import Line, Priority, read
+from onlooker.policy.reply.note_text import STANDING
 from onlooker.policy.text import regex
 
 # -- Kinds of facts, recognised by their words
@@ -191,8 +192,13 @@ def statements(
     text: str, *, source: str = "", format: NoteFormat = "lines", day: dt.date | None = None
 ) -> Iterator[Statement]:
     """Split a note into statements, in order. `day` is the date of lines without one."""
-    for line in read(text, format="lines", day=day).lines:
+    note = read(text, format="lines", day=day)
+    for line in note.lines:
         yield from _of_line(line, source, format)
+    told = (line.removeprefix(STANDING) for line in note.asked if line.startswith(STANDING))
+    for instruction in told:
+        newest = note.lines[-1].day if note.lines else day
+        yield Statement(instruction, "user", "user", newest, "IMPORTANT", source)
 
 
 def _of_line(line: Line, source: str, format: NoteFormat) -> Iterator[Statement]:

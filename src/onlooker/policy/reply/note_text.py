@@ -322,6 +322,16 @@ _COLON_LINE = regex(r"([^\W\d_][^:：\n]{0,60})[:：]$")
 _BOLD = regex(r"(?<![\w*(=,/])\*\*(\S(?:[^*\n]*[^\s*])?)\*\*(?![\w*(/=])")
 _INDENT = regex(r"(?: {2,}|\t)\s*(?P<bullet>(?:[-*+•‣◦▪]|\d{1,2}[.)])\s+)?")
 _VALUES = regex(r"(?:[-*•]\s+)?\**(?:exact\s+)?values?(?:\s+used)?\s*\**\s*[:：]\s*\**\s*(?=\S|$)", re.I)
+# Lines that say what the user asked for (`policy/asked.py`). A note has them first.
+STANDING = "Standing instruction: "
+OPEN_REQUEST = "Open request: "
+FOLLOW_UP = "Follow-up request: "
+_ASKED = regex(
+    r"(?:[-*•]\s+)?\**(?P<kind>standing instructions?|open requests?|follow-up requests?)"
+    r"\**\s*[:：]\**\s*(?=\S|$)",
+    re.I,
+)
+_ASKED_KINDS = {"s": STANDING, "o": OPEN_REQUEST, "f": FOLLOW_UP}
 _TABLE_ROW = regex(r"\|(.+)\|\s*$")
 # Headings without a topic. They include our own prompt's headings, which a reply must not forge.
 _NO_TOPIC = regex(
@@ -356,17 +366,18 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class NoteText:
-    """A parsed note: its lines, ordered by day, and its ledger of exact values."""
+    """A parsed note: its lines, ordered by day, its ledger of exact values, and what the user asked for."""
 
     lines: tuple[Line, ...] = ()
     values: tuple[str, ...] = ()
     format: NoteFormat = "lines"
+    asked: tuple[str, ...] = ()  # whole lines
     # How many lines had a date, a time or a priority, or a dated heading above them.
     dated: int = field(default=0, compare=False)
 
     def render(self) -> str:
         """Render the note in Onlooker's format, without empty lines."""
-        rendered: list[str] = []
+        rendered: list[str] = list(self.asked)
         day: dt.date | None = None
         for line in self.lines:
             if line.day and line.day != day:
@@ -386,7 +397,26 @@ def read(text: str, *, format: NoteFormat, day: dt.date | None = None) -> NoteTe
     for line in unwrap(text):
         reader.take(line)
     lines = sorted(reader.lines, key=lambda line: line.day or dt.date.min)
-    return NoteText(tuple(lines), _unique(reader.values), "lines", reader.dated)
+    return NoteText(tuple(lines), _unique(reader.values), "lines", _unique(reader.asked), reader.dated)
+
+
+def is_asked(line: str) -> bool:
+    """Return whether a line of a note says what the user asked for."""
+    return line.startswith((STANDING, OPEN_REQUEST, FOLLOW_UP))
+
+
+def reads_as_asked(line: str) -> bool:
+    """Return whether a line would be read as one that says what the user asked for."""
+    return bool(_ASKED.match(line))
+
+
+def _as_asked(line: str) -> str | None:
+    """Return such a line as it is written in a note; None for any other."""
+    found = _ASKED.match(line)
+    if found is None:
+        return None
+    text = " ".join(_plain(line[found.end() :]).split())
+    return _ASKED_KINDS[found["kind"][0].lower()] + text if text else ""
 
 
 def critical_lines(text: str) -> tuple[str, ...]:
@@ -400,6 +430,7 @@ class _Reader:
     def __init__(self, day: dt.date | None) -> None:
         self.lines: list[Line] = []
         self.values: list[str] = []
+        self.asked: list[str] = []
         self.dated = 0
         self._day = day
         self._under_date = False
@@ -413,7 +444,9 @@ class _Reader:
         line = raw.strip()
         if not line:
             return
-        if (heading := _heading(line)) is not None:
+        if (asked := _as_asked(line)) is not None:
+            self.asked += [asked] if asked else []
+        elif (heading := _heading(line)) is not None:
             self._take_heading(heading)
         elif match := _VALUES.match(line):
             values = split_values(_plain(line[match.end() :]))
@@ -523,15 +556,18 @@ def _read_prose(raw: Sequence[str]) -> NoteText:
     """Read a reply as one paragraph, without headings and bullets."""
     parts: list[str] = []
     values: list[str] = []
+    said: list[str] = []
     for line in raw:
-        if match := _VALUES.match(line.strip()):
+        if (asked := _as_asked(line.strip())) is not None:
+            said += [asked] if asked else []
+        elif match := _VALUES.match(line.strip()):
             values += split_values(_plain(line.strip()[match.end() :]))
         else:
             parts += _prose_parts(line)
     text = re.sub(r"\s+", " ", " ".join(parts)).strip()
     while (shorter := text.lstrip("#> ")) != text:
         text = shorter
-    return NoteText((Line(text),) if text else (), _unique(values), "prose")
+    return NoteText((Line(text),) if text else (), _unique(values), "prose", _unique(said))
 
 
 def _prose_parts(raw: str) -> Iterator[str]:

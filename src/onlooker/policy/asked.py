@@ -1,0 +1,461 @@
+"""What the user asked for: standing instructions, and the request that is still open.
+
+Both are found in the user's own words, not asked of a model, and stand in the notes as lines of their own:
+
+    Standing instruction: Always include status codes when I ask about errors
+    Open request: Can you fix the login page?
+    Follow-up request: and add a test for it
+
+Each line is written once, in the note of the message that says it. A later request replaces the open one, a
+follow-up stands beside it, and "Open request: none" says that it was finished. What holds now follows from
+all live notes in order (`gather`), so forgetting a message forgets what was asked in it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from onlooker.domain.messages import Message
+from onlooker.policy.instructions import (
+    ASKS_QUESTION,
+    CANCELS,
+    cut,
+    instructions,
+    is_standing,
+    is_task,
+    own_words,
+    tagged,
+)
+from onlooker.policy.reply.note_text import FOLLOW_UP, OPEN_REQUEST, STANDING, clean, is_asked, read
+from onlooker.policy.text import CJK, is_cjk, regex, sentences
+from onlooker.policy.tokens import estimate
+from onlooker.policy.values import mask
+
+NONE = "none"  # what a note says of a request that was finished
+
+MOST_STANDING = 24
+STANDING_TOKENS = 500  # of all of them together
+_LONGEST_REQUEST = 60
+_LONGEST_FOLLOW_UP = 40
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What the user asked for, in the user's words. `request` is None where the notes say nothing of one."""
+
+    standing: tuple[str, ...] = ()
+    request: str | None = None
+    follow_up: str = ""
+
+    @property
+    def is_open(self) -> bool:
+        return bool(self.request) and self.request != NONE
+
+    def lines(self) -> list[str]:
+        """The lines of a note that says so."""
+        lines = [STANDING + text for text in self.standing]
+        if self.request is not None:
+            lines.append(OPEN_REQUEST + self.request)
+        return [*lines, FOLLOW_UP + self.follow_up] if self.follow_up else lines
+
+
+def gather(notes: Iterable[str]) -> Asked:
+    """Return what holds after these notes, oldest first."""
+    standing: list[str] = []
+    request: str | None = None
+    follow_up = ""
+    for line in (line for text in notes for line in asked_lines(text)):
+        if line.startswith(STANDING):
+            standing = _superseded(standing, line.removeprefix(STANDING))
+        elif line.startswith(OPEN_REQUEST):
+            request, follow_up = line.removeprefix(OPEN_REQUEST), ""
+        else:
+            follow_up = line.removeprefix(FOLLOW_UP)
+    follow_up = "" if follow_up == NONE else follow_up
+    return Asked(_newest(standing), request, follow_up)
+
+
+def asked_lines(note: str) -> list[str]:
+    """Return the lines of a note that say what was asked for."""
+    if STANDING not in note and OPEN_REQUEST not in note and FOLLOW_UP not in note:
+        return []
+    return [line for line in note.splitlines() if is_asked(line)]
+
+
+def without_asked(note: str) -> str:
+    """Return the other lines of a note."""
+    if not asked_lines(note):
+        return note
+    return "\n".join(line for line in note.splitlines() if not is_asked(line))
+
+
+def _newest(standing: Sequence[str]) -> tuple[str, ...]:
+    """Return the newest instructions within the limits."""
+    left = STANDING_TOKENS
+    start = len(standing)
+    while start and len(standing) - start < MOST_STANDING:
+        left -= estimate(STANDING + standing[start - 1])
+        if left < 0:
+            break
+        start -= 1
+    return tuple(standing[start:])
+
+
+def _superseded(standing: Sequence[str], text: str) -> list[str]:
+    """Add an instruction. It replaces the same one, and those that it plainly ends ("you can stop …"); any
+    other stays, and the later one is after it."""
+    ends = _stems(CANCELS.sub(" ", text)) if CANCELS.search(text) else frozenset[str]()
+    kept = [
+        before
+        for before in standing
+        if _key(before) != _key(text) and not (ends and ends <= _stems(before) and not CANCELS.search(before))
+    ]
+    return [*kept, text]
+
+
+def _key(text: str) -> str:
+    return " ".join(text.split()).strip(" .!。！").casefold()
+
+
+# -- What a note of messages says
+
+
+def of_messages(messages: Sequence[Message], notes: Iterable[str], reply: str = "") -> list[str]:
+    """Return the lines for a note of these messages, where `notes` are the notes before it.
+
+    `reply` is what a model wrote. Its open request is taken if it is in the user's words.
+    """
+    known = gather(notes)
+    said = {_key(text) for text in known.standing}
+    standing = [
+        text for m in messages if m.role == "user" for text in instructions(m.text) if _key(text) not in said
+    ]
+    talk = _Talk(known, is_opening=len(messages) == 1 and known == Asked())
+    for message in messages:
+        talk.hear(message)
+    found = gather([STANDING + mask(text) for text in standing])
+    new = talk.change(known)
+    if reply:
+        new = _as_the_model_says(reply, messages, known, new)
+    return Asked(found.standing, new.request, new.follow_up).lines()
+
+
+def of_notes(notes: Iterable[str]) -> list[str]:
+    """Return the lines for a reflection of these notes."""
+    return gather(notes).lines()
+
+
+def _as_the_model_says(reply: str, messages: Sequence[Message], known: Asked, found: Asked) -> Asked:
+    """Take a model's word for which request is open, if the user said it in these messages."""
+    says = gather(read(reply, format="lines").asked).request
+    if says is None or _key(says) == NONE or _key(says) == _key(known.request or ""):
+        return found
+    quote = _bare(says)
+    words = (_bare(own_words(m.text)) for m in messages if m.role == "user")
+    is_short = len(quote.split()) < 2 and not is_cjk(quote)
+    if is_short or not any(quote in own for own in words):
+        return found
+    return Asked((), mask(cut(says.strip("\"'“”‘’「」 "), _LONGEST_REQUEST)))
+
+
+_NO_QUOTES = str.maketrans("", "", "\"'“”‘’`*「」『』")
+
+
+def _bare(text: str) -> str:
+    return " ".join(text.translate(_NO_QUOTES).split()).strip(" .!?…。！？").casefold()
+
+
+# -- The open request
+
+
+class _Quote(NamedTuple):
+    """A request in the user's words. A question is finished with its answer; a task is not."""
+
+    text: str
+    is_task: bool
+    is_short: bool = False
+
+
+class _Talk:
+    """Follows a conversation, and keeps track of what the user asked for last."""
+
+    def __init__(self, known: Asked, *, is_opening: bool) -> None:
+        self.request = known.request if known.is_open else ""
+        self.follow_up = known.follow_up if known.is_open else ""
+        self._pending = ""  # a question or a statement: a request only if the assistant uses tools for it
+        self._is_question = False
+        # Whether the assistant asked something, and whether it answered. Unknown at first: then the request
+        # that is open stays open.
+        self._asked_back = known.is_open
+        self._answered = False
+        self._is_opening = is_opening  # nothing was said but one message
+        self._works = False  # whether it has used tools since the last request
+
+    def change(self, known: Asked) -> Asked:
+        """Return what a note must say that the notes before it do not."""
+        # A question without its answer yet, or an opening that nobody has reacted to.
+        if self._pending and (self._is_question or self._is_opening):
+            self._take_pending()
+        if self.request != (known.request if known.is_open else ""):
+            return Asked((), self.request or NONE, self.follow_up)
+        if self.follow_up != known.follow_up:
+            return Asked((), None, self.follow_up or NONE)
+        return Asked()
+
+    def hear(self, message: Message) -> None:
+        if message.role == "user":
+            self._hear_user(message)
+        elif message.role == "assistant":
+            self._hear_assistant(message)
+
+    def _hear_user(self, message: Message) -> None:
+        own = own_words(message.text)
+        found = quote(message.text, own)
+        # What answers a question of the assistant's does not take the place of what it asked about.
+        if not (self._pending and self._asked_back):
+            self._pending, self._is_question = "", found is not None
+        if found is None:
+            if self.request and _closes(own) and not (self._asked_back and not _GIVES_UP.search(own)):
+                self.request = self.follow_up = ""
+            elif not _is_trifle(own):
+                self._pending = self._pending or _first_sentences(own, _LONGEST_REQUEST)
+        elif not found.is_task:
+            self._pending = self._pending or found.text
+        else:
+            self._hear_task(found)
+        self._asked_back = False
+
+    def _hear_task(self, found: _Quote) -> None:
+        # Whatever answers a question of the assistant's is about the request that is open.
+        detail = found.is_short or self._asked_back or self._continues(found.text)
+        if self.request and detail and not self._answered:
+            self.follow_up = cut(found.text, _LONGEST_FOLLOW_UP)
+        else:
+            self.request, self.follow_up = found.text, ""
+        self._works = self._answered = False
+
+    def _continues(self, text: str) -> bool:
+        about = _stems(f"{self.request} {self.follow_up}")
+        return bool(_REFERS_BACK.search(text) or _stems(text) & about)
+
+    def _take_pending(self) -> None:
+        if self._pending and not self.request:
+            self.request = self._pending
+        elif self._pending and self._is_question:
+            self.follow_up = cut(self._pending, _LONGEST_FOLLOW_UP)
+        self._pending = ""
+
+    def _hear_assistant(self, message: Message) -> None:
+        text = message.text.strip()
+        self._is_opening = False
+        if message.calls or _NEEDS.search(text[-400:]):
+            self._take_pending()
+        if message.calls:
+            self._works = True
+            return
+        self._asked_back = bool(_ASKS_BACK.search(_ANYTHING_ELSE.sub(" ", text[-400:])))
+        if not text or self._asked_back or _PROMISES.match(text):
+            return
+        self._pending = ""
+        if self.follow_up and not is_task(self.follow_up):
+            self.follow_up = ""
+        elif self.request and not is_task(self.request) and ASKS_QUESTION.search(self.request):
+            self.request = self.follow_up = ""
+        elif not self._works:
+            # Text may be all that was asked for. The next request replaces this one.
+            self._answered = True
+
+
+_CONFIRMS = regex(
+    r"^\W*(?:(?:yes|yeah|yep|sure|ok(?:ay)?|great|perfect|good|alright|all right|sounds good"
+    r"|that's (?:fine|right|correct)"
+    r"|correct|right|absolutely|of course|thanks|thank you|ja|oui|sí|si|claro|vale|gut|bien|d'accord|是的?"
+    r"|好的?|可以|行|はい|네|예)[\W_]{0,8}){0,6}"
+    r"(?:(?:please |then |let's |just |you (?:can|may) |i confirm|bitte |por favor |s'il (?:te|vous) plaît )*"
+    r"(?:proceed|go ahead|continue|go on|carry on|do (?:it|that|so)|confirm(?:ed)?|keep going|weiter"
+    r"|mach weiter|continue[rz]?"
+    r"|continúa|sigue|adelante|继续|繼續|続けて|계속)[^.?!]{0,80})?[\W_]*$",
+    re.I,
+)
+# A pronoun that stands for something said before, not one that a clause follows ("a note that lists …").
+_REFERS_BACK = regex(
+    r"\b(?:those|them|it|that|this|these|ones?)\b(?=\s*(?:[.?!,;:…]|$)"
+    r"|\s+(?:to|for|in|as|from|with|up|on|out|too|instead|again|now|please)\b)"
+    r"|\b(?:also|too|as well|instead|another|same|else|again|either|auch|noch|dazu|stattdessen|aussi"
+    r"|celui|celle|ça|cela"
+    r"|eso|esto|también)\b|^\W{0,8}(?:and|but|or|so|now|then|und|et|y|pero|mais|aber)\b"
+    r"|[这這那它]|也|还|還|それ|これ|あれ|그것|그거|이것|이거",
+    re.I,
+)
+_CLOSES = regex(
+    r"\b(?:thanks|thank you|thx|that's all|that is all|that's it|all (?:good|set|done)|we're done"
+    r"|perfect|great|awesome|it works"
+    r"|works now|never ?mind|forget (?:it|about it)|cancel that|scrap that|bye|goodbye|talk soon"
+    r"|danke|das war's|das wäre alles|vergiss es|tschüss|merci|c'est tout|laisse tomber|gracias"
+    r"|eso es todo|olvídalo|adiós)\b"
+    r"|谢谢|謝謝|就这些|就這些|没事了|沒事了|算了|再见|再見|ありがとう|以上です|もういい|감사|고마워|됐어",
+    re.I,
+)
+_GIVES_UP = regex(
+    r"\b(?:never ?mind|forget (?:it|about it)|cancel that|scrap that|that's all|that is all|vergiss es"
+    r"|laisse tomber|olvídalo)\b"
+    r"|算了|没事了|沒事了|もういい|됐어",
+    re.I,
+)
+_ASKS_BACK = regex(
+    r"[?？]|\b(?:i(?:'ll| will)? need|please (?:provide|let|confirm|share|tell|give|specify)|let me know"
+    r"|could you|can you|would you|confirm"
+    r"|which|brauche|bitte|veuillez|dites-moi|necesito|por favor|indícame)\b"
+    r"|请(?:提供|告诉|确认)|教えて|ください|알려|주세요",
+    re.I,
+)
+_NEEDS = regex(
+    r"\b(?:(?:i(?:'ll| will)?|we(?:'ll| will)?) need (?:your|the|to know)|(?:please"
+    r"|could you(?: please)?|can you(?: please)?) "
+    r"(?:provide|confirm|share|give me|tell me your|specify)|bitte (?:nennen|geben)|veuillez (?:fournir"
+    r"|indiquer)"
+    r"|por favor,? (?:proporcione|indique))\b|请(?:提供|确认)|教えてください|알려 ?주세요",
+    re.I,
+)
+_ANYTHING_ELSE = regex(
+    r"[^.?!。？！]{0,160}\b(?:anything else|something else|further (?:questions|assistance|help)"
+    r"|other questions|feel free"
+    r"|sonst noch|autre chose|algo más)\b[^.?!。？！]{0,160}[.?!]?"
+    r"|[^。？！]{0,60}(?:还有(?:什么|其他)|他に|더 (?:필요"
+    r"|도와))[^。？！]{0,60}[。？！]?",
+    re.I,
+)
+_PROMISES = regex(
+    r"^\W*(?:(?:sure|ok(?:ay)?|yes|of course|certainly|alright|understood|got it|thanks|thank you|great"
+    r"|no problem)\b[^a-z]{0,8}){0,4}"
+    r"(?:i(?:'ll| will|'m going to| am going to| shall)|let me|one moment|working on|will do|on it"
+    r"|first,? (?:i|let)"
+    r"|ich (?:werde|schaue)|je vais|voy a|我(?:会|會|来|來|先|将|將)|これから|제가)",
+    re.I,
+)
+_GOES_ON = regex(
+    r"\b(?:proceed|go ahead|continue|go on|carry on|yes|confirm|weiter|ja|oui|continue[rz]?|sí|sigue"
+    r"|adelante)\b"
+    r"|继续|繼續|是的|続けて|はい|계속|네",
+    re.I,
+)
+_TRIFLE_WORDS = 3
+_LONGEST_CLOSING = 12  # words of a sentence
+
+
+def quote(text: str, own: str | None = None) -> _Quote | None:
+    """Return the request in a user's message; None if it has none.
+
+    It begins with the first sentence that asks for something to be done, or else with the first question. As
+    many of the sentences after it follow as fit, and the one before it where it refers back ("fix it").
+    """
+    own = own_words(text) if own is None else own
+    said = sentences(own)
+    tasks = [i for i, s in enumerate(said) if is_task(s) and not _is_trifle(s) and not is_standing(s)]
+    asks = [i for i, s in enumerate(said) if ASKS_QUESTION.search(s)] if not tasks else []
+    if not tasks and not asks:
+        return None
+    # "Consider the following:" only announces.
+    first = next((i for i in tasks if not said[i].endswith((":", "："))), (tasks or asks)[0])
+    about = _referred(said[first], clean(text))
+    room = _LONGEST_REQUEST - (estimate(about) if about else 0)
+    last = first
+    before = first and _REFERS_BACK.search(said[first]) and not _is_trifle(said[first - 1])
+    before = before and not said[first - 1].endswith((":", "："))
+    if before and estimate(" ".join(said[first - 1 : first + 1])) <= room:
+        first -= 1
+    while last + 1 < len(said) and estimate(" ".join(said[first : last + 2])) <= room:
+        if _CLOSES.search(said[last + 1]) and not is_task(said[last + 1]):
+            break
+        last += 1
+    words = " ".join(" ".join(said[first : last + 1]).split())
+    short = len(_stems(words)) < 3
+    return _Quote(mask(cut(words, room) + about), bool(tasks), short)
+
+
+def _referred(sentence: str, text: str) -> str:
+    """Return the first line of a tagged block that the sentence names, such as `<issue>`, as a document's."""
+    for name in re.findall(r"<([A-Za-z][\w:-]{1,60})>", sentence):
+        if line := tagged(text, name):
+            return f" ({name}: “{cut(line, _LONGEST_REQUEST // 2)}”)"
+    return ""
+
+
+def _closes(own: str) -> bool:
+    """Return whether a message says nothing but that the matter is closed."""
+    said = sentences(own)
+    return 0 < len(said) <= 4 and all(
+        _CLOSES.search(s) and len(s.split()) <= _LONGEST_CLOSING and not _GOES_ON.search(s) for s in said
+    )
+
+
+def _is_trifle(text: str) -> bool:
+    words = text.split()
+    return bool(_CONFIRMS.match(text)) or (
+        len(words) <= _TRIFLE_WORDS and not (is_cjk(text) and len(text) > 6)
+    )
+
+
+def _first_sentences(text: str, tokens: int) -> str:
+    said = sentences(text)
+    words, count = said[0] if said else "", 1
+    while count < len(said) and estimate(f"{words} {said[count]}") <= tokens:
+        words, count = f"{words} {said[count]}", count + 1
+    return mask(cut(" ".join(words.split()), tokens))
+
+
+_WORD = regex(rf"[^\W\d_{CJK}][\w'-]+|[{CJK}]{{2}}|\d+")
+_COMMON = frozenset(
+    """
+    about after again also always answer because been before being could does doing done each every from
+    going have help here into just know like look make more most much need never next note only other over
+    please really should show some such tell than thank thanks that their them then there these they thing
+    things this those time unless until want what when whenever where which while will with would you your
+    yours stop include including longer
+    """.split()  # noqa: SIM905
+)
+_SHORTEST_STEM, _STEM = 4, 5
+
+
+def _stems(text: str) -> frozenset[str]:
+    """Return the beginnings of the words that say what a text is about."""
+    words = (word.lower() for word in _WORD.findall(text))
+    return frozenset(
+        w[:_STEM] if w.isascii() else w
+        for w in words
+        if (len(w) >= _SHORTEST_STEM or not w.isascii()) and w not in _COMMON
+    )
+
+
+Count = Callable[[str], int]
+
+
+def shown_lines(asked: Asked, is_raw: Callable[[str], bool], tokens: int, count: Count) -> list[str]:
+    """Return the lines of a prompt for what holds now, within `tokens`: the request, then the newest
+    instructions. A request that stands raw among the messages is not said twice."""
+    request = asked.request if asked.request and asked.is_open and not is_raw(asked.request) else ""
+    follow_up = asked.follow_up if asked.is_open and asked.follow_up and not is_raw(asked.follow_up) else ""
+    task = [f"{REQUEST_LABEL}{request}"] if request else []
+    task += [f"{FOLLOW_UP_LABEL}{follow_up}"] if follow_up else []
+    left = tokens - sum(count(line) + 1 for line in task) - count(STANDING_LABEL)
+    kept: list[str] = []
+    for text in reversed(asked.standing):
+        left -= count(f"- {text}") + 1
+        if left < 0:
+            break
+        kept.append(f"- {text}")
+    return [*([STANDING_LABEL, *reversed(kept)] if kept else []), *task]
+
+
+STANDING_LABEL = "The user's standing instructions, the newest last:"
+REQUEST_LABEL = "The user's request, unless a message below changes it: "
+FOLLOW_UP_LABEL = "Then asked: "
+
+
+def is_said(text: str, messages: Iterable[Message]) -> bool:
+    """Return whether a user says this in one of the messages."""
+    wanted = _bare(re.sub(r" \([\w:-]+: “[^”]*”\)$", "", text).rstrip("…"))
+    return any(wanted in _bare(m.text) for m in messages if m.role == "user")

@@ -1,0 +1,537 @@
+"""Recognise what a user tells the assistant to do: standing instructions, and requests.
+
+Only the user's own words count: not code, quotations, tagged blocks or what was pasted. A sentence instructs
+if it is in the imperative or asks the assistant; a fact about the speaker ("I never eat meat") does not.
+Known are English, German, French, Spanish, Chinese, Japanese and Korean.
+"""
+
+from __future__ import annotations
+
+import re
+
+from onlooker.policy.reply.note_text import clean
+from onlooker.policy.text import clauses, is_cjk, regex, sentences
+from onlooker.policy.tokens import estimate
+
+_LONGEST_INSTRUCTION = 90  # tokens
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+# -- The user's own words: without code, quotations and what was pasted
+
+_FENCED = regex(r"(?:^|\n)[ \t]*(```|~~~).*?(?:\n[ \t]*\1[^\n]*|\Z)", re.S)
+_OPENING_TAG = regex(r"<([A-Za-z][\w:-]{1,60})(?:\s[^<>\n]{0,300})?>")
+_SHORT_TAG = 40  # characters: <b>never</b> is emphasis
+_QUOTED_LINE = regex(r"(?m)^[ \t]*[>|].*$")
+# From here on, the message is somebody else's.
+_PASTED = regex(
+    r"(?im)^[ \t]*(?:-{2,}[ \t]*)?(?:original message|forwarded message|begin forwarded message"
+    r"|weitergeleitete nachricht|message transféré|mensaje reenviado)\b.*$"
+    r"|^(?:from|von|de|发件人|差出人): .*\n(?:(?:sent|to|date|cc|subject|an|gesendet|betreff|à|objet|para"
+    r"|asunto|收件人|主题|宛先|件名): .*)"
+    r"|^on .{4,80} wrote:[ \t]*$|^am .{4,80} schrieb .{0,80}:[ \t]*$|^le .{4,80} a écrit ?:[ \t]*$"
+    r"|^[^\n]{0,80}\b(?:here(?:'s| is| are)|this is|below is|see) (?:the|a|an|my|our|what|some)\b[^\n]{0,60}"
+    r"\b(?:e-?mail|mail|letter|document|doc|article|log|logs|output|text|file|transcript|page|error|trace"
+    r"|contents?|code|readme|report|ticket|issue|post|spec|instructions|prompt|message)\b[^\n]{0,40}:[ \t]*$"
+)
+_QUOTATION = regex(
+    r"\"[^\"\n]{0,400}\"|“[^”\n]{0,400}”|「[^」\n]{0,400}」|『[^』\n]{0,400}』|`[^`\n]{1,400}`"
+)
+_MOST_CHARACTERS = 8_000
+_LONGEST_SENTENCE = 800
+
+
+def own_words(text: str) -> str:
+    """Return what the user says in a message, without code, quoted lines, tagged blocks and pasted text."""
+    if len(text) > 3 * _MOST_CHARACTERS:
+        text = f"{text[:_MOST_CHARACTERS]}\n{text[-_MOST_CHARACTERS:]}"
+    text = clean(text)
+    if "```" in text or "~~~" in text:
+        text = _FENCED.sub("\n", text)
+    if "<" in text:
+        text = _without_blocks(text)
+    if pasted := _PASTED.search(text):
+        # The line that announces it is the user's, and what stood before it.
+        text = (
+            text[: pasted.end()]
+            if text[pasted.start() : pasted.end()].rstrip().endswith(":")
+            else text[: pasted.start()]
+        )
+    return _QUOTED_LINE.sub("", text) if ">" in text or "|" in text else text
+
+
+def _without_blocks(text: str) -> str:
+    """Remove tagged blocks. A tag that is only mentioned stays."""
+    kept: list[str] = []
+    at = 0
+    never_closed: set[str] = set()
+    for tag in _OPENING_TAG.finditer(text):
+        name = tag[1]
+        if tag.start() < at or name in never_closed:
+            continue
+        end = text.find(f"</{name}>", tag.end())
+        if end < 0:
+            never_closed.add(name)
+            continue
+        inside = text[tag.end() : end]
+        kept.append(text[at : tag.start()])
+        if len(inside) <= _SHORT_TAG and "\n" not in inside:
+            kept.append(inside)
+        else:
+            kept.append("\n")
+        at = end + len(name) + 3
+    return "".join([*kept, text[at:]])
+
+
+def tagged(text: str, name: str) -> str:
+    """Return the first line of a tagged block, or ""."""
+    start = text.find(f"<{name}>\n")
+    end = text.find(f"</{name}>", start) if start >= 0 else -1
+    lines = text[start + len(name) + 2 : end].strip().splitlines() if end >= 0 else []
+    return " ".join(lines[0].split()) if lines else ""
+
+
+# -- Standing instructions
+
+
+def instructions(text: str) -> list[str]:
+    """Return the standing instructions in a user's message, in the user's words with their condition."""
+    if not _MAYBE_STANDING.search(text):
+        return []
+    found: list[str] = []
+    before = False
+    for sentence in sentences(own_words(text)):
+        if before and _EXCEPTION.match(sentence):
+            found[-1] = f"{found[-1]} {sentence}"
+            continue
+        before = is_standing(sentence)
+        if before:
+            found.append(_clause_of(sentence))
+    return [" ".join(cut(text, _LONGEST_INSTRUCTION).split()) for text in found]
+
+
+def is_standing(sentence: str) -> bool:
+    """Return whether a sentence tells the assistant what to do from now on."""
+    said = _QUOTATION.sub("…", sentence[:_LONGEST_SENTENCE]).strip()
+    if not _MAYBE_STANDING.search(said):
+        return False
+    if is_cjk(said):
+        return any(rule(said) for rule in (_in_chinese, _in_japanese, _in_korean))
+    said = said.replace("’", "'")
+    return _in_english(said) or any(
+        pattern.search(said) and not said.endswith("?") for pattern in (_GERMAN, _FRENCH, _SPANISH)
+    )
+
+
+def _clause_of(sentence: str) -> str:
+    """Return the whole sentence, or of a long one the clauses from the first that instructs."""
+    if estimate(sentence) <= _LONGEST_INSTRUCTION:
+        return sentence
+    parts = clauses(sentence)
+    first = next((i for i, part in enumerate(parts) if is_standing(part)), 0)
+    start = sentence.find(parts[first]) if parts else 0
+    return sentence[max(0, start) :]
+
+
+_MAYBE_STANDING = regex(
+    r"\b(?:always|never|ever|from (?:now|here|this point)|going forward|future|henceforth|until further"
+    r"|remember|forget|in mind|every time|each time|whenever|any ?time|when i|any ?more|again|stop|quit"
+    r"|no more|no longer|no need|call me|address me|refer to me|until i|unless i|if i|for (?:all|every"
+    r"|each|any)"
+    r"|under no|at no time|ignore|drop"
+    r"|immer|stets|nie(?:mals)?|ab (?:jetzt|sofort|heute)|von nun an|zukunft|künftig|zukünftig|jedes ?mal"
+    r"|wann immer|merke?|daran|vergiss|nicht mehr|hör"
+    r"|toujours|jamais|désormais|dorénavant|à partir de|à l'avenir|oublie|souviens|rappelle|chaque fois|plus"
+    r"|arrête"
+    r"|siempre|nunca|jamás|en adelante|a partir de ahora|desde ahora|en el futuro|recuerda|olvides|cada vez"
+    r"|deja|ya no|más)\b"
+    r"|[总總始]是|始终|始終|一律|务必|務必|永远|永遠|[从從]不|[绝絕决決]不|千万|不要|别再|別再|以后|以後|今后|今後|往后|[从從]现在|從現在"
+    r"|[从從]今|记住|記住|记得|記得|每次|每当|每當|一定要|禁止|不[许許]|不用再|[无無]需再"
+    r"|必ず|いつも|常に|毎回|これから|以後|二度と|絶対|決して|覚えて|忘れ|たびに|もう"
+    r"|항상|언제나|늘 |절대|앞으로|이제부터|지금부터|매번|때마다|기억|잊지|다시는|더 이상",
+    re.I,
+)
+# A sentence that limits the one before it.
+_EXCEPTION = regex(
+    r"(?:unless|except|only if|but only|but not|otherwise|es sei denn|außer|nur wenn|sauf|excepto|salvo"
+    r"|a menos)\b"
+    r"|除非|除了|ただし|단,|다만",
+    re.I,
+)
+CANCELS = regex(
+    r"\b(?:you (?:can|may|should|could) (?:now )?stop|please stop|stop|no need to|you (?:don't|do not"
+    r"|no longer)"
+    r" (?:have|need) to|you no longer (?:have|need) to|no longer|any ?more|(?:forget|ignore|drop) (?:about )?"
+    r"(?:what i said (?:about|on)|the rule|that rule|my (?:earlier )?instruction|the instruction))\b"
+    r"|不用再|无需再|不必再|もう",
+    re.I,
+)
+
+# English
+
+_VERBS = _words(
+    """
+    accept act add address adjust analyse analyze answer append apply approve ask assume attach avoid back
+    base be begin book bring build bump buy calculate call cancel capitalise capitalize change check choose
+    cite clean clear close code collect comment commit compare compile complete confirm consider contact
+    continue convert copy correct count cover create debug default define delete deploy describe design
+    determine develop disable discuss display document do double download draft draw edit email enable end
+    ensure escape estimate evaluate examine execute expand explain explore export extend extract fetch
+    figure file fill filter find finish fix focus follow format generate get give go greet group guide
+    handle help hide highlight identify implement import improve include indent inform insert inspect
+    install interpret introduce investigate keep label leave let limit link list load log look mail maintain
+    make mark mention merge message migrate modify move name normalise normalize note notify omit open order
+    organise organize output paste pause pay perform pick place plan play prefer prefix prepare present
+    preserve print prioritise prioritize produce propose provide publish pull push put quote raise read
+    rebase recommend record redact reduce refactor refer reformat refuse reject release rely remember remind
+    remove rename render repeat rephrase replace reply report reproduce request reschedule reserve resolve
+    respect respond restart restrict retry return reuse review revise rewrite round run save say scan
+    schedule search select send separate set setup share shorten show sign simplify skip solve sort speak
+    specify spell split squash stage start state stay stick stop store structure submit suggest summarise
+    summarize switch tag take talk tell test think throw track transfer transform translate treat trim trust
+    try turn type undo update upgrade upload use validate verify wait walk warn watch wrap write
+    """
+)
+_NOT_A_VERB = _words(
+    """
+    a an the my your his her its our their this that these those it he she they we i you in on at with by
+    for from of to as too very so quite pretty really about around under over happy glad busy late early
+    tired sad fun nice good great bad better best worse worst been had was were did done gone seen heard
+    knew known thought said told came went got gotten ate eaten took taken made gave given felt found left
+    lost won met meant wrote written broke broken wore mind again more less enough one two some any all same
+    there here why what who how when where if and or but not no never always ready afraid proud sure
+    available welcome wrong right true free fond keen is are am be's has have there's it's i'm i've funny
+    hard easy difficult hungry thirsty interesting amazing up out down off just still even once twice before
+    after until since because while such than then
+    """
+)
+_LEAD = (
+    r"^(?:[\W_]{0,8}(?:and|also|but|so|ok|okay|oh|well|hey|hi|hello|yes|yeah|no|right|great|good|perfect"
+    r"|thanks"
+    r"|thank you|note|nb|ps|important|reminder|rule|new rule|one (?:more )?(?:thing|rule)|by the way|btw"
+    r"|for the record"
+    r"|just|kindly|please|pls|plus|then|again|lastly|finally|first|second|third|instead|actually|in general"
+    r"|generally|however)\b){0,6}[\W_]{0,8}"
+)
+_ASKS_YOU = (
+    r"(?:you (?:should|must|need to|have to|are to|shall|ought to|will)"
+    r"|(?:can|could|will|would) you(?: please| kindly)?"
+    r"|i(?:'d| would)? (?:want|like|need|expect|prefer|ask|love)(?: for)? you to|please|kindly)"
+)
+# A noun that could be a verb goes on differently: "Change of plan", "Test 4: …".
+_FIRST_WORD = regex(
+    _LEAD + r"(?P<word>[a-z']+)\b(?!\s*:|\s+(?:of|is|are|was|were|has|had|care|soon|\w+:)(?!\w))", re.I
+)
+_ALWAYS_FIRST = regex(_LEAD + r"(?:do )?(?:always|never)\b[,\s]+(?:ever\s+)?(?P<word>[a-z']+)", re.I)
+_ALWAYS_ASKED = regex(rf"\b{_ASKS_YOU}\s+(?:always|never|not ever)\s+(?P<word>[a-z']+)", re.I)
+# After a condition: "when I ask about errors, always include …".
+_ALWAYS_LATER = regex(
+    _LEAD
+    + r"(?:when|whenever|if|every|each|for|in|before|after|unless|as|on|once|with|while|until|any ?time|at)\b"
+    r"[^.]{2,300}?[,;:–—-]\s*(?:then |please )?(?:do )?(?:always|never|don't ever"
+    r"|do not ever)\s+(?P<word>[a-z']+)",
+    re.I,
+)
+_LASTING = regex(
+    r"\b(?:always|never|from now on|from here on(?: out)?|from this point (?:on|forward)|going forward"
+    r"|henceforth"
+    r"|in (?:the )?future|until further notice|every time|each time|whenever|any ?time|unless i|until i"
+    r"|when i (?:ask|say|mention|tell|send|paste|give|report|write|use|type|request|talk|want|need|share)"
+    r"|in (?:all|every|each|any) (?:answer|reply|response|message|commit|file)\w*"
+    r"|at no time|under no circumstances)\b",
+    re.I,
+)
+_FROM_NOW = regex(
+    r"\b(?:from now on|from here on(?: out)?|from this point (?:on|forward)|going forward|henceforth"
+    r"|until further notice)\b[,:\s]*(?P<rest>.*)",
+    re.I | re.S,
+)
+_OWN_PLAN = regex(
+    r"(?:i(?!(?:'d| would)? (?:want|like|need|expect|prefer|only want|don't want|do not want))\b"
+    r"|i'(?!d like)\w+"
+    r"|he|she|they|it|it's|my|his|her|their|things|life|everything)\b",
+    re.I,
+)
+_REMEMBER = regex(
+    _LEAD + r"(?:(?:you )?(?:need|have) to |i(?:'d| would)? (?:want|like|need) you to |can you |could you )?"
+    r"(?:(?:remember|don't forget|do not forget|never forget)(?:\s+(?:to\b(?! when)|that\b(?! (?:time"
+    r"|day|one|night|trip|song|movie|guy|girl)\b))|[:,]\s)"
+    r"|(?:keep|bear) in mind\b)",
+    re.I,
+)
+_NOT_AGAIN = regex(
+    _LEAD + r"(?:(?:don't|do not|dont)(?: you)? ever\b|under no circumstances\b|at no time\b|no more [a-z]"
+    r"|(?:don't|do not|dont|you (?:can|may|should) stop|stop|quit|no need to|you (?:don't|do not|no longer)"
+    r" (?:have|need) to|you no longer (?:have|need) to)\b[^.]{2,300}\b(?:again|any ?more|ever|from now on)\b"
+    r"|(?:you (?:can|may|should|could) (?:now )?)?(?:stop|quit|avoid) (?!working|running|being|getting"
+    r"|having)[a-z]+ing\b"
+    r"|you no longer (?:have|need) to\b"
+    r"|(?:forget|ignore|drop) (?:what i said (?:about|on)|the rule|that rule|my (?:earlier )?instruction))",
+    re.I,
+)
+_CALL_ME = regex(
+    _LEAD + r"(?:(?:you )?(?:can |should |must )?)(?:call|address) me (?!back|when|if|at|later|on"
+    r"|tomorrow|crazy)|refer to me as\b",
+    re.I,
+)
+_CONDITION_FIRST = regex(
+    _LEAD + r"(?:whenever|every time|each time|any ?time"
+    r"|(?:when|if) i (?:ask|say|mention|tell|send|paste|give|report|write|use|type|request|talk|share)"
+    r"|until i (?:say|tell|ask)|for (?:all|every|each|any))\b[^.]{2,300}?,\s*(?:then |just |only |first "
+    r"|also )?(?P<main>[a-z']+(?: [a-z']+)?)",
+    re.I,
+)
+_MAIN = frozenset({"please", "always", "never", "don't", "do", "you", "make", "dont"})
+_MAY_ASK = regex(_LEAD + r"(?:can|could|will|would) you\b", re.I)
+
+
+def _in_english(said: str) -> bool:
+    asks = said.rstrip(" \"')").endswith("?")
+    if asks and not _MAY_ASK.match(said):
+        return False
+    found = _ALWAYS_FIRST.match(said) or _ALWAYS_ASKED.search(said) or _ALWAYS_LATER.match(said)
+    if found and _is_imperative(found["word"]):
+        return True
+    first = _FIRST_WORD.match(said)
+    verb_first = first is not None and first["word"].lower() in _VERBS
+    if verb_first and not asks and _LASTING.search(said):
+        return True
+    if _REMEMBER.match(said) or _NOT_AGAIN.match(said) or _CALL_ME.search(said):
+        return not asks or _MAY_ASK.match(said) is not None
+    if (asked := re.search(rf"\b{_ASKS_YOU}\b", said, re.I)) and _LASTING.search(said, asked.end()):
+        return not _OWN_PLAN.match(said) or said[asked.start()].lower() == "i"
+    if now := _FROM_NOW.search(said):
+        rest = now["rest"]
+        before = re.sub(_LEAD, "", said[: now.start()], count=1, flags=re.I)
+        return not _OWN_PLAN.match(before or rest) and bool(rest.strip(" .!") or before)
+    if condition := _CONDITION_FIRST.match(said):
+        main = condition["main"].lower().split()
+        return main[0] in _MAIN or main[0] in _VERBS or " ".join(main) in ("i want", "i'd like", "i expect")
+    return False
+
+
+def _is_imperative(word: str) -> bool:
+    """Return whether the word after "always" or "never" can be a verb in the imperative."""
+    word = word.lower()
+    if word in _VERBS:
+        return True
+    return word not in _NOT_A_VERB and not (word.endswith(("ed", "ing", "ly")) and len(word) > 4)
+
+
+# German, French, Spanish: a verb in the imperative comes first, so that a subject cannot.
+
+_GERMAN_VERBS = (
+    r"(?:achte|antworte|arbeite|beachte|beginne?|begründe|behalte?|benutze?|berechne|bestätige|bleibe?"
+    r"|denke?|duze?"
+    r"|erkläre?|ersetze?|erwähne|fasse|formatiere?|formuliere?|frage?|führe?|füge?|gib|halte?|hänge?"
+    r"|ignoriere?|informiere?"
+    r"|kommentiere?|kürze?|lass|lasse|lies|liste|lösche?|mache?|markiere?|nenne?|nimm|nutze?|ordne"
+    r"|prüfe?|rechne|rede"
+    r"|rufe?|runde|sage?|schicke?|schreibe?|sei|sende|setze?|sieze?|speichere?|sprich|starte|stelle?"
+    r"|teste|trenne|übersetze?"
+    r"|überprüfe?|vergiss|vermeide?|verwende|verzichte|wiederhole?|zeige?|zitiere?|ändere?|[a-zäöüß]+en sie)"
+)
+_GERMAN_LASTING = (
+    r"(?:immer|stets|nie(?:mals)?|nie wieder|ab (?:jetzt|sofort|heute)|von nun an|in (?:der )?zukunft"
+    r"|künftig|zukünftig"
+    r"|jedes ?mal|wann immer|nicht mehr)"
+)
+_GERMAN_LEAD = (
+    r"^[\W_]{0,8}(?:(?:bitte|und|also|ok|okay|ja|nein|aber|außerdem|wichtig|hinweis|danke|übrigens"
+    r"|noch etwas)\b[\W_]{0,8}){0,4}"
+)
+_GERMAN = regex(
+    rf"{_GERMAN_LEAD}(?:{_GERMAN_VERBS}\b[^.]{{0,300}}\b{_GERMAN_LASTING}\b"
+    rf"|{_GERMAN_LASTING}\b[\s,:]*(?:bitte |nur |noch )?(?:{_GERMAN_VERBS}\b"
+    rf"|[^.,]{{2,200}}[a-zäöüß]{{2,}}(?:en|ern|eln)(?:[,.!]|$))"
+    rf"|(?:merke? dir|denke? (?:immer )?(?:bitte )?daran|vergiss nicht|hör(?:e)? (?:bitte )?auf)\b"
+    rf"|(?:wenn|falls|sobald|immer wenn) [^.]{{2,300}}?, (?:dann )?(?:bitte )?(?:immer|nie(?:mals)?"
+    rf"|{_GERMAN_VERBS} [^.]{{0,200}}\b{_GERMAN_LASTING})\b"
+    rf"|nenne? mich\b|(?:wann immer|jedes ?mal,? wenn"
+    rf"|immer wenn) [^.]{{2,300}}?, (?:dann )?(?:bitte )?{_GERMAN_VERBS}\b)"
+    rf"|\b(?:du sollst|du sollst|du musst|du darfst|du solltest|sie sollen|sie müssen"
+    rf"|kannst du (?:bitte )?|könntest du (?:bitte )?"
+    rf"|(?:dass|damit) du|(?:dass|damit) sie)\b[^.]{{0,200}}\b{_GERMAN_LASTING}\b"
+    rf"|\bich (?:möchte|will)\b[^.]{{0,80}}\b{_GERMAN_LASTING}\b[^.]{{0,80}}\bdass du\b",
+    re.I,
+)
+_FRENCH_VERBS = (
+    r"(?:réponds|répondez|utilise[rz]?|écris|écrivez|inclus|incluez|indique[rz]?|ajoute[rz]?|donne[rz]?"
+    r"|mets|mettez|montre[rz]?"
+    r"|explique[rz]?|demande[rz]?|vérifie[rz]?|garde[rz]?|évite[rz]?|parle[rz]?|dis|dites|appelle[rz]?"
+    r"|fais|faites|cite[rz]?"
+    r"|mentionne[rz]?|traduis|traduisez|commence[rz]?|termine[rz]?|lance[rz]?|exécute[rz]?|teste[rz]?"
+    r"|pense[rz]?|envoie|envoyez"
+    r"|sois|soyez|affiche[rz]?|formate[rz]?|résume[rz]?|supprime[rz]?|rappelle|préviens|prévenez|tutoie"
+    r"|vouvoie|préfixe[rz]?)"
+)
+_FRENCH_LASTING = (
+    r"(?:toujours|jamais|désormais|dorénavant|à partir de (?:maintenant|là)|à l'avenir"
+    r"|(?:à )?chaque fois|systématiquement)"
+)
+_FRENCH_LEAD = (
+    r"^[\W_]{0,8}(?:(?:et|mais|ok|oui|non|donc|merci|bon|s'il (?:te|vous) plaît|stp|svp|important"
+    r"|note|aussi|au fait)\b[\W_]{0,8}){0,4}"
+)
+_FRENCH = regex(
+    rf"{_FRENCH_LEAD}(?:{_FRENCH_VERBS}\b[^.]{{0,300}}\b{_FRENCH_LASTING}\b"
+    rf"|{_FRENCH_LASTING}(?: que [^.]{{2,200}}?)?[\s,:]*(?:{_FRENCH_VERBS}\b|ne \w+|n'\w+|merci de\b"
+    rf"|tu (?:dois|peux)\b|vous (?:devez|pouvez)\b)"
+    rf"|(?:ne |n')[\w' -]{{2,40}}? (?:jamais|plus)\b"
+    rf"|(?:n'oublie[sz]? pas|souviens-toi|souvenez-vous|rappelle-toi|rappelez-vous|arrête[rz]? d)"
+    rf"|(?:quand|lorsque|si) [^.]{{2,300}}?, (?:{_FRENCH_VERBS}\b[^.]{{0,200}}\b{_FRENCH_LASTING}"
+    rf"|n[e'][^.]{{2,40}}(?:jamais|plus))\b"
+    rf"|appelle[rz]?-moi\b)"
+    rf"|\b(?:tu dois|vous devez|il faut|tu devrais|que tu|que vous|peux-tu|pourrais-tu"
+    rf"|merci de)\b[^.]{{0,200}}\b{_FRENCH_LASTING}\b",
+    re.I,
+)
+_SPANISH_VERBS = (
+    r"(?:responde|contesta|usa|utiliza|escribe|incluye|añade|agrega|pon|muestra|explica|pregunta"
+    r"|verifica|comprueba|mantén"
+    r"|evita|habla|dime|di|llámame|haz|cita|menciona|traduce|empieza|termina|ejecuta|prueba|envía|resume"
+    r"|indica|revisa|avisa"
+    r"|avísame|responda|conteste|use|utilice|escriba|incluya|añada|agregue|ponga|muestre|explique"
+    r"|pregunte|verifique|compruebe"
+    r"|mantenga|evite|hable|diga|haga|cite|mencione|traduzca|empiece|termine|ejecute|pruebe|envíe|resuma"
+    r"|indique|revise|avise)"
+)
+_SPANISH_LASTING = (
+    r"(?:siempre|nunca|jamás|de ahora en adelante|en adelante|a partir de ahora|desde ahora|en el futuro"
+    r"|cada vez que|nunca más)"
+)
+_SPANISH_LEAD = (
+    r"^[\W_]{0,8}(?:(?:y|pero|ok|sí|si|no te olvides|bueno|gracias|por favor|importante"
+    r"|nota|además|también)\b[\W_]{0,8}){0,4}"
+)
+_SPANISH = regex(
+    rf"{_SPANISH_LEAD}(?:{_SPANISH_VERBS}\b[^.]{{0,300}}\b{_SPANISH_LASTING}\b"
+    rf"|{_SPANISH_LASTING}(?: [^.,]{{2,200}},)?[\s,:]*(?:{_SPANISH_VERBS}\b|no \w+)"
+    rf"|(?:nunca|jamás) \w+[ae]s\b|no \w+[ae]s (?:nunca|jamás|más)\b|no vuelvas a\b"
+    rf"|(?:recuerda(?:d)?|recuerde|no (?:te )?olvides?|no olvide|deja de|deje de|llámame)\b(?! cuando)"
+    rf"|(?:cuando|si) [^.]{{2,300}}?, {_SPANISH_LASTING} {_SPANISH_VERBS}\b"
+    rf"|ya no (?:hace falta|es necesario|tienes que|hay que)\b)"
+    rf"|\b(?:debes|tienes que|deberías|hay que|quiero que|puedes"
+    rf"|podrías)\b[^.]{{0,200}}\b{_SPANISH_LASTING}\b",
+    re.I,
+)
+
+# Chinese, Japanese, Korean
+
+_CHINESE = regex(
+    r"^(?:[\W_]{0,4}(?:好的?|嗯|对了|對了|另外|还有|還有|注意|提醒)[\W_]{0,4}){0,3}"
+    r"(?:请|請|麻烦|麻煩)?(?:你|您)?(?:要|应该|應該|必须|必須|得|需要)?(?:以后|以後|今后|今後|往后|[从從](?:现在|現在)(?:起|开始|開始)"
+    r"|[从從]今(?:以)?[后後]|今天起"
+    r"|记住|記住|记得|記得|每次|每当|每當|务必|務必|千万|千萬|永远|永遠|总是|總是|始终|始終|一律|[绝絕决決]不|不要再|别再|別再|不要|别|別|禁止|不[许許]|一定要|不用再"
+    r"|[无無]需再|不必再|[当當]我|如果我)"
+)
+_CHINESE_LASTING = regex(
+    r"总是|總是|始终|始終|一律|务必|務必|永远|永遠|[绝絕决決]不|千万|千萬|不要再|别再|別再|以后|以後|今后|今後|往后|[从從](?:现在|現在)|[从從]今|今天起|记住|記住|记得"
+    r"|記得|每次|每当|每當|一定要"
+    r"|禁止|不[许許]|都要|不用再|[无無]需再|不必再"
+)
+_CHINESE_OWN = regex(
+    r"^(?:我|他|她|它|咱)"
+    r"|^(?:以后|以後|今后|今後|往后|[从從][^，,]{1,4}(?:起|开始|開始|后|後))[，, ]?(?:我|他|她|它|咱)"
+    r"(?!.*(?:请|請|务必"
+    r"|務必|你|您|不要|别|別|都要|必须|必須))"
+)
+
+
+def _in_chinese(said: str) -> bool:
+    if re.search(r"[\u3040-\u30ff\uac00-\ud7af]", said) or re.search(r"[吗嗎呢?？]\W*$", said):
+        return False
+    asked = _CHINESE.match(said) or re.match(r"^[^，,]{0,12}(?:请|請|你要|你必须|您)", said)
+    return bool(asked and _CHINESE_LASTING.search(said) and not _CHINESE_OWN.match(said))
+
+
+_JAPANESE_LASTING = regex(
+    r"必ず|いつも|常に|毎回|今後|これから|以後|二度と|絶対|決して|覚えて|忘れないで|忘れずに|たびに|もう"
+)
+_JAPANESE_ASKS = regex(
+    r"(?:ください|下さい|くれ|お願い(?:します|いたします)?|[てで](?:ね|よ)?|ほしい(?:です)?|欲しい(?:です)?|こと|しろ|せよ|ように|禁止|するな)[。！!]*$"
+)
+
+
+def _in_japanese(said: str) -> bool:
+    if not re.search(r"[\u3040-\u30ff]", said) or re.match(r"(?:私|僕|俺|彼|彼女)[はが]", said):
+        return False
+    return bool(_JAPANESE_LASTING.search(said) and _JAPANESE_ASKS.search(said.strip()))
+
+
+_KOREAN_LASTING = regex(r"항상|언제나|늘 |절대|앞으로|이제부터|지금부터|매번|때마다|기억|잊지|다시는|더 이상")
+_KOREAN_ASKS = regex(
+    r"(?:세요|십시오|줘(?:요)?|주세요|해라|하라|[지] ?마(?:세요|라)?|말아(?:줘|요|라)?"
+    r"|할 것|바랍니다|부탁(?:해|합니다|드립니다)?|[해써둬](?:요)?)[.!]*$"
+)
+
+
+def _in_korean(said: str) -> bool:
+    if not re.search(r"[\uac00-\ud7af]", said) or re.match(
+        r"(?:나는|난|저는|전|내가|제가|그는|그녀는) ", said
+    ):
+        return False
+    return bool(_KOREAN_LASTING.search(said) and _KOREAN_ASKS.search(said.strip()))
+
+
+# -- Requests
+
+# How people ask for something to be done, by language. A verb in the imperative does so too.
+_TASK = regex(
+    r"\b(?:(?:can|could|would|will) (?:you|we|i (?:get|have|change|cancel|book|also))"
+    r"|(?:i|we)(?:'d| would) (?:like|love|need|prefer)|(?:i|we) (?:also |really |just |still "
+    r"|now )?(?:want|need|wish) (?!that\b)\w+"
+    r"|(?:i'm|i am|we're|we are) (?:looking|trying|hoping|planning|calling|interested|wanting) (?:to|for"
+    r"|in)|(?<!your )(?<!the )help (?:me|us|with)"
+    r"|please|let's|let us|your (?:task|job|goal) is|the (?:task|goal|aim) is|i was hoping"
+    r"|kannst du|könntest du|können sie|könnten sie|ich (?:möchte|brauche|will|hätte gern)|bitte"
+    r"|hilf mir|lass uns|wir (?:müssen|sollten)"
+    r"|peux-tu|pouvez-vous|pourrais-tu|pourriez-vous|je (?:veux|voudrais)|j'(?:aimerais|ai besoin)"
+    r"|aide[rz]?-moi|s'il (?:te|vous) plaît"
+    r"|merci de|il faut|puedes|podrías|puede usted|podría|quiero|quisiera|me gustaría|necesito|ayúdame"
+    r"|por favor|hay que)\b"
+    r"|请|請|帮我|幫我|帮忙|能不能|可不可以|我想|我要|我需要|麻烦|麻煩|给我|給我"
+    r"|ください|下さい|お願い|ほしい|欲しい|したい|手伝って|くれ(?:る|ます)|教えて"
+    r"|주세요|줘|부탁|싶어|싶습니다|필요(?:해|합니다)|도와",
+    re.I,
+)
+ASKS_QUESTION = regex(r"[?？][\"'”’)\s]*$|[吗嗎呢][。]?$")
+
+
+def is_task(text: str) -> bool:
+    """Return whether a request asks for more than an answer."""
+    said = _QUOTATION.sub("…", text[:_LONGEST_SENTENCE]).replace("’", "'")
+    if _TASK.search(said):
+        return True
+    first = _FIRST_WORD.match(said)
+    verb = first is not None and first["word"].lower() in _VERBS and not ASKS_QUESTION.search(said)
+    return verb or bool(
+        re.match(
+            rf"{_GERMAN_LEAD}{_GERMAN_VERBS}\b|{_FRENCH_LEAD}{_FRENCH_VERBS}\b"
+            rf"|{_SPANISH_LEAD}{_SPANISH_VERBS}\b",
+            said,
+            re.I,
+        )
+        and not ASKS_QUESTION.search(said)
+    )
+
+
+def cut(text: str, tokens: int) -> str:
+    """Return the text, or its first clauses or words that fit, with "…" where it was cut."""
+    if estimate(text) <= tokens:
+        return text
+    at = 0
+    for part in clauses(text):
+        end = text.find(part, at) + len(part)
+        if estimate(text[:end]) >= tokens:
+            break
+        at = end
+    if not at:
+        at = max(1, len(text) * (tokens - 1) // max(1, estimate(text)))
+        at = text.rfind(" ", 0, at) if " " in text[:at] and not is_cjk(text[:at]) else at
+        while at > 1 and estimate(text[:at]) >= tokens:
+            at = at * 9 // 10
+    return text[:at].rstrip(" ,;:，、；") + "…"
