@@ -282,14 +282,15 @@ def _complete(verdict: Accepted, request: Request, source: Source, count: Callab
         asked = of_messages(request.messages, notes, verdict.text)
     else:
         asked = of_notes(notes)
-    text = "\n".join([*asked, without_asked(verdict.text)])
-    length = count(text)
+    text = without_asked(verdict.text)
+    length = count("\n".join([*asked, text]))
     # A note below its target leaves more room for values.
     share = max(MIN_LEDGER, round(request.target_tokens * LEDGER_SHARE), request.target_tokens - length)
     room = min(share, source.tokens - length)
     if request.format == "lines" and room > 0:
+        # A value in a request counts as missing: the request will be finished one day.
         text = with_values(text, source.said, room)
-    return replace(verdict, text=mask(text))
+    return replace(verdict, text=mask("\n".join([*asked, text])))
 
 
 @cache

@@ -219,7 +219,8 @@ _LEAD = (
 _ASKS_YOU = (
     r"(?:you (?:should|must|need to|have to|are to|shall|ought to|will)"
     r"|(?:can|could|will|would) you(?: please| kindly)?"
-    r"|i(?:'d| would)? (?:want|like|need|expect|prefer|ask|love)(?: for)? you to|please|kindly)"
+    r"|i(?:'d| would)? (?:want|like|need|expect|prefer|ask|love)(?: for)? you to|please|kindly"
+    r"|(?:make|be) sure (?:that )?(?:you|to))"
 )
 # A noun that could be a verb goes on differently: "Change of plan", "Test 4: …".
 _FIRST_WORD = regex(
@@ -235,8 +236,14 @@ _ALWAYS_LATER = regex(
     r"|do not ever)\s+(?P<word>[a-z']+)",
     re.I,
 )
+# "Keep it short, and never apologise", "Use tabs always": not "Order 12 never came".
+_ALWAYS_AFTER = regex(
+    r"(?:[,;]|\band|\bbut|\bor)\s+(?:always|never)\s"
+    r"|\b(?:always|never)\s*(?:[.,;!]|$|(?:when|if|in|with|for|before|after|unless|as|on|at|to)\b)",
+    re.I,
+)
 _LASTING = regex(
-    r"\b(?:always|never|from now on|from here on(?: out)?|from this point (?:on|forward)|going forward"
+    r"\b(?:from now on|from here on(?: out)?|from this point (?:on|forward)|going forward"
     r"|henceforth"
     r"|in (?:the )?future|until further notice|every time|each time|whenever|any ?time|unless i|until i"
     r"|when i (?:ask|say|mention|tell|send|paste|give|report|write|use|type|request|talk|want|need|share)"
@@ -297,7 +304,7 @@ def _in_english(said: str) -> bool:
         return True
     first = _FIRST_WORD.match(said)
     verb_first = first is not None and first["word"].lower() in _VERBS
-    if verb_first and not asks and _LASTING.search(said):
+    if verb_first and not asks and (_LASTING.search(said) or _ALWAYS_AFTER.search(said)):
         return True
     if _REMEMBER.match(said) or _NOT_AGAIN.match(said) or _CALL_ME.search(said):
         return not asks or _MAY_ASK.match(said) is not None

@@ -27,6 +27,8 @@ I want you to always double-check dates.
 Could you please always reply in bullet points?
 Don't use emojis any more.
 Stop using emojis.
+Make sure you always round prices to two decimals when quoting in euros.
+Keep it short, and never apologise.
 Call me Sam.
 From now on we use pnpm instead of npm.
 For every SQL query, add an EXPLAIN.
@@ -63,6 +65,7 @@ Always wanted to see Oslo.
 Never been to Bergen.
 Never mind.
 The server always returns 500.
+Order 88-1431 never came.
 Why does it always fail?
 You always give long answers.
 Remember that time we went to Oslo?

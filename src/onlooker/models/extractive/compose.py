@@ -478,8 +478,9 @@ def _fit_with_ledger(
     values: Sequence[str], limit: int, fit: Callable[[int], str], asked: Sequence[str]
 ) -> str:
     """Fit the lines, and below them a ledger of the values that they leave out, within its share."""
-    above = "\n".join(asked)
-    values = [value for value in values if not holds(above, value)] if asked else values
+    # A value in a request counts as missing: the request will be finished one day.
+    above = "\n".join(line for line in asked if line.startswith(STANDING))
+    values = [value for value in values if not holds(above, value)] if above else values
     text = fit(limit)
     missing = [value for value in values if not holds(text, value)]
     if not missing or not text:
