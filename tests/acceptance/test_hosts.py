@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.promises.checks import check_coverage
 
 import onlooker
 from onlooker.policy.align import Rewind
@@ -207,3 +208,60 @@ async def test_what_was_said_once_is_in_the_prompt_however_fast_the_rest_comes(
         assert "allergic to peanuts" in context.system
         assert context.messages[-1].text == "What should I not eat?"
         assert context.stats.total <= 2_000
+
+
+# ------------------------------------------------------------------------------------ a long past
+
+LONG_PAST = [
+    (user if i % 2 == 0 else assistant)(f"Parcel {i} of order 88-{i:04} went to Bergen by the late ferry.")
+    for i in range(301)
+]
+
+
+@pytest.mark.parametrize("way", ["prepare", "record", "in parts"])
+async def test_a_long_past_is_counted_until_it_is_noted_and_then_all_behind_notes(
+    way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in ("recording", "note_taker"):
+        monkeypatch.setattr(f"onlooker.engine.{module}.MIN_READ", 40)
+    async with onlooker.open_memory(":memory:", budget=1000, workers="external") as memory:
+        session = memory.session("a")
+        if way == "record":
+            await session.record(LONG_PAST)
+            context = await session.context()
+        elif way == "prepare":
+            context = await session.prepare(LONG_PAST)
+        else:
+            for end in range(1, 301, 75):
+                await session.prepare(LONG_PAST[:end])
+            context = await session.prepare(LONG_PAST)
+        assert context.openai()[-1] == LONG_PAST[-1]
+        assert context.stats.total <= 1000
+        shown, noted = len(context.messages), sum(n.last - n.first + 1 for n in await session.notes())
+        assert context.stats.left_out_messages == 301 - shown - noted > 30
+        assert context.stats.pending_tokens > 1000
+        await session.settle()
+        await check_coverage(session)
+        context = await session.prepare([*LONG_PAST, user("And where is parcel 17 now?")])
+        assert context.stats.left_out_messages == context.stats.left_out_notes == 0
+        assert len(await session.messages()) == 302
+
+
+async def test_an_early_edit_of_a_long_past_is_counted_and_noted_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for module in ("recording", "note_taker"):
+        monkeypatch.setattr(f"onlooker.engine.{module}.MIN_READ", 40)
+    async with onlooker.open_memory(":memory:", budget=1000, workers="external") as memory:
+        session = memory.session("a")
+        await session.prepare(LONG_PAST)
+        await session.settle()
+        edited = [*LONG_PAST[:4], user("Parcel 4 went to Bodø instead."), *LONG_PAST[5:]]
+        context = await session.prepare(edited)
+        assert context.openai()[-1] == LONG_PAST[-1]
+        assert context.stats.left_out_messages > 100
+        await session.settle()
+        await check_coverage(session)
+        context = await session.prepare(edited)
+        assert context.stats.left_out_messages == 0
+        assert [m["content"] for m in edited] == await recorded(session)

@@ -181,9 +181,13 @@ class ModelStore:
 
     # -- notes
 
-    async def load(self, session: SessionId) -> State | None:
+    async def load(
+        self, session: SessionId, *, newest: int | None = None, oldest: int | None = None
+    ) -> State | None:
         held = self._find(session)
-        return replace(held.state(), items=self._items.shown(session)) if held else None
+        if held is None:
+            return None
+        return replace(held.state(), items=self._items.shown(session)).part(newest=newest, oldest=oldest)
 
     async def commit(self, session: SessionId, change: Commit) -> Progress:
         held = self._find(session)

@@ -34,9 +34,9 @@ def threads(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     seen: list[bool] = []
     load = sessions.load
 
-    def noticed(db: Database, session: SessionId, known: sessions.Loaded | None) -> object:
+    def noticed(db: Database, session: SessionId, known: sessions.Loaded | None, **part: Any) -> object:
         seen.append(threading.current_thread() is threading.main_thread())
-        return load(db, session, known)
+        return load(db, session, known, **part)
 
     monkeypatch.setattr(sessions, "load", noticed)
     return seen

@@ -164,6 +164,15 @@ def groups(messages: Sequence[Message]) -> Iterator[tuple[Message, ...]]:
         i = end
 
 
+def newest_group(messages: Sequence[Message]) -> tuple[Message, ...]:
+    """Return the last of the groups; empty if there are no messages."""
+    # Every message but a result begins a group.
+    start = len(messages) - 1
+    while start > 0 and messages[start].role == "tool":
+        start -= 1
+    return tuple(groups(messages[max(0, start) :]))[-1] if messages else ()
+
+
 def is_open(group: Sequence[Message]) -> bool:
     """Return whether a call in the group has no result yet."""
     return {c.id for c in group[0].calls} > {m.answers for m in group[1:]}

@@ -126,7 +126,8 @@ class State:
     `notes` are the live notes, oldest first. `messages` are the live messages from
     min(tail_start, watermark + 1) on, oldest first. `pins` are the ids of pinned notes and messages;
     `pinned` are the pinned messages before `messages`. `items` are the owner's items that this session
-    shows, in order; None until they are chosen.
+    shows, in order; None until they are chosen. `missing` is how many messages that no active note covers
+    were not read: a context needs only the newest of a long backlog, and a note the oldest.
     """
 
     progress: Progress
@@ -135,6 +136,7 @@ class State:
     pins: frozenset[str] = frozenset()
     pinned: tuple[Message, ...] = ()
     items: tuple[Item, ...] | None = None
+    missing: int = 0
 
     @property
     def active(self) -> tuple[Note, ...]:
@@ -164,6 +166,15 @@ class State:
         watermark = self.progress.watermark
         return tuple([m for m in self.messages if m.seq > watermark])
 
+    def part(self, *, newest: int | None = None, oldest: int | None = None) -> State:
+        """The state with only so many of its newest or oldest messages."""
+        kept = self.messages[:oldest] if newest is None else self.messages[-newest:]
+        if len(kept) == len(self.messages):
+            return self
+        dropped = self.messages[len(kept) :] if newest is None else self.messages[: -len(kept)]
+        missing = sum(m.seq > self.progress.watermark for m in dropped)
+        return replace(self, messages=kept, missing=self.missing + missing)
+
     def until(self, newest: Message | None) -> State:
         """The state as a caller sees it whose newest message is this one, without what others said since."""
         if newest is None:
@@ -189,6 +200,7 @@ class State:
             self.pins,
             (*self.pinned, *left),
             self.items,
+            self.missing,
         )
 
     def grown(self, progress: Progress, messages: Sequence[Message]) -> State | None:

@@ -219,4 +219,5 @@ class ShownItems:
             return replace(state, items=())
         ids = [item.id for item in items]
         await self.store.show_items(session, ids, now=self.clock.now(), anew=anew)
-        return await self.store.load(session) or state
+        stored = await self.store.load(session, newest=1)
+        return replace(state, items=stored.items) if stored else state

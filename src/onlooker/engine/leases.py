@@ -106,7 +106,7 @@ class Leases:
 
     async def give_back(self, lease: Lease) -> None:
         """Release the session without changing when it is due."""
-        if (state := await self.store.load(lease.session)) is not None:
+        if (state := await self.store.load(lease.session, newest=1)) is not None:
             progress = state.progress
             await self.release(state, lease, progress.due_at, progress.wake_at, progress.failures)
 

@@ -30,7 +30,7 @@ from onlooker.domain.messages import Message, SessionId, groups, new_id, tokens_
 from onlooker.domain.notes import Commit, Guard, Note, Progress, State
 from onlooker.engine.indexing import index_session
 from onlooker.engine.leases import Lease, Leases
-from onlooker.engine.recording import Budgets, Compaction
+from onlooker.engine.recording import MIN_READ, Budgets, Compaction
 from onlooker.engine.writer import Source, Writer, WrittenNote
 from onlooker.policy.plan import Activate, Idle, Observe, Reflect, Rewrite, Step, plan, retry_after, wake_at
 from onlooker.policy.render import text_lines
@@ -127,12 +127,18 @@ class NoteTaker:
             return lease is not None and await self._settle(session, lease)
 
     async def _settle(self, session: SessionId, lease: Lease) -> bool:
-        state, fresh = await self._store.load(session), True
+        # A long backlog is read in parts, from its beginning.
+        most = MIN_READ
+        state, fresh = await self._store.load(session, oldest=most), True
         down: ModelError | None = None  # the reflector's error, once it failed too often to wait for it
         while state is not None:
             await self._budgets.store(state.progress)
             limits = self._budgets.limits(state)
             step = plan(state, limits)
+            if state.missing and (isinstance(step, Idle) or len(state.messages) < most // 2):
+                most *= 4 if fresh else 1  # too little for a note of this session's size
+                state, fresh = await self._store.load(session, oldest=most), True
+                continue
             if isinstance(step, Idle) or (isinstance(step, Rewrite) and (down or self._observer_is_builtin)):
                 if fresh and down:
                     await self._back_off(state, step, lease, down)
@@ -140,7 +146,7 @@ class NoteTaker:
                 if fresh:
                     await self._leases.release(state, lease, None, wake_at(state, limits), 0)
                     return True
-                state, fresh = await self._store.load(session), True
+                state, fresh = await self._store.load(session, oldest=most), True
                 continue
             if not await self._leases.still_held(lease):
                 return False
@@ -153,7 +159,7 @@ class NoteTaker:
                 # A turn took a note itself, or messages were retired. Go on only while the lease is held.
                 if not await self._leases.extend(lease):
                     return False
-                state, fresh = await self._store.load(session), True
+                state, fresh = await self._store.load(session, oldest=most), True
             except ModelError as error:
                 if not isinstance(step, Reflect) or state.progress.failures < PATIENCE:
                     await self._back_off(state, step, lease, error, time.perf_counter() - began)
@@ -488,12 +494,12 @@ def _newest(lines: Sequence[str], tokens: int, writer: Writer) -> Sequence[str]:
 def planned_event(session: SessionId, step: Step) -> Planned | None:
     """The event for the start of a step; None if there is nothing to do."""
     match step:
-        case Activate(notes=notes):
-            return Planned(session, "activate", sum(n.tokens for n in notes))
-        case Observe(messages=messages):
-            return Planned(session, "observe", sum(m.tokens for m in messages))
-        case Reflect(notes=notes):
-            return Planned(session, "reflect", sum(n.tokens for n in notes))
+        case Activate():
+            return Planned(session, "activate", step.tokens)
+        case Observe():
+            return Planned(session, "observe", step.tokens)
+        case Reflect():
+            return Planned(session, "reflect", step.tokens)
         case Rewrite(note=note):
             return Planned(session, "rewrite", note.tokens)
         case _:

@@ -488,8 +488,9 @@ def _with_text(request: PromptRequest, text: str) -> PromptRequest:
 
 # ------------------------------------------------------------------------------------ vectors of queries
 
-# How many queries have their vector cached, and how long a failed embedder is not asked.
-KEPT_QUERIES = 256
+# How many queries have their vector cached (a vector of 1,536 numbers takes 50 kB), and how long a failed
+# embedder is not asked.
+KEPT_QUERIES = 64
 REST_SECONDS = 30.0
 
 

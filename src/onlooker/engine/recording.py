@@ -17,10 +17,10 @@ import copy
 import logging
 import time
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, tzinfo
-from typing import Any
+from typing import Any, Generic, TypeVar
 from weakref import WeakValueDictionary
 
 from onlooker.domain.errors import ConflictError
@@ -33,6 +33,7 @@ from onlooker.domain.messages import (
     SessionId,
     extend_history_hash,
     new_id,
+    tokens_of,
 )
 from onlooker.domain.notes import AppendResult, Note, Progress, Realignment, State
 from onlooker.policy.align import Alignment, Rewind, SentRange, compare, decide, is_telling
@@ -50,6 +51,33 @@ log = logging.getLogger("onlooker")
 ALIGN_SLACK = 64
 # How often a history is aligned again after a conflict with another writer.
 MAX_TRIES = 20
+
+
+# The fewest messages of a long backlog that are read at once.
+MIN_READ = 2_000
+
+
+async def load_newest(store: Store, session: SessionId, budget: int) -> State | None:
+    """The state that a context of this budget is made from: of a long backlog only the newest messages, which
+    fill the budget twice."""
+    most = MIN_READ if budget else None
+    while (state := await store.load(session, newest=most)) is not None:
+        if most is None or not state.missing or _fills(state.messages, budget):
+            return state
+        most *= 4
+    return None
+
+
+def _newest(state: State, budget: int) -> State:
+    """The same of a state that is known."""
+    most = MIN_READ if budget else len(state.messages)
+    while most < len(state.messages) and not _fills(state.messages[-most:], budget):
+        most *= 4
+    return state.part(newest=most)
+
+
+def _fills(messages: Sequence[Message], budget: int) -> bool:
+    return tokens_of(messages) >= 2 * budget
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,9 +140,15 @@ class Recorder:
         return self._clock.now().astimezone(tz)
 
     async def record_history(
-        self, session: SessionId, history: Sequence[MessageLike], tz: tzinfo, rewind: Rewind = "auto"
+        self,
+        session: SessionId,
+        history: Sequence[MessageLike],
+        tz: tzinfo,
+        rewind: Rewind = "auto",
+        budget: int = 0,
     ) -> RecordedHistory:
-        """Record what is new in a host's history, and take back what the host took back.
+        """Record what is new in a host's history, and take back what the host took back. The state that is
+        returned is that for a context of this budget.
 
         The cost grows with what is new: a history that continues the last one is recognised by its hash.
         Only others are compared message by message. Of several calls at once, each follows the one before.
@@ -123,18 +157,23 @@ class Recorder:
         async with turn:
             for _ in range(MAX_TRIES):
                 try:
-                    done = await self._record_history(session, history, tz, rewind)
+                    done = await self._record_history(session, history, tz, rewind, budget)
                 except ConflictError:
                     continue
                 self._histories.keep(session.sid, history, done)
-                return done
+                return replace(done, state=_newest(done.state, budget)) if done.state else done
         raise ConflictError("other writers keep changing this session; pass the history again")
 
     async def _record_history(
-        self, session: SessionId, history: Sequence[MessageLike], tz: tzinfo, rewind: Rewind
+        self,
+        session: SessionId,
+        history: Sequence[MessageLike],
+        tz: tzinfo,
+        rewind: Rewind,
+        budget: int,
     ) -> RecordedHistory:
         now = self._now(tz)
-        state = await self._store.load(session)
+        state = await load_newest(self._store, session, budget)
         # Another process may have deleted the session.
         last = self._histories.last(session.sid) if state else None
         unread = read_on(history, last, at=now, tz=tz)
@@ -147,7 +186,7 @@ class Recorder:
         if new is not None:
             if (done := await self._continue(progress, state, unread, new)) is not None:
                 return done
-            state = await self._store.load(session)
+            state = await load_newest(self._store, session, budget)
         if state is None:
             raise ConflictError("the session was deleted meanwhile")
         return await self._realign(state, read_on(history, None, at=now, tz=tz), last, rewind)
@@ -161,7 +200,7 @@ class Recorder:
             after, recorded = await self._append(progress.session, new, progress)
             if len(recorded) < len(new):
                 return None
-            grown = state.grown(after, recorded) if state else None
+            grown = (state or State(progress)).grown(after, recorded)
         if unread.continues and unread.continues.sent:
             sent = replace(unread.continues.sent, last=after.last_seq)
         else:
@@ -281,6 +320,7 @@ class LastHistory:
     history_hash: bytes
     sent: SentRange | None = None
     newest: tuple[Message, ...] = ()
+    size: int = 0  # in bytes, about
 
 
 @dataclass(frozen=True, slots=True)
@@ -320,17 +360,59 @@ def read_on(
     return UnreadPart(messages[:lead], (), messages[lead:], EMPTY_HISTORY_HASH)
 
 
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class Recent(Generic[K, V]):
+    """The values that were used last, within a number of bytes. The newest stays, whatever its size."""
+
+    def __init__(self, max_bytes: int) -> None:
+        self._values: OrderedDict[K, tuple[V, int]] = OrderedDict()
+        self._bytes = 0
+        self._max_bytes = max_bytes
+
+    def get(self, key: K) -> V | None:
+        """The value; it now counts as used."""
+        if key not in self._values:
+            return None
+        self._values.move_to_end(key)
+        return self._values[key][0]
+
+    def put(self, key: K, value: V, size: int) -> None:
+        """Keep a value of about `size` bytes."""
+        self.pop(key)
+        self._values[key] = value, size
+        self._bytes += size
+        while self._bytes > self._max_bytes and len(self._values) > 1:
+            self.pop(next(iter(self._values)))
+
+    def pop(self, key: K) -> V | None:
+        """Remove a value, and return it."""
+        value, size = self._values.pop(key, (None, 0))
+        self._bytes -= size
+        return value
+
+    def __iter__(self) -> Iterator[K]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+
+# Bytes of histories in all: a hundred conversations of some 80 messages. One that was dropped is read again.
+MAX_HISTORY_BYTES = 8_000_000
+
+
 class Histories:
     """The last history of each session, kept as copies so that changes in place are noticed.
 
-    Beyond `limit` messages in all, the least recently used sessions are dropped: their next history is read
-    whole, once.
+    Beyond `max_bytes` in all, the least recently used sessions are dropped: their next history is read whole,
+    once.
     """
 
-    def __init__(self, limit: int = 200_000) -> None:
-        self._by_sid: OrderedDict[str, LastHistory] = OrderedDict()
-        self._count = 0
-        self._limit = limit
+    def __init__(self, max_bytes: int = MAX_HISTORY_BYTES) -> None:
+        self._by_sid: Recent[str, LastHistory] = Recent(max_bytes)
 
     def last(self, sid: str) -> LastHistory | None:
         """The history that was passed last."""
@@ -339,22 +421,21 @@ class Histories:
     def keep(self, sid: str, items: Sequence[MessageLike], recorded: RecordedHistory) -> None:
         """Remember a history that is now recorded."""
         old = self.drop(sid)
-        copies = old.items if old and old is recorded.continues else []
-        copies.extend(_copy(i) for i in items[len(copies) :])
-        self._count += len(copies)
+        goes_on = old is not None and old is recorded.continues
+        copies, size = (old.items, old.size) if goes_on and old else ([], 0)
+        for item in items[len(copies) :]:
+            copied, its_size = _copy(item)
+            copies.append(copied)
+            size += its_size
         newest = (recorded.newest,) if recorded.newest else ()
-        self._by_sid[sid] = LastHistory(
-            copies, recorded.lead, recorded.preface, recorded.history_hash, recorded.sent, newest
+        seen = LastHistory(
+            copies, recorded.lead, recorded.preface, recorded.history_hash, recorded.sent, newest, size
         )
-        while self._count > self._limit and len(self._by_sid) > 1:
-            self.drop(next(iter(self._by_sid)))
+        self._by_sid.put(sid, seen, size)
 
     def drop(self, sid: str) -> LastHistory | None:
         """Drop the history of a session, and return it."""
-        dropped = self._by_sid.pop(sid, None)
-        if dropped:
-            self._count -= len(dropped.items)
-        return dropped
+        return self._by_sid.pop(sid)
 
 
 # Keys of a message that are for Onlooker; a provider's API does not accept them.
@@ -390,13 +471,18 @@ def _for_provider(item: MessageLike) -> MessageLike:
     return {k: v for k, v in item.items() if k not in OWN_KEYS}
 
 
-def _copy(item: MessageLike) -> MessageLike:
-    """A copy that is safe from changes by the host, as cheap as the content allows."""
+# What a message takes beside its text.
+MESSAGE_BYTES = 300
+
+
+def _copy(item: MessageLike) -> tuple[MessageLike, int]:
+    """A copy that is safe from changes by the host, as cheap as the content allows, and its size."""
     if isinstance(item, Message):
-        return item
+        return item, MESSAGE_BYTES + len(item.text)
     if all(isinstance(v, str | int | float | None) for v in item.values()):
-        return dict(item)
-    return copy.deepcopy(dict(item))
+        return dict(item), MESSAGE_BYTES + sum(len(v) for v in item.values() if isinstance(v, str))
+    copied = copy.deepcopy(dict(item))
+    return copied, size_of(copied)
 
 
 # How many of the last messages of an append may have an original: a tail has few more.
@@ -410,13 +496,11 @@ class Originals:
     lacks images, thinking and fields of a provider. Kept in this process alone, so that `context` sends them
     as they came, as `prepare` does.
 
-    Beyond `limit` bytes the oldest are dropped; their messages go out as they are stored.
+    Beyond `max_bytes` those used longest ago are dropped; their messages go out as they are stored.
     """
 
-    def __init__(self, limit: int = MAX_ORIGINAL_BYTES) -> None:
-        self._kept: OrderedDict[tuple[str, str], tuple[Mapping[str, Any], int]] = OrderedDict()
-        self._bytes = 0
-        self._limit = limit
+    def __init__(self, max_bytes: int = MAX_ORIGINAL_BYTES) -> None:
+        self._kept: Recent[tuple[str, str], Mapping[str, Any]] = Recent(max_bytes)
 
     def keep(self, sid: str, messages: Sequence[Message]) -> None:
         """Keep what is worth it. The parts of one message of the host's are kept together."""
@@ -425,22 +509,19 @@ class Originals:
         copies = {i: c for i, given in worth.items() if given and (c := _original(given))}
         for m in recent:
             if found := copies.get(id(m.original)):
-                self._kept[sid, m.id] = found
-                self._bytes += found[1]
-        while self._bytes > self._limit:
-            self._bytes -= self._kept.popitem(last=False)[1][1]
+                self._kept.put((sid, m.id), *found)
 
     def restore(self, sid: str, tail: tuple[Message, ...]) -> tuple[Message, ...]:
         """The messages with their originals."""
-        if not self._kept:
+        if not len(self._kept):
             return tail
         found = [self._kept.get((sid, m.id)) for m in tail]
-        return tuple(replace(m, original=f[0]) if f else m for m, f in zip(tail, found, strict=True))
+        return tuple(replace(m, original=f) if f else m for m, f in zip(tail, found, strict=True))
 
     def drop(self, sid: str) -> None:
         """Drop the messages of a session."""
         for key in [key for key in self._kept if key[0] == sid]:
-            self._bytes -= self._kept.pop(key)[1]
+            self._kept.pop(key)
 
 
 def _original(given: Mapping[str, Any]) -> tuple[Mapping[str, Any], int] | None:

@@ -23,7 +23,7 @@ from onlooker.engine.items import Items, ShownItems
 from onlooker.engine.leases import JobLease, Leases
 from onlooker.engine.note_taker import Composer, NoteTaker
 from onlooker.engine.recall import QueryVectors, Search
-from onlooker.engine.recording import Budgets, Compaction, Histories, Originals, Recorder
+from onlooker.engine.recording import Budgets, Compaction, Histories, Originals, Recent, Recorder
 from onlooker.engine.retention import SWEEPS, Retention
 from onlooker.engine.session_end import SessionEnd
 from onlooker.engine.writer import Writer
@@ -40,8 +40,8 @@ if TYPE_CHECKING:
     from onlooker.policy.reply.extraction import Extractors
 
 _CALIBRATION = "calibration"
-# Memory sections that are cached, of the sessions used last.
-MAX_SECTIONS = 256
+# Bytes of memory sections that are cached: those of some 120 sessions with a budget of 16,000 tokens.
+MAX_SECTION_BYTES = 4_000_000
 # The longest time between two looks for idle sessions, in seconds.
 MAX_PAUSE = 60.0
 
@@ -80,7 +80,7 @@ class Runtime:
         self.events = Events(clock)
         self.emit = self.events.emit
         self._calibration = Calibration()
-        self._sections: dict[str, tuple[tuple[int, int, Limits], MemorySection]] = {}
+        self._sections: Recent[str, tuple[tuple[int, int, Limits], MemorySection]] = Recent(MAX_SECTION_BYTES)
         self._histories = Histories()
         self.originals = Originals()
         self._open = False
@@ -306,11 +306,11 @@ class Runtime:
         """The memory section, made again only if notes or limits changed."""
         progress = state.progress
         key = (progress.revision, progress.prompt_version, limits)
-        known = self._sections.pop(progress.sid, None)
-        section = known[1] if known and known[0] == key else memory_section(state, limits, counting)
-        self._sections[progress.sid] = key, section
-        if len(self._sections) > MAX_SECTIONS:
-            del self._sections[next(iter(self._sections))]
+        known = self._sections.get(progress.sid)
+        if known and known[0] == key:
+            return known[1]
+        section = memory_section(state, limits, counting)
+        self._sections.put(progress.sid, (key, section), 1_000 + sum(map(len, section.sections.texts())))
         return section
 
     async def search(self, search: Search, text: str) -> list[Hit]:
@@ -328,7 +328,7 @@ class Runtime:
         self._histories.drop(session.sid)
         self.originals.drop(session.sid)
         self.session_end.drop_cached(session)
-        self._sections.pop(session.sid, None)
+        self._sections.pop(session.sid)
 
     async def erase(self, sessions: Sequence[SessionId], owners: Sequence[str]) -> bool:
         """Remove what was forgotten from caches and files; False if the store's files are being read, so that

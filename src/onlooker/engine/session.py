@@ -23,7 +23,7 @@ from onlooker.domain.notes import Extractor, Note, NoteKind, NoteStatus, Progres
 from onlooker.domain.search import Hit, HitKind
 from onlooker.engine.knowledge import LayerCall, last_question
 from onlooker.engine.recall import KINDS, Reminder, Search, messages_behind
-from onlooker.engine.recording import with_originals
+from onlooker.engine.recording import load_newest, with_originals
 from onlooker.engine.runtime import Runtime
 from onlooker.policy.align import Rewind
 from onlooker.policy.assemble import (
@@ -52,9 +52,11 @@ V = TypeVar("V", bound=Extractor)
 # How long a context waits in all for another program's lock, to store items and notes of its own. It goes on
 # without them.
 LOCK_SECONDS = 1.0
-# How long a turn may spend on writing notes itself, after the first few of them.
-ON_THE_SPOT_SECONDS = 0.25
-ON_THE_SPOT_STEPS = 12
+# How many tokens of messages and notes a turn notes itself, and how long it may go on after that. The first
+# are about 0.1 s of work.
+ON_THE_SPOT_TOKENS = 3_000
+MIN_STEP_TOKENS = 100  # what storing a note costs beside writing it
+ON_THE_SPOT_SECONDS = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,13 +126,14 @@ class Session:
         await self._runtime.ready()
         if rewind not in ("auto", "never"):
             raise SettingsError("rewind", rewind, "must be auto or never")
-        recorded = await self._runtime.recorder.record_history(self.id, history, self._tz, rewind)
+        budget = self._budget(budget)
+        recorded = await self._runtime.recorder.record_history(self.id, history, self._tz, rewind, budget)
         request = PromptRequest(
             system,
             lead=recorded.lead,
             preface=recorded.preface,
             end=end,
-            budget=self._budget(budget),
+            budget=budget,
             question=question,
             newest=recorded.newest,
             retired=len(recorded.retired),
@@ -200,7 +203,7 @@ class Session:
         new_budget = runtime.budgets.ask(self.id, room)
         state = await self._wait_if_far_behind(state, request)
         state, layout = await self._make_room(state, request)
-        if new_budget and not isinstance(plan(state, runtime.budgets.limits(state)), Idle):
+        if new_budget and (state.missing or not isinstance(plan(state, runtime.budgets.limits(state)), Idle)):
             # `record` wakes the background when a note is due; a new budget may make one due as well.
             runtime.wake(state)
         if reminder:
@@ -212,8 +215,8 @@ class Session:
 
     async def _load(self, request: PromptRequest) -> State:
         """The session as this call sees it."""
-        state = await self._runtime.store.load(self.id) or State(Progress(self.id))
-        return state.until(request.newest)
+        state = await load_newest(self._runtime.store, self.id, request.budget)
+        return (state or State(Progress(self.id))).until(request.newest)
 
     async def _add_knowledge(
         self, request: PromptRequest, layers: Mapping[str, Layer], messages: Sequence[Message]
@@ -282,15 +285,16 @@ class Session:
         runtime = self._runtime
         deadline = time.monotonic() + ON_THE_SPOT_SECONDS
         layout = lay_out(state, request, runtime.settings, runtime.counting, runtime.section)
-        made = 0
+        made = noted = 0
         try:
-            while made < ON_THE_SPOT_STEPS or time.monotonic() < deadline:
+            while noted < ON_THE_SPOT_TOKENS or time.monotonic() < deadline:
                 step = make_room(state, layout.limits, layout.room)
                 if step is None and layout.memory.is_cut:
                     step = condense(state, runtime.budgets.limits(state))
                 if step is None:
                     break
                 made += 1
+                noted += max(MIN_STEP_TOKENS, step.tokens)
                 try:
                     state = await runtime.note_taker.do(state, step, fence=None, on_the_spot=True)
                 except ConflictError:
@@ -332,7 +336,7 @@ class Session:
         """Choose again which of its owner's items this session shows, as a new session would. This changes
         the prompt's prefix."""
         await self._runtime.ready()
-        state = await self._runtime.store.load(self.id) or State(Progress(self.id))
+        state = await self._runtime.store.load(self.id, newest=1) or State(Progress(self.id))
         budget = self._runtime.budgets.of(state.progress)
         return (await self._runtime.shown_items.refresh(state, budget)).items or ()
 

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from onlooker.domain.context import OWN_LAYERS, RuntimeContext, Stats
 from onlooker.domain.errors import BudgetError
-from onlooker.domain.messages import Message, filled_in, groups, tokens_of
+from onlooker.domain.messages import Message, filled_in, newest_group, tokens_of
 from onlooker.domain.notes import Note, State
 from onlooker.policy.asked import Asked, gather, is_said, shown_lines, without_asked
 from onlooker.policy.items.choose import items_section
@@ -410,16 +410,16 @@ def select_tail(state: State, room: int, counting: Counting, left: int = 0) -> T
     """
     raw = tuple(m for m in state.messages if m.seq >= state.progress.tail_start)
     if not raw or tokens_of(raw) <= room:
-        return Tail(raw, 0, 0)
+        return Tail(raw, state.missing, 0)
     chosen = newest_within(raw, room)
     shortened = 0
     if not chosen:
-        group = list(groups(raw))[-1]
+        group = newest_group(raw)
         left -= filled_in(group) * FILLED_IN_TOKENS
         chosen, shortened = _newest_group(group, (room, left), counting)
     shown = {m.seq for m in chosen}
     missing = [m for m in state.unshown if m.seq not in shown]
-    return Tail(chosen, len(missing), shortened)
+    return Tail(chosen, len(missing) + state.missing, shortened)
 
 
 def _newest_group(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import groupby
 
-from onlooker.domain.messages import Message, groups, is_open, tokens_of
+from onlooker.domain.messages import Message, groups, is_open, newest_group, tokens_of
 from onlooker.domain.notes import Note, Progress, State
 from onlooker.policy.settings import NOTE_RATIO, SECTION_TOKENS, Limits, Settings, Timing, limits_for
 
@@ -26,6 +26,10 @@ class Observe:
     tail_start: int
     ratio: float  # the note's length as a share of its source's
 
+    @property
+    def tokens(self) -> int:
+        return tokens_of(self.messages)
+
 
 @dataclass(frozen=True, slots=True)
 class Activate:
@@ -38,6 +42,10 @@ class Activate:
     watermark: int
     tail_start: int
 
+    @property
+    def tokens(self) -> int:
+        return sum(n.tokens for n in self.notes)
+
 
 @dataclass(frozen=True, slots=True)
 class Reflect:
@@ -46,6 +54,10 @@ class Reflect:
     notes: tuple[Note, ...]
     generation: int
     target_tokens: int
+
+    @property
+    def tokens(self) -> int:
+        return sum(n.tokens for n in self.notes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,7 +209,7 @@ def tail_start(state: State, watermark: int, limits: Limits) -> int:
     It moves only when notes are activated, so that between two activations the messages in the prompt only
     grow. The newest group stays raw, noted or not.
     """
-    newest = list(groups(state.messages))[-1][0].seq
+    newest = newest_group(state.messages)[0].seq
     behind = tokens_of([m for m in state.messages if m.seq > watermark])
     noted = [m for m in state.messages if m.seq <= watermark]
     overlap = newest_within(noted, max(0, limits.overlap - behind))
@@ -210,6 +222,8 @@ def tail_start(state: State, watermark: int, limits: Limits) -> int:
 def make_room(state: State, limits: Limits, room: int) -> Activate | Observe | None:
     """Return what to activate or note on the spot so that no message is left out unnoted; None if nothing
     can be done. Buffered notes come first, since they are written already."""
+    if state.missing:
+        return None  # a long backlog is left to the background, which reads it from its beginning
     excess = tokens_of(state.unshown) - room
     ready: list[Note] = []
     for note in state.buffered:
@@ -229,7 +243,7 @@ def _drop_overlap(state: State, room: int) -> Activate | None:
     if not noted or tokens_of(noted) + tokens_of(state.unshown) <= room:
         return None
     kept = newest_within(noted, max(0, room * 3 // 4 - tokens_of(state.unshown)))
-    newest = list(groups(state.messages))[-1][0].seq
+    newest = newest_group(state.messages)[0].seq
     start = min(kept[0].seq if kept else progress.watermark + 1, newest)
     return Activate((), progress.watermark, start) if start > progress.tail_start else None
 
@@ -240,7 +254,11 @@ def _observe_excess(state: State, limits: Limits, room: int) -> Observe | None:
     left = tokens_of(state.unnoted)
     most = limits.chunk_tokens or limits.message_limit
     chunk: list[Message] = []
-    for group in list(groups(state.unnoted))[:-1]:
+    unnoted = state.unnoted
+    newest = newest_group(unnoted)
+    for group in groups(unnoted):
+        if group[0].seq == newest[0].seq:
+            break
         enough = left <= min(room, max(limits.keep_recent, room // 2))
         if enough or (chunk and tokens_of(chunk) + tokens_of(group) > most):
             break
@@ -251,7 +269,8 @@ def _observe_excess(state: State, limits: Limits, room: int) -> Observe | None:
 
 def must_wait(state: State, limits: Limits) -> bool:
     """Return whether the model is so far behind that the turn should wait for it (`block_after`)."""
-    return bool(limits.block_after) and tokens_of(state.unshown) >= limits.block_after
+    behind = max(tokens_of(state.unshown), state.progress.unnoted_tokens)
+    return bool(limits.block_after) and behind >= limits.block_after
 
 
 # ------------------------------------------------------------------------------------ condensing

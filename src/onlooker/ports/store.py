@@ -174,8 +174,13 @@ class Store(Protocol):
 
     # -- notes
 
-    async def load(self, session: SessionId) -> State | None:
-        """Everything that a plan or a context is made from; None if the session does not exist."""
+    async def load(
+        self, session: SessionId, *, newest: int | None = None, oldest: int | None = None
+    ) -> State | None:
+        """Everything that a plan or a context is made from; None if the session does not exist.
+
+        With `newest` or `oldest`, at most so many messages, of the one end or the other.
+        """
         ...
 
     async def commit(self, session: SessionId, change: Commit) -> Progress:

@@ -17,7 +17,14 @@ from tests.growth import cpu_seconds
 from onlooker.domain.errors import MessageError
 from onlooker.domain.messages import EMPTY_HISTORY_HASH, Message, MessageLike, SessionId, extend_history_hash
 from onlooker.domain.notes import Progress
-from onlooker.engine.recording import Histories, RecordedHistory, UnreadPart, read_on, with_originals
+from onlooker.engine.recording import (
+    Histories,
+    Recent,
+    RecordedHistory,
+    UnreadPart,
+    read_on,
+    with_originals,
+)
 from onlooker.policy.intake import intake_all
 
 NOW = datetime(2026, 2, 16, tzinfo=UTC)
@@ -146,7 +153,7 @@ def test_sessions_do_not_mix() -> None:
 
 
 def test_the_sessions_used_longest_ago_are_dropped() -> None:
-    histories = Histories(limit=5)
+    histories = Histories(max_bytes=1500)
     for sid in ("first", "second", "first", "third"):
         keep(histories, said("a", "b"), sid)
     assert texts(look(histories, said("a", "b"), "second")) == ["a", "b"]
@@ -155,10 +162,20 @@ def test_the_sessions_used_longest_ago_are_dropped() -> None:
 
 
 def test_one_session_larger_than_all_is_kept_all_the_same() -> None:
-    histories = Histories(limit=5)
+    histories = Histories(max_bytes=1500)
     many = said(*"abcdefghij")
     keep(histories, many)
     assert look(histories, many).messages == ()
+
+
+def test_what_is_kept_stays_within_its_bytes_however_long_the_texts_are() -> None:
+    recent: Recent[int, str] = Recent(1_000)
+    for n in range(100):
+        recent.put(n % 7, "x" * n, 10 * n)
+        recent.get(3)
+        assert sum(10 * len(recent.get(key) or "") for key in list(recent)) <= max(1_000, 10 * n)
+    assert recent.pop(99 % 7) == "x" * 99
+    assert 99 % 7 not in list(recent)
 
 
 def test_a_dropped_session_is_read_whole() -> None:
@@ -176,7 +193,7 @@ _item = st.sampled_from(said("a", "b", "c"))
 def test_reading_what_is_new_is_the_same_as_reading_everything(
     turns: list[tuple[str, list[MessageLike]]],
 ) -> None:
-    histories = Histories(limit=8)
+    histories = Histories(max_bytes=1_000)
     before: dict[str, list[MessageLike]] = {}
     for sid, items in turns:
         goes_on = [*before.get(sid, []), *items] if len(items) % 2 else items

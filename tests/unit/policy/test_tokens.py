@@ -16,6 +16,7 @@ import tiktoken.load
 import tiktoken.registry
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.cl100k import encoding
 
 from onlooker.domain.errors import SettingsError
 from onlooker.domain.messages import Message, ToolCall
@@ -74,6 +75,15 @@ def test_most_single_messages_are_within_twenty_percent_too(kind: str) -> None:
 @pytest.mark.parametrize("kind", NAMED_KINDS + DENSE_KINDS)
 def test_no_single_message_is_more_than_a_tenth_below(kind: str) -> None:
     assert min(estimate(s.text) / s.cl100k for s in samples(kind)) >= 0.9
+
+
+TREE = "├── src\n│   ├── onlooker\n│   │   ├── engine\n│   │   └── session.py\n└── README.md\n"
+TABLE = "┏━━━━━━━━━━━┳━━━━━━━━━┓\n┃ name      ┃ size    ┃\n┡━━━━━━━━━━━╇━━━━━━━━━┩\n│ a.db      │ 12.4 MB │\n"
+
+
+@pytest.mark.parametrize("drawn", [TREE, TABLE])
+def test_trees_and_tables_that_a_tool_draws_are_not_counted_too_low(drawn: str) -> None:
+    assert estimate(drawn * 3) >= 0.9 * len(encoding().encode(drawn * 3))
 
 
 def test_nothing_is_no_tokens_and_anything_is_at_least_one() -> None:

@@ -96,7 +96,8 @@ def _runs(text: str, asking: bool) -> Iterator[str]:
         if run.lastgroup:
             yield from _characters(run[0], asking)
         else:
-            yield from _words(run[0])
+            word = run[0]
+            yield from _words(word) if len(word) <= CACHED_RUN else _words.__wrapped__(word)
 
 
 def _characters(run: str, asking: bool) -> Iterator[str]:
@@ -104,6 +105,10 @@ def _characters(run: str, asking: bool) -> Iterator[str]:
         yield from run
     for left, right in pairwise(run):
         yield left + right
+
+
+# Longer runs are data, which no other text has.
+CACHED_RUN = 64
 
 
 @lru_cache(maxsize=8_192)
@@ -148,7 +153,9 @@ def _folded(word: str) -> str:
 
 # Characters of a call's arguments that can be found. Anything beyond is data.
 MAX_ARGUMENTS_LENGTH = 2_000
-CACHED_TEXTS = 4_096
+# Notes whose tokens are cached: at most 8 MB of them, and as much of tokens.
+CACHED_TEXTS = 1_024
+CACHED_LENGTH = 8_000
 
 
 def text_of(message: Message) -> str:
@@ -159,9 +166,13 @@ def text_of(message: Message) -> str:
     return "\n".join(t for t in (message.body, *calls) if t)
 
 
-@lru_cache(maxsize=CACHED_TEXTS)
 def words_of(text: str) -> str:
     """Return the tokens of a text as an index stores them, joined by spaces."""
+    return _words_of(text) if len(text) <= CACHED_LENGTH else _words_of.__wrapped__(text)
+
+
+@lru_cache(maxsize=CACHED_TEXTS)
+def _words_of(text: str) -> str:
     return " ".join(tokens(text))
 
 

@@ -269,8 +269,16 @@ class Loaded(NamedTuple):
     characters: int
 
 
-def load(db: Database, session: SessionId, known: Loaded | None = None) -> Loaded | None:
-    """The session as it is. `known` is what was read of it before: what did not change is not read again."""
+def load(
+    db: Database,
+    session: SessionId,
+    known: Loaded | None = None,
+    *,
+    newest: int | None = None,
+    oldest: int | None = None,
+) -> Loaded | None:
+    """The session as it is; with `newest` or `oldest`, perhaps only so many of its messages. `known` is what
+    was read of it before: what did not change is not read again."""
     stored = find(db, session)
     if stored is None:
         return None
@@ -281,11 +289,12 @@ def load(db: Database, session: SessionId, known: Loaded | None = None) -> Loade
     # A summary added before the first message has a seq below 1.
     start = start if start > 1 else FIRST_SEQ + 1
     notes = tuple(map(to_note, db.run("live_notes", sid=sid)))
-    tail = _after(db, sid, start - 1)
+    rows, missing = _tail(db, stored, start - 1, newest, oldest)
+    tail = tuple(map(to_message, rows))
     pins = frozenset(unpack(row[0]) for row in db.run("pins", sid=sid))
     pinned = tuple(map(to_message, db.run("pinned_messages", sid=sid, before=start) if pins else ()))
     texts = [text.text for text in (*notes, *tail, *pinned)]
-    state = State(stored.progress, notes, tail, pins, pinned, shown_items(db, stored))
+    state = State(stored.progress, notes, tail, pins, pinned, shown_items(db, stored), missing)
     return Loaded(state, sum(map(len, texts)))
 
 
@@ -293,12 +302,16 @@ def _after(db: Database, sid: bytes, seq: int) -> tuple[Message, ...]:
     return tuple(map(to_message, db.run("messages", sid=sid, after=seq, up_to=LAST_SEQ, limit=NO_LIMIT)))
 
 
+# After more than this, a session may have become so long that only a part of it is wanted.
+MAX_GROWN = 200
+
+
 def _grown(db: Database, stored: StoredSession, known: Loaded) -> Loaded | None:
     """The known state with what was appended since; None if anything else changed."""
     before, progress = known.state, stored.progress
-    if _shown(progress) != _shown(before.progress):
-        return None
     reached, history = before.progress.last_seq, before.progress.history_hash
+    if _shown(progress) != _shown(before.progress) or progress.last_seq > reached + MAX_GROWN:
+        return None
     new = _after(db, stored.sid, reached) if progress.last_seq > reached else ()
     for message in new:
         history = extend_history_hash(history, message.digest)
@@ -314,6 +327,26 @@ def _shown(progress: Progress) -> tuple[int, ...]:
     """What is another if notes, pins, or the messages before the last one have changed."""
     p = progress
     return p.revision, p.prompt_version, p.frontier, p.watermark, p.tail_start
+
+
+def _tail(
+    db: Database, stored: StoredSession, after: int, newest: int | None, oldest: int | None
+) -> tuple[Sequence[Sequence[Any]], int]:
+    """The messages after a seq, or those at one end of them, and how many of the others no active note
+    covers."""
+    where: dict[str, Any] = {"sid": stored.sid, "after": after, "up_to": LAST_SEQ}
+    if newest is None:
+        rows = db.run("messages", **where, limit=limit_of(oldest)).fetchall()
+        if oldest is None or len(rows) < oldest:
+            return rows, 0
+        after, before = (rows[-1][0] if rows else after), LAST_SEQ + 1
+    else:
+        rows = db.run("newest_messages", **where, limit=limit_of(newest)).fetchall()[::-1]
+        if len(rows) < newest:
+            return rows, 0
+        before = rows[0][0] if rows else LAST_SEQ + 1
+    after = max(after, stored.progress.watermark)
+    return rows, db.value("count_messages", sid=stored.sid, after=after, up_to=before - 1)
 
 
 def commit(db: Database, session: SessionId, change: Commit) -> Progress:

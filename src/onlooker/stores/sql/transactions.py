@@ -102,19 +102,27 @@ class Transactions(ABC):
 
     # -- notes
 
-    async def load(self, session: SessionId) -> State | None:
+    async def load(
+        self, session: SessionId, *, newest: int | None = None, oldest: int | None = None
+    ) -> State | None:
         # If something is deleted meanwhile, there is another cache afterwards.
         cache, key = Transactions._loaded, (self._name, session)
         known = cache.get(key)
-        loaded = await self._read_again(session, lambda db: of_sessions.load(db, session, known), _is_quick)
+        loaded = await self._read_again(
+            session,
+            lambda db: of_sessions.load(db, session, known, newest=newest, oldest=oldest),
+            _is_quick,
+        )
         if loaded is None:
             return None
-        if _is_quick(loaded):
+        most = newest if oldest is None else oldest
+        is_whole = most is None or len(loaded.state.messages) < most
+        if is_whole and _is_quick(loaded):
             cache[key] = loaded
             cache.move_to_end(key)
             if len(cache) > MAX_LOADED:
                 cache.popitem(last=False)
-        return loaded.state
+        return loaded.state.part(newest=newest, oldest=oldest)
 
     commit = writes(of_sessions.commit)
     notes = reads(of_notes.read)

@@ -61,6 +61,27 @@ class SessionContract(StoreCase):
         (listed,) = await store.sessions()
         assert (listed.started_at, listed.last_at) == (later(1), later(6))
 
+    async def test_part_of_a_long_backlog_is_read_from_either_end(self, store: Store) -> None:
+        await self.record(store, *talk(1, 12))
+        await self.commit(store, note("n1", 1, 2))
+        # The newest ones get other numbers: there is a hole before them.
+        await self.realign(store, 7, said("new"), 11, 12)
+        whole = await self.state(store)
+        assert whole.missing == 0
+        for count in (1, 3, 7, 8, 9):
+            newest, oldest = await store.load(ANA, newest=count), await store.load(ANA, oldest=count)
+            assert newest == whole.part(newest=count)
+            assert oldest == whole.part(oldest=count)
+            left = max(0, len(whole.messages) - count)
+            assert newest is not None
+            assert (len(newest.messages), newest.missing) == (len(whole.messages) - left, left)
+        # Messages that a note covers are shown raw as well, and are not missing.
+        await self.commit(store, tail_start=1)
+        overlapping = await store.load(ANA, newest=9)
+        assert overlapping is not None
+        assert (len(overlapping.messages), overlapping.missing) == (9, 0)
+        assert await store.load(BEN, newest=1) is None
+
     async def test_a_session_of_no_messages_has_no_times(self, store: Store) -> None:
         await self.compact(store, 0)
         (listed,) = await store.sessions()

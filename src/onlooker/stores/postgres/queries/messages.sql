@@ -21,6 +21,13 @@ SELECT 1 FROM archive WHERE sid = :sid AND id = :id;
 SELECT seq, id, role, tokens, at, name, extra, text FROM messages
 WHERE sid = :sid AND seq > :after AND seq <= :up_to ORDER BY seq LIMIT :limit;
 
+-- name: newest_messages
+SELECT seq, id, role, tokens, at, name, extra, text FROM messages
+WHERE sid = :sid AND seq > :after AND seq <= :up_to ORDER BY seq DESC LIMIT :limit;
+
+-- name: count_messages
+SELECT count(*) FROM messages WHERE sid = :sid AND seq > :after AND seq <= :up_to;
+
 -- name: live_part
 SELECT seq, id, role, tokens, at, name, extra, text, summary, 'live' AS status FROM messages
 WHERE sid = :sid AND seq > :after AND seq <= :up_to ORDER BY seq LIMIT :limit;

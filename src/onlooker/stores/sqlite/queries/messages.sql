@@ -45,6 +45,16 @@ SELECT seq, id, role, tokens, at, name, extra, text
 FROM sessions JOIN messages ON place > base + :after AND place <= base + :up_to AND +slot = base >> 28
 WHERE sid = :sid ORDER BY place LIMIT :limit;
 
+-- name: newest_messages
+SELECT seq, id, role, tokens, at, name, extra, text
+FROM sessions JOIN messages ON place > base + :after AND place <= base + :up_to AND +slot = base >> 28
+WHERE sid = :sid ORDER BY place DESC LIMIT :limit;
+
+-- name: count_messages
+SELECT count(*)
+FROM sessions JOIN messages ON place > base + :after AND place <= base + :up_to AND +slot = base >> 28
+WHERE sid = :sid;
+
 -- name: live_part
 -- With archived_part a part of the conversation. One statement for both would have to sort.
 SELECT seq, id, role, tokens, at, name, extra, text, summary, 'live' AS status
