@@ -23,7 +23,7 @@ import onlooker
 from _figures import scratch
 from onlooker.domain.messages import MessageLike
 from onlooker.policy.settings import Timing
-from onlooker.testing import FAULTS, FaultyModel
+from onlooker.testing import FAULTS, FaultyModel, ScriptedModel
 
 EVERY = 5.0  # seconds between two readings
 AT_ONCE = 16
@@ -84,8 +84,9 @@ class Traffic:
 
 
 async def soak(folder: Path, seconds: float) -> list[float]:
-    model = FaultyModel([f for f in FAULTS if f not in ("hang", "huge")], rate=0.3)
-    began, readings = time.monotonic(), list[float]()
+    good = ScriptedModel()
+    model = FaultyModel([f for f in FAULTS if f not in ("hang", "huge")], rate=0.3, then=good)
+    began, readings, calls = time.monotonic(), list[float](), 0
     async with onlooker.open_memory(
         folder / "soak.db", model=model, budget=4_000, timing=Timing(stop_deadline=0.2)
     ) as memory:
@@ -96,10 +97,12 @@ async def soak(folder: Path, seconds: float) -> list[float]:
             await asyncio.sleep(EVERY)
             gc.collect()
             readings.append(resident_now())
-            model.requests[:-1] = []  # the fake keeps all
+            for fake in (model, good):  # they keep every request
+                calls += len(fake.requests) if fake is model else 0
+                fake.requests.clear()
             passed = time.monotonic() - began
             print(
-                f"{passed:8.0f}{readings[-1]:8.1f}{traffic.sessions:10,}{traffic.turns:8,}{model.misbehaved:13,}",
+                f"{passed:8.0f}{readings[-1]:8.1f}{traffic.sessions:10,}{traffic.turns:8,}{calls:13,}",
                 flush=True,
             )
         await asyncio.gather(*agents)
