@@ -500,7 +500,7 @@ class Originals:
     """
 
     def __init__(self, max_bytes: int = MAX_ORIGINAL_BYTES) -> None:
-        self._kept: Recent[tuple[str, str], Mapping[str, Any]] = Recent(max_bytes)
+        self._kept: Recent[tuple[str, str], tuple[Mapping[str, Any], int]] = Recent(max_bytes)
 
     def keep(self, sid: str, messages: Sequence[Message]) -> None:
         """Keep what is worth it. The parts of one message of the host's are kept together."""
@@ -509,14 +509,18 @@ class Originals:
         copies = {i: c for i, given in worth.items() if given and (c := _original(given))}
         for m in recent:
             if found := copies.get(id(m.original)):
-                self._kept.put((sid, m.id), *found)
+                given, size = found
+                self._kept.put((sid, m.id), (given, m.tokens), size)
 
     def restore(self, sid: str, tail: tuple[Message, ...]) -> tuple[Message, ...]:
-        """The messages with their originals."""
+        """The messages with their originals. One that was shortened to fit the budget stays short."""
         if not len(self._kept):
             return tail
         found = [self._kept.get((sid, m.id)) for m in tail]
-        return tuple(replace(m, original=f) if f else m for m, f in zip(tail, found, strict=True))
+        return tuple(
+            replace(m, original=f[0]) if f and f[1] == m.tokens else m
+            for m, f in zip(tail, found, strict=True)
+        )
 
     def drop(self, sid: str) -> None:
         """Drop the messages of a session."""
