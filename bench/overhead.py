@@ -64,7 +64,7 @@ LIMITS = {
     "import": 0.5,
     "use": 4.8,
     "resident": 64.0,
-    "thirds": 1.5,
+    "thirds": 2.0,
 }
 
 
