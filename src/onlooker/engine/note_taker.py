@@ -31,8 +31,19 @@ from onlooker.domain.notes import Commit, Guard, Note, Progress, State
 from onlooker.engine.indexing import index_session
 from onlooker.engine.leases import Lease, Leases
 from onlooker.engine.recording import MIN_READ, Budgets, Compaction
-from onlooker.engine.writer import Source, Writer, WrittenNote
-from onlooker.policy.plan import Activate, Idle, Observe, Reflect, Rewrite, Step, plan, retry_after, wake_at
+from onlooker.engine.writer import Source, UnusableError, Writer, WrittenNote
+from onlooker.policy.plan import (
+    Activate,
+    Idle,
+    Observe,
+    Reflect,
+    Rewrite,
+    Step,
+    gives_up,
+    plan,
+    retry_after,
+    wake_at,
+)
 from onlooker.policy.render import text_lines
 from onlooker.policy.settings import NOTE_RATIO, Settings, Timing
 from onlooker.policy.tokens import Estimator
@@ -44,6 +55,10 @@ log = logging.getLogger("onlooker")
 PATIENCE = 2
 # Sessions whose turn is remembered.
 MAX_TURNS = 1_000
+
+
+# Notes whose failed rewrites are counted.
+MAX_UNUSABLE = 1_000
 
 
 class Composer(Protocol):
@@ -115,6 +130,8 @@ class NoteTaker:
         self._timing = timing
         # Called with notes condensed in the background: the reflection leaves out some of their content.
         self._on_condensed = on_condensed
+        # How often the model answered with nothing usable for a note that it was to rewrite.
+        self._unusable: dict[str, int] = {}
         self._turns: dict[SessionId, _Turn] = {}
 
     async def advance(self, session: SessionId) -> bool:
@@ -131,17 +148,20 @@ class NoteTaker:
         most = MIN_READ
         state, fresh = await self._store.load(session, oldest=most), True
         down: ModelError | None = None  # the reflector's error, once it failed too often to wait for it
+        missed: dict[str, ModelError] = {}  # notes that the model answered for, but could not rewrite
         while state is not None:
             await self._budgets.store(state.progress)
             limits = self._budgets.limits(state)
-            step = plan(state, limits)
+            left = {note for note, times in self._unusable.items() if gives_up(times)}
+            step = plan(state, limits, leave={*missed, *left})
             if state.missing and (isinstance(step, Idle) or len(state.messages) < most // 2):
                 most *= 4 if fresh else 1  # too little for a note of this session's size
                 state, fresh = await self._store.load(session, oldest=most), True
                 continue
             if isinstance(step, Idle) or (isinstance(step, Rewrite) and (down or self._observer_is_builtin)):
-                if fresh and down:
-                    await self._back_off(state, step, lease, down)
+                failed = down or next((error for note, error in missed.items() if note not in left), None)
+                if fresh and failed:
+                    await self._back_off(state, step, lease, failed)
                     return False
                 if fresh:
                     await self._leases.release(state, lease, None, wake_at(state, limits), 0)
@@ -161,12 +181,25 @@ class NoteTaker:
                     return False
                 state, fresh = await self._store.load(session, oldest=most), True
             except ModelError as error:
+                if isinstance(step, Rewrite) and isinstance(error, UnusableError):
+                    # The model is there, and may do better with the next note.
+                    missed[step.note.id] = error
+                    self._count_unusable(step.note)
+                    continue
                 if not isinstance(step, Reflect) or state.progress.failures < PATIENCE:
                     await self._back_off(state, step, lease, error, time.perf_counter() - began)
                     return False
                 # Notes must not exceed their limit because a model is down.
                 down = error
         return True
+
+    def _count_unusable(self, note: Note) -> None:
+        times = self._unusable.pop(note.id, 0) + 1
+        self._unusable[note.id] = times
+        if len(self._unusable) > MAX_UNUSABLE:
+            del self._unusable[next(iter(self._unusable))]
+        if gives_up(times):
+            log.warning("note %s stays as the built-in model wrote it: no usable answer", note.id)
 
     @property
     def _observer_is_builtin(self) -> bool:

@@ -37,6 +37,10 @@ _FIX_BLOCK = " The JSON after it was missing or not as asked for; add it."
 T = TypeVar("T")
 
 
+class UnusableError(ModelError):
+    """The model answered, twice, with something that cannot become this note."""
+
+
 @dataclass(frozen=True, slots=True)
 class WrittenNote:
     """The text of a note, the model that wrote it, and the values extracted along with it.
@@ -103,7 +107,7 @@ class Writer:
             calls.append(answer.usage)
         verdict = answer.verdict
         if isinstance(verdict, Rejected):
-            raise ModelError(f"{self.model.name} gave no usable note ({verdict.reason}: {verdict.detail})")
+            raise UnusableError(f"{self.model.name} gave no usable note ({verdict.reason}: {verdict.detail})")
         filled, took = self._extract(answer.block, request), time.perf_counter() - began
         return WrittenNote(verdict.text, answer.usage.model, filled, tuple(calls), took)
 

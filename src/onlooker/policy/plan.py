@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import groupby
@@ -73,8 +73,11 @@ MAX_REFLECTED = 0.6
 Step = Idle | Observe | Activate | Reflect | Rewrite
 
 
-def plan(state: State, limits: Limits) -> Step:
-    """Return the next step. Repeating step and plan until idle settles the session."""
+def plan(state: State, limits: Limits, *, leave: Collection[str] = ()) -> Step:
+    """Return the next step. Repeating step and plan until idle settles the session.
+
+    `leave` are the ids of notes that are not rewritten now.
+    """
     if not limits.settings.enabled:
         return Idle()
     return (
@@ -82,7 +85,7 @@ def plan(state: State, limits: Limits) -> Step:
         or _observe(state, limits)
         or condense(state, limits)
         or _observe_ahead(state, limits)
-        or _rewrite(state)
+        or _rewrite(state, leave)
         or Idle()
     )
 
@@ -370,9 +373,19 @@ def _runs(state: State, *, either_kind: bool = False) -> Iterator[tuple[Note, ..
             yield tuple(run)
 
 
-def _rewrite(state: State) -> Rewrite | None:
+def _rewrite(state: State, leave: Collection[str]) -> Rewrite | None:
     # A pinned note stays as the person saw it.
-    return next((Rewrite(n) for n in state.active if n.degraded and n.id not in state.pins), None)
+    stays = {*state.pins, *leave}
+    return next((Rewrite(n) for n in state.active if n.degraded and n.id not in stays), None)
+
+
+# So often a model may fail to rewrite a note before the note stays as the built-in model wrote it.
+MAX_REWRITES = 3
+
+
+def gives_up(failures: int) -> bool:
+    """Return whether a note that could not be rewritten so often stays as it is."""
+    return failures >= MAX_REWRITES
 
 
 # ------------------------------------------------------------------------------------ where to cut

@@ -17,7 +17,7 @@ from typing import Literal
 
 from onlooker.domain.notes import NoteFormat
 from onlooker.policy.reply.note_text import Line, NoteText, clean, is_thinking_only, read, take_head
-from onlooker.policy.text import regex, wrong_language
+from onlooker.policy.text import CJK_CHARACTER, regex, wrong_language
 
 Reason = Literal[
     "empty",
@@ -113,7 +113,9 @@ def judge(
     asked = target_tokens / max(1, source_tokens) if target_tokens else 1.0
     if rejected := _not_a_note(reply_text, finish, note) or _repeats(note, source, prompt_text, asked):
         return rejected
-    if rejected := _cut_off(reply_text, finish, note):
+    if says_nothing_of(note, source):
+        return Rejected("refusal", "speaks of the request, and says nothing of the source")
+    if rejected := _cut_off(reply_text, finish, note, source):
         return rejected
     own_words, note, lost = _keep_critical(note, must_keep)
     text = note.render()
@@ -317,6 +319,49 @@ def says_nothing(text: str) -> bool:
     return len(text) < 120 and bool(_NOTHING.fullmatch(text.strip()))
 
 
+# Words of refusals, of errors and of replies that ask for the conversation. A note may have them too, beside
+# words of its source.
+_ABOUT_ITSELF = frozenset(
+    """
+    able again allowed apologies apologise apologize apology assist assistant available away blocked cannot
+    capacity comply contact contains content conversation could decline denied detected due error exceeded
+    exchange exchanges failed filter filtered flagged following guidelines happy harmful help inappropriate
+    information input internal later limit limits matters medical message messages model moderation need note
+    notes noted nothing observations outside overloaded paste permit permitted personal please policies policy
+    possible potentially process processing produce prompt provide provided quota rate reach received refuse
+    removed request requests response retry safety said second sending sensitive server service share sorry
+    summarise summarize summary support taking temporarily text think timed timeout understand unable
+    unavailable unfortunately unsafe usage user users violate violates violation wait want while work would
+    """.split()  # noqa: SIM905
+)
+_LONGEST_REFUSAL = 60  # words
+_LEAST_ABOUT_ITSELF = 2
+_LEAST_SOURCE = 200  # characters
+_CONTENT_WORD = regex(r"[a-z]{4,}")
+
+
+def says_nothing_of(note: NoteText, source: str) -> bool:
+    """Return whether a short reply has no word of its source, only words such as "content" and "request"."""
+    body = " ".join(line.text for line in note.lines).lower()
+    words = set(_CONTENT_WORD.findall(body))
+    if not body.isascii() or len(body.split()) > _LONGEST_REFUSAL or len(source) < _LEAST_SOURCE:
+        return False
+    if len(words & _ABOUT_ITSELF) < _LEAST_ABOUT_ITSELF:
+        return False
+    said = source.lower()
+    return not any(word[:_STEM] in said for word in words - _ABOUT_ITSELF - _ALWAYS_SAID)
+
+
+_STEM = 6  # characters: "moved" and "moving" have the same beginning
+_ALWAYS_SAID = frozenset(
+    """
+    about after also because been before being both does done each from going have having here into just like
+    make more most much only other over some such than that their them then there these they this those very
+    were what when where which will with your
+    """.split()  # noqa: SIM905
+)
+
+
 def speaks_to_the_user(text: str) -> bool:
     """Return whether the text continues the conversation instead of noting it."""
     return bool(_SPEAKS_TO_THE_USER.match(text.strip()))
@@ -436,11 +481,28 @@ def _repeated_line(lines: Sequence[Line]) -> str:
 # -- Replies that end too early, although the provider did not say so
 
 
-def _cut_off(reply: str, finish: str, note: NoteText) -> Rejected | None:
+def _cut_off(reply: str, finish: str, note: NoteText, source: str) -> Rejected | None:
     if finish == "length":
         return Rejected("cut off", "the provider says so")
-    shows = stops_short(reply, note)
+    shows = stops_short(reply, note) or stops_in_a_word(reply, source)
     return Rejected("cut off", shows) if shows else None
+
+
+_LAST_WORD = regex(r"(?<![^\W_])[^\W\d_]{2,40}$")
+# What a name may lack without being cut: "Berg" of "Bergs".
+_ENDINGS = frozenset({"", "s", "es", "n", "en", "er", "e", "ns"})
+
+
+def stops_in_a_word(reply: str, source: str) -> str:
+    """Say so if the reply ends with the beginning of a name in its source, or ""."""
+    found = _LAST_WORD.search(reply.rstrip("`~ \n"))
+    # Other words have too many forms: a "photo" is not the beginning of "photography".
+    if found is None or not found[0][0].isupper() or CJK_CHARACTER.search(found[0]):
+        return ""
+    longer = re.findall(rf"\b{re.escape(found[0])}([^\W\d_]*)", source)
+    if not longer or any(rest in _ENDINGS for rest in longer):
+        return ""
+    return f"ends in the middle of a word: {found[0]!r}"
 
 
 _SENTENCE_END = tuple(".!?…。！？」』”\"')）]*`")

@@ -410,3 +410,53 @@ def test_a_source_of_one_long_line_is_judged_in_time(unit: str) -> None:
         )
 
     assert_not_quadratic(judged, 2_000_000)
+
+
+SOFA = "user: My sister Petra moved to Bergen and wants the blue sofa, since her cat hates red ones.\n" * 4
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "The content was flagged as potentially harmful and has been removed.",
+        "You have exceeded your rate limit. Please wait before sending more requests.",
+        "My apologies. Taking notes on medical matters is outside of what I am able to do.",
+        "I understand that you want me to summarize this exchange. Unfortunately my guidelines do not "
+        "permit me to process this content. Please reach out to support.",
+        "## 2026-02-16\nThe assistant cannot comply with this request.",
+    ],
+)
+def test_a_reply_about_itself_with_nothing_of_its_source_is_refused(reply: str) -> None:
+    verdict = judge(
+        reply, source_text=SOFA, source_tokens=100, format="lines", day=dt.date(2026, 2, 16), count=estimate
+    )
+    assert isinstance(verdict, Rejected)
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "The user's request: the blue sofa.",
+        "Petra moved to Bergen.",
+        "They talked about several things and agreed on what to do next.",
+        "The user said hello and the assistant was happy to help with the sofa request.",
+    ],
+)
+def test_a_short_honest_note_passes(reply: str) -> None:
+    verdict = judge(
+        reply, source_text=SOFA, source_tokens=100, format="lines", day=dt.date(2026, 2, 16), count=estimate
+    )
+    assert isinstance(verdict, Accepted)
+
+
+def test_a_reply_that_ends_in_the_middle_of_a_name_was_cut_off() -> None:
+    verdict = judge(
+        "Petra wants the blue sofa and moved to Ber",
+        source_text=SOFA,
+        source_tokens=100,
+        format="lines",
+        day=dt.date(2026, 2, 16),
+        count=estimate,
+    )
+    assert isinstance(verdict, Rejected)
+    assert verdict.reason == "cut off"

@@ -1,0 +1,49 @@
+"""One passage that the model always refuses does not keep the other notes from being rewritten."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+import onlooker
+from onlooker.errors import ModelError
+from onlooker.ports import Reply, Request
+from onlooker.testing import FrozenClock, ScriptedModel
+from onlooker.testing.models import good_note, source_text
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_the_note_that_is_always_refused_stays_built_in_and_the_others_are_rewritten() -> None:
+    clock = FrozenClock(datetime(2026, 2, 16, 9, 0, tzinfo=UTC))
+    is_down = True
+    refused: list[Request] = []
+
+    def answer(request: Request) -> Reply | str | ModelError:
+        if is_down:
+            return ModelError("down")
+        if "forbidden" in source_text(request):
+            refused.append(request)
+            return Reply("", finish="refused")
+        return good_note(request)
+
+    async with onlooker.open_memory(":memory:", model=ScriptedModel(answer), clock=clock) as memory:
+        session = memory.session("chat")
+        for i in range(60):
+            word = "forbidden" if i == 8 else "garden"
+            said = f"Visitor {i} asked for the {word} map and for the way to the station on foot. " * 6
+            await session.record(onlooker.user(said), onlooker.assistant(f"Visitor {i} got both, and a pen."))
+            await session.context(budget=4000)
+        assert sum(note.degraded for note in await session.notes()) > 3
+        is_down = False
+        for _ in range(8):
+            clock.advance(3600)
+            await session.settle()
+        left = [note for note in await session.notes() if note.degraded]
+        asked = len(refused)
+        clock.advance(3600)
+        assert await session.settle()
+        assert len(refused) == asked, "it is not asked for again"
+    assert len(left) == 1
+    assert "forbidden" in left[0].text
