@@ -471,6 +471,12 @@ def _fit(selection: Selection, limit: int, write: Write) -> str:
             break
         # Start from what was spent, not from what was offered, so that at least one clause is dropped.
         room = (selection.spent if over > 0 else room) - over
+    # What is written besides the clauses may keep each of these too long. Less of them is better than none.
+    while not best and room > _CLOSE_ENOUGH:
+        room = room * 3 // 4
+        chosen = selection.run(room)
+        text = write(chosen)
+        best = text if chosen and estimate(text) <= limit else ""
     return best
 
 
