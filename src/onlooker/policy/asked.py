@@ -36,10 +36,10 @@ from onlooker.policy.values import mask
 
 NONE = "none"  # what a note says of a request that was finished
 
-MOST_STANDING = 24
+MAX_STANDING = 24
 STANDING_TOKENS = 500  # of all of them together
-_LONGEST_REQUEST = 60
-_LONGEST_FOLLOW_UP = 40
+_MAX_REQUEST = 60
+_MAX_FOLLOW_UP = 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,7 @@ def _newest(standing: Sequence[str]) -> tuple[str, ...]:
     """Return the newest instructions within the limits."""
     left = STANDING_TOKENS
     start = len(standing)
-    while start and len(standing) - start < MOST_STANDING:
+    while start and len(standing) - start < MAX_STANDING:
         left -= estimate(STANDING + standing[start - 1])
         if left < 0:
             break
@@ -158,7 +158,7 @@ def _as_the_model_says(reply: str, messages: Sequence[Message], known: Asked, fo
     is_short = len(quote.split()) < 2 and not is_cjk(quote)
     if is_short or not any(quote in own for own in words):
         return found
-    return Asked((), mask(cut(says.strip("\"'“”‘’「」 "), _LONGEST_REQUEST)))
+    return Asked((), mask(cut(says.strip("\"'“”‘’「」 "), _MAX_REQUEST)))
 
 
 _NO_QUOTES = str.maketrans("", "", "\"'“”‘’`*「」『』")
@@ -221,7 +221,7 @@ class _Talk:
             if self.request and _closes(own) and not (self._asked_back and not _GIVES_UP.search(own)):
                 self.request = self.follow_up = ""
             elif not _is_trifle(own):
-                self._pending = self._pending or _first_sentences(own, _LONGEST_REQUEST)
+                self._pending = self._pending or _first_sentences(own, _MAX_REQUEST)
         elif not found.is_task:
             self._pending = self._pending or found.text
         else:
@@ -232,7 +232,7 @@ class _Talk:
         # Whatever answers a question of the assistant's is about the request that is open.
         detail = found.is_short or self._asked_back or self._continues(found.text)
         if self.request and detail and not self._answered:
-            self.follow_up = cut(found.text, _LONGEST_FOLLOW_UP)
+            self.follow_up = cut(found.text, _MAX_FOLLOW_UP)
         else:
             self.request, self.follow_up = found.text, ""
         self._works = self._answered = False
@@ -245,7 +245,7 @@ class _Talk:
         if self._pending and not self.request:
             self.request = self._pending
         elif self._pending and self._is_question:
-            self.follow_up = cut(self._pending, _LONGEST_FOLLOW_UP)
+            self.follow_up = cut(self._pending, _MAX_FOLLOW_UP)
         self._pending = ""
 
     def _hear_assistant(self, message: Message) -> None:
@@ -343,7 +343,7 @@ _GOES_ON = regex(
     re.I,
 )
 _TRIFLE_WORDS = 3
-_LONGEST_CLOSING = 12  # words of a sentence
+_MAX_CLOSING_WORDS = 12  # words of a sentence
 
 
 def quote(text: str, own: str | None = None) -> _Quote | None:
@@ -361,7 +361,7 @@ def quote(text: str, own: str | None = None) -> _Quote | None:
     # "Consider the following:" only announces.
     first = next((i for i in tasks if not said[i].endswith((":", "："))), (tasks or asks)[0])
     about = _referred(said[first], clean(text))
-    room = _LONGEST_REQUEST - (estimate(about) if about else 0)
+    room = _MAX_REQUEST - (estimate(about) if about else 0)
     last = first
     before = first and _REFERS_BACK.search(said[first]) and not _is_trifle(said[first - 1])
     before = before and not said[first - 1].endswith((":", "："))
@@ -380,7 +380,7 @@ def _referred(sentence: str, text: str) -> str:
     """Return the first line of a tagged block that the sentence names, such as `<issue>`, as a document's."""
     for name in re.findall(r"<([A-Za-z][\w:-]{1,60})>", sentence):
         if line := tagged(text, name):
-            return f" ({name}: “{cut(line, _LONGEST_REQUEST // 2)}”)"
+            return f" ({name}: “{cut(line, _MAX_REQUEST // 2)}”)"
     return ""
 
 
@@ -388,7 +388,7 @@ def _closes(own: str) -> bool:
     """Return whether a message says nothing but that the matter is closed."""
     said = sentences(own)
     return 0 < len(said) <= 4 and all(
-        _CLOSES.search(s) and len(s.split()) <= _LONGEST_CLOSING and not _GOES_ON.search(s) for s in said
+        _CLOSES.search(s) and len(s.split()) <= _MAX_CLOSING_WORDS and not _GOES_ON.search(s) for s in said
     )
 
 

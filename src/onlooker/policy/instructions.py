@@ -13,7 +13,7 @@ from onlooker.policy.reply.note_text import clean
 from onlooker.policy.text import clauses, is_cjk, regex, sentences
 from onlooker.policy.tokens import estimate
 
-_LONGEST_INSTRUCTION = 90  # tokens
+_MAX_INSTRUCTION = 90  # tokens
 
 
 def _words(text: str) -> frozenset[str]:
@@ -40,14 +40,14 @@ _PASTED = regex(
 _QUOTATION = regex(
     r"\"[^\"\n]{0,400}\"|“[^”\n]{0,400}”|「[^」\n]{0,400}」|『[^』\n]{0,400}』|`[^`\n]{1,400}`"
 )
-_MOST_CHARACTERS = 8_000
-_LONGEST_SENTENCE = 800
+_MAX_CHARACTERS = 8_000
+_MAX_SENTENCE_LENGTH = 800
 
 
 def own_words(text: str) -> str:
     """Return what the user says in a message, without code, quoted lines, tagged blocks and pasted text."""
-    if len(text) > 3 * _MOST_CHARACTERS:
-        text = f"{text[:_MOST_CHARACTERS]}\n{text[-_MOST_CHARACTERS:]}"
+    if len(text) > 3 * _MAX_CHARACTERS:
+        text = f"{text[:_MAX_CHARACTERS]}\n{text[-_MAX_CHARACTERS:]}"
     text = clean(text)
     if "```" in text or "~~~" in text:
         text = _FENCED.sub("\n", text)
@@ -110,12 +110,12 @@ def instructions(text: str) -> list[str]:
         before = is_standing(sentence)
         if before:
             found.append(_clause_of(sentence))
-    return [" ".join(cut(text, _LONGEST_INSTRUCTION).split()) for text in found]
+    return [" ".join(cut(text, _MAX_INSTRUCTION).split()) for text in found]
 
 
 def is_standing(sentence: str) -> bool:
     """Return whether a sentence tells the assistant what to do from now on."""
-    said = _QUOTATION.sub("…", sentence[:_LONGEST_SENTENCE]).strip()
+    said = _QUOTATION.sub("…", sentence[:_MAX_SENTENCE_LENGTH]).strip()
     if not _MAYBE_STANDING.search(said):
         return False
     if is_cjk(said):
@@ -128,7 +128,7 @@ def is_standing(sentence: str) -> bool:
 
 def _clause_of(sentence: str) -> str:
     """Return the whole sentence, or of a long one the clauses from the first that instructs."""
-    if estimate(sentence) <= _LONGEST_INSTRUCTION:
+    if estimate(sentence) <= _MAX_INSTRUCTION:
         return sentence
     parts = clauses(sentence)
     first = next((i for i, part in enumerate(parts) if is_standing(part)), 0)
@@ -510,7 +510,7 @@ ASKS_QUESTION = regex(r"[?？][\"'”’)\s]*$|[吗嗎呢][。]?$")
 
 def is_task(text: str) -> bool:
     """Return whether a request asks for more than an answer."""
-    said = _QUOTATION.sub("…", text[:_LONGEST_SENTENCE]).replace("’", "'")
+    said = _QUOTATION.sub("…", text[:_MAX_SENTENCE_LENGTH]).replace("’", "'")
     if _TASK.search(said):
         return True
     first = _FIRST_WORD.match(said)

@@ -6,7 +6,7 @@ import pytest
 from tests.growth import assert_not_quadratic
 
 from onlooker.domain.messages import Message, ToolCall
-from onlooker.policy.asked import MOST_STANDING, STANDING_TOKENS, gather, of_messages, of_notes
+from onlooker.policy.asked import MAX_STANDING, STANDING_TOKENS, gather, of_messages, of_notes
 from onlooker.policy.instructions import instructions
 from onlooker.policy.reply import read
 from onlooker.policy.reply.note_text import STANDING
@@ -135,7 +135,7 @@ def test_the_user_ends_an_instruction_and_doubt_keeps_both() -> None:
 def test_instructions_are_bounded_and_the_newest_stay() -> None:
     many = [f"{STANDING}Always add label {i} to report {i}" for i in range(100)]
     kept = gather(many).standing
-    assert len(kept) == MOST_STANDING
+    assert len(kept) == MAX_STANDING
     assert kept[-1].endswith("report 99")
     long = [f"{STANDING}Always add {i} and " + "very " * 60 + "well" for i in range(20)]
     assert sum(estimate(STANDING + text) for text in gather(long).standing) <= STANDING_TOKENS

@@ -334,9 +334,9 @@ _ABOUT_ITSELF = frozenset(
     unavailable unfortunately unsafe usage user users violate violates violation wait want while work would
     """.split()  # noqa: SIM905
 )
-_LONGEST_REFUSAL = 60  # words
-_LEAST_ABOUT_ITSELF = 2
-_LEAST_SOURCE = 200  # characters
+_MAX_REFUSAL_WORDS = 60  # words
+_MIN_ABOUT_ITSELF = 2
+_MIN_SOURCE_LENGTH = 200  # characters
 _CONTENT_WORD = regex(r"[a-z]{4,}")
 
 
@@ -344,9 +344,9 @@ def says_nothing_of(note: NoteText, source: str) -> bool:
     """Return whether a short reply has no word of its source, only words such as "content" and "request"."""
     body = " ".join(line.text for line in note.lines).lower()
     words = set(_CONTENT_WORD.findall(body))
-    if not body.isascii() or len(body.split()) > _LONGEST_REFUSAL or len(source) < _LEAST_SOURCE:
+    if not body.isascii() or len(body.split()) > _MAX_REFUSAL_WORDS or len(source) < _MIN_SOURCE_LENGTH:
         return False
-    if len(words & _ABOUT_ITSELF) < _LEAST_ABOUT_ITSELF:
+    if len(words & _ABOUT_ITSELF) < _MIN_ABOUT_ITSELF:
         return False
     said = source.lower()
     return not any(word[:_STEM] in said for word in words - _ABOUT_ITSELF - _ALWAYS_SAID)
