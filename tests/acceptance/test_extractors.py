@@ -231,7 +231,7 @@ async def test_a_class_that_has_changed_leaves_out_what_it_no_longer_takes(
 
 
 def test_the_built_in_model_says_at_once_that_it_cannot_fill_them_in() -> None:
-    with pytest.raises(SettingsError, match=r"need a language model.*onlooker\[llm\]") as caught:
+    with pytest.raises(SettingsError, match=r"need a language model.*onlooker\[PROVIDER\]") as caught:
         onlooker.open_memory(":memory:", extractors=[Order])
     assert caught.value.value == ["Order"]
 

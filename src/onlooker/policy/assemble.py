@@ -17,7 +17,7 @@ from onlooker.domain.context import OWN_LAYERS, RuntimeContext, Stats
 from onlooker.domain.errors import BudgetError
 from onlooker.domain.messages import Message, filled_in, newest_group, tokens_of
 from onlooker.domain.notes import Note, State
-from onlooker.policy.asked import Asked, gather, is_said, shown_lines, without_asked
+from onlooker.policy.asked import Asked, asked_lines, gather, is_said, shown_lines, without_asked
 from onlooker.policy.items.choose import items_section
 from onlooker.policy.plan import newest_within
 from onlooker.policy.render import Context, Sections, text_lines
@@ -181,8 +181,6 @@ def memory_section(state: State, limits: Limits, counting: Counting) -> MemorySe
 # What the user asked for takes at most this share of the memory section.
 NOW_SHARE = 0.4
 NOW_HEAD = "### Now"
-# What it costs beyond the lines of the notes that it is made of.
-NOW_TOKENS = 40
 
 
 def _now(state: State, limits: Limits, count: Callable[[str], int]) -> str:
@@ -216,13 +214,14 @@ def _items_text(state: State, limits: Limits, count: Callable[[str], int]) -> st
 
 
 def limits_beside_items(limits: Limits, state: State, count: Callable[[str], int]) -> Limits:
-    """Lower `reflect_at` so that notes are condensed while they still fit beside the session's items, and
-    beside what the user asked for."""
-    labels = NOW_TOKENS if gather(note.text for note in state.active) != Asked() else 0
-    if not state.items and not labels:
+    """Adjust `reflect_at` so that notes are condensed while they still fit beside the session's items and
+    what the user asked for. The lines of a note that say what was asked for are not shown in their place."""
+    asked = "\n".join(line for note in state.active for line in asked_lines(note.text))
+    if not state.items and not asked:
         return limits
-    left = limits.memory_limit - count(_items_text(state, limits, count)) - labels - SECTION_TOKENS
-    return replace(limits, reflect_at=max(1, min(limits.reflect_at, left)))
+    beside = count(_items_text(state, limits, count)) + count(_now(state, limits, count))
+    left = limits.memory_limit - beside - SECTION_TOKENS
+    return replace(limits, reflect_at=max(1, min(limits.reflect_at, left)) + count(asked))
 
 
 # The cost of a heading with its blank line, and of joining one more note, which covers the line break and the

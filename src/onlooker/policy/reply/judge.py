@@ -320,18 +320,23 @@ def says_nothing(text: str) -> bool:
 
 
 # Words of refusals, of errors and of replies that ask for the conversation. A note may have them too, beside
-# words of its source.
-_ABOUT_ITSELF = frozenset(
+# words of its source. At least one must be of the first kind: a vague note speaks of "the user" as well.
+_OF_REFUSALS = frozenset(
     """
-    able again allowed apologies apologise apologize apology assist assistant available away blocked cannot
-    capacity comply contact contains content conversation could decline denied detected due error exceeded
-    exchange exchanges failed filter filtered flagged following guidelines happy harmful help inappropriate
-    information input internal later limit limits matters medical message messages model moderation need note
-    notes noted nothing observations outside overloaded paste permit permitted personal please policies policy
-    possible potentially process processing produce prompt provide provided quota rate reach received refuse
-    removed request requests response retry safety said second sending sensitive server service share sorry
-    summarise summarize summary support taking temporarily text think timed timeout understand unable
-    unavailable unfortunately unsafe usage user users violate violates violation wait want while work would
+    able allowed apologies apologise apologize apology blocked cannot capacity comply decline denied detected
+    error exceeded failed filter filtered flagged guidelines harmful inappropriate internal limit moderation
+    outside overloaded paste permit permitted please policies policy quota refuse removed retry safety sorry
+    temporarily timed timeout unable unavailable unfortunately unsafe violate violates violation
+    """.split()  # noqa: SIM905
+)
+_ABOUT_ITSELF = _OF_REFUSALS | frozenset(
+    """
+    again assist assistant available away contact contains content conversation could due exchange exchanges
+    following happy help information input later limits matters medical message messages model need note notes
+    noted nothing observations personal possible potentially process processing produce prompt provide
+    provided rate reach received request requests response said second sending sensitive server service share
+    summarise summarize summary support taking text think understand usage user users wait want while work
+    would
     """.split()  # noqa: SIM905
 )
 _MAX_REFUSAL_WORDS = 60  # words
@@ -346,7 +351,7 @@ def says_nothing_of(note: NoteText, source: str) -> bool:
     words = set(_CONTENT_WORD.findall(body))
     if not body.isascii() or len(body.split()) > _MAX_REFUSAL_WORDS or len(source) < _MIN_SOURCE_LENGTH:
         return False
-    if len(words & _ABOUT_ITSELF) < _MIN_ABOUT_ITSELF:
+    if not words & _OF_REFUSALS or len(words & _ABOUT_ITSELF) < _MIN_ABOUT_ITSELF:
         return False
     said = source.lower()
     return not any(word[:_STEM] in said for word in words - _ABOUT_ITSELF - _ALWAYS_SAID)
