@@ -216,12 +216,12 @@ def _items_text(state: State, limits: Limits, count: Callable[[str], int]) -> st
 def limits_beside_items(limits: Limits, state: State, count: Callable[[str], int]) -> Limits:
     """Adjust `reflect_at` so that notes are condensed while they still fit beside the session's items and
     what the user asked for. The lines of a note that say what was asked for are not shown in their place."""
-    asked = "\n".join(line for note in state.active for line in asked_lines(note.text))
-    if not state.items and not asked:
+    unshown = sum(n.tokens - count(without_asked(n.text)) for n in state.active if asked_lines(n.text))
+    if not state.items and not unshown:
         return limits
     beside = count(_items_text(state, limits, count)) + count(_now(state, limits, count))
     left = limits.memory_limit - beside - SECTION_TOKENS
-    return replace(limits, reflect_at=max(1, min(limits.reflect_at, left)) + count(asked))
+    return replace(limits, reflect_at=max(1, min(limits.reflect_at, left)) + max(0, unshown))
 
 
 # The cost of a heading with its blank line, and of joining one more note, which covers the line break and the
@@ -254,7 +254,8 @@ def _fitting(
 ) -> list[Note]:
     """The notes; where they do not all fit, with those of their lines that are worth most. A line keeps its
     day's heading. Prose is shown without gaps: reflections first, then observations, the newest first."""
-    if sum(n.tokens + JOINING_TOKENS for n in notes) <= room:
+    kinds = ([n for n in notes if n.generation], [n for n in notes if not n.generation])
+    if sum(count(_render_notes("", of_kind)) for of_kind in kinds) <= room:
         return list(notes)
     lines = [line for note in notes for line in _lines_of(note)]
     prose = not any(line.day for line in lines)
