@@ -167,6 +167,7 @@ AT = "'2026-02-16T10:00:00+00:00'"
 ROWS = "FROM generate_series(1, 50000) AS n"
 # Fifty thousand messages in a thousand sessions, and what belongs to them, as quickly as SQL can.
 FILL = (
+    "SET statement_timeout = 0",  # however busy the machine is
     "SET session_replication_role = replica",  # without triggers
     "INSERT INTO sessions (sid, owner, key, last_seq, wake_at, used_at, messages)"
     f" SELECT {SID}, 'o' || n % 100, 's' || n, 50, 1, n, 50 FROM generate_series(0, 999) AS n",
