@@ -185,7 +185,7 @@ def test_the_prompt_of_a_moved_session_is_the_same(db: Path, tmp_path: Path) -> 
     assert call("migrate", db, tmp_path / "dst.db").code == 0
     for session in ("demo", "other"):
         prompts = [call("context", "--db", d, "--session", session).out for d in (db, tmp_path / "dst.db")]
-        assert "### Observations" in prompts[0]
+        assert "## Conversation Memory" in prompts[0]
         assert prompts[0] == prompts[1]
 
 

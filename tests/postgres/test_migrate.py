@@ -97,7 +97,7 @@ def test_the_prompt_of_a_moved_session_is_the_same(url: str, tmp_path: Path) -> 
     for session in ("demo", "other"):
         places = (db, url, tmp_path / "back.db")
         prompts = [call("context", "--db", place, "--session", session).out for place in places]
-        assert "### Observations" in prompts[0]
+        assert "## Conversation Memory" in prompts[0]
         assert prompts[0] == prompts[1] == prompts[2]
     found = [call("search", "Oslo", "--db", place, "--json").json for place in (db, url)]
     assert found[0]

@@ -52,7 +52,7 @@ def _classes(*members: tuple[bytes, bytes], ascii: bytes, high: bytes) -> bytes:
 
 # In a long text, words and characters are looked up in a third of it, in pieces near to each other, so that
 # none of its parts is missed.
-_LONG = 2048
+_LONG = 16_000
 _SAMPLED = 128
 _SAMPLED_OF = 384
 _WORDS_CUT = 0.97  # what words cut at the edges of the sample add is taken off again
