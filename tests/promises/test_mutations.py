@@ -29,7 +29,8 @@ MUTATIONS = {
     "a refused reply is taken": Mutation(
         "engine/writer.py",
         "        if isinstance(verdict, Rejected):\n            raise",
-        '        if isinstance(verdict, Rejected):\n            return WrittenNote("", "")\n            raise',
+        "        if isinstance(verdict, Rejected):\n"
+        '            return WrittenNote("", "")\n            raise',
     ),
     "the tail starts one message late": Mutation(
         "policy/plan.py",
