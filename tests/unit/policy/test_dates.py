@@ -351,6 +351,76 @@ def test_a_date_outside_the_calendar_is_no_date() -> None:
     assert [found.iso for found in resolve("the 31st of next month", on(2026, 1, 10))] == ["2026-02"]
 
 
+# What an expression means changes from one day to the next: the day before, the day itself, the day after.
+BOUNDARIES = [
+    ("last March", (2026, 2, 28), "2025-03"),
+    ("last March", (2026, 3, 1), "2025-03"),
+    ("last March", (2026, 4, 1), None),  # this year's, a month ago, or last year's
+    ("next March", (2026, 2, 28), None),
+    ("next March", (2026, 3, 31), "2027-03"),
+    ("next March", (2026, 4, 1), "2027-03"),
+    ("this March", (2026, 12, 31), "2026-03"),
+    ("last Christmas", (2026, 12, 24), "2025-12-25"),
+    ("last Christmas", (2026, 12, 25), "2025-12-25"),
+    ("last Christmas", (2026, 12, 26), "2026-12-25"),
+    ("next Christmas", (2026, 12, 24), None),  # tomorrow, or in a year and a day
+    ("next Christmas", (2026, 12, 25), "2027-12-25"),
+    ("next Christmas", (2026, 12, 26), "2027-12-25"),
+    ("this Christmas", (2026, 12, 26), "2026-12-25"),
+    ("last New Year's Day", (2026, 1, 1), "2025-01-01"),
+    ("last New Year's Day", (2026, 1, 2), "2026-01-01"),
+    ("last spring", (2026, 2, 28), "2025"),
+    ("last spring", (2026, 3, 1), None),
+    ("next spring", (2026, 6, 30), None),
+    ("next spring", (2026, 7, 1), "2027"),
+    ("last summer", (2026, 5, 31), "2025"),
+    ("last summer", (2026, 6, 1), None),
+    ("next summer", (2026, 9, 30), None),
+    ("next summer", (2026, 10, 1), "2027"),
+    ("last autumn", (2026, 8, 31), "2025"),
+    ("last fall", (2026, 9, 1), None),
+    ("next autumn", (2026, 12, 31), None),
+    ("this autumn", (2026, 1, 1), "2026"),
+    ("next winter", (2026, 7, 1), None),
+    ("this weekend", (2026, 2, 17), None),  # on a Tuesday
+    ("this weekend", (2026, 2, 18), "2026-02-21/22"),
+    ("next weekend", (2026, 2, 20), None),  # on a Friday
+    ("next weekend", (2026, 2, 21), "2026-02-28/03-01"),
+    ("this Friday", (2026, 2, 20), "2026-02-20"),
+    ("this Friday", (2026, 2, 21), None),
+    ("next Friday", (2026, 2, 19), None),
+    ("next Friday", (2026, 2, 20), "2026-02-27"),
+    ("last Friday", (2026, 2, 20), "2026-02-13"),
+    ("last Friday", (2026, 2, 21), "2026-02-20"),
+]
+
+
+@pytest.mark.parametrize(("text", "said_on", "iso"), BOUNDARIES)
+def test_an_expression_changes_its_date_on_this_day(
+    text: str, said_on: tuple[int, int, int], iso: str | None
+) -> None:
+    assert [found.iso for found in resolve(text, on(*said_on))] == ([iso] if iso else [])
+
+
+@pytest.mark.parametrize(
+    ("text", "said_on", "iso"),
+    [
+        ("a month ago today", (2026, 3, 31), "2026-02-28"),
+        ("a month ago today", (2028, 3, 30), "2028-02-29"),
+        ("a month ago today", (2026, 3, 28), "2026-02-28"),
+        ("a month ago yesterday", (2026, 7, 1), "2026-05-30"),
+        ("a month from today", (2026, 1, 31), "2026-02-28"),
+        ("two months from tomorrow", (2026, 12, 30), "2027-02-28"),
+        ("a year ago today", (2028, 2, 29), "2027-02-28"),
+        ("four years ago today", (2028, 2, 29), "2024-02-29"),
+    ],
+)
+def test_the_same_day_of_a_shorter_month_is_its_last(
+    text: str, said_on: tuple[int, int, int], iso: str
+) -> None:
+    assert [found.iso for found in resolve(text, on(*said_on))] == [iso]
+
+
 @given(st.text(max_size=200), st.integers(1900, 2200), st.integers(0, 364))
 def test_spans_are_in_order_and_never_overlap(text: str, year: int, days: int) -> None:
     found = resolve(text, on(year, 1, 1) + timedelta(days))

@@ -8,6 +8,7 @@ weeks, months and years that they share.
 from __future__ import annotations
 
 import re
+from calendar import monthrange
 from collections.abc import Callable, Container, Iterable
 from datetime import date, datetime, timedelta
 from functools import cache, lru_cache
@@ -153,10 +154,12 @@ def shifted(at: datetime, unit: str, amount: int) -> str:
 
 
 def same_day(at: datetime, unit: str, amount: int) -> str:
-    """The exact day this many units from now ("a week from today")."""
+    """The exact day this many units from now ("a week from today"), in a shorter month its last day."""
     if unit in ("day", "week"):
         return day(at, amount * (_DAYS_IN_WEEK if unit == "week" else 1))
-    return day_of_month(at, amount * (_MONTHS if unit == "year" else 1), at.day)
+    months = amount * (_MONTHS if unit == "year" else 1)
+    first = date.fromisoformat(f"{month(at, months)}-01")
+    return first.replace(day=min(at.day, monthrange(first.year, first.month)[1])).isoformat()
 
 
 # -- Rules: a pattern, and how a match is resolved
