@@ -3,24 +3,42 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 
 import pytest
-from conversations import call, message, note, numbered, result, state
+from conversations import SESSION, call, message, note, numbered, result, state
 
 from onlooker.domain.messages import Message
+from onlooker.domain.notes import Progress
 from onlooker.policy.plan import (
+    FAR_AHEAD,
     Activate,
     Idle,
     Observe,
     Reflect,
     Rewrite,
     due_tokens,
+    gives_up,
+    is_due,
+    is_due_now,
+    is_postponed,
     make_room,
     must_wait,
     plan,
+    retry_after,
     wake_at,
 )
-from onlooker.policy.settings import DEFAULT, LANGO, OFF, ZORA, Settings, limits_for, with_models
+from onlooker.policy.settings import (
+    DEFAULT,
+    LANGO,
+    OFF,
+    SECTION_TOKENS,
+    ZORA,
+    Settings,
+    Timing,
+    limits_for,
+    with_models,
+)
 
 LANGO_LIMITS = limits_for(LANGO, 0)
 ZORA_LIMITS = limits_for(ZORA, 0)
@@ -38,6 +56,7 @@ PLAIN = replace(
 )
 LIMITS = limits_for(PLAIN, 0)
 NO_AHEAD = limits_for(replace(PLAIN, precompute=False), 0)
+FREE = limits_for(with_models(PLAIN, free_observer=True, free_reflector=True), 0)
 
 
 def seqs(messages: tuple[Message, ...]) -> list[int]:
@@ -195,6 +214,13 @@ def test_buffered_notes_are_shown_when_the_raw_part_is_full(tokens: int, due: bo
         assert (step.watermark, step.tail_start) == (4, 5)
 
 
+def test_noted_messages_stay_raw_only_as_far_as_newer_ones_leave_room() -> None:
+    settings = replace(PLAIN, overlap=800)
+    step = plan(state(numbered(*[100] * 10), [note(1, 4, status="buffered")]), limits_for(settings, 0))
+    assert isinstance(step, Activate)
+    assert (step.watermark, step.tail_start) == (4, 3)  # 600 follow, so 200 of the 800
+
+
 def test_activation_leaves_what_is_to_stay_raw() -> None:
     said = numbered(*[100] * 10)
     buffered = [note(1, 4, status="buffered"), note(5, 8, status="buffered")]
@@ -263,7 +289,24 @@ def test_reflection_takes_the_oldest_and_comes_down_to_its_target() -> None:
     assert isinstance(step, Reflect)
     # 450 tokens too many: twice that is condensed to a half.
     assert step.notes == tuple(notes[:4])
-    assert 2250 - 1000 + step.target_tokens <= 1800
+    assert step.target_tokens == 550
+    assert 2250 - 1000 + step.target_tokens == 1800
+
+
+def test_no_more_is_lost_than_must_go() -> None:
+    """What is condensed comes down to the goal, to a half only where that is more."""
+    gentle = replace(PLAIN, reflect_to=0.9)
+    reflections = [note(1, 2, 1300, generation=1), note(3, 4, 1000, generation=1)]
+    free = with_models(gentle, free_observer=True, free_reflector=True)  # which comes down to 95 %
+    for settings, goal in ((gentle, 1800), (free, 1900)):
+        step = plan(state(notes=reflections), limits_for(settings, 0))
+        assert isinstance(step, Reflect)
+        assert step.target_tokens == goal
+    crowding = [note(1, 2, 7000, generation=1), note(3, 4, 7000, generation=1), note(5, 6, 2000)]
+    step = plan(state(notes=crowding), ZORA_LIMITS)
+    assert isinstance(step, Reflect)
+    assert step.notes == tuple(crowding[:2])
+    assert step.target_tokens == 7000  # the prompt would not hold them: a half, whatever the goal
 
 
 def test_the_default_counts_all_of_memory() -> None:
@@ -291,6 +334,94 @@ def test_with_only_reflections_left_they_give_way_before_there_are_five() -> Non
     assert isinstance(step, Reflect)
     assert step.generation == 3
     assert plan(state(notes=notes[:1]), LIMITS) == Idle()
+
+
+@pytest.mark.req(18)
+@pytest.mark.parametrize(("tokens", "due"), [(1999, False), (2000, True)])
+def test_the_default_condenses_at_exactly_reflect_at(tokens: int, due: bool) -> None:
+    notes = [note(1, 2, 1000), note(3, 4, tokens - 1000)]
+    assert isinstance(plan(state(notes=notes), LIMITS), Reflect) == due
+
+
+@pytest.mark.parametrize(("tokens", "due"), [(1999, False), (2000, True)])
+def test_notes_that_cost_nothing_are_all_condensed_at_exactly_reflect_at(tokens: int, due: bool) -> None:
+    notes = [note(1, 2, 1000, generation=2), note(3, 4, tokens - 1500), note(5, 6, 500)]
+    step = plan(state(notes=notes), FREE)
+    assert isinstance(step, Reflect) == due
+    if isinstance(step, Reflect):
+        assert step.notes == tuple(notes)  # of both kinds
+        assert step.generation == 3
+
+
+def test_a_single_reflection_is_not_condensed_again_and_again() -> None:
+    assert plan(state(notes=[note(1, 2, 2400, generation=1)]), FREE) == Idle()
+
+
+def test_reflections_of_exactly_reflect_at_give_way() -> None:
+    notes = [note(1, 2, 1000, generation=1), note(3, 4, 999, generation=1)]
+    assert plan(state(notes=notes), LIMITS) == Idle()
+    notes[1] = note(3, 4, 1000, generation=1)
+    assert isinstance(plan(state(notes=notes), LIMITS), Reflect)
+
+
+@pytest.mark.parametrize(("reflected", "generation"), [(1200, 1), (1202, 2)])
+def test_reflections_give_way_once_they_are_more_than_three_fifths(reflected: int, generation: int) -> None:
+    reflections = [note(i, i, reflected // 2, generation=1) for i in (1, 2)]
+    step = plan(state(notes=[*reflections, note(3, 3, 800)]), LIMITS)
+    assert isinstance(step, Reflect)
+    assert step.generation == generation
+
+
+def test_no_more_is_condensed_than_twice_what_must_go() -> None:
+    notes = [*(note(i, i, 100) for i in range(1, 5)), note(5, 5, 1600)]
+    step = plan(state(notes=notes), limits_for(replace(PLAIN, reflect_to=0.9), 0))
+    assert isinstance(step, Reflect)
+    assert step.notes == tuple(notes[:4])  # 200 too many, so exactly 400
+
+
+LANGO_ROOM = 4000 - SECTION_TOKENS
+
+
+def test_where_only_observations_count_the_prompts_limit_still_holds() -> None:
+    """Neither five reflections nor 2,000 tokens of observations, and yet more than the prompt may hold."""
+    reflections = [note(1, 2, 1500, generation=1), note(3, 4, 1500, generation=1)]
+    fits = [*reflections, note(5, 6, LANGO_ROOM - 3000)]
+    assert plan(state(notes=fits), LANGO_LIMITS) == Idle()
+    step = plan(state(notes=[*reflections, note(5, 6, LANGO_ROOM - 3000 + 1)]), LANGO_LIMITS)
+    assert isinstance(step, Reflect)
+    assert step.notes == tuple(reflections)
+    assert (step.generation, step.target_tokens) == (2, 1500)
+
+
+def test_observations_give_way_where_there_is_a_single_reflection_to_go_over_the_limit_with() -> None:
+    notes = [note(1, 2, 3000, generation=1), note(3, 4, LANGO_ROOM - 3000)]
+    assert plan(state(notes=notes), LANGO_LIMITS) == Idle()
+    notes[1] = note(3, 4, LANGO_ROOM - 3000 + 1)
+    step = plan(state(notes=notes), LANGO_LIMITS)
+    assert isinstance(step, Reflect)
+    assert step.notes == (notes[1],)
+
+
+def test_what_exceeds_the_prompts_limit_goes_though_the_goal_is_reached() -> None:
+    """Zora comes down to half of its observations, and further if the prompt would not hold the rest."""
+    room = 15_000 - SECTION_TOKENS
+    notes = [note(1, 2, room - 8000, generation=1), *(note(i, i, 1000) for i in range(3, 12))]
+    step = plan(state(notes=notes), ZORA_LIMITS)
+    assert isinstance(step, Reflect)
+    assert step.notes == tuple(notes[1:9])  # 5,000 were allowed; 9,000 are there: 4,000 must go
+    assert step.target_tokens == 4000
+    crowded = [note(1, 2, room - 2000, generation=1), *(note(i, i, 1000) for i in range(3, 8))]
+    step = plan(state(notes=crowded), ZORA_LIMITS)
+    assert isinstance(step, Reflect)
+    assert step.notes == tuple(crowded[1:])  # 3,000 too many, and 5,000 to take them from
+
+
+def test_pinned_reflections_do_not_count_towards_the_five() -> None:
+    notes = [note(i, i, 100, generation=1) for i in range(1, 7)]
+    assert plan(state(notes=notes, pins=[notes[0].id, notes[5].id]), LANGO_LIMITS) == Idle()
+    step = plan(state(notes=notes, pins=[notes[0].id]), LANGO_LIMITS)
+    assert isinstance(step, Reflect)
+    assert step.notes == tuple(notes[1:])
 
 
 # ------------------------------------------------------------------------------------ pins
@@ -352,6 +483,8 @@ def test_the_turn_waits_only_where_block_after_says_so() -> None:
     assert not must_wait(said, ZORA_LIMITS)
     assert must_wait(state(numbered(60_000)), ZORA_LIMITS)
     assert not must_wait(state(numbered(10**6)), LIMITS)
+    # Of a long backlog only a part is loaded; all of it counts.
+    assert must_wait(replace(said, progress=replace(said.progress, unnoted_tokens=60_000)), ZORA_LIMITS)
 
 
 # ------------------------------------------------------------------------------------ waking
@@ -372,6 +505,47 @@ def test_a_session_with_buffered_notes_wakes_when_they_are_to_be_shown() -> None
     more = numbered(*[100] * 10)
     assert isinstance(plan(state(more, [note(1, 4, status="buffered")]), LIMITS), Activate)
     assert wake_at(state(said), LIMITS) == 800
+    # Another note can be written before the buffered one has to be shown.
+    assert wake_at(state(said, [note(1, 1, status="buffered")]), LIMITS) == 800
+    # One that is held back already is looked at again with the next message.
+    assert wake_at(state(numbered(1200, 100), [note(1, 1, status="buffered")]), LIMITS) == 1
+
+
+NOW = datetime(2026, 2, 16, 9, 0, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("due_in", "due", "postponed"),
+    [
+        (None, False, False),
+        (timedelta(seconds=-1), True, False),
+        (timedelta(0), True, False),
+        (timedelta(seconds=1), False, True),
+        (FAR_AHEAD, False, True),
+        (FAR_AHEAD + timedelta(seconds=1), True, False),  # from a clock that was wrong
+    ],
+)
+def test_a_session_is_due_from_its_time_on(due_in: timedelta | None, due: bool, postponed: bool) -> None:
+    progress = Progress(SESSION, due_at=None if due_in is None else NOW + due_in)
+    assert is_due_now(progress, NOW) == due
+    assert is_postponed(progress, NOW) == postponed
+
+
+@pytest.mark.parametrize(("said", "due"), [(399, False), (400, True), (900, True)])
+def test_a_session_is_due_at_the_lower_of_its_marks(said: int, due: bool) -> None:
+    assert is_due(said, due_tokens=800, wake_at=400) == due
+    assert is_due(said, due_tokens=400, wake_at=800) == due
+
+
+def test_the_pause_after_a_failure_doubles_up_to_its_limit() -> None:
+    timing = Timing(retry_seconds=2.0, retry_limit_seconds=300.0)
+    assert [retry_after(failures, timing) for failures in (1, 2, 3, 8, 9, 10_000)] == [2, 4, 8, 256, 300, 300]
+    # A time further ahead would be taken for that of a wrong clock.
+    assert retry_after(100, replace(timing, retry_limit_seconds=10**6)) == FAR_AHEAD.total_seconds()
+
+
+def test_a_note_stays_as_it_is_after_three_failures_to_rewrite_it() -> None:
+    assert [gives_up(failures) for failures in (0, 1, 2, 3, 4)] == [False, False, False, True, True]
 
 
 # ------------------------------------------------------------------------------------ making room
