@@ -40,8 +40,10 @@ def observer(request: Request) -> str | None:
 async def talked(
     folder: Path, *said: str, at: datetime = NOON, owner: str = "ana", key: str = "telegram:1"
 ) -> None:
-    """A day on which this was said and noted."""
-    async with opened(folder, at, model=ScriptedModel(observer), reflector="extractive") as memory:
+    """A day on which this was said and noted. Sessions shared no items then, so that only its file has it."""
+    alone = replace(SETTINGS, cross_session="off")
+    model = ScriptedModel(observer)
+    async with opened(folder, at, model=model, reflector="extractive", settings=alone) as memory:
         session = memory.session(key, owner=owner)
         await session.record(*(onlooker.user(text) for text in said))
         for i in range(10):

@@ -19,6 +19,7 @@ from onlooker import events
 from onlooker.domain.events import BaseEvent, Event, SessionEvent
 from onlooker.policy.settings import DEFAULT, LANGO, Settings
 from onlooker.testing import FaultyModel, FrozenClock, ScriptedModel
+from onlooker.types import SessionId
 
 pytestmark = pytest.mark.anyio
 
@@ -186,7 +187,7 @@ async def test_compaction_after_a_note_is_an_event_whoever_does_it() -> None:
         await memory.settle()
         own = len(of(events.Compacted, heard))
 
-        async def compact(key: str, up_to: int, summary: str) -> None: ...
+        async def compact(session: SessionId, up_to: int, summary: str) -> None: ...
 
         memory.background.set_compactor(compact)
         await talk(memory.session("b"), 120)

@@ -16,7 +16,7 @@ from onlooker.domain.events import Event, ItemsForgotten, ItemsMade
 from onlooker.domain.items import Item
 from onlooker.errors import SettingsError
 from onlooker.policy.settings import DEFAULT, LANGO, ZORA
-from onlooker.ports import ItemsRequest, Request
+from onlooker.ports import ItemsRequest, ObserveRequest, Request
 from onlooker.stores.sqlite import SqliteStore
 from onlooker.testing import FrozenClock, ScriptedModel
 
@@ -401,19 +401,84 @@ async def test_nothing_ends_by_itself_where_that_is_switched_off(tmp_path: Path)
         assert list(await memory.items.list("ana")) == []
 
 
-@pytest.mark.req(27)
-async def test_what_is_condensed_away_is_kept_as_an_item() -> None:
-    clock = FrozenClock()
-    async with onlooker.open_memory(":memory:", budget=800, clock=clock) as memory:
-        session = memory.session("long", owner="ana")
+# ------------------------------------------------------------------------------------ with the notes
+
+NEVER = replace(DEFAULT, idle_minutes=0)
+
+
+async def chat(session: onlooker.Session, *numbers: int) -> None:
+    """Talk that says nothing about the person, enough of it for notes."""
+    for number in numbers:
+        told = f"Customer {number} from street {number * 7} ordered {number + 3} loaves for {number}.50"
+        await session.record(onlooker.user(f"{told}, and complained about parcel 88-{number:04}."))
+        await session.record(onlooker.assistant(f"Noted the complaint about parcel 88-{number:04}."))
+
+
+@pytest.mark.req(25, 27)
+async def test_facts_reach_other_sessions_with_the_notes_and_without_an_end(url: str) -> None:
+    async with onlooker.open_memory(url, settings=NEVER, budget=800, clock=FrozenClock()) as memory:
+        session = memory.session("one", owner="ana")
         await session.record(onlooker.user("I'm allergic to peanuts."))
-        for number in range(80):
-            told = f"Customer {number} from street {number * 7} ordered {number + 3} loaves for {number}.50"
-            await session.record(onlooker.user(f"{told}, and complained about parcel 88-{number:04}."))
-            await session.settle()
-            clock.advance(60)
-        assert await session.notes(kind="reflection")
-        assert any("allergic to peanuts" in i.summary for i in await memory.items.list("ana"))
+        await chat(session, *range(40))
+        await session.settle()
+        assert await session.notes()
+        assert about(await talk(memory.session("two", owner="ana"), "Hello")) == [
+            "- user: is allergic to peanuts (2026-02-16)"
+        ]
+        assert about(await talk(memory.session("two", owner="ben"), "Hello")) == []
+        # Each message is read once: the end makes items of what was said since the last note.
+        await session.record(onlooker.user("I prefer short answers."))
+        assert [i.summary for i in await session.end()] == ["user: prefers short answers"]
+
+
+async def test_facts_of_notes_that_a_turn_takes_itself_reach_other_sessions(url: str) -> None:
+    settings = replace(NEVER, precompute=False)
+    async with onlooker.open_memory(url, settings=settings, budget=800, clock=FrozenClock()) as memory:
+        session = memory.session("one", owner="ana")
+        history = [onlooker.user("I'm allergic to peanuts.")]
+        history += [onlooker.user(f"Parcel {n} of order 88-{n:04} went to Bergen.") for n in range(60)]
+        await session.prepare(history, budget=800)
+        assert await session.notes()
+        await eventually(lambda: memory.items.list("ana"))
+        assert [i.summary for i in await memory.items.list("ana")] == ["user: is allergic to peanuts"]
+
+
+async def test_a_running_session_shows_new_facts_when_its_notes_change_and_not_before(url: str) -> None:
+    async with onlooker.open_memory(url, settings=NEVER, budget=800, clock=FrozenClock()) as memory:
+        running, shown = memory.session("running", owner="ana"), list[list[str]]()
+        await running.record(onlooker.user("Hello"))
+        before = await running.context(system="Help.", budget=800)
+        assert about(before) == []
+        other = memory.session("other", owner="ana")
+        await talk(other, "I'm allergic to peanuts.")
+        await other.end()
+        for number in range(60):
+            await chat(running, number)
+            await running.settle()
+            context = await running.context(system="Help.", budget=800)
+            shown.append(about(context))
+            if not context.stats.observations + context.stats.reflections:
+                assert context.system == before.system  # the notes have not changed: neither do the items
+        assert [] in shown
+        assert shown[-1] == ["- user: is allergic to peanuts (2026-02-16)"]
+
+
+@pytest.mark.req(53)
+async def test_a_prompt_changes_for_new_facts_only_where_it_changes_for_notes() -> None:
+    async with onlooker.open_memory(":memory:", settings=NEVER, clock=FrozenClock()) as memory:
+        running = memory.session("running", owner="ana")
+        systems: list[str] = []
+        changes = 0
+        for number in range(40):
+            await memory.items.save(f"Ana keeps {number} tins of paint in the cellar", owner="ana")
+            await chat(running, number)
+            await running.settle()
+            notes = await running.notes()
+            systems.append((await running.context(budget=1500)).system)
+            changes += number > 0 and notes != before
+            before = notes
+        assert 0 < changes < 39
+        assert sum(one != other for one, other in zip(systems, systems[1:], strict=False)) == changes
 
 
 # ------------------------------------------------------------------------------------ language models
@@ -454,6 +519,40 @@ async def test_a_model_that_fails_leaves_the_built_in_choice(reply: str | BaseEx
 async def test_a_model_that_finds_nothing_is_believed() -> None:
     made, _ = await ended_with(items_model("NONE"))
     assert made == []
+
+
+@pytest.mark.req(25, 27)
+async def test_on_overflow_the_reflector_is_asked_for_items_and_not_at_every_note() -> None:
+    def reply(request: Request) -> str | None:
+        if isinstance(request, ItemsRequest) and any("harbour" in note.text for note in request.notes):
+            return '{"type": "profile", "summary": "Ana rents a boat in the harbour", "said_by": "user"}'
+        if isinstance(request, ObserveRequest):
+            said = [m.text for m in request.messages if m.role == "user"]
+            return "\n".join(f"[12:00] Ana: {text}" for text in said)
+        return "NONE" if isinstance(request, ItemsRequest) else None
+
+    model = ScriptedModel(reply)
+    async with onlooker.open_memory(
+        ":memory:", settings=NEVER, model=model, budget=1200, clock=FrozenClock()
+    ) as memory:
+        session = memory.session("long", owner="ana")
+        await session.record(onlooker.user("There is a boat in the harbour that costs 40 a month."))
+        await session.record(onlooker.user("I'm allergic to peanuts."))
+        asked = 0
+        for number in range(60):
+            await chat(session, number)
+            await session.settle()
+            asked = sum(isinstance(r, ItemsRequest) for r in model.requests)
+            if not await session.notes(kind="reflection"):
+                assert not asked
+        notes = sum(isinstance(r, ObserveRequest) for r in model.requests)
+        assert 0 < asked < notes
+        shown = about(await talk(memory.session("two", owner="ana"), "Hello"))
+        # What the model chose, and what the built-in choice made of the messages before that.
+        assert {line.split(" (")[0] for line in shown} == {
+            "- Ana rents a boat in the harbour",
+            "- user: is allergic to peanuts",
+        }
 
 
 async def test_what_it_costs_is_recorded() -> None:

@@ -31,7 +31,7 @@ from onlooker.errors import BudgetError, ClosedError, MessageError
 from onlooker.policy.settings import LANGO, OFF, ZORA, Settings, Timing
 from onlooker.ports import ObserveRequest
 from onlooker.testing import FaultyModel, FrozenClock, ScriptedModel
-from onlooker.types import RuntimeContext
+from onlooker.types import RuntimeContext, SessionId
 
 pytestmark = pytest.mark.anyio
 
@@ -318,18 +318,18 @@ async def test_without_a_compactor_every_message_is_retained() -> None:
 
 @pytest.mark.req(70, 73)
 async def test_a_compactor_can_be_set_at_run_time() -> None:
-    called: list[tuple[str, int, str]] = []
+    called: list[tuple[SessionId, int, str]] = []
 
-    async def compactor(key: str, up_to: int, summary: str) -> None:
-        called.append((key, up_to, summary))
+    async def compactor(session: SessionId, up_to: int, summary: str) -> None:
+        called.append((session, up_to, summary))
 
     async with opened(model=ScriptedModel(), settings=COMPACTING) as memory:
         memory.background.set_compactor(compactor)
-        session = memory.session("a")
+        session = memory.session("a", owner="ana")
         await talk(session, 20)
         await memory.settle()
         assert called
-        assert {key for key, _, _ in called} == {"a"}
+        assert {(of.owner, of.key) for of, _, _ in called} == {("ana", "a")}
         assert all(summary for _, _, summary in called)
         count = len(called)
         memory.background.set_compactor(None)

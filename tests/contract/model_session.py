@@ -608,11 +608,14 @@ class HeldItems:
         before = self.chosen(session)
         if before is not None and not anew:
             return
+        self.choose_of(session, ids)
+        if (before or ()) != self._shown[session]:
+            _grow_epoch(held)
+
+    def choose_of(self, session: SessionId, ids: Sequence[str]) -> None:
         items = self._items.get(session.owner, {})
         there = (i for i in dict.fromkeys(ids) if i in items and items[i].status != "archived")
         self._shown[session] = tuple(there)
-        if (before or ()) != self._shown[session]:
-            _grow_epoch(held)
 
     # -- moving
 

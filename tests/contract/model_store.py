@@ -193,7 +193,10 @@ class ModelStore:
         held = self._find(session)
         if held is None:
             raise ConflictError(f"session {session.key!r} was deleted")
-        return held.commit(change)
+        progress = held.commit(change)
+        if change.items is not None:
+            self._items.choose_of(session, [item.id for item in change.items])
+        return progress
 
     async def notes(
         self,

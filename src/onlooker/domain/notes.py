@@ -112,11 +112,18 @@ class Commit:
     tail_start: int | None = None
     extractions: tuple[Extraction, ...] = ()  # written together with the added notes
     at: datetime | None = None  # recorded in the session's history; None: when the added notes were made
+    # The items that the session shows from now on, chosen again because its notes change the prompt anyway;
+    # None: the same as before.
+    items: tuple[Item, ...] | None = None
+
+    @property
+    def changes_notes(self) -> bool:
+        """Whether the prompt shows other notes after it."""
+        return bool(self.activate or self.supersede or any(n.status == "active" for n in self.add))
 
     @property
     def changes_prompt(self) -> bool:
-        shown = self.activate or self.supersede or any(n.status == "active" for n in self.add)
-        return bool(shown) or self.tail_start is not None
+        return self.changes_notes or self.tail_start is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,7 +206,7 @@ class State:
             tuple(m for m in self.messages if m.seq >= start),
             self.pins,
             (*self.pinned, *left),
-            self.items,
+            self.items if change.items is None else change.items,
             self.missing,
         )
 

@@ -61,7 +61,8 @@ class Background:
         return await self._session_end.end_idle(idle)
 
     def set_compactor(self, compactor: Compactor | None) -> None:
-        """Set the function that removes noted messages from a session; None removes none. The setting
+        """Set the function that removes noted messages from a session; None removes none. It gets the
+        session (its `owner` and `key`), the seq of the last message to remove, and the note. The setting
         `compact` uses the store's own."""
         self._compaction.use(compactor)
 

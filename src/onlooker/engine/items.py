@@ -176,7 +176,8 @@ class Items:
 
 @dataclass(frozen=True, slots=True)
 class ShownItems:
-    """Which items a session shows. They are chosen once, so that the prompt's prefix stays the same."""
+    """Which items a session shows. They are chosen when it begins, and again when its notes change the prompt,
+    so that the prompt's prefix never changes just for them."""
 
     store: Store
     settings: Settings
@@ -195,6 +196,19 @@ class ShownItems:
         except OnlookerError as error:
             log.warning("%s: could not choose items: %s", session.key, error)
             return replace(state, items=tuple(items))
+
+    async def choose_again(self, state: State, budget: int) -> tuple[Item, ...] | None:
+        """The items to show in place of those that the session shows; None if they are the same ones, or were
+        not chosen yet. A failure is logged."""
+        session = state.progress.session
+        if state.items is None or not self.settings.shares_items(session.owner):
+            return None
+        try:
+            items = tuple(await self.choice(session, budget))
+        except OnlookerError as error:
+            log.warning("%s: could not choose items: %s", session.key, error)
+            return None
+        return None if {i.id for i in items} == {i.id for i in state.items} else items
 
     async def refresh(self, state: State, budget: int) -> State:
         """The state with items chosen again."""

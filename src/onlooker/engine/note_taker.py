@@ -26,6 +26,7 @@ from onlooker.domain.events import (
     SpendLimitReached,
     StepFailed,
 )
+from onlooker.domain.items import Item
 from onlooker.domain.messages import Message, SessionId, groups, new_id, tokens_of
 from onlooker.domain.notes import Commit, Guard, Note, Progress, State
 from onlooker.engine.indexing import index_session
@@ -114,6 +115,8 @@ class NoteTaker:
         leases: Leases,
         compaction: Compaction,
         timing: Timing,
+        choose_items: Callable[[State, int], Awaitable[tuple[Item, ...] | None]],
+        on_noted: Callable[[Progress, Sequence[Message]], Awaitable[None]],
         on_condensed: Callable[[Progress, Sequence[Note]], Awaitable[None]],
     ) -> None:
         self._store = store
@@ -128,7 +131,10 @@ class NoteTaker:
         self._leases = leases
         self._compaction = compaction
         self._timing = timing
-        # Called with notes condensed in the background: the reflection leaves out some of their content.
+        self._choose_items = choose_items
+        # Both make items, in the background only: of messages that a note now covers, and of notes that were
+        # condensed, since the reflection leaves out some of their content.
+        self._on_noted = on_noted
         self._on_condensed = on_condensed
         # How often the model answered with nothing usable for a note that it was to rewrite.
         self._unusable: dict[str, int] = {}
@@ -164,6 +170,7 @@ class NoteTaker:
                     await self._back_off(state, step, lease, failed)
                     return False
                 if fresh:
+                    await self._on_noted(state.progress, ())  # of notes that turns took themselves
                     await self._leases.release(state, lease, None, wake_at(state, limits), 0)
                     return True
                 state, fresh = await self._store.load(session, oldest=most), True
@@ -257,7 +264,7 @@ class NoteTaker:
             tail_start=step.tail_start,
             at=self._clock.now(),
         )
-        after = await self._store.commit(state.progress.session, change)
+        change, after = await self._commit(state, change)
         self._emit(Activated(state.progress.session, step.notes))
         if step.notes:
             await self._compaction.after_note(after, step.notes[-1])
@@ -281,10 +288,12 @@ class NoteTaker:
             tail_start=step.tail_start if shown else None,
             extractions=written.extracted(note),
         )
-        after = await self._store.commit(session, change)
+        change, after = await self._commit(state, change)
         self._emit_noted(session, note, change, written)
         if shown:
             await self._compaction.after_note(after, note)
+        if fence is not None:
+            await self._on_noted(after, step.messages)
         return state.after(change, after)
 
     async def _reflect(self, state: State, step: Reflect, fence: int | None, on_the_spot: bool) -> State:
@@ -317,7 +326,7 @@ class NoteTaker:
             degraded=degraded,
         )
         change = Commit(_guard(state, fence), add=(note,), supersede=note.sources)
-        after = await self._store.commit(session, change)
+        change, after = await self._commit(state, change)
         self._emit(Reflected(session, note, step.notes, written.calls, seconds=written.seconds))
         if fence is not None:
             await self._on_condensed(after, step.notes)
@@ -325,7 +334,7 @@ class NoteTaker:
 
     async def _rewrite(self, state: State, note: Note, fence: int | None) -> State:
         """Have the model, which is back, write a note that the built-in model wrote in its place."""
-        session = state.progress.session
+        session, messages = state.progress.session, ()
         if note.generation:
             known = {n.id: n for n in await self._store.notes(session, statuses=("superseded",))}
             sources = [known[s] for s in note.sources if s in known]
@@ -346,9 +355,18 @@ class NoteTaker:
         )
         found = written.extracted(better)
         change = Commit(_guard(state, fence), add=(better,), supersede=(note.id,), extractions=found)
-        after = await self._store.commit(session, change)
+        change, after = await self._commit(state, change)
         self._emit_noted(session, better, change, written)
+        await self._on_noted(after, messages)
         return state.after(change, after)
+
+    async def _commit(self, state: State, change: Commit) -> tuple[Commit, Progress]:
+        """Commit a change, with the items that the session shows from now on if its notes change anyway: that
+        breaks the prompt's prefix, so that it costs nothing more to show what other sessions learned."""
+        if change.changes_notes:
+            items = await self._choose_items(state, self._budgets.of(state.progress))
+            change = replace(change, items=items)
+        return change, await self._store.commit(state.progress.session, change)
 
     def _emit_noted(self, session: SessionId, note: Note, change: Commit, written: WrittenNote) -> None:
         self._emit(Noted(session, note, written.calls, seconds=written.seconds))

@@ -584,8 +584,8 @@ class Budgets:
 
 # ------------------------------------------------------------------------------------ compaction
 
-# (session key, seq of the last message to replace, summary of the replaced messages)
-Compactor = Callable[[str, int, str], Awaitable[None]]
+# (session, seq of the last message to replace, summary of the replaced messages)
+Compactor = Callable[[SessionId, int, str], Awaitable[None]]
 
 
 class Compaction:
@@ -636,7 +636,7 @@ class Compaction:
             if self._compactor is None:
                 await self.compact(session, up_to, note.text, revision=progress.revision)
             else:
-                await self._compactor(session.key, up_to, note.text)
+                await self._compactor(session, up_to, note.text)
                 self._emit(Compacted(session, up_to))
         except ConflictError:
             log.debug("%s: messages were retired before they were compacted", session.key)

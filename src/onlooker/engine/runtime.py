@@ -116,6 +116,7 @@ class Runtime:
             reflector=asked,
             asks_model=not free_reflector,
         )
+        self.shown_items = ShownItems(store, settings, self.estimator.text, clock)
         self.note_taker = NoteTaker(
             store,
             settings,
@@ -129,7 +130,9 @@ class Runtime:
             leases=leases,
             compaction=self.compaction,
             timing=timing,
-            on_condensed=self.session_end.keep_condensed,
+            choose_items=self.shown_items.choose_again,
+            on_noted=self.session_end.noted,
+            on_condensed=self.session_end.condensed,
         )
         self.workers: Workers = (
             workers(self.note_taker.advance)
@@ -139,7 +142,6 @@ class Runtime:
 
         # What is known beyond a session.
         self.items = Items(store, clock, self.emit, self.ready)
-        self.shown_items = ShownItems(store, settings, self.estimator.text, clock)
         self.query_vectors = QueryVectors(embedder) if embedder else None
         self.index = Index(
             GraphIndex(store),

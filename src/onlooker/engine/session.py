@@ -327,7 +327,8 @@ class Session:
 
     async def end(self) -> Sequence[Item]:
         """End the conversation: take the notes that are due, and make items of what the owner's other
-        sessions should know. Returns the items. Recording more opens the session again."""
+        sessions should know and do not know since a note was taken. Returns the items. Recording more opens
+        the session again."""
         await self.settle()
         async with self._runtime.leases.alone(self.id):
             return await self._runtime.session_end.end(self.id)

@@ -1,5 +1,10 @@
-"""The end of a session: on request, after some time without a message, when the process stops, or in a later
-sweep. What other sessions of the same owner should know then becomes items, once.
+"""Items made of a session: when notes of it are taken or condensed, and when it ends.
+
+A session ends on request, after some time without a message, when the process stops, or in a later sweep.
+`Progress.ended` marks the last message that items were made from. Without a language model it moves with every
+note and every end, so that each message is read once. A language model chooses better, but costs: it is asked
+when notes are condensed and at the end, and until then what is said reaches other sessions as the built-in
+choice.
 """
 
 from __future__ import annotations
@@ -15,7 +20,7 @@ from onlooker.domain.errors import ConflictError, ModelError, OnlookerError
 from onlooker.domain.events import Event, ItemsMade
 from onlooker.domain.items import EndMark, Item, ItemChange
 from onlooker.domain.messages import Message, SessionId, new_id, tokens_of
-from onlooker.domain.notes import Note, Progress, State
+from onlooker.domain.notes import Note, NoteFormat, Progress, State
 from onlooker.engine.items import MAX_ITEMS
 from onlooker.engine.leases import Leases
 from onlooker.engine.writer import Writer
@@ -35,6 +40,8 @@ MAX_AT_ONCE = 100
 ANSWER_TOKENS = 800
 # Known items that a model is told of, so that it does not repeat them.
 MAX_KNOWN_ITEMS = 60
+# Messages that are read at a time to make items of.
+MAX_READ = 200
 # How often a change is tried if another worker changes the items at the same time.
 MAX_TRIES = 3
 
@@ -117,7 +124,7 @@ class SessionEnd:
     # -- what
 
     async def end(self, session: SessionId) -> Sequence[Item]:
-        """Make items of what was said since the session last ended; none if another worker did so first.
+        """Make items of what was said since items were last made; none if another worker did so first.
 
         Raises:
             StoreError: The store cannot write; the session stays open.
@@ -126,29 +133,74 @@ class SessionEnd:
             state = await self._store.load(session)
             if state is None or state.progress.ended >= state.progress.last_seq:
                 return ()
-            progress = state.progress
-            mark = EndMark(session, progress.ended, progress.last_seq, progress.revision)
-            began = time.perf_counter()
-            made = await self._choose(state) if self._settings.shares_items(session.owner) else []
-            kept = await self._keep(session, made, mark, began)
+            kept = await self._end(state)
             if kept is not None:
                 return kept
         return ()
 
-    async def keep_condensed(self, progress: Progress, notes: Sequence[Note]) -> None:
-        """Make items of notes that were just condensed: the reflection leaves out some of their content."""
+    async def _end(self, state: State) -> Sequence[Item] | None:
+        progress, began = state.progress, time.perf_counter()
+        asked: list[Item] | None = []
+        if self._settings.shares_items(progress.session.owner):
+            notes = [note for note in state.notes if note.last > progress.ended]
+            messages = [message for message in state.unnoted if message.seq > progress.ended]
+            asked = await self._ask_model(progress.session, notes, messages)
+        if asked is None:
+            return await self._make_up_to(progress, progress.last_seq)
+        mark = EndMark(progress.session, progress.ended, progress.last_seq, progress.revision)
+        return await self._keep(progress.session, asked, mark, began)
+
+    async def noted(self, progress: Progress, messages: Sequence[Message]) -> None:
+        """Make items when these messages were noted, so that they reach other sessions before this one ends.
+        A failure is logged; the end of the session makes them then."""
         session = progress.session
         if not self._settings.shares_items(session.owner):
             return
         try:
-            # The mark stays where it is and only guards the revision. Reflections are skipped: items were
-            # made of them when they were observations.
-            mark = EndMark(session, progress.ended, progress.ended, progress.revision)
-            began = time.perf_counter()
-            fresh = [note for note in notes if not note.generation]
-            await self._keep(session, await self._pick_in_thread(session, fresh, ()), mark, began)
+            if not self._asks_model:
+                await self._make_up_to(progress, progress.frontier)
+            elif messages:
+                # No model is asked at every note, and the mark stays: one is asked about them at the end.
+                await self._keep_some(progress, await self._pick(session, messages))
+        except OnlookerError as error:
+            log.warning("%s: no items made with a note: %s", session.key, error)
+
+    async def condensed(self, progress: Progress, notes: Sequence[Note]) -> None:
+        """Ask the language model, if there is one, for items of notes that were just condensed: the reflection
+        leaves out some of their content. A failure is logged."""
+        session = progress.session
+        # Reflections are skipped: items were made of them when they were observations.
+        fresh = [note for note in notes if not note.generation]
+        if not fresh or not self._asks_model or not self._settings.shares_items(session.owner):
+            return
+        try:
+            await self._keep_some(progress, await self._ask_model(session, fresh, ()) or ())
         except OnlookerError as error:
             log.warning("%s: no items made of condensed notes: %s", session.key, error)
+
+    async def _make_up_to(self, progress: Progress, up_to: int) -> Sequence[Item] | None:
+        """Make items without a model of every message after the mark, up to this one, and move the mark; None
+        if the session changed meanwhile."""
+        session, reached = progress.session, progress.ended
+        made: list[Item] = []
+        while reached < up_to:
+            began = time.perf_counter()
+            read = await self._store.messages(
+                session, after=reached, up_to=up_to, limit=MAX_READ, archived=True
+            )
+            until = read[-1].seq if len(read) == MAX_READ else up_to
+            mark = EndMark(session, reached, until, progress.revision)
+            kept = await self._keep(session, await self._pick(session, read), mark, began)
+            if kept is None:
+                return None
+            made += kept
+            reached = until
+        return made
+
+    async def _keep_some(self, progress: Progress, made: Sequence[Item]) -> None:
+        """Store items of a part of the session. The mark stays where it is, and only guards the revision."""
+        mark = EndMark(progress.session, progress.ended, progress.ended, progress.revision)
+        await self._keep(progress.session, made, mark, time.perf_counter())
 
     async def _keep(
         self, session: SessionId, made: Sequence[Item], mark: EndMark, began: float
@@ -165,7 +217,7 @@ class SessionEnd:
             own = {item.id for item in existing if item.session == session.key}
             use = tuple(dict.fromkeys(i for i in done.use if i not in own))
             change = ItemChange(session.owner, now, tuple(done.add), tuple(done.end.items()), use, mark)
-            if not (change.add or change.use or mark.up_to > mark.expected):
+            if not (change.add or change.end or change.use or mark.up_to > mark.expected):
                 return ()
             try:
                 await self._store.change_items(change)
@@ -183,57 +235,58 @@ class SessionEnd:
         raise ConflictError(f"{session.key}: other workers keep changing the items of this owner")
 
     async def _progress_of(self, mark: EndMark) -> Progress | None:
-        state = await self._store.load(mark.session)
+        state = await self._store.load(mark.session, newest=1)
         return state.progress if state else None
 
     # -- who chooses
 
     async def choose_items(self, session: SessionId, notes: Sequence[Note]) -> list[Item]:
-        """The items that the end of a session would make of these notes, before known ones are left out."""
-        return await self._choose(State(Progress(session), tuple(notes)))
+        """The items of these notes, before known ones are left out."""
+        asked = await self._ask_model(session, notes, ())
+        if asked is not None:
+            return asked
+        format = self._settings.format
+        return await asyncio.to_thread(self._pick_from_notes, session, notes, format)
 
-    async def _choose(self, state: State) -> list[Item]:
-        notes = [note for note in state.notes if note.last > state.progress.ended]
-        messages = [message for message in state.unnoted if message.seq > state.progress.ended]
-        session = state.progress.session
-        if self._asks_model:
-            try:
-                asked = await self._ask_model(session, notes, messages)
-            except ModelError as error:
-                log.warning("%s: choosing items without the model: %s", session.key, error)
-                asked = None
-            if asked is not None:
-                return asked
-        return await self._pick_in_thread(session, notes, messages)
-
-    async def _pick_in_thread(
-        self, session: SessionId, notes: Sequence[Note], messages: Sequence[Message]
+    def _pick_from_notes(
+        self, session: SessionId, notes: Sequence[Note], format: NoteFormat
     ) -> list[Item]:
-        """Choose items without a language model: statements from the notes, and from what people said since.
-        In a thread, since a turn must not wait for it."""
-        return await asyncio.to_thread(self._pick, session, notes, messages)
-
-    def _pick(self, session: SessionId, notes: Sequence[Note], messages: Sequence[Message]) -> list[Item]:
-        from onlooker.policy.items.extract import choose_candidates, user_statements
+        from onlooker.policy.items.extract import choose_candidates
         from onlooker.policy.items.statements import statements
 
-        format = self._settings.format
         found = [
             s
             for note in notes
             for s in statements(note.text, source=note.id, format=format, day=note.made_at.date())
         ]
-        found += user_statements(messages)
         return self._as_items(session, choose_candidates(found, self._tz), (), ())
+
+    async def _pick(self, session: SessionId, messages: Sequence[Message]) -> list[Item]:
+        """Choose items without a language model, from what people said. In a thread, since a turn must not
+        wait for it."""
+        return await asyncio.to_thread(self._pick_from_messages, session, messages)
+
+    def _pick_from_messages(self, session: SessionId, messages: Sequence[Message]) -> list[Item]:
+        from onlooker.policy.items.extract import choose_candidates, user_statements
+
+        return self._as_items(session, choose_candidates([*user_statements(messages)], self._tz), (), ())
 
     async def _ask_model(
         self, session: SessionId, notes: Sequence[Note], messages: Sequence[Message]
     ) -> list[Item] | None:
-        """Let the language model choose items; None if its answer is not usable, or its window is too small.
+        """Let the language model choose items; None if there is none, it does not answer, its answer is not
+        usable, or its window is too small."""
+        if not self._asks_model:
+            return None
+        try:
+            return await self._ask(session, notes, messages)
+        except ModelError as error:
+            log.warning("%s: choosing items without the model: %s", session.key, error)
+            return None
 
-        Raises:
-            ModelError: It did not answer.
-        """
+    async def _ask(
+        self, session: SessionId, notes: Sequence[Note], messages: Sequence[Message]
+    ) -> list[Item] | None:
         from onlooker.policy.items.extract import read_items
         from onlooker.policy.render import text_lines
         from onlooker.policy.values import invented
@@ -273,8 +326,7 @@ class SessionEnd:
                 made_at=at,
                 tags=c.tags,
                 origin=c.origin,
-                # A note has only the day: take its end, but no time in the future.
-                said_at=min(c.said_on, at - timedelta(days=1)) + timedelta(days=1) if c.said_on else None,
+                said_at=c.said_at and min(c.said_at, now),
                 valid_from=c.valid_from,
                 expires_at=c.expires_at,
                 session=session.key,

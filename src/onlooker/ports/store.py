@@ -187,7 +187,8 @@ class Store(Protocol):
         """Apply one change to the notes and store its extractions.
 
         `unnoted_tokens` becomes what lies after the new frontier; `prompt_version` grows if the change is
-        visible in the prompt. The guard's fence, if given, must be the session's current one.
+        visible in the prompt. The guard's fence, if given, must be the session's current one. `items`, if
+        given, are shown from now on, as with `show_items`.
 
         Raises:
             ConflictError: Frontier, revision or fence changed, or a note named in `activate` is no longer

@@ -64,7 +64,7 @@ def user_statements(messages: Sequence[Message]) -> Iterator[Statement]:
             continue
         day = message.at.date() if message.at else None
         for clause in _clauses(message.text[:MAX_READ_LENGTH], short=len(message.text) <= MAX_TYPED_LENGTH):
-            yield Statement(clause, message.speaker, "user", day, "NOTE", message.id)
+            yield Statement(clause, message.speaker, "user", day, "NOTE", message.id, message.at)
 
 
 def _clauses(text: str, *, short: bool) -> Iterator[str]:
@@ -122,6 +122,7 @@ MIN_WEIGHT = 2
 _PRIORITY = {"CRITICAL": 4, "IMPORTANT": 2, "NOTE": 0}
 MIN_WORDS = 3
 MAX_TAGS = 6
+_DAY = dt.timedelta(days=1)
 # How long after its date an event is still worth knowing.
 AFTERWARDS = dt.timedelta(days=7)
 
@@ -136,7 +137,7 @@ class Candidate:
     summary: str
     tags: tuple[str, ...]
     origin: Origin
-    said_on: dt.datetime | None  # midnight of that day
+    said_at: dt.datetime | None  # the end of the day, where only that is known
     valid_from: dt.datetime | None
     expires_at: dt.datetime | None = None
     sources: tuple[str, ...] = ()
@@ -173,7 +174,7 @@ def _candidate(statement: Statement, tz: dt.tzinfo) -> Candidate:
         summary=mask(statement.summary),
         tags=tags_of(statement.summary, kind),
         origin=statement.origin,
-        said_on=said,
+        said_at=statement.at or (said + _DAY if said else None),
         valid_from=since(statement.text, said),
         expires_at=expiry(statement.text, kind, said),
         sources=(statement.source,) if statement.source else (),
@@ -226,8 +227,8 @@ def find_source(summary: str, texts: Sequence[tuple[str, str]]) -> tuple[str, ..
 # -- Asking a language model
 
 _ROLE = (
-    "You keep what an assistant should know about a person beyond one conversation. The conversation below "
-    "has ended: write down what other conversations with the same person will need."
+    "You keep what an assistant should know about a person beyond one conversation. Below is a conversation, or "
+    "a part of one: write down what other conversations with the same person will need."
 )
 _RULES = f"""\
 Keep: who the person is, health, preferences, standing instructions, people around them, skills, decisions \
@@ -315,7 +316,7 @@ def _candidate_from_reply(value: dict[str, Any], said: dt.datetime) -> Candidate
         summary=mask(summary),
         tags=tuple(dict.fromkeys(clean_words))[:MAX_TAGS],
         origin=_ORIGINS.get(str(value.get("said_by", "")).casefold(), "agent"),
-        said_on=said,
+        said_at=said + _DAY,
         valid_from=_day(value.get("since"), said) or since(summary, said),
         expires_at=_day(value.get("expires"), said) or expiry(summary, kind_of(summary), said),
     )

@@ -179,6 +179,7 @@ class Statement:
     day: dt.date | None
     priority: Priority
     source: str  # the id of the note or message; empty if there is none
+    at: dt.datetime | None = None  # when it was said, if that is known better than by the day
 
     @property
     def summary(self) -> str:

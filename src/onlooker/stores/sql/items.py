@@ -117,11 +117,7 @@ def show(db: Database, session: SessionId, ids: Sequence[str], *, now: datetime,
     sid, before = stored.sid, sessions.shown_items(db, stored)
     if before is not None and not anew:
         return
-    db.run("hide_items_of_session", sid=sid)
-    where: dict[str, Any] = {"sid": sid, "owner": pack(session.owner)}
-    chosen = enumerate(dict.fromkeys(ids))
-    db.run_many("show_item", [where | {"position": n, "id": pack(ident)} for n, ident in chosen])
-    db.run("set_items_chosen", sid=sid)
+    sessions.show_items(db, stored, ids)
     after = sessions.shown_items(db, replace(stored, items_chosen=True)) or ()
     if [item.id for item in before or ()] != [item.id for item in after]:
         db.run("bump_prompt_version", sid=sid)

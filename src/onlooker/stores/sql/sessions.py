@@ -350,6 +350,8 @@ def _tail(
 
 
 def commit(db: Database, session: SessionId, change: Commit) -> Progress:
+    if change.items is not None:
+        db.lock_owner(session.owner)  # before the session, as everywhere
     stored = find(db, session)
     if stored is None:
         raise ConflictError(f"session {session.key!r} was deleted")
@@ -362,6 +364,8 @@ def commit(db: Database, session: SessionId, change: Commit) -> Progress:
         _change_status(db, sid, ident, "buffered", "active")
     db.run_many("add_note", [note_values(sid, n) for n in change.add])
     db.run_many("add_extraction", [extraction_values(sid, n, e) for n, e in zip(count(), change.extractions)])
+    if change.items is not None:
+        show_items(db, stored, [item.id for item in change.items])
     progress = committed(stored.progress, change)
     unnoted = unnoted_tokens(db, sid, progress.frontier)
     saved = replace(stored, progress=replace(progress, unnoted_tokens=unnoted))
@@ -381,6 +385,15 @@ def shown_items(db: Database, stored: StoredSession) -> tuple[Item, ...] | None:
     if not stored.items_chosen:
         return None
     return tuple(to_item(row) for row in db.run("shown_items", sid=stored.sid))
+
+
+def show_items(db: Database, stored: StoredSession, ids: Iterable[str]) -> None:
+    """Show these items of the owner, in order, in place of those before. Archived ones are skipped."""
+    db.run("hide_items_of_session", sid=stored.sid)
+    where: dict[str, Any] = {"sid": stored.sid, "owner": pack(stored.progress.session.owner)}
+    chosen = enumerate(dict.fromkeys(ids))
+    db.run_many("show_item", [where | {"position": n, "id": pack(ident)} for n, ident in chosen])
+    db.run("set_items_chosen", sid=stored.sid)
 
 
 # ------------------------------------------------------------------------------------ history of the notes

@@ -10,8 +10,9 @@ import pytest
 from onlooker.domain.errors import ConflictError
 from onlooker.domain.items import EndMark, Item, ItemChange
 from onlooker.domain.messages import SessionId
+from onlooker.domain.notes import Guard
 from onlooker.ports import Store
-from onlooker.testing.store_contract.case import ANA, BEN, NOW, StoreCase, ids, later, talk
+from onlooker.testing.store_contract.case import ANA, BEN, NOW, StoreCase, ids, later, note, talk
 
 OTHER = SessionId("ana", "slack:7")
 
@@ -114,6 +115,24 @@ class ItemContract(StoreCase):
         await store.show_items(ANA, ["b"], now=NOW, anew=True)
         assert ids((await self.state(store)).items or ()) == ["b"]
         assert (await self.state(store)).progress.prompt_version == prompt_version + 2
+
+    async def test_a_commit_of_notes_may_choose_anew(self, store: Store) -> None:
+        await self.record(store, *talk(1, 4))
+        await self.add(store, item("a"), item("b"), item("gone"))
+        await store.show_items(ANA, ["a"], now=NOW)
+        before = (await self.state(store)).progress
+        await store.archive_items("ana", ["gone"], now=NOW)
+        shown = tuple(await store.items("ana", statuses=("live", "archived"), ids=["b", "gone"]))
+        await self.commit(store, note("n1", 1, 2), items=shown)
+        store = await self.reopen(store)
+        after = await self.state(store)
+        assert ids(after.items or ()) == ["b"]
+        assert after.progress.prompt_version == before.prompt_version + 1
+        await self.commit(store, note("n2", 3, 3))
+        assert ids((await self.state(store)).items or ()) == ["b"]
+        with pytest.raises(ConflictError):
+            await self.commit(store, note("n3", 4, 4), items=(), guard=Guard(1, 0))
+        assert ids((await self.state(store)).items or ()) == ["b"]
 
     async def test_choosing_nothing_is_a_choice(self, store: Store) -> None:
         await store.show_items(OTHER, [], now=NOW)

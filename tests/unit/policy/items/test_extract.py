@@ -118,7 +118,7 @@ Bo moved to Paris yesterday"""
     ]
     assert all(c.sources == ("n1",) for c in found)
     assert found[-1].valid_from == datetime(2026, 2, 16, tzinfo=UTC)
-    assert found[-1].said_on == datetime(2026, 2, 17, tzinfo=UTC)
+    assert found[-1].said_at == datetime(2026, 2, 18, tzinfo=UTC)  # the end of that day
 
 
 def test_prose_is_taken_apart_by_sentences() -> None:
