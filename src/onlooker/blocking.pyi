@@ -217,7 +217,8 @@ class Background:
         many. This happens automatically unless `idle_minutes` is 0.
         """
     def set_compactor(self, compactor: Compactor | None) -> None:
-        """Set the function that removes noted messages from a session; None removes none. The setting
+        """Set the function that removes noted messages from a session; None removes none. It gets the
+        session (its `owner` and `key`), the seq of the last message to remove, and the note. The setting
         `compact` uses the store's own.
         """
 
@@ -372,7 +373,8 @@ class Session:
         """
     def end(self) -> Sequence[Item]:
         """End the conversation: take the notes that are due, and make items of what the owner's other
-        sessions should know. Returns the items. Recording more opens the session again.
+        sessions should know and do not know since a note was taken. Returns the items. Recording more opens
+        the session again.
         """
     def refresh_items(self) -> Sequence[Item]:
         """Choose again which of its owner's items this session shows, as a new session would. This changes
