@@ -176,8 +176,8 @@ class Items:
 
 @dataclass(frozen=True, slots=True)
 class ShownItems:
-    """Which items a session shows. They are chosen when it begins, and again when its notes change the prompt,
-    so that the prompt's prefix never changes just for them."""
+    """Which items a session shows. They are chosen when it begins, and again when its notes change the
+    prompt, so that the prompt's prefix never changes just for them."""
 
     store: Store
     settings: Settings

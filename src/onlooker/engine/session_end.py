@@ -1,10 +1,10 @@
 """Items made of a session: when notes of it are taken or condensed, and when it ends.
 
 A session ends on request, after some time without a message, when the process stops, or in a later sweep.
-`Progress.ended` marks the last message that items were made from. Without a language model it moves with every
-note and every end, so that each message is read once. A language model chooses better, but costs: it is asked
-when notes are condensed and at the end, and until then what is said reaches other sessions as the built-in
-choice.
+`Progress.ended` marks the last message that items were made from. Without a language model it moves with
+every note and every end, so that each message is read once. A language model chooses better, but costs: it is
+asked when notes are condensed and at the end, and until then what is said reaches other sessions as the
+built-in choice.
 """
 
 from __future__ import annotations
@@ -166,8 +166,8 @@ class SessionEnd:
             log.warning("%s: no items made with a note: %s", session.key, error)
 
     async def condensed(self, progress: Progress, notes: Sequence[Note]) -> None:
-        """Ask the language model, if there is one, for items of notes that were just condensed: the reflection
-        leaves out some of their content. A failure is logged."""
+        """Ask the language model, if there is one, for items of notes that were just condensed: the
+        reflection leaves out some of their content. A failure is logged."""
         session = progress.session
         # Reflections are skipped: items were made of them when they were observations.
         fresh = [note for note in notes if not note.generation]
@@ -248,9 +248,7 @@ class SessionEnd:
         format = self._settings.format
         return await asyncio.to_thread(self._pick_from_notes, session, notes, format)
 
-    def _pick_from_notes(
-        self, session: SessionId, notes: Sequence[Note], format: NoteFormat
-    ) -> list[Item]:
+    def _pick_from_notes(self, session: SessionId, notes: Sequence[Note], format: NoteFormat) -> list[Item]:
         from onlooker.policy.items.extract import choose_candidates
         from onlooker.policy.items.statements import statements
 

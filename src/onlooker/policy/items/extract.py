@@ -227,8 +227,8 @@ def find_source(summary: str, texts: Sequence[tuple[str, str]]) -> tuple[str, ..
 # -- Asking a language model
 
 _ROLE = (
-    "You keep what an assistant should know about a person beyond one conversation. Below is a conversation, or "
-    "a part of one: write down what other conversations with the same person will need."
+    "You keep what an assistant should know about a person beyond one conversation. Below is a conversation, "
+    "or a part of one: write down what other conversations with the same person will need."
 )
 _RULES = f"""\
 Keep: who the person is, health, preferences, standing instructions, people around them, skills, decisions \
