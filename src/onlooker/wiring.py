@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import json
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta, tzinfo
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 
 from onlooker.domain.context import Layers
 from onlooker.domain.errors import SettingsError
@@ -14,7 +16,9 @@ from onlooker.domain.notes import Extractor
 from onlooker.engine.memory import Memory
 from onlooker.engine.runtime import Runtime
 from onlooker.models.extractive import ExtractiveModel
-from onlooker.policy.settings import TIMING, Settings, Timing, preset, time_zone
+from onlooker.policy.config import from_mapping
+from onlooker.policy.model_names import complete, meant
+from onlooker.policy.settings import PRESETS, TIMING, Settings, Timing, preset, time_zone
 from onlooker.ports import (
     Advance,
     Clock,
@@ -49,7 +53,7 @@ def open_memory(
     key: Key | str | bytes | None = None,
     model: str | Model | None = None,
     reflector: str | Model | None = None,
-    settings: Settings | str | None = None,
+    settings: Settings | str | Path | None = None,
     budget: int | None = None,
     spend: Spend | None = None,
     instruction: str | None = None,
@@ -69,10 +73,12 @@ def open_memory(
             `onlooker[postgres]`), ":memory:" for nothing that lasts, or a store.
         key: Keeps an SQLite file encrypted: a `Key`, or what one is made of: 32 bytes, 64 hexadecimal digits,
             or a passphrase. It needs `onlooker[encrypted]`.
-        model: What writes observations: a model, or the name of one, such as "anthropic:claude-haiku-4-5";
-            the built-in extractive model where none is named.
-        reflector: What condenses them; the observer where none is named.
-        settings: Settings, or the name of a preset: "default", "lango", "zora".
+        model: What writes observations: a model, or the name of one, such as "anthropic:claude-haiku-4-5".
+            The settings' own where they name one, so that an operator can give an agent's memory a cheaper
+            model than the agent's; the built-in extractive model where nobody names one.
+        reflector: What condenses them, in the same way; the observer where none is named.
+        settings: Settings, the name of a preset ("default", "lango", "zora"), or a TOML or JSON file, such as
+            "onlooker.toml". No other file is read.
         budget: Tokens for a whole context, where a call names none.
         spend: What note-taking may cost per session, owner and day; then model calls stop, not memory.
             The settings' own limits where none is given.
@@ -97,8 +103,8 @@ def open_memory(
     builtin = ExtractiveModel()
     store = make_store(url, key)
     clock = clock or SystemClock()
-    first = model if model is not None else chosen.model
-    second = (reflector if reflector is not None else chosen.reflector_model) or first
+    first = _configured(chosen.model, model)
+    second = _configured(chosen.reflector_model, reflector) or first
     observer = _model(first, builtin, clock)
     if extractors and observer is builtin:
         names = [getattr(extractor, "__name__", extractor) for extractor in extractors]
@@ -129,14 +135,16 @@ def open_memory(
 
 
 def _chosen(
-    settings: Settings | str | None,
+    settings: Settings | str | Path | None,
     budget: int | None,
     instruction: str | None,
     notes_folder: str | Path | None,
     workers: WorkerMode,
 ) -> Settings:
     """The settings, with what was given beside them."""
-    chosen = settings if isinstance(settings, Settings) else preset(settings or "default")
+    if workers not in get_args(WorkerMode):
+        raise SettingsError("workers", workers, f"must be one of {', '.join(get_args(WorkerMode))}")
+    chosen = _loaded(settings)
     if budget is not None:
         chosen = replace(chosen, budget=budget)
     if instruction is not None:
@@ -146,6 +154,55 @@ def _chosen(
     if workers == "external":
         chosen = replace(chosen, idle_minutes=0)  # sessions are ended elsewhere as well
     return chosen
+
+
+def _loaded(settings: Any) -> Settings:
+    if settings is None or (isinstance(settings, str) and settings in PRESETS):
+        return preset(settings or "default")
+    if isinstance(settings, str | Path) and Path(settings).suffix.lower() in (".toml", ".json"):
+        return from_mapping(read_settings(Path(settings)))
+    if isinstance(settings, Settings):
+        return settings
+    presets = ", ".join(f'"{name}"' for name in PRESETS)
+    what = f"must be Settings, a preset ({presets}) or a file that ends in .toml or .json"
+    if isinstance(cast("object", settings), Mapping):
+        what += '; a mapping is read by onlooker.from_mapping({"onlooker": {…}})'
+    raise SettingsError("settings", settings, what)
+
+
+def read_settings(path: Path) -> Mapping[str, Any]:
+    """Read a settings file, for `from_mapping`.
+
+    Raises:
+        SettingsError: It cannot be read, or is not TOML, or not JSON if its name ends in .json.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise SettingsError("settings", str(path), "no such settings file") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingsError("settings", str(path), f"cannot be read: {error}") from error
+    return parse_settings(path, text)
+
+
+def parse_settings(path: Path, text: str) -> Mapping[str, Any]:
+    """Parse the text of a settings file, by the ending of its name."""
+    is_json = path.suffix.lower() == ".json"
+    try:
+        found: object = json.loads(text) if is_json else tomllib.loads(text)
+    except ValueError as error:  # both parsers' errors, with line and column
+        kind = "JSON" if is_json else "TOML"
+        raise SettingsError("settings", str(path), f"is not {kind}: {error}") from error
+    if not isinstance(found, dict):
+        raise SettingsError("settings", str(path), "must be an object with sections")
+    return cast("dict[str, Any]", found)
+
+
+def _configured(name: str, own: str | Model | None) -> str | Model:
+    """What the settings name; what is given where they name nothing, or only half of it."""
+    if not name:
+        return own or ""
+    return complete(name, own if isinstance(own, str) else own.name if own else "")
 
 
 def _spend_of(settings: Settings, tz: tzinfo) -> Spend | None:
@@ -200,7 +257,7 @@ def _model(model: str | Model, builtin: Model, clock: Clock) -> Model:
         return builtin
     if ":" not in model:
         what = f'"{builtin.name}" or "PROVIDER:NAME", or an object with `name`, `window` and `write`'
-        raise SettingsError("model", model, f"must be {what}")
+        raise SettingsError("model", model, f"must be {what}{meant(model)}")
     from onlooker.models.calling import guarded
     from onlooker.models.llm import LanguageModel
 

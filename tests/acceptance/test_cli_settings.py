@@ -12,6 +12,7 @@ import pytest
 from command_line import call, environment
 
 from onlooker.cli.settings import FORM
+from onlooker.policy.config import LANGO_SECTION
 from onlooker.policy.settings import DEFAULT, KEYS, LANGO, ZORA
 
 
@@ -100,7 +101,8 @@ def test_a_json_file_stays_json(tmp_path: Path) -> None:
         ("observe_at", "1.5", "observe_at = 1.5: must be a share of the budget"),
         ("keep_recent", "0.9", "keep_recent = 0.9: must be below observe_at (0.185)"),
         ("precompute", "perhaps", "precompute = 'perhaps': must be true or false"),
-        ("budgett", "3", "onlooker.budgett = 3: is not a setting"),
+        ("budgett", "3", "onlooker.budgett = 3: is not a setting; did you mean budget?"),
+        ("model", "gpt-5-mini", 'did you mean "openai:gpt-5-mini"?'),
     ],
 )
 def test_a_value_that_cannot_work_is_refused_and_not_written(
@@ -115,11 +117,42 @@ def test_a_value_that_cannot_work_is_refused_and_not_written(
 
 
 @pytest.mark.parametrize(
-    "arguments", [("set",), ("set", "budget"), ("show", "budget"), ("edit", "budget", "1"), ("turn",)]
+    "arguments",
+    [
+        ("set",),
+        ("set", "budget"),
+        ("unset",),
+        ("unset", "budget", "1"),
+        ("unset", "budgett"),
+        ("show", "budget"),
+        ("edit", "budget", "1"),
+        ("turn",),
+    ],
 )
 def test_settings_used_wrongly_is_exit_code_2(tmp_path: Path, arguments: tuple[str, ...]) -> None:
     assert call("settings", *arguments, "--config", tmp_path / "s.toml").code == 2
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_setting_is_unset_without_losing_the_rest(tmp_path: Path) -> None:
+    file = tmp_path / "s.toml"
+    file.write_text("# ours\n[onlooker]\nbudget = 8000 # tokens\ncompact = true\n")
+    done = call("settings", "unset", "compact", "--config", file)
+    assert (done.code, done.err) == (0, f"{file}: compact is no longer set\n")
+    assert file.read_text() == "# ours\n[onlooker]\nbudget = 8000 # tokens\n"
+    assert call("settings", "unset", "compact", "--config", file).err == f"{file}: compact is not set\n"
+    typo = call("settings", "unset", "compct", "--config", file)
+    assert "did you mean compact?" in typo.err
+
+
+def test_a_file_without_a_section_is_read_and_changed_as_it_is(tmp_path: Path) -> None:
+    file = tmp_path / "s.toml"
+    file.write_text("budget = 999\n")
+    settings = shown("--config", file)
+    assert settings["enabled"]["value"] is True
+    assert (settings["budget"]["value"], settings["budget"]["source"]) == (999, str(file))
+    assert call("settings", "set", "compact", "true", "--config", file).code == 0
+    assert file.read_text() == "budget = 999\ncompact = true\n"
 
 
 @pytest.mark.parametrize(("name", "text"), [("s.toml", "[onlooker\n"), ("s.json", "{"), ("s.json", "[]")])
@@ -148,7 +181,9 @@ def test_the_form_asks_for_each_setting_and_writes_what_changed(tmp_path: Path) 
 
 
 @pytest.mark.req(64)
-@pytest.mark.parametrize("typed", ["", "\n32000\n", "\n32000\n" + "\n" * 8, "\n32000\n" + "\n" * 8 + "n\n"])
+@pytest.mark.parametrize(
+    "typed", ["", "\n32000\n", "\n\n32000\n" + "\n" * 8, "\n\n32000\n" + "\n" * 14 + "n\n"]
+)
 def test_the_end_of_input_leaves_the_file_as_it_was(tmp_path: Path, typed: str) -> None:
     file = tmp_path / "s.toml"
     done = call("settings", "edit", "--config", file, input=typed)
@@ -164,6 +199,29 @@ def test_answers_that_do_not_go_together_are_refused(tmp_path: Path) -> None:
     assert done.code == 2
     assert "keep_recent = 0.5: must be below observe_at" in done.err
     assert not file.exists()
+
+
+@pytest.mark.req(64)
+def test_the_form_asks_for_the_keys_of_a_founding_systems_section(tmp_path: Path) -> None:
+    file = tmp_path / "lango.json"
+    file.write_text('{"observationalMemory": {"enabled": true, "messageTokenThreshold": 1500}}')
+    keys = [*LANGO_SECTION.keys, *LANGO_SECTION.model_keys]
+    answers = {"maxObservationsInContext": "many\n30\n", "provider": "gemini\n", "model": "gemini-flash\n"}
+    typed = "".join(answers.get(key, "\n") for key in keys) + "y\n"
+    done = call("settings", "edit", "--config", file, input=typed)
+    assert done.code == 0, done.err
+    assert [key for key in keys if f"{key} (" in done.err] == keys
+    assert "messageTokenThreshold (size of the raw messages at which notes replace them) [1500]:" in done.err
+    assert "observationalMemory.maxObservationsInContext = 'many': must be an integer" in done.err
+    section = json.loads(file.read_text())["observationalMemory"]
+    assert section["maxObservationsInContext"] == 30
+    assert shown("--config", file)["model"]["value"] == "google:gemini-flash-latest"
+
+    zora = tmp_path / "zora.toml"
+    zora.write_text("[memory.compression]\nchunk_size = 30\n")
+    done = call("settings", "edit", "--config", zora, input="false\n" + "\n" * 7 + "y\n")
+    assert done.code == 0, done.err
+    assert zora.read_text() == "[memory.compression]\nchunk_size = 30\nenabled = false\n"
 
 
 @pytest.mark.req(64)

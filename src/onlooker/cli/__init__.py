@@ -1,4 +1,4 @@
-"""The command `onlooker`. Only this package reads the environment and settings files."""
+"""The command `onlooker`. Only this package reads the environment, or a settings file that is not named."""
 
 from __future__ import annotations
 

@@ -1,11 +1,9 @@
-"""`settings`: show the settings, set one, or fill in a form. Also reads and changes the settings file."""
+"""`settings`: show the settings, set or unset one, or fill in a form. Also changes the settings file."""
 
 from __future__ import annotations
 
 import json
-import tomllib
 from collections.abc import Mapping, MutableMapping
-from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, cast
@@ -17,32 +15,41 @@ from tomlkit.exceptions import TOMLKitError
 from onlooker import atomic
 from onlooker.cli.screen import Column, CommandError, Json, Screen, UsageError, View
 from onlooker.domain.errors import SettingsError
-from onlooker.policy.config import from_mapping
-from onlooker.policy.settings import DEFAULT, KEYS, PRESETS, Settings, allowed, check, possible, preset
+from onlooker.policy.config import LANGO_SECTION, ZORA_SECTION, Section, from_mapping, is_flat
+from onlooker.policy.settings import DEFAULT, KEYS, Settings, allowed, possible, preset, unknown
+from onlooker.wiring import parse_settings, read_settings
 
 DEFAULT_FILE = Path("onlooker.toml")
-OWN_SECTION = "onlooker"
-# The section of each founding system, as a path of keys, and the preset it starts from.
-_OTHER_SECTIONS: dict[tuple[str, ...], str] = {
-    ("observationalMemory",): "lango",
-    ("memory", "compression"): "zora",
-}
+OWN_SECTION = ("onlooker",)
+OTHER_SECTIONS = {section.path: section for section in (LANGO_SECTION, ZORA_SECTION)}
 MAX_SHOWN_LENGTH = 60  # characters of a value in the table
 
-# The settings that the form asks for, with a description of each.
+# The settings that the form asks for, with a description of each. In the section of a founding system it asks
+# for the keys of that section, with the description of ours.
 FORM = {
+    "enabled": "memory on or off",
     "preset": "the defaults of the other settings",
     "budget": "tokens for a whole context",
-    "model": "what writes the notes; empty for the built-in model",
+    "model": "what writes the notes, as PROVIDER:NAME; empty for the agent's own or the built-in model",
     "instruction": "what to note, in your own words, for a language model",
     "spend_per_day": "limit in dollars for a language model per day; 0 for no limit",
     "observe_at": "size of the raw messages at which notes replace them",
     "keep_recent": "size of the raw messages kept after that",
+    "message_limit": "size limit of the raw messages in the prompt",
     "memory_limit": "size limit of the notes",
+    "max_observations": "how many observations the prompt may hold; 0 for no limit",
+    "max_reflections": "how many reflections the prompt may hold; 0 for no limit",
     "reflect_at": "size of the notes at which they are condensed",
+    "consolidate_at": "how many reflections are condensed into one",
     "precompute": "write notes before they are needed",
     "compact": "remove noted messages from the live session",
     "retention_days": "days to keep superseded notes; 0 for ever",
+}
+_OTHERS = {
+    "provider": "whose model writes the notes; empty for the agent's own",
+    "cross_session_limit": "size limit of the facts of other sessions",
+    "chunk_messages": "how many messages one observation covers",
+    "block_after": "size of the raw messages at which a turn waits; 0 for never",
 }
 
 ConfigFile = Annotated[
@@ -61,34 +68,54 @@ class Action(StrEnum):
 
     show = "show"
     set = "set"
+    unset = "unset"
     edit = "edit"
 
 
 def settings(
     screen: Screen,
     action: Annotated[
-        Action, typer.Argument(metavar="[show|set|edit]", help="Show all, set one, or fill in a form.")
+        Action,
+        typer.Argument(
+            metavar="[show|set|unset|edit]", help="Show all, set or unset one, or fill in a form."
+        ),
     ] = Action.show,
-    key: Annotated[str | None, typer.Argument(metavar="[KEY]", help="For set: the setting.")] = None,
+    key: Annotated[
+        str | None, typer.Argument(metavar="[KEY]", help="For set and unset: the setting.")
+    ] = None,
     value: Annotated[str | None, typer.Argument(metavar="[VALUE]", help="For set: its new value.")] = None,
     config: ConfigFile = None,
     as_json: Json = False,
 ) -> None:
-    """Show the settings, set one, or fill in a form.
+    """Show the settings, set or unset one, or fill in a form.
 
     Each setting is shown with its default and the source of its value. A size is a share of the budget
-    (0.25) or a number of tokens (4000).
+    (0.25) or a number of tokens (4000). A program reads the file with open_memory(settings="onlooker.toml").
     """
-    if (action is Action.set) != (key is not None) or (key is None) != (value is None):
-        raise UsageError("use `settings`, `settings set KEY VALUE` or `settings edit`")
+    if _GIVEN[action] != (key is not None, value is not None):
+        raise UsageError("use `settings`, `settings set KEY VALUE`, `settings unset KEY` or `settings edit`")
     path = config or DEFAULT_FILE
     if action is Action.edit:
         _fill_in_form(screen, path)
-    elif key is not None and value is not None:
-        change_file(path, {key: parse_value(value)})
+    elif value is not None:
+        change_file(path, {key or "": parse_value(value)})
         screen.say(f"{path}: {key} = {_shown(parse_value(value))}")
+    elif key is not None:
+        removed = _is_written(path, key)
+        if removed:
+            change_file(path, {}, remove=key)
+        screen.say(f"{path}: {key} is {'no longer' if removed else 'not'} set")
     if as_json or action is Action.show:
         _show(screen, config, as_json)
+
+
+# Whether an action takes a key, and a value.
+_GIVEN = {
+    Action.show: (False, False),
+    Action.set: (True, True),
+    Action.unset: (True, False),
+    Action.edit: (False, False),
+}
 
 
 def _show(screen: Screen, config: Path | None, as_json: bool) -> None:
@@ -140,25 +167,22 @@ def parse_value(text: str) -> bool | int | float | str:
 
 def _fill_in_form(screen: Screen, path: Path) -> None:
     """Ask for each setting. Nothing is written before the last question is answered with yes."""
-    written: dict[str, Any] = {}
-    if path.exists():
-        config = _read(path)
-        if _section_of(config) != (OWN_SECTION,):
-            section = ".".join(_section_of(config))
-            raise UsageError(f"{path} has the section {section}: change its keys with `settings set`")
-        load_settings(path)
-        written = dict(config.get(OWN_SECTION, {}))
+    config = _read(path)
+    from_mapping(config)
+    section = _section_of(config)
+    other = OTHER_SECTIONS.get(section)
+    written: dict[str, Any] = dict(_get(config, section) or {})
     screen.say(f"Settings in {path}. Press Enter to keep the value in brackets.\n")
     changes: dict[str, Any] = {}
-    for key, description in FORM.items():
-        current = getattr(_in_effect(written | changes), key)
-        answer = _ask(screen, key, description, current)
+    for key, description in _questions(other).items():
+        current = _current(other, written | changes, key)
+        answer = _ask(screen, key, description, current, other)
         if answer != current:
             changes[key] = answer
     if not changes:
         screen.say("Nothing to change.")
         return
-    check(_in_effect(written | changes))
+    from_mapping(_nested(section, written | changes))
     listed = ", ".join(f"{key} = {_shown(value)}" for key, value in changes.items())
     if not screen.confirm(f"\nWrite {listed} to {path}?"):
         raise CommandError("nothing was changed")
@@ -166,11 +190,34 @@ def _fill_in_form(screen: Screen, path: Path) -> None:
     screen.say("Written.")
 
 
-def _in_effect(written: dict[str, Any]) -> Settings:
-    return replace(preset(written.get("preset", "default")), **written)
+def _questions(other: Section | None) -> dict[str, str]:
+    """The settings that the form asks for, with a description of each."""
+    if other is None:
+        return FORM
+    described = FORM | _OTHERS
+    keys = {**other.keys, **{key: key for key in other.model_keys}}
+    return {key: described[ours] for key, ours in keys.items()}
 
 
-def _ask(screen: Screen, key: str, description: str, current: Any) -> Any:
+def _current(other: Section | None, written: dict[str, Any], key: str) -> Any:
+    if key in written:
+        return written[key]
+    if other and key in other.model_keys:
+        return ""
+    if other:
+        # What a key leaves open may follow from another one.
+        return getattr(from_mapping(_nested(other.path, written)), other.keys[key])
+    return getattr(preset(written.get("preset", "default")), key)
+
+
+def _nested(section: tuple[str, ...], values: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The values as a file has them."""
+    for name in reversed(section):
+        values = {name: values}
+    return values
+
+
+def _ask(screen: Screen, key: str, description: str, current: Any, other: Section | None) -> Any:
     while True:
         answer = screen.ask(f"{key} ({description}) [{_shown(current)}]: ")
         if answer is None:
@@ -178,9 +225,15 @@ def _ask(screen: Screen, key: str, description: str, current: Any) -> Any:
         if not answer:
             return current
         value = parse_value(answer)
-        if possible(key, value):
+        try:
+            if other:
+                other.check_value(key, value)
+            elif not possible(key, value):
+                raise SettingsError(key, value, allowed(key))
+        except SettingsError as error:
+            screen.error(str(error))
+        else:
             return value
-        screen.error(str(SettingsError(key, value, allowed(key))))
 
 
 # ------------------------------------------------------------------------------------ the file
@@ -200,27 +253,44 @@ def load_settings(config: Path | None) -> Settings:
         SettingsError: A value in it is invalid.
     """
     path = settings_path(config)
-    return preset("default") if path is None else from_mapping(_read(path))
+    return preset("default") if path is None else from_mapping(read_settings(path))
 
 
-def change_file(path: Path, values: Mapping[str, object]) -> None:
-    """Write these values into the file's section. Comments and everything else stay.
+def _read(path: Path) -> Mapping[str, Any]:
+    """Read the file that is going to be changed, if it exists."""
+    return read_settings(path) if path.exists() else dict[str, Any]()
+
+
+def _is_written(path: Path, key: str) -> bool:
+    config = _read(path)
+    section = _section_of(config)
+    other = OTHER_SECTIONS.get(section)
+    known = [*other.keys, *other.model_keys] if other else KEYS
+    if key not in known:
+        raise UsageError(f"{key} {unknown(key, known)}")
+    return key in (_get(config, section) or {})
+
+
+def change_file(path: Path, values: Mapping[str, object], *, remove: str = "") -> None:
+    """Write these values into the file's section, or remove one. Comments and everything else stay.
 
     Raises:
         SettingsError: The resulting settings are invalid; nothing was written.
     """
-    document = _parse_editable(path, _read_text(path) if path.exists() else "")
+    before = _read(path)
+    document = _parse_editable(path)
     section: Any = document
-    for name in _section_of(document):
+    for name in _section_of(before):
         if name not in section:
             section[name] = {} if _is_json(path) else tomlkit.table()
         section = section[name]
     section.update(values)
+    section.pop(remove, None)
     if _is_json(path):
         text = json.dumps(document, indent=2, ensure_ascii=False) + "\n"
     else:
         text = tomlkit.dumps(document)  # pyright: ignore[reportUnknownMemberType]
-    from_mapping(_parse(path, text))
+    from_mapping(parse_settings(path, text))
     _replace(path, text)
 
 
@@ -228,12 +298,12 @@ def _sources(path: Path | None, settings: Settings) -> dict[str, str]:
     """Return where each value comes from: the file, a preset, or the default."""
     if path is None:
         return dict.fromkeys(KEYS, "default")
-    config = _read(path)
+    config = read_settings(path)
     section = _section_of(config)
     written: Mapping[str, Any] = _get(config, section) or {}
-    if section in _OTHER_SECTIONS:
+    if other := OTHER_SECTIONS.get(section):
         # The keys have other names there, so a value that differs from the preset comes from the file.
-        base = PRESETS[_OTHER_SECTIONS[section]]
+        base = other.preset
         in_file = {k for k in KEYS if getattr(settings, k) != getattr(base, k)}
     else:
         base = preset(written.get("preset", "default"))
@@ -243,12 +313,15 @@ def _sources(path: Path | None, settings: Settings) -> dict[str, str]:
 
 
 def _section_of(config: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the section that is read: a founding system's only if there is none of ours."""
-    if OWN_SECTION not in config:
-        for path in _OTHER_SECTIONS:
+    """Return the section that is read: a founding system's only if there is none of ours. A file of nothing
+    but settings has none."""
+    if OWN_SECTION[0] not in config:
+        for path in OTHER_SECTIONS:
             if _get(config, path) is not None:
                 return path
-    return (OWN_SECTION,)
+        if is_flat(config):
+            return ()
+    return OWN_SECTION
 
 
 def _get(config: Mapping[str, Any], path: tuple[str, ...]) -> Any:
@@ -264,41 +337,13 @@ def _is_json(path: Path) -> bool:
     return path.suffix.lower() == ".json"
 
 
-def _read(path: Path) -> Mapping[str, Any]:
-    return _parse(path, _read_text(path))
-
-
-def _read_text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        raise UsageError(f"{path}: no such settings file") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise CommandError(f"{path}: cannot be read: {error}") from error
-
-
-def _parse(path: Path, text: str) -> Mapping[str, Any]:
-    try:
-        return _mapping(path, json.loads(text)) if _is_json(path) else tomllib.loads(text)
-    except ValueError as error:  # both parsers' errors, with line and column
-        kind = "JSON" if _is_json(path) else "TOML"
-        raise UsageError(f"{path}: not {kind}: {error}") from error
-
-
-def _parse_editable(path: Path, text: str) -> MutableMapping[str, Any]:
+def _parse_editable(path: Path) -> MutableMapping[str, Any]:
     """Parse into a document that keeps comments and layout."""
+    text = path.read_text(encoding="utf-8") if path.exists() else ""
     try:
-        if _is_json(path):
-            return cast("MutableMapping[str, Any]", _mapping(path, json.loads(text or "{}")))
-        return tomlkit.parse(text)
-    except (ValueError, TOMLKitError) as error:
+        return json.loads(text or "{}") if _is_json(path) else tomlkit.parse(text)
+    except TOMLKitError as error:
         raise UsageError(f"{path}: cannot be changed: {error}") from error
-
-
-def _mapping(path: Path, document: object) -> Mapping[str, Any]:
-    if not isinstance(document, dict):
-        raise UsageError(f"{path}: must be an object with sections")
-    return cast("Mapping[str, Any]", document)
 
 
 def _replace(path: Path, text: str) -> None:

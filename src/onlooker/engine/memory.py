@@ -48,6 +48,9 @@ class Memory:
     """All sessions of one store. Made by `open_memory`; use it with `async with`."""
 
     def __init__(self, runtime: Runtime) -> None:
+        # The first thing that someone tries who has not read a page.
+        if not isinstance(runtime, Runtime):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise SettingsError("Memory", runtime, "is made by onlooker.open_memory(…)")
         self._runtime = runtime
 
     @property

@@ -201,6 +201,8 @@ class Session:
         room = runtime.counting.room(request, runtime.settings)
         state = (await self._with_items(state, room)).until(request.newest)
         new_budget = runtime.budgets.ask(self.id, room)
+        if not runtime.workers.here:
+            await self._tell_workers(state)
         state = await self._wait_if_far_behind(state, request)
         state, layout = await self._make_room(state, request)
         if new_budget and (state.missing or not isinstance(plan(state, runtime.budgets.limits(state)), Idle)):
@@ -259,6 +261,14 @@ class Session:
         if runtime.files:
             await runtime.files.pick_up(self.owner)
         return await runtime.shown_items.choose(state, room)
+
+    async def _tell_workers(self, state: State) -> None:
+        """Store the budget of this call for the workers of other processes, which take notes for it."""
+        try:
+            if state.progress.last_seq:
+                await self._runtime.budgets.store(state.progress)
+        except StoreError as error:
+            log.warning("%s: workers do not know the budget yet: %s", self.key, error)
 
     async def _wait_if_far_behind(self, state: State, request: PromptRequest) -> State:
         """Wait for notes, with a deadline, if the setting `block_after` is set; a turn waits for nothing

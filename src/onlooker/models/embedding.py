@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from onlooker.domain.errors import SettingsError
 from onlooker.models.calling import CallError, FailureKind
-from onlooker.models.llm import OLLAMA, ModelName, install, parse_name
+from onlooker.models.llm import OLLAMA, install
+from onlooker.policy.model_names import ModelName, parse_name
 from onlooker.policy.values import MASK, mask
 from onlooker.ports import Embedder
 

@@ -8,18 +8,16 @@ imported before the first model is made.
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, cast
-from urllib.parse import urlsplit, urlunsplit
 
 from onlooker.domain.errors import SettingsError
 from onlooker.domain.notes import Note
 from onlooker.models.calling import CallError, FailureKind, Price, request_tokens
 from onlooker.policy.items.extract import items_prompt
+from onlooker.policy.model_names import ModelName, parse_name
 from onlooker.policy.prompts import Prompt, observer_prompt, reflector_prompt
-from onlooker.policy.text import regex
 from onlooker.policy.tokens import estimate
 from onlooker.policy.values import MASK, mask
 from onlooker.ports import ItemsRequest, ObserveRequest, Reply, Request
@@ -147,46 +145,6 @@ class LanguageModel:
         if "max_retries" not in self._client.unsupported_settings:
             settings["max_retries"] = 0  # the caller decides, and sees every failure
         return cast("ModelSettings", settings | self._options)
-
-
-# -- Names
-
-# The providers that we have tried. Any other goes to pydantic-ai.
-PROVIDERS = ("openai", "anthropic", "google", "bedrock", "ollama", "openrouter")
-# The name of a model may itself contain "@", as on Google Cloud.
-_ADDRESS = regex(r"@(?=https?://)")
-
-
-@dataclass(frozen=True, slots=True)
-class ModelName:
-    """A provider, the name of the model there, and an address if it is not the usual one."""
-
-    provider: str
-    model: str
-    base_url: str | None = None
-
-    def __str__(self) -> str:
-        """Return the name as it appears in notes and logs, without credentials."""
-        if self.base_url is None:
-            return f"{self.provider}:{self.model}"
-        parts = urlsplit(self.base_url)
-        bare = urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
-        return f"{self.provider}:{self.model}@{bare}"
-
-
-def parse_name(name: str, base_url: str | None = None) -> ModelName:
-    """Parse a name.
-
-    Raises:
-        SettingsError: It is not the name of a model.
-    """
-    path, *address = _ADDRESS.split(name.strip(), maxsplit=1)
-    provider, _, model = path.partition(":")
-    if not model or not re.fullmatch(r"[a-z][a-z0-9/-]*", provider):
-        shown = str(ModelName(provider, model, *address)) if address else name
-        examples = ", ".join(f'"{provider}:…"' for provider in PROVIDERS)
-        raise SettingsError("model", shown, f'must be "PROVIDER:NAME", such as {examples}')
-    return ModelName(provider, model, base_url or (address[0] if address else None))
 
 
 # -- Providers

@@ -11,6 +11,7 @@ A number that no host has a reason to change is a constant beside the code that 
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, tzinfo
 from functools import lru_cache
@@ -19,6 +20,7 @@ from typing import Any, Literal, TypeVar
 from onlooker.domain.errors import SettingsError
 from onlooker.domain.messages import DEFAULT_OWNER
 from onlooker.domain.notes import NoteFormat
+from onlooker.policy import model_names
 
 Size = int | float
 T = TypeVar("T")
@@ -66,7 +68,8 @@ class Settings:
     )
     model: str = _setting(
         "",
-        "The model that writes observations. Empty: the agent's own if one is given, else the built-in one.",
+        "The model that writes observations, as `PROVIDER:NAME`. Empty: the agent's own if one is given "
+        "(`open_memory(model=…)`), else the built-in one.",
     )
     reflector_model: str = _setting("", "The model that condenses them. Empty: the same as `model`.")
     instruction: str = _setting(
@@ -312,6 +315,20 @@ def preset(name: str) -> Settings:
 _FIELDS = {f.name: f for f in fields(Settings) if "internal" not in f.metadata}
 KEYS = tuple(_FIELDS)
 SIZES = {name for name, f in _FIELDS.items() if f.type == "Size"}
+MODELS = ("model", "reflector_model")
+
+
+def nearest(key: str, keys: Iterable[str] = KEYS) -> str:
+    """Return the setting that someone may have meant, or ""."""
+    from difflib import get_close_matches
+
+    return next(iter(get_close_matches(key, list(keys), 1)), "")
+
+
+def unknown(key: str, keys: Sequence[str] = KEYS) -> str:
+    """Return what is wrong with a key that is not a setting."""
+    near = nearest(key, keys)
+    return "is not a setting; " + (f"did you mean {near}?" if near else f"the settings are {', '.join(keys)}")
 
 
 def about(key: str) -> str:
@@ -336,6 +353,8 @@ def allowed(key: str) -> str:
         return f"must be {kind} from {limits_['low']:g} to {limits_['high']:g}"
     if key == "tz":
         return "must be the name of a time zone, such as UTC or Europe/Oslo"
+    if key in MODELS:
+        return f'{model_names.ALLOWED}, "{model_names.BUILT_IN}", or empty'
     return "must be text" + (
         f" of at most {MAX_INSTRUCTION_LENGTH} characters" if key == "instruction" else ""
     )
@@ -352,6 +371,8 @@ def possible(key: str, value: object) -> bool:
         return value in limits_["choices"]
     if key == "tz":
         return isinstance(value, str) and _zone(value) is not None
+    if key in MODELS:
+        return isinstance(value, str) and model_names.can_be_set(value)
     if "low" not in limits_:
         return isinstance(value, str) and (key != "instruction" or len(value) <= MAX_INSTRUCTION_LENGTH)
     if isinstance(value, bool) or not isinstance(value, int | float):
@@ -398,8 +419,10 @@ def check(settings: Settings) -> Settings:
     """
     s = settings
     for key in KEYS:
-        if not possible(key, getattr(s, key)):
-            raise SettingsError(key, getattr(s, key), allowed(key))
+        value = getattr(s, key)
+        if not possible(key, value):
+            hint = model_names.meant(value) if key in MODELS and isinstance(value, str) else ""
+            raise SettingsError(key, value, allowed(key) + hint)
     if 0 < s.budget < MIN_BUDGET:
         raise SettingsError("budget", s.budget, f"must be at least {MIN_BUDGET}, or 0 for none")
     if _comparable(s.keep_recent, s.observe_at) and s.keep_recent >= s.observe_at:

@@ -13,8 +13,9 @@ from conversations import counting, message, note, numbered, state
 from onlooker.domain.errors import SettingsError
 from onlooker.policy.assemble import PromptRequest, assemble
 from onlooker.policy.config import from_mapping
+from onlooker.policy.model_names import complete
 from onlooker.policy.plan import Idle, Observe, Reflect, Step, must_wait, plan
-from onlooker.policy.settings import DEFAULT, LANGO, MAX_TOKENS, ZORA, Settings, limits_for
+from onlooker.policy.settings import DEFAULT, LANGO, MAX_TOKENS, OFF, ZORA, Settings, check, limits_for
 
 LANGO_JSON = """
 {
@@ -181,9 +182,28 @@ def test_reflection_consolidation_threshold() -> None:
 
 @pytest.mark.req(8, 61)
 def test_provider_and_model_name_the_model() -> None:
-    assert lango(provider="google", model="gemini-flash").model == "google:gemini-flash"
-    assert lango(model="gemini-flash").model == "gemini-flash"
+    assert lango(provider="openai", model="gpt-5.2").model == "openai:gpt-5.2"
+    assert lango(provider="gemini", model="gemini-2.0-flash").model == "google:gemini-2.0-flash"
     assert lango(provider="", model="").model == ""
+
+
+@pytest.mark.req(8, 61)
+def test_a_provider_or_a_model_alone_is_completed_by_the_agents_own_model() -> None:
+    assert lango(model="gemini-flash").model == "google:gemini-flash-latest"
+    assert lango(model="gpt-5.2").model == "openai:gpt-5.2"
+    assert complete(lango(model="llama3").model, "ollama:qwen3") == "ollama:llama3"
+    assert complete(lango(provider="gemini").model, "openai:gpt-5.2") == "google:gemini-flash-lite-latest"
+    assert complete(lango(provider="openai").model, "openai:gpt-5.2") == "openai:gpt-5.2"
+    assert complete(lango().model, "openai:gpt-5.2") == "openai:gpt-5.2"
+    own = "openai:served@http://localhost:8000/v1"
+    assert complete(lango(model="other").model, own) == "openai:other@http://localhost:8000/v1"
+
+
+@pytest.mark.parametrize("name", [":llama3", "bedrock:"])
+def test_half_a_name_that_nobody_completes_is_refused(name: str) -> None:
+    assert check(replace(DEFAULT, model=name)).model == name
+    with pytest.raises(SettingsError, match="unless the agent's own model is given"):
+        complete(name, "")
 
 
 # ------------------------------------------------------------------------------------ zora, key by key
@@ -239,8 +259,25 @@ def test_block_after_tokens_is_when_the_turn_waits() -> None:
     assert not waits(zora(block_after_tokens=0), 10**6)
 
 
+@pytest.mark.req(63)
 def test_a_zora_model_is_the_one_named() -> None:
-    assert zora(model="gemini-flash").model == "gemini-flash"
+    assert zora(model="gemini-flash").model == "google:gemini-flash-latest"
+    assert zora(model="gemini").model == "google:"
+    assert zora(model="anthropic:claude-haiku-4-5").model == "anthropic:claude-haiku-4-5"
+
+
+# ------------------------------------------------------------------------------------ no section
+
+
+def test_a_file_of_nothing_but_settings_needs_no_section() -> None:
+    assert from_mapping({"budget": 999}) == replace(DEFAULT, budget=999)
+    with pytest.raises(SettingsError, match="did you mean keep_recent"):
+        from_mapping({"budget": 999, "keep_recnt": 0.1})
+
+
+def test_the_settings_of_another_program_leave_memory_off() -> None:
+    assert from_mapping({"model": "gpt-5.2", "temperature": 0.2}) == OFF
+    assert from_mapping({"model": "gpt-5.2", "tools": {}}) == OFF
 
 
 # ------------------------------------------------------------------------------------ our own section
@@ -264,7 +301,8 @@ def test_our_own_section_comes_before_the_others() -> None:
 @pytest.mark.parametrize(
     ("config", "key", "words"),
     [
-        ({"onlooker": {"budgets": 1}}, "onlooker.budgets", "is not a setting; the settings are enabled"),
+        ({"onlooker": {"budgets": 1}}, "onlooker.budgets", "is not a setting; did you mean budget"),
+        ({"onlooker": {"colour": 1}}, "onlooker.colour", "is not a setting; the settings are enabled"),
         ({"onlooker": {"budget": "1"}}, "budget", "an integer"),
         ({"onlooker": {"preset": "x"}}, "preset", "default, lango, zora"),
         ({"onlooker": {"preset": ["x"]}}, "preset", "default, lango, zora"),

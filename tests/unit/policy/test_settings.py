@@ -195,7 +195,10 @@ def test_without_a_budget_shares_are_of_the_settings_own() -> None:
         ("format", "json", "lines, prose"),
         ("reflect_counts", "tokens", "memory, observations"),
         ("recall", True, "off, session, owner"),
-        ("model", 7, "text"),
+        ("model", 7, "PROVIDER:NAME"),
+        ("model", "gpt-5-mini", 'did you mean "openai:gpt-5-mini"?'),
+        ("reflector_model", "mymodel", "PROVIDER:NAME"),
+        ("model", "Ollama:qwen3", "PROVIDER:NAME"),
         ("concurrency", 0, "from 1 to"),
     ],
 )
