@@ -95,7 +95,7 @@ class Items:
         """Show an item first in every new session; `on=False` unpins it.
 
         Raises:
-            KeyError: The owner has no live item with that id.
+            NotFoundError: The owner has no live item with that id.
         """
     def history(self, item: str, *, owner: str = ...) -> Sequence[Item]:
         """An item with those it replaced and those that replaced it, oldest first."""
@@ -231,14 +231,15 @@ class History:
         edit started from, guards against concurrent edits.
 
         Raises:
-            KeyError: There is no live note with that id.
+            NotFoundError: There is no live note with that id.
             ConflictError: The note's text is not `was`.
         """
-    def undo(self, note: str | None = None) -> Sequence[Note]:
+    def undo(self, note: str | None = None, *, dry_run: bool = False) -> Sequence[Note]:
         """Undo a reflection, by default the last one: show the notes it was made from again. Returns them.
+        `dry_run` changes nothing, and is refused where the undo would be.
 
         Raises:
-            KeyError: There is no such reflection, or it has been condensed itself.
+            NotFoundError: There is no such reflection, or it has been condensed itself.
             BudgetError: There is no room for the notes; they would be condensed again at once.
             ConflictError: Some of the notes are gone, or someone else is changing them.
         """
@@ -259,7 +260,7 @@ class History:
         They stand where they stood; nothing else is taken back for them. Returns them.
 
         Raises:
-            KeyError: No message with that id was taken back.
+            NotFoundError: No message with that id was taken back.
             ConflictError: Someone else is changing the session.
         """
     def state(self) -> State | None:
@@ -271,7 +272,7 @@ class History:
         that were made from it.
 
         Raises:
-            KeyError: There is no note with that id.
+            NotFoundError: There is no note with that id.
         """
     def as_of(self, point: int | datetime) -> Moment:
         """The memory when the message with that seq was the newest, or at that time."""
@@ -280,14 +281,14 @@ class History:
         (an edited note). With `other`, that note is compared with this one.
 
         Raises:
-            KeyError: There is no note with that id.
+            NotFoundError: There is no note with that id.
         """
     def neighbours(self, note: str) -> Sequence[Note]:
         """The owner's notes that are connected to a note, closest first: both mention the same name or id,
         one condenses the other, or one follows the other.
 
         Raises:
-            KeyError: There is no note with that id.
+            NotFoundError: There is no note with that id.
         """
 
 class Tools:
@@ -400,6 +401,9 @@ class Session:
         """The messages behind a note (by id), a message (by seq) or a hit of `search`, word for word.
 
         `neighbours` adds that many messages before and after. `page` selects a page of 50, from 1.
+
+        Raises:
+            NotFoundError: There is no such note or message.
         """
     def search(
         self,
@@ -417,7 +421,11 @@ class Session:
         hit's snippet, `marks` are placed around the words that were found.
         """
     def pin(self, target: str, *, on: bool = True) -> None:
-        """Keep a note or message in every context of this session; `on=False` unpins it."""
+        """Keep a note or message in every context of this session; `on=False` unpins it.
+
+        Raises:
+            NotFoundError: The session has no live note and no message with that id.
+        """
     @property
     def history(self) -> History:
         """The notes over time: correct them, and look back."""
@@ -432,7 +440,7 @@ class Session:
         does if one is configured.
 
         Raises:
-            KeyError: There is no message or note with that id.
+            NotFoundError: There is no message or note with that id.
         """
     def delete(self) -> bool:
         """Delete the session with everything in it; False if there was none. What its notes cost still
@@ -540,7 +548,7 @@ def open_memory(
     key: Key | str | bytes | None = None,
     model: str | Model | None = None,
     reflector: str | Model | None = None,
-    settings: Settings | str | None = None,
+    settings: Settings | str | Path | None = None,
     budget: int | None = None,
     spend: Spend | None = None,
     instruction: str | None = None,
@@ -560,10 +568,12 @@ def open_memory(
             `onlooker[postgres]`), ":memory:" for nothing that lasts, or a store.
         key: Keeps an SQLite file encrypted: a `Key`, or what one is made of: 32 bytes, 64 hexadecimal digits,
             or a passphrase. It needs `onlooker[encrypted]`.
-        model: What writes observations: a model, or the name of one, such as "anthropic:claude-haiku-4-5";
-            the built-in extractive model where none is named.
-        reflector: What condenses them; the observer where none is named.
-        settings: Settings, or the name of a preset: "default", "lango", "zora".
+        model: What writes observations: a model, or the name of one, such as "anthropic:claude-haiku-4-5".
+            The settings' own where they name one, so that an operator can give an agent's memory a cheaper
+            model than the agent's; the built-in extractive model where nobody names one.
+        reflector: What condenses them, in the same way; the observer where none is named.
+        settings: Settings, the name of a preset ("default", "lango", "zora"), or a TOML or JSON file, such as
+            "onlooker.toml". No other file is read.
         budget: Tokens for a whole context, where a call names none.
         spend: What note-taking may cost per session, owner and day; then model calls stop, not memory.
             The settings' own limits where none is given.

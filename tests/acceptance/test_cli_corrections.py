@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -100,13 +101,10 @@ def test_a_reflection_is_compared_and_undone(db: Path) -> None:
     assert "lines kept" in found.err
     config = db.parent / "roomy.toml"
     config.write_text("[onlooker]\nbudget = 64000\n")
-    dry = call("undo", "--db", db, "--config", config, "--dry-run", "--json").json
-    assert (dry["id"], dry["undone"]) == (reflection["id"], False)
-    declined = call("undo", "--db", db, "--config", config, input="n\n")
-    assert declined.code == 1
-    refused = call("undo", "--db", db, "--yes")
-    assert "cannot hold" in refused.err
-    assert refused.code == 2
+    for option in ("--dry-run", "--yes"):
+        refused = call("undo", "--db", db, option)
+        assert "cannot hold" in refused.err
+        assert refused.code == 2
     assert notes(db, "--kind", "reflections")
 
 
@@ -120,6 +118,50 @@ def test_the_context_is_shown_as_it_was(db: Path) -> None:
     bad = call("context", "--db", db, "--as-of", "yesterday")
     assert bad.code == 2
     assert "2026-02-16T14:00" in bad.err
+
+
+def test_a_dry_run_says_what_an_undo_does(tmp_path: Path) -> None:
+    db = make_database(tmp_path, "demo", messages=150)
+    # Room for more, as after the host asked for a larger context.
+    assert call("replay", tmp_path / "begin.jsonl", "--db", db, "--session", "demo", "-b", 16_000).code == 0
+    dry = call("undo", "--db", db, "--dry-run", "--json").json
+    declined = call("undo", "--db", db, input="n\n")
+    assert declined.code == 1
+    assert notes(db, "--kind", "reflections")[-1]["id"] == dry["id"]
+    done = call("undo", "--db", db, "--yes", "--json").json
+    assert (dry["undone"], done["undone"]) == (False, True)
+    assert (done["id"], sorted(done["notes"])) == (dry["id"], sorted(dry["notes"]))
+    assert dry["id"] not in [n["id"] for n in notes(db)]
+
+
+# ------------------------------------------------------------------------------------ pin
+
+
+def test_a_note_or_a_message_is_pinned_and_unpinned(db: Path) -> None:
+    first = first_message(db)["text"]
+    assert first not in call("context", "--db", db).out
+    done = call("pin", "1", "--db", db)
+    assert (done.code, done.err) == (0, "Pinned 1 in session 'demo'.\n")
+    assert first in call("context", "--db", db).out
+    assert call("pin", "1", "--off", "--db", db, "--json").json["pinned"] is False
+    assert first not in call("context", "--db", db).out
+    note = notes(db)[0]["id"]
+    assert call("pin", note, "--db", db, "--json").json == {
+        "id": note,
+        "session_key": "demo",
+        "owner": "default",
+        "pinned": True,
+    }
+
+
+@pytest.mark.parametrize(
+    "arguments", ["history", "diff", "edit --text x", "undo", "pin", "recall", "forget -y"]
+)
+def test_an_unknown_id_is_the_same_error_everywhere(db: Path, arguments: str) -> None:
+    command, *options = arguments.split()
+    done = call(command, "obs_nobody", *options, "--db", db)
+    assert (done.code, done.out) == (1, "")
+    assert re.fullmatch(r"onlooker: no [a-z ]*'obs_nobody'(; .*)?\n", done.err)
 
 
 # ------------------------------------------------------------------------------------ forget

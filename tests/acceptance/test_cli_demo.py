@@ -24,6 +24,13 @@ def test_the_demo_works_in_a_pipe_at_60_columns_and_in_ascii_and_can_keep_its_da
     piped = run("demo", "--keep", "kept.db", cwd=tmp_path, COLUMNS="60", PYTHONIOENCODING="ascii")
     assert piped.code == 0, piped.err
     picture, _, rest = piped.out.partition("The memory at the end")
+    opening = (
+        "493 messages in nine days, and a prompt of at most 8,000 tokens. What does Ana's assistant still"
+    )
+    assert picture.replace("\n", " ").startswith(opening)
+    still = re.search(r"It still knows (.+), (.+), said on 2026-02-09\.", picture.replace("\n", " "))
+    assert still, picture
+    assert still[2] in call("context", "--db", tmp_path / "kept.db").out
     assert "\x1b" not in piped.out
     assert max(len(line) for line in picture.splitlines()) <= 60
     assert ". raw tokens   # context tokens" in picture

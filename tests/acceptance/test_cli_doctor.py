@@ -133,6 +133,22 @@ def test_every_summary_fits_80_columns(tmp_path: Path) -> None:
     assert "..." not in done.out.replace("[ARGS]...", "")
 
 
+def test_the_help_lists_the_commands_in_groups() -> None:
+    listed = call("--help").out
+    titles = re.findall(r"^(\w+):$", listed, re.MULTILINE)
+    assert titles == ["Options", "Try", "Look", "Correct", "Move", "Run"]
+    rows = re.findall(r"^  ([a-z]+)  +\S", listed, re.MULTILINE)
+    assert sorted(rows) == sorted(commands())
+    page = re.findall(r"^\| \[`(\w+)`\]", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
+    assert page == rows
+
+
+@pytest.mark.parametrize("name", list(commands()))
+def test_help_has_no_words_of_pythons_types(name: str) -> None:
+    shown = call(name, "--help").out
+    assert not re.search(r"[{}]|list\[|<(str|int|float)|\[\[", shown)
+
+
 @pytest.mark.parametrize("arguments", [(), ("replay",)], ids=repr)
 def test_help_fits_60_columns(tmp_path: Path, arguments: tuple[str, ...]) -> None:
     done = run(*arguments, "--help", cwd=tmp_path, COLUMNS="60")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,7 @@ def tokens(text: str) -> int:
 def test_the_context_is_never_longer_than_the_budget(tmp_path: Path, budget: int) -> None:
     transcript = write_transcript(tmp_path / "t.jsonl", conversation()[:150])
     out = tmp_path / "context.txt"
-    done = call("replay", transcript, "--db", tmp_path / "x.db", "--budget", budget, "--context", out)
+    done = call("replay", transcript, "--db", tmp_path / "x.db", "--budget", budget, "--context", out, "-q")
     assert (done.code, done.out, done.err) == (0, "", "")
     text = out.read_text()
     assert 0 < tokens(text) <= budget
@@ -64,6 +65,15 @@ def test_the_dates_in_the_text_count_too(tmp_path: Path) -> None:
     done = call("replay", transcript, "--db", tmp_path / "x.db", "--budget", 600, "--preset", "lango")
     assert 300 < estimator("lango").text(done.out) <= 600
     assert "## 2024-11-30" in done.out
+
+
+def test_it_says_what_it_wrote(tmp_path: Path) -> None:
+    transcript = write_transcript(tmp_path / "t.jsonl", conversation()[:60])
+    out = tmp_path / "out.txt"
+    done = call("replay", transcript, "--db", tmp_path / "x.db", "--budget", 2000, "-o", out)
+    assert done.out == ""
+    assert re.fullmatch(rf"Wrote {out}: 1,\d\d\d tokens for the \d,\d\d\d that were said\.\n", done.err)
+    assert "## Conversation Memory" in out.read_text(encoding="utf-8")
 
 
 def test_replaying_again_records_nothing_twice(tmp_path: Path) -> None:

@@ -116,7 +116,7 @@ def test_what_cannot_be_exported_or_imported_is_said_clearly(db: Path, tmp_path:
         (["export", tmp_path / "x.jsonl", "--db", db, "--owner", "nobody"], 1, "nothing is stored"),
         (["export", tmp_path / "x.jsonl", "--db", db, "--session", "nobody"], 1, "no session 'nobody'"),
         (["export", tmp_path / "x.jsonl", "--db", tmp_path / "no.db"], 1, "no such database"),
-        (["import", target, "--db", db], 1, "exists already"),
+        (["import", target, "--db", db], 1, "exists already; `replace` (--replace) replaces it"),
         (["import", tmp_path / "no.jsonl", "--db", db], 1, "cannot be read"),
         (["import", db, "--db", tmp_path / "y.db"], 1, "not an Onlooker export"),
         (["import", "--db", db], 2, "name a FILE"),
@@ -156,11 +156,13 @@ def test_a_backup_is_made_and_put_back(db: Path, tmp_path: Path) -> None:
         assert "in use" in in_use.err
     assert call("backup", copy, "--db", db).code == 1
     call("clear", "--db", db, "--session", "demo", "--messages", "--yes")
-    assert call("restore", copy, "--db", db).code == 1
+    refused = call("restore", copy, "--db", db)
+    assert (refused.code, "add --replace to replace it" in refused.err) == (1, True)
     declined = call("restore", copy, "--db", db, "--replace", input="")
     assert declined.code == 1
     assert len(call("sessions", "--db", db, "--json").json) == 1
     assert call("restore", copy, "--db", db, "--replace", "--yes").code == 0
+    assert call("doctor", "--db", db).code == 0
     assert len(call("sessions", "--db", db, "--json").json) == 2
     assert call("restore", tmp_path / "nothing.db", "--db", tmp_path / "x.db").code == 1
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TypeVar
 
-from onlooker.domain.errors import ConflictError, StoreError
+from onlooker.domain.errors import ConflictError, NotFoundError, StoreError
 from onlooker.domain.history import Change, Forgetting, RetentionLimits, RetentionResult, Version
 from onlooker.domain.items import Item, ItemChange, ItemStatus
 from onlooker.domain.messages import EMPTY_HISTORY_HASH, Message, SessionId, extend_history_hash
@@ -287,7 +287,7 @@ class Held:
             r.message.id == target for r in self.standing(summaries=True)
         )
         if not known and not (pinned and not on):
-            raise KeyError(target)
+            raise NotFoundError("note or message", target)
         if pinned != on:
             self.pins ^= {target}
             self.progress = replace(self.progress, prompt_version=self.progress.prompt_version + 1)
@@ -595,7 +595,7 @@ class HeldItems:
     def pin(self, owner: str, ident: str, on: bool) -> None:
         item = self._items.get(owner, {}).get(ident)
         if item is None or item.status != "live":
-            raise KeyError(ident)
+            raise NotFoundError("note", ident)
         self._items[owner][ident] = replace(item, pinned=on)
 
     # -- sessions

@@ -13,7 +13,7 @@ from pathlib import Path
 from tests.contract import model_index, model_session
 from tests.contract.model_session import Held, HeldItems, HeldUsage, Record, in_order, newest_of
 
-from onlooker.domain.errors import ClosedError, ConflictError, StoreError
+from onlooker.domain.errors import ClosedError, ConflictError, NotFoundError, StoreError
 from onlooker.domain.history import (
     EVERYTHING,
     PORTABLE_VALUES,
@@ -235,7 +235,7 @@ class ModelStore:
     async def pin(self, session: SessionId, target: str, *, on: bool) -> None:
         held = self._find(session)
         if held is None:
-            raise KeyError(target)
+            raise NotFoundError("note or message", target)
         held.pin(target, on)
 
     async def set_budget(self, session: SessionId, budget: int) -> None:
@@ -355,13 +355,13 @@ class ModelStore:
     ) -> Note:
         held = self._find(session)
         if held is None:
-            raise KeyError(note_id)
+            raise NotFoundError("note", note_id)
         return model_session.edit(held, note_id, text, tokens, by, now, was)
 
     async def undo(self, session: SessionId, note_id: str, *, prompt_version: int, now: datetime) -> Progress:
         held = self._find(session)
         if held is None:
-            raise KeyError(note_id)
+            raise NotFoundError("note", note_id)
         return model_session.undo(held, note_id, prompt_version, now)
 
     async def forget(self, session: SessionId, change: Forgetting, *, now: datetime) -> Progress:

@@ -17,7 +17,7 @@ from typing import TypeVar, cast
 import pytest
 from sqlite_files import explained, opened, record
 
-from onlooker.domain.errors import ClosedError, ConflictError, SettingsError, StoreError
+from onlooker.domain.errors import ClosedError, ConflictError, NotFoundError, SettingsError, StoreError
 from onlooker.domain.history import MessageRow, SessionRow
 from onlooker.domain.notes import Commit, Guard
 from onlooker.stores.sql.database import Database, statements
@@ -201,7 +201,7 @@ async def test_a_job_that_fails_leaves_the_others_of_its_group(path: Path) -> No
             *(record(store, said(f"b{n}"), session=BEN) for n in range(20)),
         ]
         results = await asyncio.gather(*jobs, return_exceptions=True)
-        assert [type(r) for r in results if isinstance(r, Exception)] == [ConflictError, KeyError]
+        assert [type(r) for r in results if isinstance(r, Exception)] == [ConflictError, NotFoundError]
         assert len(await store.messages(ANA)) == 21
         assert len(await store.messages(BEN)) == 20
         assert await store.notes(ANA) == []

@@ -6,6 +6,7 @@ import asyncio
 import functools
 import inspect
 import logging
+import re
 import sys
 from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager
@@ -15,10 +16,11 @@ from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
 from onlooker import __version__
 from onlooker.cli.context import context
-from onlooker.cli.corrections import clear, diff, edit, forget, history, prune, undo
+from onlooker.cli.corrections import clear, diff, edit, forget, history, pin, prune, undo
 from onlooker.cli.demo import demo
 from onlooker.cli.doctor import doctor
 from onlooker.cli.encryption import decrypt, encrypt, rekey
@@ -33,40 +35,91 @@ from onlooker.cli.transfer import backup, export, import_, migrate, restore
 from onlooker.cli.worker import worker
 from onlooker.domain.errors import BudgetError, OnlookerError, SettingsError
 
-COMMANDS: dict[str, Callable[..., Awaitable[None] | None]] = {
-    "demo": demo,
-    "replay": replay,
-    "sessions": list_sessions,
-    "list": list_notes,
-    "status": status,
-    "extracted": extracted,
-    "items": items,
-    "consolidate": consolidate,
-    "context": context,
-    "search": search,
-    "recall": recall,
-    "edit": edit,
-    "history": history,
-    "diff": diff,
-    "undo": undo,
-    "forget": forget,
-    "clear": clear,
-    "prune": prune,
-    "export": export,
-    "import": import_,
-    "backup": backup,
-    "restore": restore,
-    "migrate": migrate,
-    "encrypt": encrypt,
-    "decrypt": decrypt,
-    "rekey": rekey,
-    "settings": settings,
-    "doctor": doctor,
-    "worker": worker,
+Command = Callable[..., Awaitable[None] | None]
+
+# The commands by what they are for, as the help lists them.
+GROUPS: dict[str, dict[str, Command]] = {
+    "Try": {"demo": demo, "replay": replay},
+    "Look": {
+        "sessions": list_sessions,
+        "list": list_notes,
+        "status": status,
+        "context": context,
+        "search": search,
+        "recall": recall,
+        "items": items,
+        "extracted": extracted,
+        "history": history,
+        "diff": diff,
+    },
+    "Correct": {"edit": edit, "pin": pin, "undo": undo, "forget": forget, "clear": clear},
+    "Move": {
+        "export": export,
+        "import": import_,
+        "backup": backup,
+        "restore": restore,
+        "migrate": migrate,
+        "encrypt": encrypt,
+        "decrypt": decrypt,
+        "rekey": rekey,
+    },
+    "Run": {
+        "settings": settings,
+        "doctor": doctor,
+        "worker": worker,
+        "prune": prune,
+        "consolidate": consolidate,
+    },
 }
+
+
+# ------------------------------------------------------------------------------------ help
+
+
+class _Group(TyperGroup):
+    """Lists the commands in groups."""
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        width = formatter.width - max(map(len, self.commands)) - 6
+        for title, names in GROUPS.items():
+            with formatter.section(title):
+                formatter.write_dl([(n, self.commands[n].get_short_help_str(width)) for n in names])
+
+
+class _Command(TyperCommand):
+    """Shows arguments as `FILE` or `[FILE]`, and options without the words of Python's types."""
+
+    def format_usage(self, ctx: Any, formatter: Any) -> None:
+        arguments = [_shown(p) for p in self.params if p.param_type_name == "argument"]
+        formatter.write_usage(ctx.command_path, " ".join(["[OPTIONS]", *arguments]))
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        rows: dict[str, list[tuple[str, str]]] = {"Arguments": [], "Options": []}
+        for parameter in self.get_params(ctx):
+            name, about = parameter.get_help_record(ctx) or ("", "")
+            if parameter.param_type_name == "argument":
+                rows["Arguments"].append((_bare(parameter), about.replace("  [required]", "")))
+            elif name:
+                rows["Options"].append((re.sub(r"<list\[(.*)\]>", r"<\1>", name), about))
+        for title, shown in rows.items():
+            if shown:
+                with formatter.section(title):
+                    formatter.write_dl(shown)
+
+
+def _bare(argument: Any) -> str:
+    metavar: str = argument.metavar or argument.name.upper()
+    return metavar.removeprefix("[").removesuffix("]")
+
+
+def _shown(argument: Any) -> str:
+    name = _bare(argument) if argument.required else f"[{_bare(argument)}]"
+    return name if argument.nargs == 1 else f"{name}..."
+
 
 app = typer.Typer(
     name="onlooker",
+    cls=_Group,
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -143,7 +196,7 @@ _SHARED_OPTIONS = (
 )
 
 
-def _as_command(function: Callable[..., Awaitable[None] | None]) -> Callable[..., None]:
+def _as_command(function: Command) -> Callable[..., None]:
     """Turn a function into a command.
 
     The function's first argument is the screen. A parameter of a Target class becomes the options of that
@@ -208,5 +261,6 @@ def _logging(verbose: int) -> Generator[None]:
         log.setLevel(before)
 
 
-for _name, _function in COMMANDS.items():
-    app.command(_name)(_as_command(_function))
+for _commands in GROUPS.values():
+    for _name, _function in _commands.items():
+        app.command(_name, cls=_Command)(_as_command(_function))

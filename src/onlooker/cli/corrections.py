@@ -1,4 +1,4 @@
-"""`edit`, `undo`, `history`, `diff`, `forget`, `clear` and `prune`: correct and delete what is stored."""
+"""`edit`, `pin`, `undo`, `history`, `diff`, `forget`, `clear`, `prune`: correct or delete what is stored."""
 
 from __future__ import annotations
 
@@ -26,7 +26,6 @@ from onlooker.cli.target import (
     Yes,
     database_path,
     is_server,
-    no_such_note,
 )
 from onlooker.domain.history import ForgetResult, SessionRetention
 from onlooker.domain.notes import LIVE, Note
@@ -102,6 +101,27 @@ def _edit_text(text: str) -> str:
         return path.read_text(encoding="utf-8", errors="surrogatepass")
 
 
+# ------------------------------------------------------------------------------------ pin
+
+
+async def pin(
+    screen: Screen,
+    target: SessionTarget,
+    ident: Annotated[
+        str, typer.Argument(metavar="NOTE|SEQ", help="The id of a note, or the number of a message.")
+    ],
+    off: Annotated[bool, typer.Option("--off", help="Unpin it.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Keep a note or message in every prompt of its session."""
+    async with target.open() as memory:
+        session = await _session_with(memory, target, [ident])
+        found = await _message_or_note_id(session, ident)
+        await session.pin(found, on=not off)
+    view = {"id": found, **_named(session), "pinned": not off}
+    screen.result(view, as_json, f"{'Unpinned' if off else 'Pinned'} {ident} in session {session.key!r}.")
+
+
 # ------------------------------------------------------------------------------------ history
 
 
@@ -152,10 +172,7 @@ async def diff(
     """
     async with target.open() as memory:
         session, found = await target.find_note(memory, note)
-        try:
-            changes = await session.history.diff(note, other)
-        except KeyError as error:
-            raise no_such_note(error.args[0]) from None
+        changes = await session.history.diff(note, other)
     before = note if other else "sources" if found.generation else "previous text"
     view: View = {
         "id": note,
@@ -191,14 +208,12 @@ async def undo(
     """
     async with target.open() as memory:
         session, found = await _find_reflection(memory, target, note)
+        await session.history.undo(found.id, dry_run=True)
         view: View = {"id": found.id, **_named(session), "generation": found.generation}
         view |= {"notes": list(found.sources), "undone": False}
         question = f"This undoes {found.id}, made from {count(len(found.sources), 'note')}.\nUndo?"
         if not dry_run and (yes or screen.confirm(question)):
-            try:
-                restored = await session.history.undo(found.id)
-            except KeyError:
-                raise CommandError(f"note {found.id!r} is not an active reflection") from None
+            restored = await session.history.undo(found.id)
             view |= {"notes": [n.id for n in restored], "undone": True}
     declined = not (view["undone"] or dry_run)
     if as_json or not declined:
@@ -264,13 +279,10 @@ async def _forget_some(
     ids = [await _message_or_note_id(session, text) for text in targets]
     # If a language model writes the notes, it also rewrites them, later. This command calls no model.
     later = bool(target.settings().model)
-    try:
-        view = _named(session) | asdict(await session.forget(*ids, dry_run=True, rewrite_later=later))
-        if dry_run or not (yes or _confirm_forget(screen, view)):
-            return view | {"forgotten": False}
-        done = await session.forget(*ids, rewrite_later=later)
-    except KeyError as error:
-        raise CommandError(f"no message or note {error.args[0]!r} in session {session.key!r}") from None
+    view = _named(session) | asdict(await session.forget(*ids, dry_run=True, rewrite_later=later))
+    if dry_run or not (yes or _confirm_forget(screen, view)):
+        return view | {"forgotten": False}
+    done = await session.forget(*ids, rewrite_later=later)
     return view | asdict(done) | {"forgotten": True}
 
 

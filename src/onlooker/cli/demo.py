@@ -7,7 +7,7 @@ import tempfile
 import time
 from collections.abc import AsyncGenerator, Generator, Sequence
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
@@ -22,7 +22,7 @@ from rich.text import Text
 
 from onlooker import demo as bundled
 from onlooker.cli.replay import ReplayClock, replay_messages
-from onlooker.cli.screen import Json, Screen, UsageError, View, printable
+from onlooker.cli.screen import Json, Screen, UsageError, View, iso, printable
 from onlooker.cli.target import database_path
 from onlooker.domain.events import Event, Noted, Reflected
 from onlooker.domain.messages import Message
@@ -69,6 +69,10 @@ async def demo(
     """
     if keep is not None and database_path(str(keep)).exists():
         raise UsageError(f"{keep} exists: name a new file")
+    if not as_json:
+        said = len(bundled.conversation())
+        prompt = f"{said} messages in nine days, and a prompt of at most {budget:,} tokens."
+        screen.show(Text(f"{prompt}\nWhat does Ana's assistant still know in the end?", overflow="fold"))
     started = time.perf_counter()
     quiet = Screen(screen.out, screen.err, screen.quiet or as_json)
     with _database(keep) as path:
@@ -114,6 +118,9 @@ async def _report(session: Session, figures: Figures, final: Context) -> View:
     messages = await session.messages(archived=True)
     values = bundled.facts().values
     text = final.text()
+    kept = [value for value in values if value.value in text]
+    said_at = {m.id: m.at for m in messages}
+    earliest = kept[0] if kept else None
     return {
         "messages": len(messages),
         "messages_lost": _count_lost(messages, state) + final.stats.left_out_messages,
@@ -125,7 +132,8 @@ async def _report(session: Session, figures: Figures, final: Context) -> View:
         "compression": round(figures.compression, 2),
         "prefix_reuse": round(figures.prefix_reuse, 3),
         "values": len(values),
-        "values_kept": sum(v.value in text for v in values),
+        "values_kept": len(kept),
+        "first_kept": earliest and asdict(earliest) | {"at": iso(said_at[earliest.message])},
         "observations": len(state.observations),
         "reflections": len(state.reflections),
     }
@@ -279,6 +287,9 @@ async def _watch(screen: Screen, memory: Memory, figures: Figures, total: int) -
 def _print_result(screen: Screen, figures: Figures, final: Context, report: View, *, full: bool) -> None:
     width = min(WIDEST, screen.out.width)
     ink = DRAWN if screen.can_draw else ASCII
+    if first := report["first_kept"]:
+        about = f"{first['what']}, {first['value']}, said on {first['at'][:10]}"
+        screen.show(Text(f"\nIt still knows {about}.", overflow="fold"))
     _print_heading(screen, "What was said, and what the agent received")
     screen.show(Text(plot(figures.points, width=width, height=12, ink=ink), overflow="crop", no_wrap=True))
     _print_heading(screen, "The memory at the end")

@@ -34,7 +34,9 @@ from onlooker.wiring import open_memory
 
 async def replay(
     screen: Screen,
-    file: Annotated[str, typer.Argument(help="One OpenAI message per line; - reads standard input.")],
+    file: Annotated[
+        str, typer.Argument(metavar="FILE", help="One OpenAI message per line; - reads standard input.")
+    ],
     db: Database = DEFAULT_DATABASE,
     session: Annotated[
         str, typer.Option("--session", "-s", metavar="KEY", help="The session to record into.")
@@ -102,6 +104,9 @@ def _print(screen: Screen, out: Path | None, text: str, report: View, as_json: b
             out.write_text(text, encoding="utf-8", errors="replace")
         except OSError as error:
             raise CommandError(f"{out}: cannot be written: {error.strerror or error}") from error
+        if not as_json:
+            said, context = (f"{report[key]:,}" for key in ("raw_tokens", "context_tokens"))
+            screen.say(f"Wrote {out}: {context} tokens for the {said} that were said.")
     elif as_json:
         report["text"] = text
     else:

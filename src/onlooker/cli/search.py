@@ -100,7 +100,9 @@ async def recall(
     neighbours: Annotated[
         int, typer.Option("--neighbours", "-n", min=0, metavar="N", help="Messages before and after.")
     ] = 0,
-    page: Annotated[int, typer.Option("--page", min=1, help=f"Which page, of {PAGE} messages each.")] = 1,
+    page: Annotated[
+        int, typer.Option("--page", min=1, metavar="N", help=f"Which page, of {PAGE} messages each.")
+    ] = 1,
     as_json: Json = False,
 ) -> None:
     """Show the messages that a note covers, or one message.
@@ -110,9 +112,7 @@ async def recall(
     async with target.open() as memory:
         session, _ = await target.find(memory)
         found = await session.recall(int(ident) if ident.isdecimal() else ident, neighbours=neighbours)
-    if not found:
-        raise CommandError(f"no note or message {ident!r} in session {session.key!r}")
-    pages = -(-len(found) // PAGE)
+    pages = max(1, -(-len(found) // PAGE))
     if page > pages:
         raise CommandError(f"{ident} has only {count(pages, 'page')}")
     shown = found[(page - 1) * PAGE : page * PAGE]

@@ -160,6 +160,8 @@ def restore(
     An existing database is replaced only with --replace, after confirmation.
     """
     path = database_path(db, advice=f"use `onlooker migrate {source} postgresql://…`")
+    if path.exists() and not replace:
+        raise CommandError(f"{path} exists already: add --replace to replace it, or name another with --db")
     if replace and path.exists() and not (yes or screen.confirm(f"This replaces {path}.\nReplace?")):
         raise CommandError("nothing was restored")
     restore_file(source, path, replace=replace, key=given_key())

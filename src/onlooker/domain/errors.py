@@ -4,6 +4,7 @@ OnlookerError
 ├── SettingsError     a setting or an argument has an invalid value
 ├── MessageError      `record` or `prepare` was given something that is not a message
 ├── BudgetError       the budget is too small for the base prompt
+├── NotFoundError     there is no note, message or item with that id (also a KeyError)
 ├── StoreError        the storage cannot be read or written; nothing is half written
 │   └── ConflictError     another worker committed first
 ├── ModelError        the model that writes notes did not answer
@@ -47,6 +48,18 @@ class BudgetError(OnlookerError):
             f"a budget of {budget} tokens cannot hold {what} ({needed} tokens): "
             "raise the budget or shorten the prompt"
         )
+
+
+class NotFoundError(OnlookerError, KeyError):
+    """There is no note, message or item with that id. Nothing was changed."""
+
+    def __init__(self, what: str, ident: object) -> None:
+        self.what = what
+        self.ident = ident
+        super().__init__(ident)
+
+    def __str__(self) -> str:
+        return f"no {self.what} {self.ident!r}"
 
 
 class StoreError(OnlookerError):

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, tzinfo
 
 from onlooker.domain.context import RuntimeContext
-from onlooker.domain.errors import BudgetError, SettingsError
+from onlooker.domain.errors import BudgetError, NotFoundError, SettingsError
 from onlooker.domain.events import Cleared, Edited, Event, Realigned, Undone
 from onlooker.domain.history import (
     Change,
@@ -106,7 +106,7 @@ class History:
         edit started from, guards against concurrent edits.
 
         Raises:
-            KeyError: There is no live note with that id.
+            NotFoundError: There is no live note with that id.
             ConflictError: The note's text is not `was`.
         """
         await self._ready()
@@ -119,11 +119,12 @@ class History:
         self._emit(Edited(self._session, after, by))
         return after
 
-    async def undo(self, note: str | None = None) -> Sequence[Note]:
+    async def undo(self, note: str | None = None, *, dry_run: bool = False) -> Sequence[Note]:
         """Undo a reflection, by default the last one: show the notes it was made from again. Returns them.
+        `dry_run` changes nothing, and is refused where the undo would be.
 
         Raises:
-            KeyError: There is no such reflection, or it has been condensed itself.
+            NotFoundError: There is no such reflection, or it has been condensed itself.
             BudgetError: There is no room for the notes; they would be condensed again at once.
             ConflictError: Some of the notes are gone, or someone else is changing them.
         """
@@ -131,10 +132,12 @@ class History:
         state = await self._store.load(self._session)
         chosen = _reflection(state, note)
         if state is None or chosen is None:
-            raise KeyError(note or "no reflection")
+            raise NotFoundError("active reflection", note or "")
         known = {n.id: n for n in await self._store.notes(self._session, statuses=("superseded",))}
         sources = [known[s] for s in chosen.sources if s in known]
         self._check_room(state, chosen, sources)
+        if dry_run:
+            return sources
         prompt_version = state.progress.prompt_version
         await self._store.undo(self._session, chosen.id, prompt_version=prompt_version, now=self._clock.now())
         back = await self._store.notes(self._session)
@@ -182,7 +185,7 @@ class History:
         They stand where they stood; nothing else is taken back for them. Returns them.
 
         Raises:
-            KeyError: No message with that id was taken back.
+            NotFoundError: No message with that id was taken back.
             ConflictError: Someone else is changing the session.
         """
         await self._ready()
@@ -191,7 +194,7 @@ class History:
         retired = [m for place, m in messages if place == "retired"]
         found = next((m for m in retired if m.id == message), None)
         if state is None or found is None:
-            raise KeyError(message)
+            raise NotFoundError("message taken back with the id", message)
         standing = [m.seq for place, m in messages if place != "retired"]
         keep = max((seq for seq in standing if seq < found.seq), default=0)
         after = [seq for seq in standing if seq > keep]
@@ -227,7 +230,7 @@ class History:
         that were made from it.
 
         Raises:
-            KeyError: There is no note with that id.
+            NotFoundError: There is no note with that id.
         """
         notes = await self._notes(note)
         found = notes[note]
@@ -259,7 +262,7 @@ class History:
         (an edited note). With `other`, that note is compared with this one.
 
         Raises:
-            KeyError: There is no note with that id.
+            NotFoundError: There is no note with that id.
         """
         notes = await self._notes(note, other)
         if other is not None:
@@ -276,7 +279,7 @@ class History:
         one condenses the other, or one follows the other.
 
         Raises:
-            KeyError: There is no note with that id.
+            NotFoundError: There is no note with that id.
         """
         from onlooker.engine.recall import neighbours
 
@@ -284,12 +287,12 @@ class History:
         return await neighbours(self._store, self._session, note)
 
     async def _notes(self, *wanted: str | None) -> dict[str, Note]:
-        """Every note by id. Raises KeyError if a wanted one is not among them."""
+        """Every note by id. Raises NotFoundError if a wanted one is not among them."""
         await self._ready()
         notes = {n.id: n for n in await self._store.notes(self._session, statuses=NOTE_STATUSES)}
         for ident in wanted:
             if ident is not None and ident not in notes:
-                raise KeyError(ident)
+                raise NotFoundError("note", ident)
         return notes
 
     def _rows(self, *kinds: RowKind) -> AsyncIterator[Row]:

@@ -8,7 +8,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from onlooker.domain.errors import ConflictError, SettingsError
+from onlooker.domain.errors import ConflictError, NotFoundError, SettingsError
 from onlooker.domain.events import Deleted, Event, Forgotten, OwnerForgotten
 from onlooker.domain.history import ForgetResult, Forgetting, MessageRow, Scope, SessionRow, VersionRow
 from onlooker.domain.items import ITEM_STATUSES
@@ -78,7 +78,7 @@ class Forgetter:
         """Forget messages, by id or by the id of a note made from them.
 
         Raises:
-            KeyError: The session has no such message or note.
+            NotFoundError: The session has no such message or note.
             ConflictError: Other writers keep changing the session.
         """
         if not targets:
@@ -107,7 +107,7 @@ class Forgetter:
         rows = store.dump(Scope(session=self.session, kinds=frozenset({"session"})))
         top = next((row for row in [r async for r in rows] if isinstance(row, SessionRow)), None)
         if top is None:
-            raise KeyError(targets[0])
+            raise NotFoundError("message or note", targets[0])
         notes = {n.id: n for n in await store.notes(self.session, statuses=NOTE_STATUSES)}
         gone = {target for target in targets if target not in notes}
         for target in notes.keys() & set(targets):
@@ -117,7 +117,7 @@ class Forgetter:
         named = {source for n in notes.values() if not n.generation for source in n.sources}
         for target in targets:
             if target not in notes and target not in there and target not in named:
-                raise KeyError(target)
+                raise NotFoundError("message or note", target)
         found.touched |= notes.keys() & set(targets)
         await self._touch_more(found)
         return found

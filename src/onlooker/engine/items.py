@@ -142,7 +142,7 @@ class Items:
         """Show an item first in every new session; `on=False` unpins it.
 
         Raises:
-            KeyError: The owner has no live item with that id.
+            NotFoundError: The owner has no live item with that id.
         """
         await self._ready()
         await self._store.pin_item(owner, item, on=on)

@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from onlooker.domain.errors import SettingsError, StoreError
+from onlooker.domain.errors import NotFoundError, SettingsError, StoreError
 from onlooker.domain.messages import Message, SessionId
 from onlooker.domain.notes import Note, State
 from onlooker.domain.search import (
@@ -329,7 +329,7 @@ async def neighbours(store: Store, session: SessionId, note: str) -> list[Note]:
     """Notes of the owner that are connected to a note, closest first."""
     statuses = ("active", "superseded")
     if note not in {n.id for n in await store.notes(session, statuses=statuses)}:
-        raise KeyError(note)
+        raise NotFoundError("note", note)
     found = await _related(store, session.owner, None, {note_node(session, note): 1.0}, _CONNECTING)
     sessions = dict.fromkeys(n.session for n in found if n.session)
     known = {(s, n.id): n for s in sessions for n in await store.notes(s, statuses=statuses)}

@@ -15,11 +15,11 @@ from datetime import datetime, tzinfo
 from typing import TYPE_CHECKING, TypeVar
 
 from onlooker.domain.context import Layer, Layers, RuntimeContext
-from onlooker.domain.errors import ConflictError, OnlookerError, SettingsError, StoreError
+from onlooker.domain.errors import ConflictError, NotFoundError, OnlookerError, SettingsError, StoreError
 from onlooker.domain.events import ContextBuilt, Deleted, Pinned, Waited
 from onlooker.domain.items import Item
 from onlooker.domain.messages import Message, MessageLike, SdkMessage, SessionId
-from onlooker.domain.notes import Extractor, Note, NoteKind, NoteStatus, Progress, State
+from onlooker.domain.notes import NOTE_STATUSES, Extractor, Note, NoteKind, NoteStatus, Progress, State
 from onlooker.domain.search import Hit, HitKind
 from onlooker.engine.knowledge import LayerCall, last_question
 from onlooker.engine.recall import KINDS, Reminder, Search, messages_behind
@@ -403,9 +403,21 @@ class Session:
         """The messages behind a note (by id), a message (by seq) or a hit of `search`, word for word.
 
         `neighbours` adds that many messages before and after. `page` selects a page of 50, from 1.
+
+        Raises:
+            NotFoundError: There is no such note or message.
         """
         await self._runtime.ready()
-        return await messages_behind(self._runtime.store, self.id, target, neighbours, page)
+        found = await messages_behind(self._runtime.store, self.id, target, neighbours, page)
+        if not found and page in (None, 1) and not await self._is_note(target):
+            raise NotFoundError("note or message", target.id if isinstance(target, Hit) else target)
+        return found
+
+    async def _is_note(self, target: str | int | Hit) -> bool:
+        """Whether it is a note, of which retention may have deleted every message."""
+        session = target.session if isinstance(target, Hit) else self.id
+        ident = target.id if isinstance(target, Hit) else target
+        return any(n.id == ident for n in await self._runtime.store.notes(session, statuses=NOTE_STATUSES))
 
     async def search(
         self,
@@ -427,7 +439,11 @@ class Session:
         return await self._runtime.search(search, query)
 
     async def pin(self, target: str, *, on: bool = True) -> None:
-        """Keep a note or message in every context of this session; `on=False` unpins it."""
+        """Keep a note or message in every context of this session; `on=False` unpins it.
+
+        Raises:
+            NotFoundError: The session has no live note and no message with that id.
+        """
         await self._runtime.ready()
         await self._runtime.store.pin(self.id, target, on=on)
         self._runtime.emit(Pinned(self.id, target, on))
@@ -464,7 +480,7 @@ class Session:
         does if one is configured.
 
         Raises:
-            KeyError: There is no message or note with that id.
+            NotFoundError: There is no message or note with that id.
         """
         from onlooker.engine.forgetting import Forgetter
 

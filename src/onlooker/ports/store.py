@@ -222,7 +222,7 @@ class Store(Protocol):
         """Pin or unpin a note or message by id; `prompt_version` grows if that changed anything.
 
         Raises:
-            KeyError: The session has no live note and no message with that id.
+            NotFoundError: The session has no live note and no message with that id.
         """
         ...
 
@@ -247,7 +247,7 @@ class Store(Protocol):
         notes being written at the moment are discarded.
 
         Raises:
-            KeyError: The session has no live note with that id.
+            NotFoundError: The session has no live note with that id.
             ConflictError: `was` is given and is no longer the note's text.
         """
         ...
@@ -256,7 +256,7 @@ class Store(Protocol):
         """Retire an active reflection and activate the notes that it was made from.
 
         Raises:
-            KeyError: The session has no active reflection with that id.
+            NotFoundError: The session has no active reflection with that id.
             ConflictError: `prompt_version` changed since it was read, or some of the source notes are gone.
         """
         ...
@@ -321,7 +321,7 @@ class Store(Protocol):
         """Pin or unpin a live item. What sessions show does not change.
 
         Raises:
-            KeyError: The owner has no live item with that id.
+            NotFoundError: The owner has no live item with that id.
         """
         ...
 

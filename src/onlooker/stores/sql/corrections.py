@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 
-from onlooker.domain.errors import ConflictError
+from onlooker.domain.errors import ConflictError, NotFoundError
 from onlooker.domain.history import Change, Forgetting, Version
 from onlooker.domain.messages import SessionId
 from onlooker.domain.notes import LIVE, Note, NoteStatus, Progress
@@ -31,11 +31,11 @@ def edited(note: Note | None, ident: str, was: str | None, text: str, tokens: in
     """The note with its new text.
 
     Raises:
-        KeyError: The note does not exist or is not live.
+        NotFoundError: The note does not exist or is not live.
         ConflictError: Its text is not the one that was edited.
     """
     if note is None or note.status not in LIVE:
-        raise KeyError(ident)
+        raise NotFoundError("live note", ident)
     if was is not None and was != note.text:
         raise ConflictError(f"note {ident!r} has changed; read it again")
     # It is no longer the built-in model's, so no model is asked to rewrite it.
@@ -94,7 +94,7 @@ def put_note(db: Database, sid: bytes, note: Note) -> None:
 def _find(db: Database, session: SessionId, ident: str) -> StoredSession:
     stored = sessions.find(db, session)
     if stored is None:
-        raise KeyError(ident)
+        raise NotFoundError("note", ident)
     return stored
 
 
@@ -110,12 +110,12 @@ def undone(notes: Mapping[str, Note], ident: str) -> list[tuple[str, NoteStatus]
     """The new statuses of a reflection and its sources when it is undone.
 
     Raises:
-        KeyError: The reflection does not exist or is not active.
+        NotFoundError: The reflection does not exist or is not active.
         ConflictError: Some of its sources are gone.
     """
     note = notes.get(ident)
     if note is None or not note.generation or note.status != "active":
-        raise KeyError(ident)
+        raise NotFoundError("active reflection", ident)
     if any(s not in notes or notes[s].status != "superseded" for s in note.sources):
         raise ConflictError(f"{ident!r} cannot be undone: some of the notes it was made from are gone")
     active: NoteStatus = "active"

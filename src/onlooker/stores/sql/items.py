@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from onlooker.domain.errors import ConflictError
+from onlooker.domain.errors import ConflictError, NotFoundError
 from onlooker.domain.items import Item, ItemChange, ItemStatus
 from onlooker.domain.messages import SessionId
 from onlooker.stores.sql import sessions
@@ -108,7 +108,7 @@ def _hide(db: Database, owner: str, id: str) -> None:
 
 def pin(db: Database, owner: str, item: str, *, on: bool) -> None:
     if not db.run("pin_item", owner=pack(owner), id=pack(item), pinned=int(on)).rowcount:
-        raise KeyError(item)
+        raise NotFoundError("item", item)
 
 
 def show(db: Database, session: SessionId, ids: Sequence[str], *, now: datetime, anew: bool = False) -> None:

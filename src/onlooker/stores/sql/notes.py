@@ -9,6 +9,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
+from onlooker.domain.errors import NotFoundError
 from onlooker.domain.messages import Message, SessionId
 from onlooker.domain.notes import LIVE, Extraction, Note, NoteKind, NoteStatus
 from onlooker.stores.sql import sessions
@@ -90,7 +91,7 @@ def pin(db: Database, session: SessionId, target: str, *, on: bool) -> None:
         db.run("bump_prompt_version", sid=sid)
         return
     if not db.value("can_be_pinned", sid=sid, id=ident):
-        raise KeyError(target)
+        raise NotFoundError("note or message", target)
     if on and db.run("add_pin", sid=sid, id=ident).rowcount:
         db.run("bump_prompt_version", sid=sid)
 

@@ -83,7 +83,7 @@ class OnConflict(NamedTuple):
 
 def exists_already(session: SessionId) -> ConflictError:
     return ConflictError(
-        f"session {session.key!r} of {session.owner!r} exists already; replace it, or leave it out"
+        f"session {session.key!r} of {session.owner!r} exists already; `replace` (--replace) replaces it"
     )
 
 

@@ -51,8 +51,7 @@ def restore_file(source: Path, target: Path, *, replace: bool = False, key: Key 
 
     Raises:
         StoreError: The source is not a database of Onlooker's or is damaged; the target exists and `replace`
-        is
-            false, or it is in use.
+            is false, or it is in use.
     """
     if not source.is_file():
         raise StoreError(f"{source}: no such file")
@@ -69,6 +68,8 @@ def restore_file(source: Path, target: Path, *, replace: bool = False, key: Key 
             closing(connect(new.path, key, timeout=0)) as copy,
         ):
             origin.backup(copy)
+            # A backup has no log; a database in use has one.
+            copy.execute("PRAGMA journal_mode = WAL")
         for suffix in SIDE_FILES:
             target.with_name(target.name + suffix).unlink(missing_ok=True)
         new.publish()
