@@ -251,12 +251,15 @@ class _Talk:
     def _hear_assistant(self, message: Message) -> None:
         text = message.text.strip()
         self._is_opening = False
-        if message.calls or _NEEDS.search(text[-400:]):
+        end = text[-_END:]
+        if self._pending and (message.calls or _NEEDS.search(end)):
             self._take_pending()
         if message.calls:
             self._works = True
             return
-        self._asked_back = bool(_ASKS_BACK.search(_ANYTHING_ELSE.sub(" ", text[-400:])))
+        self._asked_back = _ASKS_BACK.search(end) is not None and any(
+            _ASKS_BACK.search(said) and not _ANYTHING_ELSE.search(said) for said in sentences(end)
+        )
         if not text or self._asked_back or _PROMISES.match(text):
             return
         self._pending = ""
@@ -321,11 +324,8 @@ _NEEDS = regex(
     re.I,
 )
 _ANYTHING_ELSE = regex(
-    r"[^.?!。？！]{0,160}\b(?:anything else|something else|further (?:questions|assistance|help)"
-    r"|other questions|feel free"
-    r"|sonst noch|autre chose|algo más)\b[^.?!。？！]{0,160}[.?!]?"
-    r"|[^。？！]{0,60}(?:还有(?:什么|其他)|他に|더 (?:필요"
-    r"|도와))[^。？！]{0,60}[。？！]?",
+    r"\b(?:anything else|something else|further (?:questions|assistance|help)|other questions|feel free"
+    r"|sonst noch|autre chose|algo más)\b|还有(?:什么|其他)|他に|더 (?:필요|도와)",
     re.I,
 )
 _PROMISES = regex(
@@ -342,6 +342,7 @@ _GOES_ON = regex(
     r"|继续|繼續|是的|続けて|はい|계속|네",
     re.I,
 )
+_END = 400  # characters of an answer that say what the assistant waits for
 _TRIFLE_WORDS = 3
 _MAX_CLOSING_WORDS = 12  # words of a sentence
 
