@@ -22,14 +22,14 @@ from onlooker.domain.messages import Message
 from onlooker.policy.instructions import (
     ASKS_QUESTION,
     CANCELS,
+    Said,
     cut,
-    instructions,
-    is_standing,
+    fold,
     is_task,
     own_words,
     tagged,
 )
-from onlooker.policy.reply.note_text import FOLLOW_UP, OPEN_REQUEST, STANDING, clean, is_asked, read
+from onlooker.policy.reply.note_text import FOLLOW_UP, OPEN_REQUEST, STANDING, clean, is_asked
 from onlooker.policy.text import CJK, is_cjk, regex, sentences
 from onlooker.policy.tokens import estimate
 from onlooker.policy.values import mask
@@ -107,11 +107,13 @@ def _newest(standing: Sequence[str]) -> tuple[str, ...]:
 def _superseded(standing: Sequence[str], text: str) -> list[str]:
     """Add an instruction. It replaces the same one, and those that it plainly ends ("you can stop …"); any
     other stays, and the later one is after it."""
-    ends = _stems(CANCELS.sub(" ", text)) if CANCELS.search(text) else frozenset[str]()
+    folded = fold(text)
+    ends = _stems(CANCELS.sub(" ", folded)) if CANCELS.search(folded) else frozenset[str]()
     kept = [
         before
         for before in standing
-        if _key(before) != _key(text) and not (ends and ends <= _stems(before) and not CANCELS.search(before))
+        if _key(before) != _key(text)
+        and not (ends and ends <= _stems(before) and not CANCELS.search(fold(before)))
     ]
     return [*kept, text]
 
@@ -126,16 +128,19 @@ def _key(text: str) -> str:
 def of_messages(messages: Sequence[Message], notes: Iterable[str], reply: str = "") -> list[str]:
     """Return the lines for a note of these messages, where `notes` are the notes before it.
 
-    `reply` is what a model wrote. Its open request is taken if it is in the user's words.
+    `reply` is the note that a model wrote. Its open request is taken if it is in the user's words.
     """
     known = gather(notes)
-    said = {_key(text) for text in known.standing}
-    standing = [
-        text for m in messages if m.role == "user" for text in instructions(m.text) if _key(text) not in said
-    ]
+    before = {_key(text) for text in known.standing}
+    standing: list[str] = []
     talk = _Talk(known, is_opening=len(messages) == 1 and known == Asked())
     for message in messages:
-        talk.hear(message)
+        if message.role == "user":
+            said = Said(message.text)
+            standing += [text for text in said.instructions() if _key(text) not in before]
+            talk.hear_user(said)
+        elif message.role == "assistant":
+            talk.hear_assistant(message)
     found = gather([STANDING + mask(text) for text in standing])
     new = talk.change(known)
     if reply:
@@ -150,7 +155,7 @@ def of_notes(notes: Iterable[str]) -> list[str]:
 
 def _as_the_model_says(reply: str, messages: Sequence[Message], known: Asked, found: Asked) -> Asked:
     """Take a model's word for which request is open, if the user said it in these messages."""
-    says = gather(read(reply, format="lines").asked).request
+    says = gather([reply]).request
     if says is None or _key(says) == NONE or _key(says) == _key(known.request or ""):
         return found
     quote = _bare(says)
@@ -176,7 +181,6 @@ class _Quote(NamedTuple):
 
     text: str
     is_task: bool
-    is_short: bool = False
 
 
 class _Talk:
@@ -205,23 +209,17 @@ class _Talk:
             return Asked((), None, self.follow_up or NONE)
         return Asked()
 
-    def hear(self, message: Message) -> None:
-        if message.role == "user":
-            self._hear_user(message)
-        elif message.role == "assistant":
-            self._hear_assistant(message)
-
-    def _hear_user(self, message: Message) -> None:
-        own = own_words(message.text)
-        found = quote(message.text, own)
+    def hear_user(self, said: Said) -> None:
+        found = _quote(said)
         # What answers a question of the assistant's does not take the place of what it asked about.
         if not (self._pending and self._asked_back):
             self._pending, self._is_question = "", found is not None
         if found is None:
-            if self.request and _closes(own) and not (self._asked_back and not _GIVES_UP.search(own)):
+            waits = self._asked_back and not _GIVES_UP.search(fold(said.own))
+            if self.request and not waits and _closes(said):
                 self.request = self.follow_up = ""
-            elif not _is_trifle(own):
-                self._pending = self._pending or _first_sentences(own, _MAX_REQUEST)
+            elif not _is_trifle(said.own):
+                self._pending = self._pending or _first_sentences(said.sentences, _MAX_REQUEST)
         elif not found.is_task:
             self._pending = self._pending or found.text
         else:
@@ -230,16 +228,17 @@ class _Talk:
 
     def _hear_task(self, found: _Quote) -> None:
         # Whatever answers a question of the assistant's is about the request that is open.
-        detail = found.is_short or self._asked_back or self._continues(found.text)
-        if self.request and detail and not self._answered:
+        if self.request and not self._answered and (self._asked_back or self._continues(found.text)):
             self.follow_up = cut(found.text, _MAX_FOLLOW_UP)
         else:
             self.request, self.follow_up = found.text, ""
         self._works = self._answered = False
 
     def _continues(self, text: str) -> bool:
-        about = _stems(f"{self.request} {self.follow_up}")
-        return bool(_REFERS_BACK.search(text) or _stems(text) & about)
+        stems = _stems(text)
+        if len(stems) < _MIN_STEMS or _REFERS_BACK.search(fold(text)):
+            return True
+        return not stems.isdisjoint(_stems(f"{self.request} {self.follow_up}"))
 
     def _take_pending(self) -> None:
         if self._pending and not self.request:
@@ -248,10 +247,10 @@ class _Talk:
             self.follow_up = cut(self._pending, _MAX_FOLLOW_UP)
         self._pending = ""
 
-    def _hear_assistant(self, message: Message) -> None:
+    def hear_assistant(self, message: Message) -> None:
         text = message.text.strip()
         self._is_opening = False
-        end = text[-_END:]
+        end = fold(text[-_END:])
         if self._pending and (message.calls or _NEEDS.search(end)):
             self._take_pending()
         if message.calls:
@@ -260,7 +259,7 @@ class _Talk:
         self._asked_back = _ASKS_BACK.search(end) is not None and any(
             _ASKS_BACK.search(said) and not _ANYTHING_ELSE.search(said) for said in sentences(end)
         )
-        if not text or self._asked_back or _PROMISES.match(text):
+        if not text or self._asked_back or _PROMISES.match(fold(text[:_END])):
             return
         self._pending = ""
         if self.follow_up and not is_task(self.follow_up):
@@ -281,7 +280,6 @@ _CONFIRMS = regex(
     r"(?:proceed|go ahead|continue|go on|carry on|do (?:it|that|so)|confirm(?:ed)?|keep going|weiter"
     r"|mach weiter|continue[rz]?"
     r"|continúa|sigue|adelante|继续|繼續|続けて|계속)[^.?!]{0,80})?[\W_]*$",
-    re.I,
 )
 # A pronoun that stands for something said before, not one that a clause follows ("a note that lists …").
 _REFERS_BACK = regex(
@@ -291,7 +289,6 @@ _REFERS_BACK = regex(
     r"|celui|celle|ça|cela"
     r"|eso|esto|también)\b|^\W{0,8}(?:and|but|or|so|now|then|und|et|y|pero|mais|aber)\b"
     r"|[这這那它]|也|还|還|それ|これ|あれ|그것|그거|이것|이거",
-    re.I,
 )
 _CLOSES = regex(
     r"\b(?:thanks|thank you|thx|that's all|that is all|that's it|all (?:good|set|done)|we're done"
@@ -300,20 +297,17 @@ _CLOSES = regex(
     r"|danke|das war's|das wäre alles|vergiss es|tschüss|merci|c'est tout|laisse tomber|gracias"
     r"|eso es todo|olvídalo|adiós)\b"
     r"|谢谢|謝謝|就这些|就這些|没事了|沒事了|算了|再见|再見|ありがとう|以上です|もういい|감사|고마워|됐어",
-    re.I,
 )
 _GIVES_UP = regex(
     r"\b(?:never ?mind|forget (?:it|about it)|cancel that|scrap that|that's all|that is all|vergiss es"
     r"|laisse tomber|olvídalo)\b"
     r"|算了|没事了|沒事了|もういい|됐어",
-    re.I,
 )
 _ASKS_BACK = regex(
     r"[?？]|\b(?:i(?:'ll| will)? need|please (?:provide|let|confirm|share|tell|give|specify)|let me know"
     r"|could you|can you|would you|confirm"
     r"|which|brauche|bitte|veuillez|dites-moi|necesito|por favor|indícame)\b"
     r"|请(?:提供|告诉|确认)|教えて|ください|알려|주세요",
-    re.I,
 )
 _NEEDS = regex(
     r"\b(?:(?:i(?:'ll| will)?|we(?:'ll| will)?) need (?:your|the|to know)|(?:please"
@@ -321,12 +315,10 @@ _NEEDS = regex(
     r"(?:provide|confirm|share|give me|tell me your|specify)|bitte (?:nennen|geben)|veuillez (?:fournir"
     r"|indiquer)"
     r"|por favor,? (?:proporcione|indique))\b|请(?:提供|确认)|教えてください|알려 ?주세요",
-    re.I,
 )
 _ANYTHING_ELSE = regex(
     r"\b(?:anything else|something else|further (?:questions|assistance|help)|other questions|feel free"
     r"|sonst noch|autre chose|algo más)\b|还有(?:什么|其他)|他に|더 (?:필요|도와)",
-    re.I,
 )
 _PROMISES = regex(
     r"^\W*(?:(?:sure|ok(?:ay)?|yes|of course|certainly|alright|understood|got it|thanks|thank you|great"
@@ -334,47 +326,43 @@ _PROMISES = regex(
     r"(?:i(?:'ll| will|'m going to| am going to| shall)|let me|one moment|working on|will do|on it"
     r"|first,? (?:i|let)"
     r"|ich (?:werde|schaue)|je vais|voy a|我(?:会|會|来|來|先|将|將)|これから|제가)",
-    re.I,
 )
 _GOES_ON = regex(
     r"\b(?:proceed|go ahead|continue|go on|carry on|yes|confirm|weiter|ja|oui|continue[rz]?|sí|sigue"
     r"|adelante)\b"
     r"|继续|繼續|是的|続けて|はい|계속|네",
-    re.I,
 )
-_END = 400  # characters of an answer that say what the assistant waits for
+_END = 400  # characters of either end of an answer, which say what the assistant does or waits for
 _TRIFLE_WORDS = 3
 _MAX_CLOSING_WORDS = 12  # words of a sentence
 
 
-def quote(text: str, own: str | None = None) -> _Quote | None:
+def _quote(said: Said) -> _Quote | None:
     """Return the request in a user's message; None if it has none.
 
     It begins with the first sentence that asks for something to be done, or else with the first question. As
     many of the sentences after it follow as fit, and the one before it where it refers back ("fix it").
     """
-    own = own_words(text) if own is None else own
-    said = sentences(own)
-    tasks = [i for i, s in enumerate(said) if is_task(s) and not _is_trifle(s) and not is_standing(s)]
-    asks = [i for i, s in enumerate(said) if ASKS_QUESTION.search(s)] if not tasks else []
+    parts = said.sentences
+    tasks = [i for i, s in enumerate(parts) if not said.standing[i] and is_task(s) and not _is_trifle(s)]
+    asks = [i for i, s in enumerate(parts) if ASKS_QUESTION.search(s)] if not tasks else []
     if not tasks and not asks:
         return None
     # "Consider the following:" only announces.
-    first = next((i for i in tasks if not said[i].endswith((":", "："))), (tasks or asks)[0])
-    about = _referred(said[first], clean(text))
+    first = next((i for i in tasks if not parts[i].endswith((":", "："))), (tasks or asks)[0])
+    about = _referred(parts[first], clean(said.text))
     room = _MAX_REQUEST - (estimate(about) if about else 0)
     last = first
-    before = first and _REFERS_BACK.search(said[first]) and not _is_trifle(said[first - 1])
-    before = before and not said[first - 1].endswith((":", "："))
-    if before and estimate(" ".join(said[first - 1 : first + 1])) <= room:
+    before = first and _REFERS_BACK.search(fold(parts[first])) and not _is_trifle(parts[first - 1])
+    before = before and not parts[first - 1].endswith((":", "："))
+    if before and estimate(" ".join(parts[first - 1 : first + 1])) <= room:
         first -= 1
-    while last + 1 < len(said) and estimate(" ".join(said[first : last + 2])) <= room:
-        if _CLOSES.search(said[last + 1]) and not is_task(said[last + 1]):
+    while last + 1 < len(parts) and estimate(" ".join(parts[first : last + 2])) <= room:
+        if _CLOSES.search(fold(parts[last + 1])) and not is_task(parts[last + 1]):
             break
         last += 1
-    words = " ".join(" ".join(said[first : last + 1]).split())
-    short = len(_stems(words)) < 3
-    return _Quote(mask(cut(words, room) + about), bool(tasks), short)
+    words = " ".join(" ".join(parts[first : last + 1]).split())
+    return _Quote(mask(cut(words, room) + about), bool(tasks))
 
 
 def _referred(sentence: str, text: str) -> str:
@@ -385,23 +373,22 @@ def _referred(sentence: str, text: str) -> str:
     return ""
 
 
-def _closes(own: str) -> bool:
+def _closes(said: Said) -> bool:
     """Return whether a message says nothing but that the matter is closed."""
-    said = sentences(own)
-    return 0 < len(said) <= 4 and all(
-        _CLOSES.search(s) and len(s.split()) <= _MAX_CLOSING_WORDS and not _GOES_ON.search(s) for s in said
+    folded = [fold(sentence) for sentence in said.sentences]
+    return 0 < len(folded) <= 4 and all(
+        _CLOSES.search(s) and len(s.split()) <= _MAX_CLOSING_WORDS and not _GOES_ON.search(s) for s in folded
     )
 
 
 def _is_trifle(text: str) -> bool:
     words = text.split()
-    return bool(_CONFIRMS.match(text)) or (
+    return bool(_CONFIRMS.match(fold(text))) or (
         len(words) <= _TRIFLE_WORDS and not (is_cjk(text) and len(text) > 6)
     )
 
 
-def _first_sentences(text: str, tokens: int) -> str:
-    said = sentences(text)
+def _first_sentences(said: Sequence[str], tokens: int) -> str:
     words, count = said[0] if said else "", 1
     while count < len(said) and estimate(f"{words} {said[count]}") <= tokens:
         words, count = f"{words} {said[count]}", count + 1
@@ -419,14 +406,14 @@ _COMMON = frozenset(
     """.split()  # noqa: SIM905
 )
 _SHORTEST_STEM, _STEM = 4, 5
+_MIN_STEMS = 3  # of a request that can be understood alone
 
 
 def _stems(text: str) -> frozenset[str]:
     """Return the beginnings of the words that say what a text is about."""
-    words = (word.lower() for word in _WORD.findall(text))
     return frozenset(
         w[:_STEM] if w.isascii() else w
-        for w in words
+        for w in _WORD.findall(fold(text))
         if (len(w) >= _SHORTEST_STEM or not w.isascii()) and w not in _COMMON
     )
 

@@ -16,6 +16,11 @@ from onlooker.policy.tokens import estimate
 _MAX_INSTRUCTION = 90  # tokens
 
 
+def fold(text: str) -> str:
+    """Return a text as the patterns here expect it. Ignoring case takes several times as long."""
+    return text.lower().replace("’", "'")
+
+
 def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
@@ -97,30 +102,36 @@ def tagged(text: str, name: str) -> str:
 # -- Standing instructions
 
 
-def instructions(text: str) -> list[str]:
-    """Return the standing instructions in a user's message, in the user's words with their condition."""
-    if not _MAYBE_STANDING.search(text):
-        return []
-    found: list[str] = []
-    before = False
-    for sentence in sentences(own_words(text)):
-        if before and _EXCEPTION.match(sentence):
-            found[-1] = f"{found[-1]} {sentence}"
-            continue
-        before = is_standing(sentence)
-        if before:
-            found.append(_clause_of(sentence))
-    return [" ".join(cut(text, _MAX_INSTRUCTION).split()) for text in found]
+class Said:
+    """What a user says in a message, sentence by sentence, and which of them are standing instructions."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.own = own_words(text)
+        self.sentences = sentences(self.own)
+        self.standing = [is_standing(sentence) for sentence in self.sentences]
+
+    def instructions(self) -> list[str]:
+        """Return the standing instructions, in the user's words with their condition."""
+        found: list[str] = []
+        before = False
+        for sentence, standing in zip(self.sentences, self.standing, strict=True):
+            if before and _EXCEPTION.match(fold(sentence)):
+                found[-1] = f"{found[-1]} {sentence}"
+                continue
+            before = standing
+            if before:
+                found.append(_clause_of(sentence))
+        return [" ".join(cut(text, _MAX_INSTRUCTION).split()) for text in found]
 
 
 def is_standing(sentence: str) -> bool:
     """Return whether a sentence tells the assistant what to do from now on."""
-    said = _QUOTATION.sub("…", sentence[:_MAX_SENTENCE_LENGTH]).strip()
+    said = _QUOTATION.sub("…", fold(sentence[:_MAX_SENTENCE_LENGTH])).strip()
     if not _MAYBE_STANDING.search(said):
         return False
     if is_cjk(said):
         return any(rule(said) for rule in (_in_chinese, _in_japanese, _in_korean))
-    said = said.replace("’", "'")
     return _in_english(said) or any(
         pattern.search(said) and not said.endswith("?") for pattern in (_GERMAN, _FRENCH, _SPANISH)
     )
@@ -152,14 +163,12 @@ _MAYBE_STANDING = regex(
     r"|[从從]今|记住|記住|记得|記得|每次|每当|每當|一定要|禁止|不[许許]|不用再|[无無]需再"
     r"|必ず|いつも|常に|毎回|これから|以後|二度と|絶対|決して|覚えて|忘れ|たびに|もう"
     r"|항상|언제나|늘 |절대|앞으로|이제부터|지금부터|매번|때마다|기억|잊지|다시는|더 이상",
-    re.I,
 )
 # A sentence that limits the one before it.
 _EXCEPTION = regex(
     r"(?:unless|except|only if|but only|but not|otherwise|es sei denn|außer|nur wenn|sauf|excepto|salvo"
     r"|a menos)\b"
     r"|除非|除了|ただし|단,|다만",
-    re.I,
 )
 CANCELS = regex(
     r"\b(?:you (?:can|may|should|could) (?:now )?stop|please stop|stop|no need to|you (?:don't|do not"
@@ -167,7 +176,6 @@ CANCELS = regex(
     r" (?:have|need) to|you no longer (?:have|need) to|no longer|any ?more|(?:forget|ignore|drop) (?:about )?"
     r"(?:what i said (?:about|on)|the rule|that rule|my (?:earlier )?instruction|the instruction))\b"
     r"|不用再|无需再|不必再|もう",
-    re.I,
 )
 
 # English
@@ -224,23 +232,21 @@ _ASKS_YOU = (
 )
 # A noun that could be a verb goes on differently: "Change of plan", "Test 4: …".
 _FIRST_WORD = regex(
-    _LEAD + r"(?P<word>[a-z']+)\b(?!\s*:|\s+(?:of|is|are|was|were|has|had|care|soon|\w+:)(?!\w))", re.I
+    _LEAD + r"(?P<word>[a-z']+)\b(?!\s*:|\s+(?:of|is|are|was|were|has|had|care|soon|\w+:)(?!\w))"
 )
-_ALWAYS_FIRST = regex(_LEAD + r"(?:do )?(?:always|never)\b[,\s]+(?:ever\s+)?(?P<word>[a-z']+)", re.I)
-_ALWAYS_ASKED = regex(rf"\b{_ASKS_YOU}\s+(?:always|never|not ever)\s+(?P<word>[a-z']+)", re.I)
+_ALWAYS_FIRST = regex(_LEAD + r"(?:do )?(?:always|never)\b[,\s]+(?:ever\s+)?(?P<word>[a-z']+)")
+_ALWAYS_ASKED = regex(rf"\b{_ASKS_YOU}\s+(?:always|never|not ever)\s+(?P<word>[a-z']+)")
 # After a condition: "when I ask about errors, always include …".
 _ALWAYS_LATER = regex(
     _LEAD
     + r"(?:when|whenever|if|every|each|for|in|before|after|unless|as|on|once|with|while|until|any ?time|at)\b"
     r"[^.]{2,300}?[,;:–—-]\s*(?:then |please )?(?:do )?(?:always|never|don't ever"
     r"|do not ever)\s+(?P<word>[a-z']+)",
-    re.I,
 )
 # "Keep it short, and never apologise", "Use tabs always": not "Order 12 never came".
 _ALWAYS_AFTER = regex(
     r"(?:[,;]|\band|\bbut|\bor)\s+(?:always|never)\s"
     r"|\b(?:always|never)\s*(?:[.,;!]|$|(?:when|if|in|with|for|before|after|unless|as|on|at|to)\b)",
-    re.I,
 )
 _LASTING = regex(
     r"\b(?:from now on|from here on(?: out)?|from this point (?:on|forward)|going forward"
@@ -249,25 +255,22 @@ _LASTING = regex(
     r"|when i (?:ask|say|mention|tell|send|paste|give|report|write|use|type|request|talk|want|need|share)"
     r"|in (?:all|every|each|any) (?:answer|reply|response|message|commit|file)\w*"
     r"|at no time|under no circumstances)\b",
-    re.I,
 )
 _FROM_NOW = regex(
     r"\b(?:from now on|from here on(?: out)?|from this point (?:on|forward)|going forward|henceforth"
     r"|until further notice)\b[,:\s]*(?P<rest>.*)",
-    re.I | re.S,
+    re.S,
 )
 _OWN_PLAN = regex(
     r"(?:i(?!(?:'d| would)? (?:want|like|need|expect|prefer|only want|don't want|do not want))\b"
     r"|i'(?!d like)\w+"
     r"|he|she|they|it|it's|my|his|her|their|things|life|everything)\b",
-    re.I,
 )
 _REMEMBER = regex(
     _LEAD + r"(?:(?:you )?(?:need|have) to |i(?:'d| would)? (?:want|like|need) you to |can you |could you )?"
     r"(?:(?:remember|don't forget|do not forget|never forget)(?:\s+(?:to\b(?! when)|that\b(?! (?:time"
     r"|day|one|night|trip|song|movie|guy|girl)\b))|[:,]\s)"
     r"|(?:keep|bear) in mind\b)",
-    re.I,
 )
 _NOT_AGAIN = regex(
     _LEAD + r"(?:(?:don't|do not|dont)(?: you)? ever\b|under no circumstances\b|at no time\b|no more [a-z]"
@@ -277,22 +280,21 @@ _NOT_AGAIN = regex(
     r"|having)[a-z]+ing\b"
     r"|you no longer (?:have|need) to\b"
     r"|(?:forget|ignore|drop) (?:what i said (?:about|on)|the rule|that rule|my (?:earlier )?instruction))",
-    re.I,
 )
 _CALL_ME = regex(
     _LEAD + r"(?:(?:you )?(?:can |should |must )?)(?:call|address) me (?!back|when|if|at|later|on"
     r"|tomorrow|crazy)|refer to me as\b",
-    re.I,
 )
 _CONDITION_FIRST = regex(
     _LEAD + r"(?:whenever|every time|each time|any ?time"
     r"|(?:when|if) i (?:ask|say|mention|tell|send|paste|give|report|write|use|type|request|talk|share)"
     r"|until i (?:say|tell|ask)|for (?:all|every|each|any))\b[^.]{2,300}?,\s*(?:then |just |only |first "
     r"|also )?(?P<main>[a-z']+(?: [a-z']+)?)",
-    re.I,
 )
 _MAIN = frozenset({"please", "always", "never", "don't", "do", "you", "make", "dont"})
-_MAY_ASK = regex(_LEAD + r"(?:can|could|will|would) you\b", re.I)
+_ASKED = regex(rf"\b{_ASKS_YOU}\b")
+_LEAD_ALONE = regex(_LEAD)
+_MAY_ASK = regex(_LEAD + r"(?:can|could|will|would) you\b")
 
 
 def _in_english(said: str) -> bool:
@@ -303,26 +305,25 @@ def _in_english(said: str) -> bool:
     if found and _is_imperative(found["word"]):
         return True
     first = _FIRST_WORD.match(said)
-    verb_first = first is not None and first["word"].lower() in _VERBS
+    verb_first = first is not None and first["word"] in _VERBS
     if verb_first and not asks and (_LASTING.search(said) or _ALWAYS_AFTER.search(said)):
         return True
     if _REMEMBER.match(said) or _NOT_AGAIN.match(said) or _CALL_ME.search(said):
         return not asks or _MAY_ASK.match(said) is not None
-    if (asked := re.search(rf"\b{_ASKS_YOU}\b", said, re.I)) and _LASTING.search(said, asked.end()):
-        return not _OWN_PLAN.match(said) or said[asked.start()].lower() == "i"
+    if (asked := _ASKED.search(said)) and _LASTING.search(said, asked.end()):
+        return not _OWN_PLAN.match(said) or said[asked.start()] == "i"
     if now := _FROM_NOW.search(said):
         rest = now["rest"]
-        before = re.sub(_LEAD, "", said[: now.start()], count=1, flags=re.I)
+        before = _LEAD_ALONE.sub("", said[: now.start()], count=1)
         return not _OWN_PLAN.match(before or rest) and bool(rest.strip(" .!") or before)
     if condition := _CONDITION_FIRST.match(said):
-        main = condition["main"].lower().split()
+        main = condition["main"].split()
         return main[0] in _MAIN or main[0] in _VERBS or " ".join(main) in ("i want", "i'd like", "i expect")
     return False
 
 
 def _is_imperative(word: str) -> bool:
     """Return whether the word after "always" or "never" can be a verb in the imperative."""
-    word = word.lower()
     if word in _VERBS:
         return True
     return word not in _NOT_A_VERB and not (word.endswith(("ed", "ing", "ly")) and len(word) > 4)
@@ -363,7 +364,6 @@ _GERMAN = regex(
     rf"|kannst du (?:bitte )?|könntest du (?:bitte )?"
     rf"|(?:dass|damit) du|(?:dass|damit) sie)\b[^.]{{0,200}}\b{_GERMAN_LASTING}\b"
     rf"|\bich (?:möchte|will)\b[^.]{{0,80}}\b{_GERMAN_LASTING}\b[^.]{{0,80}}\bdass du\b",
-    re.I,
 )
 _FRENCH_VERBS = (
     r"(?:réponds|répondez|utilise[rz]?|écris|écrivez|inclus|incluez|indique[rz]?|ajoute[rz]?|donne[rz]?"
@@ -394,7 +394,6 @@ _FRENCH = regex(
     rf"|appelle[rz]?-moi\b)"
     rf"|\b(?:tu dois|vous devez|il faut|tu devrais|que tu|que vous|peux-tu|pourrais-tu"
     rf"|merci de)\b[^.]{{0,200}}\b{_FRENCH_LASTING}\b",
-    re.I,
 )
 _SPANISH_VERBS = (
     r"(?:responde|contesta|usa|utiliza|escribe|incluye|añade|agrega|pon|muestra|explica|pregunta"
@@ -423,7 +422,6 @@ _SPANISH = regex(
     rf"|ya no (?:hace falta|es necesario|tienes que|hay que)\b)"
     rf"|\b(?:debes|tienes que|deberías|hay que|quiero que|puedes"
     rf"|podrías)\b[^.]{{0,200}}\b{_SPANISH_LASTING}\b",
-    re.I,
 )
 
 # Chinese, Japanese, Korean
@@ -503,27 +501,22 @@ _TASK = regex(
     r"|请|請|帮我|幫我|帮忙|能不能|可不可以|我想|我要|我需要|麻烦|麻煩|给我|給我"
     r"|ください|下さい|お願い|ほしい|欲しい|したい|手伝って|くれ(?:る|ます)|教えて"
     r"|주세요|줘|부탁|싶어|싶습니다|필요(?:해|합니다)|도와",
-    re.I,
+)
+# In German, French or Spanish.
+_VERB_ELSEWHERE = regex(
+    rf"{_GERMAN_LEAD}{_GERMAN_VERBS}\b|{_FRENCH_LEAD}{_FRENCH_VERBS}\b|{_SPANISH_LEAD}{_SPANISH_VERBS}\b"
 )
 ASKS_QUESTION = regex(r"[?？][\"'”’)\s]*$|[吗嗎呢][。]?$")
 
 
 def is_task(text: str) -> bool:
     """Return whether a request asks for more than an answer."""
-    said = _QUOTATION.sub("…", text[:_MAX_SENTENCE_LENGTH]).replace("’", "'")
+    said = _QUOTATION.sub("…", fold(text[:_MAX_SENTENCE_LENGTH]))
     if _TASK.search(said):
         return True
     first = _FIRST_WORD.match(said)
-    verb = first is not None and first["word"].lower() in _VERBS and not ASKS_QUESTION.search(said)
-    return verb or bool(
-        re.match(
-            rf"{_GERMAN_LEAD}{_GERMAN_VERBS}\b|{_FRENCH_LEAD}{_FRENCH_VERBS}\b"
-            rf"|{_SPANISH_LEAD}{_SPANISH_VERBS}\b",
-            said,
-            re.I,
-        )
-        and not ASKS_QUESTION.search(said)
-    )
+    verb = first is not None and first["word"] in _VERBS and not ASKS_QUESTION.search(said)
+    return verb or (_VERB_ELSEWHERE.match(said) is not None and not ASKS_QUESTION.search(said))
 
 
 def cut(text: str, tokens: int) -> str:

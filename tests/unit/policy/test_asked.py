@@ -7,7 +7,7 @@ from tests.growth import assert_not_quadratic
 
 from onlooker.domain.messages import Message, ToolCall
 from onlooker.policy.asked import MAX_STANDING, STANDING_TOKENS, gather, of_messages, of_notes
-from onlooker.policy.instructions import instructions
+from onlooker.policy.instructions import Said
 from onlooker.policy.reply import read
 from onlooker.policy.reply.note_text import STANDING
 from onlooker.policy.tokens import estimate
@@ -95,12 +95,12 @@ El servidor siempre devuelve 500.
 
 @pytest.mark.parametrize("said", STANDS)
 def test_a_standing_instruction_is_kept_whole_in_the_users_words(said: str) -> None:
-    assert instructions(f"The build is green.\n{said}\nThe cat sat down.") == [said]
+    assert Said(f"The build is green.\n{said}\nThe cat sat down.").instructions() == [said]
 
 
 @pytest.mark.parametrize("said", IN_PASSING)
 def test_what_is_said_in_passing_is_no_instruction(said: str) -> None:
-    assert instructions(said) == []
+    assert Said(said).instructions() == []
 
 
 @pytest.mark.parametrize(
@@ -115,12 +115,12 @@ def test_what_is_said_in_passing_is_no_instruction(said: str) -> None:
     ],
 )
 def test_what_is_quoted_or_pasted_is_not_the_users_word(text: str) -> None:
-    assert instructions(text) == []
+    assert Said(text).instructions() == []
 
 
 def test_an_exception_in_the_next_sentence_belongs_to_the_instruction() -> None:
     said = "Never push to main. Unless I say so. The build is green."
-    assert instructions(said) == ["Never push to main. Unless I say so."]
+    assert Said(said).instructions() == ["Never push to main. Unless I say so."]
 
 
 def test_the_user_ends_an_instruction_and_doubt_keeps_both() -> None:
