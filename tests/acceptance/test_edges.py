@@ -325,6 +325,7 @@ async def test_a_file_that_is_gone_is_noticed_by_record(how: str, tmp_path: Path
     async with onlooker.open_memory(path) as memory:
         session = memory.session("a")
         await session.record(onlooker.user("Before"))
+        await session.context()  # opens what it reads from
         if how == "deleted":
             path.unlink()
         else:

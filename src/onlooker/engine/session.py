@@ -36,7 +36,15 @@ from onlooker.policy.assemble import (
 )
 from onlooker.policy.intake import as_history, as_items, intake_all
 from onlooker.policy.layers import in_order
-from onlooker.policy.plan import Idle, condense, make_room, must_wait, plan
+from onlooker.policy.plan import (
+    MIN_STEP_TOKENS,
+    ON_THE_SPOT_TOKENS,
+    Idle,
+    condense,
+    make_room,
+    must_wait,
+    plan,
+)
 from onlooker.policy.render import Context
 from onlooker.ports import waiting_for_locks
 
@@ -52,11 +60,6 @@ V = TypeVar("V", bound=Extractor)
 # How long a context waits in all for another program's lock, to store items and notes of its own. It goes on
 # without them.
 LOCK_SECONDS = 1.0
-# How many tokens of messages and notes a turn notes itself, and how long it may go on after that. The first
-# are about 0.1 s of work.
-ON_THE_SPOT_TOKENS = 3_000
-MIN_STEP_TOKENS = 100  # what storing a note costs beside writing it
-ON_THE_SPOT_SECONDS = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,7 +296,7 @@ class Session:
         goes on with what fits. The rest is counted, stays stored, and is noted later.
         """
         runtime = self._runtime
-        deadline = time.monotonic() + ON_THE_SPOT_SECONDS
+        deadline = time.monotonic() + runtime.timing.on_the_spot
         layout = lay_out(state, request, runtime.settings, runtime.counting, runtime.section)
         made = noted = 0
         try:

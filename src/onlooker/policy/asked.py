@@ -26,6 +26,7 @@ from onlooker.policy.instructions import (
     cut,
     fold,
     is_task,
+    is_wish,
     own_words,
     tagged,
 )
@@ -177,7 +178,8 @@ def _bare(text: str) -> str:
 
 
 class _Quote(NamedTuple):
-    """A request in the user's words. A question is finished with its answer; a task is not."""
+    """A request in the user's words. A question is finished with its answer; a task is not. A wish becomes a
+    request if the assistant goes to work on it."""
 
     text: str
     is_task: bool
@@ -210,6 +212,8 @@ class _Talk:
         return Asked()
 
     def hear_user(self, said: Said) -> None:
+        if self._answered and self._is_another_matter(said.own):
+            self.request = self.follow_up = ""
         found = _quote(said)
         # What answers a question of the assistant's does not take the place of what it asked about.
         if not (self._pending and self._asked_back):
@@ -239,6 +243,10 @@ class _Talk:
         if len(stems) < _MIN_STEMS or _REFERS_BACK.search(fold(text)):
             return True
         return not stems.isdisjoint(_stems(f"{self.request} {self.follow_up}"))
+
+    def _is_another_matter(self, own: str) -> bool:
+        stems = _stems(own)
+        return len(stems) >= _MIN_STEMS and stems.isdisjoint(_stems(f"{self.request} {self.follow_up}"))
 
     def _take_pending(self) -> None:
         if self._pending and not self.request:
@@ -334,18 +342,24 @@ _GOES_ON = regex(
 )
 _END = 400  # characters of either end of an answer, which say what the assistant does or waits for
 _TRIFLE_WORDS = 3
+_MAX_TRIFLE = 240  # characters
 _MAX_CLOSING_WORDS = 12  # words of a sentence
 
 
 def _quote(said: Said) -> _Quote | None:
     """Return the request in a user's message; None if it has none.
 
-    It begins with the first sentence that asks for something to be done, or else with the first question. As
-    many of the sentences after it follow as fit, and the one before it where it refers back ("fix it").
+    It begins with the first sentence that asks for something to be done, or else with the first wish or
+    question. As many of the sentences after it follow as fit, and the one before it where it refers back
+    ("fix it").
     """
     parts = said.sentences
     tasks = [i for i, s in enumerate(parts) if not said.standing[i] and is_task(s) and not _is_trifle(s)]
-    asks = [i for i, s in enumerate(parts) if ASKS_QUESTION.search(s)] if not tasks else []
+    asks: list[int] = []
+    if not tasks:
+        asks = [i for i, s in enumerate(parts) if is_wish(s) and not _is_trifle(s)] or [
+            i for i, s in enumerate(parts) if _WORD.search(s) and ASKS_QUESTION.search(s)
+        ]
     if not tasks and not asks:
         return None
     # "Consider the following:" only announces.
@@ -382,10 +396,10 @@ def _closes(said: Said) -> bool:
 
 
 def _is_trifle(text: str) -> bool:
-    words = text.split()
-    return bool(_CONFIRMS.match(fold(text))) or (
-        len(words) <= _TRIFLE_WORDS and not (is_cjk(text) and len(text) > 6)
-    )
+    if len(text) > _MAX_TRIFLE:
+        return False
+    few = len(text.split()) <= _TRIFLE_WORDS and not (is_cjk(text) and len(text) > 6)
+    return few or _CONFIRMS.match(fold(text)) is not None
 
 
 def _first_sentences(said: Sequence[str], tokens: int) -> str:

@@ -132,6 +132,8 @@ def is_standing(sentence: str) -> bool:
         return False
     if is_cjk(said):
         return any(rule(said) for rule in (_in_chinese, _in_japanese, _in_korean))
+    if _ENCOURAGES.search(said):
+        return False
     return _in_english(said) or any(
         pattern.search(said) and not said.endswith("?") for pattern in (_GERMAN, _FRENCH, _SPANISH)
     )
@@ -163,6 +165,16 @@ _MAYBE_STANDING = regex(
     r"|[从從]今|记住|記住|记得|記得|每次|每当|每當|一定要|禁止|不[许許]|不用再|[无無]需再"
     r"|必ず|いつも|常に|毎回|これから|以後|二度と|絶対|決して|覚えて|忘れ|たびに|もう"
     r"|항상|언제나|늘 |절대|앞으로|이제부터|지금부터|매번|때마다|기억|잊지|다시는|더 이상",
+)
+# What people say to each other, and nobody to an assistant.
+_ENCOURAGES = regex(
+    r"\b(?:never|don't ever|do not ever|don't|do not)\s+(?:say never|give up|quit|look back|doubt yourself"
+    r"|underestimate|lose (?:hope|faith|heart|sight)|stop (?:believing|dreaming|learning|smiling|trying))\b"
+    r"|\b(?:remember|don't forget|do not forget|never forget)\s+"
+    r"(?:to\s+(?:stay (?:positive|strong|true|safe|calm)|take care|have fun|enjoy|breathe|relax|rest|smile"
+    r"|laugh|believe|love|look after|be (?:kind|proud)|treat yourself|eat|sleep|drink"
+    r"|be (?:patient|gentle|good|easy) (?:with|to|on) yourself|prepare (?:emotionally|mentally|yourself))"
+    r"|(?:that )?(?:you're|you are|i'm|i am|we're|we are|life|everyone|nobody)\b(?! to\b))"
 )
 # A sentence that limits the one before it.
 _EXCEPTION = regex(
@@ -208,7 +220,9 @@ _NOT_A_VERB = _words(
     a an the my your his her its our their this that these those it he she they we i you in on at with by
     for from of to as too very so quite pretty really about around under over happy glad busy late early
     tired sad fun nice good great bad better best worse worst been had was were did done gone seen heard
-    knew known thought said told came went got gotten ate eaten took taken made gave given felt found left
+    knew known thought said told came went got gotten ate eaten took taken made gave given felt found left saw
+    became began bought brought built caught chose drew drove fell flew forgot grew held kept led paid ran
+    rode sang sat sent slept sold spent spoke stood taught threw understood woke
     lost won met meant wrote written broke broken wore mind again more less enough one two some any all same
     there here why what who how when where if and or but not no never always ready afraid proud sure
     available welcome wrong right true free fond keen is are am be's has have there's it's i'm i've funny
@@ -487,20 +501,33 @@ def _in_korean(said: str) -> bool:
 # How people ask for something to be done, by language. A verb in the imperative does so too.
 _TASK = regex(
     r"\b(?:(?:can|could|would|will) (?:you|we|i (?:get|have|change|cancel|book|also))"
-    r"|(?:i|we)(?:'d| would) (?:like|love|need|prefer)|(?:i|we) (?:also |really |just |still "
-    r"|now )?(?:want|need|wish) (?!that\b)\w+"
-    r"|(?:i'm|i am|we're|we are) (?:looking|trying|hoping|planning|calling|interested|wanting) (?:to|for"
-    r"|in)|(?<!your )(?<!the )help (?:me|us|with)"
-    r"|please|let's|let us|your (?:task|job|goal) is|the (?:task|goal|aim) is|i was hoping"
-    r"|kannst du|könntest du|können sie|könnten sie|ich (?:möchte|brauche|will|hätte gern)|bitte"
-    r"|hilf mir|lass uns|wir (?:müssen|sollten)"
-    r"|peux-tu|pouvez-vous|pourrais-tu|pourriez-vous|je (?:veux|voudrais)|j'(?:aimerais|ai besoin)"
-    r"|aide[rz]?-moi|s'il (?:te|vous) plaît"
-    r"|merci de|il faut|puedes|podrías|puede usted|podría|quiero|quisiera|me gustaría|necesito|ayúdame"
-    r"|por favor|hay que)\b"
-    r"|请|請|帮我|幫我|帮忙|能不能|可不可以|我想|我要|我需要|麻烦|麻煩|给我|給我"
-    r"|ください|下さい|お願い|ほしい|欲しい|したい|手伝って|くれ(?:る|ます)|教えて"
-    r"|주세요|줘|부탁|싶어|싶습니다|필요(?:해|합니다)|도와",
+    r"|please|your (?:task|job|goal) is|i(?:'d| would)? (?:want|like|need) you to"
+    r"|^(?:and |also |just )?need(?: some)? help"
+    r"|kannst du|könntest du|können sie|könnten sie|bitte|hilf mir"
+    r"|peux-tu|pouvez-vous|pourrais-tu|pourriez-vous|aide[rz]?-moi|s'il (?:te|vous) plaît|merci de"
+    r"|puedes|podrías|puede usted|podría|ayúdame|por favor)\b"
+    r"|请|請|帮我|幫我|帮忙|能不能|可不可以|麻烦|麻煩|给我|給我"
+    r"|ください|下さい|お願い|手伝って|くれ(?:る|ます)|教えて"
+    r"|주세요|줘|부탁|도와"
+)
+# A wish is a request if the assistant goes to work on it: people tell each other what they want as well.
+_WISH = regex(
+    r"\b(?:(?:i|we)(?:'d| would) (?:like|love|need|prefer)"
+    r"|(?:i|we) (?:also |really |just |still |now )?(?:want|need|wish) (?!that\b|i\b)\w+"
+    r"|(?:i'm|i am|we're|we are) (?:looking|trying|hoping|planning|calling|interested|wanting) (?:to|for|in)"
+    r"|let's|let us|the (?:task|goal|aim) is|i was hoping"
+    r"|ich (?:möchte|brauche|will|hätte gern)|lass uns|wir (?:müssen|sollten)"
+    r"|je (?:veux|voudrais)|j'(?:aimerais|ai besoin)|il faut"
+    r"|quiero|quisiera|me gustaría|necesito|hay que)\b"
+    r"|我想|我要|我需要|ほしい|欲しい|したい|싶어|싶습니다|필요(?:해|합니다)"
+)
+# Phrases in the form of a request that ask for nothing.
+_PHRASE = regex(
+    r"\b(?:can you (?:believe|imagine|guess)|let me know|let's (?:go for it|hope|face it|see)"
+    r"|keep (?:it up|up the|going|at it|in touch|me posted|you posted|being|believing|pushing|doing|chasing)"
+    r"|take (?:care|it easy|your time)|stay (?:safe|strong|positive|tuned|motivated|in touch)|go for it"
+    r"|talk (?:to you )?(?:soon|later)|(?:take a )?look (?:at this|how)|check (?:this |it )?out"
+    r"|have (?:fun|a (?:good|great|nice)))\b"
 )
 # In German, French or Spanish.
 _VERB_ELSEWHERE = regex(
@@ -509,9 +536,18 @@ _VERB_ELSEWHERE = regex(
 ASKS_QUESTION = regex(r"[?？][\"'”’)\s]*$|[吗嗎呢][。]?$")
 
 
+def is_wish(text: str) -> bool:
+    """Return whether a sentence says what the user wants."""
+    return _WISH.search(_asked(text)) is not None
+
+
+def _asked(text: str) -> str:
+    return _PHRASE.sub("…", _QUOTATION.sub("…", fold(text[:_MAX_SENTENCE_LENGTH])))
+
+
 def is_task(text: str) -> bool:
     """Return whether a request asks for more than an answer."""
-    said = _QUOTATION.sub("…", fold(text[:_MAX_SENTENCE_LENGTH]))
+    said = _asked(text)
     if _TASK.search(said):
         return True
     first = _FIRST_WORD.match(said)

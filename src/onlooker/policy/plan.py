@@ -221,6 +221,11 @@ def tail_start(state: State, watermark: int, limits: Limits) -> int:
 
 # ------------------------------------------------------------------------------------ making room
 
+# How many tokens of messages and notes a turn notes itself in any case, about 0.1 s of work, and what storing
+# a note costs beside writing it. After that, `Timing.on_the_spot` says how long it may go on.
+ON_THE_SPOT_TOKENS = 3_000
+MIN_STEP_TOKENS = 100
+
 
 def make_room(state: State, limits: Limits, room: int) -> Activate | Observe | None:
     """Return what to activate or note on the spot so that no message is left out unnoted; None if nothing

@@ -76,6 +76,11 @@ Whenever I go to Oslo, I visit the opera.
 He said "always use tabs".
 The docs say `never use eval`.
 It stopped working again.
+Never say never!
+Never saw this coming.
+Don't ever quit on what you love.
+And don't forget to stay positive.
+Remember that you're never alone.
 If I ask her, she never answers.
 Ich esse nie Fleisch.
 Der Server liefert immer 500.
@@ -195,6 +200,25 @@ def test_a_report_that_the_assistant_goes_to_work_on_is_a_request() -> None:
     report = "The build fails with E1234 since this morning."
     assert after([user(report), works()]) == [f"Open request: {report}"]
     assert after([user(report), assistant("That is a pity.")]) == []
+
+
+def test_a_wish_is_a_request_if_the_assistant_goes_to_work_on_it() -> None:
+    wish = "I'd love to see the fjords in winter one day."
+    assert after([user(wish), works()]) == [f"Open request: {wish}"]
+    assert after([user(wish), assistant("They are beautiful then.")]) == []
+
+
+def test_a_request_that_was_answered_ends_when_the_user_speaks_of_another_matter() -> None:
+    poem = "Please write a poem about the northern lights."
+    answer = assistant("Green fire over the quiet water, and no one awake to see it.")
+    assert after([user(poem), answer]) == [f"Open request: {poem}"]
+    assert after([user(poem), answer, user("Make the lights in the poem blue.")])[0].startswith("Open request")
+    assert after([user(poem), answer, user("My sister moved to Bergen with her dog in June.")]) == []
+
+
+def test_phrases_of_people_to_each_other_ask_for_nothing() -> None:
+    for said in ("Keep up the great work, Maria!", "Let me know your thoughts.", "Take care and stay safe!"):
+        assert after([user(said), assistant("Will do, and the same to you over there.")]) == []
 
 
 def test_a_long_request_is_cut_at_a_clause_and_names_the_block_that_it_is_about() -> None:

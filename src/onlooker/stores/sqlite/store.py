@@ -397,6 +397,13 @@ class ReaderThreads:
                 db = db or self._connect()
                 self._connect_at_once()
                 queued.result = self._read(db, queued.work)
+            except StoreError as error:
+                # A new connection may fail where an open one reads: too many files, or this one is gone.
+                again = self._now(queued.work) if db is None else None
+                if again is not None:
+                    queued.result = again[0]
+                else:
+                    queued.error = error
             except Exception as error:  # noqa: BLE001 - it belongs to the caller, not to this thread
                 queued.error = error
             with self._lock:
