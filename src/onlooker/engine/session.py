@@ -277,7 +277,7 @@ class Session:
         """Wait for notes, with a deadline, if the setting `block_after` is set; a turn waits for nothing
         else."""
         runtime = self._runtime
-        if not must_wait(state, runtime.budgets.limits(state)):
+        if not runtime.settings.block_after or not must_wait(state, runtime.budgets.limits(state)):
             return state
         began, caught_up = time.perf_counter(), False
         try:

@@ -30,7 +30,7 @@ from onlooker.policy.instructions import (
     own_words,
     tagged,
 )
-from onlooker.policy.reply.note_text import FOLLOW_UP, OPEN_REQUEST, STANDING, clean, is_asked
+from onlooker.policy.reply.note_text import FOLLOW_UP, OPEN_REQUEST, STANDING, clean
 from onlooker.policy.text import CJK, is_cjk, regex, sentences
 from onlooker.policy.tokens import estimate
 from onlooker.policy.values import mask
@@ -79,18 +79,20 @@ def gather(notes: Iterable[str]) -> Asked:
     return Asked(_newest(standing), request, follow_up)
 
 
+# A note has these lines first.
+_LINES = regex(rf"(?:(?:{STANDING}|{OPEN_REQUEST}|{FOLLOW_UP})[^\n]*(?:\n|$))+")
+
+
 def asked_lines(note: str) -> list[str]:
     """Return the lines of a note that say what was asked for."""
-    if STANDING not in note and OPEN_REQUEST not in note and FOLLOW_UP not in note:
-        return []
-    return [line for line in note.splitlines() if is_asked(line)]
+    found = _LINES.match(note)
+    return found[0].splitlines() if found else []
 
 
 def without_asked(note: str) -> str:
     """Return the other lines of a note."""
-    if not asked_lines(note):
-        return note
-    return "\n".join(line for line in note.splitlines() if not is_asked(line))
+    found = _LINES.match(note)
+    return note[found.end() :] if found else note
 
 
 def _newest(standing: Sequence[str]) -> tuple[str, ...]:

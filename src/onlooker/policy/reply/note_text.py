@@ -400,11 +400,6 @@ def read(text: str, *, format: NoteFormat, day: dt.date | None = None) -> NoteTe
     return NoteText(tuple(lines), _unique(reader.values), "lines", _unique(reader.asked), reader.dated)
 
 
-def is_asked(line: str) -> bool:
-    """Return whether a line of a note says what the user asked for."""
-    return line.startswith((STANDING, OPEN_REQUEST, FOLLOW_UP))
-
-
 def reads_as_asked(line: str) -> bool:
     """Return whether a line would be read as one that says what the user asked for."""
     return bool(_ASKED.match(line))
