@@ -123,7 +123,7 @@ lock: $(ENVIRONMENT) ## Remake the locks; UPGRADE=--upgrade for newer versions
 .PHONY: clean
 clean: ## Remove what was built; .venv stays
 	rm -rf build dist docs/_build htmlcov .bench .coverage .coverage.* .hypothesis .ruff_cache .import_linter_cache
-	find src tests bench tools docs -name __pycache__ -type d -prune -exec rm -rf {} +
+	find src tests bench tools docs examples -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # ---------------------------------------------------------------------------------- environment
 

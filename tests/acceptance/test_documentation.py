@@ -1,21 +1,17 @@
 """What the README and the documentation show works as pasted, and says what the code does.
 
-The Python blocks of a page run in order, in one namespace, in an empty directory; `await` may stand
-at the top level. A block that needs a provider's SDK is marked ```python provider, and is compiled
-only.
+The Python blocks of a page run in order, in one namespace, in an empty directory: pasted into one file, they
+are a program. A block that needs a provider's SDK is marked ```python provider, and is compiled only.
 """
 
 from __future__ import annotations
 
-import ast
-import asyncio
-import inspect
 import re
-from collections.abc import Coroutine, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import CodeType
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
@@ -39,8 +35,7 @@ class Block:
     def compile(self) -> CodeType:
         # Blank lines in front make a traceback point to the page.
         source = "\n" * (self.line - 1) + self.text
-        flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
-        return compile(source, str(self.page), "exec", flags=flags, dont_inherit=True)
+        return compile(source, str(self.page), "exec", dont_inherit=True)
 
 
 def blocks(page: Path) -> Iterator[Block]:
@@ -54,14 +49,10 @@ def run(page: Path) -> int:
     """Run the page's blocks and return how many there were."""
     namespace: dict[str, Any] = {"__name__": "__page__"}
     ran = 0
-    with asyncio.Runner() as runner:
-        for block in blocks(page):
-            code = block.compile()
-            if block.mark:
-                continue
-            result = eval(code, namespace)
-            if inspect.iscoroutine(result):
-                runner.run(cast("Coroutine[Any, Any, None]", result))
+    for block in blocks(page):
+        code = block.compile()
+        if not block.mark:
+            exec(code, namespace)
             ran += 1
     return ran
 
@@ -102,6 +93,24 @@ def _as_toml(value: object) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     return f'"{value}"' if isinstance(value, str) else str(value)
+
+
+def test_the_cost_of_a_model_is_computed_from_the_table_above_it() -> None:
+    page = (ROOT / "docs" / "models.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| a conversation of .* \| ([\d,]+) \| ([\d,]+) \| ([\d,]+) \|$", page, re.MULTILINE)
+    used = re.findall(r"price\.of\(([\d_]+) \+ ([\d_]+), ([\d_]+)\)", page)
+    assert rows == [tuple(number.replace("_", ",") for number in one) for one in used]
+    assert len(rows) == 2
+
+
+def test_the_readme_groups_the_pages_as_the_documentation_does() -> None:
+    index = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
+    parts = re.findall(r":caption: (.+)\n:maxdepth: 1\n\n((?:[\w-]+\n)+)", index)
+    groups = {title: set(pages.split()) for title, pages in parts}
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    table = re.findall(r"^\| \*\*(.+?)\*\* \| (.*) \|$", readme, re.MULTILINE)
+    listed = {title: set(re.findall(r"\(docs/([\w-]+)\.md\)", row)) for title, row in table}
+    assert {title: listed[title] for title in groups} == groups
 
 
 def test_the_api_page_has_every_public_name() -> None:

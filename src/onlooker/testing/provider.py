@@ -1,7 +1,8 @@
 """A local server that acts as a provider of language models, for tests.
 
 It speaks the protocols of OpenAI (chat completions, responses, embeddings) and Anthropic (messages) over
-HTTP, gives scripted answers, and keeps the requests. It needs only the standard library.
+HTTP, gives scripted answers, streamed if it is asked to (chat completions and messages), and keeps the
+requests. It needs only the standard library.
 
     with LocalProvider(Answer("## 2026-02-16\\nAna moved to Oslo")) as provider:
         model = LanguageModel(f"openai:test@{provider.url}/v1")
@@ -15,7 +16,7 @@ import re
 import socket
 import struct
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
@@ -36,7 +37,8 @@ ServerFault = Literal[
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """An answer to give: a text, an error status, or a fault. The default is a correct note."""
+    """An answer to give: a text, tool calls (chat completions and messages), an error status, or a fault. The
+    default is a correct note."""
 
     text: str | None = None
     finish: Finish = "stop"
@@ -44,6 +46,8 @@ class Answer:
     retry_after: str | None = None
     fault: ServerFault | None = None
     seconds: float = 0.0  # to wait before answering
+    # Tools to call, each with its arguments.
+    calls: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,22 +218,28 @@ class _RequestHandler(BaseHTTPRequestHandler):
                 self._send(b'{"id": "x", "choices": [{"mess', answer)
             case "shapeless":
                 self._send(b'{"greeting": "hello"}', answer)
+            case _ if received.body.get("stream"):
+                events = _anthropic_events(body) if received.protocol == "anthropic" else _chat_events(body)
+                self._send("".join(events).encode(), answer, "text/event-stream")
             case _:
                 self._send(json.dumps(body).encode(), answer)
 
     def _text(self, received: Received, answer: Answer) -> dict[str, Any]:
-        text = note_for(received.user) if answer.text is None else answer.text
+        text = answer.text
+        if text is None:
+            text = "" if answer.calls else note_for(received.user)
         used = (estimate(received.system) + estimate(received.user), estimate(text[:100_000]))
-        return _body(received.protocol, str(received.body.get("model", "")), text, answer.finish, used)
+        body = _body(received.protocol, str(received.body.get("model", "")), text, answer.finish, used)
+        return _with_calls(received, body, answer.calls) if answer.calls else body
 
     def _vectors(self, received: Received) -> dict[str, Any]:
         asked: int = received.body.get("dimensions", DIMENSIONS)
         used = (estimate(received.user), 0)
         return _embeddings(str(received.body.get("model", "")), received.texts, asked, used)
 
-    def _send(self, body: bytes, answer: Answer) -> None:
+    def _send(self, body: bytes, answer: Answer, kind: str = "application/json") -> None:
         self.send_response(answer.status)
-        self.send_header("content-type", "application/json")
+        self.send_header("content-type", kind)
         self.send_header("content-length", str(len(body)))
         if answer.retry_after is not None:
             self.send_header("retry-after", answer.retry_after)
@@ -428,3 +438,78 @@ def _anthropic(model: str, text: str, finish: Finish, used: _Used) -> dict[str, 
         "stop_sequence": None,
         "usage": {"input_tokens": used[0], "output_tokens": used[1]},
     }
+
+
+# -- Tool calls, and answers in pieces
+
+
+def _with_calls(
+    received: Received, body: dict[str, Any], calls: Mapping[str, Mapping[str, Any]]
+) -> dict[str, Any]:
+    """Add tool calls to an answer. Their ids differ from those of earlier requests."""
+    said = len(received.body["messages"])
+    named = [(f"call_{said}_{n}", name, given) for n, (name, given) in enumerate(calls.items())]
+    if received.protocol == "anthropic":
+        body["content"] += [
+            {"type": "tool_use", "id": i, "name": name, "input": dict(given)} for i, name, given in named
+        ]
+        return body | {"stop_reason": "tool_use"}
+    (choice,) = body["choices"]
+    choice["finish_reason"] = "tool_calls"
+    choice["message"] |= {
+        "content": choice["message"]["content"] or None,
+        "tool_calls": [
+            {"id": i, "type": "function", "function": {"name": name, "arguments": json.dumps(given)}}
+            for i, name, given in named
+        ],
+    }
+    return body
+
+
+def _anthropic_events(body: dict[str, Any]) -> Iterator[str]:
+    """A message as Anthropic streams it."""
+
+    def event(kind: str, **more: Any) -> str:
+        return f"event: {kind}\ndata: {json.dumps({'type': kind, **more})}\n\n"
+
+    yield event("message_start", message=body | {"content": [], "stop_reason": None})
+    for index, block in enumerate(body["content"]):
+        if block["type"] == "text":
+            empty = block | {"text": ""}
+            deltas = [{"type": "text_delta", "text": piece} for piece in _pieces(block["text"])]
+        else:
+            empty = block | {"input": {}}
+            given = _pieces(json.dumps(block["input"]))
+            deltas = [{"type": "input_json_delta", "partial_json": piece} for piece in given]
+        yield event("content_block_start", index=index, content_block=empty)
+        for delta in deltas:
+            yield event("content_block_delta", index=index, delta=delta)
+        yield event("content_block_stop", index=index)
+    ending = {"stop_reason": body["stop_reason"], "stop_sequence": None}
+    yield event("message_delta", delta=ending, usage={"output_tokens": body["usage"]["output_tokens"]})
+    yield event("message_stop")
+
+
+def _chat_events(body: dict[str, Any]) -> Iterator[str]:
+    """A chat completion as OpenAI streams it."""
+    (choice,) = body["choices"]
+    common = {key: body[key] for key in ("id", "created", "model")} | {"object": "chat.completion.chunk"}
+
+    def chunk(delta: Mapping[str, Any], finish: str | None = None) -> str:
+        choices = [{"index": 0, "delta": delta, "finish_reason": finish}]
+        return f"data: {json.dumps({**common, 'choices': choices})}\n\n"
+
+    message: dict[str, Any] = choice["message"]
+    yield chunk({"role": "assistant"})
+    for piece in _pieces(message["content"] or ""):
+        yield chunk({"content": piece})
+    calls: list[dict[str, Any]] = message.get("tool_calls", [])
+    for index, call in enumerate(calls):
+        yield chunk({"tool_calls": [{"index": index, **call}]})
+    yield chunk({}, choice["finish_reason"])
+    yield "data: [DONE]\n\n"
+
+
+def _pieces(text: str) -> list[str]:
+    """A text in pieces of a few characters, as it is streamed."""
+    return [text[at : at + 12] for at in range(0, len(text), 12)]
