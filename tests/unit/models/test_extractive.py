@@ -39,6 +39,16 @@ def test_greetings_and_praise_are_left_out(tokens: int) -> None:
         assert filler not in text
 
 
+@pytest.mark.parametrize(
+    "asked", ["How can I help my son with his fractions?", "What can I do for you to see my side?"]
+)
+def test_a_question_that_only_begins_like_an_offer_is_kept(asked: str) -> None:
+    said = (role("user", asked), role("assistant", "How can I help you today?"))
+    text = observe(*said, tokens=200)
+    assert asked.split()[-1] in text
+    assert "today" not in text
+
+
 @pytest.mark.req(14)
 def test_relative_dates_are_resolved_beside_the_phrase() -> None:
     text = observe(*TALK, tokens=90)

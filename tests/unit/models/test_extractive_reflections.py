@@ -68,6 +68,20 @@ def test_prose_is_condensed_to_prose() -> None:
     assert estimate(text) <= 40
 
 
+@pytest.mark.req(22)
+def test_prose_of_many_turns_becomes_eight_sentences_at_most_and_nobody_says_what_another_did() -> None:
+    prose = "On 2026-02-16, " + " ".join(
+        f"ana: carried crates to {place}; slept in {place}. ben: sold tulips in {place}; went home."
+        for place in ("Oslo", "Turin", "Ghent", "Cork", "Graz", "Lyon", "Bonn", "Bari")
+    )
+    text = reflect(prose, tokens=160, format="prose")
+    assert text.startswith("On 2026-02-16, ")
+    said = text.removeprefix("On 2026-02-16, ").rstrip(".").split(". ")
+    assert len(said) == 8
+    for sentence in said:
+        assert ("sold" in sentence or "home" in sentence) == sentence.startswith("ben: "), text
+
+
 def test_lines_of_a_language_model_are_condensed_too() -> None:
     written = (
         "## 2026-02-16\n[14:02] IMPORTANT Ana moved to Oslo (2026-02-09)\n"

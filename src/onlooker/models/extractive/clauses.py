@@ -69,6 +69,8 @@ _COURTESY = regex(
     r"|have a (?:great|good|nice)|you're welcome|no problem|any time|anytime|cheers\b|bye\b|let me know\b"
     r"|feel free\b|sorry (?:to hear|about that)\b|glad (?:to|you)\b|happy to (?:help|hear)\b"
     r"|great (?:job|work)\b|good (?:job|for you)\b|well done\b"
+    r"|(?:pleased )?to meet you(?: too| both| all)?[.!]*$|(?:is there )?anything else\?$"
+    r"|(?:what can i do for you|how (?:can|may) i (?:help|assist)(?: you)?)(?: today| now)?\?$"
     r"|谢谢|不客气|再见|好的[，。]?$|よろしく|ありがとう|감사|고마)",
     re.I,
 )
@@ -216,7 +218,7 @@ def _quality(text: str, own: bool, role: str, answers: bool) -> float:
         worth *= 1.1
     if answers:
         worth *= 1.15
-    if role == "assistant":
+    if role == "assistant" and not _explains_failure(text):
         worth *= 0.35
     return worth
 
@@ -268,9 +270,14 @@ def priority(text: str, *, asks: bool = False, by_host: bool = False) -> str:
     """Return CRITICAL, IMPORTANT or NOTE."""
     if asks or by_host:
         return "NOTE"
-    if _CRITICAL.search(text) or (_FAILURE.search(text) and _REMEDY.search(text)):
+    if _CRITICAL.search(text) or _explains_failure(text):
         return "CRITICAL"
     return "IMPORTANT" if _IMPORTANT.search(text) else "NOTE"
+
+
+def _explains_failure(text: str) -> bool:
+    """Whether a clause says what went wrong together with why, or what mended it."""
+    return bool(_FAILURE.search(text) and _REMEDY.search(text))
 
 
 # -- Its wording: greetings, fillers, articles and the speaker's own "I" go, the meaning stays

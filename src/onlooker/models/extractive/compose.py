@@ -66,7 +66,8 @@ from onlooker.policy.tokens import estimate, estimator
 from onlooker.policy.values import NAMING, audit, holds, mask, values_line
 from onlooker.ports import ObserveRequest, ReflectRequest, Request
 
-_SENTENCES = {"observation": 5, "reflection": 8}  # at most, in the prose format
+_OBSERVATION_IN_PROSE = partial(render_prose, least=2, most=5)
+_REFLECTION_IN_PROSE = partial(render_prose, least=3, most=8)
 _CRITICAL_SHARE = 0.25  # of a note
 # Characters that nothing ends with.
 _OPEN = " ,，、;；:({[（「『“+=→-–—&"
@@ -136,7 +137,7 @@ def _observe(request: ObserveRequest, asked: Sequence[str]) -> str:
     clauses = without_noted(clauses, [*noted, *told]) or clauses
     said = Coverage(units for _, units in noted)
     if request.format == "prose":
-        text = _fit(_selection(clauses, said), limit, partial(render_prose, limit=_SENTENCES["observation"]))
+        text = _fit(_selection(clauses, said), limit, _OBSERVATION_IN_PROSE)
     else:
         selection = _selection(clauses, said)
         text = _fit_with_ledger(
@@ -338,9 +339,8 @@ def _reflect(request: ReflectRequest, asked: Sequence[str]) -> str:
     # What was asked for goes first, but does not take all.
     limit = max(request.target_tokens - estimate("\n".join(asked)), request.target_tokens // 2)
     if request.format == "prose":
-        write = partial(render_prose, limit=_SENTENCES["reflection"])
-        selection = _selection(page.clauses, Coverage())
-        return _below(asked, _fit(selection, limit, write) or write(page.clauses[:1]))
+        text = _fit(_selection(page.clauses, Coverage()), limit, _REFLECTION_IN_PROSE)
+        return _below(asked, text or _REFLECTION_IN_PROSE(page.clauses[:1]))
     lists = write_lists(page.clauses, limit)
     clauses = [clause for clause in page.clauses if not is_list(clause)]
     critical = [clause for clause in clauses if clause.priority == "CRITICAL"]

@@ -10,6 +10,7 @@ import heapq
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import date
 from itertools import accumulate, chain, groupby
 
 from onlooker.domain.notes import NoteFormat
@@ -232,6 +233,8 @@ _MAX_LINE_TOKENS = 80
 _LONG_CLAUSE = 160  # characters
 
 _SPEAKER = regex(r"^(?P<speaker>[\w.-]+\([^\n]*?\)|[^\s:;.,(\[\"][^:;,.\n(]{0,40}?): (?=\S)")
+# A name in small letters, such as `user`, begins no sentence by itself.
+_BEFORE_SPEAKER = regex(r"(?<=[.?？。！!…\]]) (?=(?:[\w.-]+\([^\n]*?\)|[^\s:;.,(\[\"]+): )")
 _BETWEEN_CLAUSES = regex(r"; |(?<=[?？。！!…\]]) ")
 _ENDS = "?？。！!…]"
 _PAIRS = (("(", ")"), ("“", "”"), ("[", "]"))
@@ -261,8 +264,12 @@ def read_notes(texts: Iterable[str], format: NoteFormat = "lines") -> Page:
 
 
 def _sentences(prose: Line) -> Iterable[Line]:
-    for sentence in sentences(prose.text):
-        yield Line(_DATED_SENTENCE.sub("", sentence).rstrip("."))
+    """Take prose apart as `render_prose` writes it. A day holds until the next one is named."""
+    day = None
+    for sentence in chain.from_iterable(map(_BEFORE_SPEAKER.split, sentences(prose.text))):
+        dated = _DATED_SENTENCE.match(sentence)
+        day = date.fromisoformat(dated[1]) if dated else day
+        yield Line(_DATED_SENTENCE.sub("", sentence).rstrip("."), day=day)
 
 
 def _clauses(line: Line, number: int) -> Iterable[Clause]:
@@ -388,11 +395,14 @@ def prefix_cost(speaker: str) -> int:
     return estimate(_subject(speaker)) + 1
 
 
-def render_prose(clauses: Sequence[Clause], limit: int) -> str:
-    """Write a note as at most `limit` sentences, one for each run of a speaker. A new day is named once."""
+def render_prose(clauses: Sequence[Clause], least: int, most: int) -> str:
+    """Write a note as `least` to `most` sentences, one for each run of a speaker. A new day is named once.
+
+    Only of fewer clauses it makes fewer sentences.
+    """
     text = ""
     day = ""
-    for run in _few_runs(clauses, limit):
+    for run in _few_runs(clauses, least, most):
         dated = f"On {run[0].day}, " if run[0].day and run[0].day != day else ""
         day = run[0].day or day
         sentence = dated + _subject(run[0].speaker) + _joined(clause.text for clause in run)
@@ -400,11 +410,16 @@ def render_prose(clauses: Sequence[Clause], limit: int) -> str:
     return text
 
 
-def _few_runs(clauses: Sequence[Clause], limit: int) -> list[list[Clause]]:
-    """Group clauses by speaker, and drop the groups that say least until there are few enough."""
+def _few_runs(clauses: Sequence[Clause], least: int, most: int) -> list[list[Clause]]:
+    """Group clauses by speaker. Drop the groups that say least until there are few enough, and halve the
+    longest until there are enough."""
     grouped = [list(run) for _, run in groupby(clauses, key=lambda clause: (clause.day, clause.speaker))]
-    while len(grouped) > limit:
+    while len(grouped) > most:
         grouped.remove(min(grouped, key=_weight))
+    while len(grouped) < min(least, len(clauses)):
+        longest = max(range(len(grouped)), key=lambda i: len(grouped[i]))
+        run = grouped[longest]
+        grouped[longest : longest + 1] = [run[: len(run) // 2], run[len(run) // 2 :]]
     return grouped
 
 
