@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import shutil
-from datetime import datetime
+from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
 
@@ -57,10 +58,32 @@ def test_list_prints_each_note_with_its_documented_keys(one: Path) -> None:
         assert (start, end) == (note["source_start_index"], note["source_end_index"] + 1)
         assert datetime.fromisoformat(note["created_at"]).tzinfo
         assert note["token_count"] == estimator("default").text(note["content"])
+        # A readable id: what it is, when it was made, and what sets it apart.
+        made = datetime.fromisoformat(note["created_at"]).astimezone(UTC)
+        kind = {"observation": "obs", "reflection": "ref"}[note["kind"]]
+        assert re.fullmatch(rf"{kind}_{made:%Y%m%dT%H%M%S%f}_[0-9a-z]{{12}}", note["id"])
     # Oldest first, and each message under one note alone.
     ranges = [n["source_message_range"] for n in notes]
     assert ranges[0][0] == 0
     assert all(before[1] == after[0] for before, after in pairwise(ranges))
+
+
+@pytest.mark.req(40)
+def test_ids_sort_as_their_notes_and_items_were_made(one: Path, tmp_path: Path) -> None:
+    notes = call("list", "--db", one, "--all", "--json").json
+    for kind in ("observation", "reflection"):
+        made = sorted((n["created_at"], n["id"]) for n in notes if n["kind"] == kind)
+        assert len(made) > 1
+        assert [ident for _, ident in made] == sorted(ident for _, ident in made)
+    db = shutil.copy(one, tmp_path / "items.db")
+    for text in ("Ana lives in Oslo.", "Ana has a dog called Rex."):
+        assert call("items", "add", text, "--db", db, "--owner", "ana").code == 0
+    items = call("items", "--db", db, "--owner", "ana", "--json").json
+    assert {item["tier"] for item in items} == {"cross-session"}
+    made = sorted((datetime.fromisoformat(item["created_at"]), item["id"]) for item in items)
+    assert len(made) == 2
+    assert all(at.tzinfo for at, _ in made)
+    assert [ident for _, ident in made] == sorted(item["id"] for item in items)
 
 
 @pytest.mark.req(67)

@@ -8,7 +8,7 @@ import os
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import lru_cache
 from json.encoder import encode_basestring_ascii
 from typing import Any, Literal, NamedTuple, Protocol
@@ -30,7 +30,7 @@ if hasattr(os, "register_at_fork"):
 
 def new_id(kind: str, at: datetime) -> str:
     """A readable id that sorts by time, such as `obs_20260216T090000000000_1f2e3d4c5b6a`."""
-    return f"{kind}_{at:%Y%m%dT%H%M%S%f}_{_random.getrandbits(48):012x}"
+    return f"{kind}_{at.astimezone(UTC):%Y%m%dT%H%M%S%f}_{_random.getrandbits(48):012x}"
 
 
 class SessionId(NamedTuple):

@@ -6,7 +6,7 @@ import os
 import random
 import subprocess
 import sys
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
@@ -32,6 +32,14 @@ def test_ids_of_one_moment_differ_and_say_when_it_was() -> None:
     assert len(set(made)) == 1_000
     assert all(ident.startswith("obs_20260216T140000000000_") for ident in made)
     assert {len(ident) for ident in made} == {len("obs_20260216T140000000000_") + 12}
+
+
+@pytest.mark.req(40)
+def test_ids_sort_by_time_in_whatever_zone_a_clock_tells_it() -> None:
+    hours = (14, 3, 0, -5, -11)
+    times = [AT.astimezone(timezone(timedelta(hours=h))) + timedelta(seconds=n) for n, h in enumerate(hours)]
+    made = [new_id("obs", at) for at in times]
+    assert made == sorted(made)
 
 
 def test_a_host_that_seeds_its_chance_gets_no_id_twice() -> None:
