@@ -1,6 +1,7 @@
 """Which tests prove which requirement: reads docs/requirements.md and every `@pytest.mark.req(n)`.
 
-Fails when a requirement of this version has no test, or a test names one that does not exist.
+Fails when a requirement has no test, a test names one that does not exist, the numbers of the page are not
+1, 2, 3 and so on, two have the same text, or the test that a row names is not marked with the row's number.
 """
 
 from __future__ import annotations
@@ -10,18 +11,25 @@ import contextlib
 import io
 import re
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
 ROOT = Path(__file__).parent.parent
 TABLE = ROOT / "docs" / "requirements.md"
 
-# What this version sets out to do. The others in the table come with later ones.
-COVERED = "1-105"
+_ROW = re.compile(r"^\| *(\d+) *\| *(.+?) *\| *(.+?) *\|$", re.MULTILINE)
 
-_ROW = re.compile(r"^\| *(\d+) *\| *(.+?) *\|$", re.MULTILINE)
+
+class Requirement(NamedTuple):
+    """A row of the page: the number, what is required, and the name of its best test as a sentence."""
+
+    number: int
+    text: str
+    proof: str
 
 
 class Marks:
@@ -45,18 +53,15 @@ def _numbers(item: pytest.Item) -> Iterator[int]:
         yield from mark.args
 
 
-def expand(ranges: str) -> list[int]:
-    """The numbers of "1-3 7" one by one."""
-    numbers: list[int] = []
-    for part in ranges.split():
-        first, _, last = part.partition("-")
-        numbers.extend(range(int(first), int(last or first) + 1))
-    return numbers
+def sentence(nodeid: str) -> str:
+    """The name of a test as a sentence."""
+    return nodeid.rpartition("::")[2].removeprefix("test_").replace("_", " ")
 
 
-def titles() -> dict[int, str]:
-    """Every requirement by its number, as docs/requirements.md has it."""
-    return {int(number): title for number, title in _ROW.findall(TABLE.read_text(encoding="utf-8"))}
+def read_page() -> list[Requirement]:
+    """Every requirement of docs/requirements.md, in its order."""
+    rows = _ROW.findall(TABLE.read_text(encoding="utf-8"))
+    return [Requirement(int(number), text, proof) for number, text, proof in rows]
 
 
 def collect() -> dict[int, list[str]]:
@@ -74,42 +79,44 @@ def collect() -> dict[int, list[str]]:
     return marks.tests
 
 
-def print_table(known: dict[int, str], tests: dict[int, list[str]], covered: list[int]) -> None:
-    for number, title in sorted(known.items()):
-        proofs = tests.get(number, [])
-        later = "" if proofs or number in covered else "  (later)"
-        print(f"{number:>3}  {title}{later}")
-        for name in proofs:
+def print_table(page: list[Requirement], tests: dict[int, list[str]]) -> None:
+    for number, text, _ in page:
+        print(f"{number:>3}  {text}")
+        for name in tests.get(number, []):
             print(f"       {name}")
 
 
-def complaints(known: dict[int, str], tests: dict[int, list[str]], covered: list[int]) -> list[str]:
-    """What is wrong, one sentence each."""
-    unproven = [
-        f"requirement {n} has no test: {known.get(n, 'not in the table')}"
-        for n in covered
-        if not tests.get(n)
-    ]
-    unknown = [
-        f"{name} is marked with requirement {number}, which does not exist"
-        for number in sorted(tests.keys() - known.keys())
-        for name in tests[number]
-    ]
-    return unproven + unknown
+def complaints(page: list[Requirement], tests: dict[int, list[str]]) -> Iterator[str]:
+    """Say what is wrong, one sentence each."""
+    numbers = [row.number for row in page]
+    if numbers != list(range(1, len(page) + 1)):
+        yield f"the numbers of the page are not 1 to {len(page)} in order"
+    for text, count in Counter(row.text for row in page).items():
+        if count > 1:
+            yield f"{count} requirements have the same text: {text}"
+    for number, text, proof in page:
+        named = [name for name in tests.get(number, []) if sentence(name) == proof]
+        if not tests.get(number):
+            yield f"requirement {number} has no test: {text}"
+        elif not named:
+            yield f'requirement {number} ({text}) names a test that is not marked with it: "{proof}"'
+    for number in sorted(tests.keys() - set(numbers)):
+        for name in tests[number]:
+            yield f"{name} is marked with requirement {number}, which does not exist"
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quiet", action="store_true", help="print only what is wrong, and the count")
     quiet = parser.parse_args().quiet
-    known, tests, covered = titles(), collect(), expand(COVERED)
+    page, tests = read_page(), collect()
     if not quiet:
-        print_table(known, tests, covered)
-    wrong = complaints(known, tests, covered)
+        print_table(page, tests)
+    wrong = list(complaints(page, tests))
     for complaint in wrong:
         print(complaint, file=sys.stderr)
-    proven = sum(1 for number in covered if tests.get(number))
-    print(f"{proven} of {len(covered)} requirements of this version are proven by tests")
+    proven = sum(1 for row in page if tests.get(row.number))
+    print(f"{proven} of {len(page)} requirements are proven by tests")
     return 1 if wrong else 0
 
 
