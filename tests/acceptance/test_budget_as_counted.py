@@ -9,6 +9,7 @@ import random
 import string
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import count
 from typing import Any, cast
@@ -17,6 +18,8 @@ import pytest
 from tests.cl100k import tokens
 
 import onlooker
+from onlooker.policy.settings import DEFAULT, LANGO, ZORA
+from onlooker.policy.tokens import estimator
 
 pytestmark = pytest.mark.anyio
 
@@ -277,7 +280,7 @@ async def most_sent(kind: str, host: str, budget: int, *, prepare: bool, seed: i
     return most
 
 
-@pytest.mark.req(40, 41, 57)
+@pytest.mark.req(49, 57, 60)
 @pytest.mark.parametrize("kind", KINDS)
 async def test_no_prompt_exceeds_its_budget_whatever_the_messages_contain(kind: str) -> None:
     for budget, prepare in ((500, True), (3000, False)):
@@ -285,7 +288,7 @@ async def test_no_prompt_exceeds_its_budget_whatever_the_messages_contain(kind: 
         assert sent <= budget
 
 
-@pytest.mark.req(40, 41, 57)
+@pytest.mark.req(49, 57, 60)
 @pytest.mark.parametrize("host", ["calls", "thinking", "unanswered"])
 @pytest.mark.parametrize("kind", ["prose", "minified JSON", "base64", "mixed"])
 async def test_what_goes_out_beside_the_text_is_counted(kind: str, host: str) -> None:
@@ -295,7 +298,7 @@ async def test_what_goes_out_beside_the_text_is_counted(kind: str, host: str) ->
 
 
 @pytest.mark.long
-@pytest.mark.req(40, 41, 57)
+@pytest.mark.req(49, 57, 60)
 @pytest.mark.parametrize("host", HOSTS)
 @pytest.mark.parametrize("kind", KINDS)
 async def test_the_budget_holds_from_500_to_32_000(kind: str, host: str) -> None:
@@ -307,3 +310,35 @@ async def test_the_budget_holds_from_500_to_32_000(kind: str, host: str) -> None
     for seed, budget in enumerate(budgets):
         sent = await most_sent(kind, host, budget, prepare=seed % 2 == 0, seed=seed, fill=2.0)
         assert sent <= budget
+
+
+@pytest.mark.req(60)
+@pytest.mark.parametrize("preset", ["default", "lango", "zora"])
+async def test_messages_observations_and_reflections_are_counted_as_the_preset_counts(preset: str) -> None:
+    settings = {
+        "default": replace(DEFAULT, budget=1200, reflect_at=0.2),
+        "lango": replace(LANGO, observe_at=200, precompute_at=200, overlap=0, reflect_at=150),
+        "zora": replace(
+            ZORA, observe_at=300, precompute_at=240, message_limit=600, block_after=0, reflect_at=150,
+            memory_limit=900,
+        ),
+    }[preset]  # fmt: skip
+    count = estimator(preset)
+    r = random.Random(preset)
+    async with onlooker.open_memory(":memory:", settings=settings) as memory:
+        session = memory.session("chat")
+        for _ in range(60):
+            await session.record({"role": "user", "content": prose(r, 30)})
+            await session.settle()
+        context = await session.context(system=SYSTEM)
+        messages, notes = await session.messages(), await session.notes()
+    assert [m.tokens for m in messages] == [count.message(m) for m in messages]
+    assert {note.kind for note in notes} >= {"reflection"}
+    assert [note.tokens for note in notes] == [count.text(note.text) for note in notes]
+    # The parts of the prompt add up, and each is counted as it stands there.
+    stats = context.stats
+    assert stats.messages == sum(m.tokens for m in context.messages)
+    assert stats.total == stats.system + stats.reflections + stats.observations + stats.now + stats.messages
+    assert stats.reflections + stats.observations + stats.now == pytest.approx(
+        count.text(context.memory), abs=6
+    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -111,6 +111,25 @@ CASES = {
         observations=tuple((first, first + 7) for first in range(222, 231, 8)),
         first_raw=185,
     ),
+    # Five reflections become one, and five of those, with what came since, the next.
+    "lango, for long": Case(
+        replace(LANGO, observe_at=200, precompute_at=200, overlap=100, reflect_at=200),
+        messages=530,
+        message_words=6,
+        note_words=10,
+        reflections=((1, 507, 3),),
+        observations=((508, 516), (517, 525)),
+        first_raw=522,
+    ),
+    "lango, condensing two at a time": Case(
+        replace(LANGO, observe_at=200, precompute_at=200, overlap=100, reflect_at=200, consolidate_at=2),
+        messages=200,
+        message_words=6,
+        note_words=10,
+        reflections=((1, 183, 3),),
+        observations=((184, 192),),
+        first_raw=189,
+    ),
     "zora": Case(
         ZORA,
         messages=160,
@@ -123,7 +142,7 @@ CASES = {
 }
 
 
-@pytest.mark.req(2, 19, 20, 21, 42, 44, 45, 83, 92, 94)
+@pytest.mark.req(2, 19, 20, 21, 23, 42, 44, 45, 83, 92)
 @pytest.mark.parametrize("name", CASES)
 async def test_the_provider_gets_exactly_this(name: str, tmp_path: Path) -> None:
     case = CASES[name]
@@ -150,3 +169,58 @@ async def test_the_provider_gets_exactly_this(name: str, tmp_path: Path) -> None
     async with opened() as memory:
         after = await memory.session("telegram:42").context(system=SYSTEM)
     assert after.openai() == before
+
+
+@pytest.mark.req(94)
+@pytest.mark.parametrize("model", ["a language model", "the built-in model"])
+async def test_after_a_hundred_messages_and_a_restart_all_three_tiers_are_in_one_prompt(
+    model: str, tmp_path: Path
+) -> None:
+    """The budget holds at every turn, notes are taken in the background, and items come from a session's
+    end: then a new process shows items of the first session, notes and raw messages of the second."""
+    clock = FrozenClock(datetime(2026, 2, 16, 9, 0, tzinfo=UTC))
+
+    def opened() -> onlooker.Memory:
+        writer = ScriptedModel() if model == "a language model" else None
+        return onlooker.open_memory(tmp_path / "a.db", model=writer, budget=1500, clock=clock)
+
+    def said(i: int) -> str:
+        return f"Parcel {i} of order 88-{1000 + i} weighs {i + 100} grams and goes to the harbour of Oslo."
+
+    async with opened() as memory:
+        first = memory.session("telegram:42:monday", owner="ana")
+        await first.record(onlooker.user("I'm allergic to peanuts."), onlooker.assistant("I see."))
+        await first.end()
+        second = memory.session("telegram:42:tuesday", owner="ana")
+        await second.record(onlooker.user("My sister is called Carla."), onlooker.assistant("I see."))
+        for i in range(1, 121):
+            await second.record(onlooker.user(said(i)), onlooker.assistant(f"Parcel {i} is written down."))
+            context = await second.context(system=SYSTEM)
+            assert context.stats.total <= 1500
+            assert context.stats.left_out_messages == context.stats.left_out_notes == 0
+            assert context.messages[-2].text == said(i)
+            await memory.background.flush()  # what the background does while the agent answers
+            clock.advance(60)
+        assert await second.notes(statuses=("active",))
+        before = (await second.context(system=SYSTEM)).openai()
+
+    async with opened() as memory:
+        session = memory.session("telegram:42:tuesday", owner="ana")
+        context = await session.context(system=SYSTEM)
+        notes = await session.notes(statuses=("active",))
+        messages = await session.messages()
+    assert context.openai() == before
+    system = before[0]["content"]
+    # Cross-session: what was said in the other session. Session: the notes. Working: the newest, raw.
+    assert "allergic to peanuts" in system
+    assert "allergic to peanuts" not in "".join(m.text for m in messages)
+    if model == "the built-in model":
+        assert "sister called Carla" in system
+    else:
+        assert all(line in system for note in notes for line in note.text.splitlines())
+    raw = [m.text for m in context.messages]
+    assert raw == [m.text for m in messages[-len(raw) :]]
+    # Together they cover all that was said.
+    assert 100 < notes[-1].last < len(messages)
+    assert context.messages[0].seq <= notes[-1].last + 1
+    assert [note.first for note in notes] == [1, *(note.last + 1 for note in notes[:-1])]

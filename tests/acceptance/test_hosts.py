@@ -4,7 +4,10 @@ ends with its caller's newest message. What alignment decides is in tests/unit/p
 from __future__ import annotations
 
 import asyncio
+import json
 import random
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +33,93 @@ def assistant(text: str) -> dict[str, Any]:
 
 async def recorded(session: onlooker.Session) -> list[str]:
     return [m.text for m in await session.messages(archived=True)]
+
+
+# ------------------------------------------------------------------------------------ a host's own hooks
+
+
+@dataclass
+class Agent:
+    """An agent as somebody else wrote it: a loop, a provider, a tool, and hooks that others may use.
+
+    `before_call` may change what is sent. `after_message` hears of each message. It knows of no memory.
+    """
+
+    provider: Callable[[History], dict[str, Any]]
+    before_call: list[Callable[[History], Awaitable[History]]] = field(default_factory=list[Any])
+    after_message: list[Callable[[dict[str, Any]], Awaitable[object]]] = field(default_factory=list[Any])
+    history: History = field(default_factory=list[Any])
+
+    async def ask(self, text: str) -> str:
+        await self._add(user(text))
+        while True:
+            sent = list(self.history)
+            for hook in self.before_call:
+                sent = await hook(sent)
+            answer = self.provider(sent)
+            await self._add(answer)
+            if not answer.get("tool_calls"):
+                return answer["content"]
+            for call in answer["tool_calls"]:
+                found = f"The weight that {call['function']['arguments']} names is 17 kg."
+                await self._add({"role": "tool", "tool_call_id": call["id"], "content": found})
+
+    async def _add(self, message: dict[str, Any]) -> None:
+        self.history.append(message)
+        for hook in self.after_message:
+            await hook(message)
+
+
+class Provider:
+    """Answers the newest message, after a look at a tool, and writes down what it was sent."""
+
+    def __init__(self) -> None:
+        self.received: list[History] = []
+
+    def __call__(self, sent: History) -> dict[str, Any]:
+        self.received.append(sent)
+        if sent[-1]["role"] == "tool":
+            return assistant(f"It is 17 kg, as I saw in call {len(self.received)}.")
+        call = {"id": f"c{len(self.received)}", "type": "function"}
+        function = {"name": "weigh", "arguments": json.dumps({"parcel": len(self.received)})}
+        return {"role": "assistant", "content": None, "tool_calls": [call | {"function": function}]}
+
+
+async def talk_to(agent: Agent) -> list[str]:
+    """A conversation with an agent; what it answers."""
+    first = await agent.ask(PEANUTS)
+    questions = (f"How heavy is parcel {n}, which went to Bergen by the late ferry?" for n in range(40))
+    return [first, *[await agent.ask(question) for question in questions]]
+
+
+@pytest.mark.req(84)
+async def test_a_hosts_own_hooks_are_all_that_memory_needs() -> None:
+    alone = Agent(Provider())
+    answers = await talk_to(alone)
+    async with onlooker.open_memory(":memory:", budget=1000) as memory:
+        session = memory.session("a")
+
+        async def remember(sent: History) -> History:
+            return (await session.context(system="Help.")).openai()
+
+        provider = Provider()
+        agent = Agent(provider, before_call=[remember], after_message=[session.record])
+        assert await talk_to(agent) == answers  # neither the loop nor the provider has changed
+        assert agent.history == alone.history
+        assert await recorded(session) == [m["content"] or "" for m in agent.history]
+    # What the provider got: its own prompt, what was said long ago in few words, and the newest messages.
+    last = provider.received[-1]
+    assert len(json.dumps(last)) < len(json.dumps(agent.history)) / 2
+    assert last[0]["content"].startswith("Help.\n\n## Conversation Memory\n")
+    assert "allergic to peanuts" in last[0]["content"]
+    raw = last[1:]
+    assert raw == agent.history[-1 - len(raw) : -1]
+    for sent in provider.received:
+        calls = [call["id"] for m in sent for call in m.get("tool_calls") or ()]
+        assert [m["tool_call_id"] for m in sent if m["role"] == "tool"] == calls
+
+
+# ------------------------------------------------------------------------------------ histories
 
 
 async def test_a_bot_that_was_restarted_goes_on() -> None:

@@ -232,6 +232,30 @@ async def test_off_means_that_what_goes_in_comes_out() -> None:
         assert (await session.context()).openai() == history
 
 
+@pytest.mark.req(38, 100)
+async def test_switched_off_the_tables_stay_and_are_ignored_until_it_is_on_again(tmp_path: Path) -> None:
+    path = tmp_path / "a.db"
+    history = [{"role": "user", "content": f"Fact {i}: parcel {i} weighs {i + 100} g."} for i in range(80)]
+    async with opened(path) as memory:
+        await memory.session("a").prepare(history)
+        await memory.settle()
+        noted = await memory.session("a").context(system="Help.")
+    assert noted.memory
+
+    async with opened(path, settings=replace(SMALL, enabled=False)) as memory:
+        session = memory.session("a")
+        asked = [*history, {"role": "user", "content": "Which parcel is the heaviest?"}]
+        assert (await session.prepare(asked, system="Help.")).openai() == [
+            {"role": "system", "content": "Help."},
+            *asked,
+        ]
+        await memory.settle()
+
+    async with opened(path) as memory:
+        session = memory.session("a")
+        assert (await session.context(system="Help.")).openai() == noted.openai()
+
+
 # ------------------------------------------------------------------------------------ events
 
 
@@ -578,7 +602,7 @@ async def test_memory_that_a_host_hands_back_is_not_taken_for_its_own_prompt() -
     assert not any("Conversation Memory" in m.text for m in said)
 
 
-@pytest.mark.req(41, 99)
+@pytest.mark.req(49, 96)
 @pytest.mark.parametrize("fault", ["error", None])
 @pytest.mark.parametrize("budget", [1000, 2000])
 async def test_no_note_is_left_out_while_a_model_is_down_or_turns_come_fast(

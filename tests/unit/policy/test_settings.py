@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -259,3 +261,27 @@ def test_consolidation_can_begin_earlier() -> None:
     early = limits_for(replace(preset("lango"), consolidate_at=3), 0)
     assert plan(state(notes=reflections), early) != Idle()
     assert plan(state(notes=reflections), limits_for(preset("lango"), 0)) == Idle()
+
+
+THRESHOLDS = ("observe_at", "chunk_tokens", "keep_recent", "precompute_at", "reflect_at", "reflect_to")
+
+
+@pytest.mark.req(104)
+def test_the_default_thresholds_are_those_that_the_figures_speak_for() -> None:
+    """docs/notes.md has what `bench/notes.py --thresholds` measured: the default first, then each threshold
+    with other values. A new default needs new figures."""
+    page = (Path(__file__).parents[3] / "docs" / "notes.md").read_text(encoding="utf-8")
+    table = page.partition("## Thresholds")[2].partition("\n## ")[0]
+    heads, *rows = [
+        [cell.strip() for cell in row.split("|")[1:-1]] for row in re.findall(r"^\|.*", table, re.M)
+    ]
+    answered = heads.index("D-hit, 4,000")
+    default, *others = [row for row in rows if not row[0].startswith("-")]
+    assert default[0] == "default"
+    tried: set[str] = set()
+    for row in others:
+        name, value = row[0].replace("`", "").split()
+        tried.add(name)
+        assert float(value) != getattr(DEFAULT, name), row[0]
+        assert float(default[answered]) >= float(row[answered]) - 0.01, row[0]  # less is noise
+    assert tried == set(THRESHOLDS)

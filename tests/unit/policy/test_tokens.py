@@ -5,6 +5,8 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -102,6 +104,28 @@ def test_a_text_costs_about_what_its_parts_cost(left: str, right: str) -> None:
     assert abs(estimate(left + right) - estimate(left) - estimate(right)) <= 6
 
 
+_COUNTING = """
+import asyncio, sys
+before = set(sys.modules)
+import onlooker
+
+async def main():
+    async with onlooker.open_memory(":memory:", budget=1000) as memory:
+        session = memory.session("a")
+        await session.record(*(onlooker.user(f"Parcel {n} weighs {n} grams.") for n in range(200)))
+        assert (await session.context()).stats.total > 500
+
+asyncio.run(main())
+print(*{name.partition(".")[0] for name in set(sys.modules) - before} - sys.stdlib_module_names)
+"""
+
+
+@pytest.mark.req(58)
+def test_a_conversation_is_counted_with_nothing_outside_of_the_standard_library() -> None:
+    needed = subprocess.check_output([sys.executable, "-c", _COUNTING], text=True)
+    assert needed.split() == ["onlooker"]
+
+
 @pytest.mark.req(58)
 @pytest.mark.parametrize(
     "shape",
@@ -151,7 +175,7 @@ def test_a_message_counts_its_calls_names_and_attachments() -> None:
     assert default.message(Message("assistant", calls=(call,))) > estimate(call.name + call.arguments)
 
 
-@pytest.mark.req(40)
+@pytest.mark.req(60)
 @pytest.mark.parametrize(
     "added",
     [
@@ -169,7 +193,7 @@ def test_what_a_provider_gets_beside_the_text_is_counted(added: dict[str, Any]) 
     assert default.message(full) >= default.message(bare) + estimate(FOX)
 
 
-@pytest.mark.req(40)
+@pytest.mark.req(60)
 def test_arguments_are_counted_as_they_are_sent() -> None:
     def counted(arguments: str) -> int:
         call = {"id": "call_1", "type": "function", "function": {"name": "look", "arguments": arguments}}
