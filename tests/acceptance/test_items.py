@@ -75,11 +75,11 @@ async def test_two_owners_know_what_they_said_and_nothing_of_each_other(url: str
             clock.advance(DAY)
         last = contexts["ana"][2]
         assert about(last) == [
-            "- user: We decided to use PostgreSQL for the ledger (2026-02-17)",
-            "- user: name is Ana (2026-02-16)",
-            "- user: lives in Oslo (2026-02-16)",
-            "- user: is allergic to peanuts (2026-02-16)",
-            "- user: prefers short answers (2026-02-16)",
+            '- Ana said: "We decided to use PostgreSQL for the ledger" (2026-02-17)',
+            "- The user's name is Ana (2026-02-16)",
+            "- Ana lives in Oslo (2026-02-16)",
+            "- Ana is allergic to peanuts (2026-02-16)",
+            "- Ana prefers short answers (2026-02-16)",
         ]
         assert last.stats.items > 0
         assert about(contexts["ana"][0]) == about(contexts["ben"][0]) == []
@@ -137,7 +137,7 @@ async def test_a_preset_says_whether_sessions_share(settings: onlooker.Settings,
         await talk(memory.session("one"), "I'm allergic to peanuts.")
         await memory.session("one").end()
         context = await talk(memory.session("two"), "What shall I cook?")
-        assert ("- user: is allergic to peanuts" in context.system) is shared
+        assert ("- The user is allergic to peanuts" in context.system) is shared
         assert ("### About the user" in context.system) is shared
 
 
@@ -154,13 +154,13 @@ async def test_what_changed_ends_the_old_item_and_says_since_when(url: str) -> N
         (moved,) = await memory.session("two", owner="ana").end()
         context = await talk(memory.session("three", owner="ana"), "Hello")
         assert about(context) == [
-            "- user: moved from Oslo to Bergen last week (since 2026-02-09)",
-            "- user: works as a nurse (2026-02-16)",
+            "- The user moved from Oslo to Bergen last week (since 2026-02-09)",
+            "- The user works as a nurse (2026-02-16)",
         ]
         history = await memory.items.history(moved.id, owner="ana")
         assert [(i.summary, i.status) for i in history] == [
-            ("user: lives in Oslo", "ended"),
-            ("user: moved from Oslo to Bergen last week", "live"),
+            ("The user lives in Oslo", "ended"),
+            ("The user moved from Oslo to Bergen last week", "live"),
         ]
         assert history[0].superseded_by == moved.id
         assert history[0].ended_at == clock.now()
@@ -312,10 +312,10 @@ async def test_a_session_ends_once_and_later_only_what_is_new_counts(url: str) -
         session = memory.session("one", owner="ana")
         await talk(session, "I'm allergic to peanuts.")
         first = await session.end()
-        assert [i.summary for i in first] == ["user: is allergic to peanuts"]
+        assert [i.summary for i in first] == ["The user is allergic to peanuts"]
         assert await session.end() == ()
         await talk(session, "I prefer short answers.")
-        assert [i.summary for i in await session.end()] == ["user: prefers short answers"]
+        assert [i.summary for i in await session.end()] == ["The user prefers short answers"]
         assert [i.uses for i in await memory.items.list("ana")] == [0, 0]
         await session.delete()
         assert list(await memory.items.list("ana")) == []
@@ -360,7 +360,7 @@ async def test_a_later_process_ends_what_an_earlier_one_left(tmp_path: Path) -> 
     clock.advance(3600)
     async with onlooker.open_memory(path, clock=clock, settings=settings, timing=timing) as memory:
         await eventually(lambda: memory.items.list("ana"))
-        assert [i.summary for i in await memory.items.list("ana")] == ["user: is allergic to peanuts"]
+        assert [i.summary for i in await memory.items.list("ana")] == ["The user is allergic to peanuts"]
 
 
 async def eventually(found: Callable[[], object]) -> None:
@@ -375,7 +375,7 @@ async def test_a_process_that_stops_ends_what_it_has_used(tmp_path: Path) -> Non
     async with onlooker.open_memory(path) as memory:
         await talk(memory.session("one", owner="ana"), "I'm allergic to peanuts.")
     async with onlooker.open_memory(path) as memory:
-        assert [i.summary for i in await memory.items.list("ana")] == ["user: is allergic to peanuts"]
+        assert [i.summary for i in await memory.items.list("ana")] == ["The user is allergic to peanuts"]
 
 
 async def test_stopping_waits_for_no_model_beyond_its_deadline(tmp_path: Path) -> None:
@@ -424,12 +424,12 @@ async def test_facts_reach_other_sessions_with_the_notes_and_without_an_end(url:
         await session.settle()
         assert await session.notes()
         assert about(await talk(memory.session("two", owner="ana"), "Hello")) == [
-            "- user: is allergic to peanuts (2026-02-16)"
+            "- The user is allergic to peanuts (2026-02-16)"
         ]
         assert about(await talk(memory.session("two", owner="ben"), "Hello")) == []
         # Each message is read once: the end makes items of what was said since the last note.
         await session.record(onlooker.user("I prefer short answers."))
-        assert [i.summary for i in await session.end()] == ["user: prefers short answers"]
+        assert [i.summary for i in await session.end()] == ["The user prefers short answers"]
 
 
 async def test_facts_of_notes_that_a_turn_takes_itself_reach_other_sessions(url: str) -> None:
@@ -441,7 +441,7 @@ async def test_facts_of_notes_that_a_turn_takes_itself_reach_other_sessions(url:
         await session.prepare(history, budget=800)
         assert await session.notes()
         await eventually(lambda: memory.items.list("ana"))
-        assert [i.summary for i in await memory.items.list("ana")] == ["user: is allergic to peanuts"]
+        assert [i.summary for i in await memory.items.list("ana")] == ["The user is allergic to peanuts"]
 
 
 async def test_a_running_session_shows_new_facts_when_its_notes_change_and_not_before(url: str) -> None:
@@ -461,7 +461,17 @@ async def test_a_running_session_shows_new_facts_when_its_notes_change_and_not_b
             if not context.stats.observations + context.stats.reflections:
                 assert context.system == before.system  # the notes have not changed: neither do the items
         assert [] in shown
-        assert shown[-1] == ["- user: is allergic to peanuts (2026-02-16)"]
+        assert shown[-1] == ["- The user is allergic to peanuts (2026-02-16)"]
+        # What ended since leaves in the same way.
+        third = memory.session("third", owner="ana")
+        await talk(third, "I'm no longer allergic to peanuts.")
+        await third.end()
+        for number in range(60, 120):
+            await chat(running, number)
+            await running.settle()
+        assert about(await running.context(system="Help.", budget=800)) == [
+            "- The user is no longer allergic to peanuts (since 2026-02-16)"
+        ]
 
 
 @pytest.mark.req(53)
@@ -513,7 +523,7 @@ async def test_a_language_model_is_asked_once_and_what_it_invents_is_dropped() -
 @pytest.mark.parametrize("reply", [ModelError("down"), "", "I can't help with that.", TimeoutError("slow")])
 async def test_a_model_that_fails_leaves_the_built_in_choice(reply: str | BaseException) -> None:
     made, _ = await ended_with(items_model(reply))
-    assert "user: moved to Bergen last week, order 88-1431" in [i.summary for i in made]
+    assert "Ana moved to Bergen last week, order 88-1431" in [i.summary for i in made]
 
 
 async def test_a_model_that_finds_nothing_is_believed() -> None:
@@ -551,7 +561,7 @@ async def test_on_overflow_the_reflector_is_asked_for_items_and_not_at_every_not
         # What the model chose, and what the built-in choice made of the messages before that.
         assert {line.split(" (")[0] for line in shown} == {
             "- Ana rents a boat in the harbour",
-            "- user: is allergic to peanuts",
+            "- The user is allergic to peanuts",
         }
 
 
@@ -565,10 +575,10 @@ async def test_what_it_costs_is_recorded() -> None:
 
 async def test_what_changed_takes_nothing_else_along(url: str) -> None:
     async with onlooker.open_memory(url, clock=FrozenClock()) as memory:
+        await memory.items.save("The user lives in Oslo, is allergic to hazelnuts", owner="ana")
         first = memory.session("one", owner="ana")
         await talk(first, "I live in Oslo and I'm allergic to peanuts.")
         await first.end()
-        await memory.items.save("user: lives in Oslo, is allergic to hazelnuts", owner="ana")
         second = memory.session("two", owner="ana")
         await talk(second, "I moved from Oslo to Bergen last week.")
         await second.end()

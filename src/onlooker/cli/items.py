@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, time, timedelta
@@ -13,6 +14,7 @@ import typer
 
 from onlooker.cli.screen import Column, CommandError, Json, Screen, UsageError, View, count, iso, minute
 from onlooker.cli.target import DryRun, Target, existing_database, find_owner, open_quietly
+from onlooker.domain.errors import SettingsError
 from onlooker.domain.events import Consolidated
 from onlooker.domain.items import ITEM_STATUSES, Item
 from onlooker.domain.messages import DEFAULT_OWNER
@@ -81,7 +83,8 @@ async def items(
 ) -> None:
     """List or change what is known about an owner.
 
-    Forgetting archives an item, what it replaced and what was derived from it. No prompt shows them again.
+    A fact that is known, or contradicts what is, is added only in its place (--supersedes). Forgetting
+    archives an item, what it replaced and what was derived from it. No prompt shows them again.
     """
     if (action is Action.list) != (what is None):
         needs = "takes no TEXT or ID" if what else "needs TEXT" if action is Action.add else "needs ID"
@@ -94,14 +97,18 @@ async def items(
                 statuses = ITEM_STATUSES if everything else ITEM_STATUSES[:1]
                 found = await memory.items.list(owner, statuses=statuses)
             case Action.add:
-                item = await memory.items.save(
-                    ident,
-                    owner=owner,
-                    type=type.value,
-                    tags=tag or (),
-                    supersedes=supersedes,
-                    expires_at=_end_of(expires),
-                )
+                try:
+                    item = await memory.items.save(
+                        ident,
+                        owner=owner,
+                        type=type.value,
+                        tags=tag or (),
+                        supersedes=supersedes,
+                        expires_at=_end_of(expires),
+                    )
+                except SettingsError as error:
+                    # The error names the argument of Python.
+                    raise UsageError(re.sub(r'supersedes="(\S+)"', r"--supersedes \1", str(error))) from error
                 found = [item]
             case Action.forget:
                 found = await memory.items.forget(ident, owner=owner)

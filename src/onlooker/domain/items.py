@@ -15,7 +15,7 @@ ITEM_TYPES: tuple[ItemType, ...] = ("knowledge", "behavior", "event", "skill", "
 # Who said it.
 Origin = Literal["user", "agent", "tool"]
 TRUST: dict[Origin, float] = {"user": 1.0, "agent": 0.7, "tool": 0.3}
-# live: valid. ended: replaced by another item. archived: forgotten and no longer shown anywhere.
+# live: valid. ended: replaced, or no longer so. archived: forgotten and no longer shown anywhere.
 ItemStatus = Literal["live", "ended", "archived"]
 ITEM_STATUSES: tuple[ItemStatus, ...] = ("live", "ended", "archived")  # a status moves only in this order
 
@@ -85,6 +85,7 @@ class ItemChange:
     owner: str
     at: datetime
     add: tuple[Item, ...] = ()
-    end: tuple[tuple[str, str], ...] = ()  # live items to end, each with the item that replaces it
+    # Live items to end, each with the item that replaces it; "" if the person only asked to forget it.
+    end: tuple[tuple[str, str], ...] = ()
     use: tuple[str, ...] = ()  # items that were searched for, or said again
     mark: EndMark | None = None

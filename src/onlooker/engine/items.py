@@ -3,6 +3,7 @@ those that a prompt shows."""
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import re
 from collections.abc import Awaitable, Callable, Sequence
@@ -76,15 +77,17 @@ class Items:
     ) -> Item:
         """Save a fact: one sentence that can be understood alone.
 
-        `supersedes` is the id of the item that it replaces, which stays in its history. `session` is the key
-        of the session in which an agent saved it.
+        `supersedes` is the id of the item that it replaces, which stays in its history; it is needed for a
+        fact that repeats or contradicts another. `session` is the key of the session in which an agent saved
+        it.
 
         Raises:
-            SettingsError: The summary is too short or too long, or there is no live item to supersede.
+            SettingsError: The summary is too short or too long, another item says the same or the opposite,
+                or there is no live item to supersede.
         """
         from onlooker.policy.items.extract import tags_of
         from onlooker.policy.items.statements import kind_of
-        from onlooker.policy.items.tools import check_words
+        from onlooker.policy.items.tools import check_known, check_words
         from onlooker.policy.values import mask
 
         if type not in ITEM_TYPES:
@@ -98,6 +101,9 @@ class Items:
         if supersedes and not await self._store.items(owner, ids=[supersedes]):
             raise SettingsError("supersedes", supersedes, f"must be a live item of {owner!r}")
         now = self._clock.now()
+        live = [item for item in await self._store.items(owner, limit=MAX_ITEMS) if item.holds(now)]
+        if refusal := await asyncio.to_thread(check_known, summary, live, supersedes):
+            raise SettingsError("summary", summary[:80], refusal.advice)
         item = Item(
             owner=owner,
             id=new_id("itm", now),

@@ -70,6 +70,7 @@ class SessionEnd:
         self._reflector = reflector
         self._asks_model = asks_model  # else the built-in choice is made
         self._used: dict[SessionId, None] = {}
+        self._languages: set[str] = set()  # owners whose language was looked at
 
     # -- when
 
@@ -262,12 +263,35 @@ class SessionEnd:
     async def _pick(self, session: SessionId, messages: Sequence[Message]) -> list[Item]:
         """Choose items without a language model, from what people said. In a thread, since a turn must not
         wait for it."""
-        return await asyncio.to_thread(self._pick_from_messages, session, messages)
+        from onlooker.policy.items.extract import choose_candidates, most_telling, user_statements
+        from onlooker.policy.items.match import name_in
 
-    def _pick_from_messages(self, session: SessionId, messages: Sequence[Message]) -> list[Item]:
-        from onlooker.policy.items.extract import choose_candidates, user_statements
+        found = await asyncio.to_thread(lambda: most_telling([*user_statements(messages)]))
+        self._check_language(session, messages)
+        if not found:
+            return []
+        known = await self._store.items(session.owner, limit=MAX_ITEMS)
+        name = next((name for item in known if (name := name_in(item.summary))), "")
+        return self._as_items(session, choose_candidates(found, self._tz, name=name), (), ())
 
-        return self._as_items(session, choose_candidates([*user_statements(messages)], self._tz), (), ())
+    def _check_language(self, session: SessionId, messages: Sequence[Message]) -> None:
+        """Say once for each owner that their language is one in which only a language model finds facts."""
+        from onlooker.policy.items.extract import LANGUAGES
+        from onlooker.policy.text import SAMPLE, language_of
+
+        if self._asks_model or session.owner in self._languages:
+            return
+        text = "\n".join(m.text for m in messages if m.role == "user")[:SAMPLE]
+        language = language_of(text)
+        if language and len(self._languages) < MAX_USED_SESSIONS:
+            self._languages.add(session.owner)
+        if language and language not in LANGUAGES:
+            log.warning(
+                "%s: no items are made of text in %s: without a language model, facts are found in English, "
+                "German, French, Spanish, Chinese, Japanese and Korean only (docs/items.md)",
+                session.key,
+                language.capitalize(),
+            )
 
     async def _ask_model(
         self, session: SessionId, notes: Sequence[Note], messages: Sequence[Message]
@@ -329,6 +353,7 @@ class SessionEnd:
                 expires_at=c.expires_at,
                 session=session.key,
                 sources=c.sources or find_source(c.summary, texts),
+                status="ended" if c.taken_back else "live",
             )
             for c, at in zip(candidates, made, strict=True)
         ]

@@ -201,10 +201,8 @@ class _Functions:
             expires_at = _end_of(expires) if expires else None
         except (ValueError, OverflowError):
             return "Not saved: expires must be a day as YYYY-MM-DD."
-        now = self.clock.now()
         everything = await self.store.items(self.owner, statuses=ITEM_STATUSES, limit=MAX_ITEMS)
-        live = [item for item in everything if item.holds(now)]
-        if refusal := check_save(summary, live, self._save_times(everything), now, supersedes):
+        if refusal := check_save(summary, self._save_times(everything), self.clock.now()):
             return refusal.advice
         try:
             item = await self.items.save(
@@ -218,6 +216,8 @@ class _Functions:
                 session=self.session.key,
             )
         except SettingsError as error:
+            if error.key == "summary":
+                return error.allowed  # it is known, or contradicts what is
             return f"Not saved: {error.key} {error.allowed}. memory_search shows the ids."
         return f"Saved as {item.id}" + (f", in place of {supersedes}." if supersedes else ".")
 

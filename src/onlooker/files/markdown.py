@@ -14,7 +14,7 @@ from datetime import datetime
 from onlooker.domain.items import Item, ItemChange, ItemType
 from onlooker.domain.messages import DEFAULT_OWNER
 from onlooker.policy.items.extract import expiry, tags_of
-from onlooker.policy.items.match import contradictions, duplicates, same_meaning
+from onlooker.policy.items.match import contradictions, duplicates, names_of, same_meaning
 from onlooker.policy.items.statements import MAX_CHARACTERS, kind_of
 from onlooker.policy.values import mask
 
@@ -357,7 +357,7 @@ class _Comparison:
 
 def _is_about(text: str, item: Item) -> bool:
     """Whether a new line says what an item says in other words, or the opposite."""
-    return same_meaning(text, item.summary, item.owner) or bool(contradictions(text, [item]))
+    return same_meaning(text, item.summary, names_of([item])) or bool(contradictions(text, [item]))
 
 
 # ------------------------------------------------------------------------------------ items of edits
@@ -431,7 +431,7 @@ class _Resolver:
             return
         if self._is_too_long(index, text):
             return
-        same = same_meaning(text, old.summary, self._owner)
+        same = same_meaning(text, old.summary, names_of([old]))
         item = replace(
             self._item(text, entry),
             type=wanted,

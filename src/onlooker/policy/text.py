@@ -185,6 +185,16 @@ _ENOUGH_SOURCE = 100.0
 _ENOUGH_WORDS = 10
 
 
+def language_of(text: str) -> str:
+    """Return the language of a text, or its script if that is not Latin; "" if it is unclear."""
+    prose = _prose_of(text)
+    scripts = _scripts(prose)
+    if sum(scripts.values()) < _ENOUGH_SOURCE:
+        return ""
+    main = max(scripts, key=lambda script: scripts[script])
+    return _language(prose) if main == "latin" else main
+
+
 def wrong_language(note: str, source: str) -> str:
     """Say how the note's language differs from its source's; "" if it does not, or if that is unclear."""
     note, source = _prose_of(note), _prose_of(source)

@@ -13,8 +13,11 @@ from onlooker.domain.items import ITEM_TYPES, ItemType, Origin
 from onlooker.domain.messages import Message
 from onlooker.domain.notes import Note
 from onlooker.policy.dates import is_real, resolve
-from onlooker.policy.items.match import facts_of
+from onlooker.policy.instructions import instructions, own_words
+from onlooker.policy.items.match import facts_of, name_in
 from onlooker.policy.items.statements import (
+    HEDGED,
+    INSTRUCTION,
     MAX_CHARACTERS,
     QUESTION,
     TRANSIENT,
@@ -22,6 +25,7 @@ from onlooker.policy.items.statements import (
     Statement,
     kind_of,
     split_facts,
+    spoken_kind,
 )
 from onlooker.policy.items.tools import check_words
 from onlooker.policy.prompts import DATA_RULE, Prompt, fence, fence_instruction, label_messages
@@ -30,87 +34,118 @@ from onlooker.policy.search.words import query_tokens, tokens
 from onlooker.policy.text import CJK_CHARACTER, regex
 from onlooker.policy.values import mask
 
-# -- Statements in messages that have no note yet
+# -- What people say of themselves
+
+# The languages, or scripts, in which `user_statements` finds facts.
+LANGUAGES = ("english", "german", "french", "spanish", "han", "kana", "hangul")
 
 # A longer message is probably pasted text, of which only personal statements count.
 MAX_TYPED_LENGTH = 600
-MAX_READ_LENGTH = 20_000  # characters of one message
 
-_SENTENCES = regex(r"(?<=[.!?…])\s+|(?<=[。！？])|\n+|;\s+|,?\s+(?=but\s)")
+_SENTENCES = regex(r"(?<=[.!?…])[\"')\]]*\s+|(?<=[。！？])|\n+|;\s+|,?\s+(?=but\s)|\s+[–—-]\s+")
 _OPENING = regex(
-    r"^(?:(?:and|but|so|well|also|oh|ok(?:ay)?|hi|hello|hey|by the way|btw|actually|yes|yeah|sure|thanks"
-    r"|thank you|fyi|note(?: that)?)\b[\s,!:.-]*)+",
+    r"^(?:(?:and|but|so|well|also|oh|ok(?:ay)?|hi|hello|hey|by the way|btw|actually|yes|yeah|no|sure|thanks"
+    r"|thank you|sorry|fyi|in fact|(?:please )?(?:note|remember) that)\b(?!\s+longer)[\s,!:.-]*)+",
     re.I,
 )
+# Somebody else's words, where they are the first person's.
+_QUOTED = regex(r"[\"“]([^\"“”\n]{0,400})[\"”]")
 _FIRST_PERSON = regex(r"\b(?:i|i'm|i've|my|me|mine|we|we're|our|us)\b", re.I)
-_RULE = regex(r"(?:always|never|please|from now on|call me|remember)\b", re.I)
-_AM = regex(r"^(?:i am|i'm|im)\s+(?P<rest>.+)", re.I)
-_HAVE = regex(r"^(?:i have|i've)\s+(?P<rest>.+)", re.I)
-_MY = regex(r"^(?:my|our)\s+", re.I)
-_I = regex(r"^I\s+")
-_NAME = regex(r"(?P<name>[A-ZÀ-Þ][\w'’-]+(?: [A-ZÀ-Þ][\w'’-]+)?)(?P<rest>,? .+)?$")
+_AGAIN = regex(r",\s+(?:and\s+)?(?=(?:i|i'm|i've|my)\b)", re.I)
+_CARRIES = regex(r"(?:i|i['’]m|i['’]ve)\b", re.I)
+_SUBJECT = regex(r"(?:i|i['’]m|i['’]ve|i['’]d|i['’]ll|my|our|we)\b", re.I)
 _VERBS = (
-    "live|work|prefer|like|love|hate|dislike|enjoy|use|want|need|speak|play|own|drink|eat|know|run|write|drive|take"
-    "|teach|study|come|train|read|cook|learn|collect|usually|always|never|really|mostly|also|don't|do not"
+    "am|have|live|work|prefer|like|love|hate|dislike|enjoy|use|want|need|speak|play|own|drink|eat|know|run"
+    "|write|drive|take|teach|study|come|train|read|cook|learn|collect|usually|always|never|really|mostly|also"
+    "|don't|do not"
 )
-_DOES = regex(rf"^(?:i\s+)?(?P<verb>{_VERBS})\s+(?P<rest>.+)", re.I)
-_NO_VERB = frozenset(("usually", "always", "never", "really", "mostly", "also"))
+_DOES = regex(rf"(?:{_VERBS})\b", re.I)
+_I_AM = regex(r"(?:i am|i['’]m|im)\s+(?P<rest>.+)", re.I)
+# "I'm Ana", but not "I'm Norwegian", "I'm CTO" or "I'm Python developer".
+_NAME = regex(
+    r"(?P<name>[A-ZÀ-Þ][\w'’-]*[a-zà-ÿ](?: [A-ZÀ-Þ][\w'’-]*[a-zà-ÿ])?)"
+    r"(?:\s*$|,\s*|\s+(?=and\b|from\b))(?P<rest>.*)"
+)
+_NO_NAME = regex(
+    r"(?:\w+(?:ese|ish|lander)|american|african|asian|australian|austrian|brazilian|bulgarian|canadian|catholic"
+    r"|chilean|christian|colombian|croatian|cuban|czech|dutch|egyptian|estonian|ethiopian|european|french|georgian"
+    r"|german|ghanaian|greek|hindu|hungarian|indian|indonesian|iranian|iraqi|israeli|italian|jewish|kenyan|korean"
+    r"|latvian|lithuanian|malaysian|mexican|moroccan|muslim|nigerian|norwegian|pakistani|palestinian|peruvian"
+    r"|romanian|russian|serbian|slovak|swiss|syrian|thai|ukrainian|vegan|welsh|monday|tuesday|wednesday|thursday"
+    r"|friday|saturday|sunday|sorry|done|back|ready|fine)\b",
+    re.I,
+)
+# "Forget that I work as a nurse", but not "Don't forget that ...".
+_FORGET = regex(
+    r"(?:please |you (?:can|may|should) |just )*(?:forget|disregard) (?:the fact )?that "
+    r"(?P<en>(?:i|i['’]m|my|we)\b.+)"
+    r"|(?:bitte )?vergiss(?: bitte)?,? dass (?P<de>.+)|oublie(?:z)? que (?P<fr>.+)|olvida que (?P<es>.+)"
+    r"|请?(?:忘记|忘掉|忘了)(?P<zh>我.+)",
+    re.I,
+)
+_NOW = regex(r",\s*(?:and\s+|because\s+)?(?=(?:i|i['’]m|i am)\b)", re.I)
 
 
 def user_statements(messages: Sequence[Message]) -> Iterator[Statement]:
-    """Split what users say in these messages into statements, each with its message's id."""
+    """Find what users say about themselves in these messages, in order: facts, what they ask an assistant to
+    do from now on, and what they ask to forget."""
     for message in messages:
-        if message.role != "user":
+        if message.role == "user" and message.text:
+            yield from _statements(message)
+
+
+def _statements(message: Message) -> Iterator[Statement]:
+    day = message.at.date() if message.at else None
+    about = (message.name, "user", day)
+    asked = instructions(message.text)
+    for text in asked:
+        told = text.rstrip(".!。！ ")
+        yield Statement(told, *about, "IMPORTANT", message.id, INSTRUCTION, message.at, "asked")
+    own = _QUOTED.sub(lambda q: "" if _FIRST_PERSON.search(q[1]) else q[0], own_words(message.text))
+    for clause, forget in _clauses(own, short=len(message.text) <= MAX_TYPED_LENGTH):
+        if any(clause in text for text in asked):
             continue
-        day = message.at.date() if message.at else None
-        for clause in _clauses(message.text[:MAX_READ_LENGTH], short=len(message.text) <= MAX_TYPED_LENGTH):
-            yield Statement(clause, message.speaker, "user", day, "NOTE", message.id, message.at)
+        kind = spoken_kind(clause)
+        if kind and forget:
+            yield Statement(clause, *about, "NOTE", message.id, kind, message.at, "taken back")
+        elif kind and not HEDGED.search(clause):
+            yield Statement(clause, *about, "NOTE", message.id, kind, message.at, "said")
 
 
-def _clauses(text: str, *, short: bool) -> Iterator[str]:
+def _clauses(text: str, *, short: bool) -> Iterator[tuple[str, bool]]:
+    """Yield clauses that can be a fact each, and whether it is to be forgotten."""
     for raw in _SENTENCES.split(text):
-        sentence = _OPENING.sub("", raw.strip()).strip()
-        if sentence.endswith(("?", "？")):
-            yield sentence
+        opened = _OPENING.sub("", raw.strip())
+        whole = opened.strip().rstrip('.!…。！ "”')
+        if not whole or raw.rstrip().endswith(("?", "？")):
             continue
-        personal = _FIRST_PERSON.search(sentence) or _RULE.match(sentence) or CJK_CHARACTER.search(sentence)
-        if sentence and (short or personal):
-            for clause in split_facts(sentence.rstrip(".!…。！")):
-                yield from third_person(clause)
+        if not (short or _FIRST_PERSON.search(whole) or CJK_CHARACTER.search(whole)):
+            continue
+        if taken := _FORGET.match(whole):
+            old, *new = _NOW.split(next(filter(None, taken.groups())), maxsplit=1)
+            yield from ((clause, True) for clause in _facts(old))
+            yield from ((clause, False) for text in new for clause in _facts(text))
+        else:
+            yield from ((clause, False) for clause in _facts(whole))
 
 
-def third_person(clause: str) -> Iterator[str]:
-    """Put a clause in the third person, to follow the speaker's name: "I live in Oslo" → "lives in Oslo".
-
-    "I'm Ana, …" becomes a statement of the name and one of the rest.
-    """
-    if match := _AM.match(clause):
-        named = _NAME.match(match["rest"])
-        if named:
-            yield f"name is {named['name']}"
-            rest = (named["rest"] or "").lstrip(", ")
-            if rest:
-                yield from third_person(rest)
-            return
-        yield f"is {match['rest']}"
-    elif match := _HAVE.match(clause):
-        yield f"has {match['rest']}"
-    elif match := _DOES.match(clause):
-        yield _conjugated(match["verb"], match["rest"])
-    else:
-        yield _I.sub("", _MY.sub("", clause))
-
-
-def _conjugated(verb: str, rest: str) -> str:
-    small = verb.casefold()
-    if small in ("don't", "do not"):
-        return f"does not {rest}"
-    if small in _NO_VERB:
-        inner = _DOES.match(rest)
-        return f"{small} {_conjugated(inner['verb'], inner['rest'])}" if inner else f"{small} {rest}"
-    if small.endswith("y") and small[-2] not in "aeiou":
-        return f"{small[:-1]}ies {rest}"
-    return f"{small}{'es' if small.endswith(('ch', 'sh', 's', 'x')) else 's'} {rest}"
+def _facts(text: str) -> Iterator[str]:
+    """Split a sentence into facts. One that goes on without its subject gets it again, and "I'm Ana" says a
+    name."""
+    carried = False
+    for part in _AGAIN.split(text):
+        for clause in split_facts(part):
+            led = carried and _DOES.match(clause) and not _SUBJECT.match(clause)
+            whole = f"I {clause}" if led else clause
+            carried = carried or bool(_CARRIES.match(whole))
+            said = _I_AM.match(whole)
+            named = said and _NAME.match(said["rest"])
+            if named is None or _NO_NAME.match(named["name"]):
+                yield whole
+                continue
+            yield f"my name is {named['name']}"
+            if rest := named["rest"].strip():
+                yield rest if _SUBJECT.match(rest) else f"I'm {rest}"
 
 
 # -- Choosing: which statements become items
@@ -121,6 +156,7 @@ MAX_CHOSEN = 12
 MIN_WEIGHT = 2
 _PRIORITY = {"CRITICAL": 4, "IMPORTANT": 2, "NOTE": 0}
 MIN_WORDS = 3
+MIN_ASKED_WORDS = 2  # of content
 MAX_TAGS = 6
 _DAY = dt.timedelta(days=1)
 # How long after its date an event is still worth knowing.
@@ -141,43 +177,60 @@ class Candidate:
     valid_from: dt.datetime | None
     expires_at: dt.datetime | None = None
     sources: tuple[str, ...] = ()
+    taken_back: bool = False  # the person asked to forget it
 
 
-def choose_candidates(statements: Sequence[Statement], tz: dt.tzinfo = dt.UTC) -> list[Candidate]:
-    """Choose the statements worth keeping beyond the session, in their order."""
+def choose_candidates(
+    statements: Sequence[Statement], tz: dt.tzinfo = dt.UTC, *, name: str = ""
+) -> list[Candidate]:
+    """Choose the statements worth keeping beyond the session, in their order. `name` is the user's, if it is
+    known from before."""
+    found: list[Candidate] = []
+    for statement in most_telling(statements):
+        candidate = _candidate(statement, tz, name)
+        name = name_in(candidate.summary) or name
+        found.append(candidate)
+    return found
+
+
+def most_telling(statements: Sequence[Statement]) -> list[Statement]:
+    """Return the statements that matter later, at most `MAX_CHOSEN`, in their order."""
     weighed = [(weight_of(s), place, s) for place, s in enumerate(statements)]
     best = sorted((w for w in weighed if w[0] >= MIN_WEIGHT), key=lambda w: (-w[0], -w[1]))
-    chosen = sorted(best[:MAX_CHOSEN], key=lambda w: w[1])
-    return [_candidate(s, tz) for _, _, s in chosen]
+    return [s for _, _, s in sorted(best[:MAX_CHOSEN], key=lambda w: w[1])]
 
 
 def weight_of(statement: Statement) -> int:
     """Return how much a statement matters later; 0 for a question, a transient state, or a tool's output."""
     text = statement.text
-    if statement.origin == "tool" or QUESTION.search(text) or TRANSIENT.search(text):
+    asked = statement.form == "asked"
+    if statement.origin == "tool" or (QUESTION.search(text) and not asked) or TRANSIENT.search(text):
         return 0
-    if len(tokens(statement.summary)) < MIN_WORDS or len(text) > MAX_CHARACTERS:
+    if len(tokens(statement.summary())) < MIN_WORDS or len(text) > MAX_CHARACTERS:
         return 0
-    kind = kind_of(text)
+    if asked and len(query_tokens(text)) < MIN_ASKED_WORDS:
+        return 0  # "Don't forget that"
     urgent = _PRIORITY[statement.priority]
     if statement.origin == "agent":
         # An assistant's own statements are kept only if they are critical.
         return urgent if statement.priority == "CRITICAL" else 0
-    return (kind.weight if kind else 0) + urgent
+    return (statement.kind.weight if statement.kind else 0) + urgent
 
 
-def _candidate(statement: Statement, tz: dt.tzinfo) -> Candidate:
-    kind = kind_of(statement.text)
+def _candidate(statement: Statement, tz: dt.tzinfo, name: str) -> Candidate:
+    kind = statement.kind
+    summary = statement.summary(name)
     said = dt.datetime.combine(statement.day, dt.time(), tz) if statement.day else None
     return Candidate(
         type=kind.type if kind else "knowledge",
-        summary=mask(statement.summary),
-        tags=tags_of(statement.summary, kind),
+        summary=mask(summary),
+        tags=tags_of(summary, kind),
         origin=statement.origin,
         said_at=statement.at or (said + _DAY if said else None),
         valid_from=since(statement.text, said),
         expires_at=expiry(statement.text, kind, said),
         sources=(statement.source,) if statement.source else (),
+        taken_back=statement.form == "taken back",
     )
 
 

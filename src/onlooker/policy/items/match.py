@@ -6,7 +6,7 @@ Two items contradict each other if they give different answers where there can b
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
@@ -18,6 +18,8 @@ from onlooker.policy.text import regex
 # -- Facts: statements that can have only one answer
 
 _SELF = frozenset(("", "user", "i", "me", "my", "we", "the user", "assistant"))
+_SAYS = regex(r" (?:said|asks)$")
+_NAME_IS = regex(r"(?:the user|(?P<who>[^:'’]{1,60}))['’]s name is (?P<name>[^,;:()\d]{1,60}?)\.?$", re.I)
 _PLACE = r"(?P<value>[A-ZÀ-Þ][\w'’-]*(?:[ -][A-ZÀ-Þ][\w'’-]*){0,3})"
 _VALUE = (
     r"(?P<value>[^,;()]{1,60}?)(?=\s+(?:and|since|but|because|instead|now|from|until)\b|[,;()]|\.\s"
@@ -29,7 +31,14 @@ _LIVES = regex(
 )
 _LIVES_CJK = regex(r"(?:住在|搬到了?|搬去了?|移居到?)(?P<value>[\u4e00-\u9fff]{2,4})")
 _RELATIVE = regex(rf"\b(?P<who>{FAMILY})(?:'s)?\b", re.I)
-_NEAR = 12  # characters at the beginning of a clause where its subject is named
+_THE_USER = regex(r"the user(?=['’]s\b|\s)", re.I)
+_POSSESSIVE = regex(r"^['’]s\b")
+# A relative at the beginning is whom the rest is about.
+_LEADS = regex(
+    rf"(?:my |our |their |his |her )?(?!(?:has|have|is|got|owns|likes?"
+    rf"|loves?) )(?:[\w'’-]+ )?(?P<who>{FAMILY})\b",
+    re.I,
+)
 _SOMEONE_ELSE = regex(r"\b(?:who|whose)\b", re.I)
 # Not a home: one may also move to another database.
 _NO_HOME = regex(
@@ -72,6 +81,14 @@ _GROUPS = {
 }
 
 
+# Before a value: it is not so, or not yet, or no longer.
+_UNREAL = regex(
+    r"\b(?:wants?|wanted|would|could|might|may|if|wish\w*|hop(?:es?|ed|ing)|plan(?:s|ned|ning)?|dream\w*"
+    r"|consider(?:s|ing)|think(?:s|ing) (?:of|about)|used to|about to|as if|maybe|perhaps)\b|['’]d\b",
+    re.I,
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Fact:
     """A subject, an attribute and its value. A denied fact says that the value is not so."""
@@ -95,28 +112,47 @@ def _is_same_value(one: str, other: str) -> bool:
     return words <= others or others <= words
 
 
-def subject_of(summary: str, owner: str = "") -> str:
+def name_in(summary: str) -> str:
+    """Return the name that a summary says the user has, or ""."""
+    match = _NAME_IS.match(summary)
+    return (
+        match["name"] if match and (match["who"] or "").casefold() in ("", match["name"].casefold()) else ""
+    )
+
+
+def names_of(items: Sequence[Item]) -> frozenset[str]:
+    """Return what the owner of these items is called in them: by id, and by name."""
+    stated = [name.casefold() for item in items if (name := name_in(item.summary))]
+    return frozenset((*{item.owner.casefold() for item in items}, *stated, *(n.split()[0] for n in stated)))
+
+
+def subject_of(summary: str, names: frozenset[str] = frozenset()) -> str:
     """Return whom a summary is about; empty for the owner, also called the user."""
-    named, text = _named(summary, owner)
+    named, text = _named(summary, names)
     if named:
         return named
-    relative = _RELATIVE.search(text)
-    return relative["who"].casefold() if relative and relative.start() < _NEAR else ""
+    relative = _LEADS.match(text)
+    return relative["who"].casefold() if relative else ""
 
 
-def _named(summary: str, owner: str) -> tuple[str, str]:
+def _named(summary: str, names: frozenset[str]) -> tuple[str, str]:
     """Split a summary into the person named at its beginning (empty for the owner) and the rest."""
     who, text = speaker_of(summary)
-    if who[:1].islower() and who not in _SELF and who != owner:
+    who = _SAYS.sub("", who)
+    if who[:1].islower() and who not in _SELF and who not in names:
         who = ""  # a topic, not a person
-    named = (who or leading_name(text)).casefold()
-    return ("" if named in _SELF or named == owner.casefold() else named), text
+    user = _THE_USER.match(text)
+    lead = "" if who else user[0] if user else leading_name(text)
+    named = (who or lead).casefold()
+    if named not in _SELF and named not in names:
+        return named, text
+    return "", _POSSESSIVE.sub("", text[len(lead) :]).strip()
 
 
 @lru_cache(maxsize=4096)
-def facts_of(summary: str, owner: str = "") -> Sequence[Fact]:
-    """Find the facts in a summary. The owner and the user are the same person."""
-    subject, text = _named(summary, owner)
+def facts_of(summary: str, names: frozenset[str] = frozenset()) -> Sequence[Fact]:
+    """Find the facts in a summary. `names` are the owner's, who is also the user."""
+    subject, text = _named(summary, names)
     finders = (_homes, _attributes, _tastes, _states)
     return [fact for find in finders for fact in find(text, subject) if fact.value]
 
@@ -134,7 +170,7 @@ def _fact(
     text: str, match: re.Match[str], subject: str, attribute: str, value: str, *, denied: bool = False
 ) -> Iterator[Fact]:
     about = _about(text, match, subject)
-    if about is not None:
+    if about is not None and not _UNREAL.search(text[: match.start("value")]):
         yield Fact(about, attribute, value, denied)
 
 
@@ -193,30 +229,95 @@ MIN_WORDS = 2
 _PARTS = regex(r"[,;]\s+|\s+(?:and|but)\s+")
 
 
-@lru_cache(maxsize=4096)
-def words_of(summary: str, owner: str) -> frozenset[str]:
-    """Return the words of a summary, without the names of the owner and the user."""
-    who, text = speaker_of(summary)
-    words = set(query_tokens(text if who.casefold() in ("user", owner.casefold()) else summary))
-    return frozenset(words - {"user", *query_tokens(owner)}) or frozenset(words)
+# Words that say that something is not so, or no longer, in the languages of `KINDS`.
+_DENIAL = regex(
+    r"\b(?:no longer|not|never|none|any ?more|any longer|stopped|quit|gave up|again|now|nicht(?: mehr)?"
+    r"|kein\w*(?: mehr)?|jetzt|ne|plus|pas|jamais|maintenant|ya no|ya|no|nunca|ahora)\b|\bn['’](?=\w)"
+    r"|\b\w+n['’]t\b|不再|已经不|不|没有|没|沒|もう|では?ありません|じゃありません|では?ない|じゃない"
+    r"|ません|ない"
+    r"|です|더 이상|이제|않\w*|안 |없\w*|있\w*",
+    re.I,
+)
+# Words for a change, not only for what is not so.
+_CHANGED = regex(
+    r"\b(?:no longer|any ?more|any longer|stopped|quit|gave up|nicht mehr|kein\w* mehr|ya no)\b"
+    r"|\bn(?:e\b|['’]).{0,40}?\bplus\b|不再|已经不|もう.*(?:ない|ません)|더 이상|이제.*(?:않|안 |없)",
+    re.I,
+)
+# "is a nurse" and "works as a nurse" say the same.
+_CARRIERS = frozenset(("work", "job", "user", "ich", "bin", "je", "suis", "yo", "soy", "say", "ask"))
 
 
-def same_meaning(one: str, other: str, owner: str) -> bool:
+_WORD = regex(r"[\w-]+")
+_FILLERS = frozenset(("a", "an", "the", "do", "does", "did", "really"))
+_STEMS = {"have": "has", "am": "is", "are": "is", "works": "work", "lives": "live", "likes": "like"}
+
+
+@dataclass(frozen=True, slots=True)
+class _Meaning:
+    """What comparing needs of a summary."""
+
+    subject: str
+    words: frozenset[str]
+    numbers: frozenset[str]
+    denied: bool
+    changed: bool
+    claim: frozenset[str]  # the words without those of a denial and those that carry nothing
+    order: tuple[str, ...]  # the same, with verbs, in order
+
+
+@lru_cache(maxsize=8192)
+def _meaning(summary: str, names: frozenset[str]) -> _Meaning:
+    _, text = _named(summary, names)
+    ignored = {"user", "say", "ask", *(token for name in names for token in query_tokens(name))}
+    found = query_tokens(text)
+    words = frozenset(found) - ignored or frozenset(found)
+    plain = _DENIAL.sub("", text)
+    claim = frozenset(query_tokens(plain)) - ignored - _CARRIERS
+    said: list[str] = _WORD.findall(plain.casefold())
+    order = tuple(_STEMS.get(w, w) for w in said if w not in _FILLERS)
+    numbers = frozenset(w for w in words if any(c.isdigit() for c in w))
+    changed = bool(_CHANGED.search(text))
+    denied = changed or bool(NEGATION.search(text))
+    return _Meaning(subject_of(summary, names), words, numbers, denied, changed, claim, order)
+
+
+def same_meaning(one: str, other: str, names: frozenset[str]) -> bool:
     """Return whether two summaries say the same, or one says all that the other does."""
-    if subject_of(one, owner) != subject_of(other, owner):
+    first, second = _meaning(one, names), _meaning(other, names)
+    if first.subject != second.subject:
         return False
-    first, second = words_of(one, owner), words_of(other, owner)
-    if not first or not second or _numbers(first) != _numbers(second):
-        return first == second
-    if bool(NEGATION.search(one)) != bool(NEGATION.search(other)):
+    if not first.words or not second.words or first.numbers != second.numbers:
+        return first.words == second.words
+    if first.denied != second.denied:
         return False
-    both = len(first & second)
-    return both / len(first | second) >= SAME or _says_more(first, second) or _says_more(second, first)
+    if _share(first.words, second.words) >= SAME:
+        return True
+    return _says_more(first.words, second.words) or _says_more(second.words, first.words)
 
 
-def says_more(one: str, other: str, owner: str) -> bool:
+def denies(one: str, other: str, names: frozenset[str]) -> bool:
+    """Return whether one of two summaries says that the other is not so, or no longer: the same words, with
+    and without a denial. A change also ends what says more, as "no longer has a dog" does "has a dog called
+    Rex"."""
+    first, second = _meaning(one, names), _meaning(other, names)
+    if first.denied == second.denied or first.subject != second.subject:
+        return False
+    denial, claim = (first, second) if first.denied else (second, first)
+    if not denial.claim or not claim.claim:
+        return False
+    if denial.changed and claim.order[: len(denial.order)] == denial.order:
+        return True
+    return denial.numbers == claim.numbers and _share(denial.claim, claim.claim) >= SAME
+
+
+def _share(words: frozenset[str], others: frozenset[str]) -> float:
+    return len(words & others) / len(words | others)
+
+
+def says_more(one: str, other: str, names: frozenset[str]) -> bool:
     """Return whether the first summary says what the other does, and more."""
-    return _says_more(words_of(one, owner), words_of(other, owner))
+    return _says_more(_meaning(one, names).words, _meaning(other, names).words)
 
 
 def _says_more(words: frozenset[str], others: frozenset[str]) -> bool:
@@ -225,23 +326,21 @@ def _says_more(words: frozenset[str], others: frozenset[str]) -> bool:
     return len(words & others) / len(others) >= WITHIN
 
 
-def _numbers(words: Iterable[str]) -> frozenset[str]:
-    return frozenset(w for w in words if any(c.isdigit() for c in w))
+def duplicates(summary: str, items: Sequence[Item], names: frozenset[str] | None = None) -> list[Item]:
+    """Return the items that say the same as the summary. `names` are the owner's, if they are known."""
+    names = names_of(items) if names is None else names
+    return [item for item in items if same_meaning(summary, item.summary, names)]
 
 
-def duplicates(summary: str, items: Sequence[Item]) -> list[Item]:
-    """Return the items that say the same as the summary."""
-    return [item for item in items if same_meaning(summary, item.summary, item.owner)]
+def contradictions(summary: str, items: Sequence[Item], names: frozenset[str] | None = None) -> list[Item]:
+    """Return the items that contradict the summary. `names` are the owner's, if they are known."""
+    names = names_of(items) if names is None else names
+    return [item for item in items if _contradict(summary, item.summary, names)]
 
 
-def contradictions(summary: str, items: Sequence[Item]) -> list[Item]:
-    """Return the items that contradict the summary."""
-    found: list[Item] = []
-    for item in items:
-        new, old = facts_of(summary, item.owner), facts_of(item.summary, item.owner)
-        if any(a.contradicts(b) for a in new for b in old):
-            found.append(item)
-    return found
+def _contradict(one: str, other: str, names: frozenset[str]) -> bool:
+    new, old = facts_of(one, names), facts_of(other, names)
+    return any(a.contradicts(b) for a in new for b in old) or denies(one, other, names)
 
 
 # -- Adding new items to existing ones
@@ -249,8 +348,10 @@ def contradictions(summary: str, items: Sequence[Item]) -> list[Item]:
 
 @dataclass(slots=True)
 class Reconciliation:
-    """Items to add, existing items to end (each with its replacement), and items that count as used."""
+    """Items to add, existing items to end, each with its replacement ("" if nothing replaces it), and items
+    that count as used."""
 
+    names: frozenset[str]  # the owner's
     add: list[Item] = field(default_factory=list[Item])
     end: dict[str, str] = field(default_factory=dict[str, str])
     use: list[str] = field(default_factory=list[str])
@@ -260,21 +361,35 @@ def reconcile(new: Sequence[Item], existing: Sequence[Item]) -> Reconciliation:
     """Add new items, oldest first.
 
     A known item counts as a use of the existing one. A contradicting item ends the existing one, unless
-    that is newer, pinned or more trusted.
+    that is newer, pinned or more trusted. A new item that has ended already is one to forget: it ends those
+    that say the same, and is not added.
     """
-    done = Reconciliation()
+    done = Reconciliation(names_of((*existing, *new)))
     live = {item.id: item for item in existing}
     for item in new:
-        _add(item, live, done)
+        if item.status == "ended":
+            _take_back(item, live, done)
+        else:
+            _add(item, live, done)
     return done
 
 
+def _take_back(item: Item, live: dict[str, Item], done: Reconciliation) -> None:
+    facts = facts_of(item.summary, done.names)
+    for other in [*live.values()]:
+        said = same_meaning(item.summary, other.summary, done.names) or any(
+            fact in facts for fact in facts_of(other.summary, done.names)
+        )
+        if said and _may_end(item, other) and other.stated_at <= item.stated_at:
+            _end(other, item, "", live, done)
+
+
 def _add(item: Item, live: dict[str, Item], done: Reconciliation) -> None:
-    others = list(live.values())
+    others, names = list(live.values()), done.names
     # A change is often said in nearly the same words, so contradictions come first.
-    against = contradictions(item.summary, others)
-    if not against and (known := duplicates(item.summary, others)):
-        more = [k for k in known if says_more(item.summary, k.summary, item.owner) and _may_end(item, k)]
+    against = contradictions(item.summary, others, names)
+    if not against and (known := duplicates(item.summary, others, names)):
+        more = [k for k in known if says_more(item.summary, k.summary, names) and _may_end(item, k)]
         if not more:
             done.use.append(known[0].id)
             return
@@ -285,17 +400,15 @@ def _add(item: Item, live: dict[str, Item], done: Reconciliation) -> None:
         at = newer[0].valid_from or newer[0].made_at
         done.add.append(replace(item, status="ended", ended_at=at, superseded_by=newer[0].id))
     elif all(_may_end(item, other) or other.pinned for other in against):
-        over = [other for other in against if not other.pinned and _says_only_that(other, item)]
+        over = [other for other in against if not other.pinned and _says_only_that(other, item, names)]
         _replace(item, over, live, done)
 
 
-def _says_only_that(old: Item, new: Item) -> bool:
+def _says_only_that(old: Item, new: Item, names: frozenset[str]) -> bool:
     """Return whether the old item says nothing worth keeping besides what the new one contradicts."""
     who, text = speaker_of(old.summary)
-    facts = facts_of(new.summary, new.owner)
     for part in _PARTS.split(text):
-        said = facts_of(f"{who}: {part}" if who else part, old.owner)
-        if kind_of(part) and not any(a.contradicts(b) for a in facts for b in said):
+        if kind_of(part) and not _contradict(f"{who}: {part}" if who else part, new.summary, names):
             return False
     return True
 
@@ -303,15 +416,20 @@ def _says_only_that(old: Item, new: Item) -> bool:
 def _replace(item: Item, old: Sequence[Item], live: dict[str, Item], done: Reconciliation) -> None:
     item = replace(item, replaces=tuple(o.id for o in old))
     for other in old:
-        del live[other.id]
-        added = next((i for i, a in enumerate(done.add) if a.id == other.id), None)
-        if added is None:
-            done.end[other.id] = item.id
-        else:
-            at = item.valid_from or item.made_at
-            done.add[added] = replace(other, status="ended", ended_at=at, superseded_by=item.id)
+        _end(other, item, item.id, live, done)
     live[item.id] = item
     done.add.append(item)
+
+
+def _end(other: Item, item: Item, by: str, live: dict[str, Item], done: Reconciliation) -> None:
+    """End an item because of a new one, which may take its place."""
+    del live[other.id]
+    added = next((i for i, a in enumerate(done.add) if a.id == other.id), None)
+    if added is None:
+        done.end[other.id] = by
+    else:
+        at = item.valid_from or item.made_at
+        done.add[added] = replace(other, status="ended", ended_at=at, superseded_by=by)
 
 
 def _may_end(item: Item, other: Item) -> bool:

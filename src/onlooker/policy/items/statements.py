@@ -6,9 +6,11 @@ import datetime as dt
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Literal
 
 from onlooker.domain.items import ItemType, Origin
 from onlooker.domain.notes import NoteFormat
+from onlooker.policy.items.sentence import predicate, request, sentence
 from onlooker.policy.reply import Line, Priority, read
 from onlooker.policy.reply.note_text import STANDING
 from onlooker.policy.text import regex
@@ -18,16 +20,23 @@ from onlooker.policy.text import regex
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """One kind of fact: its item type and tag, its weight, and the pattern that recognises it."""
+    """One kind of fact: its item type and tag, its weight, and the patterns that recognise it.
+
+    `pattern` finds it in a note, which was written to be remembered. `spoken` finds it in what a person says,
+    where the same words are mostly talk: there they have to begin a clause about the person.
+    """
 
     type: ItemType
     tag: str
     weight: int
     pattern: re.Pattern[str]
+    spoken: re.Pattern[str]
 
 
-def _kind(type: ItemType, tag: str, weight: int, *words: str) -> Kind:
-    return Kind(type, tag, weight, regex("|".join(words), re.I))
+def _kind(type: ItemType, tag: str, weight: int, noted: str, spoken: str, other: str = "") -> Kind:
+    """`noted` and `spoken` are English, `other` are other languages, in both."""
+    patterns = [regex("|".join(filter(None, (words, other))), re.I) for words in (noted, spoken)]
+    return Kind(type, tag, weight, *patterns)
 
 
 # People and pets named by their relation to the speaker.
@@ -38,78 +47,135 @@ FAMILY = (
     "|dog|cat|pet"
     "|kids?|child|children|friend"
 )
+_HEALTH = (
+    r"\ballerg(?:y|ies|ic)\b|\bintoleran(?:t|ce)\b|\bdiabet(?:es|ic)\b|\bc(?:o)?eliac\b|\bdiagnosed\b"
+    r"|\basthma\b"
+    r"|\bpregnant\b|\bmedication\b|\bvegan\b|\bvegetarian\b|\bpescatarian\b|\b(?:halal|kosher)\b"
+)
+_DATED = (
+    r"\bdeadline\b|\bdue (?:on|by|date)\b|\bappointment\b|\bwedding\b|\bgetting married\b"
+    r"|\bflight (?:on|at|to)\b|\bexam\b|\binterview (?:on|at|with)\b|\bsurgery\b|\bgraduat\w+\b"
+    r"|\banniversary\b|\bexpires? on\b"
+)
+_IDENTITY = (
+    r"\bname is\b|\bliv(?:e|es|ing) (?:in|with|near|at|alone)\b|\bmov(?:ed|ing|es) (?:from|to|back|in)\b"
+    r"|\bborn (?:in|on)\b|\bbased in\b|\brelocat\w+\b|\byears old\b|\bbirthday\b|\bcomes? from\b|\bgrew up\b"
+    r"|\bnationality\b|\bworks? (?:as|at|for|in|remotely)\b|\bworking (?:as|at|for)\b|\b(?:my|new|a"
+    r"|the) job\b"
+    r"|\bstud(?:y|ies|ying) (?:at|in|to)\b|\b(?:got|is|am|are|i'm) (?:married|engaged|divorced|single"
+    r"|retired)\b"
+    r"|\bemail\b|\bphone number\b"
+    r"|(?:\b(?:is|am)|i'm) an? (?:[\w-]+ ){0,3}(?:engineer|developer|teacher|nurse|doctor|student"
+    r"|designer|manager"
+    r"|lawyer|artist|writer|scientist|researcher|founder|freelancer|consultant|analyst|chef|driver|pilot"
+    r"|photographer|musician|parent)\b"
+    r"|\btime ?zone\b|\bpronouns\b|\bmajor(?:s|ed|ing)? in\b|\bdegree\b|\bpromoted\b|\bhired\b"
+)
+_DECISION = (
+    r"\b(?:decided|decides|agreed (?:on|to|that)|chose|chosen|settled on|going with|switch(?:ed|ing) to"
+    r"|instead of"
+    r"|migrat(?:ed|ing) to|approved|cancell?ed)\b"
+)
+_SKILL = (
+    r"\b(?:speaks?|fluent in|knows how to|experienced (?:in|with)|years of experience|expert in|certified"
+    r"|plays? the"
+    r"|can (?:speak|play|code|program)|learning (?!with|about|from|how|a lot|so)(?:to )?\w+|beginner"
+    r"|native speaker)\b"
+)
+# What begins a clause about the speaker, and what may come before its verb.
+_SELF = r"^(?:i|i'm|i've|i'd|i'll|my|our)\b"
+_ADVERBS = (
+    r"(?:(?:no longer|do not|don't|really|also|now|usually|still|just|much|absolutely|generally|mostly"
+    r"|always|never)"
+    r" )*"
+)
+# A taste without an object that can be understood alone is no fact: "I love it", "I like how you think".
+_NO_OBJECT = (
+    r"(?!it\b|that\b|this\b|these\b|those\b|them\b|him\b|her\b|how\b|when\b|what\b|where\b|the way\b|to see)"
+)
+_TASTE = (
+    rf"^i {_ADVERBS}(?:prefer|like|love|hate|dislike|enjoy) {_NO_OBJECT}|^i {_ADVERBS}(?:can't|cannot) stand"
+    rf" {_NO_OBJECT}|^i(?:'d| would) rather\b|^my favou?rite\b|^i(?:'m| am) (?:not )?(?:an? )?(?:big "
+    r"|huge )?fan of"
+)
+_HABIT = (
+    r"^i (?:always|never|usually) (?:eat|drink|use|take|wear|drive|work|read|write|sleep|get up|wake|cook"
+    r"|buy|fly"
+    r"|travel|train|run|smoke|answer|check|pay)\b"
+)
 # The first match decides. Kinds that do harm when forgotten come first.
 KINDS = (
     _kind(
-        "profile", "health", 5,
-        r"\ballerg(?:y|ies|ic)\b|\bintoleran(?:t|ce)\b|\bdiabet(?:es|ic)\b|\bc(?:o)?eliac\b|\bdiagnosed\b"
-        r"|\basthma\b|\bpregnant\b|\bmedication\b|\bvegan\b|\bvegetarian\b|\b(?:halal|kosher)\b",
-        "过敏|忌口|素食|アレルギー|ベジタリアン|알레르기|채식|\\bAllergi(?:e|sch)\\b|\\ballergique\\b|\\balérgic[oa]\\b",
+        "profile", "health", 5, _HEALTH, rf"{_SELF}.*?(?:{_HEALTH})",
+        "过敏|忌口|素食|アレルギー|ベジタリアン|알레르기|채식|\\bich (?:bin|habe"
+        "|esse)\\b.*(?:\\bAllergi(?:e|sch)\\b"
+        "|\\bvegan\\b|\\bvegetarier)|\\bje\\b.*\\b(?:allergi(?:que|e)\\b|végétari|végane)"
+        "|\\b(?:soy|tengo|estoy)\\b.*\\b(?:alérgic|alergia|vegetarian|vegan|celíac)",
     ),
     _kind(
         "behavior", "instruction", 4,
-        r"\b(?:always|never|from now on|in future|going forward|please (?:always|never|don't|do not"
-        r"|use|write"
+        r"\b(?:always|never|from now on|in future|going forward|please (?:always|never|don't|do not|use|write"
         r"|call|keep|avoid)|call me|address me|remember (?:that|to)|make sure|stop (?:using|sending"
-        r"|asking))\b",
-        "以后|今后|总是|永远|不要再|请记住|务必|必ず|今後|いつも|覚えて|항상|앞으로|기억해|\\bimmer\\b|\\btoujours\\b|\\bsiempre\\b",
+        r"|asking))\b"
+        "|以后|今后|总是|永远|不要再|请记住|务必|必ず|今後|いつも|覚えて|항상|앞으로|기억해|\\bimmer\\b"
+        "|\\btoujours\\b"
+        "|\\bsiempre\\b",
+        # What is said to the assistant is found by `policy.instructions`.
+        r"(?!)",
     ),
     _kind(
-        "event", "deadline", 4,
-        r"\bdeadline\b|\bdue (?:on|by|date)\b|\bappointment\b|\bwedding\b|\bgetting married\b"
-        r"|\bflight (?:on|at|to)\b"
-        r"|\bexam\b|\binterview (?:on|at|with)\b|\bsurgery\b|\bgraduat\w+\b|\banniversary\b"
-        r"|\bexpires? on\b",
+        "event", "deadline", 4, _DATED,
+        rf"{_SELF}.*?(?:{_DATED})|^(?:the|our) (?:[\w'-]+ ){{0,3}}(?:deadline|due date|wedding|exam"
+        rf"|launch|release)\b"
+        r".{0,40}\b(?:is|are|was moved|moved)\b|^(?:i'm|we're|i am|we are) getting married\b",
         "截止|婚礼|考试|预约|締め切り|締切|結婚式|予約|마감|결혼식|예약",
     ),
     _kind(
         "behavior", "preference", 3,
         r"\b(?:prefers?|preferred|favou?rites?|likes?|loves?|hates?|dislikes?|enjoys?|can(?:'t|not) stand"
         r"|would rather|no longer likes?|fan of)\b",
-        "喜欢|喜歡|偏好|讨厌|最爱|好き|嫌い|好む|좋아|싫어|선호|\\bbevorzug\\w+|\\bpréfère\\b|\\bprefier[eo]\\b",
+        rf"{_TASTE}|{_HABIT}",
+        "喜欢|喜歡|偏好|讨厌|最爱|好き|嫌い|好む|좋아|싫어|선호|\\bich (?:mag|liebe|hasse|bevorzuge)\\b"
+        "|\\bje préfère\\b"
+        "|\\bje (?:n'aime|déteste)\\b|\\bj'(?:aime|adore)\\b|\\bprefier[eo]\\b|\\bme (?:gusta"
+        "|encanta)n?\\b|\\bodio\\b",
     ),
     _kind(
-        "profile", "identity", 3,
-        r"\bname is\b|\bliv(?:e|es|ing) (?:in|with|near|at|alone)\b|\bmov(?:ed|ing|es) (?:from|to"
-        r"|back|in)\b|\bborn (?:in|on)\b"
-        r"|\bbased in\b|\brelocat\w+\b|\byears old\b|\bbirthday\b|\bcomes? from\b|\bgrew up\b"
-        r"|\bnationality\b"
-        r"|\bworks? (?:as|at|for|in|remotely)\b|\bworking (?:as|at|for)\b|\bjob\b|\bstud(?:y|ies"
-        r"|ying) (?:at|in|to)\b"
-        r"|\b(?:got|is|am|are) (?:married|engaged|divorced|single|retired)\b|\bemail\b|\bphone number\b"
-        r"|\b(?:is|am) an? (?:[\w-]+ ){0,3}(?:engineer|developer|teacher|nurse|doctor|student|designer"
-        r"|manager|lawyer|artist|writer|scientist|researcher|founder|freelancer|consultant|analyst|chef|driver|pilot"
-        r"|photographer|musician|parent)\b"
-        r"|\btime ?zone\b|\bpronouns\b|\bmajor(?:s|ed|ing)? in\b|\bdegree\b|\bpromoted\b|\bhired\b",
-        "我叫|名字是|住在|搬到|搬家|出生|来自|岁|生日|工作是|职业|名前は|住んで|引っ越|出身|歳|誕生日|이름은|살고|이사|생일",
-        r"\bich (?:heiße|wohne|arbeite)\b|\bje m'appelle\b|\bj'habite\b|\bme llamo\b|\bvivo en\b"
-        r"|\btrabajo\b",
+        "profile", "identity", 3, _IDENTITY, rf"{_SELF}.*?(?:{_IDENTITY})",
+        "我叫|名字是|住在|搬到|搬家|出生|来自|岁|生日|工作是|职业|当护士|名前は|住んで|引っ越|出身|歳"
+        "|誕生日|이름은|살고"
+        "|이사|생일|\\bich (?:heiße|wohne|lebe|arbeite|komme aus)\\b|\\bje m'appelle\\b|\\bj'habite\\b"
+        "|\\bje n'habite\\b"
+        "|\\bje (?:ne )?(?:travaille|vis|viens de)\\b|\\bme llamo\\b|\\bvivo en\\b|\\btrabajo (?:como|en"
+        "|de|para)\\b"
+        "|\\bsoy de\\b",
     ),
     _kind(
-        "knowledge", "decision", 3,
-        r"\b(?:decided|decides|agreed (?:on|to|that)|chose|chosen|settled on|going with|switch(?:ed"
-        r"|ing) to|instead of"
-        r"|migrat(?:ed|ing) to|approved|cancell?ed)\b",
+        "knowledge", "decision", 3, _DECISION,
+        rf"^(?:i|we|i've|we've|my|our)\b.{{0,40}}?(?:{_DECISION})(?! (?:it|this|these|those|them|you)\b)",
         "决定|選んだ|決めた|決定|결정|\\bentschieden\\b|\\bdécidé\\b|\\bdecidido\\b",
     ),
     _kind(
-        "skill", "skill", 2,
-        r"\b(?:speaks?|fluent in|knows how to|experienced (?:in|with)|years of experience|expert in"
-        r"|certified|plays? the"
-        r"|can (?:speak|play|code|program)|learning (?:to )?\w+|beginner|native speaker)\b",
+        "skill", "skill", 2, _SKILL, rf"{_SELF}.{{0,30}}?(?:{_SKILL})",
         "会说|擅长|正在学|話せ|得意|勉強し|할 줄|배우고",
     ),
     _kind(
         "profile", "people", 2,
         rf"\b(?:{FAMILY})(?:'s|s)?\b",
-        "妻子|丈夫|老婆|老公|儿子|女儿|妈妈|爸爸|姐姐|妹妹|哥哥|弟弟|同事|老板|妻|夫|息子|娘|母|父|姉|妹|兄|弟|상사|아내|남편|아들|딸",
+        rf"^my (?:[\w'-]+ )?(?:{FAMILY})(?:'s|s)?\b"
+        rf"|^i(?: no longer)?(?:'ve| have| don't have)(?: got)? (?:an?|\d+|two|three"
+        rf"|four) (?:\w+ )?(?:{FAMILY})s?\b",
+        "妻子|丈夫|老婆|老公|儿子|女儿|妈妈|爸爸|姐姐|妹妹|哥哥|弟弟|同事|老板|妻|夫|息子|娘|母|父|姉|妹"
+        "|兄|弟|상사|아내"
+        "|남편|아들|딸",
     ),
     _kind(
         "knowledge", "fix", 1,
-        r"\b(?:fixed by|root cause|caused by|the fix|solved by|resolved by|turned out)\b",
+        r"\b(?:fixed by|root cause|caused by|the fix|solved by|resolved by|turned out)\b", r"(?!)",
         "原因是|修复|原因は|원인은",
     ),
 )  # fmt: skip
+INSTRUCTION = KINDS[1]
 
 # Words for what is true only for the moment.
 TRANSIENT = regex(
@@ -130,6 +196,16 @@ QUESTION = regex(
     r"|\basked (?:whether|if|what|how|why)\b",
     re.I,
 )
+# What is not said to be so, or is said of others: "if I lived there", "I'm no longer sure", "your job".
+HEDGED = regex(
+    r"^(?:if|unless|when|suppose|imagine|what if|say)\b|\b(?:if (?:i|we)|maybe|perhaps|might|wish(?:ed)?"
+    r"|wonder\w*"
+    r"|hypothetical\w*|pretend\w*|as if|used to|dreamed|unsure"
+    r"|(?:not|no longer|n't|never) (?:so |really |quite |entirely |even |that )?(?:sure|certain|convinced"
+    r"|clear))\b"
+    r"|\byou\b|\byour|\byou['’]",
+    re.I,
+)
 NEGATION = regex(
     r"\b(?:not|no|never|none|no longer|cannot|without|stopped|quit|\w+n't|nicht|kein\w*|ne|pas|jamais"
     r"|nunca|nie)\b"
@@ -139,8 +215,19 @@ NEGATION = regex(
 
 
 def kind_of(text: str) -> Kind | None:
-    """Return the kind of fact that a text states, if any."""
+    """Return the kind of fact that the words of a note state, if any."""
     return next((kind for kind in KINDS if kind.pattern.search(text)), None)
+
+
+_NO_LONGER = regex(r"\b(?:no longer|not|any ?more|any longer)\b ?|(?<=\w)n't\b", re.I)
+
+
+def spoken_kind(clause: str) -> Kind | None:
+    """Return the kind of fact that a clause of what a person says states about them, if any. It is the same
+    for what is no longer so."""
+    plain = clause.replace("’", "'")
+    spoken = (plain, _NO_LONGER.sub("", plain)) if _NO_LONGER.search(plain) else (plain,)
+    return next((kind for kind in KINDS if any(kind.spoken.search(text) for text in spoken)), None)
 
 
 # -- Statements
@@ -152,7 +239,8 @@ _SPEAKER = regex(r"(?P<who>[\w.-]+\([^\n]*?\)|[^\s:：][^:：;]{0,40}?)\s?[:：]
 _CLAUSES = regex(r";\s+|；")
 # Two facts in one sentence: either may change without the other.
 _TWO = regex(
-    r",?\s+and\s+(?=(?:i\s+|i'm\s+|also\s+)*(?:am|work|live|have|prefer|like|love|hate|speak|study|own|use|play)"
+    r",?\s+and\s+(?=(?:i\s+|i'm\s+|also\s+)*(?:am|work|live|have|prefer|like|love|hate|speak|study|own"
+    r"|use|play)"
     r"(?:s|es|ing)?\b|i'm\b|i am\b|i've\b|my \w+(?: \w+)? (?:is|are)\b)",
     re.I,
 )
@@ -163,7 +251,8 @@ _INTRODUCED = regex(r"(?P<name>[A-ZÀ-Þ][\w'’-]+), (?=I\b)")
 _SENTENCES = regex(r"(?<=[.!。！])\s+(?=[^\sa-z])|(?<=[。！])")
 _NAME = regex(r"(?P<who>[A-ZÀ-Þ][\w'’-]+(?: [A-ZÀ-Þ][\w'’-]+)?)(?:'s|’s)? (?=[a-z])")
 _NO_NAME = regex(
-    r"(?:the|an?|this|that|these|those|i|we|you|they|it|he|she|my|our|your|his|her|their|there|here|please|can"
+    r"(?:the|an?|this|that|these|those|i|we|you|they|it|he|she|my|our|your|his|her|their|there|here"
+    r"|please|can"
     r"|could|would|will|if|when|what|how|why|where|who|deadline|meeting|team|project|user|assistant)\b",
     re.I,
 )
@@ -179,13 +268,22 @@ class Statement:
     day: dt.date | None
     priority: Priority
     source: str  # the id of the note or message; empty if there is none
+    kind: Kind | None = None
     at: dt.datetime | None = None  # when it was said, if that is known better than by the day
+    # How the text reads: a line of a note, or what a person says, asks an assistant to do, or asks to forget.
+    form: Literal["noted", "said", "asked", "taken back"] = "noted"
 
-    @property
-    def summary(self) -> str:
-        """The text with its subject, so that it can be read alone."""
-        led = self.text if not self.subject or self.text.startswith(self.subject) else ""
-        whole = led or f"{self.subject}: {self.text}"
+    def summary(self, name: str = "") -> str:
+        """The text as a sentence that can be read alone; `name` is the user's, if it is known."""
+        who = "" if self.subject.casefold() in ("user", "") else self.subject
+        if self.form == "asked":
+            whole = request(self.text, who or name)
+        elif self.form != "noted":
+            whole = sentence(self.text, who or name)
+        elif not self.subject or self.text.startswith(self.subject):
+            whole = self.text
+        else:
+            whole = predicate(self.text, who or name)
         return re.sub(r"\s+", " ", whole).strip(" ;,")
 
 
@@ -199,14 +297,14 @@ def statements(
     told = (line.removeprefix(STANDING) for line in note.asked if line.startswith(STANDING))
     for instruction in told:
         newest = note.lines[-1].day if note.lines else day
-        yield Statement(instruction, "user", "user", newest, "IMPORTANT", source)
+        yield Statement(instruction, "user", "user", newest, "IMPORTANT", source, INSTRUCTION, form="asked")
 
 
 def _of_line(line: Line, source: str, format: NoteFormat) -> Iterator[Statement]:
     who, rest = speaker_of(line.text)
     for clause in _clauses(rest, format):
         subject = who or leading_name(clause)
-        yield Statement(clause, subject, origin_of(who), line.day, line.priority, source)
+        yield Statement(clause, subject, origin_of(who), line.day, line.priority, source, kind_of(clause))
 
 
 def _clauses(text: str, format: NoteFormat) -> Iterator[str]:

@@ -143,16 +143,15 @@ def check_words(summary: str) -> Refusal | None:
     return None
 
 
-def check_save(
-    summary: str, live: Sequence[Item], recent: Sequence[datetime], now: datetime, supersedes: str = ""
-) -> Refusal | None:
-    """Check whether an agent may save a summary.
+def check_save(summary: str, recent: Sequence[datetime], now: datetime) -> Refusal | None:
+    """Check whether an agent may save a summary. `recent` are the times at which it saved others in this
+    session. `check_known` compares the summary with what is known."""
+    return check_words(summary) or _transient(summary) or _too_many(recent, now)
 
-    `live` are the owner's items, `recent` the times at which the agent saved others in this session, and
-    `supersedes` the id of the item to replace.
-    """
-    if refusal := check_words(summary) or _transient(summary) or _too_many(recent, now):
-        return refusal
+
+def check_known(summary: str, live: Sequence[Item], supersedes: str = "") -> Refusal | None:
+    """Check that a summary neither repeats nor contradicts one of the owner's items, besides the one that it
+    replaces."""
     others = [item for item in live if item.id != supersedes]
     against = contradictions(summary, others)
     if against and not supersedes:

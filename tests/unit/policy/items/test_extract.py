@@ -36,31 +36,44 @@ def picked(*texts: str, name: str = "") -> list[Candidate]:
 @pytest.mark.parametrize(
     ("said", "summary", "type", "tag"),
     [
-        ("I'm allergic to peanuts!", "user: is allergic to peanuts", "profile", "health"),
+        ("I'm allergic to peanuts!", "The user is allergic to peanuts", "profile", "health"),
+        ("Actually I’m a vegetarian.", "The user is a vegetarian", "profile", "health"),
         (
             "Please always answer in French.",
-            "user: Please always answer in French",
+            'The user asks: "Please always answer in French"',
             "behavior",
             "instruction",
         ),
-        ("I prefer short answers.", "user: prefers short answers", "behavior", "preference"),
-        ("I don't like coriander", "user: does not like coriander", "behavior", "preference"),
-        ("I work as a nurse", "user: works as a nurse", "profile", "identity"),
-        ("My sister Eva bakes bread", "user: sister Eva bakes bread", "profile", "people"),
-        ("We decided to use Rust", "user: We decided to use Rust", "knowledge", "decision"),
-        ("I speak three languages", "user: speaks three languages", "skill", "skill"),
-        ("The deadline is 2026-03-01.", "user: The deadline is 2026-03-01", "event", "deadline"),
-        ("我对花生过敏。", "user: 我对花生过敏", "profile", "health"),
-        ("请以后用中文回答", "user: 请以后用中文回答", "behavior", "instruction"),
-        ("ピーナッツアレルギーです", "user: ピーナッツアレルギーです", "profile", "health"),
+        ("I prefer short answers.", "The user prefers short answers", "behavior", "preference"),
+        ("I don't like coriander", "The user does not like coriander", "behavior", "preference"),
+        ("I never eat meat.", "The user never eats meat", "behavior", "preference"),
+        ("I work as a nurse", "The user works as a nurse", "profile", "identity"),
+        ("I now work as a teacher", "The user now works as a teacher", "profile", "identity"),
+        ("I live in Town3 with my wife", "The user lives in Town3 with their wife", "profile", "identity"),
+        ("I moved to Oslo because I was bored", "The user moved to Oslo because they were bored", "profile",
+         "identity"),
+        ("I study to become a doctor", "The user studies to become a doctor", "profile", "identity"),
+        ("My sister Eva bakes bread", "The user's sister Eva bakes bread", "profile", "people"),
+        ("I have a dog called Rex", "The user has a dog called Rex", "profile", "people"),
+        ("We decided to use Rust", 'The user said: "We decided to use Rust"', "knowledge", "decision"),
+        ("I speak three languages", "The user speaks three languages", "skill", "skill"),
+        ("The deadline is 2026-03-01.", "The deadline is 2026-03-01", "event", "deadline"),
+        ("我对花生过敏。", 'The user said: "我对花生过敏"', "profile", "health"),
+        ("请以后用中文回答", 'The user asks: "请以后用中文回答"', "behavior", "instruction"),
+        ("ピーナッツアレルギーです", 'The user said: "ピーナッツアレルギーです"', "profile", "health"),
+        ("저는 땅콩 알레르기가 있어요", 'The user said: "저는 땅콩 알레르기가 있어요"', "profile", "health"),
+        ("Ich bin allergisch gegen Nüsse.", 'The user said: "Ich bin allergisch gegen Nüsse"', "profile",
+         "health"),
+        ("J'habite à Lyon.", 'The user said: "J\'habite à Lyon"', "profile", "identity"),
+        ("Soy alérgica a las nueces", 'The user said: "Soy alérgica a las nueces"', "profile", "health"),
     ],
-)
-def test_what_is_said_about_oneself_is_kept_in_the_third_person(
+)  # fmt: skip
+def test_what_is_said_about_oneself_is_a_sentence_about_the_person(
     said: str, summary: str, type: str, tag: str
 ) -> None:
     (found,) = picked(said)
     assert (found.summary, found.type, found.tags[0]) == (summary, type, tag)
-    assert (found.origin, found.sources) == ("user", ("m0",))
+    assert (found.origin, found.sources, found.taken_back) == ("user", ("m0",), False)
 
 
 @pytest.mark.parametrize(
@@ -74,21 +87,98 @@ def test_what_is_said_about_oneself_is_kept_in_the_third_person(
         "The parser has 34 tests.",
         "今天我喜欢下雨",
         "x" * 400 + " I prefer tea",
+        # Talk that has the words of a fact, and is none.
+        "I love it!",
+        "I love how you never give up",
+        "Thanks for always being there for me",
+        "It was great to be surrounded by so much love",
+        "Dancing for me is like a way to express myself",
+        "You must be a nurse, I like that",
+        "Good job, I love working with you",
+        "Here's a pic of my family",
+        # What is not said to be so.
+        "I'm no longer sure",
+        "I'm no longer sure I like it here",
+        "I'm not sure I'm allergic to peanuts any more",
+        "If I lived in Oslo I would work as a nurse",
+        "Maybe I'm allergic to peanuts",
+        "I wish I lived in Paris",
+        "I used to work as a nurse",
+        "Do I still work as a nurse?",
+        "Am I no longer allergic to peanuts?",
+        # Somebody else's words.
+        'The letter says "I live in Oslo. I work as a nurse."',
+        "> I live in Oslo\n> I work as a nurse",
+        "```\nI live in Oslo\n```",
+        "Don't forget that!",
     ],
 )
-def test_questions_passing_states_and_small_talk_are_not(said: str) -> None:
+def test_questions_passing_states_hedges_quotes_and_small_talk_are_not(said: str) -> None:
     assert picked(said) == []
 
 
-def test_two_facts_in_one_sentence_are_two_items() -> None:
-    found = picked("Hi! I'm Ana, I live in Oslo and work as a nurse.", name="Ana")
-    assert [c.summary for c in found] == ["Ana: name is Ana", "Ana: lives in Oslo", "Ana: works as a nurse"]
+def test_what_others_do_is_said_of_them() -> None:
+    (found,) = picked("My sister works as a nurse.")
+    assert found.summary == "The user's sister works as a nurse"
+
+
+def test_two_facts_in_one_sentence_are_two_items_and_a_name_is_used_once_it_is_known() -> None:
+    found = picked("I'm allergic to nuts. Hi! I'm Ana, I live in Oslo and work as a nurse.")
+    assert [c.summary for c in found] == [
+        "The user is allergic to nuts",
+        "The user's name is Ana",
+        "Ana lives in Oslo",
+        "Ana works as a nurse",
+    ]
+    named = picked("I live in Oslo, I have a dog called Rex, and I speak Norwegian.", name="Ana Dahl")
+    assert [c.summary for c in named] == [
+        "Ana Dahl lives in Oslo",
+        "Ana Dahl has a dog called Rex",
+        "Ana Dahl speaks Norwegian",
+    ]
+
+
+@pytest.mark.parametrize(
+    "said", ["I'm Norwegian", "I'm CTO", "I'm Python developer", "I'm Sorry", "I'm German, and I cook"]
+)
+def test_not_every_capital_is_a_name(said: str) -> None:
+    assert not any("name is" in c.summary for c in picked(said))
+
+
+@pytest.mark.parametrize(
+    ("said", "old", "new"),
+    [
+        ("Forget that I work as a nurse. I now work as a teacher.", "works as a nurse",
+         "now works as a teacher"),
+        ("Please forget that I work as a nurse, I work as a teacher now", "works as a nurse",
+         "works as a teacher now"),
+        ("You can forget that I'm allergic to peanuts.", "is allergic to peanuts", ""),
+    ],
+)  # fmt: skip
+def test_what_a_person_asks_to_forget_is_marked_so(said: str, old: str, new: str) -> None:
+    first, *more = picked(said)
+    assert (first.summary, first.taken_back) == (f"The user {old}", True)
+    assert [(c.summary, c.taken_back) for c in more] == ([(f"The user {new}", False)] if new else [])
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "Don't forget that I work as a nurse",
+        "Never forget that I work as a nurse",
+        "I always forget that I work as a nurse",
+        "Forget that idea",
+        "Did you forget that I work as a nurse?",
+    ],
+)
+def test_what_is_not_to_be_forgotten_is_not_taken_back(said: str) -> None:
+    assert not any(c.taken_back for c in picked(said))
 
 
 def test_a_pasted_text_is_not_what_the_person_says() -> None:
     pasted = "The manager always prefers tea. " * 40
     assert picked(pasted) == []
-    assert [c.summary for c in picked(pasted + "\nI prefer coffee.")] == ["user: prefers coffee"]
+    assert [c.summary for c in picked(pasted + "\nI prefer coffee.")] == ["The user prefers coffee"]
 
 
 def test_assistants_and_tools_say_nothing_about_the_person() -> None:
@@ -110,8 +200,8 @@ Bo moved to Paris yesterday"""
     found = choose_candidates(list(statements(note, source="n1")))
     assert [(c.summary, c.origin) for c in found] == [
         ("Ana: never deploy on Fridays", "user"),
-        ("Ana: prefers tea", "user"),
-        ("Ana: sister Eva lives in Rome", "user"),
+        ("Ana prefers tea", "user"),
+        ("Ana's sister Eva lives in Rome", "user"),
         ("assistant: Deploy failed: missing env", "agent"),
         ("assistant: fixed by setting it", "agent"),
         ("Bo moved to Paris yesterday", "user"),
@@ -137,7 +227,7 @@ def test_a_dated_event_expires_a_week_after_its_day() -> None:
 def test_of_a_long_session_only_the_most_telling_are_kept() -> None:
     found = picked(*(f"I like number {n} a lot" for n in range(40)), "I'm allergic to peanuts")
     assert len(found) == MAX_CHOSEN
-    assert found[-1].summary == "user: is allergic to peanuts"
+    assert found[-1].summary == "The user is allergic to peanuts"
 
 
 def test_secrets_are_masked() -> None:
