@@ -30,7 +30,7 @@ def db(tmp_path: Path) -> Path:
 
 def test_items_are_listed_with_where_they_come_from(db: Path) -> None:
     listed = call("items", "--db", db, "--json").json
-    assert [i["summary"] for i in listed] == ["user: lives in Oslo", "user: is allergic to peanuts"]
+    assert [i["summary"] for i in listed] == ["The user lives in Oslo", "The user is allergic to peanuts"]
     assert {(i["owner"], i["session_key"], i["tier"], i["status"]) for i in listed} == {
         ("ana", "one", "cross-session", "live")
     }
@@ -92,7 +92,7 @@ def test_a_context_shows_what_the_session_would_show(db: Path) -> None:
     with onlooker.blocking.open_memory(db) as memory:
         memory.session("two", owner="ana").record(onlooker.user("Hello"))
     shown = call("context", "--db", db, "--session", "two", "--owner", "ana").out
-    assert "### About ana\n- user: lives in Oslo" in shown
+    assert "### About ana\n- The user lives in Oslo" in shown
     again = call("context", "--db", db, "--session", "two", "--owner", "ana", "--json").json
     assert again["stats"]["items"] > 0
     assert "About ana" not in call("context", "--db", db, "--session", "one", "--owner", "ana").out

@@ -70,7 +70,7 @@ async def test_only_days_that_are_old_enough_are_taken_and_only_of_the_owner_nam
 
 
 async def test_what_sessions_made_already_is_not_made_again(tmp_path: Path) -> None:
-    await talked(tmp_path, "is allergic to peanuts.")
+    await talked(tmp_path, "I'm allergic to peanuts.")
     async with opened(tmp_path) as memory:
         await memory.session("telegram:1", owner="ana").end()
         before = await memory.items.list("ana")
@@ -92,7 +92,7 @@ async def test_a_later_day_supersedes_an_earlier_one(tmp_path: Path) -> None:
 
 @pytest.mark.req(90)
 async def test_what_was_forgotten_by_hand_does_not_come_back(tmp_path: Path) -> None:
-    await talked(tmp_path, "is allergic to peanuts.")
+    await talked(tmp_path, "I'm allergic to peanuts.")
     async with opened(tmp_path, NOON) as memory:
         await memory.session("telegram:1", owner="ana").end()
         await memory.files.sync(owner="ana")
