@@ -61,6 +61,22 @@ def test_one_is_added_pinned_superseded_and_forgotten(db: Path) -> None:
     assert len(call("items", "--all", "--db", db, "--json").json) == 4
 
 
+def test_what_is_known_is_added_only_in_its_place(db: Path) -> None:
+    known = {i["summary"]: i["id"] for i in call("items", "--db", db, "--json").json}
+    oslo = known["The user lives in Oslo"]
+    for text, why in (("Ana lives in Oslo", "says it already"), ("Ana moved to Bergen", "contradicts")):
+        refused = call("items", "add", text, "--db", db)
+        assert (refused.code, why in refused.err) == (2, True)
+        assert f"--supersedes {oslo}" in refused.err
+    (moved,) = call("items", "add", "Ana moved to Bergen", "--supersedes", oslo, "--db", db, "--json").json
+    assert moved["replaces"] == [oslo]
+    with onlooker.blocking.open_memory(db) as memory:
+        memory.session("two", owner="ana").record(onlooker.user("Hello"))
+    shown = call("context", "--db", db, "--session", "two", "--owner", "ana").out
+    assert "- Ana moved to Bergen" in shown
+    assert "Oslo" not in shown
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "why"),
     [

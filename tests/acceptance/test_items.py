@@ -166,6 +166,119 @@ async def test_what_changed_ends_the_old_item_and_says_since_when(url: str) -> N
         assert history[0].ended_at == clock.now()
 
 
+@pytest.mark.parametrize(
+    ("before", "now", "gone", "shown"),
+    [
+        ("I'm allergic to peanuts.", "I'm no longer allergic to peanuts.", "is allergic",
+         "The user is no longer allergic to peanuts"),
+        ("I'm allergic to peanuts.", "Actually I'm not allergic to peanuts any more.", "is allergic",
+         "The user is not allergic to peanuts any more"),
+        ("I work as a nurse.", "Actually, I'm not a nurse any more!", "works as",
+         "The user is not a nurse any more"),
+        ("I work as a nurse.", "Forget that I work as a nurse. I now work as a teacher.", "nurse",
+         "The user now works as a teacher"),
+        ("I work as a nurse.", "Please forget that I work as a nurse.", "nurse", ""),
+        ("I have a dog called Rex.", "I don't have a dog any more.", "Rex",
+         "The user does not have a dog any more"),
+        ("Ich arbeite als Krankenschwester.",
+         "Vergiss, dass ich als Krankenschwester arbeite. Ich arbeite jetzt als Lehrerin.",
+         "Krankenschwester",
+         'The user said: "Ich arbeite jetzt als Lehrerin"'),
+        ("Ich bin allergisch gegen Nüsse.", "Ich bin nicht mehr allergisch gegen Nüsse.", "bin allergisch",
+         'The user said: "Ich bin nicht mehr allergisch gegen Nüsse"'),
+        ("Je travaille comme infirmière.", "Oublie que je travaille comme infirmière.", "infirmière", ""),
+        ("Soy alérgica a las nueces.", "Ya no soy alérgica a las nueces.", '"Soy',
+         'The user said: "Ya no soy alérgica a las nueces"'),
+        ("我对花生过敏。", "我不再对花生过敏。", "我对", 'The user said: "我不再对花生过敏"'),
+    ],
+)  # fmt: skip
+async def test_what_is_no_longer_so_leaves_the_prompts_of_other_sessions(
+    before: str, now: str, gone: str, shown: str
+) -> None:
+    clock = FrozenClock()
+    async with onlooker.open_memory(":memory:", clock=clock) as memory:
+        await memory.items.save("The user likes tea", owner="ana")
+        for key, said in (("one", before), ("two", now)):
+            await talk(memory.session(key, owner="ana"), said)
+            await memory.session(key, owner="ana").end()
+            clock.advance(DAY)
+        found = [
+            line.split(" (")[0] for line in about(await talk(memory.session("three", owner="ana"), "Hi"))
+        ]
+        assert sorted(found) == sorted(filter(None, ["- The user likes tea", shown and f"- {shown}"]))
+        ended = await memory.items.list("ana", statuses=("ended",))
+        assert [gone in item.summary for item in ended] == [True]
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "I'm no longer sure I'm allergic to peanuts.",
+        "If I were no longer allergic to peanuts, I would eat them.",
+        "My sister is no longer allergic to peanuts.",
+        "Am I no longer allergic to peanuts?",
+        'The doctor wrote "I am no longer allergic to peanuts".',
+        "Don't forget that I'm allergic to peanuts.",
+        "I'm no longer allergic to cats.",
+    ],
+)
+async def test_what_only_sounds_like_a_change_ends_nothing(said: str) -> None:
+    async with onlooker.open_memory(":memory:", clock=FrozenClock()) as memory:
+        for key, text in (("one", "I'm allergic to peanuts."), ("two", said)):
+            await talk(memory.session(key, owner="ana"), text)
+            await memory.session(key, owner="ana").end()
+        shown = about(await talk(memory.session("three", owner="ana"), "Hi"))
+        assert "- The user is allergic to peanuts (2026-02-16)" in shown
+
+
+async def test_items_are_sentences_with_the_name_that_a_person_gave_in_any_session() -> None:
+    async with onlooker.open_memory(":memory:", clock=FrozenClock()) as memory:
+        said = ("I live in Town3.", "Hi, I'm Mia Berg.", "I work as a nurse.", "I moved to Oslo.")
+        for number, text in enumerate(said):
+            await talk(memory.session(f"s{number}", owner="telegram:7"), text)
+            await memory.session(f"s{number}", owner="telegram:7").end()
+        shown = about(await talk(memory.session("last", owner="telegram:7"), "Hello"))
+        # Where she lives was said before her name was known, and has changed since.
+        assert {line.split(" (")[0] for line in shown} == {
+            "- The user's name is Mia Berg",
+            "- Mia Berg works as a nurse",
+            "- Mia Berg moved to Oslo",
+        }
+
+
+async def test_saving_by_hand_refuses_what_is_known_and_what_contradicts_it(url: str) -> None:
+    async with onlooker.open_memory(url) as memory:
+        oslo = await memory.items.save("Ana lives in Oslo", owner="ana")
+        for other, why in (
+            ("The user lives in Oslo.", "says it already"),
+            ("Ana moved to Bergen", "contradicts"),
+        ):
+            with pytest.raises(SettingsError, match=why) as refused:
+                await memory.items.save(other, owner="ana")
+            assert f'supersedes="{oslo.id}"' in str(refused.value)
+        assert [i.id for i in await memory.items.list("ana")] == [oslo.id]
+        await memory.items.save("Ana moved to Bergen", owner="ben")  # another owner's
+        moved = await memory.items.save("Ana moved to Bergen", owner="ana", supersedes=oslo.id)
+        shown = about(await talk(memory.session("one", owner="ana"), "Hello"))
+        assert [line.split(" (")[0] for line in shown] == ["- Ana moved to Bergen"]
+        assert [i.status for i in await memory.items.history(moved.id, owner="ana")] == ["ended", "live"]
+
+
+async def test_a_language_without_built_in_facts_is_named_once(caplog: pytest.LogCaptureFixture) -> None:
+    russian = (
+        "У меня аллергия на арахис, и я живу в Осло уже семь лет, а работаю медсестрой в больнице у моря. "
+    )
+    dutch = "Ik ben allergisch voor pinda's en ik woon in Gent, maar het werk is niet ver van de zee. "
+    english = "I am allergic to peanuts, and the hospital that I work for is not far from the sea. "
+    async with onlooker.open_memory(":memory:") as memory:
+        for owner, text in (("a", russian), ("a", russian), ("b", dutch * 2), ("c", english * 2)):
+            session = memory.session("one", owner=owner)
+            await session.record(onlooker.user(text * 2))
+            await session.end()
+    told = [r.getMessage() for r in caplog.records if "docs/items.md" in r.getMessage()]
+    assert [("Cyrillic" in line, "Dutch" in line) for line in told] == [(True, False), (False, True)]
+
+
 async def test_said_again_it_is_used_and_not_doubled(url: str) -> None:
     async with onlooker.open_memory(url) as memory:
         for number in range(3):

@@ -13,11 +13,12 @@ from onlooker.domain.items import ITEM_TYPES, ItemType, Origin
 from onlooker.domain.messages import Message
 from onlooker.domain.notes import Note
 from onlooker.policy.dates import is_real, resolve
-from onlooker.policy.instructions import instructions, own_words
+from onlooker.policy.instructions import Said
 from onlooker.policy.items.match import facts_of, name_in
 from onlooker.policy.items.statements import (
     HEDGED,
     INSTRUCTION,
+    KINDS,
     MAX_CHARACTERS,
     QUESTION,
     TRANSIENT,
@@ -97,16 +98,17 @@ def user_statements(messages: Sequence[Message]) -> Iterator[Statement]:
 def _statements(message: Message) -> Iterator[Statement]:
     day = message.at.date() if message.at else None
     about = (message.name, "user", day)
-    asked = instructions(message.text)
+    said = Said(message.text)
+    asked = said.instructions()
     for text in asked:
         told = text.rstrip(".!。！ ")
         yield Statement(told, *about, "IMPORTANT", message.id, INSTRUCTION, message.at, "asked")
-    own = _QUOTED.sub(lambda q: "" if _FIRST_PERSON.search(q[1]) else q[0], own_words(message.text))
+    own = _QUOTED.sub(lambda q: "" if _FIRST_PERSON.search(q[1]) else q[0], said.own)
     for clause, forget in _clauses(own, short=len(message.text) <= MAX_TYPED_LENGTH):
         if any(clause in text for text in asked):
             continue
         kind = spoken_kind(clause)
-        if kind and forget:
+        if forget:
             yield Statement(clause, *about, "NOTE", message.id, kind, message.at, "taken back")
         elif kind and not HEDGED.search(clause):
             yield Statement(clause, *about, "NOTE", message.id, kind, message.at, "said")
@@ -203,6 +205,8 @@ def most_telling(statements: Sequence[Statement]) -> list[Statement]:
 def weight_of(statement: Statement) -> int:
     """Return how much a statement matters later; 0 for a question, a transient state, or a tool's output."""
     text = statement.text
+    if statement.form == "taken back":
+        return KINDS[0].weight  # it does harm where it is forgotten, too
     asked = statement.form == "asked"
     if statement.origin == "tool" or (QUESTION.search(text) and not asked) or TRANSIENT.search(text):
         return 0

@@ -20,7 +20,7 @@ _WOULD = regex(r"i['’]d\s+(?P<rest>.+)", re.I)
 _MY = regex(r"(?:my|our)\s+(?P<rest>.+)", re.I)
 _I = regex(r"i\s+(?P<rest>.+)", re.I)
 _PERSONAL = regex(r"\b(?:i|me|my|mine|myself|we|us|our|ours)\b|\b(?:i|we)['’]", re.I)
-_ENGLISH_START = regex(r"[A-Z][a-z]*\s")
+_THING = regex(r"the\s", re.I)
 # What comes before a verb: "I really like", "I no longer work".
 _ADVERBS = regex(
     r"(?:(?:now|no longer|also|really|actually|usually|often|always|never|mostly|mainly|still|just|only"
@@ -71,9 +71,9 @@ def sentence(clause: str, name: str = "") -> str:
         return f"{who}'s {_third(match['rest'])}"
     if match := _I.fullmatch(clause):
         return f"{who} {_conjugated(match['rest'])}"
-    if _PERSONAL.search(clause) or not _ENGLISH_START.match(clause) or not clause.isascii():
-        return f'{who} said: "{clause}"'
-    return clause
+    if _THING.match(clause) and not _PERSONAL.search(clause):
+        return clause  # it is a sentence, and about no person
+    return f'{who} said: "{clause}"'
 
 
 def request(clause: str, name: str = "") -> str:

@@ -83,7 +83,7 @@ _SKILL = (
     r"|native speaker)\b"
 )
 # What begins a clause about the speaker, and what may come before its verb.
-_SELF = r"^(?:i|i'm|i've|i'd|i'll|my|our)\b"
+_SELF = r"^(?=(?:i|i'm|i've|i'd|i'll|my|our)\b)"
 _ADVERBS = (
     r"(?:(?:no longer|do not|don't|really|also|now|usually|still|just|much|absolutely|generally|mostly"
     r"|always|never)"

@@ -48,6 +48,8 @@ def picked(*texts: str, name: str = "") -> list[Candidate]:
         ("I don't like coriander", "The user does not like coriander", "behavior", "preference"),
         ("I never eat meat.", "The user never eats meat", "behavior", "preference"),
         ("I work as a nurse", "The user works as a nurse", "profile", "identity"),
+        ("I'm a software engineer", "The user is a software engineer", "profile", "identity"),
+        ("Ich arbeite als Lehrerin", 'The user said: "Ich arbeite als Lehrerin"', "profile", "identity"),
         ("I now work as a teacher", "The user now works as a teacher", "profile", "identity"),
         ("I live in Town3 with my wife", "The user lives in Town3 with their wife", "profile", "identity"),
         ("I moved to Oslo because I was bored", "The user moved to Oslo because they were bored", "profile",
