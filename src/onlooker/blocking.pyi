@@ -81,11 +81,13 @@ class Items:
     ) -> Item:
         """Save a fact: one sentence that can be understood alone.
 
-        `supersedes` is the id of the item that it replaces, which stays in its history. `session` is the key
-        of the session in which an agent saved it.
+        `supersedes` is the id of the item that it replaces, which stays in its history; it is needed for a
+        fact that repeats or contradicts another. `session` is the key of the session in which an agent saved
+        it.
 
         Raises:
-            SettingsError: The summary is too short or too long, or there is no live item to supersede.
+            SettingsError: The summary is too short or too long, another item says the same or the opposite,
+                or there is no live item to supersede.
         """
     def forget(self, item: str, *, owner: str = ...) -> Sequence[Item]:
         """Archive an item by id, with those it replaced and those made from it. It leaves every prompt at
