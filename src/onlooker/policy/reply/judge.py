@@ -331,12 +331,12 @@ _OF_REFUSALS = frozenset(
 )
 _ABOUT_ITSELF = _OF_REFUSALS | frozenset(
     """
-    again assist assistant available away contact contains content conversation could due exchange exchanges
-    following happy help information input later limits matters medical message messages model need note notes
-    noted nothing observations personal possible potentially process processing produce prompt provide
-    provided rate reach received request requests response said second sending sensitive server service share
-    summarise summarize summary support taking text think understand usage user users wait want while work
-    would
+    again assist assistant available away contact contains content conversation could discussed due
+    exchange exchanges following happened happy help important information input later limits matters
+    medical message messages model need note noted notes noteworthy nothing observations personal possible
+    potentially process processing produce prompt provide provided rate reach received relevant request
+    requests response said second sending sensitive server service share summarise summarize summary
+    support taking text think understand usage user users wait want while work would
     """.split()  # noqa: SIM905
 )
 _MAX_REFUSAL_WORDS = 60  # words
@@ -351,10 +351,13 @@ def says_nothing_of(note: NoteText, source: str) -> bool:
     words = set(_CONTENT_WORD.findall(body))
     if not body.isascii() or len(body.split()) > _MAX_REFUSAL_WORDS or len(source) < _MIN_SOURCE_LENGTH:
         return False
-    if not words & _OF_REFUSALS or len(words & _ABOUT_ITSELF) < _MIN_ABOUT_ITSELF:
+    if len(words & _ABOUT_ITSELF) < _MIN_ABOUT_ITSELF:
         return False
+    others = words - _ABOUT_ITSELF - _ALWAYS_SAID
+    if not words & _OF_REFUSALS:
+        return not others  # "Nothing of note was said"
     said = source.lower()
-    return not any(word[:_STEM] in said for word in words - _ABOUT_ITSELF - _ALWAYS_SAID)
+    return not any(word[:_STEM] in said for word in others)
 
 
 _STEM = 6  # characters: "moved" and "moving" have the same beginning

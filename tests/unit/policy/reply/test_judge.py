@@ -424,6 +424,7 @@ SOFA = "user: My sister Petra moved to Bergen and wants the blue sofa, since her
         "I understand that you want me to summarize this exchange. Unfortunately my guidelines do not "
         "permit me to process this content. Please reach out to support.",
         "## 2026-02-16\nThe assistant cannot comply with this request.",
+        "Nothing of note was said in this conversation.",
     ],
 )
 def test_a_reply_about_itself_with_nothing_of_its_source_is_refused(reply: str) -> None:
