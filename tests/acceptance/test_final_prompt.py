@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import onlooker
+from onlooker.demo import conversation
 from onlooker.policy.settings import LANGO, ZORA, Settings
 from onlooker.ports import ObserveRequest, Request
 from onlooker.testing import FrozenClock, ScriptedModel
@@ -32,14 +34,19 @@ class Case:
 
     @property
     def dated(self) -> bool:
-        return self.settings.format == "lines"
+        return self.settings.format != "prose"
 
     @property
     def system(self) -> str:
         """The whole system prompt that the provider must get."""
-        day = ["## 2026-02-16"] if self.dated else []
+        day = ["## 2026-02-16"] if self.settings.format == "lines" else []
         reflections = [reflection_line(*r, dated=self.dated) for r in self.reflections]
         observations = [note_line(*o, self.note_words, dated=self.dated) for o in self.observations]
+        if self.settings.format == "stamped":
+            # A line without a time has that of the first message that it stands for.
+            times = [time(first) for first, *_ in self.reflections]
+            reflections = [f"[2026-02-16 {at}] NOTE {r}" for at, r in zip(times, reflections, strict=True)]
+            observations = [line.replace("[", "[2026-02-16 ", 1) for line in observations]
         return "\n".join(
             [
                 "You are helpful.",
@@ -83,8 +90,12 @@ def words(about: str, i: int, count: int) -> str:
 
 def note_line(first: int, last: int, count: int, *, dated: bool) -> str:
     said = f"Ana counted from {name(first)} to {name(last)} and named {words('n', first, count)}"
-    time = f"{9 + (first - 1) // 60:02}:{(first - 1) % 60:02}"
-    return f"[{time}] IMPORTANT {said}" if dated else f"{said}."
+    return f"[{time(first)}] IMPORTANT {said}" if dated else f"{said}."
+
+
+def time(i: int) -> str:
+    """When a message is recorded: one each minute."""
+    return f"{9 + (i - 1) // 60:02}:{(i - 1) % 60:02}"
 
 
 def reflection_line(first: int, last: int, generation: int, *, dated: bool) -> str:
@@ -169,6 +180,27 @@ async def test_the_provider_gets_exactly_this(name: str, tmp_path: Path) -> None
     async with opened() as memory:
         after = await memory.session("telegram:42").context(system=SYSTEM)
     assert after.openai() == before
+
+
+@pytest.mark.req(10)
+@pytest.mark.parametrize("model", ["a language model", "the built-in model"])
+async def test_in_zoras_preset_every_note_is_a_line_with_date_time_and_priority(model: str) -> None:
+    sizes = {"working_tier_max_tokens": 1500, "session_tier_max_tokens": 1500, "block_after_tokens": 0}
+    settings = onlooker.from_mapping({"memory": {"compression": sizes}})
+    writer = ScriptedModel() if model == "a language model" else None
+    async with onlooker.open_memory(":memory:", settings=settings, model=writer) as memory:
+        session = memory.session("telegram:42", owner="ana")
+        for message in conversation()[:250]:
+            await session.record(message)
+            await session.settle()
+        context = await session.context(system=SYSTEM)
+    layers = context.layers
+    lines = [line for name in ("reflections", "observations") for line in layers[name].splitlines()[1:]]
+    noted = [line for line in lines if not line.startswith(("Values: ", "Ana speaks of: "))]
+    form = r"\[2026-02-\d\d \d\d:\d\d\] (CRITICAL|IMPORTANT|NOTE) \S.*"
+    assert len(noted) > 20
+    assert [line for line in noted if not re.fullmatch(form, line)] == []
+    assert context.stats.reflections + context.stats.observations <= settings.memory_limit
 
 
 @pytest.mark.req(94)

@@ -16,8 +16,9 @@ from onlooker.domain.messages import EMPTY_HISTORY_HASH, Message, SessionId
 NoteStatus = Literal["buffered", "active", "superseded", "retired"]
 NOTE_STATUSES: tuple[NoteStatus, ...] = ("buffered", "active", "superseded", "retired")
 NoteKind = Literal["observation", "reflection"]
-# lines: dated lines with priorities and exact values. prose: a few sentences.
-NoteFormat = Literal["lines", "prose"]
+# lines: dated lines with priorities and exact values. stamped: the same, with a time on each, and in the
+# prompt with the day and priority too. prose: a few sentences.
+NoteFormat = Literal["lines", "stamped", "prose"]
 LIVE: tuple[NoteStatus, ...] = ("buffered", "active")
 
 

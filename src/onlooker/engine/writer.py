@@ -279,6 +279,7 @@ def judge_reply(reply: Reply, request: Request, source: Source, count: Callable[
 def _complete(verdict: Accepted, request: Request, source: Source, count: Callable[[str], int]) -> Accepted:
     """Add what is computed and not left to a model: what the user asked for, and exact values."""
     from onlooker.policy.asked import of_messages, of_notes, without_asked
+    from onlooker.policy.reply import with_times
     from onlooker.policy.values import mask, with_values
 
     notes = [note.text for note in request.notes]
@@ -287,11 +288,13 @@ def _complete(verdict: Accepted, request: Request, source: Source, count: Callab
     else:
         asked = of_notes(notes)
     text = without_asked(verdict.text)
+    if request.format == "stamped":
+        text = with_times(text, request.messages if isinstance(request, ObserveRequest) else (), notes)
     length = count("\n".join([*asked, text]))
     # A note below its target leaves more room for values.
     share = max(MIN_LEDGER, round(request.target_tokens * LEDGER_SHARE), request.target_tokens - length)
     room = min(share, source.tokens - length)
-    if request.format == "lines" and room > 0:
+    if request.format != "prose" and room > 0:
         # A value in a request counts as missing: the request will be finished one day.
         text = with_values(text, source.said, room)
     return replace(verdict, text=mask("\n".join([*asked, text])))

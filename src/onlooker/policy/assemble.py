@@ -25,6 +25,7 @@ from onlooker.policy.search.words import tokens
 from onlooker.policy.settings import SECTION_TOKENS, Limits, Settings, limits_for
 from onlooker.policy.text import regex
 from onlooker.policy.tokens import PROMPT_OVERHEAD, Calibration, Estimator, margin
+from onlooker.policy.values import HEAD as VALUES
 
 # -- What a call asks for, and how tokens are counted
 
@@ -139,6 +140,7 @@ def memory_section(state: State, limits: Limits, counting: Counting) -> MemorySe
     if not state.pinned and not state.active and not state.items:
         return MemorySection(Sections(), 0, 0, 0, 0, 0)
     settings = limits.settings
+    stamped = settings.format == "stamped"
     about_owner = _items_text(state, limits, counting.text)
     items = counting.text(about_owner)
     now = _now(state, limits, counting.text)
@@ -154,13 +156,13 @@ def memory_section(state: State, limits: Limits, counting: Counting) -> MemorySe
             *_allowed(state.observations, settings.max_observations, state.pins),
         )
     ]
-    chosen = _fitting(allowed, state.pins, room - pins, counting.text)
+    chosen = _fitting(allowed, state.pins, room - pins, counting.text, stamped)
     if not about_owner and not pinned and not chosen and not now:
         return MemorySection(Sections(), 0, 0, 0, 0, len(state.active))
-    rendered = _render_notes("### Reflections", [n for n in chosen if n.generation])
+    rendered = _render_notes("### Reflections", [n for n in chosen if n.generation], stamped)
     sections = Sections(
         reflections="\n\n".join(t for t in (MEMORY_HEAD + about_owner + pinned, rendered) if t),
-        observations=_render_notes("### Observations", [n for n in chosen if not n.generation]),
+        observations=_render_notes("### Observations", [n for n in chosen if not n.generation], stamped),
         now=now,
     )
     upper, lower = counting.text(sections.reflections), counting.text(sections.observations)
@@ -250,12 +252,12 @@ def _allowed(notes: Sequence[Note], most: int, pins: frozenset[str]) -> list[Not
 
 
 def _fitting(
-    notes: Sequence[Note], pins: frozenset[str], room: int, count: Callable[[str], int]
+    notes: Sequence[Note], pins: frozenset[str], room: int, count: Callable[[str], int], stamped: bool
 ) -> list[Note]:
     """The notes; where they do not all fit, with those of their lines that are worth most. A line keeps its
     day's heading. Prose is shown without gaps: reflections first, then observations, the newest first."""
     kinds = ([n for n in notes if n.generation], [n for n in notes if not n.generation])
-    if sum(count(_render_notes("", of_kind)) for of_kind in kinds) <= room:
+    if sum(count(_render_notes("", of_kind, stamped)) for of_kind in kinds) <= room:
         return list(notes)
     lines = [line for note in notes for line in _lines_of(note)]
     prose = not any(line.day for line in lines)
@@ -268,7 +270,7 @@ def _fitting(
     for i in sorted(range(len(lines)), key=lambda i: (-worth[i], -i)):
         line = lines[i]
         heading = (bool(line.note.generation), line.day)
-        cost = count(line.text) + JOINING_TOKENS
+        cost = count(_stamped(line.day, line.text) if stamped else line.text) + JOINING_TOKENS
         if line.day and heading not in headings:
             cost += HEADING_TOKENS
         if cost > room:
@@ -330,8 +332,9 @@ def _worths(lines: Sequence[_Line], pins: frozenset[str]) -> list[float]:
     return worths
 
 
-def _render_notes(heading: str, notes: Sequence[Note]) -> str:
-    """Join notes under a heading. A day's heading is not repeated where the next note continues the day."""
+def _render_notes(heading: str, notes: Sequence[Note], stamped: bool) -> str:
+    """Join notes under a heading. A day's heading is not repeated where the next note continues the day, and
+    left out where every line has its day."""
     if not notes:
         return ""
     lines = [heading]
@@ -342,8 +345,22 @@ def _render_notes(heading: str, notes: Sequence[Note]) -> str:
                 if line == day:
                     continue
                 day = line
-            lines.append(line)
+                if stamped:
+                    continue
+            lines.append(_stamped(day, line) if stamped else line)
     return "\n".join(lines)
+
+
+_LINE = regex(r"(?:\[(\d\d:\d\d)\] )?(?:(CRITICAL|IMPORTANT|NOTE) )?")
+
+
+def _stamped(day: str, line: str) -> str:
+    """Return a line of a note as it stands alone: `[YYYY-MM-DD HH:MM] PRIORITY text`."""
+    head = _LINE.match(line)
+    if not day or head is None or line.startswith(VALUES):
+        return line
+    at = day.removeprefix("## ") + (f" {head[1]}" if head[1] else "")
+    return f"[{at}] {head[2] or 'NOTE'} {line[head.end() :]}"
 
 
 # -- Relative time, for the end of the prompt

@@ -90,9 +90,13 @@ Form: nothing but this, no preamble, no code fence.
 CRITICAL text (losing it would do harm: errors with their fix, deadlines, safety, hard limits)
 IMPORTANT text (decisions, preferences, facts about people, results)
 text (everything else, with no priority word)
-Begin a line with [HH:MM] only where the time matters. One heading for each day. Headings and the words \
+{times}. One heading for each day. Headings and the words \
 CRITICAL and IMPORTANT stay as they are in every language.
 """
+_TIMES: dict[NoteFormat, str] = {
+    "lines": "Begin a line with [HH:MM] only where the time matters",
+    "stamped": "Begin every line with [HH:MM], the time at which it was said",
+}
 _PROSE = """\
 Form: {sentences} plain sentences in one paragraph; no heading, list, preamble or code fence. Give the day \
 as YYYY-MM-DD in the sentence where it matters.
@@ -128,7 +132,7 @@ def observer_prompt(
 
     With `schemas`, ask for values of those types in the same answer.
     """
-    form = _LINES if format == "lines" else _PROSE.format(sentences="2 to 5")
+    form = _form(format, "2 to 5")
     own = fence_instruction(instruction)
     system = _system(_ROLE["observe"], _KEEP, _RULES, own, form, _OPEN_REQUEST, _records(schemas))
     known = "\n".join(clean(note.text) for note in notes)
@@ -152,12 +156,18 @@ def reflector_prompt(
     correction: str = "",
 ) -> Prompt:
     """Ask for one reflection of `notes`, oldest first. Beyond generation 1 the notes are reflections."""
-    form = _LINES if format == "lines" else _PROSE.format(sentences="3 to 8")
+    form = _form(format, "3 to 8")
     role = _ROLE["reflect" if generation <= 1 else "consolidate"]
     system = _system(role, _RULES, _REFLECT_RULES, fence_instruction(instruction), form)
     text = "\n".join(clean(note.text) for note in notes)
     length = f"Write the one note that replaces these {len(notes)}: at most {target_tokens} tokens."
     return Prompt(system, fence([("NOTES", text)], length, correction))
+
+
+def _form(format: NoteFormat, sentences: str) -> str:
+    if format == "prose":
+        return _PROSE.format(sentences=sentences)
+    return _LINES.format(times=_TIMES[format])
 
 
 def _system(role: str, *rules: str) -> str:

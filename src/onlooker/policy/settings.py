@@ -64,7 +64,10 @@ class Settings:
         choices=("default", "lango", "zora"),
     )
     format: NoteFormat = _setting(
-        "lines", "Whether notes are dated `lines` or `prose`.", choices=("lines", "prose")
+        "lines",
+        "Whether notes are `lines` under the heading of their day, `stamped` lines with date, time and "
+        "priority each, or `prose`.",
+        choices=("lines", "stamped", "prose"),
     )
     model: str = _setting(
         "",
@@ -284,6 +287,7 @@ ZORA = Settings(
     preset="zora",
     budget=0,
     estimator="zora",
+    format="stamped",
     observe_at=30_000,
     keep_recent=0,
     chunk_tokens=0,

@@ -275,7 +275,7 @@ def _observations(request: ObserveRequest) -> Iterator[str]:
 
 
 def _note(lines: Sequence[tuple[date | None, str]], request: Request) -> str:
-    if request.format == "lines":
+    if request.format != "prose":
         return NoteText(tuple(Line(text, day) for day, text in lines)).render()
     return _prose([text for _, text in lines], next((day for day, _ in lines if day), None))
 

@@ -316,7 +316,10 @@ def _reflected(noted: Sequence[str], tokens: int) -> str:
         if line not in kept and cost <= room:
             kept.append(line)
             room -= cost
-    return "\n".join(line for line in lines if line in kept)
+    shown = [line for line in lines if line in kept]
+    while shown and shown[-1].startswith("##"):
+        shown.pop()  # a note does not end with a heading
+    return "\n".join(shown)
 
 
 def _first(text: str, words: int) -> str:

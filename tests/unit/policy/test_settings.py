@@ -52,7 +52,7 @@ def test_zora_has_its_documented_numbers() -> None:
     zora = limits_for(preset("zora"), 0)
     assert (zora.observe_at, zora.reflect_at, zora.settings.cross_session_limit) == (30_000, 10_000, 5000)
     assert (zora.settings.chunk_messages, zora.block_after) == (20, 60_000)
-    assert (zora.settings.estimator, zora.settings.format) == ("zora", "lines")
+    assert (zora.settings.estimator, zora.settings.format) == ("zora", "stamped")
     assert zora.settings.precompute
     assert zora.settings.enabled
     # All of the notes of a session and what came from other sessions find room.
@@ -194,7 +194,7 @@ def test_without_a_budget_shares_are_of_the_settings_own() -> None:
         ("reflect_to", 1.0, "from 0 to 0.95"),
         ("model_deadline", 0, "from 0.1 to 3600"),
         ("estimator", "gpt", "default, lango, zora"),
-        ("format", "json", "lines, prose"),
+        ("format", "json", "lines, stamped, prose"),
         ("reflect_counts", "tokens", "memory, observations"),
         ("recall", True, "off, session, owner"),
         ("model", 7, "PROVIDER:NAME"),

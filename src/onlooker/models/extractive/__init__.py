@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from onlooker.ports import Reply, Request
+from onlooker.ports import ObserveRequest, Reply, Request
 
 
 class ExtractiveModel:
@@ -18,7 +18,13 @@ class ExtractiveModel:
         # Loaded with the first note: its word lists take longer to load than all the rest.
         from onlooker.models.extractive.compose import compose
 
-        return compose(request)
+        text = compose(request)
+        if request.format != "stamped":
+            return text
+        from onlooker.policy.reply import with_times
+
+        messages = request.messages if isinstance(request, ObserveRequest) else ()
+        return with_times(text, messages, [note.text for note in request.notes])
 
     async def write(self, request: Request) -> Reply:
         """Write the note in a thread."""

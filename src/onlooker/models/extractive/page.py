@@ -255,7 +255,7 @@ def read_notes(texts: Iterable[str], format: NoteFormat = "lines") -> Page:
     number = 0
     for text in texts:
         note = read(text, format=format)
-        lines = note.lines if format == "lines" else chain.from_iterable(map(_sentences, note.lines))
+        lines = note.lines if format != "prose" else chain.from_iterable(map(_sentences, note.lines))
         for line in lines:
             page.clauses.extend(_clauses(line, number))
             number += 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from onlooker.policy.reply.judge import SMALL_NOTE, Accepted, Reason, Rejected, Verdict, judge
-from onlooker.policy.reply.note_text import Line, NoteText, Priority, critical_lines, read
+from onlooker.policy.reply.note_text import Line, NoteText, Priority, critical_lines, read, with_times
 
 __all__ = [
     "SMALL_NOTE",
@@ -17,4 +17,5 @@ __all__ = [
     "critical_lines",
     "judge",
     "read",
+    "with_times",
 ]

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple
 
+from onlooker.domain.messages import Message
 from onlooker.domain.notes import NoteFormat
 from onlooker.policy.text import regex
 
@@ -398,6 +399,23 @@ def read(text: str, *, format: NoteFormat, day: dt.date | None = None) -> NoteTe
         reader.take(line)
     lines = sorted(reader.lines, key=lambda line: line.day or dt.date.min)
     return NoteText(tuple(lines), _unique(reader.values), "lines", _unique(reader.asked), reader.dated)
+
+
+def with_times(text: str, messages: Sequence[Message], notes: Sequence[str]) -> str:
+    """Give every line of a note a time: its own, or else the first of its day in what the note is made from,
+    which is messages, or notes."""
+    first: dict[dt.date, dt.time] = {}
+    for message in messages:
+        if message.at:
+            first.setdefault(message.at.date(), message.at.time())
+    for line in () if messages else read("\n".join(notes), format="lines").lines:
+        if line.day and line.time:
+            first.setdefault(line.day, line.time)
+    note = read(text, format="lines")
+    lines = [
+        replace(line, time=line.time or (first.get(line.day) if line.day else None)) for line in note.lines
+    ]
+    return replace(note, lines=tuple(lines)).render()
 
 
 def reads_as_asked(line: str) -> bool:
