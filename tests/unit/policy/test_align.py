@@ -14,7 +14,7 @@ from tests.growth import assert_not_quadratic
 
 from onlooker.domain.messages import GENERATED_ID_PREFIX, Message, Role, ToolCall
 from onlooker.domain.notes import MessageDigest
-from onlooker.policy.align import Alignment, Rewind, SentRange, compare, decide, relate
+from onlooker.policy.align import Alignment, Comparison, Rewind, SentRange, compare, decide, relate
 
 ROLES: tuple[Role, Role] = ("user", "assistant")
 
@@ -176,6 +176,48 @@ def test_one_short_message_behind_something_unknown_is_no_common_ground() -> Non
 
 
 # ------------------------------------------------------------------------------------ taken back, on proof
+
+
+def found_in(history: Sequence[Message], record: Sequence[Message], *, whole: bool = True) -> Comparison:
+    recorded = [MessageDigest(m.seq, m.id, m.role, m.digest) for m in stored(record)]
+    return compare(history, recorded, whole=whole)
+
+
+def test_one_short_message_under_another_id_of_the_host_is_another() -> None:
+    again = Message("user", "yes", id="second")
+    record = [Message("user", "yes", id="first")]
+    assert align([again], record).follow == (again,)
+    assert align([Message("user", "yes", id="first")], record).follow == ()
+
+
+def test_something_in_a_window_of_short_messages_is_new() -> None:
+    record = talk("where do we go from here?", "on", "yes", "ok", "yes")
+    found = align(talk("yes", "ok", "yes"), record)
+    assert outcome(found, record) == [*(m.text for m in record), "ok", "yes"]
+
+
+def test_short_messages_beside_a_telling_one_are_the_same() -> None:
+    record = talk(
+        "a first question of mine", "ok", "a second question of mine", "yes", "a third one of mine", "on"
+    )
+    history = [*talk("another first question"), *record[1:4]]
+    assert found_in(history, record).found == {1: 1, 2: 2, 3: 3}
+
+
+def test_three_short_messages_in_a_row_are_no_coincidence() -> None:
+    record = talk("a", "b", "c", "d", "e", "f")
+    assert found_in(talk("x", "b", "c", "d", "y"), record).found == {1: 1, 2: 2, 3: 3}
+    assert found_in(talk("x", "b", "c", "y"), record).found == {}
+
+
+@pytest.mark.parametrize(("short", "certain"), [(2, False), (3, True)])
+def test_the_end_of_a_record_is_certain_with_three_messages_behind_something_unknown(
+    short: int, certain: bool
+) -> None:
+    record = talk("a", "b", "c", "d", "e", "f")
+    history = [Message("user", "a summary"), *record[-short:]]
+    assert len(found_in(history, record, whole=False).found) == short
+    assert found_in(history, record, whole=False).is_certain == certain
 
 
 def test_a_regenerated_answer_retires_the_one_before() -> None:

@@ -21,10 +21,11 @@ from onlooker.policy.assemble import (
     PromptRequest,
     assemble,
     assemble_without_memory,
+    limits_beside_items,
     relative_days,
 )
 from onlooker.policy.render import Context
-from onlooker.policy.settings import DEFAULT, LANGO, OFF, ZORA, Settings, limits_for
+from onlooker.policy.settings import DEFAULT, LANGO, OFF, SECTION_TOKENS, ZORA, Settings, limits_for
 from onlooker.policy.tokens import MARGIN, Calibration, estimator, margin
 
 # -- What goes into a context, in which order, and within which limits
@@ -73,6 +74,54 @@ def test_of_a_note_that_is_too_long_the_lines_of_most_worth_stay_with_their_days
     assert "row 5 of the table" in found
     assert "row 1 of the table" not in found
     assert found.index("## 2026-02-03") < found.index("CRITICAL") < found.index("## 2026-02-04")
+
+
+def test_headings_of_many_days_are_paid_for() -> None:
+    days = "\n".join(f"## 2026-{1 + n // 28:02}-{1 + n % 28:02}\nuser: n{n}" for n in range(200))
+    found = context(
+        state(numbered(0, 5), [note(1, 1, 900, text=days)]), settings=replace(LANGO, memory_limit=300)
+    )
+    assert "user: n199" in found.memory
+    assert 100 < PLAIN.text(found.memory) <= 300
+
+
+REQUEST = "Please book the late ferry to Bergen for all of us."
+
+
+@pytest.mark.parametrize(("tail_start", "told"), [(3, True), (1, False)])
+def test_a_request_that_stands_raw_is_not_told_again(tail_start: int, told: bool) -> None:
+    said = (message(1, text=REQUEST), message(2, role="assistant"), message(3))
+    noted = note(1, 2, 40, text=f"Open request: {REQUEST}\n## 2026-02-16\nuser: a ferry")
+    found = context(state(said, [noted], tail_start=tail_start))
+    assert ("### Now" in found.memory) == told
+    assert found.text().count(REQUEST) == 1
+
+
+def test_what_was_asked_for_leaves_most_of_the_memory_to_the_notes() -> None:
+    rules = "\n".join(
+        f"Standing instruction: Always write figure {n} in words, never in digits." for n in range(60)
+    )
+    noted = note(1, 1, 900, text=f"{rules}\n## 2026-02-16\nuser: a ferry")
+    found = context(state(numbered(0, 5), [noted]), settings=replace(LANGO, memory_limit=500))
+    assert "figure 59 in words" in found.memory  # the newest
+    assert "user: a ferry" in found.memory
+    assert 100 < PLAIN.text(found.memory.partition("### Now")[2]) <= 0.4 * 500
+
+
+def test_notes_are_condensed_by_what_is_shown_of_them_beside_items_and_requests() -> None:
+    asked = f"Open request: {REQUEST}\n## 2026-02-16\nuser: a ferry"
+    noted = note(1, 1, PLAIN.text(asked), text=asked)
+    limits = limits_for(LANGO, 0)
+    assert limits_beside_items(limits, state(notes=[note(1, 1, 50)]), PLAIN.text) == limits
+    beside = limits_beside_items(limits, state(notes=[noted]), PLAIN.text)
+    unshown = noted.tokens - PLAIN.text("## 2026-02-16\nuser: a ferry")
+    assert unshown > 10
+    assert beside.reflect_at == limits.reflect_at + unshown
+    # Where memory is full, what stands beside the notes takes from their room.
+    full = replace(limits, memory_limit=limits.reflect_at + SECTION_TOKENS)
+    told = context(state(notes=[noted])).stats.now
+    less = limits_beside_items(full, state(notes=[noted]), PLAIN.text)
+    assert limits.reflect_at - told <= less.reflect_at - unshown < limits.reflect_at - told + 3
 
 
 def test_where_notes_do_not_fit_lines_go_by_worth_and_not_by_age() -> None:
@@ -301,7 +350,15 @@ def test_a_giant_result_keeps_its_call_in_short_form() -> None:
     assert found.messages[1] == said[1]
     assert ELISION.strip() in found.messages[0].text
     assert found.stats.shortened == 1
-    assert tokens_of(found.messages[:1]) <= 8000
+    # The result alone is beyond what messages may take; its call adds a quarter of that at most.
+    assert tokens_of(found.messages[:1]) <= 2000
+
+
+def test_a_call_that_cannot_be_shortened_enough_leaves_its_result_alone() -> None:
+    asks = call(1, *(f"ident-of-call-{n}" for n in range(3000)), tokens=30_000)
+    found = context(state((asks, result(2, "ident-of-call-7", 7000))))
+    assert [m.seq for m in found.messages] == [2]
+    assert (found.stats.shortened, found.stats.left_out_messages) == (0, 1)
 
 
 def test_a_result_that_fits_is_not_pushed_over_the_budget_by_its_call() -> None:

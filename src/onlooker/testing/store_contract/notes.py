@@ -171,6 +171,16 @@ class NoteContract(StoreCase):
         assert await store.delete_notes(ANA, "reflection") == 1
         assert await self.live(store) == ["m9"]
 
+    async def test_what_only_a_buffered_note_covers_is_still_shown_raw(self, store: Store) -> None:
+        await self.record(store, *talk(1, 6))
+        await self.commit(store, note("n1", 1, 2))
+        await self.commit(store, note("r1", 1, 2, generation=1, sources=("n1",)), supersede=("n1",))
+        await self.commit(store, note("n2", 3, 4, status="buffered"))
+        assert await store.delete_notes(ANA, "reflection") == 1
+        state = await self.state(store)
+        assert (state.progress.watermark, state.progress.frontier) == (2, 4)
+        assert ids(state.unshown) == ["m3", "m4", "m5", "m6"]
+
     async def test_a_reflection_leads_back_although_the_notes_between_are_deleted(self, store: Store) -> None:
         await self.three_generations(store)
         await self.compact(store, 2)
