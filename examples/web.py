@@ -35,7 +35,7 @@ class Said(BaseModel):
 
 async def answer(context: onlooker.Context) -> str:
     """Stand in for your model, which you give `context.openai()` or `context.anthropic()`."""
-    return f"You said {sum(m.role == 'user' for m in context.messages)} things here."
+    return f"You said: {', '.join(m.text for m in context.messages if m.role == 'user')}"
 
 
 @app.post("/chats/{chat}")

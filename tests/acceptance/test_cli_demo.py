@@ -28,9 +28,10 @@ def test_the_demo_works_in_a_pipe_at_60_columns_and_in_ascii_and_can_keep_its_da
         "493 messages in nine days, and a prompt of at most 8,000 tokens. What does Ana's assistant still"
     )
     assert picture.replace("\n", " ").startswith(opening)
-    still = re.search(r"It still knows (.+), (.+), said on 2026-02-09\.", picture.replace("\n", " "))
+    still = re.search(r"Since 2026-02-09 it knows (.+)\)\.", picture.replace("\n", " "))
     assert still, picture
-    assert still[2] in call("context", "--db", tmp_path / "kept.db").out
+    prompt = call("context", "--db", tmp_path / "kept.db").out
+    assert [value in prompt for value in re.findall(r"\(([^)]+)", still[1])] == [True] * 3
     assert "\x1b" not in piped.out
     assert max(len(line) for line in picture.splitlines()) <= 60
     assert ". raw tokens   # context tokens" in picture

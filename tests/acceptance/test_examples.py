@@ -91,11 +91,11 @@ def said(client: TestClient, user: str, chat: str, text: str) -> str:
 def test_the_web_service_keeps_its_users_apart_and_remembers_after_a_restart() -> None:
     module: dict[str, Any] = runpy.run_path(str(EXAMPLES / "web.py"))
     with TestClient(module["app"]) as client:
-        assert said(client, "ana", "1", "I moved to Oslo.") == "You said 1 things here."
-        assert said(client, "ben", "1", "I stay in Rome.") == "You said 1 things here."
+        assert said(client, "ana", "1", "I moved to Oslo.") == "You said: I moved to Oslo."
+        assert said(client, "ben", "1", "I stay in Rome.") == "You said: I stay in Rome."
     module = runpy.run_path(str(EXAMPLES / "web.py"))
     with TestClient(module["app"]) as client:
-        assert said(client, "ana", "1", "And you?") == "You said 2 things here."
+        assert said(client, "ana", "1", "And you?") == "You said: I moved to Oslo., And you?"
     with open_memory("web.db") as memory:
         prompt = memory.session("web:1", owner="ana").context().text()
     assert "Oslo" in prompt

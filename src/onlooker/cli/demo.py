@@ -22,7 +22,7 @@ from rich.text import Text
 
 from onlooker import demo as bundled
 from onlooker.cli.replay import ReplayClock, replay_messages
-from onlooker.cli.screen import Json, Screen, UsageError, View, iso, printable
+from onlooker.cli.screen import Json, Screen, UsageError, View, count, iso, printable
 from onlooker.cli.target import database_path
 from onlooker.domain.events import Event, Noted, Reflected
 from onlooker.domain.messages import Message
@@ -43,6 +43,8 @@ LINE_EVERY = 50
 # How many lines of the memory are shown without --full.
 SCREENFUL = 24
 WIDEST = 100
+# How many of the first things that Ana said are shown.
+FIRST_SHOWN = 3
 
 CODE = """\
 import onlooker.blocking
@@ -119,8 +121,8 @@ async def _report(session: Session, figures: Figures, final: Context) -> View:
     values = bundled.facts().values
     text = final.text()
     kept = [value for value in values if value.value in text]
-    said_at = {m.id: m.at for m in messages}
-    earliest = kept[0] if kept else None
+    said_at = {m.id: m.at for m in messages if m.role == "user"}
+    earliest = [value for value in kept if value.message in said_at][:FIRST_SHOWN]
     return {
         "messages": len(messages),
         "messages_lost": _count_lost(messages, state) + final.stats.left_out_messages,
@@ -133,7 +135,7 @@ async def _report(session: Session, figures: Figures, final: Context) -> View:
         "prefix_reuse": round(figures.prefix_reuse, 3),
         "values": len(values),
         "values_kept": len(kept),
-        "first_kept": earliest and asdict(earliest) | {"at": iso(said_at[earliest.message])},
+        "first_kept": [asdict(value) | {"at": iso(said_at[value.message])} for value in earliest],
         "observations": len(state.observations),
         "reflections": len(state.reflections),
     }
@@ -256,7 +258,7 @@ class LiveView:
         rows.add_row("messages", f"{self._number} of {self._total}   {self._day}")
         rows.add_row("raw tokens", f"{self._figures.raw:,}")
         rows.add_row("context tokens", f"{self._figures.context:,}")
-        rows.add_row("notes", f"{self._observations} observations, {self._reflections} reflections")
+        rows.add_row("notes", _notes(self._observations, self._reflections))
         last = Text(f"last line  {self._last_line}", style="dim", no_wrap=True, overflow="ellipsis")
         bar = Table.grid()
         width = min(WIDEST, self._screen.out.width)
@@ -288,8 +290,9 @@ def _print_result(screen: Screen, figures: Figures, final: Context, report: View
     width = min(WIDEST, screen.out.width)
     ink = DRAWN if screen.can_draw else ASCII
     if first := report["first_kept"]:
-        about = f"{first['what']}, {first['value']}, said on {first['at'][:10]}"
-        screen.show(Text(f"\nIt still knows {about}.", overflow="fold"))
+        values = ", ".join(f"{value['what']} ({value['value']})" for value in first)
+        since = first[0]["at"][:10]
+        screen.show(Text(f"\nSince {since} it knows {values}.", overflow="fold"))
     _print_heading(screen, "What was said, and what the agent received")
     screen.show(Text(plot(figures.points, width=width, height=12, ink=ink), overflow="crop", no_wrap=True))
     _print_heading(screen, "The memory at the end")
@@ -311,6 +314,10 @@ def _shorten(memory: str) -> str:
     return "\n".join([*lines[:half], "", between, "", *lines[-half:]])
 
 
+def _notes(observations: int, reflections: int) -> str:
+    return f"{count(observations, 'observation')}, {count(reflections, 'reflection')}"
+
+
 def _figures_table(report: dict[str, Any]) -> Table:
     table = Table.grid(padding=(0, 2))
     kept = report["values_kept"] / report["values"]
@@ -321,7 +328,7 @@ def _figures_table(report: dict[str, Any]) -> Table:
         ("compression", f"{report['compression']:.1f}x"),
         ("prefix reuse", f"{report['prefix_reuse']:.0%} of prompt tokens"),
         ("exact values kept", f"{report['values_kept']} of {report['values']} ({kept:.0%})"),
-        ("notes", f"{report['observations']} observations, {report['reflections']} reflections"),
+        ("notes", _notes(report["observations"], report["reflections"])),
         ("time", f"{report['seconds']:.1f} s for {report['contexts']} contexts"),
     ):
         table.add_row(Text(name), Text(value))

@@ -243,7 +243,7 @@ class _Functions:
             return f"Nothing is behind {id!r}. memory_search shows the ids of notes and facts."
         pages = -(-len(messages) // PAGE)
         if page > pages:
-            return f"There are only {pages} pages of {id!r}."
+            return f"{id!r} has no page {page}; its last is page {pages}."
         shown = [_shorten(m) for m in messages[(page - 1) * PAGE : page * PAGE]]
         more = f"\n(page {page} of {pages}; page={page + 1} goes on)" if page < pages else ""
         return text_lines(shown) + more
