@@ -283,7 +283,10 @@ _TOKENS_PER_WORD = 1.5
 
 
 def note_for(prompt: str) -> str:
-    """Return dated lines for the messages of an observer's prompt, or fewer lines for a reflector's notes."""
+    """Return dated lines for the messages of an observer's prompt, fewer lines for a reflector's notes, or no
+    facts where it is asked for those."""
+    if prompt.rstrip().endswith("Write the facts to keep."):
+        return "[]"
     sections = {found["title"]: found["text"] for found in _SECTION.finditer(prompt)}
     target = _AT_MOST.search(prompt)
     tokens = int(target[1]) if target else 200
