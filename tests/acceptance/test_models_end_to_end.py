@@ -74,7 +74,7 @@ async def test_a_conversation_is_noted_reflected_and_in_the_final_prompt(
             tmp_path / "a.db", model=model, settings=SETTINGS, clock=clock
         ) as memory:
             memory.subscribe(events.append)
-            session = memory.session("telegram:42", owner="ana")
+            session = memory.session("telegram:42")  # without an owner, who would get items as well
             await talk(session, clock, 1, 60)
             context = await session.context(system=SYSTEM)
             notes = await session.notes()
