@@ -355,3 +355,16 @@ async def test_an_early_edit_of_a_long_past_is_counted_and_noted_again(
         context = await session.prepare(edited)
         assert context.stats.left_out_messages == 0
         assert [m["content"] for m in edited] == await recorded(session)
+
+
+async def test_a_backlog_of_short_messages_is_read_on_until_there_is_enough_for_a_note(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("onlooker.engine.note_taker.MIN_READ", 4)
+    async with onlooker.open_memory(":memory:", budget=2000, workers="external") as memory:
+        session = memory.session("a")
+        await session.record([user(f"Parcel {n} left.") for n in range(300)])
+        async with asyncio.timeout(120):  # only reading the same part again and again would take as long
+            assert await session.settle()
+        await check_coverage(session)
+        assert (await session.notes())[-1].last > 200

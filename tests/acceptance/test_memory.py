@@ -125,6 +125,10 @@ async def test_what_was_noted_in_a_models_place_is_written_again_by_it() -> None
         after = await session.context(system="Help.")
     assert context.memory != after.memory
     assert re.search(r"^m1\b", after.memory, re.M)  # so the scripted model names what it notes
+    # It is shown the notes before the messages, and none of what came later.
+    asked = [r for r in model.requests if isinstance(r, ObserveRequest)]
+    assert any(r.notes for r in asked)
+    assert all(note.last < r.messages[0].seq for r in asked for note in r.notes)
 
 
 @pytest.mark.req(24)
@@ -145,6 +149,8 @@ async def test_a_reflection_that_fails_is_logged_and_never_fatal(caplog: pytest.
                 await talk(session, 30, first=1 + 30 * round_)
                 clock.advance(600)
                 await memory.settle()
+        # After a few failures the built-in model condenses, so that the notes still fit.
+        assert any(note.generation and note.degraded for note in await session.notes())
         context = await session.context(system="Help.")
     assert failed
     assert "the reflector is out" in caplog.text

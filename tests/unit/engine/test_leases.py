@@ -11,6 +11,7 @@ import pytest
 import onlooker
 from onlooker.domain.errors import StoreError
 from onlooker.domain.messages import SessionId
+from onlooker.domain.notes import Commit, Progress
 from onlooker.engine.leases import Leases
 from onlooker.policy.settings import Settings
 from onlooker.ports import Request
@@ -201,3 +202,26 @@ async def test_a_worker_that_lost_its_session_while_it_stood_still_pays_for_no_f
         assert not await memory.session("one").settle()
         assert model.calls == 1
         assert not await memory.session("one").notes(statuses=("active", "buffered"))
+
+
+async def test_a_worker_whose_session_was_taken_between_two_notes_pays_for_no_further_call() -> None:
+    clock = FrozenClock()
+
+    class Contested(SqliteStore):
+        """Another worker takes the session as soon as a note is committed."""
+
+        async def commit(self, session: SessionId, change: Commit) -> Progress:
+            progress = await super().commit(session, change)
+            now = clock.advance(31)
+            await self.lease(session, holder="other", now=now, until=now + timedelta(seconds=60))
+            return progress
+
+    model, texts = ScriptedModel(), [f"On day {n} order {n}-1431 went to Oslo by ferry." for n in range(60)]
+    memory = onlooker.open_memory(
+        Contested(":memory:"), model=model, budget=400, clock=clock, workers="external"
+    )
+    async with memory:
+        await memory.session("one").record(*map(onlooker.user, texts))
+        assert not await memory.session("one").settle()
+        assert model.calls == 1
+        assert len(await memory.session("one").notes(statuses=("active", "buffered"))) == 1
