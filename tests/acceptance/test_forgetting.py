@@ -241,9 +241,10 @@ async def test_notes_that_mixed_it_with_others_are_written_again_by_the_model(tm
 
 
 async def test_a_value_that_a_later_note_was_told_by_earlier_notes_goes_too(tmp_path: Path) -> None:
+    # An identifier: a number that its own messages do not have would cost the note.
     def gossip(request: Request) -> Reply | None:
-        if isinstance(request, ObserveRequest) and any("ZX-90417" in n.text for n in request.notes):
-            return Reply(good_note(request) + "\n[10:00] NOTE the parcel ZX-90417 is still on its way")
+        if isinstance(request, ObserveRequest) and any("red_heron_plan" in n.text for n in request.notes):
+            return Reply(good_note(request) + "\n[10:00] NOTE the draft red_heron_plan is still open.")
         return None
 
     clock = FrozenClock()
@@ -252,12 +253,15 @@ async def test_a_value_that_a_later_note_was_told_by_earlier_notes_goes_too(tmp_
     async with onlooker.open_memory(url, settings=SMALL, model=model, clock=clock) as memory:
         session = memory.session("harbour", owner="ana")
         for n in range(20):
-            text = said(n, f"word{n}x") + (" The parcel is ZX-90417." if n == 0 else "")
+            text = said(n, f"word{n}x") + (" The draft is red_heron_plan." if n == 0 else "")
             await session.record(onlooker.user(text, id=f"m{n}"))
             clock.advance(60)
             await session.settle()
+        statuses = ("active", "buffered", "superseded")
+        found = [n for n in await session.notes(statuses=statuses) if "red_heron_plan" in n.text]
+        assert [n for n in found if not n.generation and "m0" not in n.sources]
         await session.forget("m0")
-        assert "ZX-90417" not in await everything_in(memory.store)
+        assert "red_heron_plan" not in await everything_in(memory.store)
 
 
 async def test_what_is_not_there_cannot_be_forgotten() -> None:

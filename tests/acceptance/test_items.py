@@ -8,6 +8,7 @@ from dataclasses import replace
 from datetime import timedelta
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -400,6 +401,27 @@ async def test_items_keep_within_their_share_and_notes_get_what_they_leave() -> 
         assert without.stats.observations >= with_items.stats.observations > 0
 
 
+async def test_notes_are_condensed_while_they_fit_beside_the_items() -> None:
+    settings = replace(DEFAULT, budget=2000, memory_limit=0.5, reflect_at=0.45, cross_session_limit=400)
+    largest: dict[str, int] = {}
+    async with onlooker.open_memory(":memory:", settings=settings, clock=FrozenClock()) as memory:
+        for number in range(40):
+            await memory.items.save(f"Ana keeps {number} tins of paint in the cellar", owner="ana")
+        for owner in ("ana", "ben"):
+            session = memory.session("long", owner=owner)
+            await session.context(budget=2000)
+            for number in range(60):
+                await chat(session, number)
+                await session.settle()
+                stats = (await session.context(system="Help.", budget=2000)).stats
+                assert stats.left_out_notes == stats.shortened_notes == 0
+                memory_tokens = stats.items + stats.observations + stats.reflections
+                largest[owner] = max(largest.get(owner, 0), memory_tokens)
+    # Together they keep within the memory's half of the budget, which notes alone nearly fill.
+    assert 700 < largest["ana"] <= 1000
+    assert 700 < largest["ben"] <= 1000
+
+
 @pytest.mark.parametrize("failing", ["items", "show_items"])
 async def test_storage_that_cannot_choose_items_costs_the_items_alone(failing: str) -> None:
     async def fail(*args: object, **options: object) -> None:
@@ -541,19 +563,24 @@ async def test_facts_reach_other_sessions_with_the_notes_and_without_an_end(url:
         ]
         assert about(await talk(memory.session("two", owner="ben"), "Hello")) == []
         # Each message is read once: the end makes items of what was said since the last note.
+        state = await session.history.state()
+        assert state is not None
+        assert state.progress.ended == state.progress.frontier
         await session.record(onlooker.user("I prefer short answers."))
         assert [i.summary for i in await session.end()] == ["The user prefers short answers"]
 
 
 async def test_facts_of_notes_that_a_turn_takes_itself_reach_other_sessions(url: str) -> None:
-    settings = replace(NEVER, precompute=False)
-    async with onlooker.open_memory(url, settings=settings, budget=800, clock=FrozenClock()) as memory:
+    settings = replace(NEVER, precompute=False, observe_at=0.8, keep_recent=0.3)
+    async with onlooker.open_memory(url, settings=settings, clock=FrozenClock()) as memory:
         session = memory.session("one", owner="ana")
-        history = [onlooker.user("I'm allergic to peanuts.")]
-        history += [onlooker.user(f"Parcel {n} of order 88-{n:04} went to Bergen.") for n in range(60)]
-        await session.prepare(history, budget=800)
+        await session.record(onlooker.user("I'm allergic to peanuts."))
+        await chat(session, *range(40))
+        assert not await session.notes()
+        # The budget of this call makes the turn take notes, and nothing is left to note in the background.
+        await session.context(budget=800)
         assert await session.notes()
-        await eventually(lambda: memory.items.list("ana"))
+        await memory.background.flush()
         assert [i.summary for i in await memory.items.list("ana")] == ["The user is allergic to peanuts"]
 
 
@@ -588,20 +615,28 @@ async def test_a_running_session_shows_new_facts_when_its_notes_change_and_not_b
 
 
 @pytest.mark.req(53)
-async def test_a_prompt_changes_for_new_facts_only_where_it_changes_for_notes() -> None:
-    async with onlooker.open_memory(":memory:", settings=NEVER, clock=FrozenClock()) as memory:
+async def test_a_prompt_changes_for_new_facts_only_where_it_changes_for_notes(tmp_path: Path) -> None:
+    # Notes are written ahead here, which changes no prompt.
+    ahead = replace(NEVER, precompute=True, precompute_at=0.1)
+    given: dict[str, Any] = {"settings": ahead, "model": ScriptedModel(), "clock": FrozenClock()}
+    path = tmp_path / "agent.db"
+    notes: list[tuple[onlooker.Note, ...]] = []
+    systems: list[str] = []
+    async with onlooker.open_memory(path, **given) as memory:
         running = memory.session("running", owner="ana")
-        notes: list[tuple[onlooker.Note, ...]] = []
-        systems: list[str] = []
         for number in range(40):
             await memory.items.save(f"Ana keeps {number} tins of paint in the cellar", owner="ana")
             await chat(running, number)
             await running.settle()
+            await running.context(budget=1500)
             notes.append(tuple(await running.notes()))
-            systems.append((await running.context(budget=1500)).system)
-        changes = [one != other for one, other in pairwise(notes)]
-        assert 0 < sum(changes) < 39
-        assert [one != other for one, other in pairwise(systems)] == changes
+            # As another process reads it, without what this one has cached.
+            async with onlooker.open_memory(path, **given) as other:
+                context = await other.session("running", owner="ana").context(budget=1500)
+            systems.append(context.system)
+    changes = [one != other for one, other in pairwise(notes)]
+    assert 0 < sum(changes) < 39
+    assert [one != other for one, other in pairwise(systems)] == changes
 
 
 # ------------------------------------------------------------------------------------ language models
@@ -637,6 +672,42 @@ async def test_a_language_model_is_asked_once_and_what_it_invents_is_dropped() -
 async def test_a_model_that_fails_leaves_the_built_in_choice(reply: str | BaseException) -> None:
     made, _ = await ended_with(items_model(reply))
     assert "Ana moved to Bergen last week, order 88-1431" in [i.summary for i in made]
+
+
+async def test_of_a_model_that_keeps_everything_only_the_first_and_most_useful_are_kept() -> None:
+    towns = ("Oslo", "Bergen", "Rome", "Paris", "Berlin", "Madrid", "Lisbon", "Vienna", "Prague", "Athens")
+    made = [f'{{"type": "event", "summary": "Ana saw {n} boats in {t}"}}' for n in (3, 4) for t in towns]
+    async with onlooker.open_memory(":memory:", model=items_model("\n".join(made))) as memory:
+        session = memory.session("one", owner="ana")
+        await talk(session, "Once I saw three boats in each town, then four.")
+        found = await session.end()
+    assert [i.summary for i in found] == [f"Ana saw {n} boats in {t}" for n in (3, 4) for t in towns][:12]
+
+
+async def test_where_a_model_fails_at_the_end_nothing_that_changed_comes_back() -> None:
+    """The built-in choice reads messages when they are noted, and again if the model does not answer."""
+    model = ScriptedModel(lambda r: ModelError("down") if isinstance(r, ItemsRequest) else None)
+    clock = FrozenClock()
+    async with onlooker.open_memory(
+        ":memory:", settings=NEVER, model=model, budget=1200, clock=clock
+    ) as memory:
+        session = memory.session("one", owner="ana")
+        for number, said in enumerate(("I live in Oslo.", "I moved to Bergen.", "I'm allergic to nuts.")):
+            await session.record(onlooker.user(said))
+            await chat(session, *range(number * 20, number * 20 + 20))
+            await session.settle()
+            clock.advance(DAY)
+        before = await memory.items.list("ana", statuses=("live", "ended"))
+        assert [(i.summary, i.status) for i in before if "Oslo" in i.summary] == [
+            ("The user lives in Oslo", "ended")
+        ]
+        await session.end()
+        assert await memory.items.list("ana", statuses=("live", "ended")) == before
+        shown = about(await talk(memory.session("two", owner="ana"), "Hello"))
+        assert {line.split(" (")[0] for line in shown} == {
+            "- The user moved to Bergen",
+            "- The user is allergic to nuts",
+        }
 
 
 async def test_a_model_that_finds_nothing_is_believed() -> None:
@@ -676,6 +747,29 @@ async def test_on_overflow_the_reflector_is_asked_for_items_and_not_at_every_not
             "- Ana rents a boat in the harbour",
             "- The user is allergic to peanuts",
         }
+
+
+KEY = "sk-proj-abcdefghijklmnopqrstuvwxyz0123456789"
+
+
+@pytest.mark.parametrize("asked", [False, True])
+async def test_a_secret_is_in_no_item_whoever_makes_it(asked: bool) -> None:
+    """By a language model, by the built-in choice, by hand and by the agent's tool."""
+    made = f'{{"type": "profile", "summary": "Ana works with {KEY}", "tags": ["{KEY}"], "said_by": "user"}}'
+    model = items_model(made) if asked else None
+    async with onlooker.open_memory(":memory:", model=model) as memory:
+        session = memory.session("one", owner="ana")
+        await talk(session, f"I'm Ana. I work at Acme with {KEY} and I like {KEY} a lot.")
+        await session.end()
+        by_hand = await memory.items.save(f"Ana likes {KEY} at the bakery", owner="ana", tags=[KEY])
+        saved = await session.tools().call("memory_save", {"summary": f"Ana unlocks the office with {KEY}"})
+        assert (saved.startswith("Saved"), "[secret]" in by_hand.summary) == (True, True)
+        found = await memory.items.list("ana")
+        assert len(found) >= 3
+        assert sum("[secret]" in item.summary for item in found) >= 3
+        shown = about(await talk(memory.session("two", owner="ana"), "Hello"))
+        assert "sk-proj" not in f"{found} {shown}"
+        assert any("[secret]" in line for line in shown)
 
 
 async def test_what_it_costs_is_recorded() -> None:

@@ -96,6 +96,12 @@ async def test_nothing_of_another_owner_or_session_is_found_or_recalled(memory: 
     ben = memory.session("a", owner="ben")
     await ben.record(user("I lost the code of my locker"))
     assert await memory.search("hut 4417", owner="ben") == []
+    # By time alone, after all of both is indexed.
+    assert await ben.search("locker")
+    for owner, other in (("ana", "locker"), ("ben", "4417")):
+        then = await memory.search("", owner=owner, after=NOON - timedelta(days=1))
+        assert then
+        assert not any(other in hit.text for hit in then)
     assert await memory.search("4417", owner="an") == []
     assert await memory.search("4417", owner="ana", session="b") == []
     assert await memory.session("b", owner="ana").search("4417") == []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from random import Random
+from typing import cast
 
 import pytest
 from tests.contract.sqlite_files import opened, record
@@ -12,6 +13,8 @@ from onlooker.domain.messages import Message, SessionId
 from onlooker.domain.search import Document, VectorQuery
 from onlooker.engine.recall import Search, catch_up
 from onlooker.stores.sqlite import SqliteStore, vectors
+from onlooker.stores.sqlite.connection import SqliteDatabase
+from onlooker.stores.sqlite.key import Key
 from onlooker.testing.store_contract.case import ANA, BEN, NOW, said
 
 pytestmark = pytest.mark.anyio
@@ -58,16 +61,19 @@ async def test_owners_of_strange_names_are_told_apart(tmp_path: Path) -> None:
 
 
 async def many(store: SqliteStore, count: int = 1500, dimensions: int = 48) -> VectorQuery:
-    """Texts with random vectors, and something to look for."""
-    random = Random(7)
-    said = [Message("user", f"word {n}", id=f"m{n}", at=NOW, tokens=1) for n in range(count)]
-    await store.append(ANA, said, due_tokens=1 << 40, now=NOW)
-    while await store.unindexed_anywhere():
-        await store.index(ANA)
-    documents = [Document("message", ANA, m.id, m.text) for m in said]
-    pairs = [(d, [random.gauss(0, 1) for _ in range(dimensions)]) for d in documents]
-    assert await store.add_vectors(SPACE, pairs) == count
-    return VectorQuery("ana", "message", SPACE, tuple(pairs[7][1]), limit=20)
+    """Texts of two owners with random vectors, the same for both, and something of Ana's to look for."""
+    wanted: list[float] = []
+    for session in (ANA, BEN):
+        random = Random(7)
+        said = [Message("user", f"word {n}", id=f"m{n}", at=NOW, tokens=1) for n in range(count)]
+        await store.append(session, said, due_tokens=1 << 40, now=NOW)
+        while await store.unindexed_anywhere():
+            await store.index(session)
+        documents = [Document("message", session, m.id, m.text) for m in said]
+        pairs = [(d, [random.gauss(0, 1) for _ in range(dimensions)]) for d in documents]
+        assert await store.add_vectors(SPACE, pairs) == count
+        wanted = pairs[7][1]
+    return VectorQuery("ana", "message", SPACE, tuple(wanted), limit=20)
 
 
 async def test_the_closest_of_many_is_found_without_an_extension(
@@ -80,16 +86,19 @@ async def test_the_closest_of_many_is_found_without_an_extension(
         assert len(found) == 20
 
 
-async def test_sqlite_vec_chooses_the_same_where_this_python_can_load_it(
+@pytest.mark.req(79)
+async def test_sqlite_vec_chooses_the_same_of_the_same_owner(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Without it both ways are the one in Python, and the closest is found all the same.
-    async with opened(tmp_path / "memory.db") as store:
+    # In an encrypted file: SQLCipher loads extensions, and the SQLite of many Pythons does not.
+    async with opened(SqliteStore(tmp_path / "memory.db", key=Key("5d" * 32))) as store:
         query = await many(store)
+        assert await store.read(lambda db: vectors.has_extension(cast("SqliteDatabase", db).connection))
         for session in (None, ANA):
             asked = VectorQuery("ana", "message", SPACE, query.vector, session, limit=20)
-            found = [(m.id, c) for m, c in await store.nearest(asked)]
-            assert found[0][0] == "m7"
+            found = [(m.session, m.id, c) for m, c in await store.nearest(asked)]
+            assert found[0][:2] == (ANA, "m7")
+            assert {owner for (owner, _), _, _ in found} == {"ana"}
             with monkeypatch.context() as patch:
                 patch.setattr(vectors, "_unloadable", True)
-                assert [(m.id, c) for m, c in await store.nearest(asked)] == found
+                assert [(m.session, m.id, c) for m, c in await store.nearest(asked)] == found

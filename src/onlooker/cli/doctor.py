@@ -240,7 +240,7 @@ def _check_schema(report: FileReport) -> Finding:
 
 
 def _comparison() -> str:
-    if vectors.extension():
+    if vectors.extension() and vectors.loads_extensions():
         return "compared by sqlite-vec"
     if not vectors.loads_extensions():
         return "compared in Python, because this SQLite loads no extensions"

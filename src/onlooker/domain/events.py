@@ -248,12 +248,13 @@ class Pruned(BaseEvent):
 
 @event
 class ItemsMade(BaseEvent):
-    """Items were saved for the owner's other sessions; `session` is the key of the session they come from,
-    empty if a person saved them."""
+    """Items were saved for the owner's other sessions, or ended; `session` is the key of the session they
+    come from, empty if a person saved them. `ended` are the ids of items that are no longer so."""
 
     owner: str
     items: tuple[Item, ...]
     session: str = ""
+    ended: tuple[str, ...] = ()
 
 
 @event

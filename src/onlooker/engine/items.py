@@ -95,7 +95,7 @@ class Items:
         if origin not in TRUST:
             raise SettingsError("origin", origin, f"must be one of {', '.join(TRUST)}")
         await self._ready()
-        summary = re.sub(r"\s+", " ", summary).strip()
+        summary = mask(re.sub(r"\s+", " ", summary).strip())
         if refusal := check_words(summary):
             raise SettingsError("summary", summary[:80], refusal.advice)
         if supersedes and not await self._store.items(owner, ids=[supersedes]):
@@ -108,9 +108,9 @@ class Items:
             owner=owner,
             id=new_id("itm", now),
             type=type,
-            summary=mask(summary),
+            summary=summary,
             made_at=now,
-            tags=tuple(dict.fromkeys((*tags, *tags_of(summary, kind_of(summary))))),
+            tags=tuple(dict.fromkeys((*map(mask, tags), *tags_of(summary, kind_of(summary))))),
             origin=origin,
             said_at=now,
             valid_from=now,

@@ -214,10 +214,11 @@ class SessionEnd:
         for _ in range(MAX_TRIES):
             existing = await self._store.items(session.owner, limit=MAX_ITEMS) if made else ()
             done = await asyncio.to_thread(reconcile, made, existing)
+            add = await self._without_known_past(done.add, existing)
             # An item that this session made earlier does not count as used.
             own = {item.id for item in existing if item.session == session.key}
             use = tuple(dict.fromkeys(i for i in done.use if i not in own))
-            change = ItemChange(session.owner, now, tuple(done.add), tuple(done.end.items()), use, mark)
+            change = ItemChange(session.owner, now, add, tuple(done.end.items()), use, mark)
             if not (change.add or change.end or change.use or mark.up_to > mark.expected):
                 return ()
             try:
@@ -229,11 +230,24 @@ class SessionEnd:
                 if progress.revision != mark.revision:
                     return None
                 continue
-            if change.add:
-                took = time.perf_counter() - began
-                self._emit(ItemsMade(session.owner, change.add, session.key, seconds=took))
+            if change.add or change.end:
+                took, ended = time.perf_counter() - began, tuple(done.end)
+                self._emit(ItemsMade(session.owner, change.add, session.key, ended, seconds=took))
             return change.add
         raise ConflictError(f"{session.key}: other workers keep changing the items of this owner")
+
+    async def _without_known_past(self, add: Sequence[Item], existing: Sequence[Item]) -> tuple[Item, ...]:
+        """The items to add, without those that are history of existing ones and were added as such: where a
+        model does not answer, messages are read again that a note made items of."""
+        from onlooker.policy.items.match import duplicates
+
+        live = {item.id for item in existing}
+        past = [item for item in add if item.status == "ended" and item.superseded_by in live]
+        if not past:
+            return tuple(add)
+        ended = await self._store.items(past[0].owner, statuses=("ended",), limit=MAX_ITEMS)
+        known = {item.id for item in past if duplicates(item.summary, ended)}
+        return tuple(item for item in add if item.id not in known)
 
     async def _progress_of(self, mark: EndMark) -> Progress | None:
         state = await self._store.load(mark.session, newest=1)

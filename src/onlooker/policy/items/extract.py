@@ -223,11 +223,11 @@ def weight_of(statement: Statement) -> int:
 
 def _candidate(statement: Statement, tz: dt.tzinfo, name: str) -> Candidate:
     kind = statement.kind
-    summary = statement.summary(name)
+    summary = mask(statement.summary(name))
     said = dt.datetime.combine(statement.day, dt.time(), tz) if statement.day else None
     return Candidate(
         type=kind.type if kind else "knowledge",
-        summary=mask(summary),
+        summary=summary,
         tags=tags_of(summary, kind),
         origin=statement.origin,
         said_at=statement.at or (said + _DAY if said else None),
@@ -361,16 +361,16 @@ def _objects(reply: str) -> Iterator[dict[str, Any]]:
 
 
 def _candidate_from_reply(value: dict[str, Any], said: dt.datetime) -> Candidate | None:
-    summary = re.sub(r"\s+", " ", clean(str(value.get("summary") or ""))).strip()
+    summary = mask(re.sub(r"\s+", " ", clean(str(value.get("summary") or ""))).strip())
     type_ = value.get("type")
     if type_ not in ITEM_TYPES or check_words(summary) or TRANSIENT.search(summary):
         return None
     tags = value.get("tags")
     words = cast("list[Any]", tags) if isinstance(tags, list) else []
-    clean_words = (str(word).strip().casefold()[:40] for word in words if str(word).strip())
+    clean_words = (mask(str(word)).strip().casefold()[:40] for word in words if str(word).strip())
     return Candidate(
         type=type_,
-        summary=mask(summary),
+        summary=summary,
         tags=tuple(dict.fromkeys(clean_words))[:MAX_TAGS],
         origin=_ORIGINS.get(str(value.get("said_by", "")).casefold(), "agent"),
         said_at=said + _DAY,

@@ -43,9 +43,7 @@ def has_extension(connection: sqlite3.Connection) -> bool:
 
 @cache
 def extension() -> str | None:
-    """The path of sqlite-vec; None if it is not installed, or this Python's SQLite cannot load extensions."""
-    if not loads_extensions():
-        return None
+    """The path of sqlite-vec; None if it is not installed."""
     try:
         import sqlite_vec  # pyright: ignore[reportMissingTypeStubs]
     except ImportError:
@@ -54,7 +52,7 @@ def extension() -> str | None:
 
 
 def loads_extensions() -> bool:
-    """Whether this Python's SQLite can load extensions."""
+    """Whether this Python's SQLite can load extensions. SQLCipher's, for encrypted files, always can."""
     return hasattr(sqlite3.Connection, "enable_load_extension")
 
 

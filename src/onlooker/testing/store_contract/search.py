@@ -72,6 +72,7 @@ class SearchContract(StoreCase):
         await self.record(store, said("a", "red apple"), said("b", "green apple pie"))
         await self.record(store, said("c", "apple"), session=OTHER)
         await self.record(store, said("d", "apple apple apple apple"), session=BEN)
+        assert await self.found(store, "apple", session=BEN, owner="ben") == ["d"]  # indexed, too
         one = await self.find(store, "apple pie")
         assert (one.docs, one.length, dict(one.holders)) == (2, 5, {"appl": 2, "pie": 1})
         all_ = await self.find(store, "apple", session=None)
@@ -95,6 +96,20 @@ class SearchContract(StoreCase):
         newest = await self.find(store, "", after=later(1))
         assert [m.id for m in newest.matches] == ["m4", "m3", "m2", "m1"]
         assert [m.id for m in (await self.find(store, "", before=later(2), limit=1)).matches] == ["m1"]
+
+    @pytest.mark.req(79)
+    async def test_what_was_said_then_is_of_its_owner_and_its_session(self, store: Store) -> None:
+        for session in (ANA, OTHER, BEN):
+            await self.record(store, said(f"of {session.key} {session.owner}", at=later(1)), session=session)
+        for owner, session, found in (
+            ("ben", BEN, [f"of {BEN.key} ben"]),
+            ("ana", ANA, [f"of {ANA.key} ana"]),
+            ("ana", None, [f"of {ANA.key} ana", f"of {OTHER.key} ana"]),
+            ("ben", None, [f"of {BEN.key} ben"]),
+            ("be", None, []),
+        ):
+            matches = (await self.find(store, "", session=session, owner=owner, after=NOW)).matches
+            assert sorted(m.id for m in matches) == sorted(found)
 
     async def test_the_most_telling_come_first_where_not_all_are_read(self, store: Store) -> None:
         await self.record(
