@@ -98,7 +98,7 @@ async def test_nothing_of_another_owner_or_session_is_found_or_recalled(memory: 
     assert await memory.search("hut 4417", owner="ben") == []
     # By time alone, after all of both is indexed.
     assert await ben.search("locker")
-    for owner, other in (("ana", "locker"), ("ben", "4417")):
+    for owner, other in (("ana", "I lost"), ("ben", "4417")):
         then = await memory.search("", owner=owner, after=NOON - timedelta(days=1))
         assert then
         assert not any(other in hit.text for hit in then)
