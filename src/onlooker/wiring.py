@@ -257,7 +257,7 @@ def _model(model: str | Model, builtin: Model, clock: Clock) -> Model:
         return builtin
     if ":" not in model:
         what = f'"{builtin.name}" or "PROVIDER:NAME", or an object with `name`, `window` and `write`'
-        raise SettingsError("model", model, f"must be {what}{meant(model)}")
+        raise SettingsError("model", model, f"{meant(model)}must be {what}")
     from onlooker.models.calling import guarded
     from onlooker.models.llm import LanguageModel
 

@@ -62,14 +62,14 @@ def parse_name(name: str, base_url: str | None = None) -> ModelName:
     provider, _, model = path.partition(":")
     if not model or not _PROVIDER.fullmatch(provider):
         shown = str(ModelName(provider, model, *address)) if address else name
-        raise SettingsError("model", shown, ALLOWED + meant(name))
+        raise SettingsError("model", shown, meant(name) + ALLOWED)
     return ModelName(_ALIASES.get(provider, provider), model, base_url or (address[0] if address else None))
 
 
 def meant(name: str) -> str:
-    """Return the end of an error for a name without a provider, if its provider is known."""
+    """Return how an error for a name without a provider begins, if its provider is known."""
     provider = _family(name)
-    return f'; did you mean "{provider}:{name}"?' if provider else ""
+    return f'did you mean "{provider}:{name}"? It ' if provider else ""
 
 
 def _family(model: str) -> str:

@@ -426,7 +426,7 @@ def check(settings: Settings) -> Settings:
         value = getattr(s, key)
         if not possible(key, value):
             hint = model_names.meant(value) if key in MODELS and isinstance(value, str) else ""
-            raise SettingsError(key, value, allowed(key) + hint)
+            raise SettingsError(key, value, hint + allowed(key))
     if 0 < s.budget < MIN_BUDGET:
         raise SettingsError("budget", s.budget, f"must be at least {MIN_BUDGET}, or 0 for none")
     if _comparable(s.keep_recent, s.observe_at) and s.keep_recent >= s.observe_at:
