@@ -71,5 +71,6 @@ async def use(memory: onlooker.Memory, name: str) -> None:
     note = (await session.notes())[0]
     assert [m.text for m in await session.recall(note.id)] == said[note.first - 1 : note.last]
     await edited(session)
-    await memory.items.save(f"{name} plays chess on Fridays at {len(name)} Storgata", owner="ana")
+    # A fact that resembles no other: those that do are refused.
+    await memory.items.save(f"{name}-1 {name}-2 {name}-3 {name}-4 {name}-5", owner="ana")
     assert any(name in item.summary for item in await memory.items.list("ana"))
