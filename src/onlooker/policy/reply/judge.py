@@ -355,7 +355,7 @@ def says_nothing_of(note: NoteText, source: str) -> bool:
         return False
     others = words - _ABOUT_ITSELF - _ALWAYS_SAID
     if not words & _OF_REFUSALS:
-        return not others  # "Nothing of note was said"
+        return "nothing" in words and not others  # "Nothing of note was said"
     said = source.lower()
     return not any(word[:_STEM] in said for word in others)
 
