@@ -109,7 +109,7 @@ CASES = {
         messages=300,
         message_words=20,
         note_words=20,
-        reflections=((1, 67, 1), (68, 117, 1), (118, 167, 1), (168, 212, 1)),
+        reflections=((1, 212, 2),),
         observations=tuple((first, first + 4) for first in range(213, 294, 5)),
         first_raw=298,
     ),

@@ -26,6 +26,8 @@ SECRET = "The locker code at the hut is 4417."
 ASKED = "What was the code of the locker at the hut?"
 SYSTEM = "You are helpful."
 RECALL = replace(onlooker.preset("default"), recall="session", budget=2_000)
+# No deadline that a busy machine could miss.
+PATIENT = onlooker.Timing(recall_deadline=120)
 
 
 @pytest.fixture
@@ -38,7 +40,7 @@ async def memory(
     request: pytest.FixtureRequest, tmp_path: Path, clock: FrozenClock
 ) -> AsyncIterator[onlooker.Memory]:
     url = ":memory:" if request.param == "memory" else tmp_path / "agent.db"
-    async with onlooker.open_memory(url, settings=RECALL, clock=clock) as memory:
+    async with onlooker.open_memory(url, settings=RECALL, clock=clock, timing=PATIENT) as memory:
         yield memory
 
 
@@ -253,8 +255,10 @@ async def test_what_the_host_puts_at_the_end_stays_there(memory: onlooker.Memory
 
 async def test_other_sessions_of_the_owner_are_recalled_where_that_is_wanted(tmp_path: Path) -> None:
     for scope in ("session", "owner"):
-        settings = replace(RECALL, recall=scope, cross_session="off")
-        async with onlooker.open_memory(tmp_path / f"{scope}.db", settings=settings) as memory:
+        settings = replace(RECALL, recall=scope)
+        async with onlooker.open_memory(
+            tmp_path / f"{scope}.db", settings=settings, timing=PATIENT
+        ) as memory:
             await memory.session("old", owner="ana").record(user(SECRET))
             await memory.session("hers", owner="eva").record(user("My locker code is 9999"))
             today = memory.session("new", owner="ana")
@@ -264,12 +268,25 @@ async def test_other_sessions_of_the_owner_are_recalled_where_that_is_wanted(tmp
             assert "9999" not in context.text()
 
 
+@pytest.mark.parametrize(("owner", "sharing"), [("", "named"), ("ana", "off")])
+async def test_sessions_that_share_no_facts_recall_nothing_of_each_other(owner: str, sharing: str) -> None:
+    settings = replace(RECALL, recall="owner", cross_session=sharing)
+    async with onlooker.open_memory(":memory:", settings=settings, timing=PATIENT) as memory:
+        of_owner = {"owner": owner} if owner else {}
+        await memory.session("old", **of_owner).record(user(SECRET))
+        today = memory.session("new", **of_owner)
+        await today.record(user(ASKED))
+        assert "4417" not in (await today.context(system=SYSTEM)).text()
+
+
 class Troubled(SqliteStore):
     """Searching fails, or never ends."""
 
     trouble = "none"
+    searches = 0
 
     async def search(self, query: Query) -> SearchResult:
+        self.searches += 1
         if self.trouble == "failing":
             raise StoreError("the index is damaged")
         if self.trouble == "broken":
@@ -282,7 +299,8 @@ class Troubled(SqliteStore):
 @pytest.mark.parametrize("trouble", ["failing", "broken", "slow"])
 async def test_no_failure_of_recall_reaches_the_turn(trouble: str, caplog: pytest.LogCaptureFixture) -> None:
     store = Troubled(":memory:")
-    async with onlooker.open_memory(store, settings=RECALL) as memory:
+    timing = onlooker.Timing(recall_deadline=1) if trouble == "slow" else PATIENT
+    async with onlooker.open_memory(store, settings=RECALL, timing=timing) as memory:
         session = await told(memory.session("a"))
         await session.record(user(ASKED))
         await session.context(system=SYSTEM)  # the first one tells the budget, which may call for notes
@@ -292,24 +310,67 @@ async def test_no_failure_of_recall_reaches_the_turn(trouble: str, caplog: pytes
         with caplog.at_level(logging.WARNING, "onlooker"):
             async with asyncio.timeout(120):
                 context = await session.context(system=SYSTEM)
-    assert "4417" in well.end
+    if trouble != "slow":  # a busy machine may miss its short deadline the first time as well
+        assert "4417" in well.end
     assert context.end == ""
     assert (context.system, context.messages) == (well.system, well.messages)
     assert "recall" in caplog.text
 
 
-async def test_recall_is_off_unless_it_is_asked_for(tmp_path: Path) -> None:
-    async with onlooker.open_memory(tmp_path / "agent.db", budget=2_000) as memory:
-        session = await told(memory.session("a"))
-        await session.record(user(ASKED))
+async def test_every_turn_recalls_unless_that_is_turned_off(tmp_path: Path) -> None:
+    for recall in ("owner", "off"):
+        settings = replace(onlooker.preset("default"), budget=2_000, recall=recall)
+        async with onlooker.open_memory(
+            tmp_path / f"{recall}.db", settings=settings, timing=PATIENT
+        ) as memory:
+            session = await told(memory.session("a"))
+            await session.record(user(ASKED))
+            assert ("4417" in (await session.context(system=SYSTEM)).end) == (recall == "owner")
+            assert "4417" in (await session.context(system=SYSTEM, question=ASKED)).end
+    assert onlooker.preset("default").recall == "owner"
+
+
+async def test_thanks_recall_nothing_and_a_short_follow_up_is_understood(memory: onlooker.Memory) -> None:
+    session = await told(memory.session("a"))
+    await session.record(user(ASKED), assistant("The locker code is 4417."), user("Thanks!"))
+    assert (await session.context(system=SYSTEM)).stats.recall == 0
+    await session.record(assistant("Anything else about the locker?"), user("Where is it?"))
+    assert SECRET in (await session.context(system=SYSTEM)).end
+
+
+async def test_no_note_leaves_the_prompt_for_what_a_turn_recalls(tmp_path: Path) -> None:
+    """What is set aside for recall is planned for: notes are condensed to leave it, and come first."""
+    async with onlooker.open_memory(tmp_path / "agent.db", budget=2_000, timing=PATIENT) as memory:
+        session = memory.session("a")
+        recalled = 0
+        for n in range(120):
+            await session.record(*walk(n))
+            if n % 7 == 0:
+                await session.record(user(f"Which farm was near stage {n // 2}?"))
+                stats = (await session.context(system=SYSTEM)).stats
+                assert (stats.left_out_notes, stats.shortened_notes, stats.left_out_messages) == (0, 0, 0)
+                assert stats.total <= 2_000
+                recalled += stats.recall > 0
+            await session.settle()
+        assert recalled > 5
+
+
+async def test_a_session_that_the_prompt_shows_whole_is_not_searched(tmp_path: Path) -> None:
+    store = Troubled(":memory:")
+    store.trouble = "broken"
+    async with onlooker.open_memory(store) as memory:
+        session = memory.session("a")
+        await session.record(user(SECRET), assistant("Noted."), user(ASKED))
         assert (await session.context(system=SYSTEM)).end == ""
-        assert "4417" in (await session.context(system=SYSTEM, question=ASKED)).end
+        assert store.searches == 0
 
 
 async def test_recall_works_without_a_budget(tmp_path: Path) -> None:
     for preset in ("lango", "zora"):
         settings = replace(onlooker.preset(preset), recall="session")
-        async with onlooker.open_memory(tmp_path / f"{preset}.db", settings=settings) as memory:
+        async with onlooker.open_memory(
+            tmp_path / f"{preset}.db", settings=settings, timing=PATIENT
+        ) as memory:
             session = await told(memory.session("a"), 300)
             await session.record(user(ASKED))
             context = await session.context(system=SYSTEM)

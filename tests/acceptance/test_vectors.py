@@ -27,7 +27,7 @@ pytestmark = pytest.mark.anyio
 
 MEANINGS = {"automobile": "car", "sedan": "car", "bought": "purchased", "acquired": "purchased"}
 # Nothing happens by itself within a test: what is indexed is asked for.
-QUIET = onlooker.Timing(sweep_seconds=3600.0, index_seconds=600.0, retry_seconds=0.01)
+QUIET = onlooker.Timing(sweep_seconds=3600.0, index_seconds=600.0, retry_seconds=0.01, recall_deadline=120.0)
 KEY = "sk-test-0123456789abcdefghij"
 
 

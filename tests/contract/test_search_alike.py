@@ -20,8 +20,9 @@ from onlooker import demo
 from onlooker.domain.errors import StoreError
 from onlooker.domain.messages import SessionId
 from onlooker.domain.search import Query, TextKind
-from onlooker.engine.recall import Recall, Search, catch_up
+from onlooker.engine.recall import PromptContent, Recall, Search, catch_up
 from onlooker.policy.intake import intake_all
+from onlooker.policy.search.recall import of_question
 from onlooker.ports import Store
 from onlooker.stores.sqlite import SqliteStore
 from onlooker.testing.store_contract.case import ANA, NEVER, NOW
@@ -77,7 +78,6 @@ async def test_both_stores_rank_alike(tmp_path: Path) -> None:
                 search = Search("ana", session, limit=30)
                 one, other = [await search.run(store, question) for store in (memory, sqlite)]
                 assert one == other
-            recalls = [await Recall(s, ANA, False, at).find(question, (), "") for s in (memory, sqlite)]
-            assert recalls[0] is not None
-            assert recalls[1] is not None
+            asked, shown = of_question(question, at), PromptContent((), "")
+            recalls = [await Recall(s, ANA, False, at).find(question, asked, shown) for s in (memory, sqlite)]
             assert dict(recalls[0].worth) == pytest.approx(dict(recalls[1].worth))

@@ -77,9 +77,9 @@ async def context(
         state = await _with_items(memory, state, settings, counting.room(request, settings))
         builder = ContextBuilder(state, settings, counting)
         as_text = format is Format.text
-        if question:
+        if question or (settings.recall != "off" and as_of is None):
             reminder = Reminder(memory.store, session.id, settings, counting, SystemClock().now())
-            built = await builder.build_for_question(request, reminder.remind, as_text=as_text)
+            built = await builder.build_with_recall(request, reminder.remind, as_text=as_text)
         else:
             built = builder.build_text(request) if as_text else builder.build(request)
     shown: Any = {
@@ -152,8 +152,8 @@ class ContextBuilder:
         runtime = RuntimeContext.of(self.state.progress.session.key)
         return assemble(self.state, request, self.settings, self.counting, runtime)
 
-    async def build_for_question(self, request: PromptRequest, remind: Remind, *, as_text: bool) -> Context:
-        """Build the context to answer the request's question with."""
+    async def build_with_recall(self, request: PromptRequest, remind: Remind, *, as_text: bool) -> Context:
+        """Build the context with what is recalled for the request's question, or for the last turn."""
         most = self._most(request)
         runtime = RuntimeContext.of(self.state.progress.session.key)
         while True:

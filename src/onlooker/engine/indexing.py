@@ -387,11 +387,17 @@ async def catch_up(
 
 async def index_session(store: Store, session: SessionId) -> None:
     """Index one session in the background. The next search makes up for a failure."""
+    while await index_batch(store, session, limit=TEXT_BATCH):
+        pass
+
+
+async def index_batch(store: Store, session: SessionId, *, limit: int = 4 * TEXT_BATCH) -> bool:
+    """Index the oldest texts that are missing, at most so many; True if there may be more."""
     try:
-        while await store.index(session, limit=TEXT_BATCH) >= TEXT_BATCH:
-            pass
+        return await store.index(session, limit=limit) >= limit
     except StoreError as error:
         log.warning("%s: indexing failed: %s", session.key, error)
+        return False
 
 
 # ------------------------------------------------------------------------------------ the two indexes

@@ -33,13 +33,14 @@ from onlooker.domain.search import (
     note_node,
 )
 from onlooker.engine.indexing import catch_up, embeddable
+from onlooker.engine.knowledge import last_question
 from onlooker.policy.assemble import Counting, Layout, PromptRequest, lay_out, select_tail
 from onlooker.policy.search import graph, rank, recall
 from onlooker.policy.search.graph import GRAPH_WEIGHT
 from onlooker.policy.search.rank import snippet
-from onlooker.policy.search.recall import days_in, question_of, recall_room, render_recall
+from onlooker.policy.search.recall import QUESTION_SHARE, of_question, of_turn, render_recall
 from onlooker.policy.search.words import query_tokens, tokens
-from onlooker.policy.settings import Settings
+from onlooker.policy.settings import DEFAULT, RECALL_SHARE, TIMING, Settings
 from onlooker.ports import Embedder, Store
 
 log = logging.getLogger("onlooker")
@@ -184,58 +185,42 @@ class Recall:
     vectors: QueryVectors | None = None
     within: float = SEARCH_SECONDS
 
-    async def find(self, question: str, shown: Sequence[Message], memory: str) -> RecallResult | None:
-        """Messages about the question, except those that the prompt already shows."""
-        terms = recall.recall_terms(question)
-        days = tuple(dict.fromkeys(days_in(question, self.now)))
-        if not terms and not days and self.vectors is None:
-            return None
+    async def find(self, question: str, query: recall.RecallQuery, shown: PromptContent) -> RecallResult:
+        """Messages for the query, except those that the prompt already shows."""
         ranking = VectorRanking(self.store, self.vectors, question, within=self.within)
-        matched, asked = await self._by_words(terms, days)
+        query = query.naming({m.name for m in shown.messages if m.name})
+        found = await self._search(query.terms) if query.terms else SearchResult(0, 0, {}, ())
+        there = {m.seq for m in shown.messages}
+
+        def is_shown(session: SessionId, seq: int) -> bool:
+            return session == self.session and seq in there
+
+        query = query.naming({m.speaker for m in found.matches if m.speaker})
+        unseen = tuple(m for m in found.matches if not is_shown(m.session, m.seq))
+        matched = recall.scores_by_message(replace(found, matches=unseen), query.terms)
+        for first, last in query.days:
+            said_then = await self._from_days(first, last)
+            matched = {ref: v for ref, v in said_then.items() if not is_shown(*ref)} | matched
         close = await self._by_vectors(ranking)
         around = await self._with_neighbours(list(dict.fromkeys([*recall.best_hits(matched), *close])))
-        there = {m.id for m in shown}
-        around = {
-            (session, seq): m
-            for (session, seq), m in around.items()
-            if not (session == self.session and m.id in there) and not (m.text and m.text in memory)
-        }
-        worth = recall.score_messages(matched, around, asked)
-        return RecallResult(recall.fuse_vectors(worth, close), around, asked.terms)
+        around = {ref: m for ref, m in around.items() if not is_shown(*ref)}
+        worth = recall.score_messages(matched, around, query)
+        return RecallResult(recall.fuse_vectors(worth, close), around, query.terms)
 
     async def _by_vectors(self, ranking: VectorRanking) -> list[recall.MessageRef]:
         found = await ranking.rank(self.session.owner, ["message"], self._where, limit=recall.MAX_VECTOR_HITS)
         return [(m.session, m.seq) for m in found]
 
-    async def _by_words(
-        self, terms: Mapping[str, float], days: tuple[tuple[str, str], ...]
-    ) -> tuple[dict[recall.MessageRef, float], recall.RecallQuery]:
-        found = await self._search(terms) if terms else SearchResult(0, 0, {}, ())
-        names = rank.speaker_names(terms, found.matches)
-        # A person's name selects the speaker, not the topic: people mention each other by name.
-        if others := {t: w for t, w in terms.items() if t not in names}:
-            terms = others
-        if terms:
-            extra = recall.feedback_terms(found, terms)
-            if extra or names:
-                found = await self._search({**terms, **extra})
-            weighted = {**terms, **recall.weigh_feedback(found, extra)}
-        else:
-            weighted = {}
-        matched = recall.scores_by_message(found, weighted)
-        for first, last in days:
-            matched = await self._from_days(first, last) | matched
-        return matched, recall.RecallQuery(terms, frozenset(names), days)
-
     async def _search(self, terms: Mapping[str, float]) -> SearchResult:
-        return await self.store.search(Query(self.session.owner, "message", terms, self._where))
+        query = Query(self.session.owner, "message", terms, self._where, limit=recall.MAX_MATCHES)
+        return await self.store.search(query)
 
     async def _from_days(self, first: str, last: str) -> dict[recall.MessageRef, float]:
         """Messages from the time that the question names count a little even if they share no word."""
         tz = self.now.tzinfo
         after = datetime.fromisoformat(first).replace(tzinfo=tz)
         before = datetime.fromisoformat(last).replace(tzinfo=tz) + timedelta(days=1)
-        query = Query(self.session.owner, "message", {}, self._where, after, before, recall.MAX_HITS // 3)
+        query = Query(self.session.owner, "message", {}, self._where, after, before, recall.MAX_SAID_THEN)
         found = await self.store.search(query)
         return {(m.session, m.seq): recall.SAID_THEN for m in found.matches}
 
@@ -365,12 +350,13 @@ def unify(*rankings: Sequence[Match]) -> list[list[Match]]:
 # ------------------------------------------------------------------------------ recall at the end of a prompt
 
 
-# How long recall may take; after that a turn goes on without it. A question waits longer, since it indexes
-# what is not indexed yet.
-TURN_SECONDS = 0.5
+# How long a context for a question may take to recall: it indexes what is not indexed yet.
 QUESTION_SECONDS = 10.0
-# How much of that an embedder gets; after that recall goes on with words alone.
-TURN_MEANING, QUESTION_MEANING = 0.3, 5.0
+# With less room nothing is searched: it would hold a heading and no message.
+MIN_ROOM = 40
+# How long an embedder has for a question, and its share of the deadline of an ordinary turn; after that
+# recall goes on with words alone.
+QUESTION_MEANING, TURN_MEANING = 5.0, 0.3
 
 
 @dataclass(frozen=True, slots=True)
@@ -391,14 +377,7 @@ class Reminder:
     counting: Counting
     now: datetime
     vectors: QueryVectors | None = None
-
-    def reserve(self, request: PromptRequest) -> PromptRequest:
-        """Set recall's share aside before anything else is measured, so that what it finds never changes
-        which notes are shown."""
-        if self.settings.recall == "off":
-            return request
-        room = self.counting.room(request, self.settings)
-        return replace(request, recall_reserve=recall_room(self.settings, room, asked=False))
+    seconds: float = TIMING.recall_deadline
 
     async def remind(
         self, state: State, request: PromptRequest, layout: Layout
@@ -407,42 +386,63 @@ class Reminder:
         nothing to recall or recall fails."""
         try:
             if request.question:
-                return await self._for_question(state, request, layout)
-            if self.settings.recall != "off" and (said := question_of(state.messages)):
-                return await self._for_turn(said, state, request, layout), layout
+                async with asyncio.timeout(QUESTION_SECONDS):
+                    return await self._for_question(state, request, layout)
+            async with asyncio.timeout(self.seconds):
+                return await self._for_turn(state, request, layout), layout
         except TimeoutError:
             log.warning("%s: recall took too long; the turn goes on without it", self.session.key)
         except Exception as error:  # noqa: BLE001  no failure of recall may reach the agent's turn
             log.warning("%s: recall failed; the turn goes on without it: %r", self.session.key, error)
         return request, layout
 
-    async def _for_turn(
-        self, said: str, state: State, request: PromptRequest, layout: Layout
-    ) -> PromptRequest:
+    async def _for_turn(self, state: State, request: PromptRequest, layout: Layout) -> PromptRequest:
+        """Recall gets what notes and messages leave, up to its limit."""
         shown, left = self._content(state, request, layout)
-        found = await self._find(said, request, shown)
-        # If the newest message exceeds its room, recall gets less.
-        return _with_text(request, self._text(found, shown, request.recall_reserve + min(left, 0)))
+        limit = layout.limits.recall_limit
+        room = min(limit, left) if request.budget else limit
+        query = of_turn(state.messages, self.now)
+        if query is None or room <= MIN_ROOM or not self._has_past(state):
+            return request
+        if self._wide:
+            await self._catch_up(but=self.session)
+        said = last_question(state.messages)
+        found = await self._recall(TURN_MEANING * self.seconds).find(said, query, shown)
+        return _with_text(request, self._text(found, shown, room))
 
     async def _for_question(
         self, state: State, request: PromptRequest, layout: Layout
     ) -> tuple[PromptRequest, Layout]:
         """Recall gets the larger part of the prompt; what it does not use goes back to notes and messages."""
-        whole = layout.limits.budget + request.recall_reserve
-        request = replace(request, recall_reserve=recall_room(self.settings, whole, asked=True))
+        whole = layout.limits.budget
+        reserve = round(QUESTION_SHARE * whole or RECALL_SHARE * (self.settings.budget or DEFAULT.budget))
+        request = replace(request, recall_reserve=reserve)
         layout = lay_out(state, request, self.settings, self.counting)
         shown, left = self._content(state, request, layout)
-        found = await self._find(request.question, request, shown)
-        room = request.recall_reserve + left
+        await self._catch_up()
+        query = of_question(request.question, self.now)
+        found = await self._recall(QUESTION_MEANING).find(request.question, query, shown)
+        room = reserve + left
         text = self._text(found, shown, room)
         used = self.counting.text(text)
-        if used < request.recall_reserve and request.budget:
+        if used < reserve and request.budget:
             layout = lay_out(state, replace(request, recall_reserve=used), self.settings, self.counting)
             shown, _ = self._content(state, request, layout)
             text = self._text(found, shown, room)
             if self.counting.text(text) > used:
                 text = self._text(found, shown, used)
         return _with_text(request, text), layout
+
+    @property
+    def _wide(self) -> bool:
+        return self.settings.recalls_owner(self.session.owner)
+
+    def _has_past(self, state: State) -> bool:
+        """Whether there may be messages that the prompt does not show."""
+        return self._wide or bool(state.missing or state.progress.watermark)
+
+    def _recall(self, meaning: float) -> Recall:
+        return Recall(self.store, self.session, self._wide, self.now, self.vectors, meaning)
 
     def _content(self, state: State, request: PromptRequest, layout: Layout) -> tuple[PromptContent, int]:
         """What the prompt shows without recall, and the unused tokens."""
@@ -451,33 +451,20 @@ class Reminder:
         messages = (*tail.messages, *layout.preface, *state.pinned)
         return PromptContent(messages, "\n".join(layout.memory.sections.texts())), left
 
-    def _text(self, found: RecallResult | None, shown: PromptContent, room: int) -> str:
-        if found is None:
-            return ""
+    def _text(self, found: RecallResult, shown: PromptContent, room: int) -> str:
         there = {m.id for m in shown.messages}
         worth = {
             (session, seq): value
             for (session, seq), value in found.worth.items()
             if session != self.session or found.around[session, seq].id not in there
         }
-        return render_recall(worth, found.around, found.terms, room, self.counting.text)
+        return render_recall(worth, found.around, found.terms, room, self.counting.text, shown.memory)
 
-    async def _find(self, question: str, request: PromptRequest, shown: PromptContent) -> RecallResult | None:
-        wide = self.settings.recall == "owner"
-        within = QUESTION_MEANING if request.question else TURN_MEANING
-        recall = Recall(self.store, self.session, wide, self.now, self.vectors, within)
-        async with asyncio.timeout(QUESTION_SECONDS if request.question else TURN_SECONDS):
-            await self._catch_up(wide, asked=bool(request.question))
-            return await recall.find(question, shown.messages, shown.memory)
-
-    async def _catch_up(self, wide: bool, *, asked: bool) -> None:
+    async def _catch_up(self, *, but: SessionId | None = None) -> None:
         """Index what recall searches. An ordinary turn skips its own session: what its index lacks is in the
         tail."""
         try:
-            if asked:
-                await catch_up(self.store, self.session.owner, None if wide else self.session)
-            elif wide:
-                await catch_up(self.store, self.session.owner, but=self.session)
+            await catch_up(self.store, self.session.owner, None if self._wide else self.session, but=but)
         except StoreError as error:
             log.warning("%s: recall searches what was indexed before: %s", self.session.key, error)
 

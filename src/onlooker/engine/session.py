@@ -21,6 +21,7 @@ from onlooker.domain.items import Item
 from onlooker.domain.messages import Message, MessageLike, SdkMessage, SessionId
 from onlooker.domain.notes import NOTE_STATUSES, Extractor, Note, NoteKind, NoteStatus, Progress, State
 from onlooker.domain.search import Hit, HitKind
+from onlooker.engine.indexing import index_batch
 from onlooker.engine.knowledge import LayerCall, last_question
 from onlooker.engine.recall import KINDS, Reminder, Search, messages_behind
 from onlooker.engine.recording import load_newest, with_originals
@@ -199,8 +200,6 @@ class Session:
             today = relative_days(state.active, self._now)
             request = replace(request, end="\n".join(t for t in (today, request.end) if t))
         reminder = self._reminder(request)
-        if reminder:
-            request = reminder.reserve(request)
         room = runtime.counting.room(request, runtime.settings)
         state = (await self._with_items(state, room)).until(request.newest)
         new_budget = runtime.budgets.ask(self.id, room)
@@ -247,7 +246,13 @@ class Session:
         if runtime.settings.recall == "off" and not request.question:
             return None
         return Reminder(
-            runtime.store, self.id, runtime.settings, runtime.counting, self._now, runtime.query_vectors
+            runtime.store,
+            self.id,
+            runtime.settings,
+            runtime.counting,
+            self._now,
+            runtime.query_vectors,
+            runtime.timing.recall_deadline,
         )
 
     @property
@@ -317,6 +322,8 @@ class Session:
         except OnlookerError as error:
             log.warning("%s: could not make room: %s", self.key, error)
         if made:
+            # Recall finds what leaves the prompt now; the background indexes the rest of a long backlog.
+            await index_batch(runtime.store, self.id)
             # What that makes due, such as a reflection, is left to the background.
             runtime.wake(state)
         return state, layout

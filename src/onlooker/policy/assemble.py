@@ -518,8 +518,9 @@ def _widen(
     free = whole - counting.messages(raw)
     if free <= limits.memory_limit:
         return None
-    wider = section(state, replace(limits, memory_limit=free), counting)
-    return None if wider.is_cut else wider
+    # Made for the whole budget, which is the same every turn, so that it can be cached.
+    wider = section(state, replace(limits, memory_limit=limits.budget), counting)
+    return None if wider.is_cut or wider.tokens > free else wider
 
 
 def _first_fitting(messages: tuple[Message, ...], tokens: int, counting: Counting) -> tuple[Message, ...]:

@@ -160,13 +160,12 @@ class Settings:
         0, "How many observations the prompt may hold. 0: no limit.", low=0, high=100_000
     )
 
-    # Off by default: recall takes its share from the notes on every turn, and few turns need it.
-    # A context that is built for a question (`question=`) uses it in any case.
-    recall: Literal["off", "session", "owner"] = _setting(
-        "off",
-        "On every turn, quote [earlier messages](recall.md#recall-in-the-prompt) of this `session` or of all "
-        "sessions of its `owner` that bear on what the user says.",
-        choices=("off", "session", "owner"),
+    recall: Literal["owner", "session", "off"] = _setting(
+        "owner",
+        "On every turn, quote [earlier messages](recall.md#recall-in-the-prompt) that bear on what the user "
+        "says: from the sessions of its `owner` that share facts (`cross_session`), from this `session` "
+        "alone, or none (`off`).",
+        choices=("owner", "session", "off"),
     )
     embedder: str = _setting(
         "",
@@ -251,6 +250,10 @@ class Settings:
             return False
         return self.cross_session == "all" or owner != DEFAULT_OWNER
 
+    def recalls_owner(self, owner: str) -> bool:
+        """Return whether this owner's sessions recall what was said in each other."""
+        return self.recall == "owner" and self.shares_items(owner)
+
 
 def with_models(settings: Settings, *, free_observer: bool, free_reflector: bool) -> Settings:
     """Return the settings for these models: `limits` uses other sizes if notes cost nothing."""
@@ -279,6 +282,7 @@ LANGO = Settings(
     knowledge_limit=0,
     max_reflections=5,
     max_observations=20,
+    recall="off",
     reflect_at=2000,
     reflect_counts="observations",
     reflect_to=0.0,
@@ -298,6 +302,7 @@ ZORA = Settings(
     cross_session_limit=5000,
     cross_session="all",
     knowledge_limit=0,
+    recall="off",
     reflect_at=10_000,
     reflect_counts="observations",
     reflect_to=0.5,
@@ -456,6 +461,9 @@ FREE_REFLECT_TO = 0.95
 # The size of a chunk if an observer costs nothing: the smaller, the sooner text is noted, and the more room
 # memory has. A language model reads its rules with every chunk.
 FREE_CHUNK = 0.5
+# The most that recall adds to a turn, as a share of the room. Notes are condensed to leave it free, so that
+# none has to make way for what a turn recalls.
+RECALL_SHARE = 0.15
 # What the headings of the memory section cost: notes must be condensed before they no longer fit beside them.
 SECTION_TOKENS = 60
 
@@ -475,6 +483,7 @@ class Limits:
     memory_limit: int
     message_limit: int
     cross_session_limit: int
+    recall_limit: int
     reflect_at: int
     reflect_to: float
     condenses_all: bool  # all notes at once, instead of twice what must go
@@ -509,8 +518,10 @@ def limits_for(settings: Settings, budget: int) -> Limits:
     observe_at = max(1, min(tokens(raw, whole // 4), message_limit))
     keep_recent = min(tokens(settings.keep_recent), observe_at - 1)
     chunk_tokens = tokens(chunk)
-    # Memory gives way to what may stand raw, so that one of the two can be set alone.
-    memory_limit = max(1, min(tokens(settings.memory_limit, whole * 7 // 10), whole - observe_at))
+    recall_limit = 0 if settings.recall == "off" else round(RECALL_SHARE * base)
+    # Memory gives way to what may stand raw or be recalled, so that each of them can be set alone.
+    left = whole - observe_at - recall_limit
+    memory_limit = max(1, min(tokens(settings.memory_limit, whole * 7 // 10), left))
     # Until notes are condensed, the one that made them too many must fit as well.
     one_more = round(chunk_tokens * NOTE_RATIO) if isinstance(settings.memory_limit, float) else 0
     return Limits(
@@ -528,6 +539,7 @@ def limits_for(settings: Settings, budget: int) -> Limits:
         cross_session_limit=min(
             tokens(settings.cross_session_limit) if settings.cross_session_limit else 0, memory_limit // 2
         ),
+        recall_limit=recall_limit,
         reflect_at=max(1, min(tokens(settings.reflect_at), memory_limit - SECTION_TOKENS - one_more)),
         reflect_to=max(settings.reflect_to, FREE_REFLECT_TO) if free else settings.reflect_to,
         condenses_all=condenses_all,
@@ -559,6 +571,8 @@ class Timing:
     on_the_spot: float = 0.1
     # How long a knowledge layer has for its answer; then the context is built without it.
     knowledge_deadline: float = 2.0
+    # How long recall may take; then the turn goes on without it.
+    recall_deadline: float = 1.0
     # How long `close` waits for work in progress: what service managers give a process before they kill it.
     stop_deadline: float = 10.0
 

@@ -103,10 +103,12 @@ def test_a_small_a_usual_and_a_large_budget_come_to_sane_limits(budget: int) -> 
     assert found.reflect_at < found.memory_limit
 
 
-def test_memory_gives_way_to_what_may_stand_raw() -> None:
+def test_memory_gives_way_to_what_may_stand_raw_or_be_recalled() -> None:
     found = limits_for(check(Settings(observe_at=0.4)), 10_000)
-    assert (found.observe_at, found.memory_limit) == (4_000, 6_000)
-    assert 5_000 < found.reflect_at < 6_000 - SECTION_TOKENS
+    assert (found.observe_at, found.recall_limit, found.memory_limit) == (4_000, 1_500, 4_500)
+    assert 3_500 < found.reflect_at < 4_500 - SECTION_TOKENS
+    without = limits_for(check(Settings(observe_at=0.4, recall="off")), 10_000)
+    assert (without.recall_limit, without.memory_limit) == (0, 6_000)
 
 
 @given(st.integers(MIN_BUDGET, 2_000_000), st.sampled_from(sorted(PRESETS)))
@@ -196,7 +198,7 @@ def test_without_a_budget_shares_are_of_the_settings_own() -> None:
         ("estimator", "gpt", "default, lango, zora"),
         ("format", "json", "lines, stamped, prose"),
         ("reflect_counts", "tokens", "memory, observations"),
-        ("recall", True, "off, session, owner"),
+        ("recall", True, "owner, session, off"),
         ("model", 7, "PROVIDER:NAME"),
         ("model", "gpt-5-mini", 'did you mean "openai:gpt-5-mini"?'),
         ("reflector_model", "mymodel", "PROVIDER:NAME"),

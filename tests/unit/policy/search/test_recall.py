@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
@@ -11,13 +12,11 @@ from onlooker.domain.messages import Message, SessionId
 from onlooker.policy.search.recall import (
     MessageRef,
     RecallQuery,
-    question_of,
-    recall_room,
-    recall_terms,
+    of_question,
+    of_turn,
     render_recall,
     score_messages,
 )
-from onlooker.policy.settings import DEFAULT, LANGO
 from onlooker.policy.tokens import estimator
 
 ANA = SessionId("ana", "a")
@@ -33,7 +32,7 @@ def conversation(*texts: str, pause: timedelta = timedelta(minutes=1)) -> dict[M
 
 
 def asked(**more: object) -> RecallQuery:
-    return replace(RecallQuery({}, frozenset()), **more)  # pyright: ignore[reportArgumentType]
+    return replace(RecallQuery({}), **more)  # pyright: ignore[reportArgumentType]
 
 
 def best(values: dict[MessageRef, float]) -> list[int]:
@@ -94,18 +93,66 @@ def test_without_room_nothing_is_shown(room: int) -> None:
     assert render_recall({(ANA, 1): 1.0}, conversation("a boat"), {}, room, count) == ""
 
 
-def test_a_turn_asks_with_what_the_user_says_and_with_what_came_before_where_that_says_little() -> None:
-    said = [Message("user", "Where did I put the locker key?"), Message("assistant", "Which one?")]
-    assert question_of(said) == "Where did I put the locker key?"
-    assert question_of([*said, Message("user", "The other one")]).splitlines() == [
-        "Where did I put the locker key?",
-        "The other one",
-    ]
-    assert question_of([Message("assistant", "Hello")]) == ""
-    assert recall_terms("and what was it then?") == {}
+def terms_of(*said: tuple[str, str]) -> Mapping[str, float]:
+    messages = [Message("user" if who == "user" else "assistant", text) for who, text in said]
+    query = of_turn(messages, NOON)
+    return query.terms if query else {}
 
 
-def test_recall_has_its_share_of_the_room_and_a_question_most_of_it() -> None:
-    assert recall_room(DEFAULT, 10_000, asked=False) == 1_500
-    assert recall_room(DEFAULT, 10_000, asked=True) == 9_000
-    assert 0 < recall_room(LANGO, 0, asked=True) == recall_room(LANGO, 0, asked=False)
+def test_a_turn_asks_with_what_the_user_says() -> None:
+    said = (("user", "I rented a locker"), ("assistant", "Which one?"))
+    assert terms_of(*said, ("user", "Where did I put the locker key?")) == {"put": 1, "locker": 1, "key": 1}
+    assert terms_of(("assistant", "Where is the locker key?")) == {}
+
+
+def test_a_turn_that_says_little_is_understood_with_the_answer_before_it() -> None:
+    answer = ("assistant", "There are two hotels: the Fjord and the Lagoon.")
+    terms = terms_of(("user", "Where shall we sleep?"), answer, ("user", "And the second one?"))
+    assert terms["second"] == 1
+    assert 0 < terms["fjord"] == terms["lagoon"] < 1
+    assert "lagoon" in terms_of(answer, ("user", "The other one"))
+
+
+@pytest.mark.parametrize("said", ["thanks!", "Ok, great, thank you so much", "Good morning", "谢谢", "yes!"])
+def test_thanks_and_greetings_ask_nothing(said: str) -> None:
+    assert terms_of(("user", "Where is the boat?"), ("assistant", "In the harbour"), ("user", said)) == {}
+    around = conversation(said, "the boat is in the harbour")
+    text = render_recall({(ANA, 1): 2.0, (ANA, 2): 1.0}, around, {}, 200, count)
+    assert said not in text
+    assert "harbour" in text
+
+
+def test_a_day_alone_is_a_question() -> None:
+    query = of_turn([Message("user", "And what about yesterday?")], NOON)
+    assert query
+    assert query.days == (("2026-02-15", "2026-02-15"),)
+
+
+def test_a_question_is_shown_with_its_answer() -> None:
+    around = conversation("Which museum did you visit?", "The one by the old mill, with Ben.", "It rained.")
+    around[ANA, 2] = replace(around[ANA, 2], name="Ben")
+    text = render_recall({(ANA, 1): 1.0}, around, {}, 200, count)
+    assert "Which museum did you visit?\nBen: The one by the old mill" in text
+    assert "rained" not in text
+
+
+def test_what_matches_far_worse_than_the_best_is_not_shown() -> None:
+    around = conversation("the boat is in the harbour", "another day at work", "the boat is blue")
+    text = render_recall({(ANA, 1): 1.0, (ANA, 2): 0.1, (ANA, 3): 0.6}, around, {}, 500, count)
+    assert "harbour" in text
+    assert "blue" in text
+    assert "work" not in text
+
+
+def test_what_someone_says_of_others_counts_less_than_what_they_say_of_themselves() -> None:
+    around = conversation("What is your passion?", "My passion is cars", "Your passion is contagious")
+    query = RecallQuery({"passion": 1.0}, names=frozenset({"ana"}))
+    values = score_messages(dict.fromkeys(around, 1.0), around, query)
+    assert best(values)[0] == 2
+
+
+def test_the_name_of_a_speaker_is_no_topic() -> None:
+    query = of_question("What does Ana think of boats?", NOON).naming(["Ana"])
+    assert "ana" not in query.terms
+    assert query.names == {"ana"}
+    assert of_question("Who is Ana?", NOON).naming(["Ana"]).terms == {"ana": 1.0}
