@@ -14,8 +14,15 @@ from onlooker.ports import ObserveRequest, Reply, Request
 from onlooker.testing import FrozenClock, ScriptedModel
 from onlooker.testing.models import good_note
 
+# Without recall: what a turn finds depends on how far the index is, and prompts are compared here.
 SETTINGS = onlooker.Settings(
-    budget=2_000, observe_at=0.25, keep_recent=0.08, chunk_tokens=0.13, memory_limit=0.70, reflect_at=0.60
+    budget=2_000,
+    observe_at=0.25,
+    keep_recent=0.08,
+    chunk_tokens=0.13,
+    memory_limit=0.70,
+    reflect_at=0.60,
+    recall="off",
 )
 LOAVES = ("rye", "spelt", "wheat", "barley", "oat")
 _ORDER = re.compile(r"order (\d\d-\d{4}): (\d+) loaves of (\w+) for €([\d.]+)")

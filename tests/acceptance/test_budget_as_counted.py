@@ -338,7 +338,6 @@ async def test_messages_observations_and_reflections_are_counted_as_the_preset_c
     # The parts of the prompt add up, and each is counted as it stands there.
     stats = context.stats
     assert stats.messages == sum(m.tokens for m in context.messages)
-    assert stats.total == stats.system + stats.reflections + stats.observations + stats.now + stats.messages
-    assert stats.reflections + stats.observations + stats.now == pytest.approx(
-        count.text(context.memory), abs=6
-    )
+    memory = stats.reflections + stats.observations + stats.now
+    assert stats.total == stats.system + memory + stats.messages + stats.recall
+    assert memory == pytest.approx(count.text(context.memory), abs=6)

@@ -271,7 +271,7 @@ def test_yes_deletes_the_notes_of_that_session_alone(pair: Path) -> None:
 
 def test_one_kind_can_be_cleared(tmp_path: Path) -> None:
     # Short enough that its observations are not condensed yet.
-    pair = make_database(tmp_path, "a", messages=40)
+    pair = make_database(tmp_path, "a", messages=30)
     done = call("clear", "--db", pair, "--session", "a", "--kind", "observations", "--yes", "--json")
     assert done.json["cleared"] is True
     assert done.json["reflections"] == 0 < done.json["observations"]

@@ -230,8 +230,8 @@ async def test_notes_that_mixed_it_with_others_are_written_again_by_the_model(tm
         assert done.rewritten_notes >= 1
         now = {n.id: n for n in await session.notes()}
         assert [now[n.id].degraded for n in touched] == [True]
-        assert "anaword0x" not in (await session.context()).text()
         calls = model.calls
+        assert "anaword0x" not in (await session.context()).text()
         await session.settle()
         assert model.calls > calls
         assert not any(n.degraded for n in await session.notes())

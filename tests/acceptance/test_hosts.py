@@ -78,7 +78,9 @@ class Provider:
 
     def __call__(self, sent: History) -> dict[str, Any]:
         self.received.append(sent)
-        if sent[-1]["role"] == "tool":
+        # What is recalled stands behind the messages, as the system's.
+        newest = next(m for m in reversed(sent) if m["role"] != "system")
+        if newest["role"] == "tool":
             return assistant(f"It is 17 kg, as I saw in call {len(self.received)}.")
         call = {"id": f"c{len(self.received)}", "type": "function"}
         function = {"name": "weigh", "arguments": json.dumps({"parcel": len(self.received)})}
@@ -112,7 +114,7 @@ async def test_a_hosts_own_hooks_are_all_that_memory_needs() -> None:
     assert len(json.dumps(last)) < len(json.dumps(agent.history)) / 2
     assert last[0]["content"].startswith("Help.\n\n## Conversation Memory\n")
     assert "allergic to peanuts" in last[0]["content"]
-    raw = last[1:]
+    raw = [m for m in last[1:] if m["role"] != "system"]  # what is recalled stands behind them
     assert raw == agent.history[-1 - len(raw) : -1]
     for sent in provider.received:
         calls = [call["id"] for m in sent for call in m.get("tool_calls") or ()]

@@ -23,7 +23,7 @@ from onlooker.types import LayerRequest, RuntimeContext, SessionId
 
 pytestmark = pytest.mark.anyio
 
-SMALL = replace(DEFAULT, budget=2000)
+SMALL = replace(DEFAULT, budget=2000, recall="off")  # what a turn recalls is tested elsewhere
 PATIENT = onlooker.Timing(knowledge_deadline=120.0)
 SAID = "Ana said that order 88-1431 is late again, and asked what can be done about it. " * 4
 

@@ -93,7 +93,7 @@ async def test_a_conversation_is_noted_reflected_and_in_the_final_prompt(
     assert "### Observations\n## 2026-02-16\n" in system
     for line in "\n".join(note.text for note in notes).splitlines():
         assert line in system
-    tail = [m["content"] for m in prompt[1:]]
+    tail = [m["content"] for m in prompt[1:] if m["role"] != "system"]
     assert tail == [said(n).text for n in range(61 - len(tail), 61)]
     # Each call is accounted for, and what it asked was ours.
     assert len(usage) == len(asked)
