@@ -1,41 +1,42 @@
-"""Whether a context holds the answer to a question: `python bench/recall.py --quality DIR [--json]`.
+"""Whether a context holds the answer to a question: `python bench/recall.py --data DIR --quality DIR`.
 
-The conversations of LoCoMo are recorded as live sessions with default settings. Then a context is built for
-each question about them, and scored without a language model; beside it stand what notes alone keep, plain
-BM25, and the whole conversation. Tables are printed as they stand in docs/recall.md.
+The conversations of LoCoMo are recorded as live sessions with default settings. Then each question about them
+is what the user says next, and the context of that turn is scored without a language model; beside it stand
+memory without recall, plain BM25, and the whole conversation. Then what recall costs a turn: tokens, reuse of
+the prefix, and time. Tables are printed as they stand in docs/recall.md.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
-import json
 import re
+import shutil
 import sys
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import onlooker
 from _conversations import LOCOMO, Conversation, load
+from onlooker.cli.demo import shared_prefix
 from onlooker.domain.messages import Message
-from onlooker.engine.recall import Search
 from onlooker.policy.render import text_lines
-from onlooker.policy.search import recall as recalling
-from onlooker.policy.tokens import margin
+from onlooker.policy.tokens import estimator, margin
 
 HERE = Path(__file__).parents[2] / "shared"
 SUPPORTED = 0.75  # of an answer's words stand close together, near what was asked
-SHARES = (0.15, 0.25, 0.5, recalling.QUESTION_SHARE)
+OWNER = "ana"
 CATEGORIES = ("single-hop", "multi-hop", "temporal", "open-domain")
 
 # What is asked of a session, and the text that is to hold the answer.
-Answering = Callable[[onlooker.Session, str], Any]
+Answering = Callable[[onlooker.Session, str], Awaitable[str]]
 
 
 @dataclass
@@ -55,11 +56,6 @@ class Tally:
 
     def share(self, key: str) -> float:
         return self.hits[key] / max(1, self.asked[key])
-
-    def figures(self) -> dict[str, float]:
-        shares = {key: round(self.share(key), 3) for key in sorted(self.asked)}
-        each = max(1, self.contexts)
-        return shares | {"tokens": self.tokens / each, "ms": 1000 * self.seconds / each}
 
 
 class Scores:
@@ -100,32 +96,27 @@ class Scores:
 # ------------------------------------------------------------------------------------ ways to answer
 
 
-def with_question(budget: int, share: float) -> Answering:
-    async def context(session: onlooker.Session, question: str) -> str:
-        recalling.QUESTION_SHARE = share
-        return (await session.context(budget=budget, question=question)).text()
-
-    return context
-
-
-def notes_alone(budget: int) -> Answering:
-    async def context(session: onlooker.Session, question: str) -> str:
-        return (await session.context(budget=budget)).text()
-
-    return context
+async def every_turn(session: onlooker.Session, question: str) -> str:
+    """What the user says is the question. Its own words do not count as an answer."""
+    await session.record(onlooker.user(question))
+    context = await session.context()
+    return replace(context, messages=context.messages[:-1]).text()
 
 
-def plain_ranking(memory: onlooker.Memory, budget: int) -> Answering:
+async def for_the_question(session: onlooker.Session, question: str) -> str:
+    return (await session.context(question=question)).text()
+
+
+def plain_ranking(budget: int) -> Answering:
     """The messages that match best, as many as fit, and nothing else."""
+    count = estimator("default").text
 
     async def context(session: onlooker.Session, question: str) -> str:
-        search = Search(session.owner, session.id, ("message",), limit=300)
-        hits = await search.run(memory.store, question)
         by_seq = {m.seq: m for m in await session.messages()}
         chosen: list[Message] = []
-        for hit in hits:
+        for hit in await session.search(question, kinds=["message"], limit=300):
             text = text_lines(sorted([*chosen, by_seq[hit.seq]], key=lambda m: m.seq))
-            if memory.counting.text(text) > budget * (1 - margin(memory.settings.estimator)):
+            if count(text) > budget * (1 - margin("default")):
                 break
             chosen.append(by_seq[hit.seq])
         return text_lines(sorted(chosen, key=lambda m: m.seq))
@@ -133,46 +124,126 @@ def plain_ranking(memory: onlooker.Memory, budget: int) -> Answering:
     return context
 
 
-def whole_history() -> Answering:
-    async def context(session: onlooker.Session, question: str) -> str:
-        return text_lines(await session.messages())
-
-    return context
+async def whole_history(session: onlooker.Session, question: str) -> str:
+    return text_lines(await session.messages())
 
 
 # ------------------------------------------------------------------------------------ measuring
 
 
-async def measured(
-    scores: Scores, said: Sequence[Conversation], budget: int
-) -> AsyncIterator[tuple[str, Tally]]:
-    with tempfile.TemporaryDirectory() as folder:
-        async with onlooker.open_memory(Path(folder) / "memory.db", budget=budget) as memory:
-            for conversation in said:
+class Recorded:
+    """Conversations recorded live with one value of `recall`, each in a file of its own."""
+
+    def __init__(self, folder: Path, recall: Literal["owner", "off"], budget: int) -> None:
+        self._folder = folder / recall
+        self._folder.mkdir()
+        self._settings = replace(onlooker.preset("default"), recall=recall, budget=budget)
+        self.turns = Turns()
+
+    def open(self, name: str) -> onlooker.Memory:
+        return onlooker.open_memory(self._folder / name, settings=self._settings)
+
+    async def record(self, said: Sequence[Conversation]) -> None:
+        for conversation in said:
+            async with self.open(conversation.name) as memory:
                 # An owner each: none is to know what another was told.
                 session = memory.session(conversation.name, owner=conversation.name)
+                before = ""
                 for message in conversation.messages:
                     await session.record(message)
-                await session.settle()
-            rows = {f"question, {share:.0%} recalled": with_question(budget, share) for share in SHARES}
-            rows |= {
-                "notes alone": notes_alone(budget),
-                "plain BM25": plain_ranking(memory, budget),
-                "whole conversation": whole_history(),
-            }
-            for name, answering in rows.items():
-                yield name, await _tally(scores, memory, len(said), answering)
+                    await session.settle()
+                    if message.role == "user":
+                        before = await self.turns.measure(memory, session, before)
+
+    async def tally(self, scores: Scores, count: int, answering: Answering, *, apart: bool) -> Tally:
+        """Ask every question; `apart`: each of a copy of the memory, since asking changes it."""
+        tally = Tally()
+        for conversation in scores.conversations[:count]:
+            answers: dict[str, str] = {}
+            for question in scores.questions(conversation):
+                name = conversation.id
+                if apart:
+                    name = "asked"
+                    shutil.copy(self._folder / conversation.id, self._folder / name)
+                async with self.open(name) as memory:
+                    session = memory.session(conversation.id, owner=conversation.id)
+                    began = time.perf_counter()
+                    answers[question.id] = await answering(session, question.question)
+                    tally.seconds += time.perf_counter() - began
+                if apart:
+                    (self._folder / name).unlink()
+            scores.tally(conversation, answers, tally)
+        return tally
 
 
-async def _tally(scores: Scores, memory: onlooker.Memory, count: int, answering: Answering) -> Tally:
-    tally = Tally()
-    for conversation in scores.conversations[:count]:
-        session = memory.session(conversation.id, owner=conversation.id)
+@dataclass
+class Turns:
+    """What the turns of live conversations sent, and how much of it the turn before had sent."""
+
+    count: int = 0
+    sent: int = 0
+    recalled: int = 0
+    reused: int = 0
+    times: list[float] = field(default_factory=list[float])
+
+    async def measure(self, memory: onlooker.Memory, session: onlooker.Session, before: str) -> str:
         began = time.perf_counter()
-        answers = {q.id: await answering(session, q.question) for q in scores.questions(conversation)}
-        tally.seconds += time.perf_counter() - began
-        scores.tally(conversation, answers, tally)
-    return tally
+        context = await session.context()
+        self.times.append(time.perf_counter() - began)
+        text = context.text()
+        tokens = memory.counting.text(text)
+        self.count += 1
+        self.sent += tokens
+        self.recalled += context.stats.recall
+        self.reused += max(0, tokens - memory.counting.text(text[shared_prefix(before, text) :]))
+        return text
+
+    @property
+    def cells(self) -> list[str]:
+        shares = [f"{self.sent / self.count:,.0f}", f"{self.recalled / self.count:,.0f}"]
+        return [*shares, f"{self.reused / self.sent:.1%}", *_percentiles(self.times)]
+
+
+def _percentiles(times: Sequence[float]) -> list[str]:
+    ordered = sorted(times)
+    return [f"{1000 * ordered[int(len(ordered) * share)]:.1f}" for share in (0.5, 0.99)]
+
+
+async def latency(scores: Scores, said: Sequence[Conversation], messages: int, folder: Path) -> list[str]:
+    """The milliseconds of a context with recall and without, p50 and p99, of an owner of so many messages."""
+    source = [m for c in said for m in c.messages]
+    questions = [q.question for c in scores.conversations for q in scores.questions(c)][::4][:200]
+    cells: list[str] = []
+    for recall in ("owner", "off"):
+        settings = replace(onlooker.preset("default"), recall=recall)
+        path = folder / f"{messages}.db"
+        times: list[float] = []
+        async with onlooker.open_memory(path, settings=settings) as memory:
+            await _fill(memory, source, messages)
+            session = memory.session(f"asking, {recall}", owner=OWNER)
+            for question in questions:
+                await session.record(onlooker.user(question))
+                began = time.perf_counter()
+                await session.context()
+                times.append(time.perf_counter() - began)
+                await session.record(onlooker.assistant("Let me see."))
+        cells += _percentiles(times)
+    return cells
+
+
+async def _fill(memory: onlooker.Memory, source: Sequence[Message], messages: int) -> None:
+    """Sessions of a thousand messages, straight into the store and its index."""
+    await memory.session("warm", owner="nobody").record(onlooker.user("Hello"))
+    for number in range(messages // 1000):
+        session = memory.session(f"s{number}", owner=OWNER).id
+        first = number * 997 % max(1, len(source) - 1000)
+        texts = [
+            replace(m, id=f"{number}-{i}", tokens=len(m.text) // 4 + 4)
+            for i, m in enumerate(source[first : first + 1000])
+        ]
+        await memory.store.append(session, texts, due_tokens=1 << 60, now=datetime.now(UTC))
+        while await memory.store.index(session, limit=1000) >= 1000:
+            pass
 
 
 def _cells(tally: Tally) -> list[str]:
@@ -185,16 +256,36 @@ def _milliseconds(tally: Tally) -> str:
     return f"{1000 * tally.seconds / tally.contexts:.0f}"
 
 
-async def _print(scores: Scores, said: Sequence[Conversation], budget: int) -> None:
+async def _run(scores: Scores, said: Sequence[Conversation], budget: int) -> None:
     titles = ["D-hit", "who", "evq-hit", *CATEGORIES, "tokens", "ms"]
-    print(f"| context of {budget:,} | " + " | ".join(titles) + " |")
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        default, off = Recorded(folder, "owner", budget), Recorded(folder, "off", budget)
+        await default.record(said)
+        await off.record(said)
+        _head(f"context of {budget:,}", titles)
+
+        async def row(name: str, memory: Recorded, answering: Answering, *, apart: bool = False) -> None:
+            tally = await memory.tally(scores, len(said), answering, apart=apart)
+            print(f"| {name} | " + " | ".join(_cells(tally)) + " |", flush=True)
+
+        await row("every turn, by default", default, every_turn, apart=True)
+        await row("recall off", off, every_turn, apart=True)
+        await row("`question=`", default, for_the_question)
+        await row("plain BM25", default, plain_ranking(budget))
+        await row("whole conversation", default, whole_history)
+        _head("turns", ["tokens", "recalled", "prefix reused", "p50 ms", "p99 ms"])
+        for how, recorded in (("with recall", default), ("without", off)):
+            print(f"| {how} | " + " | ".join(recorded.turns.cells) + " |", flush=True)
+        _head("messages of an owner", ["p50 ms", "p99 ms", "p50 without", "p99 without"])
+        for messages in (1_000, 100_000):
+            cells = await latency(scores, said, messages, folder)
+            print(f"| {messages:,} | " + " | ".join(cells) + " |", flush=True)
+
+
+def _head(first: str, titles: Sequence[str]) -> None:
+    print(f"\n| {first} | " + " | ".join(titles) + " |")
     print("|---|" + "---:|" * len(titles))
-    async for name, tally in measured(scores, said, budget):
-        print(f"| {name} | " + " | ".join(_cells(tally)) + " |", flush=True)
-
-
-async def _all_figures(scores: Scores, said: Sequence[Conversation], budget: int) -> dict[str, Any]:
-    return {name: tally.figures() async for name, tally in measured(scores, said, budget)}
 
 
 def main() -> int:
@@ -205,7 +296,6 @@ def main() -> int:
     )
     parser.add_argument("--budget", type=int, default=4000, help="tokens of a context")
     parser.add_argument("--quick", action="store_true", help="one conversation")
-    parser.add_argument("--json", action="store_true", help="all figures, for a program")
     chosen = parser.parse_args()
     try:
         scores, said = Scores(chosen.quality, chosen.data), load(chosen.data).locomo
@@ -213,10 +303,7 @@ def main() -> int:
         print(f"nothing to measure on ({error}): see --data and --quality", file=sys.stderr)
         return 0
     said = said[:1] if chosen.quick else said
-    if chosen.json:
-        print(json.dumps(asyncio.run(_all_figures(scores, said, chosen.budget)), indent=2))
-    else:
-        asyncio.run(_print(scores, said, chosen.budget))
+    asyncio.run(_run(scores, said, chosen.budget))
     return 0
 
 

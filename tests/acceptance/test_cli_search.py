@@ -12,7 +12,8 @@ import onlooker
 from onlooker.policy.tokens import estimator
 
 HIT_KEYS = {
-    "kind", "session_key", "owner", "id", "seq", "at", "speaker", "taken_back", "score", "snippet", "content",
+    "kind", "session_key", "owner", "id", "seq", "at", "speaker", "taken_back", "why", "score", "snippet",
+    "content",
 }  # fmt: skip
 
 

@@ -90,6 +90,18 @@ async def test_nothing_of_another_owner_or_session_is_found_by_meaning(url: str)
         assert all(h.session == other.id for h in found)
 
 
+async def test_what_has_the_word_comes_first_and_what_is_found_by_meaning_says_so(url: str) -> None:
+    async with opened(url, WordEmbedder(MEANINGS)) as memory:
+        session = await filled(memory)
+        await session.record(onlooker.user("My neighbour looked at an automobile, I think, or was it a bus?"))
+        await memory.index.catch_up()
+        hits = await session.search("automobile")
+        assert "neighbour" in hits[0].text
+        assert hits[0].why == "words"
+        assert "sedan" in hits[1].text
+        assert {h.why for h in hits[1:]} == {"meaning"}
+
+
 @pytest.mark.req(80)
 async def test_notes_are_found_by_meaning_once_they_are_shown(url: str) -> None:
     settings = replace(DEFAULT, budget=1000, observe_at=0.3, precompute_at=0.2, chunk_tokens=0.1)

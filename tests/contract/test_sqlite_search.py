@@ -10,7 +10,7 @@ import pytest
 from tests.contract.sqlite_files import opened, record
 
 from onlooker.domain.messages import Message, SessionId
-from onlooker.domain.search import Document, VectorQuery
+from onlooker.domain.search import Document, Query, VectorQuery
 from onlooker.engine.recall import Search, catch_up
 from onlooker.stores.sqlite import SqliteStore, vectors
 from onlooker.stores.sqlite.connection import SqliteDatabase
@@ -58,6 +58,19 @@ async def test_owners_of_strange_names_are_told_apart(tmp_path: Path) -> None:
             hits = await Search(owner).run(store, "boat")
             assert [h.text for h in hits] == [f"boat number{n}"]
             assert hits[0].session == SessionId(owner, "s")
+
+
+async def test_a_frequent_word_is_looked_up_in_the_newest_texts_and_its_number_estimated(
+    tmp_path: Path,
+) -> None:
+    texts = [said(f"m{n}", "a boat" if n % 2 else "a hut") for n in range(200)]
+    async with opened(tmp_path / "a.db") as store:
+        await record(store, *texts)
+        await catch_up(store, "ana")
+        found = await store.search(Query("ana", "message", {"boat": 1.0}, max_holders=10))
+        assert {m.id for m in found.matches} == {f"m{n}" for n in range(181, 200, 2)}
+        assert 90 < found.holders["boat"] < 110
+        assert found.docs == 200
 
 
 async def many(store: SqliteStore, count: int = 1500, dimensions: int = 48) -> VectorQuery:

@@ -78,6 +78,7 @@ def _hit_view(hit: Hit) -> View:
         "at": iso(hit.at),
         "speaker": hit.speaker,
         "taken_back": hit.taken_back,
+        "why": hit.why,
         "score": round(hit.score, 6),
         "snippet": hit.snippet,
         "content": hit.text,
@@ -88,6 +89,8 @@ def _hit_row(view: View) -> list[str]:
     ident = str(view["seq"]) if view["kind"] == "message" else view["id"]
     text = f"{view['speaker']}: {view['snippet']}" if view["speaker"] else view["snippet"]
     mark = "(taken back) " if view["taken_back"] else ""
+    if view["why"] != "words":
+        mark += "(by meaning) "
     return [view["session_key"], ident, minute(view["at"]), mark + " ".join(text.split())]
 
 

@@ -10,6 +10,9 @@ from typing import Literal, get_args
 from onlooker.domain.messages import SessionId
 
 HitKind = Literal["message", "note", "item"]
+# Why a text was found: it has words of the query, its vector is close, or it is a note that mentions what
+# other hits mention.
+Why = Literal["words", "meaning", "graph"]
 # What is indexed. retired: a message that the host took back.
 TextKind = Literal[HitKind, "retired"]
 
@@ -20,7 +23,8 @@ class Hit:
 
     `seq` is the message's own, or that of the first message that a note covers. `snippet` is the part of
     the text that matches, with matching words between the requested marks. `score` compares the hits of
-    one search only. `taken_back` marks a message that the host took back: it is in no prompt.
+    one search only. `why` says how it was found; hits by words come first. `taken_back` marks a message
+    that the host took back: it is in no prompt.
     """
 
     kind: HitKind
@@ -33,6 +37,7 @@ class Hit:
     score: float
     speaker: str = ""
     taken_back: bool = False
+    why: Why = "words"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +46,8 @@ class Query:
 
     Terms are tokens from `policy.search.words`, each with its weight. The search covers one session, or all
     sessions of one owner; `after` is inclusive, `before` is exclusive. Without terms, it returns everything
-    said in that time, newest first.
+    said in that time, newest first. A term is looked up in at most `max_holders` texts, the newest: a more
+    frequent word says next to nothing.
     """
 
     owner: str
@@ -51,6 +57,7 @@ class Query:
     after: datetime | None = None
     before: datetime | None = None
     limit: int = 300
+    max_holders: int = 50_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -30,6 +30,7 @@ from onlooker.domain.search import (
     SearchResult,
     TextKind,
     VectorQuery,
+    Why,
     note_node,
 )
 from onlooker.engine.indexing import catch_up, embeddable
@@ -75,7 +76,7 @@ class Search:
             raise SettingsError("limit", self.limit, "must be at least 1")
 
     async def run(self, store: Store, text: str, vectors: QueryVectors | None = None) -> list[Hit]:
-        """The hits, best first: by words, by meaning, and by their connections to other hits."""
+        """The hits, best first: by words, then by meaning, and by their connections to other hits."""
         self.check()
         await catch_up(store, self.owner, self.session)
         terms = dict.fromkeys(query_tokens(text), 1.0)
@@ -85,14 +86,21 @@ class Search:
         rankings = [await self._by_words(store, kind, terms) for kind in self.kinds]
         if terms:
             rankings += [await self._by_vectors(by_vectors, kind) for kind in self.kinds]
-        score = rank.fuse(*unify(*rankings))
+        rankings = unify(*rankings)
+        score = close = rank.fuse(*rankings)
         if terms and "note" in self.kinds:
-            found = _sorted(score)
-            rankings.append(await related_notes(store, self.owner, self.session, found, self.limit))
-            weights = [*[1.0] * (len(rankings) - 1), GRAPH_WEIGHT]
-            score = rank.fuse(*unify(*rankings), weights=weights)
-        best = _sorted(score)[: self.limit]
-        return [_hit(match, score[match], terms, self.marks) for match in best]
+            related = await related_notes(store, self.owner, self.session, _sorted(score), self.limit)
+            weights = [*[1.0] * len(rankings), GRAPH_WEIGHT]
+            score = rank.fuse(*unify(*rankings, related), weights=weights)
+
+        def why(match: Match) -> Why:
+            if not terms or not terms.keys().isdisjoint(match.words.split()):
+                return "words"
+            return "meaning" if match in close else "graph"
+
+        # What has none of the words comes after everything that has one.
+        best = sorted(_sorted(score), key=lambda match: why(match) != "words")[: self.limit]
+        return [_hit(match, score[match], why(match), terms, self.marks) for match in best]
 
     def _texts(self, kind: HitKind) -> tuple[TextKind, ...]:
         return ("message", "retired") if kind == "message" and self.taken_back else (kind,)
@@ -117,7 +125,7 @@ def _sorted(score: Mapping[Match, float]) -> list[Match]:
     return sorted(score, key=lambda match: (-score[match], match.kind == "retired"))
 
 
-def _hit(match: Match, score: float, terms: Mapping[str, float], marks: Marks) -> Hit:
+def _hit(match: Match, score: float, why: Why, terms: Mapping[str, float], marks: Marks) -> Hit:
     return Hit(
         kind="message" if match.kind == "retired" else match.kind,
         session=match.session,
@@ -129,6 +137,7 @@ def _hit(match: Match, score: float, terms: Mapping[str, float], marks: Marks) -
         score=score,
         speaker=match.speaker,
         taken_back=match.kind == "retired",
+        why=why,
     )
 
 
@@ -184,6 +193,7 @@ class Recall:
     now: datetime
     vectors: QueryVectors | None = None
     within: float = SEARCH_SECONDS
+    hits: int = recall.QUESTION_HITS
 
     async def find(self, question: str, query: recall.RecallQuery, shown: PromptContent) -> RecallResult:
         """Messages for the query, except those that the prompt already shows."""
@@ -202,7 +212,9 @@ class Recall:
             said_then = await self._from_days(first, last)
             matched = {ref: v for ref, v in said_then.items() if not is_shown(*ref)} | matched
         close = await self._by_vectors(ranking)
-        around = await self._with_neighbours(list(dict.fromkeys([*recall.best_hits(matched), *close])))
+        around = await self._with_neighbours(
+            list(dict.fromkeys([*recall.best_hits(matched, self.hits), *close]))
+        )
         around = {ref: m for ref, m in around.items() if not is_shown(*ref)}
         worth = recall.score_messages(matched, around, query)
         return RecallResult(recall.fuse_vectors(worth, close), around, query.terms)
@@ -212,8 +224,8 @@ class Recall:
         return [(m.session, m.seq) for m in found]
 
     async def _search(self, terms: Mapping[str, float]) -> SearchResult:
-        query = Query(self.session.owner, "message", terms, self._where, limit=recall.MAX_MATCHES)
-        return await self.store.search(query)
+        query = Query(self.session.owner, "message", terms, self._where, limit=2 * self.hits)
+        return await self.store.search(replace(query, max_holders=recall.MAX_HOLDERS))
 
     async def _from_days(self, first: str, last: str) -> dict[recall.MessageRef, float]:
         """Messages from the time that the question names count a little even if they share no word."""
@@ -407,8 +419,9 @@ class Reminder:
         if self._wide:
             await self._catch_up(but=self.session)
         said = last_question(state.messages)
-        found = await self._recall(TURN_MEANING * self.seconds).find(said, query, shown)
-        return _with_text(request, self._text(found, shown, room))
+        finder = self._recall(TURN_MEANING * self.seconds, recall.TURN_HITS)
+        found = await finder.find(said, query, shown)
+        return _with_text(request, self._text(found, shown, room, turn=True))
 
     async def _for_question(
         self, state: State, request: PromptRequest, layout: Layout
@@ -421,7 +434,9 @@ class Reminder:
         shown, left = self._content(state, request, layout)
         await self._catch_up()
         query = of_question(request.question, self.now)
-        found = await self._recall(QUESTION_MEANING).find(request.question, query, shown)
+        found = await self._recall(QUESTION_MEANING, recall.QUESTION_HITS).find(
+            request.question, query, shown
+        )
         room = reserve + left
         text = self._text(found, shown, room)
         used = self.counting.text(text)
@@ -441,8 +456,8 @@ class Reminder:
         """Whether there may be messages that the prompt does not show."""
         return self._wide or bool(state.missing or state.progress.watermark)
 
-    def _recall(self, meaning: float) -> Recall:
-        return Recall(self.store, self.session, self._wide, self.now, self.vectors, meaning)
+    def _recall(self, meaning: float, hits: int) -> Recall:
+        return Recall(self.store, self.session, self._wide, self.now, self.vectors, meaning, hits)
 
     def _content(self, state: State, request: PromptRequest, layout: Layout) -> tuple[PromptContent, int]:
         """What the prompt shows without recall, and the unused tokens."""
@@ -451,14 +466,15 @@ class Reminder:
         messages = (*tail.messages, *layout.preface, *state.pinned)
         return PromptContent(messages, "\n".join(layout.memory.sections.texts())), left
 
-    def _text(self, found: RecallResult, shown: PromptContent, room: int) -> str:
+    def _text(self, found: RecallResult, shown: PromptContent, room: int, *, turn: bool = False) -> str:
         there = {m.id for m in shown.messages}
         worth = {
             (session, seq): value
             for (session, seq), value in found.worth.items()
             if session != self.session or found.around[session, seq].id not in there
         }
-        return render_recall(worth, found.around, found.terms, room, self.counting.text, shown.memory)
+        count = self.counting.text
+        return render_recall(worth, found.around, found.terms, room, count, shown.memory, turn)
 
     async def _catch_up(self, *, but: SessionId | None = None) -> None:
         """Index what recall searches. An ordinary turn skips its own session: what its index lacks is in the

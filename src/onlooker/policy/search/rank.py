@@ -19,8 +19,6 @@ K = TypeVar("K", bound=Hashable)
 K1, B = 1.2, 0.75
 # The usual constant of reciprocal rank fusion.
 RANK_CONSTANT = 60
-# A term is looked up in at most this many texts, the newest. A more frequent word says next to nothing.
-MAX_HOLDERS = 50_000
 # How much more a text counts if the query names its speaker.
 SPEAKER_BOOST = 1.0
 

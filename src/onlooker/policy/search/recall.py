@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from calendar import monthrange
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 
@@ -27,9 +27,9 @@ MessageRef = tuple[SessionId, int]
 # -- What a turn asks for
 
 # A message with fewer terms ("and the second one?") is understood only with what was said before it.
-MIN_TERMS = 3
+MIN_TERMS = 2
 # How much the terms of what was said before count, and how many of them there are.
-BEFORE_WEIGHT, BEFORE_TERMS = 0.3, 16
+BEFORE_WEIGHT, BEFORE_TERMS = 0.3, 8
 # A question may be a page long; only its first terms are used.
 MAX_TERMS = 32
 # Words that people greet, thank and agree with. A message of nothing else asks nothing and tells nothing.
@@ -59,10 +59,10 @@ class RecallQuery:
         terms = {t: w for t, w in self.terms.items() if t not in names}
         return replace(self, terms=terms, names=self.names | names) if names and terms else self
 
-    def boost(self, message: Message) -> float:
-        """Return the factor for a message of a named speaker or date."""
+    def boost(self, message: Message, named: Collection[str]) -> float:
+        """Return the factor for a message of one of these speakers, or of a date that is named."""
         factor = 1.0
-        if self.names and not self.names.isdisjoint(tokens(message.name)):
+        if message.name in named:
             factor += TO_OTHERS if _is_about_others(message.text) else SPEAKER_BOOST
         if self.days and message.at:
             day = message.at.date().isoformat()
@@ -100,13 +100,16 @@ def _is_said_by_user(message: Message) -> bool:
 
 # -- What each message is worth
 
-# The number of hits whose neighbours are read, and of texts that they are chosen from.
-MAX_HITS, MAX_MATCHES = 24, 48
+# The number of hits whose neighbours are read: on an ordinary turn, and for a question, which has more room.
+# They are chosen from twice as many texts.
+TURN_HITS, QUESTION_HITS = 24, 150
+# The number of sessions that these are in.
+MAX_SESSIONS = 6
 # Something is recalled if the best score reaches this share of what all terms of the query weigh: about that
 # share of the query, by how rare its words are, stands in one message.
 MIN_MATCH = 0.2
 # A term is looked up in at most this many texts, the newest.
-MAX_HOLDERS = 2_000
+MAX_HOLDERS = 300
 # The share of a hit's score that goes to the messages one and two positions away.
 NEARNESS = (0.4, 0.2)
 # What a question keeps of its score, and what goes to the message after it, which answers.
@@ -137,9 +140,11 @@ def scores_by_message(found: SearchResult, terms: Mapping[str, float]) -> dict[M
     return {(m.session, m.seq): value for m, value in scored.items()}
 
 
-def best_hits(matched: Mapping[MessageRef, float]) -> list[MessageRef]:
-    """Return the hits whose neighbours are read."""
-    return sorted(matched, key=lambda p: (-matched[p], p))[:MAX_HITS]
+def best_hits(matched: Mapping[MessageRef, float], limit: int) -> list[MessageRef]:
+    """Return the hits whose neighbours are read, of a few sessions: each is read by itself."""
+    best = sorted(matched, key=lambda p: (-matched[p], p))[:limit]
+    sessions = set(list(dict.fromkeys(session for session, _ in best))[:MAX_SESSIONS])
+    return [ref for ref in best if ref[0] in sessions]
 
 
 def score_messages(
@@ -152,8 +157,10 @@ def score_messages(
     for ref, value in spread.items():
         best[sittings[ref]].append(value)
     of_sitting = {s: sum(sorted(values)[-SITTING_BEST:]) / SITTING_BEST for s, values in best.items()}
+    speakers = {m.name for m in around.values()} if query.names else set[str]()
+    named = {name for name in speakers if not query.names.isdisjoint(tokens(name))}
     return {
-        ref: (value + SITTING_WEIGHT * of_sitting[sittings[ref]]) * query.boost(around[ref])
+        ref: (value + SITTING_WEIGHT * of_sitting[sittings[ref]]) * query.boost(around[ref], named)
         for ref, value in spread.items()
     }
 
@@ -218,10 +225,13 @@ def fuse_vectors(
 
 # The most characters shown of one message; of a longer one, the part that matches.
 MAX_SHOWN_LENGTH = 1_000
+# Greetings and thanks are shorter.
+SMALL_TALK_LENGTH = 80
 # After this many messages that do not fit, the room counts as full.
 MAX_MISSES = 12
-# Messages that are worth less than this share of the best one are not shown.
-MIN_WORTH = 0.25
+# An ordinary turn shows messages that are worth at least this share of the best one, and about so many: more
+# would cost tokens on every turn where the budget is large.
+MIN_WORTH, TURN_MESSAGES = 0.25, 20
 # What a day's heading costs.
 DAY_TOKENS = 7
 # If a question is given, recall gets this share of the room, and notes and recent messages the rest.
@@ -239,17 +249,19 @@ def render_recall(
     room: int,
     count: Callable[[str], int],
     memory: str = "",
+    turn: bool = False,
 ) -> str:
     """Render the best messages that fit, oldest first; empty if none does. What stands in the memory section
-    word for word is not repeated."""
+    word for word is not repeated. An ordinary `turn` gets the best of them, whatever the room."""
     best = sorted((p for p in scored if scored[p] > 0), key=lambda p: (-scored[p], p))
-    floor = MIN_WORTH * scored[best[0]] if best else 0.0
+    floor = MIN_WORTH * scored[best[0]] if best and turn else 0.0
+    most = TURN_MESSAGES if turn else len(around)
     left = room - count(HEADING)
     chosen: dict[MessageRef, str] = {}
     days: set[str] = set()
     misses = 0
     for ref in best:
-        if left <= 0 or scored[ref] < floor or misses == MAX_MISSES:
+        if left <= 0 or scored[ref] < floor or misses == MAX_MISSES or len(chosen) >= most:
             break
         if ref in chosen or not _tells(around[ref]) or around[ref].text in memory:
             continue
@@ -272,9 +284,9 @@ def render_recall(
 
 
 def _tells(message: Message) -> bool:
-    """Whether a message says more than a greeting or thanks."""
-    found = telling_tokens(text_of(message)[:MAX_SHOWN_LENGTH])
-    return any(token not in SMALL_TALK for token in found)
+    """Whether a message says more than a greeting or thanks, as every long one does."""
+    text = text_of(message)
+    return len(text) > SMALL_TALK_LENGTH or any(t not in SMALL_TALK for t in telling_tokens(text))
 
 
 def _answer(ref: MessageRef, around: Mapping[MessageRef, Message]) -> MessageRef | None:
@@ -287,7 +299,7 @@ def _answer(ref: MessageRef, around: Mapping[MessageRef, Message]) -> MessageRef
 def _cost(message: Message, line: str, count: Callable[[str], int]) -> int:
     """The tokens of a line. Messages were counted when they were recorded, with what a message adds."""
     if message.tokens and len(line) < MAX_SHOWN_LENGTH:
-        return message.tokens + line.count("\n")
+        return message.tokens + 1 + line.count("\n")
     return count(line) + 1
 
 
@@ -299,7 +311,7 @@ def _line(message: Message, terms: Mapping[str, float]) -> str:
 
 
 def _day(message: Message) -> str:
-    return f"## {message.at:%Y-%m-%d}" if message.at else "##"
+    return f"## {message.at.date().isoformat()}" if message.at else "##"
 
 
 def _rendered(chosen: Mapping[MessageRef, str], around: Mapping[MessageRef, Message]) -> str:

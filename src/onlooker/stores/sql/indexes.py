@@ -30,7 +30,7 @@ from onlooker.domain.search import (
     note_node,
 )
 from onlooker.policy.search.graph import Stub, folded, structure
-from onlooker.policy.search.rank import MAX_HOLDERS, shortlist
+from onlooker.policy.search.rank import shortlist
 from onlooker.policy.search.vectors import RESCORED, closest, packed, signs, unit, unpacked
 from onlooker.policy.search.words import text_of, tokens, words_of
 from onlooker.stores.sql.database import Database
@@ -152,7 +152,7 @@ def search(db: Database, query: Query) -> SearchResult:
     else:
         rows = db.run("said_between", **where, **time_range(query.after, query.before), limit=query.limit)
         numbers = [number for (number,) in rows]
-    counts = {term: len(found) for term, found in holders.items()}
+    counts = {term: _count(found, docs, query.max_holders) for term, found in holders.items()}
     return SearchResult(docs, length, counts, tuple(matches(db, query.kind, numbers)))
 
 
@@ -160,11 +160,18 @@ def _holders(db: Database, query: Query, term: str) -> list[int]:
     scope = _scope(query.kind, query.owner, query.session)
     match = f'scope : "{scope}" AND words : "{term}"'
     if query.after is None and query.before is None:
-        rows = db.run("holders", match=match, limit=MAX_HOLDERS)
+        rows = db.run("holders", match=match, limit=query.max_holders)
     else:
         times = time_range(query.after, query.before)
-        rows = db.run("holders_between", match=match, limit=MAX_HOLDERS, **times)
+        rows = db.run("holders_between", match=match, limit=query.max_holders, **times)
     return [number for (number,) in rows]
+
+
+def _count(found: Sequence[int], docs: int, limit: int) -> int:
+    """How many texts hold a term. If not all were read, how close together the newest ones are tells."""
+    if len(found) < limit:
+        return len(found)
+    return max(len(found), min(docs, docs * len(found) // (found[0] - found[-1] + 1)))
 
 
 def matches(db: Database, kind: TextKind, numbers: Sequence[int]) -> Iterable[Match]:

@@ -138,7 +138,7 @@ def test_a_question_is_shown_with_its_answer() -> None:
 
 def test_what_matches_far_worse_than_the_best_is_not_shown() -> None:
     around = conversation("the boat is in the harbour", "another day at work", "the boat is blue")
-    text = render_recall({(ANA, 1): 1.0, (ANA, 2): 0.1, (ANA, 3): 0.6}, around, {}, 500, count)
+    text = render_recall({(ANA, 1): 1.0, (ANA, 2): 0.1, (ANA, 3): 0.6}, around, {}, 500, count, turn=True)
     assert "harbour" in text
     assert "blue" in text
     assert "work" not in text
