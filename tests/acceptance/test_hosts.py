@@ -283,7 +283,7 @@ async def test_ids_that_begin_anew_with_each_conversation_take_nothing_back() ->
         assert context.stats.retired == 0
 
 
-@pytest.mark.parametrize("turns", [30, 300])
+@pytest.mark.parametrize("turns", [30, pytest.param(300, marks=pytest.mark.long)])
 async def test_what_was_said_once_is_in_the_prompt_however_fast_the_rest_comes(
     turns: int, tmp_path: Path
 ) -> None:

@@ -212,6 +212,7 @@ def _encrypting(path: Path) -> subprocess.Popen[str]:
     return process
 
 
+@pytest.mark.long
 async def test_whenever_encrypting_is_killed_one_whole_database_is_there(path: Path) -> None:
     before = await fill(path, messages=300)
     took = await _encrypted_until(path, None)
