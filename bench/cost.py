@@ -3,7 +3,7 @@
 Every call of an agent is billed: what the provider has cached, what it writes into its cache, and the rest.
 The cached full history is 1. Beside it stand a sliding window, a host that drops the older half when it is
 full, and Onlooker with recall and without, with the built-in model and with a language model's stand-in
-whose own tokens are in the bill. Tables are printed as they stand in docs/performance.md.
+whose own tokens are in the bill.
 """
 
 from __future__ import annotations
