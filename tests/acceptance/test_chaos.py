@@ -17,7 +17,8 @@ def test_processes_on_one_file_lose_nothing_however_they_are_killed_and_stopped(
         running.torment(seconds)
         figures = running.figures
     assert min(figures.kills.total(), figures.stops.total()) >= seconds / 12
-    assert figures.chunks > 10 * seconds
+    # Notes were taken all along; how many depends on what the machine has time for.
+    assert figures.chunks > figures.messages / 20
 
 
 def _lease(seconds: float) -> float:
