@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import aclosing
 from pathlib import Path
 
 from onlooker.domain.history import Row, Scope, UsageRow
@@ -65,13 +66,14 @@ class Storage:
         rows = read_journal(Path(folder), problems.append)
         return await self._import(rows, replace), problems
 
-    async def _import(self, rows: AsyncIterator[Row], replace: bool) -> dict[str, int]:
-        store, parts = self._store, _Parts(rows)
-        counts = await store.restore(parts.before_usage(), replace=replace)
-        if parts.has_usage:
-            # Replaced sessions are gone with their usage by now, so what the store has belongs to others.
-            more = await store.restore(missing_usage(store, parts.from_usage_on()))
-            counts = dict(Counter(counts) + Counter(more))
+    async def _import(self, rows: AsyncGenerator[Row], replace: bool) -> dict[str, int]:
+        async with aclosing(rows):
+            store, parts = self._store, _Parts(rows)
+            counts = await store.restore(parts.before_usage(), replace=replace)
+            if parts.has_usage:
+                # Replaced sessions are gone with their usage by now, so what the store has belongs to others.
+                more = await store.restore(missing_usage(store, parts.from_usage_on()))
+                counts = dict(Counter(counts) + Counter(more))
         await self._imported()
         return counts
 

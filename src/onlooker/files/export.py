@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator
 from itertools import islice
 from pathlib import Path
 from typing import Any, cast
@@ -77,7 +77,7 @@ def _append(new: NewFile, lines: Iterable[str]) -> None:
 # ------------------------------------------------------------------------------------ reading
 
 
-async def read_export(path: Path) -> AsyncIterator[Row]:
+async def read_export(path: Path) -> AsyncGenerator[Row]:
     """Check the whole file, then yield its rows.
 
     Raises:
@@ -93,7 +93,7 @@ async def read_export(path: Path) -> AsyncIterator[Row]:
         raise _unreadable(path, error) from error
 
 
-async def read_journal(folder: Path, problem: Callable[[str], None]) -> AsyncIterator[Row]:
+async def read_journal(folder: Path, problem: Callable[[str], None]) -> AsyncGenerator[Row]:
     """Yield the rows of a journal. Lines that cannot be used are reported to `problem` and skipped.
 
     Raises:

@@ -194,6 +194,9 @@ _ALPHANUMERIC = bytes(i for i in range(128) if chr(i).isalnum())
 _MAX_WORD_LENGTH = 400
 
 
+_MAX_SIGNS = 20  # characters: of "0:0[[", the note is the same
+
+
 def _garbled(body: str) -> str:
     """Say why the text is not in any language, or ""."""
     if not body:
@@ -205,7 +208,7 @@ def _garbled(body: str) -> str:
     if body.count("\ufffd") > 0.05 * seen:
         return "unreadable characters"
     letters = seen - len("".join(words).encode("ascii", "ignore").translate(None, _ALPHANUMERIC))
-    if letters < 0.4 * seen:
+    if letters < 0.4 * seen and (not letters or seen > _MAX_SIGNS):
         return f"{letters} letters in {seen} characters"
     if max(map(len, words), default=0) <= _MAX_WORD_LENGTH:
         return ""
