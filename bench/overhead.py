@@ -30,6 +30,8 @@ from _talk import QuickModel, Stopwatch, Talk, cpu_seconds
 from onlooker.ports import Model
 
 SYSTEM = "You are a helpful assistant."
+# What recall adds depends on the words that people use, of which there are few here: bench/recall.py has it.
+SETTINGS = onlooker.Settings(recall="off")
 # Turns and bare writes take turns in such numbers: both see the same disk, and neither has to sync
 # what the other has written.
 TOGETHER = 20
@@ -143,7 +145,7 @@ async def turns(folder: Path, sizes: Sizes) -> list[Figure]:
     machine = Machine(folder)
     began = cpu_seconds()
     talk = Talk()
-    async with onlooker.open_memory(folder / "turns.db") as memory:
+    async with onlooker.open_memory(folder / "turns.db", settings=SETTINGS) as memory:
         session = memory.session("bench")
         for _ in range(0, sizes.turns, TOGETHER):
             messages = talk.many(TOGETHER)
@@ -190,7 +192,7 @@ async def turns(folder: Path, sizes: Sizes) -> list[Figure]:
 
 async def talk_on(path: Path, talk: Talk, count: int, model: Model | None = None) -> None:
     """Turns as an agent makes them, and the notes that become due."""
-    async with onlooker.open_memory(path, model=model) as memory:
+    async with onlooker.open_memory(path, model=model, settings=SETTINGS) as memory:
         session = memory.session("bench")
         for _ in range(count):
             await session.record(talk.next())
@@ -222,7 +224,7 @@ class Subject:
             await self._build(self.key(turn))
 
     async def _build(self, key: str) -> None:
-        talk, settings = Talk(), onlooker.Settings()
+        talk, settings = Talk(), SETTINGS
         # All but the last messages in large notes, which those of the usual size then displace.
         early = max(0, self.count - 5000)
         for count, chunk in ((early, 20_000), (self.count - early, settings.chunk_tokens)):
@@ -245,7 +247,7 @@ async def growth(folder: Path, sizes: Sizes) -> list[Figure]:
     subjects = await _subjects(folder, sizes.growth, sizes.growth_turns)
     watches = [Stopwatch() for _ in subjects]
     talk = Talk(2)
-    memories = [onlooker.open_memory(s.path, model=QuickModel()) for s in subjects]
+    memories = [onlooker.open_memory(s.path, model=QuickModel(), settings=SETTINGS) for s in subjects]
     for turn in range(sizes.growth_turns):
         for subject, memory, watch in zip(subjects, memories, watches, strict=True):
             session, message = memory.session(subject.key(turn)), talk.next()
@@ -262,7 +264,7 @@ async def histories(folder: Path, sizes: Sizes) -> list[Figure]:
     """`prepare` with a whole history that has one more message each time, in turn about as above."""
     subjects = await _subjects(folder, sizes.histories, sizes.prepare_turns)
     watches = [Stopwatch() for _ in subjects]
-    memories = [onlooker.open_memory(s.path, model=QuickModel()) for s in subjects]
+    memories = [onlooker.open_memory(s.path, model=QuickModel(), settings=SETTINGS) for s in subjects]
     hosts = [Host(s, m, w) for s, m, w in zip(subjects, memories, watches, strict=True)]
     for turn in range(sizes.prepare_turns):
         for host in hosts:
@@ -300,7 +302,7 @@ async def _adopted(folder: Path, sizes: Sizes) -> list[Figure]:
     taken, history = Stopwatch(), [_plain(m) for m in Talk().many(1000)]
     ratios: list[float] = []
     for n in range(sizes.rounds):
-        async with onlooker.open_memory(folder / f"adopt-{n}.db") as memory:
+        async with onlooker.open_memory(folder / f"adopt-{n}.db", settings=SETTINGS) as memory:
             with taken:
                 await memory.session("bench").prepare(history, system=SYSTEM)
         ratios.append(taken.cpus[-1] / a_piece())
@@ -340,7 +342,7 @@ async def notes(folder: Path, sizes: Sizes) -> list[Figure]:
         async with onlooker.open_memory(path, workers="external") as memory:
             for k in range(sizes.noted):
                 await memory.session(f"due-{k}").record(talk.many(100))
-        async with onlooker.open_memory(path, model=QuickModel()) as memory:
+        async with onlooker.open_memory(path, model=QuickModel(), settings=SETTINGS) as memory:
             began = time.process_time()
             await memory.settle()
             taken = time.process_time() - began
@@ -444,7 +446,7 @@ def measure_space(sizes: Sizes, *, traced: bool) -> dict[str, float]:
 async def _long_session(folder: Path, count: int) -> list[float]:
     """The CPU seconds of each third: the built-in model's work must not grow with what was said."""
     talk, thirds = Talk(), list[float]()
-    async with onlooker.open_memory(folder / "space.db") as memory:
+    async with onlooker.open_memory(folder / "space.db", settings=SETTINGS) as memory:
         session = memory.session("bench")
         for _ in range(3):
             began = time.process_time()
