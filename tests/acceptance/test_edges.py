@@ -334,6 +334,9 @@ async def test_a_file_that_is_gone_is_noticed_by_record(how: str, tmp_path: Path
             with pytest.raises(StoreError, match=r"deleted or replaced while it was open.*open it again"):
                 await session.record(onlooker.user("Into nowhere"))
         assert (await session.context()).messages[-1].text == "Before"
+        # More at once than there are connections: none can be opened any more, and those that are read on.
+        for messages in await asyncio.gather(*(session.messages() for _ in range(8))):
+            assert [m.text for m in messages][-1] == "Before"
 
 
 async def test_a_file_is_found_again_when_it_is_put_back(tmp_path: Path, monkeypatch: Any) -> None:

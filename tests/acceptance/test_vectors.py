@@ -300,7 +300,8 @@ async def test_the_turn_never_waits_for_an_embedder_that_hangs() -> None:
     ):
         session = await filled(memory)
         await session.record(onlooker.user("How is the weather in Bergen, and what about the sedan?"))
-        await session.context(system="You are helpful.")
+        context = await session.context(system="You are helpful.")
+    assert context.messages[-1].text.endswith("what about the sedan?")
 
 
 async def _until(done: Any) -> None:

@@ -214,7 +214,7 @@ class _Talk:
         return Asked()
 
     def hear_user(self, said: Said) -> None:
-        if self._answered and self._is_another_matter(said.own):
+        if self._answered and not self._is_same_matter(said.own):
             self.request = self.follow_up = ""
         found = _quote(said)
         # What answers a question of the assistant's does not take the place of what it asked about.
@@ -241,14 +241,11 @@ class _Talk:
         self._works = self._answered = False
 
     def _continues(self, text: str) -> bool:
-        stems = _stems(text)
-        if len(stems) < _MIN_STEMS or _REFERS_BACK.search(fold(text)):
-            return True
-        return not stems.isdisjoint(_stems(f"{self.request} {self.follow_up}"))
+        return _REFERS_BACK.search(fold(text)) is not None or self._is_same_matter(text)
 
-    def _is_another_matter(self, own: str) -> bool:
-        stems = _stems(own)
-        return len(stems) >= _MIN_STEMS and stems.isdisjoint(_stems(f"{self.request} {self.follow_up}"))
+    def _is_same_matter(self, text: str) -> bool:
+        stems = _stems(text)
+        return len(stems) < _MIN_STEMS or not stems.isdisjoint(_stems(f"{self.request} {self.follow_up}"))
 
     def _take_pending(self) -> None:
         if self._pending and not self.request:

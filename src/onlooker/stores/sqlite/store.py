@@ -320,6 +320,7 @@ class ReaderThreads:
 
     def __init__(self, path: Path, key: Key | None = None) -> None:
         self._path = path
+        self._file = OpenFile(path)
         self._key = key
         self._inbox: Inbox[Job[Any]] = Inbox(self._one_more)
         self._threads: list[Thread] = []
@@ -394,16 +395,9 @@ class ReaderThreads:
         db: SqliteDatabase | None = None
         while (queued := self._inbox.get()) is not None:
             try:
-                db = db or self._connect()
+                db = db or self._connect_or_none()
                 self._connect_at_once()
-                queued.result = self._read(db, queued.work)
-            except StoreError as error:
-                # A new connection may fail where an open one reads: too many files, or this one is gone.
-                again = self._now(queued.work) if db is None else None
-                if again is not None:
-                    queued.result = again[0]
-                else:
-                    queued.error = error
+                queued.result = self._read(db, queued.work) if db else self._read_at_once(queued.work)
             except Exception as error:  # noqa: BLE001 - it belongs to the caller, not to this thread
                 queued.error = error
             with self._lock:
@@ -413,6 +407,23 @@ class ReaderThreads:
             del queued
         if db:
             db.connection.close()
+
+    def _connect_or_none(self) -> SqliteDatabase | None:
+        """A connection; None if none can be opened where another reads: too many files are open, or this one
+        is gone."""
+        try:
+            self._file.check()
+            return self._connect()
+        except StoreError:
+            if self._at_once is None:
+                raise
+            return None
+
+    def _read_at_once(self, job: Job[T]) -> T:
+        with self._at_once_lock:
+            if self._at_once is None:
+                raise ClosedError(f"the store {self._path} was closed")
+            return self._read(self._at_once, job)
 
     def _connect_at_once(self) -> None:
         """Opened in a thread, since opening an encrypted file takes a while."""
