@@ -498,29 +498,10 @@ def lay_out(
     if not limits.budget:
         return Layout(limits, memory, request.preface, max(0, limits.message_limit - fill), 0)
     whole = limits.budget + request.layer_reserve - counting.text(request.end)
-    if memory.is_cut and isinstance(settings.memory_limit, float):  # a number of tokens is meant
-        memory = _widen(state, whole, limits, counting, section) or memory
     left = max(0, whole - memory.tokens)
     preface = _first_fitting(request.preface, left - min(left, limits.observe_at), counting)
     left -= counting.messages(preface)
     return Layout(limits, memory, preface, min(limits.message_limit, max(0, left - fill)), left)
-
-
-def _widen(
-    state: State, whole: int, limits: Limits, counting: Counting, section: SectionMaker
-) -> MemorySection | None:
-    """Make the memory section with the room that raw messages do not use, if every note fits then.
-
-    From the activation of a note until notes are condensed, memory may be one note too long. With some notes
-    still left out, the section would change with every message.
-    """
-    raw = [m for m in state.messages if m.seq >= state.progress.tail_start]
-    free = whole - counting.messages(raw)
-    if free <= limits.memory_limit:
-        return None
-    # Made for the whole budget, which is the same every turn, so that it can be cached.
-    wider = section(state, replace(limits, memory_limit=limits.budget), counting)
-    return None if wider.is_cut or wider.tokens > free else wider
 
 
 def _first_fitting(messages: tuple[Message, ...], tokens: int, counting: Counting) -> tuple[Message, ...]:
