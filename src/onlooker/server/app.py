@@ -1,0 +1,180 @@
+"""The application: REST, the proxy, MCP, events and metrics over one memory, with one form of error."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import re
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
+from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from starlette.exceptions import HTTPException
+from starlette.middleware.cors import CORSMiddleware
+
+from onlooker import __version__
+from onlooker.domain.errors import (
+    BudgetError,
+    ClosedError,
+    ConflictError,
+    MessageError,
+    ModelError,
+    NotFoundError,
+    OnlookerError,
+    SettingsError,
+    StoreError,
+)
+from onlooker.engine.memory import Memory
+from onlooker.server import rest
+from onlooker.server.auth import Guard, Tokens
+from onlooker.server.config import ServerConfig
+from onlooker.server.views import PROBLEM_TYPE, PROBLEMS
+
+log = logging.getLogger("onlooker.server")
+
+# The most that is told of a value that is not allowed.
+MAX_DETAIL = 500
+
+_STATUS: dict[type[OnlookerError], int] = {
+    SettingsError: 422,
+    MessageError: 422,
+    BudgetError: 422,
+    NotFoundError: 404,
+    ConflictError: 409,
+    StoreError: 503,
+    ModelError: 503,
+    ClosedError: 503,
+}
+_TITLES = {
+    400: "Bad request",
+    401: "Unauthorized",
+    403: "Forbidden",
+    404: "Not found",
+    405: "Method not allowed",
+    409: "Conflict",
+    413: "Too large",
+    421: "Misdirected request",
+    422: "Not allowed",
+    429: "Too many requests",
+    500: "Server error",
+    502: "Bad gateway",
+    503: "Not available",
+}
+
+
+def make_app(memory: Memory, config: ServerConfig | None = None) -> FastAPI:
+    """The application over a memory, which it opens when it starts and closes when it stops.
+
+    Behind another server it is used like any ASGI application: `uvicorn module:app`.
+    """
+    config = config or ServerConfig()
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncGenerator[None]:
+        async with memory:
+            yield
+
+    app = FastAPI(
+        title="Onlooker",
+        version=__version__,
+        description="Observational memory for LLM agents.",
+        lifespan=lifespan,
+        docs_url="/docs",
+        redoc_url=None,
+        responses=PROBLEMS,
+    )
+    app.state.memory = memory
+    app.state.config = config
+    app.state.tokens = Tokens(memory.store)
+    app.state.stopping = asyncio.Event()
+    app.include_router(rest.router)
+    app.add_api_route("/healthz", healthz, include_in_schema=False)
+    app.add_api_route("/readyz", readyz, include_in_schema=False)
+    _add_errors(app)
+    # The last one added is the first that a request meets.
+    if config.origins:
+        app.add_middleware(
+            CORSMiddleware, allow_origins=list(config.origins), allow_methods=["*"], allow_headers=["*"]
+        )
+    app.add_middleware(Guard, config=config, tokens=lambda: app.state.tokens, problem=problem)
+    return app
+
+
+async def healthz() -> dict[str, str]:
+    """Whether the process answers."""
+    return {"status": "ok", "version": __version__}
+
+
+async def readyz(request: Request) -> Response:
+    """Whether requests can be served, and which part is not ready."""
+    parts: dict[str, str] = {}
+    memory: Memory = request.app.state.memory
+    try:
+        async with asyncio.timeout(5):
+            await memory.sessions(limit=1)
+        parts["store"] = "ok"
+    except (OnlookerError, TimeoutError) as error:
+        parts["store"] = str(error) or "no answer within 5 seconds"
+    parts["server"] = "stopping" if request.app.state.stopping.is_set() else "ok"
+    ready = all(state == "ok" for state in parts.values())
+    return JSONResponse({"ready": ready, "parts": parts}, status_code=200 if ready else 503)
+
+
+# ------------------------------------------------------------------------------------ errors
+
+
+def problem(status: int, detail: str, headers: dict[str, str] | None = None) -> Response:
+    """An error as RFC 9457 has it."""
+    body = {
+        "type": "about:blank",
+        "title": _TITLES.get(status, "Error"),
+        "status": status,
+        "detail": detail,
+    }
+    # A value that is told may hold half a character.
+    text = json.dumps(body, ensure_ascii=True)
+    return Response(text, status, headers, PROBLEM_TYPE)
+
+
+def _add_errors(app: FastAPI) -> None:
+    app.add_exception_handler(OnlookerError, _on_own_error)
+    app.add_exception_handler(HTTPException, _on_http_error)
+    app.add_exception_handler(RequestValidationError, _on_invalid)
+    app.add_exception_handler(Exception, _on_bug)
+
+
+async def _on_own_error(_: Request, error: Exception) -> Response:
+    status = next(status for kind, status in _STATUS.items() if isinstance(error, kind))
+    detail = str(error)
+    if len(detail) > MAX_DETAIL:
+        detail = f"{detail[: MAX_DETAIL // 2]} … {detail[-MAX_DETAIL // 2 :]}"
+    return problem(status, detail, {"retry-after": "1"} if status == 503 else None)
+
+
+async def _on_http_error(_: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    detail = error.detail
+    if error.status_code == 404 and detail == "Not Found":
+        detail = "no such address: /docs lists them"
+    return problem(error.status_code, detail, dict(error.headers or {}))
+
+
+async def _on_invalid(_: Request, error: Exception) -> Response:
+    assert isinstance(error, RequestValidationError)
+    found = [
+        f"{'.'.join(str(p) for p in each['loc'])}: {_sentence(each['msg'])}" for each in error.errors()[:5]
+    ]
+    status = 400 if any(each["type"] == "json_invalid" for each in error.errors()) else 422
+    return problem(status, "; ".join(found)[:MAX_DETAIL])
+
+
+def _sentence(text: str) -> str:
+    return re.sub(r"^(Input|Value error,) ", "", text)
+
+
+async def _on_bug(request: Request, error: Exception) -> Response:
+    log.error("%s %s failed", request.method, request.url.path, exc_info=error)
+    return problem(500, "this is a bug in Onlooker: the server's log says more")

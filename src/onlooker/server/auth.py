@@ -1,0 +1,277 @@
+"""Tokens, and what every request must pass before anything reads it: host, origin, size, rate, token.
+
+A token is shown once, when it is made. The store has its hash, the owner that it is bound to, and its expiry.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import secrets
+import time
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, MutableMapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from starlette.exceptions import HTTPException
+
+from onlooker.domain.errors import ConflictError, NotFoundError, SettingsError
+from onlooker.ports import Store
+from onlooker.server.config import LOOPBACK, ServerConfig
+
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+App = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+PREFIX = "onl_"
+_VALUE = "server_tokens"
+# A revoked token is refused everywhere after so many seconds.
+TOKENS_AGE = 1.0
+MAX_TRIES = 20
+
+
+# ------------------------------------------------------------------------------------ tokens
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """What is stored of a token. `owner` is None if it is for all owners."""
+
+    id: str
+    digest: str
+    owner: str | None
+    made_at: str
+    expires_at: str | None = None
+    note: str = ""
+
+    def is_expired(self, now: datetime) -> bool:
+        return self.expires_at is not None and datetime.fromisoformat(self.expires_at) <= now
+
+
+@dataclass(frozen=True, slots=True)
+class Principal:
+    """Who asks: one owner, or whoever may see all owners (None). `token` is the token's id, if there is
+    one."""
+
+    owner: str | None = None
+    token: str = ""
+
+
+class Tokens:
+    """The tokens of a store."""
+
+    def __init__(self, store: Store, *, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
+        self._store = store
+        self._now = now
+        self._known: Sequence[Token] = ()
+        self._read_at = -TOKENS_AGE
+
+    async def list(self) -> Sequence[Token]:
+        """Every token, expired ones included."""
+        text = await self._store.get_value(_VALUE)
+        return [Token(**each) for each in json.loads(text)] if text else []
+
+    async def make(
+        self, owner: str | None, *, days: float | None = None, note: str = ""
+    ) -> tuple[str, Token]:
+        """Make a token. Returns its text, which is stored nowhere, and what is stored.
+
+        Raises:
+            SettingsError: The owner is empty, or the expiry is not in the future.
+        """
+        if owner == "":
+            raise SettingsError("owner", owner, "must be a name; or make a token for all owners")
+        if days is not None and not 0 < days <= 36_500:
+            raise SettingsError("expires", days, "must be a number of days from now, up to 36500")
+        text = PREFIX + secrets.token_urlsafe(32)
+        now = self._now()
+        expires = (now + timedelta(days=days)).isoformat() if days is not None else None
+        token = Token(secrets.token_hex(4), _digest(text), owner, now.isoformat(), expires, note)
+        await self._change(lambda tokens: [*tokens, token], lambda tokens: token in tokens)
+        return text, token
+
+    async def revoke(self, ident: str) -> Token:
+        """Delete a token by its id.
+
+        Raises:
+            NotFoundError: There is no token with that id.
+        """
+        found = next((t for t in await self.list() if t.id == ident), None)
+        if found is None:
+            raise NotFoundError("token", ident)
+        await self._change(
+            lambda tokens: [t for t in tokens if t.id != ident],
+            lambda tokens: all(t.id != ident for t in tokens),
+        )
+        return found
+
+    async def _change(
+        self, change: Callable[[Sequence[Token]], Sequence[Token]], done: Callable[[Sequence[Token]], bool]
+    ) -> None:
+        """Change the list, and again if another process wrote its own at the same moment."""
+        for _ in range(MAX_TRIES):
+            changed = [asdict(t) for t in change(await self.list())]
+            await self._store.set_value(_VALUE, json.dumps(changed))
+            if done(await self.list()):
+                self._read_at = -TOKENS_AGE
+                return
+        raise ConflictError("others keep changing the tokens; try again")
+
+    async def principal(self, text: str) -> Principal | None:
+        """Whom a token stands for; None if it is unknown or expired. Every known token is compared, each in
+        constant time."""
+        if time.monotonic() - self._read_at >= TOKENS_AGE:
+            self._known, self._read_at = await self.list(), time.monotonic()
+        digest, found = _digest(text), None
+        for token in self._known:
+            if hmac.compare_digest(token.digest, digest):
+                found = token
+        if found is None or found.is_expired(self._now()):
+            return None
+        return Principal(found.owner, found.id)
+
+
+def _digest(text: str) -> str:
+    # A fast hash is enough: the token has 256 random bits.
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+# ------------------------------------------------------------------------------------ every request
+
+# Whoever watches over the process may ask these without a token.
+OPEN_PATHS = frozenset(("/healthz", "/readyz"))
+# The least recently seen of more callers than this begin again.
+MAX_CALLERS = 10_000
+
+
+class Guard:
+    """Checks every request before the application reads it, and names its principal in `scope["state"]`."""
+
+    def __init__(
+        self,
+        app: App,
+        config: ServerConfig,
+        tokens: Callable[[], Tokens],
+        problem: Callable[[int, str, dict[str, str]], App],
+    ) -> None:
+        self._app = app
+        self._config = config
+        self._tokens = tokens
+        self._problem = problem
+        self._rates: OrderedDict[str, tuple[float, float]] = OrderedDict()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+        refusal = self._refuse_place(headers) or self._refuse_size(headers)
+        if refusal is None and scope["path"] not in OPEN_PATHS:
+            refusal = await self._admit(scope, headers)
+        if refusal is not None:
+            await self._problem(*refusal)(scope, receive, send)
+            return
+        keep_encoded_slashes(scope)
+        await self._app(scope, self._limited(receive), send)
+
+    def _refuse_place(self, headers: MutableMapping[str, str]) -> tuple[int, str, dict[str, str]] | None:
+        """Refuse what a web page of someone else's sent, whose name may have been pointed at this machine."""
+        host = _host_of(headers.get("host", ""))
+        allowed = (*LOOPBACK, self._config.host, *self._config.hosts)
+        if (self._config.is_local or self._config.hosts) and host not in allowed:
+            return 421, f"the server is not {host!r}: call it by one of its names, or add it to hosts", {}
+        origin = headers.get("origin")
+        if origin and origin not in self._config.origins and urlsplit(origin).netloc != headers.get("host"):
+            return 403, f"web pages of {origin} may not call this server: add it to origins", {}
+        return None
+
+    def _refuse_size(self, headers: MutableMapping[str, str]) -> tuple[int, str, dict[str, str]] | None:
+        length = headers.get("content-length", "0")
+        if not length.isdecimal() or int(length) > self._config.max_body:
+            return 413, self._too_large, {}
+        return None
+
+    @property
+    def _too_large(self) -> str:
+        return f"a request may have {self._config.max_body} bytes: send less, or raise max_body"
+
+    async def _admit(
+        self, scope: Scope, headers: MutableMapping[str, str]
+    ) -> tuple[int, str, dict[str, str]] | None:
+        given = _token_in(headers)
+        principal = await self._tokens().principal(given) if given else None
+        if principal is None:
+            if given or not self._config.is_local:
+                what = "the token is unknown or expired" if given else "a token is needed"
+                advice = "make one with `onlooker token make`, and send it as `Authorization: Bearer TOKEN`"
+                return 401, f"{what}: {advice} or `x-onlooker-token: TOKEN`", {"www-authenticate": "Bearer"}
+            principal = Principal()
+        scope.setdefault("state", {})["principal"] = principal
+        client = scope.get("client") or ("",)
+        wait = self._wait(principal.token or client[0])
+        if wait > 0:
+            again = {"retry-after": str(int(wait) + 1)}
+            return 429, f"more than {self._config.rate} requests a minute: wait {wait:.1f} s", again
+        return None
+
+    def _wait(self, caller: str) -> float:
+        """Seconds until this caller may ask again: a bucket that holds a second's worth, at least ten."""
+        if not self._config.rate:
+            return 0.0
+        each, now = 60 / self._config.rate, time.monotonic()
+        most = max(10.0, self._config.rate / 60)
+        left, at = self._rates.pop(caller, (most, now))
+        left = min(most, left + (now - at) / each)
+        self._rates[caller] = (left - 1 if left >= 1 else left), now
+        if len(self._rates) > MAX_CALLERS:
+            self._rates.popitem(last=False)
+        return 0.0 if left >= 1 else (1 - left) * each
+
+    def _limited(self, receive: Receive) -> Receive:
+        """Stop reading a request that does not say its size when it has too many bytes."""
+        left = self._config.max_body
+
+        async def limited() -> MutableMapping[str, Any]:
+            nonlocal left
+            message = await receive()
+            left -= len(message.get("body", b""))
+            if left < 0:
+                raise HTTPException(413, self._too_large)
+            return message
+
+        return limited
+
+
+def _host_of(host: str) -> str:
+    if host.startswith("["):
+        return host[1:].partition("]")[0]
+    return host.partition(":")[0].lower()
+
+
+def _token_in(headers: MutableMapping[str, str]) -> str:
+    """Our own token. A provider's key in `Authorization` belongs to the provider."""
+    if own := headers.get("x-onlooker-token"):
+        return own
+    kind, _, value = headers.get("authorization", "").partition(" ")
+    return value.strip() if kind.lower() == "bearer" and value.strip().startswith(PREFIX) else ""
+
+
+def keep_encoded_slashes(scope: Scope) -> None:
+    """Keep a `%2F` of the request's path as it is, so that a session key with a slash is one part of it. So
+    is `%25`, and `decoded` reads both."""
+    raw: bytes = scope.get("raw_path") or b""
+    if b"%2f" in raw.lower():
+        kept = raw.decode("latin-1").replace("%2f", "%2F").replace("%25", "%2525").replace("%2F", "%252F")
+        scope["path"] = unquote(kept)
+    else:
+        scope["path"] = scope["path"].replace("%", "%25")
+
+
+def decoded(part: str) -> str:
+    """A part of a path after `keep_encoded_slashes`."""
+    return unquote(part)
