@@ -10,11 +10,11 @@ import httpx2
 
 import onlooker
 from onlooker.server.app import make_app
-from onlooker.server.config import ServerConfig
+from onlooker.server.config import ServerConfig, Upstream
 
 BASE = "http://127.0.0.1:8787"
 # A server that others can reach, and that therefore demands tokens.
-PUBLIC = ServerConfig(host="0.0.0.0")
+PUBLIC = ServerConfig(host="0.0.0.0", upstreams=(Upstream("openai", "http://127.0.0.1:9", "openai"),))
 
 
 @asynccontextmanager

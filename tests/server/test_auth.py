@@ -18,7 +18,14 @@ from tests.server.serving import PUBLIC, app_of, said, serving
 pytestmark = pytest.mark.anyio
 
 # Values for the parameters of paths, and bodies for the routes that need one.
-NAMES = {"key": "hers", "note": "obs_1", "target": "m1", "item": "itm_1", "owner": "ana"}
+NAMES = {
+    "key": "hers",
+    "note": "obs_1",
+    "target": "m1",
+    "item": "itm_1",
+    "owner": "ana",
+    "path": "chat/completions",
+}
 BODIES: dict[str, Any] = {
     "/v1/sessions/{key}/messages": said(9),
     "/v1/sessions/{key}/prepare": {"messages": [said(9)]},
@@ -45,13 +52,17 @@ def table(routes: Iterable[Any]) -> Iterator[tuple[str, str]]:
 async def call(
     client: httpx2.AsyncClient, method: str, path: str, token: str | None, owner: str
 ) -> httpx2.Response:
-    headers = {"authorization": f"Bearer {token}"} if token else {}
+    headers = {"x-onlooker-owner": owner, **({"authorization": f"Bearer {token}"} if token else {})}
     body = BODIES.get(path) if method in ("POST", "PUT") else None
     params = (
         {"q": "x"} if path == "/v1/search" else {"seq": "1"} if path.endswith(("as-of", "recall")) else {}
     )
     return await client.request(
-        method, path.format(**NAMES), json=body, headers=headers, params={**params, "owner": owner}
+        method,
+        path.replace(":path", "").format(**NAMES),
+        json=body,
+        headers=headers,
+        params={**params, "owner": owner},
     )
 
 

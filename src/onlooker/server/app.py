@@ -29,8 +29,9 @@ from onlooker.domain.errors import (
 )
 from onlooker.engine.memory import Memory
 from onlooker.server import rest
-from onlooker.server.auth import Guard, Tokens
+from onlooker.server.auth import Guard, Tokens, decoded
 from onlooker.server.config import ServerConfig
+from onlooker.server.proxy import Proxy
 from onlooker.server.views import PROBLEM_TYPE, PROBLEMS
 
 log = logging.getLogger("onlooker.server")
@@ -71,11 +72,13 @@ def make_app(memory: Memory, config: ServerConfig | None = None) -> FastAPI:
     Behind another server it is used like any ASGI application: `uvicorn module:app`.
     """
     config = config or ServerConfig()
+    proxy = Proxy(memory, config)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncGenerator[None]:
         async with memory:
             yield
+            await proxy.close()
 
     app = FastAPI(
         title="Onlooker",
@@ -93,6 +96,8 @@ def make_app(memory: Memory, config: ServerConfig | None = None) -> FastAPI:
     app.include_router(rest.router)
     app.add_api_route("/healthz", healthz, include_in_schema=False)
     app.add_api_route("/readyz", readyz, include_in_schema=False)
+    for upstream in config.upstreams:
+        _add_upstream(app, proxy, upstream.name)
     _add_errors(app)
     # The last one added is the first that a request meets.
     if config.origins:
@@ -101,6 +106,14 @@ def make_app(memory: Memory, config: ServerConfig | None = None) -> FastAPI:
         )
     app.add_middleware(Guard, config=config, tokens=lambda: app.state.tokens, problem=problem)
     return app
+
+
+def _add_upstream(app: FastAPI, proxy: Proxy, name: str) -> None:
+    async def handle(request: Request, path: str) -> Response:
+        return await proxy.handle(request, name, decoded(path))
+
+    methods = ["GET", "POST", "PUT", "PATCH", "DELETE"]
+    app.add_api_route(f"/{name}/v1/{{path:path}}", handle, methods=methods, include_in_schema=False)
 
 
 async def healthz() -> dict[str, str]:

@@ -1,8 +1,8 @@
 """A local server that acts as a provider of language models, for tests.
 
 It speaks the protocols of OpenAI (chat completions, responses, embeddings) and Anthropic (messages) over
-HTTP, gives scripted answers, streamed if it is asked to (chat completions and messages), and keeps the
-requests. It needs only the standard library.
+HTTP, gives scripted answers, streamed if it is asked to, and keeps the requests. It needs only the standard
+library.
 
     with LocalProvider(Answer("## 2026-02-16\\nAna moved to Oslo")) as provider:
         model = LanguageModel(f"openai:test@{provider.url}/v1")
@@ -37,8 +37,7 @@ ServerFault = Literal[
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """An answer to give: a text, tool calls (chat completions and messages), an error status, or a fault. The
-    default is a correct note."""
+    """An answer to give: a text, tool calls, an error status, or a fault. The default is a correct note."""
 
     text: str | None = None
     finish: Finish = "stop"
@@ -79,7 +78,9 @@ class Received:
         if self.protocol == "embeddings":
             return "\n".join(self.texts)
         said = self.body["input" if self.protocol == "responses" else "messages"]
-        return "\n".join(_text(m["content"]) for m in said if m["role"] == "user")
+        if isinstance(said, str):
+            return said
+        return "\n".join(_text(m["content"]) for m in said if m.get("role") == "user")
 
     @property
     def texts(self) -> list[str]:
@@ -219,7 +220,7 @@ class _RequestHandler(BaseHTTPRequestHandler):
             case "shapeless":
                 self._send(b'{"greeting": "hello"}', answer)
             case _ if received.body.get("stream"):
-                events = _anthropic_events(body) if received.protocol == "anthropic" else _chat_events(body)
+                events = _EVENTS[received.protocol](body)
                 self._send("".join(events).encode(), answer, "text/event-stream")
             case _:
                 self._send(json.dumps(body).encode(), answer)
@@ -341,6 +342,7 @@ _CREATED = 1_771_250_400
 
 def _protocol_of(path: str) -> Protocol:
     """Return the protocol that belongs to a path."""
+    path = path.partition("?")[0]
     if path.endswith("/messages"):
         return "anthropic"
     if path.endswith("/embeddings"):
@@ -453,13 +455,27 @@ def _with_calls(
     received: Received, body: dict[str, Any], calls: Mapping[str, Mapping[str, Any]]
 ) -> dict[str, Any]:
     """Add tool calls to an answer. Their ids differ from those of earlier requests."""
-    said = len(received.body["messages"])
+    said = len(received.body["input" if received.protocol == "responses" else "messages"])
     named = [(f"call_{said}_{n}", name, given) for n, (name, given) in enumerate(calls.items())]
     if received.protocol == "anthropic":
         body["content"] += [
             {"type": "tool_use", "id": i, "name": name, "input": dict(given)} for i, name, given in named
         ]
         return body | {"stop_reason": "tool_use"}
+    if received.protocol == "responses":
+        output = [item for item in body["output"] if item["content"][0]["text"]]
+        output += [
+            {
+                "type": "function_call",
+                "id": f"fc_{i}",
+                "call_id": i,
+                "name": name,
+                "arguments": json.dumps(given),
+                "status": "completed",
+            }
+            for i, name, given in named
+        ]
+        return body | {"output": output}
     (choice,) = body["choices"]
     choice["finish_reason"] = "tool_calls"
     choice["message"] |= {
@@ -514,6 +530,46 @@ def _chat_events(body: dict[str, Any]) -> Iterator[str]:
         yield chunk({"tool_calls": [{"index": index, **call}]})
     yield chunk({}, choice["finish_reason"])
     yield "data: [DONE]\n\n"
+
+
+def _response_events(body: dict[str, Any]) -> Iterator[str]:
+    """A response as OpenAI streams it."""
+    number = -1
+
+    def event(kind: str, **more: Any) -> str:
+        nonlocal number
+        number += 1
+        return f"event: {kind}\ndata: {json.dumps({'type': kind, 'sequence_number': number, **more})}\n\n"
+
+    yield event("response.created", response=body | {"status": "in_progress", "output": []})
+    for index, item in enumerate(body["output"]):
+        place = {"item_id": item["id"], "output_index": index}
+        if item["type"] == "message":
+            yield event("response.output_item.added", output_index=index, item=item | {"content": []})
+            (part,) = item["content"]
+            at = place | {"content_index": 0}
+            text = part.get("text") or part.get("refusal")
+            yield event("response.content_part.added", **at, part=part | {"text": ""})
+            for piece in _pieces(text):
+                yield event("response.output_text.delta", **at, delta=piece, logprobs=[])
+            yield event("response.output_text.done", **at, text=text, logprobs=[])
+            yield event("response.content_part.done", **at, part=part)
+        else:
+            yield event("response.output_item.added", output_index=index, item=item | {"arguments": ""})
+            for piece in _pieces(item["arguments"]):
+                yield event("response.function_call_arguments.delta", **place, delta=piece)
+            done = {"name": item["name"], "arguments": item["arguments"]}
+            yield event("response.function_call_arguments.done", **place, **done)
+        yield event("response.output_item.done", output_index=index, item=item)
+    kind = "response.completed" if body["status"] == "completed" else "response.incomplete"
+    yield event(kind, response=body)
+
+
+_EVENTS: dict[Protocol, Callable[[dict[str, Any]], Iterator[str]]] = {
+    "chat": _chat_events,
+    "responses": _response_events,
+    "anthropic": _anthropic_events,
+}
 
 
 def _pieces(text: str) -> list[str]:

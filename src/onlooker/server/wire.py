@@ -1,0 +1,577 @@
+"""The protocols that the proxy speaks: where a request has its conversation, how memory goes into it, and how
+an answer is read while it passes.
+
+    chat         OpenAI's chat completions
+    responses    OpenAI's responses
+    messages     Anthropic's messages
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+from onlooker.policy.render import CONTINUES, Context, anthropic_messages, openai_messages
+from onlooker.server.config import Protocol
+
+Item = dict[str, Any]
+
+# An answer longer than this is passed on and not recorded.
+MAX_REPLY = 64 << 20
+
+
+# ------------------------------------------------------------------------------------ what agents inject
+
+# What coding agents put into the user's messages by themselves. It is passed on, and is not the user's word.
+_TAGS = (
+    "system-reminder",
+    "environment_context",
+    "environment_details",
+    "user_instructions",
+    "ide_opened_file",
+    "ide_selection",
+    "local-command-caveat",
+    "local-command-stdout",
+    "INSTRUCTIONS",
+    "skills_instructions",
+    "permissions instructions",
+)
+_HEADINGS = ("# AGENTS.md instructions",)
+_LEADING = ("system", "developer")
+
+
+@dataclass(frozen=True, slots=True)
+class Conversation:
+    """A client's items without what its agent injected.
+
+    `places` says where each stands among the client's items. The first `lead` of those are no part of it:
+    system prompts, and what an agent says before anything was said. `opening` is what was injected into the
+    first message, which stays in front for good.
+    """
+
+    items: list[Item]
+    places: list[int]
+    lead: int
+    opening: list[Item] = field(default_factory=list[Item])
+
+
+def without_injected(items: Sequence[Item]) -> Conversation:
+    """The conversation as memory sees it."""
+    kept: list[Item] = []
+    places: list[int] = []
+    opening: list[Item] = []
+    lead = 0
+    for i, item in enumerate(items):
+        if not kept and item.get("role") in _LEADING:
+            lead = i + 1
+            continue
+        said, injected = _said(item)
+        if said is None:
+            lead = i + 1 if not kept else lead
+            continue
+        if not kept:
+            opening = injected
+        kept.append(said)
+        places.append(i)
+    return Conversation(kept, places, lead, opening)
+
+
+def _said(item: Item) -> tuple[Item | None, list[Item]]:
+    """An item without what was injected, None if that is all of it; and what was injected, as blocks."""
+    content = item.get("content")
+    if item.get("role") != "user" or not content:
+        return item, []
+    if isinstance(content, str):
+        said, injected = _split(content)
+        if not injected:
+            return item, []
+        return ({**item, "content": said} if said else None), [{"type": "text", "text": t} for t in injected]
+    if not isinstance(content, list):
+        return item, []
+    blocks: list[Any] = []
+    removed: list[Item] = []
+    for block in cast("list[Any]", content):
+        text = block.get("text") if isinstance(block, dict) else None  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+        if not isinstance(text, str):
+            blocks.append(block)
+            continue
+        said, injected = _split(text)
+        if not injected:
+            blocks.append(block)
+        elif said:
+            blocks.append({**cast("Item", block), "text": said})
+            removed += [{"type": block["type"], "text": t} for t in injected]
+        else:
+            removed.append({k: v for k, v in cast("Item", block).items() if k != "cache_control"})
+    if not removed:
+        return item, []
+    return ({**item, "content": blocks} if blocks else None), removed
+
+
+def _split(text: str) -> tuple[str, list[str]]:
+    """What a person wrote in a text, and what an agent put around it. Linear in the text."""
+    if text.startswith(_HEADINGS):
+        return "", [text]
+    if "<" not in text:
+        return text, []
+    injected: list[str] = []
+    for tag in _TAGS:
+        opening, closing = f"<{tag}>", f"</{tag.partition(' ')[0]}"
+        if opening not in text:
+            continue
+        kept: list[str] = []
+        at = 0
+        while (start := text.find(opening, at)) >= 0 and (end := text.find(closing, start)) >= 0:
+            stop = text.find(">", end) + 1 or len(text)
+            kept.append(text[at:start])
+            injected.append(text[start:stop])
+            at = stop
+        kept.append(text[at:])
+        text = "".join(kept)
+    return (text.strip(), injected) if injected else (text, [])
+
+
+# ------------------------------------------------------------------------------------ requests
+
+
+class Wire:
+    """One protocol."""
+
+    provider: Protocol = "openai"
+
+    def items(self, body: Item) -> list[Item]:
+        """The conversation of a request; empty if it has none that can be read."""
+        return _items(body.get("messages"))
+
+    def unit(self, items: Sequence[Item], stop: int) -> int:
+        """Where the item begins that ends before `stop`; several may be one message."""
+        return stop - 1
+
+    def rebuilt(
+        self, body: Item, items: list[Item], conversation: Conversation, first: int, shown: Context, end: str
+    ) -> Item:
+        """The request with memory: the client's items from `first` on as they came, and before them what is
+        `shown` of the past."""
+        raise NotImplementedError
+
+    def reply(self, content_type: str) -> Reply | None:
+        """What reads the answer; None if it has no form that is known."""
+        raise NotImplementedError
+
+
+def _items(given: object) -> list[Item]:
+    if isinstance(given, list) and all(isinstance(item, dict) for item in cast("list[object]", given)):
+        return cast("list[Item]", given)
+    return []
+
+
+def _is_event_stream(content_type: str) -> bool:
+    return content_type.startswith("text/event-stream")
+
+
+class _Chat(Wire):
+    """OpenAI's chat completions, as most servers speak them."""
+
+    def rebuilt(
+        self, body: Item, items: list[Item], conversation: Conversation, first: int, shown: Context, end: str
+    ) -> Item:
+        lead = _with_memory(items[: conversation.lead], shown.system)
+        past = openai_messages((*shown.preface, *shown.messages))
+        opening = _opening(conversation, first)
+        newest = [{"role": "system", "content": end}] if end.strip() and not _is_prefill(items) else []
+        return {**body, "messages": [*lead, *opening, *past, *items[first:], *newest]}
+
+    def reply(self, content_type: str) -> Reply | None:
+        return _ChatEvents() if _is_event_stream(content_type) else _ChatJson()
+
+
+def _with_memory(lead: Sequence[Item], memory: str) -> list[Item]:
+    """The system prompt with memory at its end: some models take one system message alone."""
+    if not memory:
+        return list(lead)
+    last = next((i for i in range(len(lead) - 1, -1, -1) if lead[i].get("role") in _LEADING), None)
+    if last is None:
+        return [{"role": "system", "content": memory}, *lead]
+    content: Any = lead[last].get("content")
+    longer: Any = [*content, {"type": "text", "text": memory}] if isinstance(content, list) else memory
+    if isinstance(content, str) and content:
+        longer = f"{content}\n\n{memory}"
+    return [*lead[:last], {**lead[last], "content": longer}, *lead[last + 1 :]]
+
+
+def _opening(conversation: Conversation, first: int) -> list[Item]:
+    """What an agent injected into the first message, if that message does not go out itself."""
+    if not conversation.opening or first <= conversation.places[0]:
+        return []
+    return [{"role": "user", "content": [dict(block) for block in conversation.opening]}]
+
+
+def _is_prefill(items: Sequence[Item]) -> bool:
+    """Whether the model is to go on with words that were put into its mouth."""
+    return bool(items) and items[-1].get("role") == "assistant"
+
+
+class _Responses(Wire):
+    """OpenAI's responses."""
+
+    def items(self, body: Item) -> list[Item]:
+        given = body.get("input")
+        if isinstance(given, str):
+            return [{"role": "user", "content": given}] if given else []
+        items = _items(given)
+        # What stands for an item that only the provider has cannot be read.
+        return [] if any(item.get("type") == "item_reference" for item in items) else items
+
+    def unit(self, items: Sequence[Item], stop: int) -> int:
+        start = stop - 1
+        if not _is_of_model(items[start]):
+            return start
+        while start > 0 and _is_of_model(items[start - 1]):
+            start -= 1
+        return start
+
+    def rebuilt(
+        self, body: Item, items: list[Item], conversation: Conversation, first: int, shown: Context, end: str
+    ) -> Item:
+        memory = [_developer(shown.system)] if shown.system else []
+        past = [i for m in openai_messages((*shown.preface, *shown.messages)) for i in _as_items(m)]
+        newest = [_developer(end)] if end.strip() else []
+        opening = _opening(conversation, first)
+        sent = [*items[: conversation.lead], *memory, *opening, *past, *items[first:], *newest]
+        # What the provider would put in front is in memory.
+        return {**{k: v for k, v in body.items() if k != "previous_response_id"}, "input": sent}
+
+    def reply(self, content_type: str) -> Reply | None:
+        return _ResponseEvents() if _is_event_stream(content_type) else _ResponseJson()
+
+
+def _is_of_model(item: Item) -> bool:
+    kind = item.get("type")
+    if not isinstance(kind, str) or kind.endswith("_output"):
+        return False
+    return kind != "message" or item.get("role") == "assistant"
+
+
+def _developer(text: str) -> Item:
+    return {"type": "message", "role": "developer", "content": [{"type": "input_text", "text": text}]}
+
+
+def _as_items(message: Item) -> Iterator[Item]:
+    """A chat message as items of the Responses API."""
+    content = message.get("content")
+    if message["role"] == "tool":
+        yield {"type": "function_call_output", "call_id": message["tool_call_id"], "output": _text(content)}
+        return
+    if content:
+        kind = "output_text" if message["role"] == "assistant" else "input_text"
+        blocks = _blocks(content)
+        shown = [_block(block, kind) for block in blocks]
+        yield {"type": "message", "role": message["role"], "content": shown}
+    for call in message.get("tool_calls") or ():
+        about = call["function"]
+        yield {
+            "type": "function_call",
+            "call_id": call["id"],
+            "name": about["name"],
+            "arguments": about["arguments"],
+        }
+
+
+def _block(block: Item, kind: str) -> Item:
+    if block.get("type") == "text":
+        return {"type": kind, "text": block.get("text", "")}
+    if block.get("type") == "image_url":
+        return {"type": "input_image", "image_url": block["image_url"]["url"]}
+    return block
+
+
+def _text(content: Any) -> str:
+    if isinstance(content, list):
+        return "\n".join(str(b.get("text", "")) for b in cast("list[Item]", content))
+    return content or ""
+
+
+class _Messages(Wire):
+    """Anthropic's messages, with breakpoints of its prompt cache."""
+
+    provider: Protocol = "anthropic"
+
+    def rebuilt(
+        self, body: Item, items: list[Item], conversation: Conversation, first: int, shown: Context, end: str
+    ) -> Item:
+        past = anthropic_messages((*shown.preface, *shown.messages))
+        messages = [*items[: conversation.lead], *_opening(conversation, first), *past, *items[first:]]
+        if messages and messages[0].get("role") == "assistant":
+            messages.insert(0, {"role": "user", "content": CONTINUES})
+        if end.strip() and not _is_prefill(items):
+            messages = _with_end(messages, f"[system] {end}")
+        changed = {**body, "messages": messages}
+        texts = shown.sections.texts()
+        if texts:
+            before = _blocks(body.get("system") or [])
+            memory = [{"type": "text", "text": text} for text in texts]
+            _set_breakpoints(body, memory)
+            changed["system"] = [*before, *memory]
+        return changed
+
+    def reply(self, content_type: str) -> Reply | None:
+        return _MessageEvents() if _is_event_stream(content_type) else _MessageJson()
+
+
+# How many breakpoints a request may have.
+MAX_BREAKPOINTS = 4
+
+
+def _set_breakpoints(body: Item, memory: list[Item]) -> None:
+    """Set breakpoints at the ends of the memory's parts, the last one first, as many as the client left."""
+    tools, messages = _items(body.get("tools")), _items(body.get("messages"))
+    blocks = [b for m in messages for b in _items(m.get("content"))]
+    marks: list[Item] = [b["cache_control"] for b in blocks if b.get("cache_control")]
+    others = sum(bool(b.get("cache_control")) for b in (*tools, *_items(body.get("system"))))
+    # The API refuses a breakpoint that lasts longer than one before it.
+    mark = next((m for m in marks if m.get("ttl")), {"type": "ephemeral"})
+    for block in memory[::-1][: max(0, MAX_BREAKPOINTS - len(marks) - others)]:
+        block["cache_control"] = dict(mark)
+
+
+def _with_end(messages: list[Item], end: str) -> list[Item]:
+    last = messages[-1]
+    block = {"type": "text", "text": end}
+    if last.get("role") != "user":
+        return [*messages, {"role": "user", "content": [block]}]
+    return [*messages[:-1], {**last, "content": [*_blocks(last.get("content")), block]}]
+
+
+def _blocks(content: Any) -> list[Item]:
+    """The content of a message as blocks."""
+    return cast("list[Item]", content) if isinstance(content, list) else [{"type": "text", "text": content}]
+
+
+PROTOCOLS: Mapping[str, Wire] = {
+    "chat/completions": _Chat(),
+    "responses": _Responses(),
+    "messages": _Messages(),
+}
+
+
+# ------------------------------------------------------------------------------------ answers
+
+
+class Reply:
+    """Reads an answer while it passes."""
+
+    # Whether the answer is one document, which is passed on when it is complete.
+    whole = True
+    id = ""
+
+    def read(self, piece: bytes) -> bool:
+        """Read a piece; True if the answer is complete with it."""
+        raise NotImplementedError
+
+    def items(self) -> list[Item]:
+        """What the model said so far, as messages to record. A call that is not complete is left out."""
+        raise NotImplementedError
+
+
+class _Json(Reply):
+    def __init__(self) -> None:
+        self._pieces: list[bytes] = []
+        self._size = 0
+
+    def read(self, piece: bytes) -> bool:
+        self._size += len(piece)
+        if self._size <= MAX_REPLY:
+            self._pieces.append(piece)
+        return False
+
+    def items(self) -> list[Item]:
+        try:
+            found: Any = json.loads(b"".join(self._pieces))
+            return self._of(cast("Item", found)) if isinstance(found, dict) else []
+        except (ValueError, RecursionError, KeyError, IndexError, TypeError):
+            return []
+
+    def _of(self, answer: Item) -> list[Item]:
+        raise NotImplementedError
+
+
+class _ChatJson(_Json):
+    def _of(self, answer: Item) -> list[Item]:
+        return [answer["choices"][0]["message"]]
+
+
+class _ResponseJson(_Json):
+    def _of(self, answer: Item) -> list[Item]:
+        self.id = str(answer.get("id", ""))
+        return _items(answer.get("output"))
+
+
+class _MessageJson(_Json):
+    def _of(self, answer: Item) -> list[Item]:
+        return _message(answer["content"])
+
+
+class _Events(Reply):
+    """Server-sent events, in pieces that begin and end anywhere."""
+
+    whole = False
+
+    def __init__(self) -> None:
+        self._line: list[bytes] = []  # the pieces of a line that is not complete
+        self._size = 0
+
+    def read(self, piece: bytes) -> bool:
+        self._size += len(piece)
+        if self._size > MAX_REPLY:
+            return False
+        complete = False
+        first, *lines = piece.split(b"\n")
+        self._line.append(first)
+        for rest in lines:
+            line, self._line = b"".join(self._line), [rest]
+            if not line.startswith(b"data:"):
+                continue
+            data = line[5:].strip()
+            if data == b"[DONE]":
+                complete = True
+                continue
+            try:
+                event: Any = json.loads(data)
+                complete = (isinstance(event, dict) and self._on(cast("Item", event))) or complete
+            except (ValueError, RecursionError, KeyError, IndexError, TypeError, AttributeError):
+                continue  # it is passed on as it is
+        return complete
+
+    def _on(self, event: Item) -> bool:
+        raise NotImplementedError
+
+
+class _ChatEvents(_Events):
+    def __init__(self) -> None:
+        super().__init__()
+        self._texts: list[str] = []
+        self._calls: dict[int, Item] = {}
+
+    def _on(self, event: Item) -> bool:
+        for choice in _items(event.get("choices")):
+            if choice.get("index", 0) != 0:
+                continue
+            delta: Item = choice.get("delta") or {}
+            if isinstance(text := delta.get("content") or delta.get("refusal"), str):
+                self._texts.append(text)
+            for part in _items(delta.get("tool_calls")):
+                about: Item = part.get("function") or {}
+                call = self._calls.setdefault(part.get("index", 0), {"id": "", "name": "", "arguments": []})
+                call["id"] = call["id"] or part.get("id") or ""
+                call["name"] = call["name"] or about.get("name") or ""
+                call["arguments"].append(about.get("arguments") or "")
+        return False
+
+    def items(self) -> list[Item]:
+        calls: list[Item] = [
+            {
+                "id": call["id"],
+                "type": "function",
+                "function": {"name": call["name"], "arguments": "".join(call["arguments"]) or "{}"},
+            }
+            for _, call in sorted(self._calls.items())
+        ]
+        calls = [call for call in calls if call["id"] and _is_json(call["function"]["arguments"])]
+        text = "".join(self._texts)
+        if not text and not calls:
+            return []
+        return [{"role": "assistant", "content": text or None, **({"tool_calls": calls} if calls else {})}]
+
+
+def _is_json(text: str) -> bool:
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+class _ResponseEvents(_Events):
+    def __init__(self) -> None:
+        super().__init__()
+        self._done: list[Item] = []
+        self._texts: list[str] = []
+        self._whole: list[Item] | None = None
+
+    def _on(self, event: Item) -> bool:
+        match event.get("type"):
+            case "response.output_item.done":
+                self._done.append(event["item"])
+                self._texts = []
+            case "response.output_text.delta":
+                self._texts.append(str(event["delta"]))
+            case "response.created":
+                self.id = str(event["response"].get("id", ""))
+            case "response.completed" | "response.incomplete":
+                self.id = str(event["response"].get("id", self.id))
+                self._whole = _items(event["response"].get("output"))
+                return True
+            case _:
+                pass
+        return False
+
+    def items(self) -> list[Item]:
+        if self._whole:
+            return self._whole
+        text = "".join(self._texts)
+        said = {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": text}]}
+        return [*self._done, *([said] if text else [])]
+
+
+class _MessageEvents(_Events):
+    def __init__(self) -> None:
+        super().__init__()
+        self._blocks: dict[int, Item] = {}
+        # The pieces of each block by the field that they belong to, and which blocks are not complete.
+        self._pieces: dict[int, dict[str, list[str]]] = {}
+        self._open: set[int] = set()
+
+    def _on(self, event: Item) -> bool:
+        match event.get("type"):
+            case "content_block_start":
+                index, block = event["index"], dict(event["content_block"])
+                self._blocks[index], self._pieces[index] = block, {}
+                self._open.add(index)
+            case "content_block_delta":
+                for name, piece in event["delta"].items():
+                    if name in _DELTAS:
+                        self._pieces[event["index"]].setdefault(_DELTAS[name], []).append(piece)
+            case "content_block_stop":
+                self._open.discard(event["index"])
+            case "message_stop":
+                return True
+            case _:
+                pass
+        return False
+
+    def items(self) -> list[Item]:
+        # A text that was broken off was seen; a call was not made, and thinking is not signed.
+        complete = [
+            self._filled(block, self._pieces[index])
+            for index, block in sorted(self._blocks.items())
+            if index not in self._open or block.get("type") == "text"
+        ]
+        return _message(complete)
+
+    def _filled(self, block: Item, pieces: Mapping[str, Sequence[str]]) -> Item:
+        filled = dict(block)
+        for name, texts in pieces.items():
+            text = "".join(texts)
+            filled[name] = json.loads(text or "{}") if name == "input" else filled.get(name, "") + text
+        return filled
+
+
+# The field of a block that each kind of delta adds to.
+_DELTAS = {"text": "text", "partial_json": "input", "thinking": "thinking", "signature": "signature"}
+
+
+def _message(blocks: Sequence[Item]) -> list[Item]:
+    kept = [b for b in blocks if b.get("type") != "text" or b.get("text")]
+    return [{"role": "assistant", "content": kept}] if kept else []

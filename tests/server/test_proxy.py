@@ -1,0 +1,474 @@
+"""The chat proxy: the official SDKs talk through it to a local provider that speaks their protocol."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any, Literal
+
+import httpx2
+import pytest
+from anthropic import AsyncAnthropic
+from anthropic.types import MessageParam
+from openai import AsyncOpenAI
+from openai.types.chat import ChatCompletionMessageParam
+from openai.types.responses import ResponseInputParam
+from pydantic import TypeAdapter
+
+import onlooker
+from onlooker.server.config import ServerConfig, Upstream
+from onlooker.testing.provider import Answer, LocalProvider, Received
+from tests.server.serving import BASE, app_of, serving
+
+pytestmark = pytest.mark.anyio
+
+KEY = "sk-test-0123456789abcdefghij"
+Sdk = Literal["chat", "responses", "messages"]
+SDKS: tuple[Sdk, ...] = ("chat", "responses", "messages")
+PATHS = {
+    "chat": "/openai/v1/chat/completions",
+    "responses": "/openai/v1/responses",
+    "messages": "/anthropic/v1/messages",
+}
+SYSTEM = "You are the clerk of a depot."
+TOOL: dict[str, Any] = {"type": "object", "properties": {"row": {"type": "integer"}}, "required": ["row"]}
+# One turn of a client: it sends its history, and gets back what to add to it.
+Ask = Callable[[list[Any], bool], Awaitable[list[Any]]]
+
+
+def config(provider: LocalProvider, **more: Any) -> ServerConfig:
+    upstreams = (Upstream("openai", provider.url, "openai"), Upstream("anthropic", provider.url, "anthropic"))
+    return ServerConfig(upstreams=upstreams, **more)
+
+
+@asynccontextmanager
+async def proxied(
+    provider: LocalProvider, memory: onlooker.Memory | None = None, **more: Any
+) -> AsyncGenerator[httpx2.AsyncClient]:
+    async with serving(memory, config(provider, **more)) as client:
+        yield client
+
+
+def asking(sdk: Sdk, http: httpx2.AsyncClient) -> Ask:
+    """A client of an SDK, as a program has it that knows nothing of memory."""
+    if sdk == "messages":
+        anthropic: Any = AsyncAnthropic(base_url=f"{BASE}/anthropic", api_key=KEY, http_client=http)
+        tool: Any = {"name": "look", "description": "Look into a row.", "input_schema": TOOL}
+
+        async def ask_anthropic(history: list[Any], stream: bool) -> list[Any]:
+            asked: Any = {"model": "claude-haiku-4-5", "max_tokens": 200, "system": SYSTEM, "tools": [tool]}
+            if stream:
+                async with anthropic.messages.stream(messages=history, **asked) as events:
+                    answer = await events.get_final_message()
+            else:
+                answer = await anthropic.messages.create(messages=history, **asked)
+            return [
+                {"role": "assistant", "content": [b.model_dump(exclude_none=True) for b in answer.content]}
+            ]
+
+        return ask_anthropic
+    openai: Any = AsyncOpenAI(base_url=f"{BASE}/openai/v1", api_key=KEY, http_client=http)
+    if sdk == "responses":
+        function: Any = {"type": "function", "name": "look", "parameters": TOOL, "strict": False}
+
+        async def ask_responses(history: list[Any], stream: bool) -> list[Any]:
+            asked: Any = {"model": "gpt-5-mini", "instructions": SYSTEM, "tools": [function], "store": False}
+            if not stream:
+                made = await openai.responses.create(input=history, **asked)
+                return [i.model_dump(exclude_none=True) for i in made.output]
+            items = list[Any]()
+            async for event in await openai.responses.create(input=history, stream=True, **asked):
+                if event.type == "response.output_item.done":
+                    items.append(event.item.model_dump(exclude_none=True))
+            return items
+
+        return ask_responses
+
+    async def ask_chat(history: list[Any], stream: bool) -> list[Any]:
+        said: Any = [{"role": "system", "content": SYSTEM}, *history]
+        tools: Any = [{"type": "function", "function": {"name": "look", "parameters": TOOL}}]
+        if not stream:
+            answer = await openai.chat.completions.create(model="gpt-5-mini", messages=said, tools=tools)
+            return [answer.choices[0].message.model_dump(exclude_none=True)]
+        async with openai.chat.completions.stream(model="gpt-5-mini", messages=said, tools=tools) as events:
+            final = await events.get_final_completion()
+        return [final.choices[0].message.model_dump(exclude_none=True, exclude={"parsed"})]
+
+    return ask_chat
+
+
+def calls_in(answer: list[Any]) -> list[str]:
+    """The ids of the calls in an answer."""
+    found = [c["id"] for m in answer for c in m.get("tool_calls") or ()]
+    found += [i["call_id"] for i in answer if i.get("type") == "function_call"]
+    return found + [
+        b["id"]
+        for m in answer
+        if isinstance(m.get("content"), list)
+        for b in m["content"]
+        if b.get("type") == "tool_use"
+    ]
+
+
+def results(sdk: Sdk, calls: list[str], text: str) -> list[Any]:
+    if sdk == "chat":
+        return [{"role": "tool", "tool_call_id": c, "content": text} for c in calls]
+    if sdk == "responses":
+        return [{"type": "function_call_output", "call_id": c, "output": text} for c in calls]
+    return [
+        {
+            "role": "user",
+            "content": [{"type": "tool_result", "tool_use_id": c, "content": text} for c in calls],
+        }
+    ]
+
+
+def fact(turn: int) -> str:
+    return f"ZQ{turn:03}K"
+
+
+def question(turn: int) -> dict[str, str]:
+    text = f"Parcel {fact(turn)} went from Oslo to hall {turn} in the morning, and Ana signed for it. "
+    return {"role": "user", "content": text + f"The driver of van {turn} waits at the gate for papers."}
+
+
+def answered(received: Received) -> Answer:
+    """Calls a tool in every third turn, then answers."""
+    said = received.body.get("input") or received.body["messages"]
+    newest = next(
+        m for m in reversed(said) if "Memory" not in str(m) and m.get("role") not in ("system", "developer")
+    )
+    if (
+        newest.get("role") == "user"
+        and "Parcel" in str(newest)
+        and int(str(newest).split("van ")[1].split()[0]) % 3 == 0
+    ):
+        return Answer(calls={"look": {"row": 7}})
+    return Answer("Noted: the papers are on the desk, and the parcel stands in its row.")
+
+
+# -- What a provider would refuse
+
+TYPES: dict[Sdk, TypeAdapter[Any]] = {
+    "chat": TypeAdapter(list[ChatCompletionMessageParam]),
+    "responses": TypeAdapter(ResponseInputParam),
+    "messages": TypeAdapter(list[MessageParam]),
+}
+
+
+def check(sdk: Sdk, received: Received) -> None:
+    """What was sent is valid by the SDK's own types, and no call lacks its result."""
+    sent: list[Any] = received.body["input" if sdk == "responses" else "messages"]
+    list(TYPES[sdk].validate_python(json.loads(json.dumps(sent))))
+    if sdk == "messages":
+        opened = set[Any]()
+        for message in sent:
+            blocks: list[Any] = message["content"] if isinstance(message["content"], list) else []
+            answers = {b["tool_use_id"] for b in blocks if b["type"] == "tool_result"}
+            assert answers == opened, sent
+            opened = {b["id"] for b in blocks if b["type"] == "tool_use"}
+        assert sent[0]["role"] == "user"
+        return
+    calls = calls_in(sent)
+    answers = [
+        m.get("tool_call_id") or m["call_id"]
+        for m in sent
+        if m.get("role") == "tool" or m.get("type") == "function_call_output"
+    ]
+    assert sorted(calls) == sorted(answers)
+
+
+def prompt_of(received: Received) -> str:
+    return json.dumps(
+        [
+            received.body.get("system"),
+            received.body.get("instructions"),
+            received.body.get("input"),
+            received.body.get("messages"),
+        ]
+    )
+
+
+async def converse(sdk: Sdk, turns: int, http: httpx2.AsyncClient, provider: LocalProvider) -> list[Any]:
+    """A client's conversation: it is restarted twice, and resends what it kept."""
+    history = list[Any]()
+    ask = asking(sdk, http)
+    for turn in range(turns):
+        if turn in (turns // 3, 2 * turns // 3):
+            ask, history = asking(sdk, http), json.loads(json.dumps(history))
+        history.append(question(turn))
+        while True:
+            answer = await ask(history, turn % 2 == 0)
+            check(sdk, provider.received[-1])
+            history += answer
+            if not (calls := calls_in(answer)):
+                break
+            history += results(sdk, calls, f"Row 7 has 40 parcels; {fact(turn)} is on top.")
+    return history
+
+
+async def the_conversation_keeps_within_its_budget(sdk: Sdk, turns: int) -> None:
+    memory = onlooker.open_memory(":memory:", budget=3_000)
+    with LocalProvider(answered) as provider:
+        async with proxied(provider, memory) as http:
+            history = await converse(sdk, turns, http, provider)
+            whole = len(json.dumps(history))
+            sizes = [len(prompt_of(r)) for r in provider.received]
+            assert max(sizes) < 18_000
+            assert sizes[-1] < whole
+            # The fact of turn 3 is in front of the model to the end, as a note, or recalled.
+            await converse_on(sdk, history, http)
+            assert fact(3) in prompt_of(provider.received[-1])
+            # One session, and what the client has is what is recorded.
+            (session,) = await memory.sessions()
+            key = session.progress.session
+            recorded = await memory.session(key.key, owner=key.owner).messages(archived=True)
+            said = [m.text for m in recorded if m.role == "user"]
+            assert said[:turns] == [question(n)["content"] for n in range(turns)]
+            assert len([m for m in recorded if m.role == "assistant"]) == len(provider.received)
+            # Between two changes of the notes, a prompt begins with all of the one before it but its end.
+            kept = 0
+            for a, b in zip(provider.received, provider.received[1:], strict=False):
+                one, two = prompt_of(a), prompt_of(b)
+                same = next((i for i, (x, y) in enumerate(zip(one, two, strict=False)) if x != y), len(one))
+                kept += same > 0.5 * len(one)
+            assert kept > 0.6 * len(provider.received)
+
+
+async def converse_on(sdk: Sdk, history: list[Any], http: httpx2.AsyncClient) -> None:
+    asked = {"role": "user", "content": f"Where did parcel {fact(3)} go, and who signed for it?"}
+    await asking(sdk, http)([*history, asked], False)
+
+
+@pytest.mark.parametrize("sdk", SDKS)
+async def test_a_long_conversation_with_tools_streams_and_restarts_keeps_its_facts(sdk: Sdk) -> None:
+    await the_conversation_keeps_within_its_budget(sdk, 36)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("sdk", SDKS)
+async def test_two_hundred_turns_keep_their_facts(sdk: Sdk) -> None:
+    await the_conversation_keeps_within_its_budget(sdk, 200)
+
+
+# -- One request
+
+HELLO: dict[Sdk, dict[str, Any]] = {
+    "chat": {"model": "m", "messages": [{"role": "user", "content": "Hello there, depot."}]},
+    "responses": {"model": "m", "input": "Hello there, depot."},
+    "messages": {
+        "model": "m",
+        "max_tokens": 9,
+        "messages": [{"role": "user", "content": "Hello there, depot."}],
+    },
+}
+
+
+@pytest.mark.parametrize("sdk", SDKS)
+async def test_the_first_request_goes_out_as_it_came_with_the_clients_key(sdk: Sdk) -> None:
+    with LocalProvider(Answer("Good day.")) as provider:
+        async with proxied(provider) as http:
+            sent = HELLO[sdk] | {"x_unknown": {"a": 1}}
+            headers = {"authorization": f"Bearer {KEY}", "x-api-key": KEY, "x-onlooker-session": "s1"}
+            answer = await http.post(PATHS[sdk] + "?beta=true", json=sent, headers=headers)
+            assert answer.status_code == 200
+            (received,) = provider.received
+            wanted = (
+                sent if sdk != "responses" else sent | {"input": [{"role": "user", "content": sent["input"]}]}
+            )
+            assert received.body == wanted
+            assert received.path.endswith("?beta=true")
+            assert received.headers["authorization"] == f"Bearer {KEY}"
+            assert not [h for h in received.headers if h.startswith("x-onlooker")]
+            assert answer.headers["x-onlooker-session"] == "s1"
+            assert answer.headers["x-onlooker-memory"] == "on"
+            messages = (await http.get("/v1/sessions/s1/messages")).json()["messages"]
+            assert [m["text"] for m in messages] == ["Hello there, depot.", "Good day."]
+            exported = (await http.get("/v1/export")).text
+            assert KEY not in exported
+
+
+@pytest.mark.parametrize(
+    ("headers", "body", "key"),
+    [
+        ({"x-onlooker-session": "a", "session-id": "b"}, {}, "a"),
+        ({"x-claude-code-session-id": "cc-1"}, {}, "cc-1"),
+        ({"thread-id": "t-1"}, {}, "t-1"),
+        ({}, {"metadata": {"session_id": "m-1"}}, "m-1"),
+        ({}, {"metadata": {"user_id": json.dumps({"session_id": "j-1"})}}, "j-1"),
+        (
+            {},
+            {"metadata": {"user_id": "user_x_account__session_0a1b2c3d-0000-4000-8000-000000000000"}},
+            "0a1b2c3d-0000-4000-8000-000000000000",
+        ),
+        ({}, {"user": "ana-7"}, "ana-7"),
+    ],
+)
+async def test_a_session_is_named_in_headers_or_in_the_body(
+    headers: dict[str, str], body: dict[str, Any], key: str
+) -> None:
+    with LocalProvider(Answer("Good day.")) as provider:
+        async with proxied(provider) as http:
+            answer = await http.post(PATHS["chat"], json=HELLO["chat"] | body, headers=headers)
+            assert answer.headers["x-onlooker-session"] == key
+
+
+async def test_conversations_that_begin_alike_are_kept_apart() -> None:
+    with LocalProvider(lambda _: Answer("Good day to you.")) as provider:
+        memory = onlooker.open_memory(":memory:")
+        async with proxied(provider, memory) as http:
+
+            async def ask(*said: str) -> str:
+                messages = [
+                    {"role": "assistant" if n % 2 else "user", "content": t} for n, t in enumerate(said)
+                ]
+                answer = await http.post(PATHS["chat"], json={"model": "m", "messages": messages})
+                return answer.headers["x-onlooker-session"]
+
+            hello = ("Hello there.", "Good day to you.")
+            one, two = await ask(hello[0]), await ask(hello[0])
+            assert one != two
+            first = await ask(*hello, "My code is 7718.")
+            second = await ask(*hello, "My code is 9924.")
+            assert {first, second} == {one, two}
+            again = await ask(*hello, "My code is 7718.", "Good day to you.", "What is my code?")
+            assert again == first
+            sent = prompt_of(provider.received[-1])
+            assert "9924" not in sent
+            # A client that goes back and says something else begins a conversation of its own.
+            other = await ask(*hello, "My code is 5555.")
+            assert other not in (first, second)
+
+
+async def test_a_conversation_is_known_again_by_another_process(tmp_path: Any) -> None:
+    hello = [{"role": "user", "content": "Hello there."}, {"role": "assistant", "content": "Good day."}]
+    with LocalProvider(lambda _: Answer("Good day.")) as provider:
+        keys = list[str]()
+        for messages in (hello[:1], [*hello, {"role": "user", "content": "It is me again."}]):
+            async with proxied(provider, onlooker.open_memory(tmp_path / "a.db")) as http:
+                answer = await http.post(PATHS["chat"], json={"model": "m", "messages": messages})
+                keys.append(answer.headers["x-onlooker-session"])
+        assert keys[0] == keys[1]
+
+
+async def test_a_response_continues_the_one_before_it() -> None:
+    with LocalProvider(lambda _: Answer("Good day.")) as provider:
+        async with proxied(provider) as http:
+            first = await http.post(PATHS["responses"], json={"model": "m", "input": "My code is 7718."})
+            asked = {"model": "m", "input": "What is it?", "previous_response_id": first.json()["id"]}
+            second = await http.post(PATHS["responses"], json=asked)
+            assert second.headers["x-onlooker-session"] == first.headers["x-onlooker-session"]
+            assert "previous_response_id" not in provider.received[-1].body
+            assert "7718" in prompt_of(provider.received[-1])
+            unknown = await http.post(PATHS["responses"], json=asked | {"previous_response_id": "resp_other"})
+            assert unknown.headers["x-onlooker-memory"].startswith("off")
+            assert provider.received[-1].body["previous_response_id"] == "resp_other"
+
+
+async def test_what_an_agent_injects_is_passed_on_and_not_remembered() -> None:
+    reminder = "<system-reminder>\nProject rules: use tabs.\n</system-reminder>"
+    environment = "<environment_context>\n<cwd>/srv/app</cwd>\n</environment_context>"
+    with LocalProvider(lambda _: Answer("Done, the file is written and the tests pass.")) as provider:
+        memory = onlooker.open_memory(":memory:", budget=1_000)
+        async with proxied(provider, memory) as http:
+            history: list[Any] = [
+                {"role": "user", "content": environment},
+                {
+                    "role": "user",
+                    "content": [
+                        {"type": "text", "text": reminder},
+                        {"type": "text", "text": "Fix the build of hall 7."},
+                    ],
+                },
+            ]
+            for turn in range(40):
+                body = {"model": "m", "max_tokens": 9, "system": "You code.", "messages": history}
+                answer = await http.post(PATHS["messages"], json=body, headers={"x-session-id": "cc"})
+                history.append({"role": "assistant", "content": answer.json()["content"]})
+                text = question(turn)["content"] + (
+                    "\n" + reminder.replace("tabs", "spaces") if turn == 39 else ""
+                )
+                history.append({"role": "user", "content": text})
+            body = {"model": "m", "max_tokens": 9, "system": "You code.", "messages": history}
+            await http.post(PATHS["messages"], json=body, headers={"x-session-id": "cc"})
+            sent = provider.received[-1].body["messages"]
+            assert len(sent) < 30
+            # What was said before anything else stays in front, and what came last goes out as it came.
+            assert sent[0]["content"] == environment
+            assert "use tabs" in str(sent[1])
+            assert "use spaces" in str(sent[-1])
+            recorded = await memory.session("cc").messages(archived=True)
+            assert [m.text for m in recorded if "use " in m.text or "/srv/app" in m.text] == []
+            assert recorded[0].text == "Fix the build of hall 7."
+
+
+async def test_when_memory_fails_the_request_goes_through_unchanged() -> None:
+    with LocalProvider(lambda _: Answer("Good day.")) as provider:
+        async with proxied(provider) as http:
+            store = app_of(http).state.memory.store
+            await store.close()
+            answer = await http.post(PATHS["chat"], json=HELLO["chat"])
+            await store.open()
+            assert answer.json()["choices"][0]["message"]["content"] == "Good day."
+            assert answer.headers["x-onlooker-memory"].startswith("failed: ")
+            assert provider.received[-1].body == HELLO["chat"]
+
+
+@pytest.mark.parametrize("sdk", SDKS)
+async def test_what_a_provider_refuses_is_passed_on(sdk: Sdk) -> None:
+    with LocalProvider(Answer(status=429, retry_after="7"), Answer("Good day.")) as provider:
+        async with proxied(provider) as http:
+            refused = await http.post(PATHS[sdk], json=HELLO[sdk], headers={"x-onlooker-session": "a"})
+            assert (refused.status_code, refused.headers["retry-after"]) == (429, "7")
+            assert refused.json()["error"]["type"] == "rate_limit_error"
+            await http.post(PATHS[sdk], json=HELLO[sdk], headers={"x-onlooker-session": "a"})
+            messages = (await http.get("/v1/sessions/a/messages")).json()["messages"]
+            assert [m["text"] for m in messages] == ["Hello there, depot.", "Good day."]
+        provider.stop()
+        async with proxied(provider) as http:
+            down = await http.post(PATHS[sdk], json=HELLO[sdk])
+            assert down.status_code == 502
+            assert "cannot be reached" in down.json()["error"]["message"]
+
+
+async def test_a_model_name_chooses_the_provider_and_other_addresses_pass() -> None:
+    with LocalProvider(lambda _: Answer("One.")) as one, LocalProvider(lambda _: Answer("Two.")) as two:
+        upstreams = (
+            Upstream("openai", one.url + "/v1", "openai"),
+            Upstream("own", two.url, "openai", ("llama*",)),
+        )
+        async with serving(config=ServerConfig(upstreams=upstreams)) as http:
+            for path, model, wanted in (
+                ("openai", "gpt", "One."),
+                ("openai", "llama3", "Two."),
+                ("own", "x", "Two."),
+            ):
+                answer = await http.post(
+                    f"/{path}/v1/chat/completions", json=HELLO["chat"] | {"model": model}
+                )
+                assert answer.json()["choices"][0]["message"]["content"] == wanted
+            embedded = await http.post("/openai/v1/embeddings", json={"model": "e", "input": ["a"]})
+            assert len(embedded.json()["data"]) == 1
+            assert embedded.headers["x-onlooker-memory"] == "off"
+            assert (await http.post("/elsewhere/v1/chat/completions", json=HELLO["chat"])).status_code == 404
+
+
+async def test_an_owner_cannot_reach_anothers_session_through_the_proxy() -> None:
+    with LocalProvider(lambda _: Answer("Good day.")) as provider:
+        upstreams = (Upstream("openai", provider.url, "openai"),)
+        async with serving(config=ServerConfig(host="0.0.0.0", upstreams=upstreams)) as http:
+            tokens = app_of(http).state.tokens
+            for owner in ("ana", "ben"):
+                token, _ = await tokens.make(owner)
+                said = {
+                    "model": "m",
+                    "messages": [{"role": "user", "content": f"I am {owner}, and my code is {owner}77."}],
+                }
+                headers = {"x-onlooker-token": token, "x-onlooker-session": "same"}
+                await http.post(PATHS["chat"], json=said, headers=headers)
+                headers["x-onlooker-owner"] = "ana"
+                status = (await http.post(PATHS["chat"], json=said, headers=headers)).status_code
+                assert status == (200 if owner == "ana" else 404)
+            assert "ana77" not in prompt_of(provider.received[-1])
+            assert (await http.post(PATHS["chat"], json=HELLO["chat"])).status_code == 401
