@@ -21,6 +21,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from importlib import import_module
 from pathlib import Path
+from statistics import median
 from typing import Any, Literal
 
 import onlooker
@@ -29,6 +30,7 @@ from onlooker.cli.demo import shared_prefix
 from onlooker.domain.messages import Message
 from onlooker.policy.render import text_lines
 from onlooker.policy.tokens import estimator, margin
+from overhead import a_piece
 
 HERE = Path(__file__).parents[2] / "shared"
 SUPPORTED = 0.75  # of an answer's words stand close together, near what was asked
@@ -210,7 +212,8 @@ def _percentiles(times: Sequence[float]) -> list[str]:
 
 
 async def latency(scores: Scores, said: Sequence[Conversation], messages: int, folder: Path) -> list[str]:
-    """The milliseconds of a context with recall and without, p50 and p99, of an owner of so many messages."""
+    """What a context takes with recall and without, of an owner of so many messages: p50 and p99 in
+    milliseconds, and p50 of CPU time in pieces of work, which a busy machine changes less."""
     source = [m for c in said for m in c.messages]
     questions = [q.question for c in scores.conversations for q in scores.questions(c)][::4][:200]
     cells: list[str] = []
@@ -218,16 +221,20 @@ async def latency(scores: Scores, said: Sequence[Conversation], messages: int, f
         settings = replace(onlooker.preset("default"), recall=recall)
         path = folder / f"{messages}.db"
         times: list[float] = []
+        used: list[float] = []
+        pieces: list[float] = []
         async with onlooker.open_memory(path, settings=settings) as memory:
             await _fill(memory, source, messages)
             session = memory.session(f"asking, {recall}", owner=OWNER)
             for question in questions:
                 await session.record(onlooker.user(question))
-                began = time.perf_counter()
+                began, cpu = time.perf_counter(), time.process_time()
                 await session.context()
                 times.append(time.perf_counter() - began)
+                used.append(time.process_time() - cpu)
+                pieces.append(a_piece())
                 await session.record(onlooker.assistant("Let me see."))
-        cells += _percentiles(times)
+        cells += [*_percentiles(times), f"{median(used) / median(pieces):.1f} ×"]
     return cells
 
 
@@ -277,9 +284,14 @@ async def _run(scores: Scores, said: Sequence[Conversation], budget: int) -> Non
         _head("turns", ["tokens", "recalled", "prefix reused", "p50 ms", "p99 ms"])
         for how, recorded in (("with recall", default), ("without", off)):
             print(f"| {how} | " + " | ".join(recorded.turns.cells) + " |", flush=True)
-        _head("messages of an owner", ["p50 ms", "p99 ms", "p50 without", "p99 without"])
+
+
+async def _latencies(scores: Scores, said: Sequence[Conversation]) -> None:
+    titles = ["p50 ms", "p99 ms", "CPU p50"]
+    _head("messages of an owner", [*titles, *(f"{title} without" for title in titles)])
+    with tempfile.TemporaryDirectory() as name:
         for messages in (1_000, 100_000):
-            cells = await latency(scores, said, messages, folder)
+            cells = await latency(scores, said, messages, Path(name))
             print(f"| {messages:,} | " + " | ".join(cells) + " |", flush=True)
 
 
@@ -295,6 +307,7 @@ def main() -> int:
         "--quality", type=Path, default=HERE / "quality", metavar="DIR", help="where score.py is"
     )
     parser.add_argument("--budget", type=int, default=4000, help="tokens of a context")
+    parser.add_argument("--latency", action="store_true", help="only what a context takes")
     parser.add_argument("--quick", action="store_true", help="one conversation")
     chosen = parser.parse_args()
     try:
@@ -303,7 +316,9 @@ def main() -> int:
         print(f"nothing to measure on ({error}): see --data and --quality", file=sys.stderr)
         return 0
     said = said[:1] if chosen.quick else said
-    asyncio.run(_run(scores, said, chosen.budget))
+    if not chosen.latency:
+        asyncio.run(_run(scores, said, chosen.budget))
+    asyncio.run(_latencies(scores, said))
     return 0
 
 

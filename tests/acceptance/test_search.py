@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
@@ -15,7 +15,8 @@ import pytest
 import onlooker
 from onlooker import assistant, user
 from onlooker.domain.errors import SettingsError, StoreError
-from onlooker.domain.search import Query, SearchResult
+from onlooker.domain.messages import Message
+from onlooker.domain.search import MessageRef, Pick, Query
 from onlooker.stores.sqlite import SqliteStore
 from onlooker.testing import FrozenClock
 
@@ -285,7 +286,9 @@ class Troubled(SqliteStore):
     trouble = "none"
     searches = 0
 
-    async def search(self, query: Query) -> SearchResult:
+    async def search_around(
+        self, queries: Sequence[Query], pick: Pick, reach: int
+    ) -> Mapping[MessageRef, Message]:
         self.searches += 1
         if self.trouble == "failing":
             raise StoreError("the index is damaged")
@@ -293,7 +296,7 @@ class Troubled(SqliteStore):
             raise RuntimeError("a bug")
         if self.trouble == "slow":
             await asyncio.sleep(3600)
-        return await super().search(query)
+        return await super().search_around(queries, pick, reach)
 
 
 @pytest.mark.parametrize("trouble", ["failing", "broken", "slow"])

@@ -59,7 +59,9 @@ from onlooker.domain.search import (
     EdgeKind,
     IndexCoverage,
     Match,
+    MessageRef,
     Node,
+    Pick,
     Query,
     SearchResult,
     VectorQuery,
@@ -252,6 +254,12 @@ class ModelStore:
     ) -> Sequence[Message]:
         held = self._all().get(session)
         return model_index.around(held, seqs, max(reach, 0), retired=retired) if held else []
+
+    async def search_around(
+        self, queries: Sequence[Query], pick: Pick, reach: int
+    ) -> Mapping[MessageRef, Message]:
+        picked = list(pick([await self.search(query) for query in queries]))
+        return {(s, m.seq): m for s, seq in picked for m in await self.around(s, [seq], reach)}
 
     async def unindexed(
         self, owner: str, *, session: SessionId | None = None, limit: int = 100

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -227,7 +228,7 @@ async def test_words_are_looked_up_in_their_index(filled: str) -> None:
 
         def look(db: PostgresDatabase) -> tuple[int, str]:
             match = 'scope : "of_s17" AND words : "w17"'
-            rows = db.run("holders", match=match, limit=1000).fetchall()
+            rows = json.loads(db.value("holders", match=match, limit=1000))
             explain = b"EXPLAIN (ANALYZE, TIMING OFF) " + statements()["holders"].text
             plan = RawCursor(db.connection).execute(explain, [match, 1000]).fetchall()
             return len(rows), "\n".join(row[0] for row in plan)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, get_args
@@ -88,6 +88,11 @@ class SearchResult:
     length: int
     holders: Mapping[str, int]
     matches: tuple[Match, ...]
+
+
+# A message by its session and seq, and what picks some from the results of queries.
+MessageRef = tuple[SessionId, int]
+Pick = Callable[[Sequence[SearchResult]], Iterable[MessageRef]]
 
 
 # -- The graph of an owner's notes, sessions, and the entities that notes mention

@@ -25,6 +25,7 @@ from onlooker.domain.search import (
     Hit,
     HitKind,
     Match,
+    MessageRef,
     Node,
     Query,
     SearchResult,
@@ -199,64 +200,56 @@ class Recall:
         """Messages for the query, except those that the prompt already shows."""
         ranking = VectorRanking(self.store, self.vectors, question, within=self.within)
         query = query.naming({m.name for m in shown.messages if m.name})
-        found = await self._search(query.terms) if query.terms else SearchResult(0, 0, {}, ())
-        there = {m.seq for m in shown.messages}
+        there = {(self.session, m.seq) for m in shown.messages}
+        matched: dict[MessageRef, float] = {}
 
-        def is_shown(session: SessionId, seq: int) -> bool:
-            return session == self.session and seq in there
+        def pick(results: Sequence[SearchResult]) -> Sequence[MessageRef]:
+            nonlocal query, matched
+            found, *said_then = results if query.terms else [SearchResult(0, 0, {}, ()), *results]
+            query = query.naming({m.speaker for m in found.matches if m.speaker})
+            unseen = tuple(m for m in found.matches if (m.session, m.seq) not in there)
+            for result in said_then:
+                matched |= {(m.session, m.seq): recall.SAID_THEN for m in result.matches}
+            matched |= recall.scores_by_message(replace(found, matches=unseen), query.terms)
+            return recall.best_hits({ref: v for ref, v in matched.items() if ref not in there}, self.hits)
 
-        query = query.naming({m.speaker for m in found.matches if m.speaker})
-        unseen = tuple(m for m in found.matches if not is_shown(m.session, m.seq))
-        matched = recall.scores_by_message(replace(found, matches=unseen), query.terms)
-        for first, last in query.days:
-            said_then = await self._from_days(first, last)
-            matched = {ref: v for ref, v in said_then.items() if not is_shown(*ref)} | matched
-        close = await self._by_vectors(ranking)
-        around = await self._with_neighbours(
-            list(dict.fromkeys([*recall.best_hits(matched, self.hits), *close]))
-        )
-        around = {ref: m for ref, m in around.items() if not is_shown(*ref)}
+        reach = len(recall.NEARNESS)
+        around = dict(await self.store.search_around(self._queries(query), pick, reach))
+        close = [(m.session, m.seq) for m in await self._by_vectors(ranking)]
+        if close:
+            around |= await self.store.search_around((), lambda _: close, reach)
+        around = {ref: m for ref, m in around.items() if ref not in there}
         worth = recall.score_messages(matched, around, query)
         return RecallResult(recall.fuse_vectors(worth, close), around, query.terms)
 
-    async def _by_vectors(self, ranking: VectorRanking) -> list[recall.MessageRef]:
-        found = await ranking.rank(self.session.owner, ["message"], self._where, limit=recall.MAX_VECTOR_HITS)
-        return [(m.session, m.seq) for m in found]
+    def _queries(self, query: recall.RecallQuery) -> list[Query]:
+        """For its terms, and for each time that it names: messages from then count a little even if they
+        share no word."""
+        by_terms = Query(self.session.owner, "message", query.terms, self._where, limit=2 * self.hits)
+        queries = [replace(by_terms, max_holders=recall.MAX_HOLDERS)] if query.terms else []
+        for first, last in query.days:
+            tz = self.now.tzinfo
+            after = datetime.fromisoformat(first).replace(tzinfo=tz)
+            before = datetime.fromisoformat(last).replace(tzinfo=tz) + timedelta(days=1)
+            queries.append(
+                replace(by_terms, terms={}, after=after, before=before, limit=recall.MAX_SAID_THEN)
+            )
+        return queries
 
-    async def _search(self, terms: Mapping[str, float]) -> SearchResult:
-        query = Query(self.session.owner, "message", terms, self._where, limit=2 * self.hits)
-        return await self.store.search(replace(query, max_holders=recall.MAX_HOLDERS))
-
-    async def _from_days(self, first: str, last: str) -> dict[recall.MessageRef, float]:
-        """Messages from the time that the question names count a little even if they share no word."""
-        tz = self.now.tzinfo
-        after = datetime.fromisoformat(first).replace(tzinfo=tz)
-        before = datetime.fromisoformat(last).replace(tzinfo=tz) + timedelta(days=1)
-        query = Query(self.session.owner, "message", {}, self._where, after, before, recall.MAX_SAID_THEN)
-        found = await self.store.search(query)
-        return {(m.session, m.seq): recall.SAID_THEN for m in found.matches}
+    async def _by_vectors(self, ranking: VectorRanking) -> list[Match]:
+        return await ranking.rank(self.session.owner, ["message"], self._where, limit=recall.MAX_VECTOR_HITS)
 
     @property
     def _where(self) -> SessionId | None:
         return None if self.owner_wide else self.session
-
-    async def _with_neighbours(self, places: Sequence[recall.MessageRef]) -> dict[recall.MessageRef, Message]:
-        by_session: dict[SessionId, list[int]] = {}
-        for session, seq in places:
-            by_session.setdefault(session, []).append(seq)
-        found: dict[recall.MessageRef, Message] = {}
-        for session, seqs in by_session.items():
-            for message in await self.store.around(session, seqs, len(recall.NEARNESS)):
-                found[session, message.seq] = message
-        return found
 
 
 @dataclass(frozen=True, slots=True)
 class RecallResult:
     """What recall found: messages and their neighbours, what each is worth, and the terms of the question."""
 
-    worth: Mapping[recall.MessageRef, float]
-    around: Mapping[recall.MessageRef, Message]
+    worth: Mapping[MessageRef, float]
+    around: Mapping[MessageRef, Message]
     terms: Mapping[str, float]
 
 

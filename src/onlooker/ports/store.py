@@ -7,7 +7,7 @@ Every method is one transaction. It raises `StoreError` when the storage fails, 
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Generator, Sequence
+from collections.abc import AsyncIterator, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import datetime
@@ -38,7 +38,9 @@ from onlooker.domain.search import (
     EdgeKind,
     IndexCoverage,
     Match,
+    MessageRef,
     Node,
+    Pick,
     Query,
     SearchResult,
     VectorQuery,
@@ -352,6 +354,13 @@ class Store(Protocol):
     ) -> Sequence[Message]:
         """The messages at these seqs and up to `reach` away from one, in order, each once, without
         summaries. `retired` includes messages that the host took back."""
+        ...
+
+    async def search_around(
+        self, queries: Sequence[Query], pick: Pick, reach: int
+    ) -> Mapping[MessageRef, Message]:
+        """Search, and read the messages that `pick` picks from the results and those around them, all in one
+        transaction: a turn waits once. `pick` may run in another thread."""
         ...
 
     async def unindexed(

@@ -13,16 +13,13 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 
-from onlooker.domain.messages import Message, SessionId
-from onlooker.domain.search import SearchResult
+from onlooker.domain.messages import Message
+from onlooker.domain.search import MessageRef, SearchResult
 from onlooker.policy.dates import is_real, resolve
 from onlooker.policy.search.rank import SPEAKER_BOOST, fuse, rarity, scores, snippet
 from onlooker.policy.search.words import query_tokens, telling_tokens, text_of, tokens
 from onlooker.policy.text import regex
 from onlooker.policy.values import mask
-
-# A message by its session and seq.
-MessageRef = tuple[SessionId, int]
 
 # -- What a turn asks for
 
@@ -109,7 +106,7 @@ MAX_SESSIONS = 6
 # share of the query, by how rare its words are, stands in one message.
 MIN_MATCH = 0.2
 # A term is looked up in at most this many texts, the newest.
-MAX_HOLDERS = 300
+MAX_HOLDERS = 100
 # The share of a hit's score that goes to the messages one and two positions away.
 NEARNESS = (0.4, 0.2)
 # What a question keeps of its score, and what goes to the message after it, which answers.

@@ -9,12 +9,12 @@ import hashlib
 import json
 from array import array
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
 from onlooker.domain.errors import SettingsError
-from onlooker.domain.messages import SessionId
+from onlooker.domain.messages import Message, SessionId
 from onlooker.domain.search import (
     EDGE_KINDS,
     Document,
@@ -22,7 +22,9 @@ from onlooker.domain.search import (
     EdgeKind,
     IndexCoverage,
     Match,
+    MessageRef,
     Node,
+    Pick,
     Query,
     SearchResult,
     TextKind,
@@ -45,6 +47,7 @@ from onlooker.stores.sql.rows import (
     unpack,
     unpack_ids,
 )
+from onlooker.stores.sql.sessions import around
 
 # Times that stand for no bound.
 EARLIEST, LATEST = -(2**62), 2**62
@@ -146,7 +149,7 @@ def search(db: Database, query: Query) -> SearchResult:
     where: dict[str, Any] = {"owner": pack(query.owner), "kind": query.kind}
     where["sid"] = query.session and sid_of(query.session)
     docs, length = db.run("search_totals", **where).fetchone()
-    holders = {term: _holders(db, query, term) for term in query.terms}
+    holders = {term: _holders(db, query, term, where) for term in query.terms}
     if query.terms:
         numbers = shortlist(holders, query.terms, docs, query.limit)
     else:
@@ -156,15 +159,25 @@ def search(db: Database, query: Query) -> SearchResult:
     return SearchResult(docs, length, counts, tuple(matches(db, query.kind, numbers)))
 
 
-def _holders(db: Database, query: Query, term: str) -> list[int]:
-    scope = _scope(query.kind, query.owner, query.session)
-    match = f'scope : "{scope}" AND words : "{term}"'
+def search_around(
+    db: Database, queries: Sequence[Query], pick: Pick, reach: int
+) -> Mapping[MessageRef, Message]:
+    seqs: dict[SessionId, list[int]] = defaultdict(list)
+    for session, seq in pick([search(db, query) for query in queries]):
+        seqs[session].append(seq)
+    return {(session, m.seq): m for session, near in seqs.items() for m in around(db, session, near, reach)}
+
+
+def _holders(db: Database, query: Query, term: str, where: Mapping[str, Any]) -> list[int]:
+    """The newest texts that hold a term, newest first."""
+    words = f'words : "{term}"'
+    match = f'scope : "{_scope(query.kind, query.owner, query.session)}" AND {words}'
     if query.after is None and query.before is None:
-        rows = db.run("holders", match=match, limit=query.max_holders)
+        found = db.value("holders", words=words, match=match, limit=query.max_holders, **where)
     else:
         times = time_range(query.after, query.before)
-        rows = db.run("holders_between", match=match, limit=query.max_holders, **times)
-    return [number for (number,) in rows]
+        found = db.value("holders_between", match=match, limit=query.max_holders, **times)
+    return json.loads(found)
 
 
 def _count(found: Sequence[int], docs: int, limit: int) -> int:
@@ -176,21 +189,28 @@ def _count(found: Sequence[int], docs: int, limit: int) -> int:
 
 def matches(db: Database, kind: TextKind, numbers: Sequence[int]) -> Iterable[Match]:
     """The texts with these numbers, in this order."""
-    name = "matched_retired" if kind == "retired" else f"matched_{kind}s"
-    found = {row["number"]: row for row in db.run(name, numbers=json.dumps(numbers)).fetchall()}
+    asked = json.dumps(numbers)
+    if kind == "message":
+        rows = json.loads(db.value("matched_messages", numbers=asked))
+    else:
+        rows = db.run("matched_notes" if kind == "note" else "matched_retired", numbers=asked).fetchall()
+    found = {row[0]: tuple(row) for row in rows}
     there = (found[number] for number in numbers if number in found)
     return map(_note_match, there) if kind == "note" else (_message_match(row, kind) for row in there)
 
 
-def _message_match(row: Any, kind: TextKind) -> Match:
-    m = to_message(tuple(row)[4:])
-    return Match(kind, to_session(row), m.id, m.seq, m.at, m.name, text_of(m), row["words"])
+def _message_match(row: Sequence[Any], kind: TextKind) -> Match:
+    _, owner, key, words = row[:4]
+    m = to_message(row[4:])
+    session = SessionId(unpack(owner), unpack(key))
+    return Match(kind, session, m.id, m.seq, m.at, m.name, text_of(m), words)
 
 
-def _note_match(row: Any) -> Match:
-    ident, first, made_at, text = tuple(row)[4:]
+def _note_match(row: Sequence[Any]) -> Match:
+    _, owner, key, words, ident, first, made_at, text = row
     at = datetime.fromisoformat(made_at)
-    return Match("note", to_session(row), unpack(ident), first, at, "", unpack(text), row["words"])
+    session = SessionId(unpack(owner), unpack(key))
+    return Match("note", session, unpack(ident), first, at, "", unpack(text), words)
 
 
 # ------------------------------------------------------------------------------------ vectors

@@ -9,6 +9,7 @@ the other files.
 from __future__ import annotations
 
 import heapq
+import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -255,8 +256,7 @@ def around(
 ) -> Sequence[Message]:
     wanted = f"[{', '.join(str(clamp(seq)) for seq in seqs)}]"
     where: dict[str, Any] = {"seqs": wanted, "reach": clamp(max(reach, 0)), "retired": int(retired)}
-    rows = db.run("around", sid=sid_of(session), **where)
-    return [to_message(row) for row in rows]
+    return list(map(to_message, json.loads(db.value("around", sid=sid_of(session), **where))))
 
 
 # ------------------------------------------------------------------------------------ notes

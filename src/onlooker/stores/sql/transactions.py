@@ -152,7 +152,7 @@ class Transactions(ABC):
     # -- search
 
     search = reads(indexes.search)
-    unindexed = reads(indexes.unindexed)
+    search_around = reads(indexes.search_around)
     unindexed_anywhere = reads(indexes.unindexed_anywhere)
     index = writes(indexes.index)
     without_vectors = reads(indexes.without_vectors)
@@ -162,6 +162,16 @@ class Transactions(ABC):
     link = writes(indexes.link)
     edges = reads(indexes.edges)
     notes_by_id = reads(indexes.notes_by_id)
+
+    async def unindexed(
+        self, owner: str, *, session: SessionId | None = None, limit: int = 100
+    ) -> Sequence[SessionId]:
+        # Every turn asks, and there is hardly ever anything to do.
+        return await self._read_again(
+            ("unindexed", owner, session),
+            lambda db: indexes.unindexed(db, owner, session=session, limit=limit),
+            lambda found: len(found) <= QUICK_UNINDEXED,
+        )
 
     async def nearest(self, query: VectorQuery) -> Sequence[tuple[Match, float]]:
         return await self.read(lambda db: indexes.nearest(db, query, self._likely))
@@ -245,6 +255,8 @@ class Transactions(ABC):
 # them.
 QUICK_ROWS = 200
 QUICK_TEXT = 50_000
+# The same for sessions that are not indexed yet.
+QUICK_UNINDEXED = 20
 
 
 def _is_quick(loaded: of_sessions.Loaded | None) -> bool:

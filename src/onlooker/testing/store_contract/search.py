@@ -208,6 +208,41 @@ class SearchContract(StoreCase):
         await self.realign(store, 5)
         assert seqs(await store.around(ANA, [5], 3)) == [2, 3, 4, 5]
 
+    async def test_a_search_reads_what_is_around_its_matches(self, store: Store) -> None:
+        await self.record(store, *talk(1, 4), said("boat", "a boat"), *talk(6, 9))
+        await self.record(store, said("his", "his boat"), session=BEN)
+        await store.index(ANA)
+        seen: list[str] = []
+
+        def pick(results: Sequence[SearchResult]) -> list[tuple[SessionId, int]]:
+            seen.extend(m.id for result in results for m in result.matches)
+            return [(m.session, m.seq) for result in results for m in result.matches]
+
+        queries = [Query("ana", "message", {"boat": 1.0}), Query("ana", "message", {"none": 1.0})]
+        around = await store.search_around(queries, pick, 1)
+        assert seen == ["boat"]
+        assert sorted(around) == [(ANA, 4), (ANA, 5), (ANA, 6)]
+        assert around[ANA, 5].text == "a boat"
+        assert await store.search_around([], lambda _: [], 1) == {}
+
+    async def test_a_term_of_many_owners_is_found_in_the_newest_texts_of_one(self, store: Store) -> None:
+        for n in range(6):
+            await self.record(store, said(f"m{n}", f"boat {n}"))
+            for other in ("ben", "cy", "dora"):
+                await self.record(store, said(f"m{n}", f"boat {n}"), session=SessionId(other, "chat"))
+        for owner in ("ana", "ben", "cy", "dora"):
+            for session in await store.unindexed(owner):
+                await store.index(session)
+        for most, expected in (
+            (2, ["m5", "m4"]),
+            (4, ["m5", "m4", "m3", "m2"]),
+            (9, [f"m{5 - n}" for n in range(6)]),
+        ):
+            for owner in ("ana", "dora"):
+                found = await store.search(Query(owner, "message", {"boat": 1.0}, max_holders=most))
+                assert [m.id for m in found.matches] == expected
+                assert {m.session.owner for m in found.matches} == {owner}
+
     async def test_what_stands_around_a_message_is_never_of_another_session(self, store: Store) -> None:
         sessions = [SessionId(owner, f"chat {n}") for n, owner in enumerate(("ana", "ben", "ana", "zed"))]
         for session in sessions:

@@ -97,29 +97,36 @@ WHERE sid = :sid AND reason <> 'retired' AND id IN (SELECT target FROM pins WHER
 ORDER BY seq;
 
 -- name: around
-SELECT seq, messages.id, role, tokens, at, name, extra, text
-FROM (SELECT value FROM json_each(:seqs)) AS asked (value)
-    JOIN messages ON seq BETWEEN value - :reach AND value + :reach
-WHERE sid = :sid AND summary = 0
-UNION
-SELECT seq, archive.id, role, tokens, at, name, extra, text
-FROM (SELECT value FROM json_each(:seqs)) AS asked (value)
-    JOIN archive ON seq BETWEEN value - :reach AND value + :reach
-WHERE sid = :sid AND summary = 0 AND (reason <> 'retired' OR :retired = 1)
-ORDER BY seq;
+SELECT COALESCE(json_agg(json_build_array(seq, id, role, tokens, at, name, extra, text) ORDER BY seq), '[]')::text
+FROM (
+    SELECT seq, messages.id AS id, role, tokens, at, name, extra, text
+    FROM (SELECT value FROM json_each(:seqs)) AS asked (value)
+        JOIN messages ON seq BETWEEN value - :reach AND value + :reach
+    WHERE sid = :sid AND summary = 0
+    UNION
+    SELECT seq, archive.id, role, tokens, at, name, extra, text
+    FROM (SELECT value FROM json_each(:seqs)) AS asked (value)
+        JOIN archive ON seq BETWEEN value - :reach AND value + :reach
+    WHERE sid = :sid AND summary = 0 AND (reason <> 'retired' OR :retired = 1)
+) AS conversation;
 
 -- name: matched_messages
-SELECT number, sessions.owner AS owner, sessions.key AS key, searchable.words AS words,
-    messages.seq, messages.id, role, tokens, messages.at, name, extra, text
-FROM searchable JOIN sessions USING (sid)
-    JOIN messages ON messages.sid = searchable.sid AND messages.id = searchable.id
-WHERE number IN (SELECT value FROM json_each(:numbers))
-UNION ALL
-SELECT number, sessions.owner, sessions.key, searchable.words,
-    archive.seq, archive.id, role, tokens, archive.at, name, extra, text
-FROM searchable JOIN sessions USING (sid)
-    JOIN archive ON archive.sid = searchable.sid AND archive.id = searchable.id AND reason <> 'retired'
-WHERE number IN (SELECT value FROM json_each(:numbers));
+SELECT COALESCE(json_agg(json_build_array(
+    number, owner, key, words, seq, id, role, tokens, at, name, extra, text
+)), '[]')::text
+FROM (
+    SELECT number, sessions.owner AS owner, sessions.key AS key, searchable.words AS words,
+        messages.seq AS seq, messages.id AS id, role, tokens, messages.at AS at, name, extra, text
+    FROM searchable JOIN sessions USING (sid)
+        JOIN messages ON messages.sid = searchable.sid AND messages.id = searchable.id
+    WHERE number IN (SELECT value FROM json_each(:numbers))
+    UNION ALL
+    SELECT number, sessions.owner, sessions.key, searchable.words,
+        archive.seq, archive.id, role, tokens, archive.at, name, extra, text
+    FROM searchable JOIN sessions USING (sid)
+        JOIN archive ON archive.sid = searchable.sid AND archive.id = searchable.id AND reason <> 'retired'
+    WHERE number IN (SELECT value FROM json_each(:numbers))
+) AS found;
 
 -- name: archive_range
 INSERT INTO archive (sid, seq, id, reason, role, tokens, at, digest, summary, name, extra, text)

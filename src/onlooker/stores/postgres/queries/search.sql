@@ -38,7 +38,8 @@ WITH found AS MATERIALIZED (
     WHERE string_to_array(scope || ' ' || words, ' ')
         @> ARRAY(SELECT token[1] FROM regexp_matches(:match, '"([^"]+)"', 'g') AS token)
 )
-SELECT number FROM found ORDER BY number DESC LIMIT :limit;
+SELECT COALESCE(json_agg(number ORDER BY number DESC), '[]')::text
+FROM (SELECT number FROM found ORDER BY number DESC LIMIT :limit) AS newest;
 
 -- name: holders_between
 WITH found AS MATERIALIZED (
@@ -46,7 +47,9 @@ WITH found AS MATERIALIZED (
     WHERE string_to_array(scope || ' ' || words, ' ')
         @> ARRAY(SELECT token[1] FROM regexp_matches(:match, '"([^"]+)"', 'g') AS token)
 )
-SELECT number FROM found WHERE at >= :since AND at < :before ORDER BY number DESC LIMIT :limit;
+SELECT COALESCE(json_agg(number ORDER BY number DESC), '[]')::text FROM (
+    SELECT number FROM found WHERE at >= :since AND at < :before ORDER BY number DESC LIMIT :limit
+) AS newest;
 
 -- name: set_reached
 -- Other transactions may still have to commit texts with lower numbers, so the last 10,000 are checked again.

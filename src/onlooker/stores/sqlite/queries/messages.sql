@@ -140,27 +140,33 @@ WHERE sid = :sid AND reason <> 'retired' AND id IN (SELECT target FROM pins WHER
 ORDER BY seq;
 
 -- name: around
-SELECT seq, messages.id, role, tokens, at, name, extra, text
-FROM json_each(:seqs) JOIN sessions
-    JOIN messages ON place BETWEEN base + max(value - :reach, -134217728) AND base + min(value + :reach, 134217727)
-        AND +slot = base >> 28
-WHERE sid = :sid AND NOT summary
-UNION
-SELECT seq, archive.id, role, tokens, at, name, extra, text
-FROM json_each(:seqs) JOIN archive ON seq BETWEEN value - :reach AND value + :reach
-WHERE sid = :sid AND NOT summary AND (reason <> 'retired' OR :retired = 1)
-ORDER BY seq;
+-- As JSON: a thread may have to wait for the interpreter after each row.
+SELECT json_group_array(json_array(seq, id, role, tokens, at, name, extra, text)) FROM (
+    SELECT seq, messages.id AS id, role, tokens, at, name, extra, text
+    FROM json_each(:seqs) JOIN sessions
+        JOIN messages ON place BETWEEN base + max(value - :reach, -134217728) AND base + min(value + :reach, 134217727)
+            AND +slot = base >> 28
+    WHERE sid = :sid AND NOT summary
+    UNION
+    SELECT seq, archive.id, role, tokens, at, name, extra, text
+    FROM json_each(:seqs) JOIN archive ON seq BETWEEN value - :reach AND value + :reach
+    WHERE sid = :sid AND NOT summary AND (reason <> 'retired' OR :retired = 1)
+    ORDER BY seq
+);
 
 -- name: matched_messages
-SELECT number, sessions.owner AS owner, sessions.key AS key, searchable.words AS words,
-    messages.seq, messages.id, role, tokens, messages.at, name, extra, text
-FROM json_each(:numbers) JOIN searchable ON number = value JOIN sessions USING (sid)
-    JOIN messages ON messages.slot = base >> 28 AND messages.id = searchable.id
-UNION ALL
-SELECT number, sessions.owner, sessions.key, searchable.words,
-    archive.seq, archive.id, role, tokens, archive.at, name, extra, text
-FROM json_each(:numbers) JOIN searchable ON number = value JOIN sessions USING (sid)
-    JOIN archive ON archive.sid = searchable.sid AND archive.id = searchable.id AND reason <> 'retired';
+-- As JSON, like `around`.
+SELECT json_group_array(json_array(number, owner, key, words, seq, id, role, tokens, at, name, extra, text)) FROM (
+    SELECT number, sessions.owner AS owner, sessions.key AS key, searchable.words AS words,
+        messages.seq AS seq, messages.id AS id, role, tokens, messages.at AS at, name, extra, text
+    FROM json_each(:numbers) JOIN searchable ON number = value JOIN sessions USING (sid)
+        JOIN messages ON messages.slot = base >> 28 AND messages.id = searchable.id
+    UNION ALL
+    SELECT number, sessions.owner, sessions.key, searchable.words,
+        archive.seq, archive.id, role, tokens, archive.at, name, extra, text
+    FROM json_each(:numbers) JOIN searchable ON number = value JOIN sessions USING (sid)
+        JOIN archive ON archive.sid = searchable.sid AND archive.id = searchable.id AND reason <> 'retired'
+);
 
 -- name: archive_range
 INSERT INTO archive (sid, seq, id, reason, role, tokens, at, digest, summary, name, extra, text)
