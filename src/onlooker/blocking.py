@@ -20,6 +20,7 @@ from types import TracebackType
 from typing import Any, Self, TypeVar, cast
 
 from onlooker import migration, wiring
+from onlooker.domain.errors import SettingsError
 from onlooker.engine import events, memory, session, tools
 
 __all__ = ["EventStream", "Memory", "Session", "Tools", "migrate", "open_memory"]
@@ -117,6 +118,11 @@ def _member(name: str, member: Any) -> Any:
 
 class Memory(Proxy):
     """`onlooker.Memory`; use it with `with`. Each method returns when it is done."""
+
+    def __init__(self, inner: Any, portal: Portal | None = None) -> None:
+        if portal is None:  # the first thing that someone tries who has not read a page
+            raise SettingsError("Memory", inner, "is made by onlooker.blocking.open_memory(…)")
+        super().__init__(inner, portal)
 
     def close(self) -> None:
         """Close the memory, then stop the event loop."""

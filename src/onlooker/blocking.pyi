@@ -91,7 +91,10 @@ class Items:
         """
     def forget(self, item: str, *, owner: str = ...) -> Sequence[Item]:
         """Archive an item by id, with those it replaced and those made from it. It leaves every prompt at
-        once. Returns what was archived; empty if there is no such item.
+        once. Returns what was archived.
+
+        Raises:
+            NotFoundError: The owner has no such item, or it was forgotten before.
         """
     def pin(self, item: str, *, owner: str = ..., on: bool = True) -> None:
         """Show an item first in every new session; `on=False` unpins it.
@@ -100,7 +103,11 @@ class Items:
             NotFoundError: The owner has no live item with that id.
         """
     def history(self, item: str, *, owner: str = ...) -> Sequence[Item]:
-        """An item with those it replaced and those that replaced it, oldest first."""
+        """An item with those it replaced and those that replaced it, oldest first.
+
+        Raises:
+            NotFoundError: The owner has no such item.
+        """
     def search(self, query: str, *, owner: str = ..., limit: int = 20) -> Sequence[RankedItem]:
         """The items that match a query, best first. Being found counts as a use."""
 

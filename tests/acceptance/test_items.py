@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import onlooker
-from onlooker.domain.errors import ModelError, StoreError
+from onlooker.domain.errors import ModelError, NotFoundError, StoreError
 from onlooker.domain.events import Event, ItemsForgotten, ItemsMade
 from onlooker.domain.items import Item
 from onlooker.errors import SettingsError
@@ -322,7 +322,12 @@ async def test_by_hand_items_are_saved_pinned_and_forgotten(url: str) -> None:
         assert [line.split(" (")[0] for line in about(await session.context())] == [
             "- Never call Ana before ten"
         ]
-        assert await memory.items.forget(coffee.id, owner="ana") == []
+        with pytest.raises(NotFoundError, match=coffee.id):
+            await memory.items.forget(coffee.id, owner="ana")
+        with pytest.raises(NotFoundError):
+            await memory.items.forget(rule.id, owner="ben")
+        with pytest.raises(NotFoundError):
+            await memory.items.history("unknown", owner="ana")
         archived = await memory.items.list("ana", statuses=("archived",))
         assert {i.id for i in archived} == {coffee.id, tea.id}
         with pytest.raises(SettingsError):

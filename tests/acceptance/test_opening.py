@@ -9,6 +9,7 @@ from typing import Any, cast
 import pytest
 
 import onlooker
+import onlooker.blocking
 from onlooker.errors import SettingsError
 from onlooker.testing import ScriptedModel
 from onlooker.testing.provider import LocalProvider
@@ -51,6 +52,8 @@ def test_an_unknown_way_to_take_notes_is_refused_by_name() -> None:
 def test_a_memory_that_is_made_by_hand_says_how_it_is_opened() -> None:
     with pytest.raises(SettingsError, match=r"'a.db': is made by onlooker.open_memory"):
         onlooker.Memory(cast("Any", "a.db"))
+    with pytest.raises(SettingsError, match=r"'a.db': is made by onlooker.blocking.open_memory"):
+        cast("Any", onlooker.blocking.Memory)("a.db")
 
 
 # ------------------------------------------------------------------------------------ the model

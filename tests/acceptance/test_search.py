@@ -280,6 +280,20 @@ async def test_sessions_that_share_no_facts_recall_nothing_of_each_other(owner: 
         assert "4417" not in (await today.context(system=SYSTEM)).text()
 
 
+async def test_a_context_for_a_question_has_what_was_noted_last() -> None:
+    async with onlooker.open_memory(":memory:", settings=replace(RECALL, budget=2_000)) as memory:
+        session = memory.session("a")
+        for n in range(80):
+            said = f"On day {n} we walked past lake {n} and slept in hut {n}, where the keeper {n} had soup."
+            await session.record(user(said, name="Ana"), assistant("Good."))
+            await session.settle()
+        newest = (await session.notes())[-1].text.splitlines()[-1]
+        context = await session.context(question="Which lake did we walk past, and who had soup in the hut?")
+        assert context.stats.recall > context.stats.observations + context.stats.reflections
+        assert context.stats.shortened_notes + context.stats.left_out_notes > 0
+        assert newest in context.system
+
+
 class Troubled(SqliteStore):
     """Searching fails, or never ends."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, time, timedelta
 from enum import StrEnum
@@ -14,7 +14,7 @@ import typer
 
 from onlooker.cli.screen import Column, CommandError, Json, Screen, UsageError, View, count, iso, minute
 from onlooker.cli.target import DryRun, Target, existing_database, find_owner, open_quietly
-from onlooker.domain.errors import SettingsError
+from onlooker.domain.errors import NotFoundError, SettingsError
 from onlooker.domain.events import Consolidated
 from onlooker.domain.items import ITEM_STATUSES, Item
 from onlooker.domain.messages import DEFAULT_OWNER
@@ -111,9 +111,9 @@ async def items(
                     raise UsageError(re.sub(r'supersedes="(\S+)"', r"--supersedes \1", str(error))) from error
                 found = [item]
             case Action.forget:
-                found = await memory.items.forget(ident, owner=owner)
+                found = await _known(memory.items.forget(ident, owner=owner))
             case Action.history:
-                found = await memory.items.history(ident, owner=owner)
+                found = await _known(memory.items.history(ident, owner=owner))
             case Action.pin | Action.unpin:
                 found = await _pin(memory, ident, owner, on=action is Action.pin)
     if what and not found:
@@ -125,6 +125,14 @@ async def items(
 
 def _end_of(day: datetime | None) -> datetime | None:
     return None if day is None else datetime.combine(day.date(), time(), UTC) + timedelta(days=1)
+
+
+async def _known(asked: Awaitable[Sequence[Item]]) -> Sequence[Item]:
+    """The items; none where there is no such item, which gets a message of its own."""
+    try:
+        return await asked
+    except NotFoundError:
+        return ()
 
 
 async def _pin(memory: Memory, ident: str, owner: str, *, on: bool) -> Sequence[Item]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from onlooker.domain.errors import ConflictError, OnlookerError, SettingsError
+from onlooker.domain.errors import ConflictError, NotFoundError, OnlookerError, SettingsError
 from onlooker.domain.events import Event, ItemPinned, ItemsForgotten, ItemsMade
 from onlooker.domain.items import (
     ITEM_STATUSES,
@@ -129,9 +129,16 @@ class Items:
 
     async def forget(self, item: str, *, owner: str = DEFAULT_OWNER) -> Sequence[Item]:
         """Archive an item by id, with those it replaced and those made from it. It leaves every prompt at
-        once. Returns what was archived; empty if there is no such item."""
+        once. Returns what was archived.
+
+        Raises:
+            NotFoundError: The owner has no such item, or it was forgotten before.
+        """
         await self._ready()
-        return await self.archive(owner, item)
+        gone = await self.archive(owner, item)
+        if not gone:
+            raise NotFoundError("item", item)
+        return gone
 
     async def archive(self, owner: str, item: str) -> Sequence[Item]:
         """Like `forget`, but also works while the memory is closing."""
@@ -155,11 +162,18 @@ class Items:
         self._emit(ItemPinned(owner, item, on))
 
     async def history(self, item: str, *, owner: str = DEFAULT_OWNER) -> Sequence[Item]:
-        """An item with those it replaced and those that replaced it, oldest first."""
+        """An item with those it replaced and those that replaced it, oldest first.
+
+        Raises:
+            NotFoundError: The owner has no such item.
+        """
         from onlooker.policy.items.choose import item_history
 
         await self._ready()
-        return item_history(await self._store.items(owner, statuses=ITEM_STATUSES), item)
+        found = item_history(await self._store.items(owner, statuses=ITEM_STATUSES), item)
+        if not found:
+            raise NotFoundError("item", item)
+        return found
 
     async def search(
         self, query: str, *, owner: str = DEFAULT_OWNER, limit: int = 20

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Any, cast
 
-from onlooker.domain.errors import OnlookerError, SettingsError
+from onlooker.domain.errors import NotFoundError, OnlookerError, SettingsError
 from onlooker.domain.items import ITEM_STATUSES, Item, ItemType
 from onlooker.domain.messages import Message, SessionId
 from onlooker.domain.search import Hit
@@ -229,8 +229,9 @@ class _Functions:
 
     async def forget(self, id: str) -> str:
         await self.ready()
-        gone = await self.items.forget(id, owner=self.owner)
-        if not gone:
+        try:
+            gone = await self.items.forget(id, owner=self.owner)
+        except NotFoundError:
             return f"Nothing forgotten: there is no fact {id!r}. memory_search shows the ids of facts."
         return "Forgotten: " + "; ".join(f'"{item.summary}"' for item in gone)
 

@@ -315,6 +315,8 @@ def _shown(note: Note, lines: Sequence[_Line], count: Callable[[str], int]) -> N
 _PINNED_WORTH = 100.0
 _WORTH = ((regex(r"(?:\[[\d:]+\] )?CRITICAL "), 8.0), (regex(r"(?:\[[\d:]+\] )?IMPORTANT "), 3.0))
 _OF_THE_HOST = regex(r"(?:\[[\d:]+\] )?(?:assistant|system|tool)\b|\S{1,80}\(.{0,400}?\)?:")
+# What was noted last is what the conversation is at: each of its lines is worth so much at least.
+_NEWEST_WORTH = 6.0
 # What a line is worth that says nothing new.
 _MIN_WORTH = 0.2
 
@@ -328,6 +330,8 @@ def _worths(lines: Sequence[_Line], pins: frozenset[str]) -> list[float]:
         rarity = sum(1 / holders[word] for word in found) / max(1, len(found))
         kind = next((w for pattern, w in _WORTH if pattern.match(line.text)), 0.0)
         kind = kind or (1.0 if _OF_THE_HOST.match(line.text) else 2.0)
+        if line.note is lines[-1].note:
+            kind = max(kind, _NEWEST_WORTH)
         worths.append((_PINNED_WORTH if line.note.id in pins else kind) * (_MIN_WORTH + rarity))
     return worths
 

@@ -448,10 +448,7 @@ async def save_item(memory: UsedMemory, owner: OneOwner, item: NewItem) -> ItemV
 @router.delete("/items/{item}", tags=["items"])
 async def forget_item(memory: UsedMemory, owner: OneOwner, item: str) -> Items:
     """Archive an item, with those it replaced and those made from it."""
-    gone = await memory.items.forget(decoded(item), owner=owner)
-    if not gone:
-        raise NotFoundError("item", decoded(item))
-    return _items(gone)
+    return _items(await memory.items.forget(decoded(item), owner=owner))
 
 
 @router.put("/items/{item}/pin", tags=["items"], status_code=204)
