@@ -46,6 +46,10 @@ test-all: export ONLOOKER_HYPOTHESIS ?= many
 test-all: test chaos ## Run every test: also mutations, the benchmarks' own, and chaos
 	$(PYTEST) $(TOGETHER) -m "long and not alone" $(ARGS)
 
+.PHONY: attacks
+attacks: $(ENVIRONMENT) ## Attack it: hostile texts at full size, secrets, addresses
+	$(PYTEST) $(TOGETHER) tests/attacks $(ARGS)
+
 # For how long each store is tormented: make chaos CHAOS_SECONDS=600
 CHAOS_SECONDS ?= 180
 

@@ -16,12 +16,13 @@ import typer
 
 from onlooker.cli.screen import CommandError, UsageError
 from onlooker.cli.settings import ConfigFile, load_settings
+from onlooker.domain.errors import SettingsError
 from onlooker.domain.notes import NOTE_STATUSES, Note, SessionSummary
 from onlooker.engine.memory import Memory
 from onlooker.engine.session import Session
 from onlooker.policy.settings import Settings
 from onlooker.stores.sqlite.key import Key
-from onlooker.stores.urls import POSTGRES
+from onlooker.stores.urls import POSTGRES, refuse_unknown
 from onlooker.wiring import open_memory
 
 DEFAULT_DATABASE = "onlooker.db"
@@ -57,6 +58,10 @@ def database_path(db: str, *, advice: str = "") -> Path:
         raise UsageError("--db :memory: stores nothing: name a file")
     if is_server(db):
         raise UsageError("--db names a server, and this command needs a file" + (advice and f"; {advice}"))
+    try:
+        refuse_unknown(db)
+    except SettingsError as error:
+        raise UsageError(f"--db {error.value}: {error.allowed}") from None
     return Path(db.removeprefix("sqlite:///"))
 
 

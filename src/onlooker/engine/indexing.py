@@ -35,8 +35,8 @@ from onlooker.engine.leases import JobLease
 from onlooker.policy.plan import retry_after
 from onlooker.policy.search.graph import entities
 from onlooker.policy.search.words import text_of, tokens
+from onlooker.policy.secrets import mask
 from onlooker.policy.settings import Timing
-from onlooker.policy.values import mask
 from onlooker.ports import Embedder, Store
 
 log = logging.getLogger("onlooker")

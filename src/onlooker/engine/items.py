@@ -88,7 +88,7 @@ class Items:
         from onlooker.policy.items.extract import tags_of
         from onlooker.policy.items.statements import kind_of
         from onlooker.policy.items.tools import check_known, check_words
-        from onlooker.policy.values import mask
+        from onlooker.policy.secrets import mask
 
         if type not in ITEM_TYPES:
             raise SettingsError("type", type, f"must be one of {', '.join(ITEM_TYPES)}")

@@ -280,7 +280,8 @@ def _complete(verdict: Accepted, request: Request, source: Source, count: Callab
     """Add what is computed and not left to a model: what the user asked for, and exact values."""
     from onlooker.policy.asked import of_messages, of_notes, without_asked
     from onlooker.policy.reply import with_times
-    from onlooker.policy.values import mask, with_values
+    from onlooker.policy.secrets import mask
+    from onlooker.policy.values import with_values
 
     notes = [note.text for note in request.notes]
     if isinstance(request, ObserveRequest):

@@ -16,7 +16,7 @@ from onlooker.domain.messages import DEFAULT_OWNER
 from onlooker.policy.items.extract import expiry, tags_of
 from onlooker.policy.items.match import contradictions, duplicates, names_of, same_meaning
 from onlooker.policy.items.statements import MAX_CHARACTERS, kind_of
-from onlooker.policy.values import mask
+from onlooker.policy.secrets import mask
 
 # A section with one of our headings; "" for a heading of the person's own.
 Section = str
@@ -48,13 +48,14 @@ MASS_DELETION = 5
 MIN_KNOWN_LINES = 3
 _MAX_NAME_LENGTH = 60
 
-_HEADING = re.compile(r" {0,3}#{1,6}\s+(?P<title>.*?)\s*#*\s*$")
+_HEADING = re.compile(r" {0,3}#{1,6}\s+(?P<title>.*)$")
 _BULLET = re.compile(r"(?P<indent>\s*)(?:[-*+]|\d{1,3}[.)])\s+(?=\S)")
 _FENCE = re.compile(r"\s*(?:```|~~~)")
 # A rule, a table, a quotation, or the line under a heading.
 _NOT_A_FACT = re.compile(r"\s*(?:>|\||(?:[-*_=]\s*){3,}$)")
-_MARK = re.compile(r"\s*<!--\s*([0-9a-f]{12})\s*-->")
-_COMMENT = re.compile(r"<!--.*?-->")
+_MARK = re.compile(r"<!--\s{0,9}([0-9a-f]{12})\s{0,9}-->")
+_ENDS = ("```", "~~~", "-->")
+_COMMENT = re.compile(r"<!--(?:(?!<!--).)*?-->")
 _CONFLICT = re.compile(r"^(?:<{7} |>{7} |={7}$)", re.M)
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]+")
 _ID_TAIL = re.compile(r"_([0-9a-f]{12})$")
@@ -137,6 +138,8 @@ class _Reader:
         self._open: list[str] = []  # the text of the entry that the next line may continue
         self._start = 0
         self._until = ""  # what ends the code block or comment that we are in
+        # The last line with each of these: looked for once, and not again for every line that opens a block.
+        self._last = {end: number for number, line in enumerate(lines) for end in _ENDS if end in line}
 
     def page(self, newline: str) -> Page:
         for number, line in enumerate(self._lines):
@@ -156,7 +159,7 @@ class _Reader:
             self._until = opening if opening != "closed" else ""
         elif heading := _HEADING.match(line):
             self._close(number)
-            self._section = _section_of(heading["title"])
+            self._section = _section_of(heading["title"].rstrip().rstrip("#"))
         elif (bullet := _BULLET.match(line)) and (not self._open or not bullet["indent"]):
             self._close(number)
             self._start, self._open = number, [line[bullet.end() :]]
@@ -172,14 +175,14 @@ class _Reader:
         """The end of the block that opens in this line; "closed" for a comment of one line; else empty."""
         if fence := _FENCE.match(line):
             mark = fence[0].strip()
-            return mark if any(mark in later for later in self._lines[number + 1 :]) else "closed"
+            return mark if self._last[mark] > number else "closed"
         if not line.lstrip().startswith("<!--"):
             return ""
         if "-->" in line:
             # A mark alone is what is left of a deleted line. Text after a comment is text.
             return "" if _COMMENT.sub("", line).strip() else "closed"
         # A comment that is never closed must not swallow the rest of the file.
-        return "-->" if any("-->" in later for later in self._lines[number + 1 :]) else "closed"
+        return "-->" if self._last.get("-->", 0) > number else "closed"
 
     def _close(self, end: int) -> None:
         if not self._open:

@@ -14,7 +14,7 @@ from onlooker.domain.errors import SettingsError
 from onlooker.models.calling import CallError, FailureKind
 from onlooker.models.llm import OLLAMA, install
 from onlooker.policy.model_names import ModelName, parse_name
-from onlooker.policy.values import MASK, mask
+from onlooker.policy.secrets import MASK, mask
 from onlooker.ports import Embedder
 
 if TYPE_CHECKING:

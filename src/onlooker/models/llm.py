@@ -18,8 +18,8 @@ from onlooker.models.calling import CallError, FailureKind, Price, request_token
 from onlooker.policy.items.extract import items_prompt
 from onlooker.policy.model_names import ModelName, parse_name
 from onlooker.policy.prompts import Prompt, observer_prompt, reflector_prompt
+from onlooker.policy.secrets import MASK, mask
 from onlooker.policy.tokens import estimate
-from onlooker.policy.values import MASK, mask
 from onlooker.ports import ItemsRequest, ObserveRequest, Reply, Request
 
 if TYPE_CHECKING:

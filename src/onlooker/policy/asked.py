@@ -31,9 +31,9 @@ from onlooker.policy.instructions import (
     tagged,
 )
 from onlooker.policy.reply.note_text import FOLLOW_UP, OPEN_REQUEST, STANDING, clean
+from onlooker.policy.secrets import mask
 from onlooker.policy.text import CJK, is_cjk, regex, sentences
 from onlooker.policy.tokens import estimate
-from onlooker.policy.values import mask
 
 NONE = "none"  # what a note says of a request that was finished
 

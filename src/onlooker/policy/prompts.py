@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from onlooker.domain.messages import Message, ToolCall
 from onlooker.domain.notes import Note, NoteFormat, Schema
 from onlooker.policy.reply.note_text import clean
+from onlooker.policy.secrets import mask
 
 # How many characters of a tool result and of a call's arguments a model sees. The middle is cut, since a
 # result begins with what it is and ends with its outcome. The value ledger is made from the whole text.
@@ -247,7 +248,7 @@ def _stamp(at: dt.datetime | None, last: dt.datetime | None) -> str:
 
 
 def _body(message: Message) -> str:
-    text = clean(message.body)
+    text = mask(clean(message.body))  # a provider has no business with a secret
     if message.role == "tool":
         text = abbreviate(text, MAX_RESULT_LENGTH)
     calls = [_call(call) for call in message.calls]
@@ -256,7 +257,7 @@ def _body(message: Message) -> str:
 
 def _call(call: ToolCall) -> str:
     name = re.sub(r"\s+", " ", clean(call.name))[:_MAX_NAME_LENGTH]
-    return f"→ {name}({abbreviate(clean(call.arguments), MAX_ARGUMENTS_LENGTH)})"
+    return f"→ {name}({abbreviate(mask(clean(call.arguments)), MAX_ARGUMENTS_LENGTH)})"
 
 
 def _indented(text: str) -> str:

@@ -24,6 +24,21 @@ def regex(source: AnyStr, flags: int = 0) -> re.Pattern[AnyStr]:
     return cast("re.Pattern[AnyStr]", _Regex(source, flags))
 
 
+# What is read of one text: no message says more about anybody, and a pasted file is not read to its end.
+MAX_READ = 100_000
+_BLANKS = regex(r"\s{5,}")
+
+
+def bounded(text: str, limit: int = MAX_READ) -> str:
+    """Keep both ends of a text that is too long to read, and of long blanks a line break or a few spaces.
+
+    Patterns that begin with blanks take a time that grows with the square of their number.
+    """
+    if len(text) > limit:
+        text = f"{text[: limit // 2]}\n{text[-limit // 2 :]}"
+    return _BLANKS.sub(lambda found: "\n\n" if "\n" in found[0] else "    ", text)
+
+
 # Han, kana and hangul: written without spaces between words, or counted by character.
 CJK = "\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\uff66-\uff9f"
 CJK_CHARACTER = regex(f"[{CJK}]")

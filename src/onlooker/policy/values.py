@@ -1,4 +1,4 @@
-"""Exact values: what a note must keep word for word and must not invent, and secrets, which it must not keep.
+"""Exact values: what a note must keep word for word and must not invent.
 
 Values are paths, addresses, ids, hashes, versions, amounts, times, quoted names and code identifiers. The
 order of results is the same in every process.
@@ -13,6 +13,7 @@ from functools import lru_cache
 from itertools import chain
 from typing import NamedTuple
 
+from onlooker.policy.secrets import MASK, mask
 from onlooker.policy.text import regex
 from onlooker.policy.tokens import estimate
 
@@ -26,7 +27,9 @@ _EXTENSIONS = (
     r"|tar|whl|db"
     r"|ipynb|pony|proto|tf)"
 )
-# Where two kinds match at one position, the first one wins.
+# Where two kinds match at one position, the first one wins. No pattern may begin at each character of what it
+# then reads to its end (a row of dashes, "a.a.a.a"), or a page of it takes hours: each begins only where its
+# own characters begin, or reads a bounded number of them.
 _KINDS = (
     # No value begins with a plain word, one of these marks or a character of these scripts. Skipping them in
     # one piece saves most of the time.
@@ -36,12 +39,12 @@ _KINDS = (
         r"|\b[A-Z]?[a-z]++(?=[\s,;!?()\[\]{}<>=*'\"]|[.:]\s|\Z))++",
     ),
     ("url", r"\b(?:https?|ftp|wss?|s3|gs|file|postgres(?:ql)?|redis|mysql|sqlite)://[^\s<>\"'`）)\]}，。…]+"),
-    ("email", r"\b[\w.+-]+@[\w-]+(?:\.[\w-]+)+\b"),
+    ("email", r"\b[\w.+-]{1,64}+@[\w-]{1,63}(?:\.[\w-]{1,63}){1,8}\b"),
     (
         "path",
         r"(?<![\w/.:~-])(?:~|\.{1,2})?/(?:[\w.@+%=-]+/)*[\w@+%=.-]*[\w@+%=-]|\b[A-Za-z]:\\[\w\\.-]+"
-        rf"|(?<![\w/])(?:[\w.@-]+/)+[\w.@-]*[\w-]\.\w{{1,8}}\b"
-        rf"|(?<![\w/.])[\w-]+(?:\.[\w-]+)*\.{_EXTENSIONS}\b(?!\()",
+        r"|(?<![\w/.@-])(?:[\w.@-]+/)+[\w.@-]*[\w-]\.\w{1,8}\b"
+        rf"|(?<![\w/.-])[\w-]+(?:\.[\w-]+)*\.{_EXTENSIONS}\b(?!\()",
     ),
     (
         "hash",
@@ -58,12 +61,12 @@ _KINDS = (
     (
         "money",
         r"[$€£¥￥₩]\s?\d[\d,]*(?:\.\d+)?\s?(?:[kKmMbB]\b|bn\b|million\b|billion\b)?"
-        r"|(?<![\w.])\d[\d,.]*\s?(?:€|£|元|円|원|万元|USD|EUR|GBP|RMB|CNY|JPY|KRW|dollars?\b|euros?\b)",
+        r"|(?<![\w.])\d[\d,.]{0,30}\s?(?:€|£|元|円|원|万元|USD|EUR|GBP|RMB|CNY|JPY|KRW|dollars?\b|euros?\b)",
     ),
     (
         "id",
         r"\b[A-Z]{2,}[-_#]?\d+(?:-\d+)*\b|#\d+\b|\b(?=[A-Z0-9]*\d)(?=[A-Z0-9]*[A-Z])[A-Z0-9]{5,}\b"
-        r"|\b(?=\w*\d)\w+(?:[_-]\w+)*_\w+(?:[_-]\w+)*\b|\b(?=(?:\d-?){5})\d+(?:-\d+)+\b|\b[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+\b",
+        r"|\b(?=\w*\d)(?=(?:\w|-(?=\w)){1,100}?_\w)\w+(?:-\w+)*\b|\b(?=(?:\d-?){5})\d+(?:-\d+)+\b|\b[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+\b",
     ),
     (
         "code",
@@ -77,7 +80,7 @@ _KINDS = (
         r"|min|hrs?|h|kWh|[kMG]?Hz|[kMG]?W"
         r"|px|[kM]?bps|mph|km/h|lbs?|oz|ft|mi|cm|mm|ml|l|L|V|A|fps|rpm|x|×|K|M|B|k)\b(?!\w))"
         r"|(?<![\w.])[-−]?\d[\d,]*(?:\.\d+)?(?!\w)"
-        r"|\d+(?:\.\d+)?(?=[\u3040-\u30ff\u4e00-\u9fff\uac00-\ud7af])",
+        r"|(?<!\d)\d+(?:\.\d+)?(?=[\u3040-\u30ff\u4e00-\u9fff\uac00-\ud7af])",
     ),
 )
 # ASCII: a Chinese character next to an identifier ends it, like a space.
@@ -161,82 +164,6 @@ def _ends(text: str, end: int) -> bool:
     return not text[end - 1].isalnum() or (
         after[0] not in _IN_WORD and not (after[0] in ".," and after[1] in _DIGITS)
     )
-
-
-# -- Masking secrets: keys, tokens, private keys, passwords, card numbers
-
-MASK = "[secret]"
-
-_KEYS = regex(
-    r"""-----BEGIN\ [A-Z ]*PRIVATE\ KEY-----.*?(?:-----END\ [A-Z ]*PRIVATE\ KEY-----|\Z)
-    | \b(?:sk|pk|rk)[-_](?:live|test|proj|ant|or)?[-_]?[A-Za-z0-9_-]{16,}
-    | \b(?:ghp|gho|ghu|ghs|ghr|glpat|github_pat)[-_][A-Za-z0-9_-]{16,}
-    | \b(?:AKIA|ASIA)[A-Z0-9]{16}\b
-    | \bxox[abprs]-[A-Za-z0-9-]{10,}
-    | \bAIza[A-Za-z0-9_-]{30,}
-    | \bhf_[A-Za-z0-9]{20,} | \bnpm_[A-Za-z0-9]{20,} | \bpypi-[A-Za-z0-9_-]{20,}
-    | \beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]+)?""",
-    re.X | re.S,
-)
-# A value after a name such as "password". The name stays, so that the note can still mention it.
-_NAMED = regex(
-    r"""(?P<name>(?:password|passwd|passphrase|secret|api[_-]?key|access[_-]?key|auth[_-]?token
-        |access[_-]?token|refresh[_-]?token|private[_-]?key|client[_-]?secret)["']?
-        \s*(?:=|:|\bis\b)\s*["']?)(?P<value>(?!\[secret\])[^\s"',;]{6,})""",
-    re.I | re.X,
-)
-_BEARER = regex(r"(?P<name>\b(?:bearer|basic)\s+)[A-Za-z0-9._~+/-]{16,}=*", re.I)
-_LOGIN = regex(r"(?P<name>\b[a-z][a-z0-9+.-]*://[^\s:/@]+:)[^\s@/]+(?=@)", re.I)
-_CARD = regex(r"(?<![\d.-])(?:\d[ -]?){12,18}\d(?![\d.])")
-# Checked first, the quickest of them before the others: each pattern above is slow, and few texts contain a
-# match. Every key begins with one of the signs, or has a prefix and a long rest after a dash.
-_KEY_SIGNS = ("-----BEGIN", "AKIA", "ASIA", "AIza", "eyJ")
-_LONG_REST = regex(r"[-_][A-Za-z0-9_-]{10}")
-_KEY_PREFIXES = (
-    "sk-", "sk_", "pk-", "pk_", "rk-", "rk_", "ghp", "gho", "ghu", "ghs", "ghr", "glpat", "github_pat", "xox",
-    "hf_", "npm_", "pypi-",
-)  # fmt: skip
-_NAMES = ("pass", "secret", "key", "token")
-_NAME_SIGN = regex(r"(?:password|passwd|passphrase|secret|key|token)[\"']?\s*(?:=|:|is\b)")
-_LONG_NUMBER = regex(r"\d(?:[ -]?\d){12}")
-
-
-def mask(text: str) -> str:
-    """Replace each secret in a text with `[secret]`."""
-    lower = text.lower()
-    if _has_any(text, _KEY_SIGNS) or (_LONG_REST.search(text) and _has_any(text, _KEY_PREFIXES)):
-        text = _KEYS.sub(MASK, text)
-    if _has_any(lower, _NAMES) and _NAME_SIGN.search(lower):
-        text = _NAMED.sub(lambda found: found[0] if _is_harmless(found["value"]) else _named(found), text)
-    if "bearer" in lower or "basic" in lower:
-        text = _BEARER.sub(_named, text)
-    if "://" in lower:
-        text = _LOGIN.sub(_named, text)
-    if _LONG_NUMBER.search(text):
-        text = _CARD.sub(lambda found: MASK if _is_card(found[0]) else found[0], text)
-    return text
-
-
-def _has_any(text: str, signs: Iterable[str]) -> bool:
-    return any(sign in text for sign in signs)
-
-
-def _named(found: re.Match[str]) -> str:
-    return found["name"] + MASK
-
-
-def _is_harmless(value: str) -> bool:
-    """Return whether the value is a word, a variable or a placeholder rather than a secret."""
-    return value.isalpha() or value.startswith(("$", "{", "<", "os.", "process.", "env.", "*", "(", "["))
-
-
-def _is_card(text: str) -> bool:
-    """Return whether a number passes Luhn's check and has the length and first digit of a card number."""
-    digits = [int(c) for c in text if c.isdigit()]
-    if not 13 <= len(digits) <= 19 or digits[0] not in (2, 3, 4, 5, 6):
-        return False
-    doubled = sum(sum(divmod(2 * d, 10)) for d in digits[-2::-2])
-    return (doubled + sum(digits[-1::-2])) % 10 == 0
 
 
 # -- The value ledger of a note

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,20 +25,39 @@ def make_store(url: str | Path | Store, key: Key | str | bytes | None) -> Store:
     text = str(url)
     if is_postgres(text):
         return _postgres(text)
-    if "://" in text.removeprefix("sqlite:///"):
-        what = 'a file, "sqlite:///FILE", "postgresql://USER@HOST/DATABASE" or ":memory:"'
-        raise SettingsError("url", text, f"must be {what}")
+    refuse_unknown(text)
     from onlooker.stores.sqlite import SqliteStore
     from onlooker.stores.sqlite.key import key_of
 
     return SqliteStore(file_of(text), key=key_of(key))
 
 
+def refuse_unknown(url: str) -> None:
+    """Refuse what names no store: another kind of address, or the words of a connection to a server.
+
+    Raises:
+        SettingsError: It is neither a file nor an address that we know.
+    """
+    if "://" in url.removeprefix("sqlite:///") or _CONNECTION_WORDS.search(url):
+        what = 'a file, "sqlite:///FILE", "postgresql://USER@HOST/DATABASE" or ":memory:"'
+        raise SettingsError("url", shown(url), f"must be {what}")
+
+
+# `host=db password=…`, as libpq takes it: it would become the name of a file.
+_CONNECTION_WORDS = re.compile(r"(?i)\b\w*pass\w*\s*=|\bpwd\s*=")
+
+
+def shown(url: str) -> str:
+    """An address for people to read, of which nothing can be a password: its scheme, and nothing else."""
+    scheme, found, _ = url.partition("://")
+    return f"{scheme if found and scheme.replace('+', '').isalnum() else ''}://…"
+
+
 def _postgres(url: str) -> Store:
     try:
         from onlooker.stores.postgres import PostgresStore
     except ModuleNotFoundError as error:
-        raise needs_postgres("url", url.split("@")[-1], error) from None
+        raise needs_postgres("url", shown(url), error) from None
     return PostgresStore(url)
 
 

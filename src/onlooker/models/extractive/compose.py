@@ -60,10 +60,11 @@ from onlooker.policy.asked import of_messages, of_notes
 from onlooker.policy.dates import annotate, obvious_dates
 from onlooker.policy.reply import SMALL_NOTE
 from onlooker.policy.reply.note_text import STANDING
+from onlooker.policy.secrets import mask
 from onlooker.policy.text import clauses as split_clauses
 from onlooker.policy.text import regex, sentences
 from onlooker.policy.tokens import estimate, estimator
-from onlooker.policy.values import NAMING, audit, holds, mask, values_line
+from onlooker.policy.values import NAMING, audit, holds, values_line
 from onlooker.ports import ObserveRequest, ReflectRequest, Request
 
 _OBSERVATION_IN_PROSE = partial(render_prose, least=2, most=5)

@@ -23,8 +23,8 @@ from onlooker.models.extractive.tool_results import (
     value_text,
 )
 from onlooker.models.extractive.words import UNPRINTABLE, keep_ends
+from onlooker.policy.secrets import mask
 from onlooker.policy.text import regex
-from onlooker.policy.values import mask
 
 # -- Labels: a call in short
 

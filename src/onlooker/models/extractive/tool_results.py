@@ -10,8 +10,9 @@ from collections.abc import Iterable, Sequence
 from typing import cast
 
 from onlooker.models.extractive.words import MAX_TEXT_LENGTH, UNPRINTABLE, keep_ends
+from onlooker.policy.secrets import mask
 from onlooker.policy.text import regex
-from onlooker.policy.values import holds, mask
+from onlooker.policy.values import holds
 
 MAX_JSON_LENGTH = 200_000
 MAX_RECORD_LENGTH = 240  # characters

@@ -6,7 +6,7 @@ import datetime as dt
 import json
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from onlooker.domain.items import ITEM_TYPES, ItemType, Origin
@@ -32,8 +32,8 @@ from onlooker.policy.items.tools import check_words
 from onlooker.policy.prompts import DATA_RULE, Prompt, fence, fence_instruction, label_messages
 from onlooker.policy.reply.note_text import clean
 from onlooker.policy.search.words import query_tokens, tokens
-from onlooker.policy.text import CJK_CHARACTER, regex
-from onlooker.policy.values import mask
+from onlooker.policy.secrets import mask
+from onlooker.policy.text import CJK_CHARACTER, bounded, regex
 
 # -- What people say of themselves
 
@@ -87,12 +87,16 @@ _FORGET = regex(
 _NOW = regex(r",\s*(?:and\s+|because\s+)?(?=(?:i|i['’]m|i am)\b)", re.I)
 
 
+# Characters of one message that are read: who writes more about themselves has pasted it.
+MAX_SAID = 20_000
+
+
 def user_statements(messages: Sequence[Message]) -> Iterator[Statement]:
     """Find what users say about themselves in these messages, in order: facts, what they ask an assistant to
     do from now on, and what they ask to forget."""
     for message in messages:
         if message.role == "user" and message.text:
-            yield from _statements(message)
+            yield from _statements(replace(message, text=bounded(message.text, MAX_SAID)))
 
 
 def _statements(message: Message) -> Iterator[Statement]:

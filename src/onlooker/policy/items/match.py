@@ -13,7 +13,7 @@ from functools import lru_cache
 from onlooker.domain.items import Item
 from onlooker.policy.items.statements import FAMILY, NEGATION, kind_of, leading_name, speaker_of
 from onlooker.policy.search.words import query_tokens
-from onlooker.policy.text import regex
+from onlooker.policy.text import bounded, regex
 
 # -- Facts: statements that can have only one answer
 
@@ -149,10 +149,14 @@ def _named(summary: str, names: frozenset[str]) -> tuple[str, str]:
     return "", _POSSESSIVE.sub("", text[len(lead) :]).strip()
 
 
+# Characters of a summary that are read. Ours are shorter; others' may be anything.
+MAX_SUMMARY = 600
+
+
 @lru_cache(maxsize=4096)
 def facts_of(summary: str, names: frozenset[str] = frozenset()) -> Sequence[Fact]:
     """Find the facts in a summary. `names` are the owner's, who is also the user."""
-    subject, text = _named(summary, names)
+    subject, text = _named(bounded(summary, MAX_SUMMARY), names)
     finders = (_homes, _attributes, _tastes, _states)
     return [fact for find in finders for fact in find(text, subject) if fact.value]
 

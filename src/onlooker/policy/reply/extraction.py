@@ -22,8 +22,9 @@ from onlooker.domain.events import ExtractionRejected
 from onlooker.domain.messages import Message, SessionId
 from onlooker.domain.notes import Extraction, Extractor, Schema
 from onlooker.policy.dates import resolve
+from onlooker.policy.secrets import MASK, mask
 from onlooker.policy.text import CJK_CHARACTER, regex
-from onlooker.policy.values import MASK, invented, mask
+from onlooker.policy.values import invented
 
 # -- The extractors
 

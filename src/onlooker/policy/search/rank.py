@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from onlooker.domain.search import Match, SearchResult
 from onlooker.policy.search.words import tokens
-from onlooker.policy.text import regex
+from onlooker.policy.text import MAX_READ, regex
 
 # -- Ranking
 
@@ -117,6 +117,7 @@ def snippet(
     """
     if len(text) <= limit and marks == ("", ""):
         return text
+    text = text[:MAX_READ]
     spans = [m.span() for m in _WORD.finditer(text) if not set(tokens(m[0])).isdisjoint(terms)]
     start, end = _window(text, spans, limit)
     parts: list[str] = []
@@ -134,13 +135,17 @@ def _window(text: str, spans: list[tuple[int, int]], limit: int) -> tuple[int, i
         return 0, len(text)
     if not spans:
         return 0, _at_a_space(text, limit)
-    # The window that begins at a found word and contains the most of them, with a little text before it.
-    first = max(
-        spans, key=lambda s: (sum(s[0] <= left and right <= s[0] + limit for left, right in spans), -s[0])
-    )
-    start = max(0, min(first[0] - limit // 5, len(text) - limit))
+    # The window that begins at a found word and contains the most of them, with a little text before it. Its
+    # end moves on with its beginning, so that each word is counted once.
+    first = most = end = 0
+    for number, (left, _) in enumerate(spans):
+        while end < len(spans) and spans[end][1] <= left + limit:
+            end += 1
+        if end - number > most:
+            first, most = left, end - number
+    start = max(0, min((first if most else spans[0][0]) - limit // 5, len(text) - limit))
     if start:
-        start = text.find(" ", start, first[0]) + 1 or start
+        start = text.find(" ", start, first) + 1 or start
     return start, _at_a_space(text, start + limit)
 
 

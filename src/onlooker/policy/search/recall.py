@@ -18,8 +18,8 @@ from onlooker.domain.search import MessageRef, SearchResult
 from onlooker.policy.dates import is_real, resolve
 from onlooker.policy.search.rank import SPEAKER_BOOST, fuse, rarity, scores, snippet
 from onlooker.policy.search.words import query_tokens, telling_tokens, text_of, tokens
+from onlooker.policy.secrets import mask
 from onlooker.policy.text import regex
-from onlooker.policy.values import mask
 
 # -- What a turn asks for
 

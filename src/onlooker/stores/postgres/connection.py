@@ -14,6 +14,7 @@ from psycopg.conninfo import conninfo_to_dict
 
 from onlooker.domain.errors import ConflictError, SettingsError, StoreError
 from onlooker.stores.sql.database import OUTGROWN
+from onlooker.stores.urls import shown
 
 DEFAULT_SCHEMA = "onlooker"
 
@@ -131,17 +132,19 @@ def address(url: str) -> Address:
     query = parse_qsl(asked, keep_blank_values=True)
     ours = {key: value for key, value in query if key in _OURS}
     rest = urlencode([(k, v) for k, v in query if k not in _OURS], quote_via=quote)
-    shown = _without_password(url)
     try:
         found = conninfo_to_dict(f"{base}?{rest}" if rest else base)
-    except psycopg.Error as error:
-        raise SettingsError("url", shown, f"must be postgresql://USER@HOST/DATABASE ({error})") from None
+    except psycopg.Error:
+        found = None
+    if found is None or not _is_whole(found):
+        # What libpq says of it quotes the address, and what cannot be read may be a password anywhere.
+        raise SettingsError("url", shown(url), _FORM)
     schema = ours.get("schema", DEFAULT_SCHEMA)
     if not re.fullmatch(r"[a-z_][a-z0-9_]{0,62}", schema):
         raise SettingsError("schema", schema, "must be lower-case letters, digits and underscores")
     pool = _number("pool", ours.get("pool", "10"), 2, 1000)
     wait = _number("wait", ours.get("wait", "10"), 0.01, 600)
-    return Address(_with_defaults(found), schema, int(pool), wait, shown)
+    return Address(_with_defaults(found), schema, int(pool), wait, _shown(found))
 
 
 def _number(name: str, text: str, least: float, most: float) -> float:
@@ -170,12 +173,25 @@ def _is_local(found: dict[str, Any]) -> bool:
     return all(h in ("", "localhost", "::1") or h.startswith(("/", "@", "127.")) for h in names)
 
 
-def _without_password(url: str) -> str:
-    base, _, asked = url.partition("?")
-    scheme, _, rest = base.partition("://")
-    user, at, host = rest.rpartition("@")
-    query = urlencode([(k, v) for k, v in parse_qsl(asked) if "pass" not in k], safe="/")
-    return f"{scheme}://{user.split(':', 1)[0]}{at}{host}" + (f"?{query}" if query else "")
+_FORM = (
+    "must be postgresql://USER:PASSWORD@HOST:PORT/DATABASE; in the password write % as %25, @ as %40, "
+    "/ as %2F, ? as %3F and # as %23, and in the query only names that libpq knows"
+)
+
+
+def _is_whole(found: dict[str, Any]) -> bool:
+    """Whether the address was taken apart as it was meant: no part of a password became a host, a port or a
+    database, as a raw "@", "/" or "?" in it makes it."""
+    host, port, name = (str(found.get(key) or "") for key in ("host", "port", "dbname"))
+    ports = port.split(",")
+    return not {"@", "#", "?"} & {*host[1:], *name} and all(p.isdigit() or not p for p in ports)
+
+
+def _shown(found: dict[str, Any]) -> str:
+    """The address for people to read: of what was given only user, host, port and database."""
+    user, host, port, name = (str(found.get(key) or "") for key in ("user", "host", "port", "dbname"))
+    where = f"{host}:{port}" if port else host
+    return f"postgresql://{user}{'@' if user else ''}{where}" + (f"/{name}" if name else "")
 
 
 def configure(connection: psycopg.Connection[Any], schema: str) -> None:
