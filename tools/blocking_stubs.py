@@ -28,10 +28,12 @@ CLASSES = {
     "Tools": "engine/tools.py",
     "Session": "engine/session.py",
     "Memory": "engine/memory.py",
+    "RemoteSession": "client.py",
+    "RemoteMemory": "client.py",
 }
 # Classes of which the public fields are part of the surface.
-FIELDS = {"EventStream", "Session"}
-FUNCTIONS = {"open_memory": "wiring.py", "migrate": "migration.py"}
+FIELDS = {"EventStream", "RemoteSession", "Session"}
+FUNCTIONS = {"open_memory": "wiring.py", "connect": "client.py", "migrate": "migration.py"}
 # What the engine calls, and no caller needs.
 HIDDEN = {"archive", "finish", "hear", "in_zone", "pick_up", "renew", "run", "start", "stop", "take"}
 WITHOUT_AWAIT = {

@@ -8,6 +8,7 @@ and `onlooker.types`, the same without `await` in `onlooker.blocking`, and fakes
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from onlooker.client import connect
     from onlooker.domain.context import Layer, use_session
     from onlooker.domain.errors import OnlookerError, StoreError
     from onlooker.domain.items import Item
@@ -39,6 +40,7 @@ __all__ = [
     "StoreError",
     "Timing",
     "assistant",
+    "connect",
     "from_mapping",
     "migrate",
     "open_memory",
@@ -52,6 +54,7 @@ __all__ = [
 # Where each name lives. It is loaded when it is first used, so that a program which only might need
 # a memory starts as fast as without.
 _HOMES = {
+    "onlooker.client": ("connect",),
     "onlooker.domain.context": ("Layer", "use_session"),
     "onlooker.domain.errors": ("OnlookerError", "StoreError"),
     "onlooker.domain.items": ("Item",),

@@ -19,11 +19,11 @@ from collections.abc import Coroutine
 from types import TracebackType
 from typing import Any, Self, TypeVar, cast
 
-from onlooker import migration, wiring
+from onlooker import client, migration, wiring
 from onlooker.domain.errors import SettingsError
 from onlooker.engine import events, memory, session, tools
 
-__all__ = ["EventStream", "Memory", "Session", "Tools", "migrate", "open_memory"]
+__all__ = ["EventStream", "Memory", "RemoteMemory", "Session", "Tools", "connect", "migrate", "open_memory"]
 
 T = TypeVar("T")
 P = TypeVar("P", bound="Proxy")
@@ -86,7 +86,18 @@ class Proxy:
 
 # The async classes that a caller meets on the way from a memory to its sessions and groups.
 PROXIED = frozenset(
-    ("Background", "History", "Index", "Items", "NotesFolder", "Retention", "Session", "Storage", "Tools")
+    [
+        "Background",
+        "History",
+        "Index",
+        "Items",
+        "NotesFolder",
+        "RemoteSession",
+        "Retention",
+        "Session",
+        "Storage",
+        "Tools",
+    ]
 )
 
 
@@ -99,7 +110,7 @@ def proxy_of(kind: type[Any]) -> type[Proxy]:
 def _fill(proxy: type[P], kind: type[Any]) -> type[P]:
     """Give a proxy the public methods and properties of the async class, but for those that it has itself."""
     for name in dir(kind):
-        if not name.startswith("_") and name not in vars(proxy):
+        if not name.startswith("_") and not hasattr(proxy, name):
             setattr(proxy, name, _member(name, inspect.getattr_static(kind, name)))
     return proxy
 
@@ -116,8 +127,8 @@ def _member(name: str, member: Any) -> Any:
     return call
 
 
-class Memory(Proxy):
-    """`onlooker.Memory`; use it with `with`. Each method returns when it is done."""
+class _Opened(Proxy):
+    """What is opened and closed, with its event loop."""
 
     def __init__(self, inner: Any, portal: Portal | None = None) -> None:
         if portal is None:  # the first thing that someone tries who has not read a page
@@ -137,6 +148,14 @@ class Memory(Proxy):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+class Memory(_Opened):
+    """`onlooker.Memory`; use it with `with`. Each method returns when it is done."""
+
+
+class RemoteMemory(_Opened):
+    """The memory of a server; use it with `with`."""
 
 
 class EventStream(Proxy):
@@ -175,6 +194,7 @@ class EventStream(Proxy):
         self.close()
 
 
+_fill(RemoteMemory, client.RemoteMemory)
 _fill(Memory, memory.Memory)
 _fill(EventStream, events.EventStream)
 Session = proxy_of(session.Session)
@@ -189,6 +209,16 @@ def open_memory(*args: Any, **options: Any) -> Memory:
         return wiring.open_memory(*args, **options)
 
     return Memory(portal.call(make()), portal)
+
+
+@functools.wraps(client.connect)
+def connect(*args: Any, **options: Any) -> RemoteMemory:
+    portal = Portal()
+
+    async def make() -> client.RemoteMemory:
+        return client.connect(*args, **options)
+
+    return RemoteMemory(portal.call(make()), portal)
 
 
 @functools.wraps(migration.migrate)

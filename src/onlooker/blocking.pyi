@@ -551,6 +551,114 @@ class Memory:
         At most `limit` unread events are held; the stream counts those that it drops.
         """
 
+class RemoteSession:
+    """One conversation on a server."""
+    @property
+    def key(self) -> str: ...
+    @property
+    def owner(self) -> str | None: ...
+    def record(
+        self, *messages: MessageLike | SdkMessage | Sequence[MessageLike | SdkMessage]
+    ) -> Sequence[Message]:
+        """Record messages. They are durable on return, and recorded once even if the request had to be sent
+        again. Returns the new ones.
+
+        Raises:
+            MessageError: An argument is not a message; nothing was recorded.
+            StoreError: The server cannot be reached, or cannot write.
+        """
+    def prepare(
+        self,
+        history: Sequence[MessageLike | SdkMessage],
+        *,
+        system: str = "",
+        budget: int | None = None,
+        knowledge: Mapping[str, str] | None = None,
+        end: str = "",
+        relative_time: bool = False,
+        question: str = "",
+        rewind: Rewind = "auto",
+    ) -> Context:
+        """Record the new messages of a host's history, and return the context to send instead."""
+    def context(
+        self,
+        *,
+        system: str = "",
+        budget: int | None = None,
+        knowledge: Mapping[str, str] | None = None,
+        end: str = "",
+        relative_time: bool = False,
+        question: str = "",
+    ) -> Context:
+        """The prompt for the next turn."""
+    def settle(self) -> bool:
+        """Take every note that is due before returning."""
+    def end(self) -> Sequence[Item]:
+        """End the conversation. Returns the items made for the owner's other sessions."""
+    def notes(self, *, kind: NoteKind | None = None) -> Sequence[Note]:
+        """The notes, oldest first."""
+    def messages(self, *, archived: bool = False) -> Sequence[Message]:
+        """The messages, oldest first; with `archived`, also those that compaction archived."""
+    def recall(
+        self, target: str | int | Hit, *, neighbours: int = 0, page: int | None = None
+    ) -> Sequence[Message]:
+        """The messages behind a note (by id), a message (by seq) or a hit of `search`, word for word."""
+    def search(
+        self,
+        query: str,
+        *,
+        kinds: Sequence[HitKind] = ...,
+        limit: int = 20,
+        after: datetime | None = None,
+        before: datetime | None = None,
+    ) -> Sequence[Hit]:
+        """Search the messages and notes of this session."""
+    def pin(self, target: str, *, on: bool = True) -> None:
+        """Keep a note or message in every context of this session; `on=False` unpins it."""
+    def forget(self, *targets: str, dry_run: bool = False) -> ForgetResult:
+        """Forget messages, by id or by the id of a note made from them, with everything derived from them."""
+    def delete(self) -> bool:
+        """Delete the session with everything in it; False if there was none."""
+
+class RemoteMemory:
+    """The memory of a server; made by `connect`."""
+    def __enter__(self) -> Self: ...
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+    def open(self) -> None:
+        """Check that the server answers.
+
+        Raises:
+            StoreError: It cannot be reached, or is not ready.
+        """
+    def close(self) -> None:
+        """Close the connections."""
+    def session(self, key: str, *, owner: str | None = None) -> RemoteSession:
+        """One conversation."""
+    def search(
+        self,
+        query: str,
+        *,
+        owner: str | None = None,
+        session: str | None = None,
+        kinds: Sequence[HitKind] = ...,
+        limit: int = 20,
+        after: datetime | None = None,
+        before: datetime | None = None,
+    ) -> Sequence[Hit]:
+        """Search the messages and notes of an owner's sessions, or of the one with that key."""
+    def call(
+        self, method: str, path: str, *, params: Mapping[str, Any] | None = None, json: object = None
+    ) -> Any:
+        """Send a request to the server, and return its answer, for what has no method here: /docs of the
+        server lists all of it.
+
+        Raises:
+            OnlookerError: The server refused it: the same error as in the library.
+            StoreError: The server cannot be reached.
+        """
+
 def open_memory(
     url: str | Path | Store = "onlooker.db",
     *,
@@ -601,6 +709,18 @@ def open_memory(
         clock: Where the time comes from; for tests.
         tz: The time zone of messages that come without one, by name, such as "Europe/Oslo", or as a `tzinfo`;
             the settings' own where none is given.
+    """
+
+def connect(
+    url: str, *, token: str | None = None, owner: str | None = None, timeout: float = 60.0
+) -> RemoteMemory:
+    """A server's memory, to be used with `async with`.
+
+    Args:
+        url: The address of `onlooker serve`, such as "http://127.0.0.1:8787".
+        token: What `onlooker token make` printed, if the server demands one.
+        owner: The owner of sessions that name none; the token's own where none is given.
+        timeout: Seconds that a request may take.
     """
 
 def migrate(

@@ -21,6 +21,7 @@ PUBLIC = [
     "StoreError",
     "Timing",
     "assistant",
+    "connect",
     "from_mapping",
     "migrate",
     "open_memory",

@@ -28,7 +28,7 @@ from onlooker.cli.items import consolidate, items
 from onlooker.cli.replay import replay
 from onlooker.cli.screen import CommandError, Screen, UsageError
 from onlooker.cli.search import recall, search
-from onlooker.cli.serve import serve, token
+from onlooker.cli.serve import mcp, serve, token
 from onlooker.cli.sessions import extracted, list_notes, list_sessions, status
 from onlooker.cli.settings import settings
 from onlooker.cli.target import KEY_FILE, Target, use_key_file
@@ -68,6 +68,7 @@ GROUPS: dict[str, dict[str, Command]] = {
         "settings": settings,
         "doctor": doctor,
         "serve": serve,
+        "mcp": mcp,
         "token": token,
         "worker": worker,
         "prune": prune,

@@ -1,4 +1,4 @@
-"""`serve`: run the server. `token`: make, list and revoke its tokens."""
+"""`serve`: run the server. `mcp`: memory as tools on stdin and stdout. `token`: the tokens of the server."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from onlooker.cli.settings import DEFAULT_FILE, load_settings
 from onlooker.cli.target import DEFAULT_DATABASE, Database, Target, is_server, key_for, open_quietly
 from onlooker.domain.errors import NotFoundError, SettingsError
 from onlooker.policy.settings import TIMING, Settings, Timing
-from onlooker.wiring import WorkerMode, open_memory, read_settings
+from onlooker.wiring import open_memory, read_settings
 
 if TYPE_CHECKING:
     from onlooker.engine.memory import Memory
@@ -104,17 +104,8 @@ async def serve(
         origins=allow_origin,
         upstreams=[_upstream(text) for text in upstream or ()] or None,
     )
-    settings = _settings(target)
     _log_warnings()
-    mode: WorkerMode = "external" if workers is WorkersOption.external else "embedded"
-    memory = open_memory(
-        target.db if is_server(target.db) else _file(target.db),
-        settings=settings,
-        model=model,
-        workers=mode,
-        timing=Timing(stop_deadline=deadline),
-        key=key_for(target.db),
-    )
+    memory = _opened(target, model, workers=workers.value, timing=Timing(stop_deadline=deadline))
     await _check_tokens(screen, memory, config)
     listening = _listen(config)
     app = make_app(memory, config)
@@ -129,6 +120,42 @@ async def serve(
         lifespan="on",
     )
     await _run(screen, uvicorn.Server(options), app, config, listening)
+
+
+async def mcp(
+    screen: Screen,
+    target: Target,
+    owner: Annotated[str, typer.Option("--owner", metavar="NAME", help="Whose memory it is.")] = "me",
+    session: Annotated[
+        str,
+        typer.Option("--session", "-s", metavar="KEY", help="The conversation that tools mean by default."),
+    ] = "mcp",
+    model: Annotated[
+        str | None,
+        typer.Option("--model", metavar="PROVIDER:NAME", help="The model that writes the notes."),
+    ] = None,
+) -> None:
+    """Memory as MCP tools on stdin and stdout, for one owner.
+
+    A program such as Claude Code, Codex, Cursor or VS Code starts it.
+    """
+    try:
+        from onlooker.server.mcp import make_mcp
+    except ModuleNotFoundError as error:
+        raise CommandError(f"{NEEDS_EXTRA} ({error.name} is missing)") from None
+    _log_warnings()
+    async with _opened(target, model) as memory:
+        await make_mcp(memory, owner=owner, session=session).run_stdio_async()
+
+
+def _opened(target: Target, model: str | None, **options: Any) -> Memory:
+    return open_memory(
+        target.db if is_server(target.db) else _file(target.db),
+        settings=_settings(target),
+        model=model,
+        key=key_for(target.db),
+        **options,
+    )
 
 
 def _listen(config: ServerConfig) -> socket.socket:
@@ -186,7 +213,11 @@ def _announce(screen: Screen, port: int, config: ServerConfig) -> None:
     for upstream in config.upstreams:
         path = "/v1" if upstream.protocol == "openai" else ""
         rows.append((f"proxy, {upstream.name}", f"{base}/{upstream.name}{path} → {upstream.url}"))
-    rows += [("health", f"{base}/healthz, {base}/readyz")]
+    rows += [
+        ("MCP", f"{base}/mcp"),
+        ("events, metrics", f"{base}/v1/events, {base}/metrics"),
+        ("health", f"{base}/healthz, {base}/readyz"),
+    ]
     for what, where in rows:
         screen.text(f"  {what:18} {where}")
 

@@ -8,6 +8,7 @@ import logging
 import re
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from typing import Any
 
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
@@ -31,6 +32,9 @@ from onlooker.engine.memory import Memory
 from onlooker.server import rest
 from onlooker.server.auth import Guard, Tokens, decoded
 from onlooker.server.config import ServerConfig
+from onlooker.server.live import Live, Metrics
+from onlooker.server.live import router as live_router
+from onlooker.server.mcp import make_mcp, routes_of
 from onlooker.server.proxy import Proxy
 from onlooker.server.views import PROBLEM_TYPE, PROBLEMS
 
@@ -72,13 +76,18 @@ def make_app(memory: Memory, config: ServerConfig | None = None) -> FastAPI:
     Behind another server it is used like any ASGI application: `uvicorn module:app`.
     """
     config = config or ServerConfig()
-    proxy = Proxy(memory, config)
+    live, metrics, mcp = Live(), Metrics(memory), make_mcp(memory)
+    proxy = Proxy(memory, config, metrics.proxied)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncGenerator[None]:
-        async with memory:
+        leave = [memory.subscribe(live.hear), memory.subscribe(metrics.hear)]
+        async with memory, mcp.session_manager.run():
             yield
+            app.state.stopping.set()
             await proxy.close()
+        for each in leave:
+            each()
 
     app = FastAPI(
         title="Onlooker",
@@ -93,7 +102,11 @@ def make_app(memory: Memory, config: ServerConfig | None = None) -> FastAPI:
     app.state.config = config
     app.state.tokens = Tokens(memory.store)
     app.state.stopping = asyncio.Event()
+    app.state.live = live
+    app.state.metrics = metrics
     app.include_router(rest.router)
+    app.include_router(live_router)
+    app.router.routes.extend(routes_of(mcp))
     app.add_api_route("/healthz", healthz, include_in_schema=False)
     app.add_api_route("/readyz", readyz, include_in_schema=False)
     for upstream in config.upstreams:
@@ -105,6 +118,7 @@ def make_app(memory: Memory, config: ServerConfig | None = None) -> FastAPI:
             CORSMiddleware, allow_origins=list(config.origins), allow_methods=["*"], allow_headers=["*"]
         )
     app.add_middleware(Guard, config=config, tokens=lambda: app.state.tokens, problem=problem)
+    app.add_middleware(metrics.measured)
     return app
 
 
@@ -139,13 +153,14 @@ async def readyz(request: Request) -> Response:
 # ------------------------------------------------------------------------------------ errors
 
 
-def problem(status: int, detail: str, headers: dict[str, str] | None = None) -> Response:
-    """An error as RFC 9457 has it."""
-    body = {
+def problem(status: int, detail: str, headers: dict[str, str] | None = None, error: str = "") -> Response:
+    """An error as RFC 9457 has it. `error` is its name in the library, where it is one of those."""
+    body: dict[str, Any] = {
         "type": "about:blank",
         "title": _TITLES.get(status, "Error"),
         "status": status,
         "detail": detail,
+        **({"error": error} if error else {}),
     }
     # A value that is told may hold half a character.
     text = json.dumps(body, ensure_ascii=True)
@@ -164,7 +179,8 @@ async def _on_own_error(_: Request, error: Exception) -> Response:
     detail = str(error)
     if len(detail) > MAX_DETAIL:
         detail = f"{detail[: MAX_DETAIL // 2]} … {detail[-MAX_DETAIL // 2 :]}"
-    return problem(status, detail, {"retry-after": "1"} if status == 503 else None)
+    again = {"retry-after": "1"} if status == 503 else None
+    return problem(status, detail, again, type(error).__name__)
 
 
 async def _on_http_error(_: Request, error: Exception) -> Response:

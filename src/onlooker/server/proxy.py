@@ -17,7 +17,8 @@ import json
 import logging
 import re
 import secrets
-from collections.abc import AsyncIterator, Mapping, Sequence
+import time
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -230,14 +231,14 @@ class Proxy:
     """Passes requests on to providers, with memory."""
 
     def __init__(
-        self, memory: Memory, config: ServerConfig, transport: httpx2.AsyncBaseTransport | None = None
-    ):
+        self, memory: Memory, config: ServerConfig, on_turn: Callable[[str, float, int], None]
+    ) -> None:
         self._memory = memory
         self._config = config
+        self._on_turn = on_turn  # called with what memory did, the seconds it took, and the tokens saved
         self._conversations = Conversations(memory)
         self._recording: set[asyncio.Task[None]] = set()
         self._client = httpx2.AsyncClient(
-            transport=transport,
             follow_redirects=False,
             # A model may think for long; whoever asks decides when it is too long.
             timeout=httpx2.Timeout(None, connect=30),
@@ -269,7 +270,9 @@ class Proxy:
             return JSONResponse({"error": {"message": f"no upstream {name!r}; there are {known}"}}, 404)
         turn = Turn(raw, why="off")
         if wire and body is not None and upstream.protocol == wire.provider:
+            began = time.perf_counter()
             turn = await self._turn(request, wire, body, raw)
+            self._on_turn(turn.why, time.perf_counter() - began, turn.tokens_saved)
         return await self._send(request, upstream, path, wire, turn)
 
     # -- memory

@@ -511,7 +511,7 @@ async def settings(memory: UsedMemory) -> dict[str, Any]:
 @router.post("/settle", tags=["operation"])
 async def settle_all(memory: UsedMemory, principal: Asker) -> Settled:
     """Take every note that is due in every session. For tokens of all owners."""
-    _need_all(principal)
+    need_all(principal)
     await memory.settle()
     return Settled(settled=True)
 
@@ -562,7 +562,7 @@ async def import_export(
 ) -> Imported:
     """Import what `/v1/export` gave. Each session is imported whole or not at all. For tokens of all
     owners."""
-    _need_all(principal)
+    need_all(principal)
     with tempfile.TemporaryDirectory(prefix="onlooker-import-") as folder:
         path = FilePath(folder) / "export.jsonl"
         with path.open("wb") as file:
@@ -571,7 +571,8 @@ async def import_export(
         return Imported(rows=await memory.storage.import_file(path, replace=replace))
 
 
-def _need_all(principal: Principal) -> None:
+def need_all(principal: Principal) -> None:
+    """Refuse the token of one owner."""
     if principal.owner is not None:
         raise NotFoundError("route for the tokens of one owner:", "ask with a token for all owners")
 

@@ -240,6 +240,7 @@ class Problem(BaseModel):
     title: str
     status: int
     detail: str
+    error: str | None = Field(None, description="The name of the error in the library.")
 
 
 PROBLEM_TYPE = "application/problem+json"

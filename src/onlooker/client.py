@@ -1,0 +1,343 @@
+"""Sessions of a server, used like those of this process: a program moves from one to the other by one line.
+
+    async with onlooker.connect("http://127.0.0.1:8787") as memory:
+        session = memory.session("telegram:42", owner="ana")
+        await session.record(onlooker.user("I moved to Oslo last week"))
+        context = await session.context(system="You are helpful.", budget=16_000)
+
+It needs `onlooker[server]`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import cache
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self, cast
+from urllib.parse import quote
+
+from onlooker.domain import errors
+from onlooker.domain.errors import NotFoundError, OnlookerError, SettingsError, StoreError
+from onlooker.domain.history import ForgetResult
+from onlooker.domain.items import Item
+from onlooker.domain.messages import GENERATED_ID_PREFIX, Message, MessageLike, SdkMessage, new_id
+from onlooker.domain.notes import Note, NoteKind
+from onlooker.domain.search import Hit, HitKind
+from onlooker.policy.align import Rewind
+from onlooker.policy.intake import as_history, as_items, as_mapping
+from onlooker.policy.render import Context
+
+if TYPE_CHECKING:
+    import httpx2
+
+# A request that may have arrived is sent again: what it records has ids, and is recorded once.
+TRIES = 3
+PAUSE = 0.2
+
+
+def connect(
+    url: str, *, token: str | None = None, owner: str | None = None, timeout: float = 60.0
+) -> RemoteMemory:
+    """A server's memory, to be used with `async with`.
+
+    Args:
+        url: The address of `onlooker serve`, such as "http://127.0.0.1:8787".
+        token: What `onlooker token make` printed, if the server demands one.
+        owner: The owner of sessions that name none; the token's own where none is given.
+        timeout: Seconds that a request may take.
+    """
+    try:
+        import httpx2
+    except ModuleNotFoundError:
+        raise SettingsError("connect", url, 'needs an extra: pip install "onlooker[server]"') from None
+    headers = {"authorization": f"Bearer {token}"} if token else {}
+    return RemoteMemory(httpx2.AsyncClient(base_url=url, headers=headers, timeout=timeout), owner)
+
+
+class RemoteMemory:
+    """The memory of a server; made by `connect`."""
+
+    def __init__(self, client: httpx2.AsyncClient, owner: str | None = None) -> None:
+        self._client = client
+        self._owner = owner
+
+    async def __aenter__(self) -> Self:
+        await self.open()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def open(self) -> None:
+        """Check that the server answers.
+
+        Raises:
+            StoreError: It cannot be reached, or is not ready.
+        """
+        await self.call("GET", "/readyz")
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._client.aclose()
+
+    def session(self, key: str, *, owner: str | None = None) -> RemoteSession:
+        """One conversation."""
+        if not isinstance(key, str) or not key:  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise SettingsError("session key", key, "must be text that is not empty")
+        return RemoteSession(self, key, owner or self._owner)
+
+    async def search(
+        self,
+        query: str,
+        *,
+        owner: str | None = None,
+        session: str | None = None,
+        kinds: Sequence[HitKind] = ("message", "note"),
+        limit: int = 20,
+        after: datetime | None = None,
+        before: datetime | None = None,
+    ) -> Sequence[Hit]:
+        """Search the messages and notes of an owner's sessions, or of the one with that key."""
+        params: dict[str, Any] = {"q": query, "owner": owner or self._owner, "session": session}
+        params |= {"kind": list(kinds), "limit": limit, "after": after, "before": before}
+        return _read(tuple[Hit, ...], (await self.call("GET", "/v1/search", params=params))["hits"])
+
+    async def call(
+        self, method: str, path: str, *, params: Mapping[str, Any] | None = None, json: object = None
+    ) -> Any:
+        """Send a request to the server, and return its answer, for what has no method here: /docs of the
+        server lists all of it.
+
+        Raises:
+            OnlookerError: The server refused it: the same error as in the library.
+            StoreError: The server cannot be reached.
+        """
+        import httpx2
+
+        given = {
+            k: v.isoformat() if isinstance(v, datetime) else v
+            for k, v in (params or {}).items()
+            if v is not None
+        }
+        answer, attempt = None, 0
+        while answer is None:
+            try:
+                answer = await self._client.request(method, path, params=given, json=json)
+            except httpx2.TransportError as error:
+                attempt += 1
+                if attempt == TRIES:
+                    what = f"the server cannot be reached: {type(error).__name__} {error}".rstrip()
+                    raise StoreError(what) from error
+                await asyncio.sleep(PAUSE * attempt)
+        if answer.is_success:
+            return answer.json() if answer.content else None
+        raise _error(answer)
+
+
+def _error(answer: httpx2.Response) -> OnlookerError:
+    """The error that the server had, as the library raises it."""
+    try:
+        problem = cast("dict[str, Any]", answer.json())
+    except ValueError:
+        problem = {}
+    detail = str(problem.get("detail") or f"the server answered {answer.status_code}")
+    kind = getattr(errors, str(problem.get("error")), None)
+    if kind is NotFoundError:
+        return NotFoundError("such thing on the server:", detail)
+    if not isinstance(kind, type) or not issubclass(kind, OnlookerError):
+        kind = StoreError if answer.status_code >= 500 else OnlookerError
+    found = kind.__new__(kind)
+    found.args = (detail,)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteSession:
+    """One conversation on a server."""
+
+    _memory: RemoteMemory = field(repr=False)
+    key: str
+    owner: str | None = None
+
+    async def _call(self, method: str, path: str, *, json: object = None, **params: Any) -> Any:
+        where = f"/v1/sessions/{quote(self.key, safe='')}{path}"
+        return await self._memory.call(method, where, params={"owner": self.owner, **params}, json=json)
+
+    async def record(
+        self, *messages: MessageLike | SdkMessage | Sequence[MessageLike | SdkMessage]
+    ) -> Sequence[Message]:
+        """Record messages. They are durable on return, and recorded once even if the request had to be sent
+        again. Returns the new ones.
+
+        Raises:
+            MessageError: An argument is not a message; nothing was recorded.
+            StoreError: The server cannot be reached, or cannot write.
+        """
+        now = datetime.now(UTC)
+        sent = [_to_wire(item, now) for item in as_items(messages)]
+        done = await self._call("POST", "/messages", json={"messages": sent})
+        return _read(tuple[Message, ...], done["recorded"])
+
+    async def prepare(
+        self,
+        history: Sequence[MessageLike | SdkMessage],
+        *,
+        system: str = "",
+        budget: int | None = None,
+        knowledge: Mapping[str, str] | None = None,
+        end: str = "",
+        relative_time: bool = False,
+        question: str = "",
+        rewind: Rewind = "auto",
+    ) -> Context:
+        """Record the new messages of a host's history, and return the context to send instead."""
+        asked = _asked(system, budget, knowledge, end, relative_time, question)
+        asked |= {"messages": [_to_wire(item) for item in as_history(history)], "rewind": rewind}
+        return _context(await self._call("POST", "/prepare", json=asked))
+
+    async def context(
+        self,
+        *,
+        system: str = "",
+        budget: int | None = None,
+        knowledge: Mapping[str, str] | None = None,
+        end: str = "",
+        relative_time: bool = False,
+        question: str = "",
+    ) -> Context:
+        """The prompt for the next turn."""
+        asked = _asked(system, budget, knowledge, end, relative_time, question)
+        return _context(await self._call("POST", "/context", json=asked))
+
+    async def settle(self) -> bool:
+        """Take every note that is due before returning."""
+        return (await self._call("POST", "/settle"))["settled"]
+
+    async def end(self) -> Sequence[Item]:
+        """End the conversation. Returns the items made for the owner's other sessions."""
+        return _read(tuple[Item, ...], (await self._call("POST", "/end"))["items"])
+
+    async def notes(self, *, kind: NoteKind | None = None) -> Sequence[Note]:
+        """The notes, oldest first."""
+        return _read(tuple[Note, ...], await self._pages("/notes", "notes", kind=kind))
+
+    async def messages(self, *, archived: bool = False) -> Sequence[Message]:
+        """The messages, oldest first; with `archived`, also those that compaction archived."""
+        return _read(tuple[Message, ...], await self._pages("/messages", "messages", archived=archived))
+
+    async def _pages(self, path: str, name: str, **params: Any) -> list[Any]:
+        found: list[Any] = []
+        cursor: str | None = ""
+        while cursor is not None:
+            page = await self._call("GET", path, limit=1_000, cursor=cursor, **params)
+            found += page[name]
+            cursor = page["next"]
+        return found
+
+    async def recall(
+        self, target: str | int | Hit, *, neighbours: int = 0, page: int | None = None
+    ) -> Sequence[Message]:
+        """The messages behind a note (by id), a message (by seq) or a hit of `search`, word for word."""
+        if isinstance(target, Hit):
+            target = target.seq if target.kind == "message" else target.id
+        where = {"seq": target} if isinstance(target, int) else {"note": target}
+        found = await self._call("GET", "/recall", neighbours=neighbours, page=page, **where)
+        return _read(tuple[Message, ...], found["messages"])
+
+    async def search(
+        self,
+        query: str,
+        *,
+        kinds: Sequence[HitKind] = ("message", "note"),
+        limit: int = 20,
+        after: datetime | None = None,
+        before: datetime | None = None,
+    ) -> Sequence[Hit]:
+        """Search the messages and notes of this session."""
+        return await self._memory.search(
+            query, owner=self.owner, session=self.key, kinds=kinds, limit=limit, after=after, before=before
+        )
+
+    async def pin(self, target: str, *, on: bool = True) -> None:
+        """Keep a note or message in every context of this session; `on=False` unpins it."""
+        await self._call("PUT" if on else "DELETE", f"/pins/{quote(target, safe='')}")
+
+    async def forget(self, *targets: str, dry_run: bool = False) -> ForgetResult:
+        """Forget messages, by id or by the id of a note made from them, with everything derived from them."""
+        done = await self._call("POST", "/forget", json={"targets": targets, "dry_run": dry_run})
+        return ForgetResult(**done)
+
+    async def delete(self) -> bool:
+        """Delete the session with everything in it; False if there was none."""
+        try:
+            await self._call("DELETE", "")
+        except NotFoundError:
+            return False
+        return True
+
+
+# ------------------------------------------------------------------------------------ the forms
+
+
+def _asked(
+    system: str,
+    budget: int | None,
+    knowledge: Mapping[str, Any] | None,
+    end: str,
+    relative_time: bool,
+    question: str,
+) -> dict[str, Any]:
+    for name, text in (knowledge or {}).items():
+        if not isinstance(text, str):
+            raise SettingsError(
+                f"knowledge.{name}", text, "must be text: a server cannot call a function of yours"
+            )
+    return {
+        "format": "parts",
+        "system": system,
+        "budget": budget,
+        "knowledge": dict(knowledge or {}),
+        "end": end,
+        "relative_time": relative_time,
+        "question": question,
+    }
+
+
+def _to_wire(item: MessageLike, named_at: datetime | None = None) -> dict[str, Any]:
+    """A message as JSON; with `named_at` it gets an id if it has none."""
+    if isinstance(item, Message):
+        wire: dict[str, Any] = {"role": item.role, "content": item.body}
+        if item.calls:
+            wire["tool_calls"] = [
+                {"id": c.id, "type": "function", "function": {"name": c.name, "arguments": c.arguments}}
+                for c in item.calls
+            ]
+        about = {"id": item.id, "name": item.name, "tool_call_id": item.answers}
+        wire |= {name: value for name, value in about.items() if value}
+        if item.at:
+            wire["created_at"] = item.at.isoformat()
+    else:
+        wire = dict(as_mapping(item) or {})
+    if named_at and not wire.get("id"):
+        wire["id"] = new_id(GENERATED_ID_PREFIX.rstrip("_"), named_at)
+    return {k: v.isoformat() if isinstance(v, datetime) else v for k, v in wire.items()}
+
+
+def _context(view: Mapping[str, Any]) -> Context:
+    return _read(Context, {**view["parts"], "stats": view["stats"]})
+
+
+def _read(kind: Any, value: object) -> Any:
+    return _adapter(kind).validate_python(value)
+
+
+@cache
+def _adapter(kind: Any) -> Any:
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(kind)

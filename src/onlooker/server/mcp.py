@@ -1,0 +1,174 @@
+"""MCP: memory as tools, resources and a prompt, for programs that speak the Model Context Protocol.
+
+`onlooker mcp` speaks it on stdin and stdout for one owner; the server at `/mcp`, for the owner of the token.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, cast
+
+from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
+from mcp.server.mcpserver import MCPServer
+from mcp.server.transport_security import TransportSecuritySettings
+from pydantic import Field
+from starlette.requests import Request
+from starlette.routing import BaseRoute
+
+from onlooker import __version__
+from onlooker.domain.items import ItemType
+from onlooker.engine.memory import Memory
+from onlooker.engine.session import Session
+from onlooker.policy.items.tools import FORGET, RECALL, SAVE, SEARCH
+from onlooker.server.auth import Principal
+
+# Whose memory it is where nobody says: a person's own, on their machine.
+OWNER = "me"
+# The conversation that tools mean where none is named.
+SESSION = "mcp"
+# Sessions and notes that a resource lists.
+MAX_LISTED = 200
+
+INSTRUCTIONS = (
+    "Memory of this person and of earlier conversations. Search it before you say that you do not know "
+    "something about them, and save what will matter later. `context` gives the memory of a conversation as "
+    "text."
+)
+
+_Session = Annotated[str, Field(description="The conversation; the default is this one.")]
+_Ident = Annotated[str, Field(description="The id in brackets, as memory_search shows it.")]
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """Whose memory a request is about, and which conversation."""
+
+    owner: str
+    session: str
+
+
+# Set for each request: resources without a parameter are given no context.
+_asked: ContextVar[Asked] = ContextVar("onlooker_mcp_asked")
+
+
+def make_mcp(memory: Memory, *, owner: str = OWNER, session: str = SESSION) -> MCPServer:
+    """A server of the protocol. A token's owner, and the headers of a request, go before those given here."""
+
+    async def ask(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
+        about, request = Asked(owner, session), ctx.request
+        if isinstance(request, Request):
+            principal = cast("Principal", request.state.principal)  # pyright: ignore[reportUnknownMemberType]
+            given = request.headers.get("x-onlooker-owner")
+            named = given if principal.owner is None else principal.owner
+            about = Asked(named or owner, request.headers.get("x-onlooker-session") or session)
+        reset = _asked.set(about)
+        try:
+            return await call_next(ctx)
+        finally:
+            _asked.reset(reset)
+
+    server: MCPServer = MCPServer(
+        "onlooker", version=__version__, instructions=INSTRUCTIONS, log_level="WARNING", middleware=[ask]
+    )
+
+    def session_of(key: str = "") -> Session:
+        about = _asked.get()
+        return memory.session(key or about.session, owner=about.owner)
+
+    async def use(tool: str, **arguments: Any) -> str:
+        given = {name: value for name, value in arguments.items() if value not in ("", None, ())}
+        return await session_of().tools().call(tool, given)
+
+    @server.tool(description=SEARCH.description)
+    async def memory_search(
+        query: Annotated[str, Field(description="Words to look for: names, topics, values.")],
+        limit: Annotated[int, Field(ge=1, le=20)] = 5,
+    ) -> str:
+        return await use("memory_search", query=query, limit=limit)
+
+    @server.tool(description=SAVE.description)
+    async def memory_save(
+        summary: Annotated[str, Field(description='Such as "Ana is allergic to peanuts".')],
+        type: ItemType = "knowledge",
+        tags: Annotated[list[str], Field(description="Words to find it by.")] = [],  # noqa: B006  a schema's default
+        supersedes: Annotated[str, Field(description="The id of the fact whose place it takes.")] = "",
+        expires: Annotated[str, Field(description="The day after which nobody needs it, YYYY-MM-DD.")] = "",
+    ) -> str:
+        return await use(
+            "memory_save",
+            summary=summary,
+            type=type,
+            tags=tags or None,
+            supersedes=supersedes,
+            expires=expires,
+        )
+
+    @server.tool(description=FORGET.description)
+    async def memory_forget(id: _Ident) -> str:
+        return await use("memory_forget", id=id)
+
+    @server.tool(description=RECALL.description)
+    async def recall(id: _Ident, session: _Session = "", page: Annotated[int, Field(ge=1)] = 1) -> str:
+        return await use("recall", id=id, session=session, page=page)
+
+    @server.tool(description="Record what was said, so that it is remembered.")
+    async def record(
+        text: Annotated[str, Field(min_length=1, description="What was said, word for word.")],
+        role: Literal["user", "assistant"] = "user",
+        session: _Session = "",
+    ) -> str:
+        done = await session_of(session).record({"role": role, "content": text})
+        return f"Recorded as {done[0].id}."
+
+    @server.tool(description="The memory of a conversation as text: notes, and the newest messages.")
+    async def context(
+        session: _Session = "",
+        budget: Annotated[int, Field(ge=100, le=1_000_000, description="At most so many tokens.")] = 4_000,
+        question: Annotated[str, Field(description="What it is to answer, if anything.")] = "",
+    ) -> str:
+        found = await session_of(session).context(budget=budget, question=question)
+        return found.text().strip() or "Nothing is remembered yet."
+
+    @server.resource("onlooker://sessions", name="sessions", mime_type="application/json")
+    async def sessions() -> str:
+        """The conversations that are remembered, most recently used first."""
+        found = await memory.sessions(owner=_asked.get().owner, limit=MAX_LISTED)
+        listed = [
+            {
+                "key": s.progress.session.key,
+                "messages": s.messages,
+                "last_at": s.last_at and s.last_at.isoformat(),
+            }
+            for s in found
+        ]
+        return json.dumps(listed, ensure_ascii=False)
+
+    @server.resource("onlooker://sessions/{key}/notes", name="notes", mime_type="text/plain")
+    async def notes(key: str) -> str:
+        """The notes of a conversation, oldest first."""
+        found = await session_of(key).notes(recent=MAX_LISTED)
+        return "\n\n".join(note.text for note in found) or "No notes yet."
+
+    @server.prompt(name="memory", description="Begin with what is remembered of this conversation.")
+    async def remember(session: str = "") -> str:
+        found = await session_of(session).context(budget=4_000)
+        return f"This is remembered of our conversation:\n\n{found.text().strip() or '(nothing yet)'}"
+
+    # They are registered by their decorators.
+    _ = (memory_search, memory_save, memory_forget, recall, record, context, sessions, notes, remember)
+    return server
+
+
+def routes_of(server: MCPServer) -> Sequence[BaseRoute]:
+    """What the server answers over HTTP, at `/mcp`. Host, origin, size and token are checked before."""
+    app = server.streamable_http_app(
+        streamable_http_path="/mcp",
+        stateless_http=True,
+        json_response=True,
+        max_request_body_size=1 << 40,
+        transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
+    )
+    return cast("Sequence[BaseRoute]", app.routes)
