@@ -259,3 +259,10 @@ def test_statistics_stand_beside_the_text_not_in_it(one: Path) -> None:
     assert done.out == call("context", "--db", one).out
     assert "observations" in done.err
     assert "left out messages" in done.err
+
+
+def test_a_session_without_its_option_is_shown_the_option() -> None:
+    for command in ("status", "list", "context"):
+        done = call(command, "telegram:42")
+        assert done.code == 2
+        assert "extra argument(s) (telegram:42); a session is named by --session KEY" in done.err

@@ -14,6 +14,7 @@ from types import CodeType
 from typing import Any
 
 import pytest
+from command_line import call
 
 import onlooker
 from onlooker.policy.settings import KEYS, PRESETS, about
@@ -63,6 +64,23 @@ def test_the_examples_of_a_page_run_as_pasted(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert run(page) == sum(not block.mark for block in blocks(page))
+
+
+def test_the_commands_of_the_first_page_print_what_it_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    page = ROOT / "docs" / "getting-started.md"
+    run(page)  # among others five.py, which the page tells to save
+    (shell,) = re.findall(r"^```console\n((?:.*\n)*?)^```$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    program, *commands = re.split(r"^\$ ", shell, flags=re.MULTILINE)[1:]
+    assert program == "python five.py\n"
+    for command in commands:
+        line, _, expected = command.partition("\n")
+        printed = call(*line.split()[1:]).out
+        pattern = ".*?".join(map(re.escape, expected.strip().split("…")))
+        assert re.match(pattern, printed, re.DOTALL), f"{line}\n{printed}"
+    assert len(commands) > 5
 
 
 def test_the_readme_and_the_first_pages_have_examples() -> None:

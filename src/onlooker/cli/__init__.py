@@ -90,8 +90,20 @@ class _Group(TyperGroup):
                 formatter.write_dl([(n, self.commands[n].get_short_help_str(width)) for n in names])
 
 
+# Typer has click beside it or inside it, depending on its version.
+_WrongUsage: Any = typer.BadParameter.__bases__[0]
+
+
 class _Command(TyperCommand):
     """Shows arguments as `FILE` or `[FILE]`, and options without the words of Python's types."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        try:
+            return super().parse_args(ctx, args)
+        except _WrongUsage as error:
+            if "extra argument" in error.message and any(p.name == "session" for p in self.params):
+                error.message += "; a session is named by --session KEY"
+            raise
 
     def format_usage(self, ctx: Any, formatter: Any) -> None:
         arguments = [_shown(p) for p in self.params if p.param_type_name == "argument"]

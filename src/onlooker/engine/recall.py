@@ -402,12 +402,14 @@ class Reminder:
         return request, layout
 
     async def _for_turn(self, state: State, request: PromptRequest, layout: Layout) -> PromptRequest:
-        """Recall gets what notes and messages leave, up to its limit."""
+        """Recall gets what notes and messages leave, up to its share; more for a question."""
         shown, left = self._content(state, request, layout)
-        limit = layout.limits.recall_limit
-        room = min(limit, left) if request.budget else limit
         query = of_turn(state.messages, self.now)
-        if query is None or room <= MIN_ROOM or not self._has_past(state):
+        if query is None:
+            return request
+        limit = layout.limits.recall_limit
+        room = min(limit * (recall.SPARE if query.asks else 1), left) if request.budget else limit
+        if room <= MIN_ROOM or not self._has_past(state):
             return request
         if self._wide:
             await self._catch_up(but=self.session)

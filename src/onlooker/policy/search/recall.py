@@ -48,6 +48,7 @@ class RecallQuery:
     terms: Mapping[str, float]
     days: tuple[tuple[str, str], ...] = ()  # first and last, inclusive, as ISO dates
     names: frozenset[str] = frozenset()
+    asks: bool = False  # whether it ends with a question mark
 
     def naming(self, speakers: Iterable[str]) -> RecallQuery:
         """Take the names of speakers out of the terms: a name selects the speaker, not the topic, since
@@ -70,7 +71,7 @@ class RecallQuery:
 def of_question(question: str, now: datetime) -> RecallQuery:
     """Return what a question asks for."""
     terms = dict.fromkeys(telling_tokens(question)[:MAX_TERMS], 1.0)
-    return RecallQuery(terms, tuple(dict.fromkeys(days_in(question, now))))
+    return RecallQuery(terms, tuple(dict.fromkeys(days_in(question, now))), asks=_asks(question))
 
 
 def of_turn(messages: Sequence[Message], now: datetime) -> RecallQuery | None:
@@ -170,7 +171,7 @@ def _from_neighbours(
         said = around.get((session, seq))
         if said is None:
             continue
-        asks = _asks(said)
+        asks = _asks(said.text)
         spread[session, seq] += value * (ASKED if asks else 1.0)
         for distance, weight in enumerate(NEARNESS, 1):
             for other in (seq - distance, seq + distance):
@@ -180,8 +181,8 @@ def _from_neighbours(
     return spread
 
 
-def _asks(message: Message) -> bool:
-    return message.text.rstrip().endswith(("?", "？"))
+def _asks(text: str) -> bool:
+    return text.rstrip().endswith(("?", "？"))
 
 
 def _is_about_others(text: str) -> bool:
@@ -229,6 +230,8 @@ MAX_MISSES = 12
 # An ordinary turn shows messages that are worth at least this share of the best one, and about so many: more
 # would cost tokens on every turn where the budget is large.
 MIN_WORTH, TURN_MESSAGES = 0.25, 20
+# How many times its share recall may have for a message that asks, where notes and messages leave room.
+SPARE = 2
 # What a day's heading costs.
 DAY_TOKENS = 7
 # If a question is given, recall gets this share of the room, and notes and recent messages the rest.
@@ -290,7 +293,7 @@ def _answer(ref: MessageRef, around: Mapping[MessageRef, Message]) -> MessageRef
     """The message after a question: without it the quote would stop just before the answer."""
     after = (ref[0], ref[1] + 1)
     said = around.get(after)
-    return after if said and _asks(around[ref]) and _same_sitting(around[ref], said) else None
+    return after if said and _asks(around[ref].text) and _same_sitting(around[ref], said) else None
 
 
 def _cost(message: Message, line: str, count: Callable[[str], int]) -> int:
