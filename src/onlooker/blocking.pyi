@@ -166,16 +166,21 @@ class Storage:
         Raises:
             StoreError: The file exists, or cannot be written.
         """
-    def import_file(self, source: str | Path, *, replace: bool = False) -> dict[str, int]:
+    def import_file(
+        self, source: str | Path, *, owner: str | None = None, replace: bool = False
+    ) -> dict[str, int]:
         """Import what `export` wrote. Returns the number of rows of each kind. The file is checked first, and
         each session is imported whole or not at all.
+
+        With an `owner`, only what belongs to them is imported. Without one, everything is, so import only
+        files that you trust with the memory of every owner.
 
         Raises:
             ConflictError: A session exists already, and `replace` is off.
             StoreError: The file is not an export, is incomplete, or was changed; or the store cannot write.
         """
     def import_journal(
-        self, folder: str | Path, *, replace: bool = False
+        self, folder: str | Path, *, owner: str | None = None, replace: bool = False
     ) -> tuple[dict[str, int], Sequence[str]]:
         """Rebuild sessions from a journal. Returns the number of rows of each kind, and the lines that were
         skipped, each with the reason.

@@ -16,6 +16,7 @@ from typing import Annotated
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from onlooker import atomic
 from onlooker.cli.context import ContextBuilder
 from onlooker.cli.screen import CommandError, Json, Screen, UsageError, View
 from onlooker.cli.settings import ConfigFile, load_settings
@@ -101,7 +102,7 @@ async def replay(
 def _print(screen: Screen, out: Path | None, text: str, report: View, as_json: bool) -> None:
     if out is not None:
         try:
-            out.write_text(text, encoding="utf-8", errors="replace")
+            atomic.write(out, text.encode("utf-8", "replace"))  # a new file of ours, never through a link
         except OSError as error:
             raise CommandError(f"{out}: cannot be written: {error.strerror or error}") from error
         if not as_json:

@@ -90,6 +90,9 @@ async def import_(
     journal: Annotated[
         Path | None, typer.Option("--journal", metavar="FOLDER", help="Rebuild sessions from a journal.")
     ] = None,
+    owner: Annotated[
+        str | None, typer.Option("--owner", metavar="NAME", help="Import only what belongs to this owner.")
+    ] = None,
     replace: Annotated[bool, typer.Option("--replace", help="Replace sessions that exist.")] = False,
     as_json: Json = False,
 ) -> None:
@@ -103,12 +106,12 @@ async def import_(
     problems: list[str] = []
     async with open_quietly(place, target.settings()) as memory:
         if journal is not None:
-            rows, found = await memory.storage.import_journal(journal, replace=replace)
+            rows, found = await memory.storage.import_journal(journal, owner=owner, replace=replace)
             rows.pop("restart", None)
             problems += found
         else:
             with _on_disk(file or "") as path:
-                rows = await memory.storage.import_file(path, replace=replace)
+                rows = await memory.storage.import_file(path, owner=owner, replace=replace)
     for problem in problems[:MAX_LISTED]:
         screen.error(problem)
     if len(problems) > MAX_LISTED:

@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, 
 from contextlib import aclosing
 from pathlib import Path
 
-from onlooker.domain.history import Row, Scope, UsageRow
+from onlooker.domain.history import ItemRow, Row, Scope, UsageRow, ValueRow
 from onlooker.domain.messages import DEFAULT_OWNER, SessionId
 from onlooker.files.export import read_export, read_journal, write_export
 from onlooker.policy.rows import KnownUsage
@@ -40,19 +40,24 @@ class Storage:
         await self._ready()
         return await write_export(Path(target), self._store.dump(_scope(owner, session)))
 
-    async def import_file(self, source: str | Path, *, replace: bool = False) -> dict[str, int]:
+    async def import_file(
+        self, source: str | Path, *, owner: str | None = None, replace: bool = False
+    ) -> dict[str, int]:
         """Import what `export` wrote. Returns the number of rows of each kind. The file is checked first, and
         each session is imported whole or not at all.
+
+        With an `owner`, only what belongs to them is imported. Without one, everything is, so import only
+        files that you trust with the memory of every owner.
 
         Raises:
             ConflictError: A session exists already, and `replace` is off.
             StoreError: The file is not an export, is incomplete, or was changed; or the store cannot write.
         """
         await self._ready()
-        return await self._import(read_export(Path(source)), replace)
+        return await self._import(_of_owner(read_export(Path(source)), owner), replace)
 
     async def import_journal(
-        self, folder: str | Path, *, replace: bool = False
+        self, folder: str | Path, *, owner: str | None = None, replace: bool = False
     ) -> tuple[dict[str, int], Sequence[str]]:
         """Rebuild sessions from a journal. Returns the number of rows of each kind, and the lines that were
         skipped, each with the reason.
@@ -63,7 +68,7 @@ class Storage:
         """
         await self._ready()
         problems: list[str] = []
-        rows = read_journal(Path(folder), problems.append)
+        rows = _of_owner(read_journal(Path(folder), problems.append), owner)
         return await self._import(rows, replace), problems
 
     async def _import(self, rows: AsyncGenerator[Row], replace: bool) -> dict[str, int]:
@@ -85,6 +90,26 @@ class Storage:
         """
         await self._ready()
         await self._store.back_up(Path(target))
+
+
+async def _of_owner(rows: AsyncGenerator[Row], owner: str | None) -> AsyncGenerator[Row]:
+    """The rows that belong to the owner; all of them if none is named."""
+    async with aclosing(rows):
+        async for row in rows:
+            if owner is None or _owner_of(row) == owner:
+                yield row
+
+
+def _owner_of(row: Row) -> str | None:
+    match row:
+        case ItemRow(item):
+            return item.owner
+        case UsageRow():
+            return row.owner
+        case ValueRow():
+            return None  # the store's own
+        case _:
+            return row.session.owner
 
 
 def _scope(owner: str | None, session: str | None) -> Scope:

@@ -31,6 +31,8 @@ DEFAULT_RESULTS = 5
 # Messages on a page of `recall`, and characters shown of each.
 PAGE = 20
 MAX_CHARACTERS = 2_000
+# How many of the newest messages are searched for the user's word on what an agent wants to end.
+EVIDENCE = 60
 # Messages shown before and after a single recalled message.
 NEIGHBOURS = 3
 
@@ -180,7 +182,8 @@ class _Functions:
         home = "" if hit.session == self.session else f", session {hit.session.key}"
         day = f"{hit.at:%Y-%m-%d}, " if hit.at else ""
         who = f"{hit.speaker}: " if hit.speaker else ""
-        return f"[{hit.id}] {who}{hit.snippet} ({day}{hit.kind}{home})"
+        said = " ".join(hit.snippet.split())  # on one line, so that it cannot pass for another hit
+        return f"[{hit.id}] {who}{said} ({day}{hit.kind}{home})"
 
     # -- save
 
@@ -204,6 +207,8 @@ class _Functions:
         everything = await self.store.items(self.owner, statuses=ITEM_STATUSES, limit=MAX_ITEMS)
         if refusal := check_save(summary, self._save_times(everything), self.clock.now()):
             return refusal.advice
+        if supersedes and (refusal := await self._refusal_to_end(supersedes)):
+            return f"Not saved: {refusal}"
         try:
             item = await self.items.save(
                 summary,
@@ -229,16 +234,44 @@ class _Functions:
 
     async def forget(self, id: str) -> str:
         await self.ready()
+        if refusal := await self._refusal_to_end(id):
+            return f"Not forgotten: {refusal}"
         try:
             gone = await self.items.forget(id, owner=self.owner)
         except NotFoundError:
             return f"Nothing forgotten: there is no fact {id!r}. memory_search shows the ids of facts."
         return "Forgotten: " + "; ".join(f'"{item.summary}"' for item in gone)
 
+    async def _refusal_to_end(self, ident: str) -> str:
+        """Why an agent may not end this fact: a person pinned it, or the user said it and has not spoken of
+        it here. What the agent read may have told it to."""
+        for item in await self.store.items(self.owner, ids=[ident]):
+            if item.pinned:
+                return "a person pinned this fact, and only a person can end it."
+            if item.origin == "user" and not await self._speaks_of(item):
+                return (
+                    "the user said this, and has not said in this conversation that it changed. Ask the "
+                    "user; once they have said so, try again."
+                )
+        return ""
+
+    async def _speaks_of(self, item: Item) -> bool:
+        """Whether the user's own words in this session have to do with the fact."""
+        from onlooker.policy.instructions import own_words
+        from onlooker.policy.search.words import telling_tokens
+
+        state = await self.store.load(self.session, newest=EVIDENCE)
+        said = [own_words(m.text) for m in state.messages if m.role == "user"] if state else []
+        about = set(telling_tokens(" ".join((item.summary, *item.tags))))
+        return any(not about.isdisjoint(telling_tokens(text)) for text in said)
+
     # -- recall
 
     async def recall(self, id: str, session: str = "", page: int = 1) -> str:
         await self.ready()
+        # Sessions without an owner may belong to anyone, so only this one is reached.
+        if session and session != self.session.key and not self.settings.shares_items(self.owner):
+            return f"Nothing is behind {id!r}: this conversation has no owner, and reaches no other."
         messages = await self._messages_behind(id, SessionId(self.owner, session or self.session.key))
         if not messages:
             return f"Nothing is behind {id!r}. memory_search shows the ids of notes and facts."

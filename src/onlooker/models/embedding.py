@@ -92,10 +92,15 @@ class OpenAIEmbedder:
         return self._checked(vectors, len(texts))
 
     def _client(self) -> AsyncOpenAI:
-        from openai import AsyncOpenAI
+        from openai import AsyncOpenAI, DefaultAsyncHttpxClient
 
+        # A redirect would take the texts, and the key, to an address that nobody named.
         return AsyncOpenAI(
-            api_key=self._secret or "none", base_url=self._address, timeout=self._timeout, max_retries=0
+            api_key=self._secret or "none",
+            base_url=self._address,
+            timeout=self._timeout,
+            max_retries=0,
+            http_client=DefaultAsyncHttpxClient(follow_redirects=False, timeout=self._timeout),
         )
 
     def _checked(self, vectors: list[list[float]], expected: int) -> list[list[float]]:

@@ -16,6 +16,7 @@ from typing import Any, cast, get_args
 from onlooker.domain.errors import MessageError
 from onlooker.domain.messages import Message, MessageLike, Role, ToolCall
 from onlooker.policy.dates import is_real
+from onlooker.policy.text import as_name, seen
 
 # -- Messages built by hand
 
@@ -254,7 +255,7 @@ def intake(item: object, *, at: datetime, tz: tzinfo) -> tuple[Message, ...]:
         role,
         id=_identity(source),
         at=_time(source, at, tz),
-        name=_optional_text(source, "name") or _optional_text(source, "tool_name"),
+        name=as_name(_optional_text(source, "name") or _optional_text(source, "tool_name")),
         original=source,
     )
     return _user(bare, source) if role == "user" else (_READERS[role](bare, source),)
@@ -507,7 +508,8 @@ def _check(message: Message, at: datetime, tz: tzinfo) -> Message:
         read_call(c.id, c.name, c.arguments, f"calls[{i}]", arguments="arguments")
         for i, c in enumerate(message.calls)
     )
-    return replace(message, at=moment, calls=calls, attachments=tuple(message.attachments))
+    name = as_name(message.name)
+    return replace(message, at=moment, name=name, calls=calls, attachments=tuple(message.attachments))
 
 
 # -- Content blocks
@@ -626,6 +628,7 @@ def read_call(call_id: object, name: object, value: object, where: str, *, argum
         raise wrong(f"{where}.name", name, "the name of a tool")
     if call_id is not None and not isinstance(call_id, str):
         raise wrong(f"{where}.id", call_id, "a string")
+    name = as_name(name) or "tool"
     return ToolCall(call_id or unnamed_call(name), name, _canonical(value, f"{where}.{arguments}"))
 
 
@@ -680,10 +683,14 @@ def _labelled(kind: str, data: str, label: str) -> str:
 
 
 def _plain_document(block: Mapping[str, Any]) -> str | None:
-    """Return the text of a plain-text document."""
+    """Return the text of a plain-text document between tags: it is from the user, and not their word."""
     source = as_mapping(block.get("source")) or {}
-    is_text = block["type"] == "document" and source.get("type") == "text"
-    return _text(source, "data") if is_text else None
+    if block["type"] != "document" or source.get("type") != "text":
+        return None
+    title = as_name(_text(block, "title")).replace('"', "'")
+    inside = _text(source, "data").replace("</document", "</ document")
+    named = f' title="{title}"' if title else ""
+    return f"<document{named}>\n{inside}\n</document>"
 
 
 def _text(block: Mapping[str, Any], key: str) -> str:
@@ -693,5 +700,5 @@ def _text(block: Mapping[str, Any], key: str) -> str:
 
 def _short(label: str) -> str:
     """Make a label one line, without brackets that would end the placeholder early."""
-    line = " ".join(label.split()).replace("[", "(").replace("]", ")")
+    line = " ".join(seen(label).split()).replace("[", "(").replace("]", ")").replace(": ", " ")
     return line if len(line) <= _MAX_LABEL_LENGTH else line[: _MAX_LABEL_LENGTH - 1] + "…"

@@ -14,7 +14,7 @@ from onlooker.domain.context import OWN_LAYERS, RuntimeContext, Stats
 from onlooker.domain.errors import MessageError
 from onlooker.domain.messages import Message, ToolCall, groups
 from onlooker.policy.intake import OPENAI_BLOCKS, as_mapping, is_anthropic, parts_in
-from onlooker.policy.text import regex
+from onlooker.policy.text import indented, regex
 
 
 @dataclass(frozen=True, slots=True)
@@ -415,8 +415,7 @@ def text_lines(messages: Sequence[Message]) -> str:
 
 
 def _lines(message: Message, names: Mapping[str, str]) -> Iterator[str]:
-    # Every line after the first is indented, so that it cannot pass for a heading or a message.
-    body = message.body.replace("\n", "\n  ")
+    body = indented(message.body)
     speaker = " ".join(message.speaker.split())
     if message.role == "tool":
         speaker = " ".join((message.name or names.get(message.answers, "tool")).split())

@@ -39,6 +39,33 @@ def bounded(text: str, limit: int = MAX_READ) -> str:
     return _BLANKS.sub(lambda found: "\n\n" if "\n" in found[0] else "    ", text)
 
 
+# Characters that end a line, and such as nobody sees: controls, zero-width, bidirectional and tag characters.
+_LINE_ENDS = regex("\r\n|[\n\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
+_UNSEEN = regex(
+    "[\x00-\x08\x0e-\x1b\x1f\x7f-\x84\x86-\x9f\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff"
+    "\U000e0000-\U000e007f]+"
+)
+# What would make a name read as a speaker with words, a heading, a label, or as important.
+_NO_PART_OF_A_NAME = regex(r"[:：;\[\]#<>|*`\s]+|\b(?:CRITICAL|IMPORTANT|NOTE|Values)\b")
+MAX_NAME_LENGTH = 60
+
+
+def seen(text: str) -> str:
+    """A text without the characters that nobody sees."""
+    return _UNSEEN.sub("", text)
+
+
+def as_name(text: str) -> str:
+    """A name that somebody chose, as it can stand before their words: it says nothing by itself."""
+    plain = seen(text[: 4 * MAX_NAME_LENGTH])
+    return " ".join(_NO_PART_OF_A_NAME.sub(" ", plain).split())[:MAX_NAME_LENGTH].rstrip()
+
+
+def indented(text: str) -> str:
+    """A text whose lines after the first are indented, so that none passes for a heading or a message."""
+    return seen(_LINE_ENDS.sub("\n  ", text))
+
+
 # Han, kana and hangul: written without spaces between words, or counted by character.
 CJK = "\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\uff66-\uff9f"
 CJK_CHARACTER = regex(f"[{CJK}]")

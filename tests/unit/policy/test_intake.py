@@ -221,7 +221,7 @@ def test_a_document_is_named_and_one_given_as_text_is_read() -> None:
     }
     message = one({"role": "user", "content": [pdf, plain]})
     assert message.attachments == ("[file Lease]",)
-    assert message.text == "Rent: 9,500"
+    assert message.text == "<document>\nRent: 9,500\n</document>"
 
 
 def test_a_file_name_cannot_end_its_placeholder_early() -> None:

@@ -20,6 +20,7 @@ from onlooker.policy.assemble import PromptRequest, assemble
 from onlooker.policy.intake import assistant, intake_all, system, tool, user
 from onlooker.policy.render import Context, anthropic_messages, openai_messages, text_lines
 from onlooker.policy.settings import DEFAULT, LANGO, Settings
+from onlooker.policy.text import indented
 
 # -- Messages as providers take them: pairs whole, roles in turn, nothing lost
 
@@ -373,7 +374,7 @@ def test_no_text_is_lost_or_moved_in_any_form(messages: tuple[Message, ...]) -> 
     texts = texts_of(messages)
     assert_in_order(texts, "\n".join(said_by(m["content"]) for m in openai_messages(messages)))
     assert_in_order(texts, "\n".join(said_by(m["content"]) for m in anthropic_messages(messages)))
-    assert_in_order([t.replace("\n", "\n  ") for t in texts], text_lines(messages))
+    assert_in_order([indented(t) for t in texts], text_lines(messages))
 
 
 @given(CONTEXTS)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from math import log2
 
-from onlooker.domain.items import Item
+from onlooker.domain.items import Item, Origin
 from onlooker.domain.messages import DEFAULT_OWNER, SessionId
 from onlooker.policy.search.rank import K1, B, rarity
 from onlooker.policy.search.words import query_tokens, tokens
@@ -110,9 +110,13 @@ def items_heading(owner: str) -> str:
     return f"### About {'the user' if owner == DEFAULT_OWNER else name}"
 
 
+# Whose word it is, where it is not the user's.
+_BY: dict[Origin, str] = {"user": "", "agent": " (said by the assistant)", "tool": " (from a tool)"}
+
+
 def item_line(item: Item) -> str:
     """Render an item as one line, with the date since when it is true."""
-    summary = re.sub(r"\s+", " ", item.summary).strip()
+    summary = re.sub(r"\s+", " ", item.summary).strip() + _BY[item.origin]
     day = item.valid_from
     if day is None or (_DATED.search(summary) and not item.replaces):
         return f"- {summary}"

@@ -19,7 +19,7 @@ from onlooker.policy.dates import is_real, resolve
 from onlooker.policy.search.rank import SPEAKER_BOOST, fuse, rarity, scores, snippet
 from onlooker.policy.search.words import query_tokens, telling_tokens, text_of, tokens
 from onlooker.policy.secrets import mask
-from onlooker.policy.text import regex
+from onlooker.policy.text import indented, regex
 
 # -- What a turn asks for
 
@@ -304,8 +304,7 @@ def _cost(message: Message, line: str, count: Callable[[str], int]) -> int:
 
 
 def _line(message: Message, terms: Mapping[str, float]) -> str:
-    # Every line after the first is indented, so that it cannot pass for a heading or a message.
-    said = snippet(mask(text_of(message)), terms, limit=MAX_SHOWN_LENGTH).replace("\n", "\n  ")
+    said = indented(snippet(mask(text_of(message)), terms, limit=MAX_SHOWN_LENGTH))
     speaker = " ".join(message.speaker.split())
     return f"← {speaker}: {said}" if message.role == "tool" else f"{speaker}: {said}"
 
