@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta, tzinfo
@@ -187,6 +186,8 @@ def read_settings(path: Path) -> Mapping[str, Any]:
 
 def parse_settings(path: Path, text: str) -> Mapping[str, Any]:
     """Parse the text of a settings file, by the ending of its name."""
+    import tomllib
+
     is_json = path.suffix.lower() == ".json"
     try:
         found: object = json.loads(text) if is_json else tomllib.loads(text)

@@ -13,6 +13,7 @@ import termios
 from pathlib import Path
 from typing import Any
 
+import pytest
 from command_line import call, environment, run
 
 from onlooker.cli.demo import ASCII, CODE, Point, plot
@@ -63,6 +64,7 @@ def test_the_demo_keeps_its_budget_and_loses_nothing() -> None:
     assert report["seconds"] > 0
 
 
+@pytest.mark.long
 def test_the_demo_draws_on_a_terminal(tmp_path: Path) -> None:
     process, terminal = pty.fork()
     if process == 0:

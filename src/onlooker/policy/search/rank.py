@@ -52,11 +52,11 @@ def scores(found: SearchResult, terms: Mapping[str, float]) -> dict[Match, float
 
 def _score(words: Sequence[str], weights: Mapping[str, float], average: float) -> float:
     norm = K1 * (1 - B + B * len(words) / average)
-    score = 0.0
-    for term in weights.keys() & set(words):
-        count = words.count(term)
-        score += weights[term] * count * (K1 + 1) / (count + norm)
-    return score
+    counts: dict[str, int] = {}
+    for word in words:  # once, however many terms there are
+        if word in weights:
+            counts[word] = counts.get(word, 0) + 1
+    return sum(weights[term] * count * (K1 + 1) / (count + norm) for term, count in sorted(counts.items()))
 
 
 def best_first(scored: Mapping[Match, float]) -> list[Match]:
@@ -118,7 +118,9 @@ def snippet(
     if len(text) <= limit and marks == ("", ""):
         return text
     text = text[:MAX_READ]
-    spans = [m.span() for m in _WORD.finditer(text) if not set(tokens(m[0])).isdisjoint(terms)]
+    words = list(_WORD.finditer(text))
+    found = {word for word in {m[0] for m in words} if not set(tokens(word)).isdisjoint(terms)}
+    spans = [m.span() for m in words if m[0] in found]
     start, end = _window(text, spans, limit)
     parts: list[str] = []
     at = start

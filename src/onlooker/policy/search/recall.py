@@ -27,8 +27,9 @@ from onlooker.policy.text import indented, regex
 MIN_TERMS = 2
 # How much the terms of what was said before count, and how many of them there are.
 BEFORE_WEIGHT, BEFORE_TERMS = 0.3, 8
-# A question may be a page long; only its first terms are used.
-MAX_TERMS = 32
+# A message may be a page long. What it asks stands at its end or at its beginning: so many characters of each
+# are read, and so many terms are looked up.
+MAX_PART_LENGTH, MAX_TERMS = 500, 24
 # Words that people greet, thank and agree with. A message of nothing else asks nothing and tells nothing.
 SMALL_TALK = frozenset(
     token
@@ -70,8 +71,11 @@ class RecallQuery:
 
 def of_question(question: str, now: datetime) -> RecallQuery:
     """Return what a question asks for."""
+    asks = _asks(question)
+    if len(question) > 2 * MAX_PART_LENGTH:
+        question = f"{question[-MAX_PART_LENGTH:]}\n{question[:MAX_PART_LENGTH]}"
     terms = dict.fromkeys(telling_tokens(question)[:MAX_TERMS], 1.0)
-    return RecallQuery(terms, tuple(dict.fromkeys(days_in(question, now))), asks=_asks(question))
+    return RecallQuery(terms, tuple(dict.fromkeys(days_in(question, now))), asks=asks)
 
 
 def of_turn(messages: Sequence[Message], now: datetime) -> RecallQuery | None:
@@ -268,6 +272,9 @@ def render_recall(
         for each in (ref, _answer(ref, around)):
             if each is None or each in chosen:
                 continue
+            if _least_cost(around[each]) > left:
+                misses += 1
+                break
             day, line = _day(around[each]), _line(around[each], terms)
             cost = _cost(around[each], line, count) + (0 if day in days else DAY_TOKENS)
             if cost > left:
@@ -294,6 +301,11 @@ def _answer(ref: MessageRef, around: Mapping[MessageRef, Message]) -> MessageRef
     after = (ref[0], ref[1] + 1)
     said = around.get(after)
     return after if said and _asks(around[ref].text) and _same_sitting(around[ref], said) else None
+
+
+def _least_cost(message: Message) -> int:
+    """What a line costs at least: making one takes long, and once the room is full most do not fit."""
+    return min(message.tokens, MAX_SHOWN_LENGTH // 8)
 
 
 def _cost(message: Message, line: str, count: Callable[[str], int]) -> int:

@@ -156,3 +156,11 @@ def test_the_name_of_a_speaker_is_no_topic() -> None:
     assert "ana" not in query.terms
     assert query.names == {"ana"}
     assert of_question("Who is Ana?", NOON).naming(["Ana"]).terms == {"ana": 1.0}
+
+
+def test_of_a_page_the_end_and_the_beginning_are_asked_for() -> None:
+    page = f"The lighthouse first. {'We talked of this and of that. ' * 200} What did the harbourmaster say?"
+    query = of_question(page, datetime(2026, 2, 16, tzinfo=UTC))
+    assert query.asks
+    assert {"lighthous", "harbourmaster"} <= query.terms.keys()
+    assert len(query.terms) <= 24
