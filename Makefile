@@ -58,6 +58,16 @@ chaos: export ONLOOKER_CHAOS_SECONDS := $(CHAOS_SECONDS)
 chaos: $(ENVIRONMENT) ## Kill and stop workers and writers for three minutes, on SQLite and on PostgreSQL
 	$(PYTEST) -s -m alone
 
+# Claude Code, Codex and OpenAI's SDK for Node, each against a local provider: nothing leaves this machine.
+AGENTS = build/agents
+
+.PHONY: test-agents
+test-agents: export ONLOOKER_AGENTS = $(CURDIR)/$(AGENTS)
+test-agents: $(ENVIRONMENT) ## Install coding agents from npm, and let them work through the chat proxy
+	@mkdir -p $(AGENTS)
+	npm install --prefix $(AGENTS) --no-audit --no-fund @anthropic-ai/claude-code@2.1 @openai/codex@0.166 openai@7
+	$(PYTEST) -m long tests/server/test_agents.py $(ARGS)
+
 .PHONY: coverage
 coverage: $(ENVIRONMENT) ## Say which branches the tests of `make test` reach
 	$(BIN)/coverage erase
@@ -109,9 +119,8 @@ wheel: $(ENVIRONMENT) ## Build the wheel, install it into an empty environment, 
 	@tools/try-wheel
 
 .PHONY: serve
-serve: $(ENVIRONMENT) ## Run the server, where this version has one
-	@if $(BIN)/onlooker serve --help >/dev/null 2>&1; then exec $(BIN)/onlooker serve; \
-	else echo "This version of Onlooker has no server: there is no command 'onlooker serve'." >&2; exit 2; fi
+serve: $(ENVIRONMENT) ## Run the server; ARGS="--port 9000" for options
+	@exec $(BIN)/onlooker serve $(ARGS)
 
 # The locks are requirement files with hashes rather than a uv.lock: they hold for every platform and
 # Python, and install from whatever package index the machine is set up for.

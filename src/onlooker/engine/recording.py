@@ -449,7 +449,7 @@ def with_originals(
     end."""
     given: list[Message] = []
     for item in reversed(items):
-        given[:0] = intake(_for_provider(item), at=at, tz=tz)
+        given[:0] = _plain(item) or intake(_for_provider(item), at=at, tz=tz)
         if len(given) >= len(tail):
             break
     out = list(tail)
@@ -458,6 +458,16 @@ def with_originals(
             break
         out[-back] = replace(tail[-back], original=given[-back].original)
     return tuple(out)
+
+
+def _plain(item: MessageLike) -> tuple[Message, ...]:
+    """A message that is a role and a text alone, as most are: reading it would take ten times as long."""
+    if isinstance(item, Message) or len(item) != 2:
+        return ()
+    role, text = item.get("role"), item.get("content")
+    if role not in ("user", "assistant") or not isinstance(text, str):
+        return ()
+    return (Message(role, text, original=dict(item)),)
 
 
 def _content(message: Message) -> tuple[object, ...]:

@@ -295,7 +295,7 @@ class Proxy:
         items = wire.items(body)
         if not items:
             raise Skip("there are no messages")
-        conversation = without_injected(items)
+        conversation = without_injected(items, system_is_injected=wire.system_is_injected)
         if not conversation.items:
             raise Skip("nobody said anything")
         now = datetime.now(UTC)
@@ -362,14 +362,16 @@ class Proxy:
         best = _Verbatim(0, 0)
         while stop > 0 and left > 0:
             start = wire.unit(items, stop)
-            found = _messages(items[start:stop], now)
-            shown = context.messages[max(0, left - len(found)) : left]
-            if len(found) > left or any(
-                _content(a) != _content(b) for a, b in zip(found, shown, strict=True)
-            ):
-                break
-            stop, left = start, left - len(found)
-            if found and found[0].role != "tool":
+            if _is_original(context.messages[left - 1], items[stop - 1]):
+                count = 1
+            else:
+                found = _messages(items[start:stop], now)
+                count = len(found)
+                shown = context.messages[max(0, left - count) : left]
+                if count > left or any(_content(a) != _content(b) for a, b in zip(found, shown, strict=True)):
+                    break
+            stop, left = start, left - count
+            if count and context.messages[left].role != "tool":
                 best = _Verbatim(len(items) - stop, len(context.messages) - left)
         return best
 
@@ -437,6 +439,14 @@ class Proxy:
 class _Verbatim:
     items: int
     messages: int
+
+
+def _is_original(message: Message, item: Mapping[str, Any]) -> bool:
+    """Whether a message is this item and no more, which has a text and is all of one message. Most are."""
+    original, text = message.original, item.get("content")
+    if original is None or not isinstance(text, str) or "type" in item or "tool_calls" in item:
+        return False
+    return original.get("content") is text and original.get("role") == item.get("role")
 
 
 def _content(message: Message) -> tuple[object, ...]:

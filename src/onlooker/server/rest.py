@@ -19,7 +19,7 @@ from fastapi import APIRouter, Body, Depends, Header, Path, Query, Request, Resp
 from fastapi.responses import StreamingResponse
 from pydantic import TypeAdapter
 
-from onlooker.domain.errors import NotFoundError, SettingsError
+from onlooker.domain.errors import NotFoundError, SettingsError, StoreError
 from onlooker.domain.history import Scope
 from onlooker.domain.items import Item, ItemStatus
 from onlooker.domain.messages import Message, SessionId
@@ -27,7 +27,7 @@ from onlooker.domain.notes import NoteKind, NoteStatus, State, Usage
 from onlooker.domain.search import HitKind
 from onlooker.engine.memory import Memory
 from onlooker.engine.session import Session
-from onlooker.files.export import lines_of
+from onlooker.files.export import lines_of, read_export
 from onlooker.policy.render import Context
 from onlooker.policy.settings import KEYS
 from onlooker.server.auth import Principal, decoded
@@ -568,6 +568,12 @@ async def import_export(
         with path.open("wb") as file:
             async for piece in request.stream():
                 await asyncio.to_thread(file.write, piece)
+        try:
+            async for _ in read_export(path):
+                pass
+        except StoreError as error:
+            # Not the storage: what was sent is no export, or not all of one.
+            raise SettingsError("body", "", str(error).removeprefix(f"{path.name}: ")) from error
         return Imported(rows=await memory.storage.import_file(path, replace=replace))
 
 

@@ -48,7 +48,7 @@ class Conversation:
 
     `places` says where each stands among the client's items. The first `lead` of those are no part of it:
     system prompts, and what an agent says before anything was said. `opening` is what was injected into the
-    first message, which stays in front for good.
+    first message and behind it, before the model's first answer; it stays in front for good.
     """
 
     items: list[Item]
@@ -57,22 +57,34 @@ class Conversation:
     opening: list[Item] = field(default_factory=list[Item])
 
 
-def without_injected(items: Sequence[Item]) -> Conversation:
-    """The conversation as memory sees it."""
+def without_injected(items: Sequence[Item], *, system_is_injected: bool = False) -> Conversation:
+    """The conversation as memory sees it. In some protocols only an agent can put in a system message."""
     kept: list[Item] = []
     places: list[int] = []
     opening: list[Item] = []
     lead = 0
     for i, item in enumerate(items):
-        if not kept and item.get("role") in _LEADING:
+        role, content = item.get("role"), item.get("content")
+        if kept and (
+            role in ("assistant", "tool")
+            or (role == "user" and isinstance(content, str) and _is_plain(content))
+        ):
+            # Most of a long conversation, which comes again with every request.
+            kept.append(item)
+            places.append(i)
+            continue
+        if not kept and role in _LEADING:
             lead = i + 1
+            continue
+        if system_is_injected and role == "system":
+            opening += [item] if len(kept) == 1 else []
             continue
         said, injected = _said(item)
         if said is None:
             lead = i + 1 if not kept else lead
             continue
-        if not kept:
-            opening = injected
+        if not kept and injected:
+            opening.append({"role": "user", "content": injected})
         kept.append(said)
         places.append(i)
     return Conversation(kept, places, lead, opening)
@@ -110,12 +122,16 @@ def _said(item: Item) -> tuple[Item | None, list[Item]]:
     return ({**item, "content": blocks} if blocks else None), removed
 
 
+def _is_plain(text: str) -> bool:
+    return "<" not in text and not text.startswith(_HEADINGS)
+
+
 def _split(text: str) -> tuple[str, list[str]]:
     """What a person wrote in a text, and what an agent put around it. Linear in the text."""
+    if _is_plain(text):
+        return text, []
     if text.startswith(_HEADINGS):
         return "", [text]
-    if "<" not in text:
-        return text, []
     injected: list[str] = []
     for tag in _TAGS:
         opening, closing = f"<{tag}>", f"</{tag.partition(' ')[0]}"
@@ -140,6 +156,8 @@ class Wire:
     """One protocol."""
 
     provider: Protocol = "openai"
+    # Whether a system message in the conversation is an agent's own. Elsewhere an application may speak so.
+    system_is_injected = False
 
     def items(self, body: Item) -> list[Item]:
         """The conversation of a request; empty if it has none that can be read."""
@@ -205,7 +223,7 @@ def _opening(conversation: Conversation, first: int) -> list[Item]:
     """What an agent injected into the first message, if that message does not go out itself."""
     if not conversation.opening or first <= conversation.places[0]:
         return []
-    return [{"role": "user", "content": [dict(block) for block in conversation.opening]}]
+    return list(conversation.opening)
 
 
 def _is_prefill(items: Sequence[Item]) -> bool:
@@ -297,6 +315,7 @@ class _Messages(Wire):
     """Anthropic's messages, with breakpoints of its prompt cache."""
 
     provider: Protocol = "anthropic"
+    system_is_injected = True
 
     def rebuilt(
         self, body: Item, items: list[Item], conversation: Conversation, first: int, shown: Context, end: str

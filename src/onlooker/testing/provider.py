@@ -144,6 +144,11 @@ class LocalProvider:
         server.server_close()
         self._thread.join()
 
+    @property
+    def count(self) -> int:
+        """How many requests there were."""
+        return len(self.received)
+
     def next_answer(self, received: Received) -> Answer:
         """Return the answer to this request."""
         with self._lock:
@@ -231,7 +236,9 @@ class _RequestHandler(BaseHTTPRequestHandler):
             text = "" if answer.calls else note_for(received.user)
         used = (estimate(received.system) + estimate(received.user), estimate(text[:100_000]))
         body = _body(received.protocol, str(received.body.get("model", "")), text, answer.finish, used)
-        return _with_calls(received, body, answer.calls) if answer.calls else body
+        # An id of its own: some clients take answers with the same one for parts of one.
+        body["id"] += f"_{self._provider.count}"
+        return _with_calls(received, body, answer.calls, self._provider.count) if answer.calls else body
 
     def _vectors(self, received: Received) -> dict[str, Any]:
         asked: int = received.body.get("dimensions", DIMENSIONS)
@@ -452,11 +459,10 @@ def _anthropic(model: str, text: str, finish: Finish, used: _Used) -> dict[str, 
 
 
 def _with_calls(
-    received: Received, body: dict[str, Any], calls: Mapping[str, Mapping[str, Any]]
+    received: Received, body: dict[str, Any], calls: Mapping[str, Mapping[str, Any]], request: int
 ) -> dict[str, Any]:
     """Add tool calls to an answer. Their ids differ from those of earlier requests."""
-    said = len(received.body["input" if received.protocol == "responses" else "messages"])
-    named = [(f"call_{said}_{n}", name, given) for n, (name, given) in enumerate(calls.items())]
+    named = [(f"call_{request}_{n}", name, given) for n, (name, given) in enumerate(calls.items())]
     if received.protocol == "anthropic":
         body["content"] += [
             {"type": "tool_use", "id": i, "name": name, "input": dict(given)} for i, name, given in named

@@ -1,0 +1,194 @@
+"""Coding agents and OpenAI's SDK for Node through the proxy. `make test-agents` installs them from npm."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import uuid
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+
+from onlooker.testing.provider import Answer, LocalProvider, Received
+from tests.server.process import Server, started
+
+FOLDER = os.environ.get("ONLOOKER_AGENTS", "")
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.skipif(not FOLDER, reason="`make test-agents` installs the agents, and runs this"),
+]
+
+TURNS = 20
+FIRST = "Parcel ZQ003K belongs to Ana, and stands in hall 7. Look into every row."
+SECOND = "Whose parcel is ZQ003K?"
+RULE = "Always use tabs in this depot."
+
+
+def call(tools: list[str], row: int) -> dict[str, Any]:
+    """A call of the tool that an agent has for commands."""
+    look = f"echo row {row} is full"
+    known: dict[str, Any] = {
+        "Bash": {"command": look, "description": "Look into a row"},
+        "exec_command": {"cmd": look},
+        "shell": {"command": ["bash", "-c", look]},
+        "look": {"row": row},
+    }
+    name = next(name for name in known if name in tools)
+    return {name: known[name]}
+
+
+class Depot:
+    """A provider that calls a tool twenty times, then answers."""
+
+    def __init__(self) -> None:
+        self.turn = 0
+
+    def __call__(self, received: Received) -> Answer:
+        tools = [t.get("name") or t.get("function", {}).get("name") for t in received.body.get("tools") or ()]
+        if not tools:
+            return Answer("A depot.")
+        self.turn += 1
+        if self.turn % (TURNS + 1):
+            return Answer(calls=call(tools, self.turn))
+        return Answer("All rows are looked at, and the parcel is on top.")
+
+
+class Desk:
+    """An agent's home, the server, and the provider behind it."""
+
+    def __init__(self, home: Path, server: Server, provider: LocalProvider) -> None:
+        self.home = home
+        self.server = server
+        self.provider = provider
+        self.work = home / "work"
+        self.work.mkdir()
+        for name in ("CLAUDE.md", "AGENTS.md"):
+            (self.work / name).write_text(f"{RULE}\n")
+
+    def run(self, *command: str, **environment: str) -> str:
+        hidden = ("ANTHROPIC", "CLAUDE", "OPENAI", "CODEX")
+        env = {
+            k: v
+            for k, v in os.environ.items()
+            if not k.startswith(hidden) and not k.lower().endswith("_proxy")
+        }
+        binaries = f"{FOLDER}/node_modules/.bin:{env.get('PATH', '')}"
+        done = subprocess.run(
+            command,
+            cwd=self.work,
+            env={**env, "HOME": str(self.home), "PATH": binaries, **environment},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=600,
+            check=False,
+        )
+        assert done.returncode == 0, (done.stdout[-2_000:], done.stderr[-2_000:])
+        return done.stdout
+
+    def recorded(self) -> list[Any]:
+        """The messages of the one session that there is."""
+        (session,) = httpx2.get(f"{self.server.url}/v1/sessions").json()["sessions"]
+        address = f"{self.server.url}/v1/sessions/{session['key']}/messages?limit=1000&archived=true"
+        return httpx2.get(address).json()["messages"]
+
+    def check(self) -> None:
+        """The whole conversation is remembered, and nothing that the agent said by itself."""
+        recorded = self.recorded()
+        assert [m["text"] for m in recorded if m["role"] == "user"] == [FIRST, SECOND]
+        assert RULE not in json.dumps(recorded)
+        results = [m["text"] for m in recorded if m["role"] == "tool"]
+        assert len(results) == 2 * TURNS
+        assert all(f"row {n} is full" in text for n, text in zip(self.shown(), results, strict=True))
+        # What it said by itself still reaches the model, and so does what was said first.
+        last = json.dumps(self.provider.received[-1].body)
+        assert RULE in last
+        assert "ZQ003K belongs to Ana" in last
+        sent = [r for r in self.provider.received if r.body.get("tools")]
+        whole = sum(len(json.dumps(m)) for m in recorded)
+        size = len(json.dumps(sent[-1].body.get("messages") or sent[-1].body["input"]))
+        lead = len(json.dumps(sent[0].body.get("messages") or sent[0].body["input"]))
+        assert size - lead < whole
+
+    def shown(self) -> list[int]:
+        return [*range(1, TURNS + 1), *range(TURNS + 2, 2 * TURNS + 2)]
+
+
+@contextmanager
+def desk(tmp_path: Path) -> Generator[Desk]:
+    (tmp_path / "s.toml").write_text("[onlooker]\n[server]\nproxy_budget = 2500\n")
+    with LocalProvider(Depot()) as provider:
+        upstreams = [f"--upstream={name}={provider.url}" for name in ("openai", "anthropic")]
+        with started(tmp_path / "a.db", "--config", str(tmp_path / "s.toml"), *upstreams) as server:
+            yield Desk(tmp_path, server, provider)
+
+
+def test_claude_code_works_and_resumes_through_the_proxy(tmp_path: Path) -> None:
+    with desk(tmp_path) as at:
+        environment = {
+            "ANTHROPIC_BASE_URL": f"{at.server.url}/anthropic",
+            "ANTHROPIC_API_KEY": "sk-ant-test-0123456789",
+            "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+            "DISABLE_AUTOUPDATER": "1",
+            "IS_SANDBOX": "1",
+        }
+        ident = str(uuid.uuid4())
+        ask = ("claude", "-p", "--allowedTools", "Bash", "--output-format", "json")
+        assert "on top" in at.run(*ask, "--session-id", ident, FIRST, **environment)
+        assert "on top" in at.run(*ask, "--resume", ident, SECOND, **environment)
+        at.check()
+
+
+def test_codex_works_and_resumes_through_the_proxy(tmp_path: Path) -> None:
+    with desk(tmp_path) as at:
+        (tmp_path / ".codex").mkdir()
+        (tmp_path / ".codex" / "config.toml").write_text(
+            'model = "gpt-5-mini"\nmodel_provider = "onlooker"\napproval_policy = "never"\n'
+            'sandbox_mode = "danger-full-access"\n[model_providers.onlooker]\nname = "Onlooker"\n'
+            f'base_url = "{at.server.url}/openai/v1"\nwire_api = "responses"\nenv_key = "OPENAI_API_KEY"\n'
+        )
+        ask = ("codex", "exec", "--skip-git-repo-check")
+        assert "on top" in at.run(*ask, FIRST, OPENAI_API_KEY="sk-test-0123456789")
+        assert "on top" in at.run(*ask, "resume", "--last", SECOND, OPENAI_API_KEY="sk-test-0123456789")
+        at.check()
+
+
+NODE = """
+import OpenAI from "openai";
+import { readFileSync, writeFileSync, existsSync } from "node:fs";
+const [url, file, said] = process.argv.slice(2);
+const client = new OpenAI({ baseURL: url, apiKey: "sk-test-0123456789" });
+const messages = existsSync(file) ? JSON.parse(readFileSync(file)) : [];
+messages.push({ role: "user", content: said });
+const parameters = { type: "object", properties: { row: { type: "integer" } } };
+const tools = [{ type: "function", function: { name: "look", parameters } }];
+for (;;) {
+  const stream = client.chat.completions.stream({ model: "gpt-5-mini", messages, tools });
+  const { message } = (await stream.finalChatCompletion()).choices[0];
+  messages.push(message);
+  if (!message.tool_calls?.length) { console.log(message.content); break; }
+  for (const call of message.tool_calls) {
+    const { row } = JSON.parse(call.function.arguments);
+    messages.push({ role: "tool", tool_call_id: call.id, content: `row ${row} is full` });
+  }
+}
+writeFileSync(file, JSON.stringify(messages));
+"""
+
+
+def test_the_sdk_for_node_works_through_the_proxy(tmp_path: Path) -> None:
+    with desk(tmp_path) as at:
+        script = Path(FOLDER) / "client.mjs"
+        script.write_text(NODE)
+        address = f"{at.server.url}/openai/v1"
+        for said in (FIRST, SECOND):  # each a process of its own, with the history that the last one kept
+            assert "on top" in at.run("node", str(script), address, str(tmp_path / "history.json"), said)
+        recorded = at.recorded()
+        assert [m["text"] for m in recorded if m["role"] == "user"] == [FIRST, SECOND]
+        assert len([m for m in recorded if m["role"] == "tool"]) == 2 * TURNS
+        assert "ZQ003K" in json.dumps(at.provider.received[-1].body)
