@@ -328,6 +328,12 @@ def _confirm_forget(screen: Screen, view: View) -> bool:
     return screen.confirm(f"{_forget_sentence('This forgets', view)}\nForget?")
 
 
+_LATE = (
+    " Some bytes are left in files: they go when other readers of the database have finished, when a process "
+    "opens it that has the settings for its journal and notes (--config), or on PostgreSQL with VACUUM FULL."
+)
+
+
 def _forget_sentence(verb: str, view: View) -> str:
     messages = count(view["messages"], "message")
     if not view["sessions"]:
@@ -337,7 +343,7 @@ def _forget_sentence(verb: str, view: View) -> str:
         what = f"everything of owner {view['owner']!r}: {count(view['sessions'], 'session')}, {messages}"
     else:
         what = f"session {view['session_key']!r} of owner {view['owner']!r}: {messages}"
-    late = "" if view["erased"] else " The bytes leave the file when its readers have finished."
+    late = "" if view["erased"] else _LATE
     return f"{verb} {what}, {count(view['items'], 'item')}.{late}"
 
 

@@ -67,8 +67,9 @@ class Forgetting:
 class ForgetResult:
     """The counts of what was forgotten, or would be in a dry run.
 
-    `erased` is false if other connections still read the data, so that its bytes stay in the files until
-    they finish.
+    `erased` is false if bytes are left in files: other connections still read the data, and they go when
+    these finish; the store has a journal or notes in folders that this process was not told of, and they go
+    when a process opens it that was; or it is PostgreSQL, where `VACUUM FULL` overwrites them.
     """
 
     messages: int = 0

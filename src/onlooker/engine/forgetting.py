@@ -4,9 +4,12 @@ written again from what is left."""
 from __future__ import annotations
 
 import asyncio
+import json
 import time
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
+from typing import Literal
 
 from onlooker.domain.errors import ConflictError, NotFoundError, SettingsError
 from onlooker.domain.events import Deleted, Event, Forgotten, OwnerForgotten
@@ -71,6 +74,7 @@ class Forgetter:
     builtin: Composer
     asks_model: bool
     erase: Callable[[Sequence[SessionId], Sequence[str]], Awaitable[bool]]
+    leaves_files: bool
 
     async def forget(
         self, targets: Sequence[str], *, dry_run: bool, rewrite_later: bool | None
@@ -91,11 +95,13 @@ class Forgetter:
             done = ForgetResult(len(found.seqs), len(plan.delete), len(plan.remake), len(change.items))
             if dry_run:
                 return done
-            try:
-                await self.store.forget(self.session, change, now=self.clock.now())
-            except ConflictError:
-                continue
-            done = replace(done, erased=await self.erase([self.session], [self.session.owner]))
+            intention = Intention(self.session.owner, self.session.key, tuple(targets))
+            async with carrying_out(self.store, intention, leaves_files=self.leaves_files):
+                try:
+                    await self.store.forget(self.session, change, now=self.clock.now())
+                except ConflictError:
+                    continue
+                done = replace(done, erased=await self.erase([self.session], [self.session.owner]))
             self.emit(Forgotten(self.session, done, seconds=time.perf_counter() - began))
             return done
         raise ConflictError("other writers keep changing this session; try again")
@@ -244,19 +250,26 @@ async def forget_owner(
     *,
     emit: Callable[[Event], None],
     erase: Callable[[Sequence[SessionId], Sequence[str]], Awaitable[bool]],
+    leaves_files: bool,
+    gone: Sequence[SessionId] = (),
 ) -> ForgetResult:
-    """Forget one session of an owner, or everything about the owner."""
+    """Forget one session of an owner, or everything about the owner. `gone` are sessions that the store has
+    forgotten already."""
     began = time.perf_counter()
     there = await store.sessions(owner=owner, key=session)
     found = [s.progress.session for s in there]
+    # A session that is gone from the store may still have files.
+    named = () if session is None else (SessionId(owner, session),)
+    known: list[SessionId] = list(dict.fromkeys((*found, *gone, *named)))
     before = await store.items(owner, statuses=ITEM_STATUSES)
-    if session is None:
-        await store.forget_owner(owner)
-    else:
-        await store.delete_session(SessionId(owner, session))
-    after = await store.items(owner, statuses=ITEM_STATUSES)
-    named = [] if session is None else [SessionId(owner, session)]
-    erased = await erase(found or named, [owner])
+    intention = Intention(owner, session, tuple(s.key for s in known) if session is None else ())
+    async with carrying_out(store, intention, leaves_files=leaves_files):
+        if session is None:
+            await store.forget_owner(owner)
+        else:
+            await store.delete_session(SessionId(owner, session))
+        after = await store.items(owner, statuses=ITEM_STATUSES)
+        erased = await erase(known, [owner])
     done = ForgetResult(
         messages=sum(s.messages for s in there),
         items=len(before) - len(after),
@@ -268,3 +281,92 @@ async def forget_owner(
     for each in found:
         emit(Deleted(each))
     return done
+
+
+# -- Intentions: what is being forgotten, kept in the store until it is done everywhere
+
+_INTENTIONS = "forgetting"
+# What is left to do: everything; only the bytes that the store no longer uses, for which no name is needed;
+# or only files in folders that the process which forgot was not told of.
+Left = Literal["all", "bytes", "files"]
+
+
+@dataclass(frozen=True, slots=True)
+class Intention:
+    """To forget messages of a session by their `targets`, or without those the session; without a session,
+    the owner, whose sessions are the targets then."""
+
+    owner: str
+    session: str | None = None
+    targets: tuple[str, ...] = ()
+    left: Left = "all"
+
+    @property
+    def sessions(self) -> list[SessionId]:
+        keys = self.targets if self.session is None else (self.session,)
+        return [SessionId(self.owner, key) for key in keys]
+
+
+_BYTES = Intention("", left="bytes")
+
+
+@asynccontextmanager
+async def carrying_out(store: Store, intention: Intention, *, leaves_files: bool) -> AsyncGenerator[None]:
+    """Keep an intention until what is done within is done.
+
+    Whoever is killed meanwhile, or fails to rewrite a file, leaves it to the next opening. So does a process
+    that does not know the folders of another (`leaves_files`), until one opens the store that does.
+    """
+    await _change(store, add=intention)
+    try:
+        yield
+    except ConflictError:  # nothing was forgotten, and whoever asked for it hears of it
+        await _change(store, drop=[intention, _BYTES])
+        raise
+    later = replace(intention, left="files") if leaves_files else None
+    await _change(store, add=later, drop=[intention, _BYTES])
+
+
+async def only_bytes_left(store: Store, sessions: Sequence[SessionId], owners: Sequence[str]) -> None:
+    """Keep no name of what was forgotten but for its bytes: the name is among these."""
+    there = await intentions(store)
+    done = [i for i in there if i.left == "all" and i.owner in owners and {*i.sessions} <= {*sessions}]
+    if done:
+        await _change(store, add=_BYTES, drop=done)
+
+
+async def intentions(store: Store) -> list[Intention]:
+    """What was begun and is not done."""
+    found = json.loads(await store.get_value(_INTENTIONS) or "[]")
+    return [Intention(owner, session, tuple(targets), left) for owner, session, targets, left in found]
+
+
+async def _change(store: Store, *, add: Intention | None = None, drop: Sequence[Intention] = ()) -> None:
+    there = await intentions(store)
+    kept = [each for each in there if each not in drop]
+    if add is not None and add not in kept:
+        kept.append(add)
+    if kept != there:
+        rows = [(each.owner, each.session, each.targets, each.left) for each in kept]
+        await store.set_value(_INTENTIONS, json.dumps(rows))
+
+
+async def finish(
+    store: Store,
+    forget: Callable[[Intention], Awaitable[ForgetResult]],
+    erase: Callable[[Sequence[SessionId], Sequence[str]], Awaitable[bool]],
+    *,
+    leaves_files: bool,
+) -> None:
+    """Carry out what a process that was killed had begun to forget."""
+    for intention in await intentions(store):
+        if intention.left == "files" and leaves_files:
+            continue  # for a process that knows the folders
+        if intention.left == "all":
+            try:
+                await forget(intention)
+            except NotFoundError:  # the store had done its part
+                await erase(intention.sessions, [intention.owner])
+        else:
+            await erase(intention.sessions, [intention.owner] if intention.owner else [])
+        await _change(store, drop=[intention, _BYTES])

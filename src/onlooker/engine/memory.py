@@ -199,11 +199,8 @@ class Memory:
     async def forget(self, *, owner: str, session: str | None = None) -> ForgetResult:
         """Forget a session of an owner, or everything of that owner: messages, notes, items, indexes and
         journals, down to the bytes in the files. What model calls cost stays counted for the day."""
-        from onlooker.engine.forgetting import forget_owner
-
-        runtime = self._runtime
-        await runtime.ready()
-        return await forget_owner(runtime.store, owner, session, emit=runtime.emit, erase=runtime.erase)
+        await self._runtime.ready()
+        return await self._runtime.forget_owner(owner, session)
 
     async def usage(self) -> Sequence[Usage]:
         """What model calls cost so far, those of deleted sessions included."""

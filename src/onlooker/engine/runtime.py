@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import logging
+import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -35,11 +38,16 @@ from onlooker.policy.tokens import CachingEstimator, Calibration, estimator
 from onlooker.ports import Advance, Clock, Embedder, Model, Store, Workers
 
 if TYPE_CHECKING:
+    from onlooker.domain.history import ForgetResult
+    from onlooker.engine.forgetting import Forgetter
     from onlooker.files.journal import Journal
     from onlooker.files.notes_folder import NotesFolder
     from onlooker.policy.reply.extraction import Extractors
 
 _CALIBRATION = "calibration"
+_FOLDERS = "folders"
+
+log = logging.getLogger("onlooker")
 # Bytes of memory sections that are cached: those of some 120 sessions with a budget of 16,000 tokens.
 MAX_SECTION_BYTES = 4_000_000
 # The longest time between two looks for idle sessions, in seconds.
@@ -161,6 +169,8 @@ class Runtime:
         self.background = Background(self.workers, self.session_end, self.compaction, self.ready)
         self._loop = JobLoop(self._jobs())
         self._leave: list[Callable[[], None]] = []
+        # Whether the store has files, a journal or notes, in folders that this process was not told of.
+        self.leaves_files = False
 
     # `onlooker.files` is loaded only by a memory that uses it.
 
@@ -243,6 +253,7 @@ class Runtime:
                     await self._stop(0.0)
                     raise
             self._open, self._closed = True, False
+        await self._finish_forgetting()
 
     def _start(self) -> None:
         """Start everything in the background except note taking."""
@@ -340,8 +351,78 @@ class Runtime:
         it has to wait."""
         for session in sessions:
             self.drop_cached(session)
+        from onlooker.engine.forgetting import only_bytes_left
+
         await self.renew_files(sessions, owners)
-        return await self.store.erase()
+        if not self.leaves_files:
+            await only_bytes_left(self.store, sessions, owners)
+        return await self.store.erase() and not self.leaves_files
+
+    # -- forgetting
+
+    def forgetter(self, session: SessionId) -> Forgetter:
+        """What forgets messages of a session."""
+        from onlooker.engine.forgetting import Forgetter
+
+        return Forgetter(
+            session,
+            self.store,
+            self.settings,
+            self.clock,
+            self.estimator.text,
+            self.emit,
+            self.builtin,
+            self.asks_model,
+            self.erase,
+            self.leaves_files,
+        )
+
+    async def forget_owner(
+        self, owner: str, session: str | None = None, gone: Sequence[SessionId] = ()
+    ) -> ForgetResult:
+        """Forget a session of an owner, or everything of that owner."""
+        from onlooker.engine.forgetting import forget_owner
+
+        return await forget_owner(
+            self.store,
+            owner,
+            session,
+            emit=self.emit,
+            erase=self.erase,
+            leaves_files=self.leaves_files,
+            gone=gone,
+        )
+
+    async def _finish_forgetting(self) -> None:
+        """Remember where this store's files are, and forget what a process was forgetting when it ended.
+
+        A failure is logged, and tried again at the next opening: it must not keep anybody from opening.
+        """
+        own = self._folders
+        try:
+            known: list[str] = json.loads(await self.store.get_value(_FOLDERS) or "[]")
+            if own and own != known:
+                await self.store.set_value(_FOLDERS, json.dumps(own))
+            elif not own:
+                self.leaves_files = any(map(os.path.isdir, known))
+            if await self.store.get_value("forgetting") in (None, "[]"):
+                return
+            from onlooker.engine.forgetting import Intention, finish
+
+            async def forget(what: Intention) -> ForgetResult:
+                if what.session is None or not what.targets:
+                    return await self.forget_owner(what.owner, what.session, what.sessions)
+                forgetter = self.forgetter(SessionId(what.owner, what.session))
+                return await forgetter.forget(what.targets, dry_run=False, rewrite_later=None)
+
+            await finish(self.store, forget, self.erase, leaves_files=self.leaves_files)
+        except Exception:
+            log.exception("what was being forgotten is not all gone; the next opening tries again")
+
+    @property
+    def _folders(self) -> list[str]:
+        named = (self.settings.journal, self.settings.notes_folder)
+        return [os.path.abspath(os.path.expanduser(folder)) for folder in named if folder]
 
     async def renew_files(self, sessions: Sequence[SessionId], owners: Sequence[str]) -> None:
         """Rewrite files without what the store no longer has."""

@@ -492,30 +492,24 @@ class Session:
         Raises:
             NotFoundError: There is no message or note with that id.
         """
-        from onlooker.engine.forgetting import Forgetter
-
-        runtime = self._runtime
-        await runtime.ready()
-        forgetter = Forgetter(
-            self.id,
-            runtime.store,
-            runtime.settings,
-            runtime.clock,
-            runtime.estimator.text,
-            runtime.emit,
-            runtime.builtin,
-            runtime.asks_model,
-            runtime.erase,
-        )
+        await self._runtime.ready()
+        forgetter = self._runtime.forgetter(self.id)
         return await forgetter.forget(targets, dry_run=dry_run, rewrite_later=rewrite_later)
 
     async def delete(self) -> bool:
         """Delete the session with everything in it; False if there was none. What its notes cost still
         counts for its owner and the day."""
         await self._runtime.ready()
-        self._runtime.drop_cached(self.id)
-        was_there = await self._runtime.store.delete_session(self.id)
-        if was_there:
-            self._runtime.emit(Deleted(self.id))
-        await self._runtime.renew_files([self.id], [self.owner])
+        from onlooker.engine.forgetting import Intention, carrying_out
+
+        runtime = self._runtime
+        runtime.drop_cached(self.id)
+        intention = Intention(self.owner, self.key)
+        async with carrying_out(runtime.store, intention, leaves_files=runtime.leaves_files):
+            was_there = await runtime.store.delete_session(self.id)
+            if was_there:
+                runtime.emit(Deleted(self.id))
+                await runtime.erase([self.id], [self.owner])  # its words leave the search index, too
+            else:
+                await runtime.renew_files([self.id], [self.owner])
         return was_there

@@ -13,6 +13,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import timedelta, tzinfo
 from typing import TYPE_CHECKING
 
@@ -338,7 +339,27 @@ class SessionEnd:
             request,
             lambda text: read_items(text, source=source, day=day.date(), tz=self._tz, invented=invented),
         )
-        return None if candidates is None else self._as_items(session, candidates, notes, messages)
+        if candidates is None:
+            return None
+        made = self._as_items(session, candidates, notes, messages)
+        return await self._attributed(session, made, notes, messages)
+
+    async def _attributed(
+        self, session: SessionId, made: list[Item], notes: Sequence[Note], messages: Sequence[Message]
+    ) -> list[Item]:
+        """The items, with the origin that the messages say: a model may have been told another."""
+        from onlooker.policy.items.extract import whose_words
+
+        said = [m for note in notes for m in await self._store.sources(session, note.id)] if made else []
+        said += messages
+        if not said:
+            return made
+
+        def attribute() -> list[Item]:
+            found = (whose_words(i.summary, said) if i.origin == "user" else i.origin for i in made)
+            return [replace(item, origin=origin) for item, origin in zip(made, found, strict=True)]
+
+        return await asyncio.to_thread(attribute)
 
     def _as_items(
         self,

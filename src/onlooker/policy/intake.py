@@ -16,7 +16,7 @@ from typing import Any, cast, get_args
 from onlooker.domain.errors import MessageError
 from onlooker.domain.messages import Message, MessageLike, Role, ToolCall
 from onlooker.policy.dates import is_real
-from onlooker.policy.text import as_name, seen
+from onlooker.policy.text import as_name, regex, seen
 
 # -- Messages built by hand
 
@@ -623,12 +623,17 @@ def text_at(block: Mapping[str, Any], key: str, where: str) -> str:
     return value
 
 
+# As providers and protocols allow them: `server:tool`, `functions.search`, `mcp__files__read`.
+_TOOL_NAME = regex(r"[\w.:/-]{1,128}")
+
+
 def read_call(call_id: object, name: object, value: object, where: str, *, arguments: str) -> ToolCall:
     if not isinstance(name, str) or not name:
         raise wrong(f"{where}.name", name, "the name of a tool")
     if call_id is not None and not isinstance(call_id, str):
         raise wrong(f"{where}.id", call_id, "a string")
-    name = as_name(name) or "tool"
+    if not _TOOL_NAME.fullmatch(name):  # no provider takes it, and it could say something
+        name = as_name(name) or "tool"
     return ToolCall(call_id or unnamed_call(name), name, _canonical(value, f"{where}.{arguments}"))
 
 

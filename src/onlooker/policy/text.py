@@ -47,6 +47,7 @@ _UNSEEN = regex(
 )
 # What would make a name read as a speaker with words, a heading, a label, or as important.
 _NO_PART_OF_A_NAME = regex(r"[:：;\[\]#<>|*`\s]+|\b(?:CRITICAL|IMPORTANT|NOTE|Values)\b")
+_NAME_END = regex("(?<=\\w)\\s*[\n\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029:：;]")
 MAX_NAME_LENGTH = 60
 
 
@@ -56,8 +57,11 @@ def seen(text: str) -> str:
 
 
 def as_name(text: str) -> str:
-    """A name that somebody chose, as it can stand before their words: it says nothing by itself."""
-    plain = seen(text[: 4 * MAX_NAME_LENGTH])
+    """A name that somebody chose, as it can stand before their words: it says nothing by itself.
+
+    What follows a line end, a colon or a semicolon is no part of a name.
+    """
+    plain = _NAME_END.split(seen(text[: 4 * MAX_NAME_LENGTH]).strip(), maxsplit=1)[0]
     return " ".join(_NO_PART_OF_A_NAME.sub(" ", plain).split())[:MAX_NAME_LENGTH].rstrip()
 
 

@@ -145,17 +145,22 @@ class PostgresStore(Transactions):
         return await asyncio.to_thread(self._erase)
 
     def _erase(self) -> bool:
-        """Vacuum deleted rows from tables and indexes. The server's log and its backups are its own."""
+        """Vacuum deleted rows from tables and indexes: no query finds them, and their room is used again.
+
+        Their bytes stay in the files until it is, or until a `VACUUM FULL`, which locks everyone out and is
+        for an operator to run, so this never says that they are gone. The server's log and backups are its
+        own.
+        """
         try:
             with closing(self.address.connect()) as connection:
                 connection.execute("SET statement_timeout = 0")
-                unseen = _wait_for_readers(connection)
+                _wait_for_readers(connection)
                 tables = connection.execute(
                     "SELECT string_agg(quote_ident(tablename), ', ') FROM pg_tables "
                     "WHERE schemaname = current_schema() AND tablename <> 'migrations'"
                 ).fetchone()
                 connection.execute(f"VACUUM (INDEX_CLEANUP ON, TRUNCATE OFF) {(tables or [''])[0]}".encode())
-                return unseen
+                return False
         except psycopg.Error as error:
             raise store_error(error, self.address.shown) from error
 

@@ -392,7 +392,9 @@ def _put(db: Database, row: Row, replace: bool) -> None:
             sid = b"" if key is None else sid_of(SessionId(owner, key))
             db.run("record_usage", **usage_values(sid, owner, usage))
         case ValueRow(name, value):
-            sessions.set_value(db, name, value)
+            # No others: a file must not say what this store is forgetting, or where its own files are.
+            if name in PORTABLE_VALUES:
+                sessions.set_value(db, name, value)
 
 
 def _put_session(db: Database, row: SessionRow) -> None:

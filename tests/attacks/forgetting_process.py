@@ -1,0 +1,78 @@
+"""A process that forgets and is killed at one of its steps."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import onlooker
+from onlooker import assistant, user
+
+SECRET = "quokkaville"
+KILLED = 9
+FILLING = (
+    "We talked about the garden fence at length, its boards, its posts, and the paint that peels off.",
+    "Then about the train timetable between the two towns, which changes in spring and again in autumn.",
+    "After that we compared three kinds of bread flour, which mill grinds which, and how dough has to rest.",
+)
+
+
+def settings(folder: Path | None) -> onlooker.Settings:
+    small = replace(
+        onlooker.preset("default"),
+        budget=2_000,
+        observe_at=120,
+        keep_recent=0,
+        precompute_at=120,
+        chunk_tokens=100,
+    )
+    if folder is None:
+        return small
+    return replace(small, notes_folder=str(folder / "notes"), journal=str(folder / "journal"))
+
+
+async def fill(memory: onlooker.Memory) -> onlooker.Session:
+    session = memory.session("k", owner="ana")
+    await session.record(user("I live in Quokkaville, in the old mill.", id="q1"), assistant("Noted."))
+    for number, text in enumerate(FILLING * 2):
+        await session.record(user(f"{number}: {text}"), assistant("I see."))
+    await session.settle()
+    await session.end()
+    if memory.settings.notes_folder:
+        await memory.files.sync()
+    return session
+
+
+async def main(folder: Path, what: str, step: str) -> None:
+    memory = onlooker.open_memory(folder / "agent.db", settings=settings(folder))
+    await memory.open()
+    session = await fill(memory)
+
+    async def die(*_: object, **__: object) -> None:
+        os._exit(KILLED)
+
+    runtime: Any = memory._runtime  # pyright: ignore[reportPrivateUsage]
+    owner, name = {
+        "the store": (
+            runtime.store,
+            {"message": "forget", "owner": "forget_owner"}.get(what, "delete_session"),
+        ),
+        "the journal": (runtime.journal, "renew"),
+        "the notes": (runtime.files, "renew"),
+        "the bytes": (runtime.store, "erase"),
+    }[step]
+    setattr(owner, name, die)
+    if what == "message":
+        await session.forget("q1")
+    elif what == "owner":
+        await memory.forget(owner="ana")
+    else:
+        await session.delete()
+
+
+if __name__ == "__main__":
+    asyncio.run(main(Path(sys.argv[1]), sys.argv[2], sys.argv[3]))
