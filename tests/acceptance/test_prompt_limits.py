@@ -250,7 +250,7 @@ async def test_the_notes_in_the_prompt_are_in_the_language_of_the_conversation(
             await session.settle()
         context = await session.context(system=SYSTEM)
     lines = [line for section in prompt(context).split("### ")[1:] for line in section.splitlines()[1:]]
-    quoted = [line.partition(": ")[2] for line in lines if line.startswith("user: ")]
+    quoted = [line.partition("user: ")[2] for line in lines if "user: " in line]
     sources = told + fill
     unknown = [w for line in quoted for w in re.findall(r"\w+", line) if w not in sources and not w.isdigit()]
     assert kept in "".join(quoted)

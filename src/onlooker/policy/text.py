@@ -79,7 +79,11 @@ _NO_END = regex(
     r"\b(?:Dr|Mr|Mrs|Ms|Prof|St|Jr|Sr|vs|approx|No|Nr|Fig|e\.g|i\.e|a\.m|p\.m|z\.B|ca|bzw|Sra?|Mme|M)\.$|(?:^|[.;:!?)]\s)\(?\d{1,2}\.$"
 )
 # A full stop ends a sentence only before something that can begin one.
-_SENTENCE_END = regex(r"[.!?…]+[\"”’')\]]*(?=\s+[^\sa-zà-ÿ])|[。！？!?…]+[」』”’)）]*(?=\S)|[。！？]+|\n+")
+# Without a space after it, a mark of ASCII ends one only before such a script: not in `a != b` or a URL.
+_SENTENCE_END = regex(
+    rf"[.!?…]+[\"”’')\]]*(?=\s+[^\sa-zà-ÿ])|[。！？][。！？!?…]*[」』”’)）]*"
+    rf"|[!?…]+[」』”’)）]*(?=[{CJK}])|\n+"
+)
 _BULLET = regex(r"^\s*(?:[-*•·▪●]|\d{1,2}[.)、]|[#>]+)\s+")
 
 _CLAUSE_BREAK = regex(

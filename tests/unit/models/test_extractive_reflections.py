@@ -11,13 +11,14 @@ from onlooker.policy.reply import read
 from onlooker.policy.tokens import estimate
 
 FIRST = (
-    "## 2026-02-16\nAna: moved to Oslo last week (2026-W07); adopted dog called Rex\n"
-    "CRITICAL Ana: allergic to peanuts\n"
-    "Ben: had a nice day; starting pottery class next month (2026-03)\nValues: 88-1431 · /srv/app/fly.toml"
+    "## 2026-02-16\nAna: I moved to Oslo last week (2026-W07). I adopted a dog called Rex.\n"
+    "CRITICAL Ana: I'm allergic to peanuts.\n"
+    "Ben: I had a nice day. I'm starting a pottery class next month (2026-03).\n"
+    "Values: 88-1431 · /srv/app/fly.toml"
 )
 SECOND = (
-    "## 2026-02-17\nIMPORTANT Ben: decided to sell the boat\n"
-    "Ana: feels good about everything; Rex chewed sofa\n"
+    "## 2026-02-17\nIMPORTANT Ben: We decided to sell the boat.\n"
+    "Ana: I feel good about everything. Rex chewed the sofa.\n"
     "CRITICAL deploy failed: missing env DATABASE_URL; fixed by setting it in fly.toml\nValues: v2.3.1"
 )
 
@@ -26,28 +27,28 @@ SECOND = (
 @pytest.mark.parametrize("tokens", [10, 60, 90])
 def test_critical_lines_are_kept_word_for_word(tokens: int) -> None:
     text = reflect(FIRST, SECOND, tokens=tokens)
-    assert "CRITICAL Ana: allergic to peanuts" in text
+    assert "CRITICAL Ana: I'm allergic to peanuts." in text
     assert "CRITICAL deploy failed: missing env DATABASE_URL; fixed by setting it in fly.toml" in text
 
 
 @pytest.mark.req(22, 26)
 def test_a_reflection_keeps_facts_before_feelings() -> None:
-    text = reflect(FIRST, SECOND, tokens=90)
-    assert estimate(text) <= 90
+    text = reflect(FIRST, SECOND, tokens=100)
+    assert estimate(text) <= 100
     assert "Oslo" in text
     assert "sell the boat" in text
-    assert "feels good about everything" not in text
+    assert "feel good about everything" not in text
 
 
 def test_days_stay_with_their_lines() -> None:
     lines = {line.text: line.day for line in read(reflect(FIRST, SECOND, tokens=120), format="lines").lines}
-    assert lines["Ana: allergic to peanuts"] == date(2026, 2, 16)
-    assert lines["Ben: decided to sell the boat"] == date(2026, 2, 17)
+    assert lines["Ana: I'm allergic to peanuts."] == date(2026, 2, 16)
+    assert lines["Ben: We decided to sell the boat."] == date(2026, 2, 17)
 
 
 @pytest.mark.req(98)
 def test_the_ledger_is_carried_on() -> None:
-    text = reflect(FIRST, SECOND, tokens=130)
+    text = reflect(FIRST, SECOND, tokens=180)
     assert text.splitlines()[-1].startswith("Values: ")
     for value in ("88-1431", "/srv/app/fly.toml", "v2.3.1"):
         assert value in text
@@ -55,7 +56,7 @@ def test_the_ledger_is_carried_on() -> None:
 
 @pytest.mark.req(26)
 def test_a_note_that_fits_is_left_as_it_is() -> None:
-    text = "## 2026-02-16\nAna: moved to Oslo; adopted dog called Rex\nBen: starting pottery class"
+    text = "## 2026-02-16\nAna: I moved to Oslo. I adopted a dog.\nBen: I'm starting a pottery class."
     assert reflect(text, tokens=200) == text
 
 
@@ -97,14 +98,9 @@ def test_lines_of_a_language_model_are_condensed_too() -> None:
 @pytest.mark.parametrize(
     ("before", "after", "merged"),
     [
-        ("Ana: budget is 42k", "Ana: budget is 45k", "Ana: budget is 45k (was 42k)"),
-        ("Ana: budget is 45k (was 42k)", "Ana: budget is 50k", "Ana: budget is 50k (was 45k)"),
-        ("Alex: P95=1.1s", "Alex: P95=1.3s", "Alex: P95=1.3s (was 1.1s)"),
-        (
-            "get_order(88-1431): total 120",
-            "get_order(88-1431): total 140",
-            "get_order(88-1431): total 140 (was 120)",
-        ),
+        ("Ana: My budget is 42k.", "Ana: My budget is 45k.", "Ana: My budget is 45k (was 42k)."),
+        ("Ana: My budget is 45k (was 42k).", "Ana: My budget is 50k.", "Ana: My budget is 50k (was 45k)."),
+        ("Ana: 我的预算是4万。", "Ana: 我的预算是5万。", "Ana: 我的预算是5万 (was 4万)。"),
     ],
 )
 def test_a_later_statement_wins_and_says_what_it_was(before: str, after: str, merged: str) -> None:
@@ -117,11 +113,14 @@ def test_a_later_statement_wins_and_says_what_it_was(before: str, after: str, me
 @pytest.mark.parametrize(
     ("before", "after"),
     [
-        ("Ana: ran 5 km along river", "Ana: ran 8 km along river"),  # two runs
-        ("Ana: budget is 42k", "Ben: budget is 45k"),  # two people
-        ("Ana: paid rent of flat 42", "Ana: budget is 45k"),
+        ("Ana: I ran 5 km along the river.", "Ana: I ran 8 km along the river."),  # two runs
+        ("Ana: My budget is 42k.", "Ben: My budget is 45k."),  # two people
+        ("Ana: I paid the rent of flat 42.", "Ana: My budget is 45k."),
+        ("Alex: P95=1.1s", "Alex: P95=1.3s"),  # of two services, for all we know
+        ("user: The order is 88-1439.", "user: The order is 88-1441."),  # two orders
         ("search(JFK): HAT134, leaves 05:00", "search(JFK): HAT144, leaves 07:00"),
         ("search(JFK): prices economy 78", "search(JFK): prices economy 66"),  # of two flights
+        ("get_order(88-1431): total 120", "get_order(88-1431): total 140"),
     ],
 )
 def test_two_things_are_not_taken_for_one(before: str, after: str) -> None:
@@ -138,23 +137,19 @@ def speakers(text: str) -> list[str]:
     return [line.partition(": ")[0] for line in text.splitlines()]
 
 
-def test_what_each_person_said_on_a_day_stands_together_in_order() -> None:
-    text = reflect(
-        "## 2026-02-16\nAna: sold boat in Bergen for 9,200 kroner\nBen: starts pottery class on Tuesday\n"
-        "Ana: rented garage at Nygata 3\n## 2026-02-17\nBen: broke kiln\nAna: painted garage blue",
-        tokens=400,
-    )
-    assert speakers(text) == ["## 2026-02-16", "Ana", "Ben", "## 2026-02-17", "Ben", "Ana"]
-    assert "Ana: sold boat in Bergen for 9,200 kroner; rented garage at Nygata 3" in text
+def test_sentences_of_one_speaker_that_follow_each_other_are_one_line() -> None:
+    said = "## 2026-02-16\nAna: I sold the boat in Bergen.\nAna: I rented the garage at Nygata 3."
+    assert reflect(said, tokens=400) == said.replace("\nAna: I rented", " I rented")
 
 
 @pytest.mark.parametrize(
     "between",
     [
-        "user: wants invoices of January as PDF",
+        "user: I want the invoices of January as PDF.",
         "assistant: changed address on invoices to Storgata 14",
         "shell(ls /srv): invoices-2026.pdf",
-        "Ben: which harbour charges least for 40 days?",
+        "Ben: Which harbour charges least for 40 days?",
+        "Ben: I rented a kayak in Turin.",
     ],
 )
 def test_nothing_changes_places_with_what_was_done_or_asked_in_between(between: str) -> None:

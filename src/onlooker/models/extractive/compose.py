@@ -1,6 +1,6 @@
 """The built-in model: from a request to its note.
 
-A request's messages, or its notes, are cut into weighed clauses. The clauses that say the most fit into the
+A request's messages, or its notes, are cut into weighed pieces. The pieces that say the most fit into the
 note, below what the user asked for, and the exact values that they leave out go into a ledger below them.
 """
 
@@ -9,31 +9,11 @@ from __future__ import annotations
 import re
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
-from itertools import chain, islice
 
 from onlooker.domain.messages import Message
 from onlooker.domain.notes import Note, NoteFormat
-from onlooker.models.extractive.clauses import (
-    RESOLVED,
-    ROLES,
-    Clause,
-    OpenQuestion,
-    is_call,
-    is_courtesy,
-    is_own,
-    is_question,
-    opens_question,
-    priority,
-    set_first_letter,
-    tighten,
-    topic,
-    vocatives,
-    was_own,
-    weigh_record,
-    weigh_speech,
-)
 from onlooker.models.extractive.page import (
     Coverage,
     Noted,
@@ -43,8 +23,24 @@ from onlooker.models.extractive.page import (
     read_notes,
     render,
     render_prose,
+    with_needed,
     without_noted,
     without_repeats,
+)
+from onlooker.models.extractive.pieces import (
+    ROLES,
+    Piece,
+    is_attempt,
+    is_call,
+    is_courtesy,
+    is_question,
+    link,
+    priority,
+    quotes,
+    vocatives,
+    weigh_record,
+    weigh_speech,
+    without_code,
 )
 from onlooker.models.extractive.tool_calls import Record, ToolTraffic
 from onlooker.models.extractive.words import (
@@ -61,8 +57,7 @@ from onlooker.policy.dates import annotate, obvious_dates
 from onlooker.policy.reply import SMALL_NOTE
 from onlooker.policy.reply.note_text import STANDING
 from onlooker.policy.secrets import mask
-from onlooker.policy.text import clauses as split_clauses
-from onlooker.policy.text import regex, sentences
+from onlooker.policy.text import regex
 from onlooker.policy.tokens import estimate, estimator
 from onlooker.policy.values import NAMING, audit, holds, values_line
 from onlooker.ports import ObserveRequest, ReflectRequest, Request
@@ -75,7 +70,7 @@ _OPEN = " ,，、;；:({[（「『“+=→-–—&"
 
 _UNENDED = regex(rf"[{re.escape(_OPEN)}][`'\"*_]*$|\[[^\]\n]{{0,20}}$")
 
-Write = Callable[[Sequence[Clause]], str]
+Write = Callable[[Sequence[Piece]], str]
 
 _PIECE, _PAUSE = 0.001, 0.0002  # seconds
 
@@ -115,15 +110,13 @@ def _below(asked: Sequence[str], text: str) -> str:
 
 # -- An observation: messages
 
-# A shorter source is counted with what a provider adds to each message.
-_TINY_SOURCE = 24  # tokens
 _JSON_KEY = regex(r'"(\w{1,60})"\s?:')
 
 
 def _observe(request: ObserveRequest, asked: Sequence[str]) -> str:
-    noted = [clause for note in request.notes for clause in _noted(note.text, request.format)]
+    noted = [piece for note in request.notes for piece in _noted(note.text, request.format)]
     reader = _Reader(request.messages, "\n".join(note.text for note in request.notes))
-    clauses = without_repeats(reader.clauses())
+    pieces = without_repeats(reader.pieces())
     source = _source_tokens(request.messages)
     limit = max(1, min(request.target_tokens, source - 1))
     # All together, the note is no longer than what it stands for.
@@ -132,101 +125,106 @@ def _observe(request: ObserveRequest, asked: Sequence[str]) -> str:
     # a request where there is little room.
     above = [line for line in asked if line.startswith(STANDING) or left < limit]
     limit = max(1, min(limit, left)) if asked else limit
-    _ration_critical(clauses, limit)
+    _ration_critical(pieces, limit)
     users = {m.speaker for m in request.messages if m.role == "user"}
     told = [(user, units(line)) for line in above for user in users]
-    clauses = without_noted(clauses, [*noted, *told]) or clauses
+    pieces = without_noted(pieces, [*noted, *told]) or pieces
     said = Coverage(units for _, units in noted)
     if request.format == "prose":
-        text = _fit(_selection(clauses, said), limit, _OBSERVATION_IN_PROSE)
+        text = _fit(_selection(pieces, said), limit, _OBSERVATION_IN_PROSE)
     else:
-        selection = _selection(clauses, said)
+        selection = _selection(pieces, said)
         text = _fit_with_ledger(
             _values(request.messages), limit, lambda room: _fit(selection, room, render), asked
         )
-    return _below(asked, text or _last_resort(request.messages, clauses, limit))
+    return _below(asked, text or _last_resort(request.messages, pieces, limit, left))
 
 
 @lru_cache(maxsize=32)
 def _noted(text: str, format: NoteFormat) -> Sequence[Noted]:
     # Cached, since every observation of a session gets the same notes.
     _give_way()
-    return [(clause.speaker, _units(clause.text)) for clause in read_notes((text,), format).clauses]
+    return [(piece.speaker, _units(piece.text)) for piece in read_notes((text,), format).pieces]
 
 
-# Of clauses, since a reflection keeps most of those that the one before it had.
+# Of pieces, since a reflection keeps most of those that the one before it had.
 _units = lru_cache(maxsize=2_048)(units)
 
 
 def _source_tokens(messages: Sequence[Message]) -> int:
-    tokens = sum(
-        estimate(m.body) + sum(estimate(c.name) + estimate(c.arguments) for c in m.calls) for m in messages
-    )
-    if tokens >= _TINY_SOURCE:
-        return tokens
     return sum(estimator("default").message(message) for message in messages)
 
 
-def _ration_critical(clauses: Sequence[Clause], limit: int) -> None:
+def _ration_critical(pieces: Sequence[Piece], limit: int) -> None:
     """Lower the priority of critical lines beyond their share, since they stay for ever."""
     room = limit * _CRITICAL_SHARE
-    for clause in clauses:
-        if clause.priority == "CRITICAL":
-            room -= clause.cost
+    for piece in pieces:
+        if piece.priority == "CRITICAL":
+            room -= piece.cost
             if room < 0:
-                clause.priority = "IMPORTANT"
+                piece.priority = "IMPORTANT"
 
 
 def _values(messages: Sequence[Message]) -> list[str]:
-    """Return the exact values of the messages, the names of JSON fields last."""
+    """Return the exact values of the messages. The names of JSON fields are none."""
     texts = (text for m in messages for text in (m.text, *(call.arguments for call in m.calls)))
     source = "\n".join(keep_ends(text, MAX_TEXT_LENGTH) for text in texts)
     keys = frozenset(_JSON_KEY.findall(source))
-    return sorted(audit("", source, NAMING), key=lambda value: value in keys)
+    return [value for value in audit("", source, NAMING) if value not in keys]
 
 
-def _last_resort(messages: Sequence[Message], clauses: Sequence[Clause], limit: int) -> str:
-    """Return something for a source that is too short, too plain or too strange to choose from."""
-    for clause in sorted(clauses, key=lambda c: -c.quality * sum(c.units.values()) / max(1, c.cost)):
-        for text in (render([clause]), f"{clause.speaker}: {clause.text}"):
-            if estimate(text) <= limit:
-                return text
+def _last_resort(messages: Sequence[Message], pieces: Sequence[Piece], limit: int, most: int) -> str:
+    """Return something for a source that is too short, too plain or too strange to choose from.
+
+    A whole piece may exceed the limit, up to what it stands for. Its speaker is always named.
+    """
+    alone = [piece for piece in pieces if piece.needs is None]
+    alone.sort(key=lambda piece: -piece.quality * sum(piece.units.values()) / max(1, piece.cost))
+    for room in (limit, most):
+        for piece in alone:
+            for text in (render([piece]), f"{piece.speaker}: {piece.text}"):
+                if estimate(text) <= room:
+                    return text
     words = [" ".join(_running_text(message.body).split()) for message in messages]
     first = next((i for i, text in enumerate(words) if text), 0)
     text = keep_ends(words[first], min(120, max(12, 3 * limit))).strip(_OPEN) if words else ""
     named = f"{messages[first].speaker}: {text or '…'}" if messages else ""
-    return named if estimate(named) <= limit or not text else text
+    return named if estimate(named) <= max(limit, most) or not text else text
 
 
-# -- From messages to clauses
+# -- From messages to pieces
 
-_MAX_CLAUSE_LENGTH = 400  # characters
 _CAPTION = regex(r"\s?\[(?:shares|shared|image|photo|picture)[: ]\s*([^\]]+)\]\s*$", re.I)
 _CAPTION_OPENING = regex(
     r"^(?:an? )?(?:close[- ]up )?(?:photo(?:graphy|graph)?|picture|image|screenshot) of (?:an? )?", re.I
 )
-_CODE_BLOCK = regex(r"```[^\n]*\n(.*?)(?:```|\Z)", re.S)
 _MARKUP = regex(
-    r"\*\*|(?<!\w)__(?=\S)|(?<=\S)__(?!\w)|^#{1,6}\s+|^\s*[|>]\s*|^\s*</?[A-Za-z_]+>\s*$"
-    r"|\[([^\]\n\[]{1,200})\]\(https?[^)\s]{1,500}\)|</?[a-z_]+>",
+    r"\*\*|(?<!\w)__(?=\S)|(?<=\S)__(?!\w)|^#{1,6} +|^ *[|>] *|^ *</?[A-Za-z_]+> *$"
+    r"|\[([^\]\n\[]{1,200})\]\(https?[^)\s]{1,500}\)",
     re.M,
 )
-# A clause must have a letter, or a number longer than that of a bullet.
+# "Feels like yesterday" is no day, and "this weekend", said of the past, may be the one before.
+_UNCLEAR_DATE = regex(
+    r"\b(?:feels?|felt|seems?) like (?:it was )?(?:just |only )?(?:yesterday|last)\b"
+    r"|\b(?:went|had|was|were|did|got|took|saw|made|[a-z]{3,}ed)\b.*\bthis weekend\b",
+    re.I,
+)
+# A piece must have a letter, or a number longer than that of a bullet.
 _SAYS = regex(r"[^\W\d_]|\d{2}")
-_SPACES = regex(r"[^\S\n]+")
+_SPACES = regex(r"(?<=\S)[^\S\n]+")
 # "xxxxxxxx…", "word word word …": once is enough.
 _STUTTER = regex(r"(\S{1,8}?|\b\S{1,20}\s)\1{9,}")
 _LONG_PROMPT = 400  # characters
-_PROMPT_CLAUSES = 2
+_PROMPT_PIECES = 2
 _MAX_WORD_LENGTH = 100
 _SYSTEM_WORTH = 0.15
-_SHORTEST = 2  # characters of a clause
+_PRIORITY_WORTH = {"CRITICAL": 2.0, "IMPORTANT": 1.5, "NOTE": 1.0}
 # Places within a message: words first, then pictures, then calls.
 _FIRST_PICTURE, _FIRST_CALL = 1000, 2000
 
 
 class _Reader:
-    """Reads messages in order, and keeps track of open questions and of the keys that were shown."""
+    """Reads messages in order, and keeps track of what was said last and of the keys that were shown."""
 
     def __init__(self, messages: Sequence[Message], noted: str) -> None:
         self._messages = messages
@@ -234,7 +232,8 @@ class _Reader:
         self._vocatives = vocatives(people)
         self._names = name_units(people)
         self._traffic = ToolTraffic(messages, noted)
-        self._question = OpenQuestion()
+        self._has_calls = any(m.calls or m.role == "tool" for m in messages)
+        self._last: Piece | None = None  # of the message before
         # Values that people and arguments name are likely to be needed again.
         self._wanted = frozenset(
             unit
@@ -244,85 +243,109 @@ class _Reader:
             for unit in value_units(text)
         )
 
-    def clauses(self) -> list[Clause]:
+    def pieces(self) -> list[Piece]:
         """Return everything that could be in the note, in order."""
-        found: list[Clause] = []
+        found: list[Piece] = []
         for i, message in enumerate(self._messages):
             _give_way()
             found.extend(self._of_message(message, i))
-        found = [clause for clause in found if clause.units]
-        # Praise and courtesies are left out even where there is room.
-        return [c for c in found if max(c.units.values()) > GENERAL and not is_courtesy(c.text)] or found
+        # What a call was given says nothing without what came of it.
+        outcomes: dict[str, tuple[int, int]] = {}
+        for piece in reversed(found):
+            if is_call(piece.speaker) and piece.place[1] < _FIRST_CALL:
+                outcomes[piece.speaker] = piece.place
+            elif is_call(piece.speaker):
+                piece.needs = outcomes.get(piece.speaker)
+        return found
 
-    def _of_message(self, message: Message, i: int) -> list[Clause]:
+    def _of_message(self, message: Message, i: int) -> list[Piece]:
         if message.role == "tool":
-            return list(self._recorded(message, i, self._traffic.result_records(message), 0))
+            self._last = None
+            return self._recorded(message, i, self._traffic.result_records(message), 0)
         text = _running_text(message.text)
-        found = chain(self._said(message, i, text), self._pictured(message, i, text))
+        said = self._said(message, i, text)
         # The host sends a long system prompt again with every call.
-        long = message.role == "system" and len(message.text) > _LONG_PROMPT
-        said = list(islice(found, _PROMPT_CLAUSES) if long else found)
-        asks = bool(said) and is_question(said[-1].text)
-        self._question = (
-            OpenQuestion(said[-1], topic(RESOLVED.sub("", said[-1].text))) if asks else OpenQuestion()
-        )
-        calls = self._traffic.call_records(message)
-        return [*said, *self._recorded(message, i, calls, _FIRST_CALL)]
+        if message.role == "system" and len(message.text) > _LONG_PROMPT:
+            said = said[:_PROMPT_PIECES]
+        pictured = self._pictured(message, i, text)
+        calls = self._recorded(message, i, self._traffic.call_records(message), _FIRST_CALL)
+        self._last = said[-1] if said else None
+        return [*said, *pictured, *calls]
 
-    def _said(self, message: Message, i: int, text: str) -> Iterable[Clause]:
+    def _said(self, message: Message, i: int, text: str) -> list[Piece]:
+        """Return what a message says, without praise, courtesies, and what nobody could understand."""
         role = "" if message.name else message.role
-        asked = self._question.clause
-        answers = asked is not None and asked.speaker != message.speaker
-        k = 0
-        for sentence in sentences(_CAPTION.sub("", text)):
-            parts = split_clauses(sentence)
-            for n, part in enumerate(parts, 1):
-                _give_way()
-                asks = is_question(sentence) and (n == len(parts) or opens_question(part))
-                tight = tighten(keep_ends(part, _MAX_CLAUSE_LENGTH), self._vocatives)
-                if len(tight) < _SHORTEST or not _SAYS.search(tight):
-                    continue
-                about = self._question.topic_for(tight, k) if answers and not asks else ""
-                tight = about + tight if about else set_first_letter(tight, part)
-                clause = self._clause(
-                    message, (i, k), tight + ("?" if asks and not is_question(tight) else "")
-                )
-                weigh_speech(clause, self._names, own=is_own(part), role=role, answers=answers and not asks)
-                clause.quality *= _SYSTEM_WORTH if role == "system" else 1.0
-                clause.priority = priority(tight, asks=asks, by_host=role in ("assistant", "system"))
-                yield clause
-                k += 1
+        asked = (
+            self._last is not None and is_question(self._last.text) and self._last.speaker != message.speaker
+        )
+        whole = self._has_calls and role == "user"
+        found: dict[int, Piece] = {}
+        before = self._last
+        for k, quote in enumerate(
+            quotes(_CAPTION.sub("", text), self._vocatives, answers=asked, whole=whole)
+        ):
+            _give_way()
+            if role == "assistant" and is_attempt(quote.text, with_call=bool(message.calls)):
+                continue
+            piece = self._piece(message, (i, k), quote.text)
+            weigh_speech(piece, self._names, role=role, answers=asked)
+            if not _says_something(piece):
+                continue
+            if quote.needs in found:
+                piece.needs, piece.depth = found[quote.needs].place, found[quote.needs].depth + 1
+            elif not link(piece, before):
+                continue
+            piece.quality *= _SYSTEM_WORTH if role == "system" else 1.0
+            piece.priority = priority(
+                quote.text, asks=is_question(quote.text), by_host=role in ("assistant", "system")
+            )
+            piece.quality *= _PRIORITY_WORTH[piece.priority]
+            found[k] = before = piece
+        return list(found.values())
 
-    def _pictured(self, message: Message, i: int, text: str) -> Iterable[Clause]:
+    def _pictured(self, message: Message, i: int, text: str) -> list[Piece]:
         caption = _CAPTION.search(text)
-        shown = [f"[pic: {tighten(_CAPTION_OPENING.sub('', caption[1]))}]"] if caption else []
+        shown = [f"[pic: {_CAPTION_OPENING.sub('', caption[1]).strip()}]"] if caption else []
+        pieces: list[Piece] = []
         for k, shown_text in enumerate([*shown, *message.attachments], _FIRST_PICTURE):
-            clause = self._clause(message, (i, k), shown_text)
-            weigh_speech(clause, self._names, own=False, role="")
-            yield clause
+            piece = self._piece(message, (i, k), shown_text)
+            weigh_speech(piece, self._names, role="")
+            pieces.append(piece)
+        return [piece for piece in pieces if _says_something(piece)]
 
-    def _clause(self, message: Message, place: tuple[int, int], text: str) -> Clause:
+    def _piece(self, message: Message, place: tuple[int, int], text: str) -> Piece:
         if message.at is None:
-            return Clause(text, message.speaker, "", place)
-        dated = annotate(text, message.at, but_not=obvious_dates(message.at))
-        return Clause(dated, message.speaker, message.at.date().isoformat(), place)
+            return Piece(text, message.speaker, "", place)
+        unclear = _UNCLEAR_DATE.search(text)
+        dated = text if unclear else annotate(text, message.at, but_not=obvious_dates(message.at))
+        return Piece(dated, message.speaker, message.at.date().isoformat(), place)
 
-    def _recorded(self, message: Message, i: int, records: Sequence[Record], first: int) -> Iterable[Clause]:
+    def _recorded(self, message: Message, i: int, records: Sequence[Record], first: int) -> list[Piece]:
         day = message.at.date().isoformat() if message.at else ""
+        pieces: list[Piece] = []
         for k, record in enumerate(records, first):
             _give_way()
-            clause = Clause(record.text, record.speaker, day, (i, k))
-            weigh_record(clause, self._wanted)
-            yield clause
+            piece = Piece(record.text, record.speaker, day, (i, k))
+            weigh_record(piece, self._wanted)
+            pieces.append(piece)
+        return [piece for piece in pieces if piece.units]
+
+
+def _says_something(piece: Piece) -> bool:
+    return (
+        max(piece.units.values(), default=0.0) > GENERAL
+        and not is_courtesy(piece.text)
+        and bool(_SAYS.search(piece.text))
+    )
 
 
 def _running_text(text: str) -> str:
-    """Return a message without secrets and markup, its code cut to the first lines."""
-    text = _SPACES.sub(" ", mask(UNPRINTABLE.sub("", keep_ends(text, MAX_TEXT_LENGTH))))
+    """Return a message without secrets and markup, and with long code named."""
+    text = without_code(mask(UNPRINTABLE.sub("", keep_ends(text, MAX_TEXT_LENGTH)).expandtabs(4)))
+    text = _SPACES.sub(" ", text)
     words = text.split()
     if 3 * len(set(words)) < len(words) or any(len(word) > _MAX_WORD_LENGTH for word in words):
         text = _STUTTER.sub(r"\1…", text)
-    text = _CODE_BLOCK.sub(lambda block: "\n".join(block[1].splitlines()[:3]) + "\n", text)
     return _MARKUP.sub(lambda found: found[1] or "", text)
 
 
@@ -332,28 +355,24 @@ _IMPORTANT_WORTH = 3.0
 
 
 def _reflect(request: ReflectRequest, asked: Sequence[str]) -> str:
-    # Only reflections need its many patterns, and they take a while to compile.
-    from onlooker.models.extractive.lists import is_list, write_lists
-
     page = _weigh_notes(request.notes, request.format)
-    page.clauses = without_repeats(page.clauses)
+    page.pieces = without_repeats(page.pieces)
     # What was asked for goes first, but does not take all.
     limit = max(request.target_tokens - estimate("\n".join(asked)), request.target_tokens // 2)
     if request.format == "prose":
-        text = _fit(_selection(page.clauses, Coverage()), limit, _REFLECTION_IN_PROSE)
-        return _below(asked, text or _REFLECTION_IN_PROSE(page.clauses[:1]))
-    lists = write_lists(page.clauses, limit)
-    clauses = [clause for clause in page.clauses if not is_list(clause)]
-    critical = [clause for clause in clauses if clause.priority == "CRITICAL"]
-    others = [clause for clause in clauses if clause.priority != "CRITICAL"]
+        text = _fit(_selection(page.pieces, Coverage()), limit, _REFLECTION_IN_PROSE)
+        return _below(asked, text or _REFLECTION_IN_PROSE(page.pieces[:1]))
+    critical = with_needed(page.pieces, [piece for piece in page.pieces if piece.priority == "CRITICAL"])
+    stays = {piece.place for piece in critical}
+    others = [piece for piece in page.pieces if piece.place not in stays]
     said = Coverage()
-    for clause in critical:
-        said.add(clause)
+    for piece in critical:
+        said.add(piece)
 
     selection = _selection(others, said)
 
-    def lines(chosen: Sequence[Clause]) -> str:
-        return render([*lists, *sorted([*critical, *chosen], key=lambda clause: clause.place)])
+    def lines(chosen: Sequence[Piece]) -> str:
+        return render(sorted([*critical, *chosen], key=lambda piece: piece.place))
 
     def fit(room: int) -> str:
         return _fit(selection, room, lines) or lines(others[:1])
@@ -362,72 +381,57 @@ def _reflect(request: ReflectRequest, asked: Sequence[str]) -> str:
 
 
 def _weigh_notes(notes: Sequence[Note], format: NoteFormat) -> Page:
-    """Read the notes, drop what is out of date, and weigh each clause."""
+    """Read the notes, drop what is out of date, and weigh each piece."""
     page = read_notes((note.text for note in notes), format)
-    page.clauses = _supersede(page.clauses)
-    names = name_units({clause.speaker for clause in page.clauses if not is_call(clause.speaker)})
+    page.pieces = _supersede(page.pieces)
+    names = name_units({piece.speaker for piece in page.pieces if not is_call(piece.speaker)})
     wanted = frozenset(
         unit
-        for clause in page.clauses
-        for unit in value_units(clause.speaker if is_call(clause.speaker) else clause.text)
+        for piece in page.pieces
+        for unit in value_units(piece.speaker if is_call(piece.speaker) else piece.text)
     )
-    for clause in page.clauses:
+    for piece in page.pieces:
         _give_way()
-        if is_call(clause.speaker):
-            weigh_record(clause, wanted)
+        if is_call(piece.speaker):
+            weigh_record(piece, wanted)
         else:
-            role = clause.speaker if clause.speaker in ROLES else ""
-            weigh_speech(clause, names, own=was_own(clause.text), role=role)
-        if clause.priority == "IMPORTANT":
-            clause.quality *= _IMPORTANT_WORTH
+            role = piece.speaker if piece.speaker in ROLES else ""
+            weigh_speech(piece, names, role=role)
+        if piece.priority == "IMPORTANT":
+            piece.quality *= _IMPORTANT_WORTH
     return page
 
 
-# -- A later statement wins over an earlier one: "budget 45k (was 42k)"
+# -- A later statement wins over an earlier one where its words say so: "My budget is now 45k (was 42k)."
 
 _VALUE = regex(r"(?<![A-Za-z0-9_])(?:[$€£¥]?\d[\d.,:/]*\d[\w%]*|[$€£¥]?\d[\w%]*)")
 _WAS = regex(r" \(was [^()]*\)")
 _DATE = regex(r" ?\(\d{4}[^()]*\)|\b\d{4}-\d\d-\d\d\b")
-# Statements of a state, not of an act: runs of 5 and 8 km are two runs.
-_STATE = regex(
-    r"[=:]|\b(?:is|are|now|budget|price|cost|deadline|due|total|threshold|weight|weighs?|version|count"
-    r"|score|rate"
-    r"|limit|target|size|balance|salary|rent|port|timeout|quota|status|p\d\d)\b|现在|预算|价格|截止"
-    r"|目标|阈值|予算|価格|예산|가격",
+# "My budget is 45k" is said of one thing. Of other sentences only some say that something changed.
+_ONE_THING = regex(
+    r"(?:my|our) [\w ]{1,40} (?:is|are)\b|\b(?:is|are) now\b|我们?的[^，。]{1,10}(?:是|为)|现在"
+    r"|改[成为]|私の|今は|이제",
     re.I,
 )
-# One call may list many things of a kind. Only these words describe the thing that was asked about.
-_STATE_OF_RECORD = regex(r"\b(?:status|state|total|balance)\b", re.I)
-_SHORTEST_TEMPLATE = 5
 
 
-def _supersede(clauses: Sequence[Clause]) -> list[Clause]:
-    """Drop clauses that a later one of the same speaker repeats with other values."""
-    newest: dict[tuple[str, str], Clause] = {}
+def _supersede(pieces: Sequence[Piece]) -> list[Piece]:
+    """Drop pieces that a later one of the same speaker repeats with other values."""
+    newest: dict[tuple[str, str], Piece] = {}
     gone: set[tuple[int, int]] = set()
-    for clause in clauses:
-        key = (clause.speaker, _template(clause.text))
-        if clause.priority == "CRITICAL" or len(key[1]) < _SHORTEST_TEMPLATE or not _is_state(clause):
+    for piece in pieces:
+        template = _template(piece.text)
+        if piece.priority == "CRITICAL" or is_call(piece.speaker) or not _ONE_THING.match(template):
             continue
-        before = newest.get(key)
-        if before is None or _are_alternatives(before, clause):
-            _give_way()
-        elif was := _changed(before.text, clause.text):
+        before = newest.get((piece.speaker, template))
+        if before is not None and (was := _changed(before.text, piece.text)):
             gone.add(before.place)
-            clause.text = f"{_WAS.sub('', clause.text)} (was {was})"
-        newest[key] = clause
-    return [clause for clause in clauses if clause.place not in gone]
-
-
-def _are_alternatives(before: Clause, clause: Clause) -> bool:
-    """Whether an assistant lists alternatives: it gives both values at almost the same time."""
-    return clause.speaker == "assistant" and clause.place[0] - before.place[0] <= 1
-
-
-def _is_state(clause: Clause) -> bool:
-    if is_call(clause.speaker):
-        return not clause.speaker.endswith("()") and bool(_STATE_OF_RECORD.search(clause.text))
-    return bool(_STATE.search(clause.text))
+            bare = _WAS.sub("", piece.text)
+            said = bare.rstrip(".。!")
+            piece.text = f"{said} (was {was}){bare[len(said) :]}"
+        newest[piece.speaker, template] = piece
+    needed = {piece.needs for piece in pieces}
+    return [piece for piece in pieces if piece.place not in gone or piece.place in needed]
 
 
 def _template(text: str) -> str:
@@ -444,17 +448,15 @@ def _changed(before: str, after: str) -> str:
     return ", ".join(value for value, now in zip(old, new, strict=False) if value != now)
 
 
-# -- Fitting clauses and values into the limit
+# -- Fitting pieces and values into the limit
 
 _LEDGER_SHARE = 0.1
 _CLOSE_ENOUGH = 8  # tokens that may stay unused
 _TRIES = 4
 
 
-def _selection(clauses: Sequence[Clause], said: Coverage) -> Selection:
-    return Selection(
-        clauses, {speaker: prefix_cost(speaker) for speaker in {c.speaker for c in clauses}}, said
-    )
+def _selection(pieces: Sequence[Piece], said: Coverage) -> Selection:
+    return Selection(pieces, {speaker: prefix_cost(speaker) for speaker in {c.speaker for c in pieces}}, said)
 
 
 def _fit(selection: Selection, limit: int, write: Write) -> str:
@@ -468,11 +470,11 @@ def _fit(selection: Selection, limit: int, write: Write) -> str:
         over = estimate(text) - limit
         if over <= 0 and len(text) > len(best) and chosen:
             best = text
-        if -_CLOSE_ENOUGH < over <= 0 or (over <= 0 and len(chosen) == len(selection.clauses)):
+        if -_CLOSE_ENOUGH < over <= 0 or (over <= 0 and len(chosen) == len(selection.pieces)):
             break
-        # Start from what was spent, not from what was offered, so that at least one clause is dropped.
+        # Start from what was spent, not from what was offered, so that at least one piece is dropped.
         room = (selection.spent if over > 0 else room) - over
-    # What is written besides the clauses may keep each of these too long. Less of them is better than none.
+    # What is written besides the pieces may keep each of these too long. Less of them is better than none.
     while not best and room > _CLOSE_ENOUGH:
         room = room * 3 // 4
         chosen = selection.run(room)

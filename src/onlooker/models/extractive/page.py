@@ -1,7 +1,7 @@
-"""The page of a note: which clauses are on it, and how they are written and read again.
+"""The page of a note: which pieces are on it, and how they are written and read again.
 
-Chosen are the clauses that say the most for the fewest tokens, counting what is repeated only once. They are
-written under date headings, one line for each run of a speaker's clauses.
+Chosen are the pieces that say the most for the fewest tokens, counting what is repeated only once. They are
+written under date headings, one line for each run of a speaker's pieces.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from datetime import date
 from itertools import accumulate, chain, groupby
 
 from onlooker.domain.notes import NoteFormat
-from onlooker.models.extractive.clauses import ROLES, Clause, is_call
+from onlooker.models.extractive.pieces import Piece, is_call, link, split, whole_parts
+from onlooker.models.extractive.words import DENIAL
 from onlooker.policy.reply import Line, read
 from onlooker.policy.reply.note_text import reads_as_asked
 from onlooker.policy.text import regex, sentences
@@ -29,13 +30,13 @@ _LATER = tuple(_AGAIN_LATER**times for times in range(_MAX_REPEATS + 1))
 _NOTHING: Mapping[str, int] = {}
 _HEADING_COST = 8  # tokens
 _MIN_ROOM = 8
-# Added to the price of every clause: of two that say as much per token, the longer one is chosen.
-_CLAUSE_PRICE = 3
-# Clauses of one line explain each other.
+# Added to the price of every piece: of two that say as much per token, the longer one is chosen.
+_PIECE_PRICE = 3
+# Pieces of one line explain each other.
 _SAME_LINE = 1.15
-_SAME = 0.85  # the overlap from which two clauses say the same
+_SAME = 0.85  # the overlap from which two pieces say the same
 
-# A clause of an earlier note: its speaker and its units.
+# A piece of an earlier note: its speaker and its units.
 Noted = tuple[str, Mapping[str, float]]
 
 
@@ -52,18 +53,18 @@ class Coverage:
         twin._ever = self._ever.copy()
         return twin
 
-    def add(self, clause: Clause) -> None:
-        today, ever = self._days.setdefault(clause.day, {}), self._ever
-        for unit in clause.units:
+    def add(self, piece: Piece) -> None:
+        today, ever = self._days.setdefault(piece.day, {}), self._ever
+        for unit in piece.units:
             today[unit] = today.get(unit, 0) + 1
             ever[unit] = ever.get(unit, 0) + 1
 
-    def gain(self, clause: Clause) -> float:
-        """Return the weight of what the clause adds."""
+    def gain(self, piece: Piece) -> float:
+        """Return the weight of what the piece adds."""
         # Most of the time of a note is spent here, so that everything is looked up once.
-        said_ever, said_today = self._ever, self._days.get(clause.day, _NOTHING)
+        said_ever, said_today = self._ever, self._days.get(piece.day, _NOTHING)
         total = 0.0
-        for unit, weight in clause.units.items():
+        for unit, weight in piece.units.items():
             if unit not in said_ever:
                 total += weight
             elif unit[0] == "#":  # an exact value is held or it is not
@@ -76,44 +77,61 @@ class Coverage:
         return total
 
 
-def without_repeats(clauses: Sequence[Clause]) -> list[Clause]:
-    """Keep the last of clauses with the same words. Critical lines all stay."""
-    last = {(clause.speaker, clause.text.lower()): clause.place for clause in clauses}
-    return [
-        clause
-        for clause in clauses
-        if clause.priority == "CRITICAL" or last[clause.speaker, clause.text.lower()] == clause.place
-    ]
+def without_repeats(pieces: Sequence[Piece]) -> list[Piece]:
+    """Keep the last of pieces with the same words, and what the others need. Critical lines all stay."""
+    last = {(piece.speaker, piece.text.lower()): piece.place for piece in pieces}
+    return with_needed(
+        pieces,
+        [
+            piece
+            for piece in pieces
+            if piece.priority == "CRITICAL" or last[piece.speaker, piece.text.lower()] == piece.place
+        ],
+    )
 
 
-def without_noted(clauses: Sequence[Clause], noted: Sequence[Noted]) -> list[Clause]:
-    """Drop clauses that earlier notes have from the same speaker."""
-    words = [{unit: weight for unit, weight in c.units.items() if unit[0] not in "#@"} for c in clauses]
+def with_needed(pieces: Sequence[Piece], kept: Iterable[Piece]) -> list[Piece]:
+    """Return the pieces that are kept, and those without which they cannot be understood, in order."""
+    by_place = {piece.place: piece for piece in pieces}
+    stays: set[tuple[int, int]] = set()
+    for piece in kept:
+        place: tuple[int, int] | None = piece.place
+        while place is not None and place not in stays:
+            stays.add(place)
+            place = by_place[place].needs if place in by_place else None
+    return [piece for piece in pieces if piece.place in stays]
+
+
+def without_noted(pieces: Sequence[Piece], noted: Sequence[Noted]) -> list[Piece]:
+    """Drop pieces that earlier notes have from the same speaker."""
+    words = [{unit: weight for unit, weight in c.units.items() if unit[0] not in "#@"} for c in pieces]
     heaviest = [max(said, key=lambda unit: (said[unit], unit)) if said else "" for said in words]
-    # By speaker and heaviest unit, so that each clause is compared with few of the many in earlier notes.
+    # By speaker and heaviest unit, so that each piece is compared with few of the many in earlier notes.
     earlier: dict[str, dict[str, list[Mapping[str, float]]]] = {}
-    for clause, unit in zip(clauses, heaviest, strict=True):
-        earlier.setdefault(clause.speaker, {}).setdefault(unit, [])
+    for piece, unit in zip(pieces, heaviest, strict=True):
+        earlier.setdefault(piece.speaker, {}).setdefault(unit, [])
     for speaker, said in noted:
         if wanted := earlier.get(speaker):
             for unit in wanted.keys() & said.keys():
                 wanted[unit].append(said)
-    return [
-        clause
-        for clause, said, unit in zip(clauses, words, heaviest, strict=True)
-        if not _is_noted(said, earlier[clause.speaker][unit])
+    new = [
+        piece
+        for piece, said, unit in zip(pieces, words, heaviest, strict=True)
+        if not _is_noted(said, earlier[piece.speaker][unit])
     ]
+    return with_needed(pieces, new)
 
 
 def _is_noted(words: Mapping[str, float], earlier: Sequence[Mapping[str, float]]) -> bool:
     if not earlier:
         return False
     total = sum(words.values())
+    denied = DENIAL in words
     heaviest_first = accumulate(sorted(words.values(), reverse=True))
     # No fewer units can make up the overlap; counting them is quicker than weighing them.
     fewest = next(n for n, weight in enumerate(heaviest_first, 1) if weight > _SAME * total - 1e-9)
     for said in earlier:
-        if len(words.keys() & said.keys()) >= fewest:
+        if (DENIAL in said) == denied and len(words.keys() & said.keys()) >= fewest:
             same = sum([weight for unit, weight in words.items() if unit in said])
             if same / total > _SAME:
                 return True
@@ -124,128 +142,157 @@ class _Chosen:
     """What a selection has taken so far, and what is left to take from."""
 
     def __init__(self, said: Coverage) -> None:
-        self.clauses: list[Clause] = []
+        self.pieces: list[Piece] = []
         self.spent = 0
         self.coverage = said.copy()
         self.lines: set[int] = set()
         self.days: set[str] = set()
-        self.places: set[tuple[int, int]] = set()
         self.taken: set[int] = set()
         self.heap: list[tuple[float, int]] = []
 
     def copy(self) -> _Chosen:
         twin = _Chosen(self.coverage)
-        twin.clauses, twin.spent, twin.heap = self.clauses.copy(), self.spent, self.heap.copy()
+        twin.pieces, twin.spent, twin.heap = self.pieces.copy(), self.spent, self.heap.copy()
         twin.lines, twin.days = self.lines.copy(), self.days.copy()
-        twin.places, twin.taken = self.places.copy(), self.taken.copy()
+        twin.taken = self.taken.copy()
         return twin
 
 
 class Selection:
-    """A greedy choice: take the best clause per token, then count what it said for less.
+    """A greedy choice: take the best piece per token, then count what it said for less.
 
-    It can run more than once, with another budget each time. Until the room is scarce, every budget makes the
-    same choice, so that later runs go on from there.
+    A piece is taken together with those that it needs. It can run more than once, with another budget each
+    time. Until the room is scarce, every budget makes the same choice, so that later runs go on from there.
     """
 
-    def __init__(self, clauses: Sequence[Clause], prefix_cost: Mapping[str, int], said: Coverage) -> None:
-        self.clauses = clauses
+    def __init__(self, pieces: Sequence[Piece], prefix_cost: Mapping[str, int], said: Coverage) -> None:
+        self.pieces = pieces
         self._prefix_cost = prefix_cost
+        self._at = {piece.place: i for i, piece in enumerate(pieces)}
         self._by_line: dict[int, list[int]] = {}
-        for i, clause in enumerate(clauses):
-            self._by_line.setdefault(clause.place[0], []).append(i)
+        # Those that need a piece, by its place.
+        self._needing: dict[tuple[int, int], list[int]] = {}
+        for i, piece in enumerate(pieces):
+            self._by_line.setdefault(piece.place[0], []).append(i)
+            if piece.needs is not None:
+                self._needing.setdefault(piece.needs, []).append(i)
         self._now = first = _Chosen(said)
-        first.heap = [(-self._worth(clause), i) for i, clause in enumerate(clauses)]
+        first.heap = [(-self._worth(i), i) for i in range(len(pieces))]
         heapq.heapify(first.heap)
         self._first = first
         self._late: _Chosen | None = None
-        self._dearest = max((self._price(clause) for clause in clauses), default=0)
+        self._dearest = max((self._price(self._bundle(i)) for i in range(len(pieces))), default=0)
 
     @property
     def spent(self) -> int:
         return self._now.spent
 
-    def run(self, budget: int) -> list[Clause]:
-        """Return the chosen clauses in order. A worth in the heap may be out of date, but never too low."""
+    def run(self, budget: int) -> list[Piece]:
+        """Return the chosen pieces in order. A worth in the heap may be out of date, but never too low."""
         late = self._late
-        # Only a clause that does not fit makes a difference, and until then each did.
+        # Only a piece that does not fit makes a difference, and until then each did.
         start = late if late and budget - late.spent >= self._dearest else self._first
         self._now = now = start.copy()
         scarce = max(2 * self._dearest, budget // 4)
-        heap, taken, clauses = now.heap, now.taken, self.clauses
+        heap, taken = now.heap, now.taken
         while heap and budget - now.spent >= _MIN_ROOM:
             if self._late is None and budget - now.spent < scarce:
                 self._late = now.copy()
             _, i = heapq.heappop(heap)
             if i in taken:
                 continue
-            worth = self._worth(clauses[i])
+            worth = self._worth(i)
             if heap and worth < -heap[0][0] - 1e-9:
                 heapq.heappush(heap, (-worth, i))
                 continue
-            price = self._price(clauses[i])
+            bundle = self._bundle(i)
+            price = self._price(bundle)
             if price > budget - now.spent or worth <= 0:
                 continue
-            taken.add(i)
             now.spent += price
-            # The clauses that this one makes cheaper, or explains, have a new worth.
-            for k in self._take(i):
+            # The pieces that these make cheaper, or explain, have a new worth.
+            for k in {k for n in bundle for k in self._take(n)}:
                 if k not in taken:
-                    heapq.heappush(heap, (-self._worth(clauses[k]), k))
-        return sorted(now.clauses, key=lambda clause: clause.place)
+                    heapq.heappush(heap, (-self._worth(k), k))
+        return sorted(now.pieces, key=lambda piece: piece.place)
+
+    def _bundle(self, i: int) -> list[int]:
+        """Return a piece and those that it needs and that are not chosen yet, the first one first."""
+        bundle = [i]
+        needs = self.pieces[i].needs
+        # What is not among the pieces is in the note already.
+        while (
+            needed := self._at.get(needs) if needs else None
+        ) is not None and needed not in self._now.taken:
+            bundle.insert(0, needed)
+            needs = self.pieces[needed].needs
+        return bundle
 
     def _take(self, i: int) -> list[int]:
-        """Choose a clause. Return those that it makes cheaper or explains."""
-        clause, now = self.clauses[i], self._now
-        line, k = clause.place
+        """Choose a piece. Return those that it makes cheaper or explains."""
+        piece, now = self.pieces[i], self._now
+        line = piece.place[0]
         is_new = line not in now.lines
-        now.clauses.append(clause)
-        now.coverage.add(clause)
+        now.taken.add(i)
+        now.pieces.append(piece)
+        now.coverage.add(piece)
         now.lines.add(line)
-        now.days.add(clause.day)
-        now.places.add(clause.place)
-        neighbours = self._by_line[line]
-        return neighbours if is_new else [n for n in neighbours if self.clauses[n].place[1] == k + 1]
+        now.days.add(piece.day)
+        needing = self._needing.get(piece.place, [])
+        return self._by_line[line] + needing if is_new else needing
 
-    def _worth(self, clause: Clause) -> float:
+    def _worth(self, i: int) -> float:
         now = self._now
-        gain = now.coverage.gain(clause) * clause.quality
-        line, k = clause.place
-        if clause.alone < 1 and (line, k - 1) not in now.places:
-            gain *= clause.alone
-        if line in now.lines:
-            gain *= _SAME_LINE
-        return gain / (_CLAUSE_PRICE + self._line_price(clause) - clause.date_cost)
+        gain, price = 0.0, _PIECE_PRICE
+        lines: set[int] = set()
+        for n in self._bundle(i):
+            piece = self.pieces[n]
+            line = piece.place[0]
+            opened = line in now.lines or line in lines
+            lines.add(line)
+            gain += now.coverage.gain(piece) * piece.quality * (_SAME_LINE if line in now.lines else 1.0)
+            price += piece.cost - piece.date_cost + (0 if opened else self._prefix(piece))
+        return gain / price
 
-    def _line_price(self, clause: Clause) -> int:
-        if clause.place[0] in self._now.lines:
-            return clause.cost
-        return clause.cost + self._prefix_cost.get(clause.speaker, 3)
+    def _prefix(self, piece: Piece) -> int:
+        return self._prefix_cost.get(piece.speaker, 3)
 
-    def _price(self, clause: Clause) -> int:
-        return self._line_price(clause) + (0 if clause.day in self._now.days else _HEADING_COST)
+    def _price(self, bundle: Sequence[int]) -> int:
+        now = self._now
+        price = 0
+        lines: set[int] = set()
+        days: set[str] = set()
+        for n in bundle:
+            piece = self.pieces[n]
+            line = piece.place[0]
+            price += piece.cost
+            price += 0 if line in now.lines or line in lines else self._prefix(piece)
+            price += 0 if piece.day in now.days or piece.day in days else _HEADING_COST
+            lines.add(line)
+            days.add(piece.day)
+        return price
 
 
 # -- Writing and reading
 
 # A longer line is hard to read, and shorter ones repeat the speaker more often.
 _MAX_LINE_TOKENS = 80
-_LONG_CLAUSE = 160  # characters
 
 _SPEAKER = regex(r"^(?P<speaker>[\w.-]+\([^\n]*?\)|[^\s:;.,(\[\"][^:;,.\n(]{0,40}?): (?=\S)")
 # A name in small letters, such as `user`, begins no sentence by itself.
 _BEFORE_SPEAKER = regex(r"(?<=[.?？。！!…\]]) (?=(?:[\w.-]+\([^\n]*?\)|[^\s:;.,(\[\"]+): )")
-_BETWEEN_CLAUSES = regex(r"; |(?<=[?？。！!…\]]) ")
-_ENDS = "?？。！!…]"
-_PAIRS = (("(", ")"), ("“", "”"), ("[", "]"))
+# In prose, where pieces are one sentence. A semicolon of their own is followed by a small letter.
+_BETWEEN_PIECES = regex(r"; (?![a-z])")
+_AROUND_PICTURES = regex(r" (?=\[pic: )|(?<=\]) ")
+_ENDS = "?？.。！!…:：]"
 _DATED_SENTENCE = regex(r"^On (\d{4}-\d\d-\d\d), ")
 
 
 @dataclass(slots=True)
 class Page:
-    """The clauses and values of some notes."""
+    """The pieces and values of some notes."""
 
-    clauses: list[Clause] = field(default_factory=list[Clause])
+    pieces: list[Piece] = field(default_factory=list[Piece])
     values: list[str] = field(default_factory=list[str])
 
 
@@ -255,126 +302,104 @@ def read_notes(texts: Iterable[str], format: NoteFormat = "lines") -> Page:
     number = 0
     for text in texts:
         note = read(text, format=format)
-        lines = note.lines if format != "prose" else chain.from_iterable(map(_sentences, note.lines))
+        lines = note.lines if format != "prose" else [line for part in note.lines for line in _prose(part)]
+        # In a conversation with tools the user's requests are whole.
+        has_calls = any(is_call(_speaker(line.text)) for line in lines)
         for line in lines:
-            page.clauses.extend(_clauses(line, number))
+            page.pieces.extend(_pieces(line, number, page.pieces, format, has_calls=has_calls))
             number += 1
         page.values.extend(note.values)
     return page
 
 
-def _sentences(prose: Line) -> Iterable[Line]:
-    """Take prose apart as `render_prose` writes it. A day holds until the next one is named."""
-    day = None
+def _prose(prose: Line) -> Iterable[Line]:
+    """Take prose apart as `render_prose` writes it. A day and a speaker hold until the next one is named."""
+    day, speaker = None, ""
     for sentence in chain.from_iterable(map(_BEFORE_SPEAKER.split, sentences(prose.text))):
         dated = _DATED_SENTENCE.match(sentence)
         day = date.fromisoformat(dated[1]) if dated else day
-        yield Line(_DATED_SENTENCE.sub("", sentence).rstrip("."), day=day)
+        text = _DATED_SENTENCE.sub("", sentence)
+        named = _speaker(text)
+        speaker = named or speaker
+        yield Line(text if named or not speaker else f"{speaker}: {text}", day=day)
 
 
-def _clauses(line: Line, number: int) -> Iterable[Clause]:
-    found = _SPEAKER.match(line.text)
-    text = line.text[found.end() :] if found else line.text
+def _speaker(line: str) -> str:
+    found = _SPEAKER.match(line)
+    return found["speaker"] if found else ""
+
+
+def _pieces(
+    line: Line, number: int, before: Sequence[Piece], format: NoteFormat, *, has_calls: bool
+) -> Iterable[Piece]:
+    speaker = _speaker(line.text)
+    text = line.text[len(speaker) + 2 :] if speaker else line.text
     # A critical line is kept whole.
-    parts = [text] if line.priority == "CRITICAL" else _split(text)
-    for k, part in enumerate(parts):
-        yield Clause(
+    whole = line.priority == "CRITICAL" or (has_calls and speaker == "user")
+    day = line.day.isoformat() if line.day else ""
+    last = before[-1] if before and before[-1].day == day and not is_call(before[-1].speaker) else None
+    for k, part in enumerate([text] if whole else _split(text, speaker, format)):
+        piece = Piece(
             text=part,
-            speaker=found["speaker"] if found else "",
-            day=line.day.isoformat() if line.day else "",
+            speaker=speaker,
+            day=day,
             place=(number, k),
             time=f"{line.time:%H:%M}" if line.time else "",
             priority=line.priority,
         )
+        if not is_call(speaker):
+            link(piece, last)
+        last = piece
+        yield piece
 
 
-def _split(text: str) -> list[str]:
-    """Split a line into clauses. A separator inside quotes or brackets does not count."""
-    parts: list[str] = []
-    start = 0
-    for found in _BETWEEN_CLAUSES.finditer(text):
-        piece = text[start : found.start()]
-        if (
-            piece.count('"') % 2 == 0
-            and piece.count("`") % 2 == 0
-            and all(piece.count(left) <= piece.count(right) for left, right in _PAIRS)
-        ):
-            parts.append(piece)
-            start = found.end()
-    parts.append(text[start:])
-    # A language model may write a paragraph on one line.
-    return [
-        clause
-        for part in parts
-        if part.strip()
-        for clause in (sentences(part) if len(part) > _LONG_CLAUSE else [part])
-    ]
+def _split(text: str, speaker: str, format: NoteFormat) -> list[str]:
+    if is_call(speaker):
+        return [part for part in whole_parts(text.split("; "), "; ") if part.strip()]
+    if format == "prose":
+        parts = _BETWEEN_PIECES.split(text)
+        return [part if part[-1] in _ENDS else part + "." for part in parts if part.strip()]
+    return [part for shown in _AROUND_PICTURES.split(text) for part in split(shown)]
 
 
-def render(clauses: Sequence[Clause], values_line: str = "") -> str:
-    """Write a note as lines: a heading for each day, a line for each run of one speaker's clauses."""
+def render(pieces: Sequence[Piece], values_line: str = "") -> str:
+    """Write a note as lines: a heading for each day, a line for each run of one speaker's pieces."""
     lines: list[str] = []
-    for day, of_day in groupby(clauses, key=lambda clause: clause.day):
+    for day, of_day in groupby(pieces, key=lambda piece: piece.day):
         if day:
             lines.append(f"## {day}")
-        lines.extend(_line(run) for run in _runs(_by_person(of_day)))
+        lines.extend(_line(run) for run in _runs(of_day))
     if values_line:
         lines.append(values_line)
     return "\n".join(lines)
 
 
-def _by_person(clauses: Iterable[Clause]) -> Iterable[Clause]:
-    """Put each person's clauses of a day together, so that the name is written once.
-
-    The clauses of users, assistants and tools stay in order, and so do the clauses before and after them.
-    """
-    for in_turn, stretch in groupby(clauses, key=_goes_in_turn):
-        if in_turn:
-            yield from stretch
-            continue
-        people: dict[str, list[Clause]] = {}
-        for clause in stretch:
-            people.setdefault(clause.speaker, []).append(clause)
-        for of_person in people.values():
-            yield from of_person
-
-
-def _goes_in_turn(clause: Clause) -> bool:
-    return (
-        not clause.speaker
-        or clause.speaker in ROLES
-        or is_call(clause.speaker)
-        or clause.text.endswith(("?", "？"))
-        or clause.time != ""
-    )
-
-
-def _runs(clauses: Iterable[Clause]) -> Iterable[list[Clause]]:
-    """Yield the clauses of each line: of one speaker and priority, up to a length."""
-    run: list[Clause] = []
-    for clause in clauses:
-        if run and not _goes_on(run, clause):
+def _runs(pieces: Iterable[Piece]) -> Iterable[list[Piece]]:
+    """Yield the pieces of each line: of one speaker and priority, up to a length."""
+    run: list[Piece] = []
+    for piece in pieces:
+        if run and not _goes_on(run, piece):
             yield run
             run = []
-        run.append(clause)
+        run.append(piece)
     if run:
         yield run
 
 
-def _goes_on(run: Sequence[Clause], clause: Clause) -> bool:
+def _goes_on(run: Sequence[Piece], piece: Piece) -> bool:
     return (
-        run[-1].speaker == clause.speaker
-        and run[-1].priority == clause.priority != "CRITICAL"
-        and run[0].time == clause.time
-        and sum(c.cost for c in run) + clause.cost <= _MAX_LINE_TOKENS
+        run[-1].speaker == piece.speaker
+        and run[-1].priority == piece.priority != "CRITICAL"
+        and run[0].time == piece.time
+        and (piece.needs == run[-1].place or sum(c.cost for c in run) + piece.cost <= _MAX_LINE_TOKENS)
     )
 
 
-def _line(run: Sequence[Clause]) -> str:
+def _line(run: Sequence[Piece]) -> str:
     first = run[0]
     head = f"[{first.time}] " if first.time else ""
     head += f"{first.priority} " if first.priority != "NOTE" else ""
-    text = _subject(first.speaker) + _joined(clause.text for clause in run)
+    text = _subject(first.speaker) + _joined([piece.text for piece in run])
     # Nobody's name or words may pass for what the user asked for.
     return f"NOTE {text}" if not head and reads_as_asked(text) else head + text
 
@@ -383,11 +408,11 @@ def _subject(speaker: str) -> str:
     return f"{speaker}: " if speaker else ""
 
 
-def _joined(texts: Iterable[str]) -> str:
-    """Join clauses so that they can be split again."""
-    out = ""
-    for text in texts:
-        out += ((" " if out[-1] in _ENDS else "; ") if out else "") + text
+def _joined(texts: Sequence[str]) -> str:
+    """Write pieces one after the other. Each has its end; what tools say has none."""
+    out = texts[0]
+    for text in texts[1:]:
+        out += (" " if out[-1] in _ENDS else "; ") + text
     return out
 
 
@@ -395,33 +420,33 @@ def prefix_cost(speaker: str) -> int:
     return estimate(_subject(speaker)) + 1
 
 
-def render_prose(clauses: Sequence[Clause], least: int, most: int) -> str:
+def render_prose(pieces: Sequence[Piece], least: int, most: int) -> str:
     """Write a note as `least` to `most` sentences, one for each run of a speaker. A new day is named once.
 
-    Only of fewer clauses it makes fewer sentences.
+    Only of fewer pieces it makes fewer sentences.
     """
     text = ""
     day = ""
-    for run in _few_runs(clauses, least, most):
+    for run in _few_runs(pieces, least, most):
         dated = f"On {run[0].day}, " if run[0].day and run[0].day != day else ""
         day = run[0].day or day
-        sentence = dated + _subject(run[0].speaker) + _joined(clause.text for clause in run)
+        sentence = dated + _subject(run[0].speaker) + _joined([piece.text.removesuffix(".") for piece in run])
         text += (" " if text else "") + sentence + ("" if sentence[-1] in _ENDS else ".")
     return text
 
 
-def _few_runs(clauses: Sequence[Clause], least: int, most: int) -> list[list[Clause]]:
-    """Group clauses by speaker. Drop the groups that say least until there are few enough, and halve the
+def _few_runs(pieces: Sequence[Piece], least: int, most: int) -> list[list[Piece]]:
+    """Group pieces by speaker. Drop the groups that say least until there are few enough, and halve the
     longest until there are enough."""
-    grouped = [list(run) for _, run in groupby(clauses, key=lambda clause: (clause.day, clause.speaker))]
+    grouped = [list(run) for _, run in groupby(pieces, key=lambda piece: (piece.day, piece.speaker))]
     while len(grouped) > most:
         grouped.remove(min(grouped, key=_weight))
-    while len(grouped) < min(least, len(clauses)):
+    while len(grouped) < min(least, len(pieces)):
         longest = max(range(len(grouped)), key=lambda i: len(grouped[i]))
         run = grouped[longest]
         grouped[longest : longest + 1] = [run[: len(run) // 2], run[len(run) // 2 :]]
     return grouped
 
 
-def _weight(run: Sequence[Clause]) -> float:
-    return sum(clause.quality * sum(clause.units.values()) for clause in run)
+def _weight(run: Sequence[Piece]) -> float:
+    return sum(piece.quality * sum(piece.units.values()) for piece in run)

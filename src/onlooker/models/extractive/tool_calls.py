@@ -39,8 +39,10 @@ _ACTION = regex(
 # A code or a date: short, and clear beside the name of the tool.
 _CODE = regex(r"^[A-Z]{2,6}$|^\d{4}-\d\d")
 _CHANGES = regex(
-    r"(?:^|[^a-z])(?:create|write|edit|update|insert|replace|patch|apply|delete|remove|move|rename|save|send"
-    r"|book|cancel|pay|refund|transfer|submit|approve|modify|change|exchange|upload|commit|push|deploy|install"
+    r"(?:^|[^a-z])(?:create|write|edit|update|insert|replace|patch|apply|delete|remove|move|rename"
+    r"|save|send"
+    r"|book|cancel|pay|refund|transfer|submit|approve|modify|change|exchange|upload|commit|push"
+    r"|deploy|install"
     r"|migrate|merge|rm|mv|mkdir)(?![a-z])",
     re.I,
 )

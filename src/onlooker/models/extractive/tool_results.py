@@ -212,8 +212,10 @@ def _object(node: dict[str, object], key: str, shown_keys: set[str], label: str,
             if not _is_known(text, key, label if name in shown_keys else ""):
                 fields.append(_field(str(name), text, shown_keys))
     fields = list(dict.fromkeys(fields))
-    if fields and key and key not in fields[0]:
-        fields[0] = f"{key} {fields[0]}"
+    # Without fields it is an object of objects, and its key says what they are.
+    first = fields or nested
+    if first and key and key not in first[0]:
+        first[0] = f"{key} {first[0]}"
     # Among several objects, each record must say which one it is about.
     name = _name(node) if depth else ""
     return [_about(name, record, n) for n, record in enumerate(_grouped(fields))] + nested
@@ -308,13 +310,14 @@ _LISTED_TOTAL = regex(r"^total \d+[KMG]?$")
 # Numbered lines of a file, right-aligned as `cat -n` prints them. The first column of a table is not.
 _NUMBERED = regex(r"^(?= +\d+(?:\t|→)|\s*\d+ ?[│|])\s*(\d+) ?[\t→│|]")
 _RULE = regex(r"^[\s=*~#_.+|-]{3,}|[\s=*~#_+|-]{3,}$")
-_CODE_LINE = regex(
+CODE_LINE = regex(
     r"[;{}\\]\s*$|^\s*(?://|/?\*|#include\b|#define\b|import |from \S+ import |return\b|@\w+|\}|\)|<\w)"
     r"|^\s*(?:def|class|fn|func|function|struct|if|for|while|else|elif|try|let|const|var|public|private"
     r"|static)\b.*[:{(;]\s*$|^\s+\w[\w.\[\]]* ?[-+*/|]?= ?\S"
 )
 _DEFINED = regex(
-    r"^\s*(?:export |default |pub(?:\(\w+\))? |public |private |protected |static |async |abstract |final )*"
+    r"^\s*(?:export |default |pub(?:\(\w+\))? |public |private |protected |static |async |abstract "
+    r"|final )*"
     r"(?:def|class|fn|func|function|struct|enum|interface|trait|type|module|impl|actor|macro_rules!)\s+"
     r"(?:\([^)]{0,40}\)\s*)?([A-Za-z_][\w.]*)"
 )
@@ -379,10 +382,10 @@ def _without_content(raw: Sequence[str]) -> tuple[list[str], list[str]]:
     if len(numbered) >= _MANY_NUMBERED:
         first, last = (found[1] for line in (numbered[0], numbered[-1]) if (found := _NUMBERED.match(line)))
         said = [line for line in raw if not _NUMBERED.match(line)]
-        return said, [f"lines {first}–{last}{_definitions(_NUMBERED.sub('', n) for n in numbered)}"]
-    code = sum(1 for line in raw if _CODE_LINE.search(line))
+        return said, [f"lines {first}–{last}{definitions(_NUMBERED.sub('', n) for n in numbered)}"]
+    code = sum(1 for line in raw if CODE_LINE.search(line))
     if len(raw) > _FEW_LINES and code > _CODE_SHARE * sum(1 for line in raw if line.strip()):
-        return [line for line in raw if _COUNTS.search(line)], [f"{len(raw)} lines{_definitions(raw)}"]
+        return [line for line in raw if _COUNTS.search(line)], [f"{len(raw)} lines{definitions(raw)}"]
     return list(raw), []
 
 
@@ -402,7 +405,7 @@ def _listing(names: Sequence[str]) -> Iterable[str]:
         yield record
 
 
-def _definitions(lines: Iterable[str]) -> str:
+def definitions(lines: Iterable[str]) -> str:
     names = list(dict.fromkeys(found[1] for line in lines if (found := _DEFINED.match(line))))
     if not names:
         return ""
@@ -437,7 +440,7 @@ def _without_noise(spoken: Sequence[str]) -> Sequence[str]:
     """Drop quoted code. Of a test run, keep only failures and counts."""
     if any(_COUNTS.search(line) for line in spoken):
         return [line for line in spoken if TROUBLE.search(line) or _COUNTS.search(line)]
-    telling = [line for line in spoken if _is_telling(line) or not _CODE_LINE.search(line)]
+    telling = [line for line in spoken if _is_telling(line) or not CODE_LINE.search(line)]
     return telling if any(_is_telling(line) for line in telling) else spoken
 
 

@@ -6,6 +6,7 @@ which ones are rare. So the common words are listed here, and a word on no list 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from functools import lru_cache
 
@@ -178,17 +179,6 @@ COMMON = word_set(
     "percent",
 )
 
-# Words that cannot be the topic of a question: "What's new today?" is about nothing.
-TOPICLESS = word_set(
-    "new old young long short early late busy free ready sign today tonight tomorrow yesterday week weekend",
-    "month year morning afternoon evening night hour minute",
-    # Verbs used to ask, and words that only refer to something said before.
-    "pick picked choose chose chosen fill filled move moved moving catch caught feelin stand stood remain",
-    "remained react reacted reckon cheer channel face faced join joined save saved pitch kick handle handled",
-    "cope deal expect expected decide decided manage managed happen continue continued change changed",
-    "relate related particular particularly currently third second fourth previous memorable",
-)
-
 # -- Stems
 
 _SUFFIXES = (
@@ -221,11 +211,18 @@ def stem(word: str) -> str:
 
 GENERIC_STEMS = frozenset(stem(word) for word in GENERIC)
 COMMON_STEMS = frozenset(stem(word) for word in COMMON) - GENERIC_STEMS
-TOPICLESS_STEMS = frozenset(stem(word) for word in TOPICLESS)
 
 
 # -- Units: what a text says, in parts that can be counted and compared
 
+# The unit of a denial. Two texts of which one has it do not say the same.
+DENIAL = "¬"
+_DENIES = regex(
+    r"\b(?:not|no|never|nor|none|nobody|nothing|neither|without|hardly|barely|cannot|stopped|quit)\b"
+    r"|n['’]t\b"
+    r"|[不没沒无無别別未]|ない|ません|なかった|않|안 |못|없",
+    re.I,
+)
 # Weights of a word: on no list, on GENERIC, on COMMON.
 PLAIN, GENERAL, EVERYDAY = 1.0, 0.15, 0.55
 NAMED = 2.5  # numbers, dates, names
@@ -278,7 +275,7 @@ def word_unit(word: str) -> str:
 def units(text: str, speakers: frozenset[str] = frozenset()) -> dict[str, float]:
     """Return the units of a text, each with its weight."""
     named = _named(text)
-    found: dict[str, float] = {}
+    found: dict[str, float] = {DENIAL: EVERYDAY} if _DENIES.search(text) else {}
     for word in _WORD.findall(text):
         if _CJK_RUN.match(word):
             for pair, weight in _cjk_units(word):

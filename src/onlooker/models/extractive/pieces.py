@@ -1,0 +1,697 @@
+"""Pieces: the parts of a note that are kept or dropped, each a quotation.
+
+A piece is a sentence of one speaker as it was said. Only fillers at its edges are cut, from a closed list, so
+no condition, negation, doubt, cause, question, contrast or time is parted from what it is said of. A piece
+that speaks of something by a pronoun needs the piece that says what it means. A piece is judged by its words
+in the note, so that a reflection comes to the same verdict as the observation did.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from itertools import groupby
+from typing import NamedTuple
+
+from onlooker.models.extractive.tool_calls import changes_something
+from onlooker.models.extractive.tool_results import CODE_LINE, OUTCOME, TROUBLE, definitions
+from onlooker.models.extractive.words import FUNCTION, units, value_units
+from onlooker.policy.text import is_cjk, regex, sentences
+from onlooker.policy.tokens import estimate
+
+ROLES = ("user", "assistant", "system")  # the speakers of messages without a name
+
+
+@dataclass(slots=True)
+class Piece:
+    """Some words of one speaker on one day, as they would appear in the note.
+
+    `place` orders pieces: the number of the message or note line, and the position in it. `needs` is the
+    place of the piece without which this one cannot be understood.
+    """
+
+    text: str
+    speaker: str
+    day: str
+    place: tuple[int, int]
+    time: str = ""
+    priority: str = "NOTE"
+    needs: tuple[int, int] | None = None
+    depth: int = 0  # how many pieces it needs, one through the other
+    units: Mapping[str, float] = field(default_factory=dict[str, float])
+    quality: float = 1.0
+    cost: int = 0
+    # The tokens of a resolved date. They are paid for, but do not make the piece less attractive.
+    date_cost: int = 0
+
+
+def is_call(speaker: str) -> bool:
+    """Whether the speaker of a piece is a tool call, as `label` writes it."""
+    return speaker.endswith(")")
+
+
+# -- Sentences
+
+_MAX_LENGTH = 400  # characters of a piece
+_MAX_JOINED = 8  # parts of a quotation
+_PAIRS = ("“”", "()", "「」", "『』", "（）", "《》")
+# The number of a list's first item, on the line that announces the list.
+_NUMBER_AT_END = regex(r"[:：]\s*\(?\d{1,2}[.)]$")
+_SIGNS = regex('["`' + "".join(_PAIRS) + "]")
+# A sentence that takes back or limits the one before it. Neither is true alone.
+_CONTRASTS = regex(
+    r"(?:but|however|although|though|yet|except|unless|otherwise|or|nor|instead|still,|even so"
+    r"|on the other hand|that said|not (?:really|anymore|any more|always)|at least|just kidding"
+    r"|scratch that"
+    r"|actually,? no|no wait|wait,)\b|但|不过|不過|然而|可是|除非|否则|しかし|でも|だが|けれど|ただし"
+    r"|하지만|그러나|그런데|다만",
+    re.I,
+)
+
+
+def split(line: str) -> list[str]:
+    """Split a line into sentences. A quotation, a bracket and a contrast stay in one."""
+    found: list[str] = []
+    for text in whole_parts(sentences(line), " "):
+        fits = bool(found) and len(found[-1]) + len(text) < _MAX_LENGTH
+        if fits and (_CONTRASTS.match(text) or _NUMBER_AT_END.search(found[-1])):
+            found[-1] += ("" if is_cjk(text) else " ") + text
+        else:
+            found.append(text)
+    return found
+
+
+def whole_parts(parts: Sequence[str], separator: str) -> Iterator[str]:
+    """Join parts that were cut inside a quotation or a bracket."""
+    i = 0
+    while i < len(parts):
+        n = _closed_after(parts, i)
+        yield separator.join(parts[i:n])
+        i = n
+
+
+def _closed_after(parts: Sequence[str], i: int) -> int:
+    """Return the end of the run of parts from `i` in which every quotation and bracket is closed."""
+    signs = ""
+    length = 0
+    for n in range(i, min(i + _MAX_JOINED, len(parts))):
+        length += len(parts[n])
+        signs += "".join(_SIGNS.findall(parts[n]))
+        if length > _MAX_LENGTH:
+            break
+        if not _are_open(signs):
+            return n + 1
+    return i + 1
+
+
+def _are_open(signs: str) -> bool:
+    return bool(signs) and (
+        signs.count('"') % 2 == 1
+        or signs.count("`") % 2 == 1
+        or any(signs.count(left) > signs.count(right) for left, right in _PAIRS)
+    )
+
+
+# -- Clauses: a sentence is parted only where nothing in it governs both parts
+
+# Conditions, negations, doubts, causes, contrasts, times, and what somebody else says or thinks. A sentence
+# with one of these words is never parted.
+GOVERNS = regex(
+    r"\b(?:if|unless|until|till|when|whenever|while|whether|because|cause|since|as|although|though"
+    r"|despite|once"
+    r"|after|before|during|(?<!was )(?<!is )(?<!were )(?<!are )(?<!'s )(?<!'m )so|but|however|yet|or"
+    r"|either|neither|nor|both|only|except|instead|rather|than|otherwise"
+    r"|then|therefore|not|no|never|none|nobody|nothing|without|hardly|barely|cannot|think|thinks"
+    r"|thought|guess"
+    r"|guessing|hope|hoping|hopes|wish|believe|believes|suppose|supposed|assume|maybe|perhaps"
+    r"|probably|possibly"
+    r"|apparently|seems?|seemed|might|may|could|would|should|can|must|will|want|wanted|wants|plan"
+    r"|planning|plans"
+    r"|going to|trying|tried|try|said|says|say|told|tells|tell|heard|hear|asked|asks|claims?|wonder"
+    r"|wondering"
+    r"|that|which|who|whose|where|why|how|what)\b|n['’]t\b|['’](?:ll|d)\b|\?",
+    re.I,
+)
+_SUBJECT = r"(?:i|we|he|she|they|it|my|our|i'm|i've|we're|we've|it's|it was|they're|he's|she's)"
+# After "and I" comes a verb, or it is half of "Ana and I".
+_BREAK = regex(
+    rf",? and (?={_SUBJECT} [a-z]{{2,}})(?!i (?:at|in|on|to|for|with|and|or|from|by)\b)"
+    rf"|(?: [-–—]+ |; )(?={_SUBJECT} [a-z]{{2,}})",
+    re.I,
+)
+_STATED = regex(
+    r"\b(?:i|we|he|she|they|it|there)(?:'\w+)? \w+ \w+|^(?:just |finally |also )?[a-z]+(?:ed"
+    r"|ing)? \w+ \w+ \w+",
+    re.I,
+)
+_SPEAKS_FIRST = regex(
+    r"(?:i|we|he|she|they|it|my|our|the|this|that|these|there|just|finally|also|been|got|had|i'm|i've"
+    r"|we're|we've|it's)\b",
+    re.I,
+)
+
+
+def clauses(sentence: str) -> list[str]:
+    """Part a sentence into the clauses that are said one beside the other, each with its own subject."""
+    text = sentence.replace("’", "'")
+    if (
+        len(text) > _MAX_LENGTH
+        or is_cjk(text)
+        or GOVERNS.search(text)
+        or not _SPEAKS_FIRST.match(text)
+        or _SIGNS.search(text)
+    ):
+        return [sentence]
+    parts: list[str] = []
+    start = 0
+    for found in _BREAK.finditer(text):
+        if _STATED.search(text, start, found.start()):
+            parts.append(sentence[start : found.start()])
+            start = found.end()
+    parts.append(sentence[start:])
+    return [parts[0], *(part[0].upper() + part[1:] for part in parts[1:])]
+
+
+# -- Fillers: what is cut at the edges of a sentence, and nothing else
+
+_END = r"[\s,!.…:;—–-]"
+_GREETING = (
+    r"(?:wow|whoa|woo(?:hoo)?|phew|oof|yay|yikes|ugh|whew|geez|gosh|omg|oh|ooh+|aww?|ah|haha(?:ha)*"
+    r"|hah|lol|hey there|hey"
+    r"|hi there|hi|hello|btw|and|also|plus)"
+)
+_PAUSED = (
+    r"(?:good morning|good evening|guess what|by the way|anyway|well|so|you know(?: what)?|man|dude"
+    r"|okay|ok|alright"
+    r"|congrat(?:s|ulations)|thanks(?: so much| a lot| a bunch| again)?|thank you(?: so much| very much)?"
+    r"|cool|nice|awesome|great|amazing|sweet|no problem|no worries|of course|for sure|honestly"
+    r"|to be honest)"
+)
+# Agreement, which says something where it answers a question.
+_AGREED = (
+    r"(?:yeah|yep|yup|yes|sure|absolutely|definitely|totally|exactly|right|true|certainly|same here"
+    r"|i agree)"
+)
+_OPENING = regex(rf"(?:{_GREETING}\b(?![-'’/_(]){_END}+|{_PAUSED}\s*[,!.…—–]+\s*)+", re.I)
+_OPENING_OR_AGREED = regex(
+    rf"(?:{_GREETING}\b(?![-'’/_(]){_END}+|(?:{_PAUSED}|{_AGREED})\s*[,!.…—–]+\s*)+", re.I
+)
+_CLOSING = regex(
+    r",? ?\b(?:haha(?:ha)*|lol)[.! ]*$|,\s*(?:you know|thanks(?: so much| a lot| again)?"
+    r"|thank you(?: so much)?)[.! ]*$",
+    re.I,
+)
+_OPEN_END = " ,，、;；-–—"
+_ENDED = regex(r"[.!?…。！？:：\])）」』”\"`][\"”’')\]）」』*_]*$")
+
+
+def vocatives(names: frozenset[str]) -> re.Pattern[str] | None:
+    """Return a pattern for speakers' names used as an address, at the start or the end."""
+    first = {name.split()[0] for name in names if name.split()}
+    short = {part for name in first | names for part in (name, name[:3], name[:4])}
+    words = sorted((re.escape(w) for w in short if len(w) > 2 and w.isalpha()), key=lambda w: (-len(w), w))
+    if not words:
+        return None
+    any_name = "|".join(words)
+    return regex(
+        rf"^(?:(?:{_AGREED}|{_PAUSED})\s+)?(?:{any_name})\s*[,!.]+\s*"
+        rf"|,\s*(?:{any_name})(?=\s*[.!?]*$)",
+        re.I,
+    )
+
+
+def quote(sentence: str, addressed: re.Pattern[str] | None = None, *, answers: bool = False) -> str:
+    """Return a sentence without the fillers at its edges, and with an end. It may be empty."""
+    said = text = sentence.strip()
+    opening = _OPENING if answers else _OPENING_OR_AGREED
+    for _ in range(3):
+        before = text
+        found = opening.match(text)
+        text = text[found.end() :] if found else text
+        text = addressed.sub("", text) if addressed else text
+        if text == before:
+            break
+    text = _shortened(_CLOSING.sub("", text).rstrip(_OPEN_END))
+    if not text:
+        return ""
+    word = text.split(" ", 1)[0]
+    if text[0] != said[0] and word.isalpha() and word in FUNCTION:
+        text = text[0].upper() + text[1:]
+    if _ENDED.search(text):
+        return text
+    return text + ("。" if is_cjk(text[-1]) else "?" if is_question(said) else ".")
+
+
+def _shortened(text: str) -> str:
+    """Cut a sentence that is too long where one of its pieces ends, and show that it was cut."""
+    if len(text) <= _MAX_LENGTH:
+        return text
+    head = text[:_MAX_LENGTH]
+    ends = [
+        end for end in (head.rfind(sign) for sign in (", ", "; ", "，", "；", "、")) if end > _MAX_LENGTH // 2
+    ]
+    cut = max(ends) if ends else head.rfind(" ")
+    return head[: cut if cut > 0 else _MAX_LENGTH].rstrip(_OPEN_END) + "…"
+
+
+# -- What a piece needs to be understood
+
+_CANDIDATE = regex(
+    r"\b(?i:an?|the|my|our|your|his|her|some|any|every|each|two|three|\d+|several|many|few|new|no|of"
+    r"|with|about) \w{2,}"
+    r"|(?<!^)(?<![.!?] )\b[A-Z][a-z]+|\b\w{3,}(?<!i)(?<!s)s\b|[\"“`]|\b(?:someone|everyone|people|anyone)\b"
+)
+_SOMEBODY = regex(
+    r"(?<!^)(?<![.!?] )\b[A-Z][a-z]+|^[A-Z][a-z]+(?='s\b| (?:is|was|has|had|and|said|told|got|came|went)\b)"
+    r"|\b(?:son|daughter|wife|husband|brother|sister|friend|colleague|boss|aunt|uncle|cousin|niece"
+    r"|nephew|mom|mum|dad|mother|father"
+    r"|grandma|grandmother|grandpa|grandfather|partner|girlfriend|boyfriend|gf|bf|fiancée?|neighbou?r"
+    r"|teacher|coach|mentor"
+    r"|roommate|manager|teammate|buddy|doctor|vet|guy|man|woman|girl|boy|kid|baby|someone|somebody"
+    r"|person|dog|puppy|pup|cat"
+    r"|kitten|pet)\b"
+)
+_PRONOUN = regex(
+    r"\b(?P<person>he|she|him|his|hers|her|he's|she's|himself|herself)\b"
+    r"|\b(?P<thing>it|it's|its|it'll|it'd|they|they're|they've|they'll|them|their|theirs|themselves)\b"
+    r"|(?P<pointer>^(?:that|those)(?:'s|'ll|'d)?\b|^(?:this|these)(?= (?:is|was|are|were|will|has"
+    r"|have|had|would|can|could"
+    r"|means|makes|made|one|ones|really|also|looks|sounds)\b)"
+    r"|\b(?:this|that|these|those)(?=\s*(?:[.,;!?)]|$)|\s(?:is|was|are|were|too|though|as well)\b)"
+    r"|\b(?:the|this|that|these|those|another|which|an?) (?:\w+ )?ones?\b(?! of)"
+    r"|\b(?:been|be|go|went|going|gone|get|got|lived?|moved?|drove|drive|fly|flew|over|out|from|up"
+    r"|down|back|works?|worked|study|stay"
+    r"|stayed|while) there\b|^there(?=[,!.]|$)|\b(?:for|of|in|on|with|to|about) (?:this|that|these"
+    r"|those) (?!year|month|week|day|morning|afternoon|evening|night|summer"
+    r"|winter|spring|fall|autumn|time|is\b|was\b)\w+|^(?:me|same|you|us) (?:too|neither|here"
+    r"|as well)\b|^(?:both|neither|either)\b(?! of)"
+    r"|^(?:so|neither|nor) (?:do|did|am|have|can|will|would) i\b|^(?:the )?(?:same|latter|former)\b)",
+    re.I,
+)
+# "It's important to rest": nothing is meant by "it".
+_EMPTY_IT = regex(
+    r"\bit(?:'s| is| was|'ll be| will be| would be|'d be) (?:\w+ ){1,3}(?:to|that|when|how|if"
+    r"|since)\b|\bit(?:'s| is) (?:been|raining|snowing"
+    r"|late|early|time)\b|\bit (?:takes|took|rained|snowed|seems|turns|turned|means|felt|feels"
+    r"|looks)\b(?= (?:like|that|out|as|\w+ to|me|us|a))"
+    r"|\bmake it\b|\bit (?:up|out)\b",
+    re.I,
+)
+_CJK_POINTER = regex(
+    r"^(?:它|他|她|这|這|那(?!么)|其|此|それ|これ|あれ|その|この|あの|彼|そこ|ここ|그(?:것|건|녀|는"
+    r"|가|의|들|래서|때|곳)|이(?:것|건|거)|저것|거기)"
+)
+# A reason, or what follows from one, is said of the sentence before.
+_CJK_REASON = regex(
+    r"^(?:因为|所以|因此|だから|なので|그래서|왜냐)|(?:から|ため)です。?$|때문(?:이에요|입니다)\.?$"
+)
+_REASON = regex(r"(?:because|which|so (?:i|we|he|she|they|it|my|the))\b", re.I)
+_KANA = regex("[\u3041-\u3096]")
+_JAPANESE_SUBJECT = regex(r"[\w」](?:は|が|も|って)|私|僕|俺|うち")
+_SHORT_ANSWER = 6  # words
+_ELLIPTIC = regex(
+    r"(?:yes|no|yeah|yep|yup|nope|nah|sure|not|never|because|since|for|in|at|on|about|around|mostly"
+    r"|mainly|usually|just|only"
+    r"|probably|maybe|absolutely|definitely|totally|exactly|of course|right|true|the|an?)\b|是的|不是"
+    r"|对|没有|はい|いいえ|うん|네|아니",
+    re.I,
+)
+_VERB = regex(
+    r"\b(?:i|we|my|our)\b|\b(?:is|are|was|were|has|have|had|will|would|can|could|did|do|does)\b|'(?:s"
+    r"|m|re|ve|ll|d)\b",
+    re.I,
+)
+
+
+def refers_back(text: str) -> bool:
+    """Whether a sentence speaks of something that only what was said before it names."""
+    if is_cjk(text):
+        return bool(_CJK_POINTER.match(text) or _CJK_REASON.search(text))
+    text = RESOLVED.sub("", text.replace("’", "'"))
+    if _REASON.match(text):
+        return True
+    empty = [found.span() for found in _EMPTY_IT.finditer(text)]
+    for found in _PRONOUN.finditer(text):
+        if any(start <= found.start() < end for start, end in empty):
+            continue
+        named = _SOMEBODY if found["person"] else _CANDIDATE
+        # Only the first pronoun is looked at: what it means, later ones can mean too.
+        return named.search(text, 0, found.start()) is None
+    return False
+
+
+def goes_on(text: str) -> bool:
+    """Whether a Japanese sentence names no topic and no subject: they are those of the one before, if any."""
+    return bool(_KANA.search(text)) and is_cjk(text) and not _JAPANESE_SUBJECT.search(text)
+
+
+def is_elliptic(answer: str) -> bool:
+    """Whether an answer says little without its question."""
+    words = answer.split()
+    if is_cjk(answer):
+        return len(answer) <= 2 * _SHORT_ANSWER or bool(_ELLIPTIC.match(answer))
+    return len(words) <= _SHORT_ANSWER or (
+        bool(_ELLIPTIC.match(answer)) and not _VERB.search(" ".join(words[1:6]))
+    )
+
+
+_DEEPEST = 3
+
+
+def link(piece: Piece, before: Piece | None) -> bool:
+    """Let a piece need the one before it, if it does. Return whether it can be understood then."""
+    if refers_back(piece.text):
+        if before is None or before.depth == _DEEPEST:
+            return False
+    elif before is None or before.depth == _DEEPEST or not _continues(piece, before):
+        return True
+    piece.needs, piece.depth = before.place, before.depth + 1
+    return True
+
+
+def _continues(piece: Piece, before: Piece) -> bool:
+    """Whether a piece says little alone: without a subject of its own, or without its question."""
+    answers = before.speaker != piece.speaker and is_question(before.text) and is_elliptic(piece.text)
+    return answers or goes_on(piece.text)
+
+
+# -- Lists, tables and code
+
+_ITEM = regex(r"( *)([-*•·▪●]|\d{1,2}[.)、])\s+(?=\S)")
+_FIELD = regex(r"[^\s:：][^:：.!?。！？]{0,40}[:：]\s*\S")
+_ROW = regex(r" *\|?[^|]*\|[^|]*\|")
+_TABLE_RULE = regex(r"[ |:+=-]+$")
+_FENCED = regex(r"```([^\n`]*)\n(.*?)(?:```|\Z)", re.S)
+_MANY_CODE_LINES = 3
+_FEW_LINES = 4
+
+
+def without_code(text: str) -> str:
+    """Keep code of one line, and name longer code: a part of it could say something else."""
+    text = _FENCED.sub(lambda block: f"{_code(block[2].strip().splitlines())}\n", text)
+    lines: list[str] = []
+    for is_code, run in groupby(text.splitlines(), key=lambda line: bool(CODE_LINE.search(line))):
+        block = list(run)
+        lines.extend([_code(block)] if is_code and len(block) >= _MANY_CODE_LINES else block)
+    return "\n".join(lines)
+
+
+def _code(lines: Sequence[str]) -> str:
+    if len(lines) == 1 and "`" not in lines[0]:
+        return f"`{lines[0].strip()}`"
+    return f"[{len(lines)} lines of code{definitions(lines)}]" if lines else ""
+
+
+class Quote(NamedTuple):
+    """A piece of a message. `needs` is the number of the quote that it cannot be understood without."""
+
+    text: str
+    needs: int | None = None
+
+
+def quotes(
+    text: str, addressed: re.Pattern[str] | None = None, *, answers: bool = False, whole: bool = False
+) -> list[Quote]:
+    """Take a message apart. A line of a list or table stays with what announces it. `whole` keeps a short
+    message in one piece."""
+    lines = [line for line in text.splitlines() if line.strip()]
+    found: list[Quote] = []
+    heading: int | None = None  # the quote that announces the lines below it
+    item: int | None = None  # the last item of a list
+    depth = 0
+    for i, line in enumerate(lines):
+        mark = _ITEM.match(line)
+        content = line[mark.end() :] if mark else line.strip()
+        indent = _indent(line)
+        in_table = bool(_ROW.match(line))
+        inside = item is not None and indent > depth
+        if not (mark or inside or in_table):
+            heading = item = None
+        above = item if inside else heading
+        has_parts = i + 1 < len(lines) and _indent(lines[i + 1]) > indent
+        a_field = bool(mark and not mark[2][0].isdigit() and _FIELD.match(content)) and not has_parts
+        if in_table and _TABLE_RULE.match(content):
+            continue
+        if above is not None and (inside or a_field) and len(found[above].text) + len(line) <= _MAX_LENGTH:
+            found[above] = Quote(_joined(found[above].text, content), found[above].needs)
+            continue
+        first = len(found)
+        said = split(content)
+        for sentence in said if whole else [part for one in said for part in clauses(one)]:
+            if cut := quote(sentence, addressed, answers=answers and not found):
+                found.append(Quote(cut, above if len(found) == first else first if mark else None))
+        if len(found) == first:
+            continue
+        if mark and not inside:
+            item, depth = first, indent
+        elif content.endswith((":", "：")) or (in_table and heading is None):
+            heading, item = len(found) - 1, None
+    if whole and len(text) <= _MAX_LENGTH and len(lines) <= _FEW_LINES and found:
+        return [Quote(" ".join(quote.text for quote in found))]
+    return found
+
+
+def _indent(line: str) -> int:
+    return len(line) - len(line.lstrip(" "))
+
+
+def _joined(record: str, part: str) -> str:
+    """Add a field to its record."""
+    ended = record.removesuffix(".")
+    return f"{ended}{' ' if ended.endswith((':', '：')) else '; '}{part.strip().removesuffix('.')}."
+
+
+# -- What kind of piece it is
+
+_COURTESY = regex(
+    r"^(?:(?:thanks?|thank you|thx)\b|for (?:shar|ask|be|listen|help|check|hav|tell|let)in[g']"
+    r"|for (?:the|all the|your|all your) (?:kind |great )?(?:words?|help|advice|support|tips?|info|offer"
+    r"|encouragement|suggestions?)\b|take care\b"
+    r"|(?:talk|see|catch|speak)(?: to| with)? (?:you|ya|soon|later)\b|talk soon|good luck\b|keep (?:it"
+    r"|going) ?up?\b"
+    r"|have a (?:great|good|nice)|you're welcome|no problem|any time|anytime|cheers\b|bye\b"
+    r"|long time no (?:see|talk)\b|let me know\b"
+    r"|feel free\b|sorry (?:to hear|about that)\b|glad (?:to|you)\b|happy to (?:help|hear)\b"
+    r"|great (?:job|work)\b|good (?:job|for you)\b|well done\b"
+    r"|(?:(?:pleased|nice|great|good|lovely) )?to meet you(?: too| both| all)?[.!]*$"
+    r"|(?:is there )?anything else\?$"
+    r"|(?:what can i do for you|how (?:can|may) i (?:help|assist)(?: you)?)(?: today| now)?\?$"
+    r"|谢谢|不客气|再见|好的[，。]?$|よろしく|ありがとう|감사|고마)",
+    re.I,
+)
+_QUESTION_END = regex(r"[?？]\s*$|[吗呢嗎か][?？。]?$")
+_YOU = regex(r"\b(?:you|your|you're|you've|you'll|you'd|yours|ya)\b|[你您]", re.I)
+_SELF = regex(
+    r"\b(?:i|i'm|i've|i'd|i'll|my|me|we|we're|we've|our|us|mine|myself)\b|我|私|僕|俺|\b(?:나|내|저"
+    r"|제|우리)[가는의]?\b",
+    re.I,
+)
+# "Just started yoga": the speaker is the subject.
+_WITHOUT_SUBJECT = regex(
+    r"(?:just |finally |already |recently |even )*(?:been|got|had|went|took|saw|met|made|came|ran|bought"
+    r"|found|won|lost|gave|wrote|read|did|can't wait|looking forward|[a-z]{3,}ed)\b",
+    re.I,
+)
+
+
+# What is about to be tried. What came of it is said by the call.
+_ATTEMPT = regex(
+    r"(?:(?:now|first|next|then|ok(?:ay)?|great|good|perfect),? )*(?:let me|let's|let us|让我|我来)\b", re.I
+)
+_INTENT = regex(
+    r"(?:(?:now|first|next|then|ok(?:ay)?|great|good|perfect),? )*(?:i'll|i will|i'm going to|i am going to"
+    r"|i'm now|i need to|we need to|i should|i want to|we should)\b",
+    re.I,
+)
+_FEW_WORDS = 10  # of a courtesy: a longer sentence says something more
+
+
+def is_courtesy(text: str) -> bool:
+    return bool(_COURTESY.match(text)) and len(text.split()) <= _FEW_WORDS
+
+
+def is_attempt(text: str, *, with_call: bool) -> bool:
+    """Whether an assistant only announces what it does next. `with_call`: it calls a tool at once."""
+    return bool(_ATTEMPT.match(text) or (with_call and _INTENT.match(text)))
+
+
+def is_question(text: str) -> bool:
+    return bool(_QUESTION_END.search(text))
+
+
+def is_own(text: str) -> bool:
+    """Whether the speakers talk about themselves."""
+    return bool(_SELF.search(text) or _WITHOUT_SUBJECT.match(text))
+
+
+# -- What it is worth
+
+TIME = regex(
+    r"\b(?:yesterday|last night|today|tonight|tomorrow|this (?:morning|afternoon|evening)"
+    r"|(?:last|past|previous|this|next|coming) (?:few )?(?:weeks?|weekend|months?|years?|summer|winter"
+    r"|spring|fall|autumn|(?:mon|tues|wednes|thurs|fri|satur|sun)day)"
+    r"|(?:\d+|an?|one|two|three|four|five|six|seven|eight|nine|ten|couple of|few) (?:day|week|month|year)s?"
+    r" (?:ago|later|from now)|(?:since|for|in) (?:\d+|an?|one|two|three|four|five|six|seven|ten|few)"
+    r" (?:day|week|month|year)s?|(?:january|february|march|april|may|june|july|august|september|october"
+    r"|november"
+    r"|december) \d{1,2}|\d{1,2}(?:st|nd|rd|th)? (?:of )?(?:january|february|march|april|may|june"
+    r"|july|august"
+    r"|september|october|november|december)|in (?:january|february|march|april|may|june|july|august"
+    r"|september"
+    r"|october|november|december)|(?:19|20)\d\d)\b|昨天|明天|今天|前天|后天|上周|下周|上个月|下个月"
+    r"|去年|明年"
+    r"|昨日|明日|今日|先週|来週|先月|来月|昨年|来年|어제|내일|오늘|지난주|다음 ?주|지난달|다음 ?달"
+    r"|작년|내년",
+    re.I,
+)
+# A resolved date in parentheses.
+RESOLVED = regex(r" ?\((?:19|20)\d\d(?:-(?:\d\d|W\d\d))?(?:-\d\d)?(?:/(?:\d\d-)?\d\d)?\)")
+_FACT = regex(
+    r"\b(?:love|like|prefer|hate|favou?rite|live|study|own|plan|planning|want|need|hope|going to"
+    r"|thinking|use|play"
+    r"|allergic|name|named|birthday|married|job|always|never|don't|can't|must|should|decided|agreed)\b"
+    r"|我(?:是|有|叫|姓|住|在|家|的)|喜欢|过敏|身高|体重|血压|讨厌|の名前|住んで|好き|嫌い|アレルギー"
+    r"|좋아|싫어|이름|살아|살고",
+    re.I,
+)
+# A request is spent when it is answered; what the person said of themselves beside it is not.
+_SPENT = regex(
+    r"^(?:请|帮我|推荐|给我|能不能|能否|可以(?:给|帮|推荐)|有没有|有什么|告诉我)|推荐(?:一下|一些|几)"
+    r"|给我.{0,12}(?:建议|推荐)"
+    r"|(?:ください|お願いします|教えて|くれますか|もらえますか)[。？?]?$|(?:주세요|해줘|알려줘"
+    r"|추천해)[.?]?$"
+)
+_SPENT_WORTH = 0.4
+# "Seeing them smile is the best", "Keep going", "It was great": true of anybody, or of nothing.
+_GENERAL = regex(
+    r"(?:\w{3,}ing|it|it's|that|that's|this|keep|let's|let|enjoy|take|remember|stay|go|everyone|everybody"
+    r"|anyone|people)\b",
+    re.I,
+)
+_CAPTION = "[pic: "
+_COURTESY_WORTH = 0.15
+_OWN_WORTH = 1.25
+_GENERAL_WORTH = 0.75
+_CAPTION_WORTH = 0.4
+# "Right attitude": two or three words without a subject.
+_FEW_SPACES = 3
+_FRAGMENT_WORTH = 0.5
+# Weights of units.
+_TIME_WEIGHT = 1.8
+_VALUE_WEIGHT = 1.5  # an exact value that a person says
+_WANTED, _UNASKED = 2.2, 1.0  # one in a tool result: also named by a person or a call, or by nobody
+_CHANGE_WEIGHT = 2.5  # a call that changed something, once
+_RECORD_WORD = 0.4  # the factor for plain words in a tool result
+
+
+def weigh_speech(piece: Piece, names: frozenset[str], *, role: str, answers: bool = False) -> None:
+    """Set the weights of a piece that somebody said.
+
+    `role` is the role of a speaker without a name. `answers`: the piece is a reply to a question.
+    """
+    text = piece.text
+    piece.cost, piece.date_cost, piece.units = _weights(text, names)
+    piece.quality = _CAPTION_WORTH if text.startswith(_CAPTION) else _quality(text, role, answers)
+
+
+# Cached, since a reflection weighs again what the one before it kept.
+@lru_cache(maxsize=1_024)
+def _weights(text: str, names: frozenset[str]) -> tuple[int, int, Mapping[str, float]]:
+    """Return the tokens of a piece, those of its resolved dates, and its units."""
+    said = RESOLVED.sub("", text)
+    cost = estimate(text) + 1
+    found = units(said, names) | dict.fromkeys(value_units(said), _VALUE_WEIGHT)
+    found |= {f"@{when.lower()}": _TIME_WEIGHT for when in TIME.findall(said)}
+    return cost, cost - estimate(said) - 1, found
+
+
+@lru_cache(maxsize=1_024)
+def _quality(text: str, role: str, answers: bool) -> float:
+    """A factor around 1 for the kind of thing that the piece says."""
+    worth = _COURTESY_WORTH if is_courtesy(text) else 1.0
+    own = is_own(text)
+    speaks_of_you = bool(_YOU.search(text)) and not _SELF.search(text)
+    if is_question(text):
+        worth *= 0.9 if role == "user" else 0.35
+        worth *= 0.7 if speaks_of_you else 1.0
+    elif speaks_of_you:
+        worth *= 0.5
+    elif own:
+        worth *= _OWN_WORTH
+    elif _GENERAL.match(text):
+        worth *= _GENERAL_WORTH
+    if _SPENT.search(text) or (is_question(text) and is_cjk(text)):
+        worth *= _SPENT_WORTH
+    if not own and text.count(" ") < _FEW_SPACES and ":" not in text and not is_cjk(text):
+        worth *= _FRAGMENT_WORTH
+    if RESOLVED.search(text) or TIME.search(text):
+        worth *= 1.5
+    if _FACT.search(text):
+        worth *= 1.1
+    if answers:
+        worth *= 1.15
+    if role == "assistant" and not _explains_failure(text):
+        worth *= 0.5 if value_units(text) else 0.35
+    return worth
+
+
+def weigh_record(piece: Piece, wanted: frozenset[str]) -> None:
+    """Set the weights of a part of a tool result. `wanted` holds the values that people and calls name."""
+    piece.cost = estimate(piece.text) + 1
+    found = {unit: _WANTED if unit in wanted else _UNASKED for unit in value_units(piece.text)}
+    for unit in value_units(piece.speaker):
+        found.setdefault(unit, _UNASKED)
+    if changes_something(piece.speaker):
+        found["#" + piece.speaker] = _CHANGE_WEIGHT
+    trouble = TROUBLE.search(piece.text)
+    if not found or trouble:
+        found |= {unit: weight * _RECORD_WORD for unit, weight in units(piece.text).items()}
+    piece.units = found
+    piece.quality = 1.4 if trouble else 1.1 if OUTCOME.search(piece.text) else 1.0
+
+
+# -- Its priority
+
+# A critical line is kept word for word for ever, so few lines are critical.
+_CRITICAL = regex(
+    r"\ballerg(?:y|ies|ic)\b|\bemergency\b|\b(?:production|prod|site|server|service) (?:is |was "
+    r"|went )?down\b|\boutage\b"
+    r"|\bdata loss\b|\bbreach(?:ed)?\b|\b(?:never|do not|don't) (?:ever )?(?:deploy|delete|push|share"
+    r"|drop|publish|commit)\b|过敏|紧急|緊急|アレルギー|알레르기|긴급",
+    re.I,
+)
+_FAILURE = regex(r"\b(?:fail(?:ed|s)?|error|crash(?:ed|es)?|broke|bug)\b|失败|错误|故障|障害|失敗|오류", re.I)
+_REMEDY = regex(
+    r"\b(?:fix(?:ed)?|solved|resolved|because|caused|due to|root cause|missing|by setting|turned out)\b"
+    r"|因为|原因|修复|修正|원인",
+    re.I,
+)
+# "Confirm that the error is fixed", "It may be because …": nobody says that it is so.
+_UNCERTAIN = regex(
+    r"\b(?:if|whether|confirm|check|ensure|make sure|may|might|could|would|should|please"
+    r"|guess(?:ing)?|probably)\b",
+    re.I,
+)
+_IMPORTANT = regex(
+    r"\b(?:decided (?:to|on|that|not)|agreed (?:on|to|that)|approved|confirmed|deadline|due (?:on|by|date)"
+    r"|from now on|remember that|always use|never use|please (?:always|never|don't)|cancell?ed|diagnosed"
+    r"|got (?:married|engaged|promoted|fired|hired|the job)|moved to|quit (?:my|the) job)\b"
+    r"|决定|確定|确定|确认|截止|必须|务必|记住|決定|締め切り|必ず|결정|마감|반드시",
+    re.I,
+)
+
+
+def priority(text: str, *, asks: bool = False, by_host: bool = False) -> str:
+    """Return CRITICAL, IMPORTANT or NOTE."""
+    if asks or by_host:
+        return "NOTE"
+    if _CRITICAL.search(text) or _explains_failure(text):
+        return "CRITICAL"
+    return "IMPORTANT" if _IMPORTANT.search(text) else "NOTE"
+
+
+def _explains_failure(text: str) -> bool:
+    """Whether a piece says what went wrong together with why, or what mended it."""
+    return bool(_FAILURE.search(text) and _REMEDY.search(text) and not _UNCERTAIN.search(text))

@@ -1,0 +1,308 @@
+"""What the built-in observer quotes: whole clauses, with what governs them and what they refer to."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from tests.unit.models.extractive_requests import START, observe, reflect, role, say
+
+from onlooker.domain.messages import Message, ToolCall
+from onlooker.models.extractive.pieces import clauses, quote, quotes, refers_back, vocatives
+
+
+@pytest.mark.parametrize(
+    ("said", "noted"),
+    [
+        ("I went to the museum yesterday.", "I went to the museum yesterday."),
+        ("Wow, the colors are really bright!", "The colors are really bright!"),
+        ("Hey, by the way, I've been running a lot", "I've been running a lot."),
+        ("Haha, thanks! Great, I have a dog called Rex, lol", "I have a dog called Rex."),
+        ("Great Wall tickets cost 40 yuan", "Great Wall tickets cost 40 yuan."),
+        ("Oh-my-zsh is installed", "Oh-my-zsh is installed."),
+        ("So I quit.", "So I quit."),  # a consequence
+        ("Actually, it was Tuesday.", "Actually, it was Tuesday."),  # a correction
+        ("No, I never did.", "No, I never did."),
+        ("我住在成都", "我住在成都。"),
+    ],
+)
+def test_only_fillers_at_the_edges_go(said: str, noted: str) -> None:
+    assert quote(said) == noted
+
+
+def test_yes_is_an_answer_after_a_question_and_a_filler_elsewhere() -> None:
+    assert quote("Yes, I sold the boat.") == "I sold the boat."
+    assert quote("Yes, I sold the boat.", answers=True) == "Yes, I sold the boat."
+
+
+def test_names_that_only_address_somebody_go() -> None:
+    names = vocatives(frozenset({"Melanie", "Caroline"}))
+    assert quote("Thanks, Caroline! I painted it", names) == "I painted it."
+    assert quote("That was fun, Mel!", names) == "That was fun!"
+    assert quote("I met Caroline at school", names) == "I met Caroline at school."
+    assert quote("My friend, Caroline, came too", names) == "My friend, Caroline, came too."
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "My friends and I went on a hike and we stumbled across a lake if it rained.",
+        "He saw Ana and I at the park.",
+        "My gf, Toby, and I are moving.",
+        "Last week I went to Oslo and I met Bo.",  # the time is of both
+        "I think they moved and I miss them.",
+        "I sold the boat and I will not buy another.",
+        "He said the boat leaked and I sold it.",
+        "I would go and we could swim.",
+        "I went there, and it was fun, but I got ill.",
+        "Did you sell it and I missed that?",
+        '"I went to Oslo and I met Bo" is its title.',
+    ],
+)
+def test_a_sentence_is_not_parted_where_something_governs_all_of_it(said: str) -> None:
+    assert clauses(said) == [said]
+
+
+def test_a_sentence_of_clauses_side_by_side_is_parted() -> None:
+    assert clauses("I moved to Oslo last week, and I adopted a dog yesterday.") == [
+        "I moved to Oslo last week",
+        "I adopted a dog yesterday.",
+    ]
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "I'd like to cancel those.",
+        "He doesn't like cats.",
+        "It was a gift from my grandma.",
+        "That's how we met.",
+        "I took the blue one.",
+        "I've been there twice.",
+        "Me too!",
+        "Because the rent rose.",
+        "她很喜欢。",
+        "それは大阪です。",
+    ],
+)
+def test_a_pronoun_without_its_noun_refers_back(said: str) -> None:
+    assert refers_back(said)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "My sister sold her car.",
+        "I bought a kayak and painted it blue.",
+        "It's important to rest.",
+        "This weekend we sail to Bergen.",
+        "There is no budget.",
+        "我住在成都。",
+    ],
+)
+def test_a_pronoun_beside_its_noun_does_not(said: str) -> None:
+    assert not refers_back(said)
+
+
+# A note is no longer than its source. These words make room, and none of them is noted.
+THANKS = role("user", "Thanks so much! You are great! Have a nice day! Talk to you soon! " * 4, 59)
+
+
+def chat(*said: tuple[str, str], tokens: int = 400) -> str:
+    messages = [say(name, text, minute) for minute, (name, text) in enumerate(said)]
+    return observe(*messages, THANKS, tokens=tokens)
+
+
+def lines(text: str) -> list[str]:
+    return [line.removeprefix("IMPORTANT ").removeprefix("CRITICAL ") for line in text.splitlines()]
+
+
+def test_a_pet_is_nobodys_girlfriend() -> None:
+    text = chat(("Tim", "My gf, Toby, and I are moving to a place with a yard."), ("Jo", "Nice!"))
+    assert lines(text)[1:] == ["Tim: My gf, Toby, and I are moving to a place with a yard."]
+    later = reflect(*[text.replace("16", str(day)) for day in range(10, 28)], tokens=60)
+    assert "people:" not in later
+
+
+def test_an_answer_that_denies_its_question_is_no_label() -> None:
+    text = chat(
+        ("Jo", "Did you see any bands?"),
+        ("Tim", "Didn't see any bands, but the food festival in Tokyo was awesome."),
+    )
+    assert "Tim: Didn't see any bands, but the food festival in Tokyo was awesome." in lines(text)
+    assert "bands: " not in text
+
+
+def test_who_went_and_when_stay_with_what_they_did() -> None:
+    said = "A few years back my friends and I went on a hike and stumbled across this stunning lake."
+    assert f"Tim: {said}" in lines(chat(("Jo", "Where was it?"), ("Tim", said)))
+
+
+def test_sentences_do_not_read_as_one() -> None:
+    text = chat(
+        (
+            "Tim",
+            "Had an incident last week where my place got flooded. "
+            "Waiting on insurance so I can start repairs.",
+        )
+    )
+    assert (
+        "Tim: Had an incident last week where my place got flooded. "
+        "Waiting on insurance so I can start repairs." in lines(text)
+    )
+
+
+def test_a_doubt_stays_with_what_is_doubted() -> None:
+    text = chat(("Tim", "I'm guessing the match isn't taking this into account, but I haven't checked."))
+    assert "Tim: I'm guessing the match isn't taking this into account, but I haven't checked." in lines(text)
+
+
+def test_a_contrast_in_the_next_sentence_stays() -> None:
+    text = chat(
+        ("Tim", "The walk varies depending on the day. But usually it lasts about an hour."), tokens=30
+    )
+    assert ("varies" in text) == ("about an hour" in text)
+
+
+def test_somebody_elses_words_do_not_replace_the_diagnosis() -> None:
+    text = chat(
+        ("Sam", "The doctor told me I have gastritis since May."),
+        ("Evan", "Gastritis can be tough."),
+        tokens=30,
+    )
+    assert "Sam: The doctor told me I have gastritis since May." in lines(text)
+
+
+@pytest.mark.parametrize(
+    "said",
+    ["We tried snowshoeing this weekend near Bergen.", "It feels like just yesterday that I sold the boat."],
+)
+def test_a_day_that_the_words_leave_open_is_not_computed(said: str) -> None:
+    wednesday = Message("user", said, name="Tim", at=START + timedelta(days=2))
+    assert "(" not in observe(
+        say("Jo", "I sold the kayak, the boat and the old red van."), wednesday, tokens=200
+    )
+
+
+def test_a_version_is_not_cut_into_a_label() -> None:
+    text = chat(("Jo", "When do you ship v2.4.1?"), ("Tim", "Thursday, in the morning."))
+    assert lines(text)[1:] == ["Jo: When do you ship v2.4.1?", "Tim: Thursday, in the morning."]
+
+
+def test_what_is_denied_later_is_noted_though_the_words_are_the_same() -> None:
+    text = reflect(
+        "## 2026-02-16\nAna: I eat fish on Fridays.",
+        "## 2026-02-17\nAna: I don't eat fish on Fridays.",
+        tokens=200,
+    )
+    assert "Ana: I eat fish on Fridays." in text
+    assert "Ana: I don't eat fish on Fridays." in text
+    noted = observe(say("Ana", "I don't eat grilled fish on Fridays."), tokens=100)
+    assert "don't" in noted
+
+
+def test_a_spoken_percentage_is_kept_as_said() -> None:
+    assert "Ana: I 100% agree with the harbour board." in lines(
+        chat(("Ana", "I 100% agree with the harbour board."))
+    )
+
+
+# ------------------------------------------------------------------------------------ with tools
+
+
+def result(name: str, arguments: str, text: str, number: int = 1) -> tuple[Message, Message]:
+    call = ToolCall(f"c{number}", name, arguments)
+    return (
+        Message("assistant", "", at=START, calls=(call,)),
+        Message("tool", text, at=START, answers=call.id, name=name),
+    )
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        "Which of these includes flights over 3 hours? I'd like to cancel those.",
+        "My original flight is on the 5th. I want to move it to the 6th.",
+    ],
+)
+def test_a_request_in_a_session_with_tools_is_whole(request_: str) -> None:
+    text = observe(
+        role("user", request_), *result("get_trips", "{}", '{"trips": ["AX-1", "AX-2"]}'), tokens=150
+    )
+    assert request_ in text
+
+
+def test_a_rejected_edit_keeps_its_error_and_the_next_says_that_it_worked() -> None:
+    edit = '{"command": "str_replace", "path": "command_parser.pony", "old_str": "a%s", "new_str": "b"}'
+    text = observe(
+        role("user", "Please make the parser accept an empty list of commands."),
+        role("assistant", "Let me try to edit the parser."),
+        *result("edit", edit % 1, "ERROR: No replacement was performed, old_str did not appear.", 1),
+        *result("edit", edit % 2, "The file command_parser.pony has been edited.", 2),
+        tokens=120,
+    )
+    assert "ERROR: No replacement was performed" in text
+    assert "The file command_parser.pony has been edited." in text
+    assert "Let me try" not in text
+
+
+def test_a_departure_stays_with_its_flight() -> None:
+    listing = (
+        "Here are two flights:\n1. **HAT001**\n   - Departure: 01:00 EST\n   - Arrival: 07:00 EST\n"
+        "2. **HAT002**\n   - Departure: 09:00 EST\n   - Arrival: 12:00 EST"
+    )
+    for quote_ in quotes(listing.replace("*", "")):
+        if "Arrival" in quote_.text:
+            first, last = ("HAT001", "07:00") if "HAT001" in quote_.text else ("HAT002", "12:00")
+            assert first in quote_.text
+            assert last in quote_.text
+    assert sum("Arrival" in quote_.text for quote_ in quotes(listing)) == 2
+
+
+def test_code_is_kept_or_named_but_never_altered() -> None:
+    code = "type CrashIt is (I32 | None)"
+    text = observe(role("user", f"Compiling `{code}` crashes the compiler."), tokens=100)
+    assert f"`{code}`" in text
+    program = "type CrashIt is\n  (I32 |\n  None)\nactor Main\n  new create(env: Env) => None"
+    block = f"Here is the program:\n```\n{program}\n```"
+    text = observe(role("user", block), tokens=100)
+    assert "CrashIt (" not in text
+    assert "5 lines of code, defines CrashIt, Main" in text
+
+
+# ------------------------------------------------------------------------------------ other scripts
+
+
+@pytest.mark.req(105)
+@pytest.mark.parametrize(
+    ("said", "kept"),
+    [
+        (
+            "这不是因为预算不够，而是因为供应商换了合同，所以我们推迟上线。",
+            "不是因为预算不够，而是因为供应商换了合同，所以我们推迟上线。",
+        ),
+        (
+            "予算が足りないからではなく、契約が変わったので、公開を延期します。",
+            "足りないからではなく、契約が変わったので、公開を延期します。",
+        ),
+        (
+            "예산이 부족해서가 아니라 계약이 바뀌어서 출시를 미룹니다.",
+            "부족해서가 아니라 계약이 바뀌어서 출시를 미룹니다.",
+        ),
+    ],
+)
+def test_a_sentence_without_spaces_is_whole_and_has_its_speaker(said: str, kept: str) -> None:
+    text = observe(say("민지", said), THANKS, tokens=120)
+    (line,) = [line for line in lines(text) if kept in line]
+    assert line.startswith("민지: ")
+
+
+def test_in_chinese_a_fact_about_the_person_comes_before_a_request_that_was_answered() -> None:
+    text = observe(
+        role("user", "请推荐几家适合周末聚餐的餐厅和附近的景点。"),
+        role("user", "我是四川人，身高170厘米，最喜欢吃火锅。", 1),
+        role("user", "请给我一些下午可以参观的博物馆建议。", 2),
+        tokens=40,
+    )
+    assert "我是四川人，身高170厘米，最喜欢吃火锅。" in text
+    assert "请推荐" not in text.split("## ")[-1]

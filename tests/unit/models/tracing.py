@@ -1,0 +1,135 @@
+"""Traces each word of a built-in note to the sentence that it was copied from.
+
+Written apart from the model: it knows the words that may be cut and those that may not, and none of the
+model's patterns.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from onlooker.domain.messages import Message
+from onlooker.policy.reply import read
+from onlooker.policy.text import sentences
+
+_TOKEN = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]|[^\W\u3040-\ud7af]+(?:['’][^\W\d_]+)?")
+_DATE = re.compile(r" ?\((?:19|20)\d\d[-/\dW]*\)")
+_ADDED = re.compile(r"\[\d+ lines of code[^\]]*\]|\[pic: | \(was [^()]*\)")
+# Words at the edges of a sentence that may be cut.
+_OPENINGS = (
+    "wow whoa woo woohoo phew oof yay yikes ugh whew geez gosh omg oh ooh aw aww ah haha hahaha hah lol "
+    "hey hi hello there btw and also plus good morning evening guess what by the way anyway well so you "
+    "know man dude okay ok alright congrats congratulations thanks thank much a lot bunch again very "
+    "cool nice awesome great amazing sweet no problem worries of course for sure honestly to be honest "
+    "yeah yep yup yes sure absolutely definitely totally exactly right true certainly same here i agree"
+)
+FILLERS = frozenset(_OPENINGS.split())
+# What is said with one of these is not said without it.
+_GOVERNS = (
+    "if unless until when whenever while whether because although though but however except instead "
+    "never nor neither without hardly barely cannot think guess guessing hope maybe perhaps probably "
+    "possibly apparently seems might could would should only not wish"
+)
+GOVERNING = frozenset(_GOVERNS.split())
+_CJK_GOVERNING = re.compile(
+    "如果|除非|因为|但|不|没|也许|可能|もし|から|ない|ません|かもしれ|만약|때문|않|아니|지만"
+)
+_FEW_WORDS = 5
+_PERSONS = frozenset({"he", "she", "they", "him", "them"})
+
+
+class Sentence(NamedTuple):
+    """A sentence of a message, as words."""
+
+    message: int
+    words: tuple[str, ...]
+    text: str
+    opens: bool  # nothing before it in its message says anything
+
+
+class Run(NamedTuple):
+    """Words of a note that are a run of words of one sentence."""
+
+    sentence: Sentence
+    start: int
+    end: int
+
+
+def words(text: str) -> tuple[str, ...]:
+    return tuple(word.lower().replace("’", "'") for word in _TOKEN.findall(text))
+
+
+def untraced(note: str, messages: Sequence[Message], exempt: frozenset[str] = frozenset()) -> list[str]:
+    """Return what is wrong with a note: each line with words that nobody said so, and why.
+
+    `exempt` are the names by which speakers address each other.
+    """
+    said: dict[str, list[Sentence]] = {}
+    for i, message in enumerate(messages):
+        opens = True
+        for sentence in (part for line in message.text.split("\n") for part in sentences(line)):
+            said.setdefault(message.speaker, []).append(Sentence(i, words(sentence), sentence, opens))
+            opens = opens and len(words(sentence)) < _FEW_WORDS
+    wrong: list[str] = []
+    before: Run | None = None
+    for speaker, text in _quoted(note):
+        runs, rest = _runs(words(_ADDED.sub(" ", _DATE.sub("", text))), said.get(speaker, []))
+        if rest:
+            wrong.append(f"{speaker}: {' '.join(rest)!r} was not said: {text}")
+        for candidates in runs:
+            faults = {run: [*_faults(run, before, text, exempt)] for run in candidates}
+            before = min(candidates, key=lambda run: len(faults[run]))
+            wrong.extend(f"{reason}: {text}" for reason in faults[before])
+    return wrong
+
+
+def _quoted(note: str) -> Iterator[tuple[str, str]]:
+    """Yield the lines of a note that quote somebody, with their speaker."""
+    for line in read(note, format="lines").lines:
+        speaker, colon, text = line.text.partition(": ")
+        if colon and not speaker.endswith(")"):
+            yield speaker, text
+
+
+def _runs(noted: Sequence[str], said: Sequence[Sentence]) -> tuple[list[list[Run]], list[str]]:
+    """Cover the words by the longest runs of one sentence each: for each run, every sentence that has it.
+    Return what is left, too."""
+    runs: list[list[Run]] = []
+    rest: list[str] = []
+    at = 0
+    while at < len(noted):
+        found = list(_matches(noted, at, said))
+        longest = max((run.end - run.start for run in found), default=0)
+        if longest:
+            runs.append([run for run in found if run.end - run.start == longest])
+        else:
+            rest.append(noted[at])
+        at += max(1, longest)
+    return runs, rest
+
+
+def _matches(noted: Sequence[str], at: int, said: Iterable[Sentence]) -> Iterator[Run]:
+    for sentence in said:
+        for start, word in enumerate(sentence.words):
+            if word == noted[at]:
+                end = start
+                while end < len(sentence.words) and noted[at + end - start : at + end - start + 1] == (
+                    sentence.words[end],
+                ):
+                    end += 1
+                yield Run(sentence, start, end)
+
+
+def _faults(run: Run, before: Run | None, text: str, exempt: frozenset[str]) -> Iterator[str]:
+    all_words = run.sentence.words
+    lost = [*all_words[: run.start], *all_words[run.end :]]
+    serious = [word for word in lost if word not in FILLERS and word not in exempt]
+    governed = GOVERNING & {*all_words} or any(word.endswith("n't") for word in all_words)
+    if serious and (governed or _CJK_GOVERNING.search(run.sentence.text)) and "…" not in text:
+        yield f"{' '.join(serious)!r} was cut from {run.sentence.text!r}"
+    if all_words[run.start] in _PERSONS and run.sentence.text[:1].isupper():
+        near = (0, 1) if run.sentence.opens else (0,)
+        if before is None or run.sentence.message - before.sentence.message not in near:
+            yield f"nobody says who {all_words[run.start]!r} is"
