@@ -149,6 +149,18 @@ async def test_only_its_own_names_and_pages_reach_it(headers: dict[str, str], st
         assert (allowed is not None) == (headers.get("origin") in config.origins)
 
 
+async def test_a_browser_may_ask_first_what_an_allowed_page_may_ask() -> None:
+    config = ServerConfig(host="0.0.0.0", origins=("https://app.example",), upstreams=())
+    asked = {"access-control-request-method": "POST", "access-control-request-headers": "authorization"}
+    async with serving(config=config) as client:
+        for origin, status in (("https://app.example", 200), ("https://evil.example", 403)):
+            answer = await client.options("/v1/sessions", headers={**asked, "origin": origin})
+            assert answer.status_code == status
+        page = {"origin": "https://app.example"}
+        assert (await client.get("/v1/sessions", headers=page)).status_code == 401
+        assert (await client.options("/v1/sessions", headers=page)).status_code == 401
+
+
 async def test_whoever_asks_too_often_is_told_when_to_come_back() -> None:
     async with serving(config=ServerConfig(rate=60)) as client:
         answers = [await client.get("/v1/settings") for _ in range(15)]

@@ -171,13 +171,18 @@ class Guard:
             return
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
         refusal = self._refuse_place(headers) or self._refuse_size(headers)
-        if refusal is None and scope["path"] not in OPEN_PATHS:
+        if refusal is None and scope["path"] not in OPEN_PATHS and not self._is_preflight(scope, headers):
             refusal = await self._admit(scope, headers)
         if refusal is not None:
             await self._problem(*refusal)(scope, receive, send)
             return
         keep_encoded_slashes(scope)
         await self._app(scope, self._limited(receive), send)
+
+    def _is_preflight(self, scope: Scope, headers: MutableMapping[str, str]) -> bool:
+        """Whether a browser asks what an allowed page may ask. It sends no token with that."""
+        asks = scope["method"] == "OPTIONS" and "access-control-request-method" in headers
+        return asks and headers.get("origin") in self._config.origins
 
     def _refuse_place(self, headers: MutableMapping[str, str]) -> tuple[int, str, dict[str, str]] | None:
         """Refuse what a web page of someone else's sent, whose name may have been pointed at this machine."""
