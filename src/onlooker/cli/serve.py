@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import signal
 import socket
 from collections.abc import Mapping
@@ -159,15 +160,18 @@ def _opened(target: Target, model: str | None, **options: Any) -> Memory:
 
 
 def _listen(config: ServerConfig) -> socket.socket:
+    # The protocol is named, or asyncio would not turn off Nagle's algorithm: 40 ms for every answer.
+    family = socket.AF_INET6 if ":" in config.host else socket.AF_INET
+    listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
-        return socket.create_server(
-            (config.host, config.port),
-            family=socket.AF_INET6 if ":" in config.host else socket.AF_INET,
-            backlog=2_048,
-        )
+        if os.name == "posix":  # elsewhere it would let two programs have one port
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind((config.host, config.port))
     except OSError as error:
+        listening.close()
         what = error.strerror or error
         raise CommandError(f"cannot listen on {config.host} port {config.port}: {what}") from None
+    return listening
 
 
 async def _run(screen: Screen, server: Any, app: Any, config: ServerConfig, listening: socket.socket) -> None:
