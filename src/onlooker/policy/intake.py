@@ -669,7 +669,9 @@ def _placeholder(kind: str, block: Mapping[str, Any]) -> str:
     if kind in ("file", "document", "input_file"):
         name = _text(inner, "filename") or _text(block, "title") or _text(block, "filename")
         data = next((v for k in ("data", "file_data", "url", "file_id") if (v := _text(inner, k))), "")
-        return f"[file {_short(name)}]" if name else _labelled("file", data, _text(inner, "media_type"))
+        return (
+            f"[file {_short(as_name(name))}]" if name else _labelled("file", data, _text(inner, "media_type"))
+        )
     # A server-side tool, or a block type newer than this code.
     return f"[{_short(kind + ' ' + _text(block, 'name'))}]"
 
@@ -679,7 +681,8 @@ def _picture(block: Mapping[str, Any], inner: Mapping[str, Any]) -> tuple[str, s
     url = _text(inner, "url") or _text(block, "image_url") or _text(inner, "file_id")
     if url.startswith("data:"):
         return url, url[5:200].split(";")[0].split(",")[0]
-    return (url, url) if url else (_text(inner, "data"), _text(inner, "media_type"))
+    # An address has no blanks: what stands behind one is not part of it.
+    return (url, (url.split() or [""])[0]) if url else (_text(inner, "data"), _text(inner, "media_type"))
 
 
 def _labelled(kind: str, data: str, label: str) -> str:

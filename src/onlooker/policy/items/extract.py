@@ -302,6 +302,33 @@ def whose_words(summary: str, messages: Sequence[Message]) -> Origin:
     return "agent" if best["agent"] > 2 * best["user"] else "user"
 
 
+_USERS_LINE = regex(
+    r"^(?P<stamp>(?:\[[^\]\n]{0,30}\] )?)(?:(?:CRITICAL|IMPORTANT) )?user: (?P<said>.+)$", re.M
+)
+# How many telling words of a line somebody else must have said for it to be theirs, and how many times as
+# many as the user.
+_SOMEBODY_ELSES, _TIMES = 2, 3
+
+
+def reattributed(note: str, messages: Sequence[Message]) -> str:
+    """Take those lines of a note from the user of which the user's own words have next to nothing, and a
+    tool's or an assistant's have much. A model may have been told to write them so, and as critical."""
+    if "user: " not in note:
+        return note
+    parts = [(origin, set(tokens(bounded(text)))) for m in messages for origin, text in _parts(m)]
+    own = {token for origin, said in parts if origin == "user" for token in said}
+    others = [(origin, said) for origin, said in parts if origin != "user"]
+
+    def attribute(line: re.Match[str]) -> str:
+        wanted = set(telling_tokens(line["said"]))
+        share, origin = max(((len(wanted & said), o) for o, said in others), default=(0, "tool"))
+        if share < _SOMEBODY_ELSES or share <= _TIMES * len(wanted & own):
+            return line[0]
+        return f"{line['stamp']}{'assistant' if origin == 'agent' else 'tool'}: {line['said']}"
+
+    return _USERS_LINE.sub(attribute, note)
+
+
 def _parts(message: Message) -> Iterator[tuple[Origin, str]]:
     """Yield the texts of a message, each with whose words it is."""
     if message.role == "user":
