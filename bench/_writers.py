@@ -6,7 +6,8 @@ import re
 from dataclasses import replace
 
 from onlooker.models.extractive import ExtractiveModel
-from onlooker.policy.values import find_values, invented
+from onlooker.policy.reply.evidence import invented
+from onlooker.policy.values import find_values
 from onlooker.ports import ObserveRequest, Request
 
 # "Values: …" is what the audit adds; a stand-in that loses values writes none.

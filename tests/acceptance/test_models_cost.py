@@ -14,8 +14,8 @@ import onlooker
 from onlooker.demo import conversation
 from onlooker.models.extractive import ExtractiveModel
 from onlooker.models.llm import prompt_of
+from onlooker.policy.reply.evidence import invented
 from onlooker.policy.tokens import estimate
-from onlooker.policy.values import invented
 from onlooker.ports import ObserveRequest, Reply, Request
 from onlooker.testing import FrozenClock
 

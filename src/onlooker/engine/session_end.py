@@ -326,7 +326,7 @@ class SessionEnd:
     ) -> list[Item] | None:
         from onlooker.policy.items.extract import read_items
         from onlooker.policy.render import text_lines
-        from onlooker.policy.values import invented
+        from onlooker.policy.reply.evidence import Evidence
 
         writer = self._reflector
         known = tuple(i.summary for i in await self._store.items(session.owner, limit=MAX_KNOWN_ITEMS))
@@ -335,9 +335,9 @@ class SessionEnd:
         request = ItemsRequest(session, tuple(notes), 1, ANSWER_TOKENS, messages=tuple(messages), known=known)
         source = "\n".join((*(n.text for n in notes), text_lines(messages), *known))
         day = (messages[-1].at if messages else None) or (notes[-1].made_at if notes else self._clock.now())
+        evidence = Evidence(source, day.date())
         candidates = await writer.ask(
-            request,
-            lambda text: read_items(text, source=source, day=day.date(), tz=self._tz, invented=invented),
+            request, lambda text: read_items(text, day=day.date(), tz=self._tz, invented=evidence.invented)
         )
         if candidates is None:
             return None

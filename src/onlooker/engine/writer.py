@@ -103,7 +103,8 @@ class Writer:
         calls = [answer.usage]
         if isinstance(answer.verdict, Rejected):
             fix = _FIX_BLOCK if answer.block and answer.block.problem else ""
-            answer = await self._ask(replace(request, correction=answer.verdict.correction + fix), source)
+            again = replace(request, correction=answer.verdict.correction + fix)
+            answer = await self._ask(again, source, last=True)
             calls.append(answer.usage)
         verdict = answer.verdict
         if isinstance(verdict, Rejected):
@@ -135,7 +136,7 @@ class Writer:
             return request
         return replace(request, schemas=self.extractors.schemas)
 
-    async def _ask(self, request: Request, source: Source) -> Answer:
+    async def _ask(self, request: Request, source: Source, *, last: bool = False) -> Answer:
         from onlooker.policy.reply import Rejected
 
         began = time.perf_counter()
@@ -143,11 +144,13 @@ class Writer:
         took = time.perf_counter() - began
         model = reply.model or self.model.name
         note, block = self._split_block(reply, request)
-        verdict = judge_reply(note, request, source, self.estimator.text)
+        verdict = judge_reply(note, request, source, self.estimator.text, strike=last)
         rejected = verdict.reason if isinstance(verdict, Rejected) else ""
         if isinstance(verdict, Rejected):
             log.warning("%s: reply rejected (%s: %s)", model, verdict.reason, verdict.detail)
             self.emit(ReplyRejected(request.session, model, verdict.reason, verdict.detail))
+        elif verdict.struck:
+            log.warning("%s: struck out as invented: %s", model, ", ".join(verdict.struck)[:200])
         usage = self._usage(request, reply, model, rejected or "accepted")
         self.emit(ModelReplied(request.session, usage, seconds=took))
         if reply.input_tokens or reply.output_tokens or reply.cost:
@@ -253,23 +256,31 @@ class Source:
     must_keep: Sequence[str] = ()
 
 
-def judge_reply(reply: Reply, request: Request, source: Source, count: Callable[[str], int]) -> Verdict:
-    """Judge a reply. An accepted one gets the exact values that it left out."""
-    from onlooker.policy.reply import Rejected, judge
-    from onlooker.policy.values import invented
+def judge_reply(
+    reply: Reply, request: Request, source: Source, count: Callable[[str], int], *, strike: bool = False
+) -> Verdict:
+    """Judge a reply. An accepted one gets the exact values that it left out.
 
+    With `strike`, what it invents is struck out instead of refused.
+    """
+    from onlooker.policy.reply import Rejected, judge
+
+    observing = isinstance(request, ObserveRequest)
     verdict = judge(
         reply.text,
         finish=reply.finish,
         source_text=source.text,
         source_tokens=source.tokens,
-        prompt_text=_system_prompt(isinstance(request, ObserveRequest), request.format),
+        prompt_text=_system_prompt(observing, request.format),
         format=request.format,
         day=source.day,
         must_keep=source.must_keep,
         target_tokens=request.target_tokens,
         count=count,
-        invented=invented,
+        shown_text="\n".join(note.text for note in request.notes)
+        if isinstance(request, ObserveRequest)
+        else "",
+        strike=strike,
     )
     if isinstance(verdict, Rejected):
         return verdict
@@ -306,9 +317,12 @@ def _complete(verdict: Accepted, request: Request, source: Source, count: Callab
 
 @cache
 def _system_prompt(observing: bool, format: NoteFormat) -> str:
-    """The system prompt of the request."""
+    """The rules that a model has for the request, in both lengths."""
     from onlooker.policy.prompts import observer_prompt, reflector_prompt
 
     if observing:
-        return observer_prompt((), (), target_tokens=0, format=format).system
+        sizes = (
+            observer_prompt((), (), target_tokens=0, format=format, brief=brief) for brief in (True, False)
+        )
+        return "\n".join(prompt.system for prompt in sizes)
     return reflector_prompt((), generation=1, target_tokens=0, format=format).system

@@ -8,18 +8,22 @@ imported before the first model is made.
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from onlooker.domain.errors import SettingsError
+from onlooker.domain.messages import Message
 from onlooker.domain.notes import Note
 from onlooker.models.calling import CallError, FailureKind, Price, request_tokens
 from onlooker.policy.items.extract import items_prompt
 from onlooker.policy.model_names import ModelName, parse_name
 from onlooker.policy.prompts import Prompt, observer_prompt, reflector_prompt
 from onlooker.policy.secrets import MASK, mask
+from onlooker.policy.text import regex
 from onlooker.policy.tokens import estimate
+from onlooker.policy.values import HEAD as LEDGER
 from onlooker.ports import ItemsRequest, ObserveRequest, Reply, Request
 
 if TYPE_CHECKING:
@@ -28,10 +32,15 @@ if TYPE_CHECKING:
     from pydantic_ai.providers import Provider
     from pydantic_ai.settings import ModelSettings
 
-# The most tokens that the observer reads for each token said. What the rules leave goes to the newest
-# notes, so that the model knows the conversation and does not repeat itself. Showing all notes with every
-# chunk would cost several times as much as the messages.
+# The most tokens that the observer reads for each token said. What the rules leave goes to notes so far, so
+# that the model can say what changed and does not repeat itself. Showing all notes with every chunk would
+# cost several times as much as the messages.
 MAX_READ = 1.3
+# The same for small chunks, in tokens, whose rules are shorter but weigh more.
+SMALL_CHUNK = 1_000
+MAX_READ_SMALL = 1.5
+# Seconds. The setting `model_deadline`, which cannot be longer, ends a call before a client would.
+MAX_TIMEOUT = 3_600.0
 # Half of the context window is left for the rules, the notes so far, the answer and counting errors.
 _WINDOW_SHARE = 0.5
 _MAX_WINDOW = 100_000
@@ -54,9 +63,9 @@ class LanguageModel:
         window: int | None = None,
         base_url: str | None = None,
         api_key: str | None = None,
-        timeout: float = 60.0,
+        timeout: float | None = None,
         price: Price | None = None,
-        max_read: float = MAX_READ,
+        max_read: float | None = None,
         options: Mapping[str, Any] | None = None,
     ) -> None:
         """Prepare the model. Nothing is sent.
@@ -67,10 +76,10 @@ class LanguageModel:
                 context window.
             base_url: The address of the provider, if not the usual one.
             api_key: The key. The default is the provider's environment variable.
-            timeout: Seconds for one attempt.
+            timeout: Seconds for one attempt. The default is the setting `model_deadline`.
             price: Dollars per million tokens, if the built-in list lacks the model or is wrong.
             max_read: The most tokens that the observer reads for each token said. What the rules leave goes
-                to the newest notes.
+                to notes so far. The default is 1.3, and 1.5 for chunks of less than 1,000 tokens.
             options: More model settings of pydantic-ai, such as `{"temperature": 0.2}`.
 
         Raises:
@@ -138,7 +147,10 @@ class LanguageModel:
 
     def _settings(self, request: Request) -> ModelSettings:
         profile = self._client.profile
-        settings: dict[str, Any] = {"max_tokens": _max_output(request), "request_timeout": self._timeout}
+        settings: dict[str, Any] = {
+            "max_tokens": _max_output(request),
+            "request_timeout": self._timeout or MAX_TIMEOUT,
+        }
         if profile.get("supports_thinking") or profile.get("thinking_always_enabled"):
             # Notes need no reasoning, and reasoning is billed as output.
             settings["thinking"] = False
@@ -222,15 +234,17 @@ def _unusable(name: ModelName, error: Exception) -> str:
 
 # -- Prompts
 
-_MIN_NOTES = 0.03  # of the chunk: some notes are shown even with the smallest chunk
-_FENCE = 40  # tokens around the notes
+_MIN_NOTES = 0.06  # of the chunk: some notes are shown even with the smallest chunk
+_FENCE = 24  # tokens around the notes
+# A chunk of so many tokens gets the full rules, which are a quarter of it.
+BRIEF_BELOW = 2_000
 # Room for the reasoning of models that think before they write, which counts as output. Of local models it
 # is not known whether they do.
 _REASONING = 4_500
 _EXTRACTED = 2_000  # for the values of the user's own types
 
 
-def prompt_of(request: Request, max_read: float = MAX_READ) -> Prompt:
+def prompt_of(request: Request, max_read: float | None = None) -> Prompt:
     """Return a request as the text that the model is sent."""
     if isinstance(request, ItemsRequest):
         return items_prompt(request.notes, request.messages, request.known, instruction=request.instruction)
@@ -245,9 +259,10 @@ def prompt_of(request: Request, max_read: float = MAX_READ) -> Prompt:
         )
     bare = _observer_prompt(request, ())
     size = request_tokens(request)
-    room = max_read * size - estimate(bare.system) - estimate(bare.user) - _FENCE
-    notes = _newest(request.notes, int(max(room, _MIN_NOTES * size)))
-    return _observer_prompt(request, notes) if notes else bare
+    most = max_read or (MAX_READ_SMALL if size < SMALL_CHUNK else MAX_READ)
+    room = most * size - estimate(bare.system) - estimate(bare.user) - _FENCE
+    known = notes_so_far(request.notes, request.messages, int(max(room, _MIN_NOTES * size)))
+    return _observer_prompt(request, known) if known else bare
 
 
 def _observer_prompt(request: ObserveRequest, notes: Sequence[Note]) -> Prompt:
@@ -259,6 +274,7 @@ def _observer_prompt(request: ObserveRequest, notes: Sequence[Note]) -> Prompt:
         instruction=request.instruction,
         correction=request.correction,
         schemas=request.schemas,
+        brief=request_tokens(request) < BRIEF_BELOW,
     )
 
 
@@ -269,36 +285,64 @@ def _max_output(request: Request) -> int:
     return 2 * request.target_tokens + _REASONING + (_EXTRACTED if extracts else 0)
 
 
-def _newest(notes: Sequence[Note], most: int) -> Sequence[Note]:
-    """Return the newest notes within `most` tokens, oldest first. The oldest may be cut to its last lines."""
-    chosen: list[Note] = []
-    for note in reversed(notes):
-        if note.tokens > most:
-            if ending := _ending(note.text, most):
-                chosen.append(replace(note, text=ending))
-            break
-        chosen.append(note)
-        most -= note.tokens
-    return chosen[::-1]
+# How much of what is shown goes to lines on the topics of the messages. The rest are the last ones of weight.
+_TOPICAL = 0.6
+_TOPIC_WORD = regex(r"[^\W\d_]{4,}|[\w-]*\d[\w-]*")
+_WEIGHTY = ("CRITICAL ", "IMPORTANT ")
 
 
-def _ending(text: str, most: int) -> str:
-    """Return the last lines within `most` tokens, each under the heading of its day."""
-    chosen: list[str] = []
+def notes_so_far(notes: Sequence[Note], messages: Sequence[Message], most: int) -> list[Note]:
+    """Return the lines of the notes that a model needs for these messages, within `most` tokens.
+
+    Those are the lines on the same topics, so that it can write "was X, now Y", and the last ones that are
+    IMPORTANT or CRITICAL. They are in one note, under their days.
+    """
+    lines = [
+        (day, line) for note in notes for day, line in _under_headings(note.text) if _says_something(line)
+    ]
+    if not lines:
+        return []
+    words = [_topics(line) for _, line in lines]
+    common = Counter(word for found in words for word in found)
+    said = _topics(" ".join(message.body for message in messages))
+    # A word that is in every line, such as the user's name, is no topic.
+    shared = [sum(1 / common[word] for word in found & said) for found in words]
+    topical = sorted((i for i, score in enumerate(shared) if score), key=lambda i: (-shared[i], -i))
+    weighty = [i for i in range(len(lines) - 1, -1, -1) if _STAMP.sub("", lines[i][1]).startswith(_WEIGHTY)]
+    newest = range(len(lines) - 1, -1, -1)
+    chosen: set[int] = set()
+    days: set[str] = set()
+    used = 0
+    for order, limit in ((topical, _TOPICAL * most), (weighty, most), (newest, most)):
+        for i in order:
+            cost = estimate(lines[i][1]) + (
+                0 if any(lines[k][0] == lines[i][0] for k in chosen) else _HEADING_COST
+            )
+            if used + cost > limit:
+                break
+            if i not in chosen:
+                chosen.add(i)
+                days.add(lines[i][0])
+                used += cost
+    rendered: list[str] = []
     heading = ""
-    for day, line in reversed(list(_under_headings(text))):
-        new = [line] if day == heading else [line, day]
-        cost = estimate("\n".join(new))
-        if cost > most:
-            break
-        most -= cost
-        # The heading moves up, above the new line.
-        if day == heading and day:
-            chosen.insert(len(chosen) - 1, line)
-        else:
-            chosen += [part for part in new if part]
-            heading = day
-    return "\n".join(chosen[::-1])
+    for i in sorted(chosen):
+        day, line = lines[i]
+        rendered += [line] if day == heading or not day else [day, line]
+        heading = day
+    return [replace(notes[-1], text="\n".join(rendered))] if rendered else []
+
+
+_HEADING_COST = 8
+_STAMP = regex(r"^\[\d\d:\d\d\] ")
+
+
+def _says_something(line: str) -> bool:
+    return bool(line.strip()) and not line.startswith(LEDGER)
+
+
+def _topics(text: str) -> set[str]:
+    return {word[:6] for word in _TOPIC_WORD.findall(text.lower())}
 
 
 def _under_headings(text: str) -> Iterator[tuple[str, str]]:

@@ -199,16 +199,6 @@ _UNFIT = regex(r"[·;|\n]|[,，、({\[（「『“+=→&-]$")
 _NEAR = 160
 _LETTERS = regex(r"[A-Za-z](?:\.[A-Za-z])+")
 _CONSTANT = regex(r"[A-Z_]+")
-_STAMP = regex(
-    r"^## \d{4}-\d\d-\d\d[ \t]*$|^\[(?:\d{4}-\d\d-\d\d )?\d\d:\d\d\]|[(（](?:19|20)\d\d(?:-(?:\d\d"
-    r"|W\d\d))?(?:-\d\d)?"
-    r"(?:/(?:\d\d-)?\d\d)?[)）]",
-    re.M,
-)
-_CHECKED = frozenset({"number", "path", "id", "hash", "version", "money", "url", "email", "date", "time"})
-# A part of such a value is not invented: where the whole ends is a matter of dots.
-_WHOLE = frozenset({"path", "id", "url", "email"})
-_REPEATED = regex(r"(?<=\s)[×x]\s?\d+\b|\b\d+\s?[×x](?!\w)")
 
 
 def rank(text: str, kinds: Container[str] = _WORTH) -> list[str]:
@@ -312,37 +302,3 @@ def with_values(note_text: str, source_text: str, budget: int) -> str:
     missing = (value for value in _missing(body, source_text) if value not in own)
     ledger = values_line(chain(own, missing), budget)
     return f"{body}\n{ledger}" if ledger and body else body or ledger
-
-
-# -- Invented values
-
-
-def invented(note_text: str, source_text: str) -> list[str]:
-    """Return numbers, paths, ids and addresses in the note that its source does not contain.
-
-    Headings, timestamps, resolved dates in parentheses and counts of repetitions ("×4") do not count.
-    """
-    said = _REPEATED.sub(" ", _STAMP.sub(" ", note_text))
-    made_up = (
-        value.text
-        for value in find_values(said)
-        if value.kind in _CHECKED and not _is_said(value, source_text)
-    )
-    return list(dict.fromkeys(made_up))
-
-
-def _is_said(value: Value, source: str) -> bool:
-    if holds(source, value.text) or (value.kind in _WHOLE and value.text in source):
-        return True
-    # The same value in another form: 1,240 and 1240, "seven" and 7, or attached to a word, as in "P95".
-    bare = value.text.replace(",", "")
-    if re.search(rf"(?<![\d.]){re.escape(bare)}(?!\.?\d)", source.replace(",", "")):
-        return True
-    return bare.isdigit() and int(bare) < len(_SPELLED) and _spelled(int(bare), source)
-
-
-_SPELLED = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven")
-
-
-def _spelled(number: int, source: str) -> bool:
-    return re.search(rf"\b{_SPELLED[number]}\b", source, re.I) is not None

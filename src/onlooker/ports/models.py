@@ -31,10 +31,10 @@ class ObserveRequest:
     """Write an observation of `messages`.
 
     `notes` are the live notes so far, oldest first. They are context and must not be repeated. A language
-    model sees only the newest of them. `target_tokens` is the approximate length of the note. `instruction`
-    says in the user's words what to note; a model may ignore it. `schemas` are types to fill in from the
-    same messages, as one block of JSON after the note. `correction` says what was wrong with the previous
-    reply to the same request.
+    model sees only those that matter for the messages. `target_tokens` is the approximate length of the
+    note. `instruction` says in the user's words what to note; a model may ignore it. `schemas` are types to
+    fill in from the same messages, as one block of JSON after the note. `correction` says what was wrong
+    with the previous reply to the same request.
     """
 
     session: SessionId

@@ -392,16 +392,14 @@ def items_prompt(
 
 
 def read_items(
-    reply: str, *, source: str, day: dt.date, tz: dt.tzinfo, invented: Callable[[str, str], Sequence[object]]
+    reply: str, *, day: dt.date, tz: dt.tzinfo, invented: Callable[[str], Sequence[object]]
 ) -> list[Candidate] | None:
     """Read the items of a reply, without those that contain invented values; None if it is not an answer."""
     if _NOTHING.fullmatch(clean(reply)):
         return []
     said = dt.datetime.combine(day, dt.time(), tz)
     found = _objects(reply[:_MAX_REPLY_LENGTH])
-    kept = [
-        c for value in found if (c := _candidate_from_reply(value, said)) and not invented(c.summary, source)
-    ]
+    kept = [c for value in found if (c := _candidate_from_reply(value, said)) and not invented(c.summary)]
     return kept[:MAX_CHOSEN] if kept else None
 
 

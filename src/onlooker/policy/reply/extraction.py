@@ -14,17 +14,16 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from functools import cached_property
 from typing import Any, Literal, cast
 
 from onlooker.domain.errors import SettingsError
 from onlooker.domain.events import ExtractionRejected
 from onlooker.domain.messages import Message, SessionId
 from onlooker.domain.notes import Extraction, Extractor, Schema
-from onlooker.policy.dates import resolve
+from onlooker.policy.render import text_lines
+from onlooker.policy.reply.evidence import Evidence
 from onlooker.policy.secrets import MASK, mask
 from onlooker.policy.text import CJK_CHARACTER, regex
-from onlooker.policy.values import invented
 
 # -- The extractors
 
@@ -73,7 +72,8 @@ class Extractors:
         """Yield each distinct value of a block, or why it is rejected. The note's id is not known yet."""
         if block.problem:
             yield ExtractionRejected(session, "", block.problem, block.detail)
-        source = Source(tuple(messages))
+        at = messages[0].at if messages else None
+        evidence = Evidence(text_lines(messages), at.date() if at else None)
         seen: set[tuple[str, str]] = set()
         for name, raw in block.records:
             value = mask_value(raw)
@@ -81,16 +81,16 @@ class Extractors:
             if (name, text) in seen:
                 continue
             seen.add((name, text))
-            if problem := self._problem(name, value, source):
+            if problem := self._problem(name, value, evidence):
                 yield ExtractionRejected(session, name, *problem)
                 continue
             sources = find_sources(value, messages)
             seqs = tuple(dict.fromkeys(message.seq for message in sources))
             yield Extraction(name, text, "", session, seqs, sources[0].at or now, now)
 
-    def _problem(self, name: str, value: dict[str, Any], source: Source) -> tuple[str, str] | None:
+    def _problem(self, name: str, value: dict[str, Any], evidence: Evidence) -> tuple[str, str] | None:
         """Return why a value is rejected, and the detail; None if it is accepted."""
-        if made_up := source.invented(value):
+        if made_up := invented(value, evidence):
             return "invented values", ", ".join(made_up[:5])[:_MAX_DETAIL_LENGTH]
         extractor = next(e for e in self.types if e.__name__ == name)
         try:
@@ -253,106 +253,25 @@ def _text(message: Message) -> str:
     return "\n".join((message.body, *(call.arguments for call in message.calls)))
 
 
-_NUMBER = regex(r"\d{1,3}(?: \d{3})+(?!\d)|\d+(?:[.,']\d+)*")
-_TIMES = {
-    "%": 0.01,
-    "k": 1e3,
-    "thousand": 1e3,
-    "million": 1e6,
-    "billion": 1e9,
-    "千": 1e3,
-    "万": 1e4,
-    "億": 1e8,
-    "亿": 1e8,
-}
-_SCALE = regex(rf"\s?({'|'.join(_TIMES)})(?![a-z])", re.I)
-_CLOCK = regex(r"(?<![\d:])(\d{1,2})(?:[:.h](\d\d))?\s?(?:([ap])\.?m\b)|(?<![\d:])(\d{1,2}):(\d\d)", re.I)
 _ISO = regex(r"(\d{4}-\d\d-\d\d)(?:[T ](\d\d:\d\d)(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:?\d\d)?)?$")
-_SPELLED = (
-    "zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve",
-)  # fmt: skip
 # "A cake" and "no sugar" imply these.
 _PLAIN = (0, 1)
 
 
-@dataclass(frozen=True)
-class Source:
-    """The text, numbers and dates of messages, to compare values with."""
-
-    messages: tuple[Message, ...]
-
-    @cached_property
-    def text(self) -> str:
-        return "\n".join(map(_text, self.messages))
-
-    def invented(self, value: Mapping[str, Any]) -> list[str]:
-        """Return the numbers, dates, paths and ids of a value that the messages do not contain."""
-        found: list[str] = []
-        for leaf in leaves(value):
-            if isinstance(leaf, str):
-                found += self._invented_in(leaf)
-            elif not self._holds_number(leaf):
-                found.append(str(leaf))
-        return list(dict.fromkeys(found))
-
-    def _invented_in(self, leaf: str) -> list[str]:
-        if iso := _ISO.match(leaf.strip()):
-            day, time = iso.groups()
-            known = day in self._days and (time is None or time == "00:00" or time in self._times)
-            return [] if known or leaf in self.text else [leaf]
-        return [v for v in invented(leaf, self.text) if v not in self._days and v not in self._times]
-
-    def _holds_number(self, number: int | float) -> bool:
-        if number in _PLAIN or abs(number) in self._numbers:
-            return True
-        return number in range(len(_SPELLED)) and bool(
-            re.search(rf"\b{_SPELLED[int(number)]}\b", self.text, re.I)
-        )
-
-    @cached_property
-    def _numbers(self) -> frozenset[float]:
-        numbers: set[float] = set()
-        for found in _NUMBER.finditer(self.text):
-            read = set(_readings(found[0]))
-            scale = _SCALE.match(self.text, found.end())
-            factor = _TIMES[scale[1].lower()] if scale else 1.0
-            numbers |= read | {round(number * factor, 9) for number in read}
-        return frozenset(numbers)
-
-    @cached_property
-    def _days(self) -> frozenset[str]:
-        """The days that are named, that messages were sent on, or that relative dates mean."""
-        days = set(re.findall(r"\d{4}-\d\d-\d\d", self.text))
-        for message in self.messages:
-            if message.at is not None:
-                days.add(message.at.date().isoformat())
-                days |= {day for span in resolve(message.body, message.at) for day in _days_of(span.iso)}
-        return frozenset(days)
-
-    @cached_property
-    def _times(self) -> frozenset[str]:
-        times = {f"{m.at:%H:%M}" for m in self.messages if m.at is not None}
-        for found in _CLOCK.finditer(self.text):
-            hour, minute = int(found[1] or found[4]), int(found[2] or found[5] or 0)
-            if found[3]:
-                hour = hour % 12 + (12 if found[3].lower() == "p" else 0)
-            times.add(f"{hour:02}:{minute:02}")
-        return frozenset(times)
+def invented(value: Mapping[str, Any], evidence: Evidence) -> list[str]:
+    """Return the numbers, dates, paths and ids of a value that the messages neither contain nor imply."""
+    found: list[str] = []
+    for leaf in leaves(value):
+        if isinstance(leaf, str):
+            found += _invented_in(leaf, evidence)
+        elif leaf not in _PLAIN and not evidence.has_number(leaf):
+            found.append(str(leaf))
+    return list(dict.fromkeys(found))
 
 
-def _days_of(iso: str) -> Iterator[str]:
-    """Yield the days of 2026-02-09 or 2026-02-14/15."""
-    if re.fullmatch(r"\d{4}-\d\d-\d\d(?:/\d\d)?", iso):
-        yield iso[:10]
-        if "/" in iso:
-            yield iso[:8] + iso[11:]
-
-
-def _readings(text: str) -> Iterator[float]:
-    """Read a number in both conventions: 1,240.50 and 1.240,50."""
-    bare = re.sub(r"[' ]", "", text)
-    for group, point in ((",", "."), (".", ",")):
-        try:
-            yield float(bare.replace(group, "").replace(point, "."))
-        except ValueError:
-            continue
+def _invented_in(leaf: str, evidence: Evidence) -> list[str]:
+    if iso := _ISO.match(leaf.strip()):
+        day, time = iso.groups()
+        known = evidence.has_day(day) and (time in (None, "00:00") or evidence.has_time(time))
+        return [] if known else [leaf]
+    return [made_up.text for made_up in evidence.invented(leaf, names=False)]

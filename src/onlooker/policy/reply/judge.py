@@ -16,6 +16,7 @@ from itertools import islice
 from typing import Literal
 
 from onlooker.domain.notes import NoteFormat
+from onlooker.policy.reply.evidence import Evidence, Invented
 from onlooker.policy.reply.note_text import Line, NoteText, clean, is_thinking_only, read, take_head
 from onlooker.policy.text import CJK_CHARACTER, regex, wrong_language
 
@@ -33,7 +34,7 @@ Reason = Literal[
 ]
 
 # What the model is told when it is asked again. This text is outside the fence, where it counts as an
-# instruction, so it quotes nothing from the reply or the source.
+# instruction, so it quotes nothing from the source; of the reply, only single invented values.
 _CORRECTIONS: dict[Reason, str] = {
     "empty": "it held no note. Write at least one line that says what happened.",
     "refusal": "it was not a note. Only note what was said; leave out what you must.",
@@ -44,7 +45,7 @@ _CORRECTIONS: dict[Reason, str] = {
     "unparseable": "it was not in the form asked for. Write the note alone, in that form.",
     "lost critical": "lines marked CRITICAL were missing. Copy every one of them word for word.",
     "wrong language": "it was in another language. Write in the language of the conversation.",
-    "invented values": "it held numbers, paths or names that the input does not hold. Copy them exactly.",
+    "invented values": "it held {values}, which the input does not say. Copy exactly, or leave out.",
 }
 
 
@@ -54,6 +55,7 @@ class Accepted:
 
     text: str
     note: NoteText
+    struck: tuple[str, ...] = ()  # invented values that were taken out
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,11 +64,20 @@ class Rejected:
 
     reason: Reason
     detail: str = ""
+    values: tuple[str, ...] = ()  # what is invented
 
     @property
     def correction(self) -> str:
         """The sentence for the model when it is asked again."""
-        return _CORRECTIONS[self.reason]
+        shown = (_UNQUOTABLE.sub(" ", value)[:_MAX_QUOTED] for value in self.values[:_MOST_QUOTED])
+        quoted = ", ".join(f'"{value.strip()}"' for value in shown)
+        return _CORRECTIONS[self.reason].format(values=quoted or "values or names")
+
+
+# So many values of a refused reply are named, and so much of each, without marks that end the quotation.
+_MOST_QUOTED = 5
+_MAX_QUOTED = 40
+_UNQUOTABLE = regex(r"[^\w.,:/+#$€£%&@()-]+")
 
 
 Verdict = Accepted | Rejected
@@ -78,11 +89,6 @@ _ALWAYS_READ = 8_000
 # A heading and a few words may be longer than a very short source. A note of this size is never too long.
 SMALL_NOTE = 60
 _MAX_SOURCE_LENGTH = 400_000  # characters of the source that are compared
-
-
-def nothing_invented(note: str, source: str) -> Sequence[object]:
-    """Report no invented values."""
-    return ()
 
 
 def judge(
@@ -97,13 +103,15 @@ def judge(
     must_keep: Sequence[str] = (),
     target_tokens: int = 0,
     count: Callable[[str], int],
-    invented: Callable[[str, str], Sequence[object]] = nothing_invented,
+    shown_text: str = "",
+    strike: bool = False,
 ) -> Verdict:
     """Accept a reply as a note of its source, repairing it, or say what is wrong with it.
 
     `prompt_text` is what the model was told besides the source, `must_keep` the source's CRITICAL lines,
-    `day` the date of its first message, and `target_tokens` the requested length (0: none). `invented`
-    finds values in a note that its source does not contain.
+    `day` the date of its first message, and `target_tokens` the requested length (0: none). `shown_text` is
+    the notes that the model was shown with the source. With `strike`, what is invented is struck out, unless
+    it is most of the reply.
     """
     readable = max(_ALWAYS_READ, min(_MAX_CHARACTERS, _CHARACTERS_PER_TOKEN * source_tokens))
     if len(reply_text) > readable:
@@ -126,9 +134,18 @@ def judge(
         return Rejected("too long", f"{tokens} tokens for {source_tokens}")
     if difference := wrong_language(own_words, source):
         return Rejected("wrong language", difference)
-    if made_up := invented(text, source_text):
-        return Rejected("invented values", ", ".join(str(value) for value in made_up[:5]))
-    return Accepted(text, note)
+    evidence = Evidence(source_text, day, shown_text)
+    note = _under_their_days(note, evidence)
+    if not (made_up := _made_up(note, evidence)):
+        return Accepted(note.render(), note)
+    values = tuple(dict.fromkeys(found.text for line in made_up for found in line))
+    bad_lines = sum(map(bool, made_up))
+    if not strike or (len(values) > _MAX_STRUCK and 2 * bad_lines > len(note.lines)):
+        return Rejected("invented values", ", ".join(values[:5]), values)
+    note = _struck(note, made_up, evidence)
+    if not note.lines:
+        return Rejected("invented values", ", ".join(values[:5]), values)
+    return Accepted(note.render(), note, values)
 
 
 def _without_apology(note: NoteText) -> NoteText:
@@ -166,6 +183,65 @@ _NO_QUOTES = str.maketrans("", "", "\"'“”‘’`*")
 def _key(text: str) -> str:
     """Normalise a line for comparison: quotes, spaces and a full stop at its end do not count."""
     return " ".join(text.translate(_NO_QUOTES).split()).strip(" .。;").casefold()
+
+
+# -- What is invented
+
+_MAX_STRUCK = 2  # more than so many in most of the lines are another conversation's
+_STRUCK = "…"
+# Brackets in which nothing is left but words that a date needs.
+_EMPTIED = regex(
+    r"\s?[(（](?=[^()（）]*…)(?:[\s…,;/–—-]|\b(?:to|until|through|week of|c\.?|ca\.?|circa|around|about|since"
+    r"|from|in|on|early|mid|late|(?:mon|tues?|wednes|thurs?|fri|satur|sun)(?:day)?)\b)+[)）]",
+    re.I,
+)
+
+
+def _under_their_days(note: NoteText, evidence: Evidence) -> NoteText:
+    """Put lines under the day they were said on, if there is only one.
+
+    Some models head a line with the day that it speaks of.
+    """
+    (day, *others) = evidence.days or (None,)
+    if day is None or others or all(line.day in (None, day) for line in note.lines):
+        return note
+    return replace(note, lines=tuple(replace(line, day=day) for line in note.lines))
+
+
+def _made_up(note: NoteText, evidence: Evidence) -> list[list[Invented]]:
+    """Return what is invented, by line, with the ledger last; [] if nothing is."""
+    found = [_wrong_day(line, evidence) + evidence.invented(line.text, line.day) for line in note.lines]
+    found.append([made_up for value in note.values for made_up in evidence.invented(value)])
+    return found if any(found) else []
+
+
+def _wrong_day(line: Line, evidence: Evidence) -> list[Invented]:
+    """Return the day of a line that is under a day on which nothing was said."""
+    if line.day is None or not evidence.days or line.day in evidence.days:
+        return []
+    return [Invented(-1, -1, f"## {line.day}")]
+
+
+def _struck(note: NoteText, made_up: Sequence[Sequence[Invented]], evidence: Evidence) -> NoteText:
+    """Strike out what is invented. A line under a wrong day goes to the nearest right one."""
+    lines: list[Line] = []
+    for line, found in zip(note.lines, made_up, strict=False):
+        text, day = line.text, line.day
+        for start, end, _ in reversed(found):
+            if start < 0:
+                day = _nearest(line.day, evidence.days)
+            else:
+                text = text[:start] + _STRUCK + text[end:]
+        text = " ".join(_EMPTIED.sub("", text).split()) if found else text
+        if any(c.isalnum() for c in text):
+            lines.append(replace(line, text=text, day=day))
+    values = tuple(value for value in note.values if not evidence.invented(value))
+    lines.sort(key=lambda line: line.day or dt.date.min)
+    return replace(note, lines=tuple(lines), values=values)
+
+
+def _nearest(day: dt.date | None, days: Sequence[dt.date]) -> dt.date | None:
+    return min(days, key=lambda said: abs((said - day).days)) if day else None
 
 
 # -- Replies that are not a note: refusals, and "nothing to note"

@@ -20,7 +20,7 @@ from onlooker.policy.items.extract import (
     user_statements,
 )
 from onlooker.policy.items.statements import statements
-from onlooker.policy.values import invented
+from onlooker.policy.reply.evidence import Evidence
 
 # -- Which statements become items where no language model chooses
 
@@ -256,7 +256,7 @@ SOURCE = "Ana moved to Bergen last week, order 88-1431, deadline 2026-03-01. She
 
 
 def read(reply: str) -> list[Candidate] | None:
-    return read_items(reply, source=SOURCE, day=AT.date(), tz=UTC, invented=invented)
+    return read_items(reply, day=AT.date(), tz=UTC, invented=Evidence(SOURCE, AT.date()).invented)
 
 
 def test_everything_from_the_conversation_is_fenced() -> None:
@@ -325,5 +325,5 @@ def test_nothing_to_keep_is_an_answer(reply: str) -> None:
 @given(st.text(max_size=300))
 def test_any_answer_can_be_read(reply: str) -> None:
     for text in (reply, "{" * 300 + reply):
-        found = read_items(text, source="", day=date(2026, 2, 16), tz=UTC, invented=invented)
+        found = read_items(text, day=date(2026, 2, 16), tz=UTC, invented=Evidence("", None).invented)
         assert found is None or all(candidate.summary.strip() for candidate in found)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -38,10 +38,7 @@ def bad(reason: str, name: str, reply: str, source: str = ENGLISH, **asked: Any)
     return Case(name, reply, source, reason, asked)
 
 
-def invents_a_path(note: str, source: str) -> Sequence[str]:
-    return [value for value in ("/etc/passwd",) if value in note and value not in source]
-
-
+_PATHS = "src/a/one.py, src/a/two.py, src/a/three.py, src/b/one.py, src/b/two.py"
 _LINE = "[14:02] IMPORTANT Ana moved to Oslo last week (2026-02-09).\n"
 _GOOD_START = """\
 ## 2026-02-16
@@ -231,7 +228,6 @@ BAD = [
         "invented values",
         "a path nobody named",
         "Ana moved to Oslo; see /etc/passwd.",
-        invented=invents_a_path,
     ),
 ]
 
@@ -304,10 +300,12 @@ GOOD = [
         "about a language model",
         "Assistant said that as an AI it cannot phone the shop; Ana prefers e-mail anyway",
     ),
-    good("similar lines", "\n".join(f"Ana asked shop {n} for its price: {n}49 kr" for n in range(1, 9))),
     good(
-        "many paths", "Changed src/a/one.py, src/a/two.py, src/a/three.py, src/b/one.py, src/b/two.py", TOOLS
+        "similar lines",
+        "\n".join(f"Ana asked shop {n} for its price: {n}49 kr" for n in range(1, 9)),
+        "".join(f"Ana: I asked shop {n} what they charge, and it is {n}49 kr.\n" for n in range(1, 9)),
     ),
+    good("many paths", f"Changed {_PATHS}", f"tool git: M {_PATHS}\n" + TOOLS),
     good(
         "tool work",
         "Tests failed at src/shop/cut.py:88 (IndexError); fixed, 42 passed; commit 9f2c1ab on fix/cut",
@@ -321,6 +319,7 @@ GOOD = [
     good(
         "a masked value and a rule",
         "Card ---------------- 4242 [secret] 0000000000000000000000000000 was declined",
+        "Ana: My card ---------------- 4242 0000000000000000000000000000 was declined",
     ),
     good(
         "prose",
@@ -338,7 +337,7 @@ GOOD = [
     good(
         "Chinese with English names",
         "小雨：deploy 失败，因 DATABASE_URL 未设置；已写入 secrets，版本 v2.3.1",
-        CHINESE,
+        CHINESE + "助手：DATABASE_URL 已经写入 secrets，版本是 v2.3.1。",
     ),
     good(
         "Japanese",
@@ -351,8 +350,14 @@ GOOD = [
     good(
         "German", "WICHTIG Ana ist nach Oslo gezogen; Vermieter Henrik will die Kaution vor Freitag", GERMAN
     ),
-    good("names of another script", "Ana met 王小明 and Юрий in Oslo"),
-    good("English about tools in Chinese", "pytest: 42 passed; fix/cut; DATABASE_URL", CHINESE),
+    good(
+        "names of another script", "Ana met 王小明 and Юрий in Oslo", ENGLISH + "Ana: I met 王小明 and Юрий."
+    ),
+    good(
+        "English about tools in Chinese",
+        "pytest: 42 passed; fix/cut; DATABASE_URL",
+        CHINESE + "工具：pytest: 42 passed; fix/cut; DATABASE_URL",
+    ),
     good(
         "a reflection",
         "CRITICAL Ana is allergic to penicillin\n" + NOTES.splitlines()[1],

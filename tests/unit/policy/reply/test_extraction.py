@@ -11,10 +11,12 @@ from pydantic import BaseModel
 from tests.growth import assert_not_quadratic
 
 from onlooker.domain.messages import Message, ToolCall
+from onlooker.policy.render import text_lines
+from onlooker.policy.reply.evidence import Evidence
 from onlooker.policy.reply.extraction import (
     MAX_RECORDS,
-    Source,
     find_sources,
+    invented,
     mask_value,
     schema_of,
     split_block,
@@ -127,8 +129,12 @@ def message(text: str, seq: int = 1, **fields: Any) -> Message:
     return Message("user", text, id=f"m{seq}", at=AT, seq=seq, **fields)
 
 
+def made_up_in(value: dict[str, Any], messages: tuple[Message, ...]) -> list[str]:
+    return invented(value, Evidence(text_lines(messages), AT.date()))
+
+
 def unsaid(text: str, **value: Any) -> list[str]:
-    return Source((message(text),)).invented(value)
+    return made_up_in(value, (message(text),))
 
 
 @pytest.mark.parametrize(
@@ -172,7 +178,7 @@ def test_what_nobody_said_is_found(text: str, value: dict[str, Any], found: str)
 
 def test_what_a_tool_was_asked_counts_as_said() -> None:
     call = message("", calls=(ToolCall("c", "order", '{"sku": "CAKE-77"}'),))
-    assert Source((call,)).invented({"sku": "CAKE-77"}) == []
+    assert made_up_in({"sku": "CAKE-77"}, (call,)) == []
 
 
 def test_secrets_are_masked_wherever_they_stand() -> None:

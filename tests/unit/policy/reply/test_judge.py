@@ -102,25 +102,6 @@ def test_a_tiny_source_may_have_a_note_with_a_heading() -> None:
     assert isinstance(judged, Accepted)
 
 
-def test_an_invented_value_is_looked_for_in_the_repaired_note() -> None:
-    seen: list[tuple[str, str]] = []
-
-    def invented(note: str, source: str) -> list[str]:
-        seen.append((note, source))
-        return []
-
-    judge(
-        "- **Ana** moved",
-        source_text=ENGLISH,
-        source_tokens=400,
-        format="lines",
-        day=DAY,
-        count=estimate,
-        invented=invented,
-    )
-    assert seen == [("## 2026-02-16\nAna moved", ENGLISH)]
-
-
 @given(st.text(max_size=400), st.sampled_from(["lines", "prose"]))
 def test_any_text_at_all_gets_a_verdict(text: str, format: Any) -> None:
     judged = judge(
