@@ -282,10 +282,10 @@ _SECTION = re.compile(
     r"^<<< (?P<title>[A-Z ]+) (?P<marker>\w+)\n(?P<text>.*?)\n>>> (?P=marker)$", re.M | re.S
 )
 _LABEL = re.compile(
-    r"(?:\[(?:(?P<date>\d{4}-\d\d-\d\d) )?\d\d:\d\d\] )?"
+    r"(?:\[(?:[A-Z][a-z]{2} (?P<date>\d{4}-\d\d-\d\d) )?\d\d:\d\d\] )?"
     r"(?P<who>(?:user|assistant|system|tool)[^:\n]{0,70}): ?"
 )
-_AT_MOST = re.compile(r"at most (\d+) tokens")
+_AT_MOST = re.compile(r"at most (\d+) (words|characters)")
 _MIN_WORDS = 4
 _TOKENS_PER_WORD = 1.5
 
@@ -297,7 +297,7 @@ def note_for(prompt: str) -> str:
         return "[]"
     sections = {found["title"]: found["text"] for found in _SECTION.finditer(prompt)}
     target = _AT_MOST.search(prompt)
-    tokens = int(target[1]) if target else 200
+    tokens = round(int(target[1]) * (1.3 if target[2] == "words" else 1)) if target else 200
     if "MESSAGES" in sections:
         return _observed(sections["MESSAGES"].split("\n"), tokens)
     return _reflected(sections.get("NOTES", "").split("\n"), tokens)
