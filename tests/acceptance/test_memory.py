@@ -28,7 +28,7 @@ from onlooker.domain.events import (
 )
 from onlooker.errors import BudgetError, ClosedError, MessageError
 from onlooker.policy.settings import LANGO, OFF, ZORA, Settings, Timing
-from onlooker.ports import ObserveRequest
+from onlooker.ports import ObserveRequest, Request
 from onlooker.testing import FaultyModel, FrozenClock, ScriptedModel
 from onlooker.types import RuntimeContext, SessionId
 
@@ -572,6 +572,28 @@ async def test_exact_values_that_a_model_drops_are_brought_back() -> None:
     assert not refused
     for value in ("88-1431", "€1,240.50", "/srv/app/fly.toml", "v2.3.1"):
         assert value in text
+
+
+async def test_what_a_model_invents_again_is_struck_out_and_the_note_stays() -> None:
+    asked: list[str] = []
+
+    def reply(request: Request) -> str:
+        asked.append(request.correction)
+        return (
+            "## 2026-02-16\nIMPORTANT the harbour is new (1985-05-05)\nThe user wants to hear of the weather"
+        )
+
+    async with opened(model=ScriptedModel(reply)) as memory:
+        session = memory.session("a")
+        for i in range(12):
+            await session.record(onlooker.assistant(f"The harbour is new, and it rains there, point {i}."))
+            await session.record(onlooker.user("Good. Tell me more about the harbour and the weather there."))
+        await memory.settle()
+        prompt = (await session.context()).text()
+    assert asked[0] == ""
+    assert '"1985-05-05"' in asked[1]
+    assert "IMPORTANT the harbour is new\n" in prompt
+    assert "1985" not in prompt
 
 
 async def test_a_value_that_nobody_said_is_refused() -> None:

@@ -10,7 +10,7 @@ from tests.acceptance.providers import KEY, NAMES, model_at, observation, observ
 
 from onlooker.domain.errors import ModelError
 from onlooker.models.calling import CallError, Price, Retries
-from onlooker.models.llm import prompt_of
+from onlooker.models.llm import LanguageModel, prompt_of
 from onlooker.ports import Reply
 from onlooker.testing.provider import Answer, LocalProvider
 
@@ -127,7 +127,7 @@ async def test_the_key_of_openai_is_not_sent_to_another_service(monkeypatch: pyt
 async def test_a_good_answer_comes_back_with_what_it_used(protocol: str) -> None:
     got = await reply(Answer(NOTE), protocol)
     assert (got.text, got.finish) == (NOTE, "stop")
-    assert got.input_tokens > 400
+    assert got.input_tokens > 250
     assert 10 < got.output_tokens < 60
 
 
@@ -255,6 +255,27 @@ def test_an_observer_is_shown_the_newest_notes_as_far_as_they_go() -> None:
     assert "## 2026-02-14\nAna named thing" in shown  # the last lines, under their heading
     assert "Ana named thing 59\n## 2026-02-15" in shown
     assert "Ana named thing 0\n" not in shown
+
+
+def test_an_observer_is_shown_what_matters_for_its_messages_first() -> None:
+    """Lines on the same topics, so that it can say what changed, and the last important ones; no ledger."""
+    lines = [f"Ana named thing {n}" for n in range(60)]
+    text = "\n".join(
+        ("IMPORTANT Ana's deadline is Friday", "Ana rents a flat in Bergen", *lines, "Values: K-77")
+    )
+    notes = (observation(1, f"## 2026-02-14\n{text}", 500),)
+    shown = prompt_of(observe(*["I gave up the flat. " * 8] * 12, notes=notes, tokens=60)).user
+    assert "Ana rents a flat in Bergen" in shown
+    assert "IMPORTANT Ana's deadline is Friday" in shown
+    assert "Ana named thing 0\n" not in shown
+    assert "Values:" not in shown
+
+
+def test_the_setting_is_the_only_limit_of_a_call_s_time() -> None:
+    with LocalProvider() as provider:
+        model = LanguageModel(f"openai:test@{provider.url}/v1")
+        sent = model._settings(ASKED)  # pyright: ignore[reportPrivateUsage]
+    assert sent.get("request_timeout") == 3600  # what `model_deadline` can be at most
 
 
 def test_an_observer_with_little_to_note_is_shown_little() -> None:

@@ -454,7 +454,10 @@ async def observe(
 def _source_of_messages(messages: Sequence[Message]) -> Source:
     at = messages[0].at
     assert at is not None  # recorded messages have a time
-    said = "\n".join(t for m in messages for t in (m.body, *(c.arguments for c in m.calls)) if t)
+    said: dict[str, str] = {}
+    for m in messages:
+        day = f"## {m.at.date()}" if m.at else ""
+        said[day] = "\n".join(filter(None, (said.get(day), m.body, *(c.arguments for c in m.calls))))
     return Source(text_lines(messages), said, tokens_of(messages), at.date())
 
 
@@ -519,10 +522,14 @@ async def reflect(
 
 def _source_of_notes(request: ReflectRequest, writer: Writer) -> Source:
     from onlooker.policy.reply import critical_lines, read
+    from onlooker.policy.values import by_day
 
     text = "\n".join(n.text for n in request.notes)
     note = read(text, format="lines")
-    said = "\n".join((*(line.text for line in note.lines), *note.values))
+    said: dict[str, str] = {}
+    for heading, lines in by_day(text).items():
+        part = read("\n".join(lines), format="lines")
+        said[heading] = "\n".join((*(line.text for line in part.lines), *part.values))
     day = next((line.day for line in note.lines if line.day), request.notes[0].made_at.date())
     # Prose has no priorities: there, CRITICAL at the start of a sentence is just a word.
     dated = any(line.startswith("## ") for line in text.splitlines())

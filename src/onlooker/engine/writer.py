@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from functools import cache
@@ -250,7 +250,7 @@ class Source:
     """What a note is made from, as the judge needs it."""
 
     text: str
-    said: str  # the same without the times and headings that we add
+    said: Mapping[str, str]  # the same by the heading of its day, without the times that we add
     tokens: int
     day: date
     must_keep: Sequence[str] = ()

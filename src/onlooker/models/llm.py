@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 # cost several times as much as the messages.
 MAX_READ = 1.3
 # The same for small chunks, in tokens, whose rules are shorter but weigh more.
-SMALL_CHUNK = 1_000
+SMALL_CHUNK = 700
 MAX_READ_SMALL = 1.5
 # Seconds. The setting `model_deadline`, which cannot be longer, ends a call before a client would.
 MAX_TIMEOUT = 3_600.0
@@ -79,7 +79,7 @@ class LanguageModel:
             timeout: Seconds for one attempt. The default is the setting `model_deadline`.
             price: Dollars per million tokens, if the built-in list lacks the model or is wrong.
             max_read: The most tokens that the observer reads for each token said. What the rules leave goes
-                to notes so far. The default is 1.3, and 1.5 for chunks of less than 1,000 tokens.
+                to notes so far. The default is 1.3, and 1.5 for chunks of less than 700 tokens.
             options: More model settings of pydantic-ai, such as `{"temperature": 0.2}`.
 
         Raises:
@@ -234,7 +234,7 @@ def _unusable(name: ModelName, error: Exception) -> str:
 
 # -- Prompts
 
-_MIN_NOTES = 0.06  # of the chunk: some notes are shown even with the smallest chunk
+_MIN_NOTES = 0.05  # of the chunk: some notes are shown even with the smallest chunk
 _FENCE = 24  # tokens around the notes
 # A chunk of so many tokens gets the full rules, which are a quarter of it.
 BRIEF_BELOW = 2_000

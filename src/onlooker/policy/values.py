@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import chain
 from typing import NamedTuple
@@ -122,6 +122,8 @@ def find_values(text: str) -> list[Value]:
         value = match[0].strip().rstrip(_EDGES)
         if kind == "code":
             value = value.strip("`")
+        elif kind == "quoted":  # a title is the same with and without the full stop of its sentence
+            value = value[:-1].rstrip(_EDGES) + value[-1]
         if (1 < len(value) <= _MAX_LENGTH and value.lower() not in _ABBREVIATIONS) or (
             kind == "number" and value.isdigit()
         ):
@@ -264,7 +266,10 @@ def _bounded(text: str) -> str:
 
 
 def _is_worth_listing(value: str) -> bool:
-    """Return whether a value means anything without its sentence: not a small number or single letters."""
+    """Return whether a value means anything without its sentence: not a small number, single letters or the
+    100% of someone who agrees."""
+    if value == "100%":
+        return False
     return not (value.lstrip("-−").isdigit() and len(value) < 3) and not _LETTERS.fullmatch(value)
 
 
@@ -294,11 +299,37 @@ def ledger_values(notes: Iterable[str]) -> list[str]:
     return [value for value in dict.fromkeys(values) if value]
 
 
-def with_values(note_text: str, source_text: str, budget: int) -> str:
-    """Complete the note's ledger with the source's values that its lines lack."""
+def with_values(note_text: str, said: Mapping[str, str], budget: int) -> str:
+    """Complete the note's ledger with the values of its source that its lines lack.
+
+    `said` is the source by the heading of its day, such as "## 2026-02-16". Each day has its own ledger, so
+    that no value is under a day on which it was not said.
+    """
     lines = [line for line in note_text.splitlines() if not line.startswith(HEAD)]
     body = "\n".join(lines)
     own = [value for value in ledger_values([note_text]) if not holds(body, value)]
-    missing = (value for value in _missing(body, source_text) if value not in own)
-    ledger = values_line(chain(own, missing), budget)
-    return f"{body}\n{ledger}" if ledger and body else body or ledger
+    missing = (value for value in _missing(body, "\n".join(said.values())) if value not in own)
+    chosen = values_line(chain(own, missing), budget).removeprefix(HEAD)
+    by_day_of: dict[str, list[str]] = {}
+    last = max(said, default="")
+    for value in filter(None, chosen.split(BETWEEN)):
+        days = [day for day, text in said.items() if holds(text, value)]
+        by_day_of.setdefault(days[-1] if days else last, []).append(value)
+    sections = by_day(body)
+    for day, values in by_day_of.items():
+        # A note without headings is of one day.
+        sections.setdefault(day if len(sections) > 1 else "", []).append(HEAD + BETWEEN.join(values))
+    return "\n".join(line for day in sorted(sections) for line in ([day] if day else []) + sections[day])
+
+
+def by_day(text: str) -> dict[str, list[str]]:
+    """Split a note into the lines under each heading of a day, with those before the first under ""."""
+    sections: dict[str, list[str]] = {"": []}
+    day = ""
+    for line in text.splitlines():
+        if line.startswith("## "):
+            day = line
+            sections.setdefault(day, [])
+        else:
+            sections[day].append(line)
+    return sections

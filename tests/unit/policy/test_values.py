@@ -124,7 +124,7 @@ def test_a_part_of_a_longer_value_does_not_count_as_kept() -> None:
 
 @pytest.mark.req(12, 98)
 def test_the_ledger_brings_back_what_the_lines_do_not_say() -> None:
-    note = with_values("## 2024-05-15\nuser: wants M05KNL changed", RESERVATION, 60)
+    note = with_values("## 2024-05-15\nuser: wants M05KNL changed", {"## 2024-05-15": RESERVATION}, 60)
     body, ledger = note.rsplit("\n", 1)
     assert body == "## 2024-05-15\nuser: wants M05KNL changed"
     assert ledger.startswith("Values: ")
@@ -141,8 +141,23 @@ def test_the_ledger_keeps_to_its_budget() -> None:
 
 
 def test_a_ledger_is_not_written_twice() -> None:
-    once = with_values("user: hello", "order 88-1431 and v2.3.1", 40)
-    assert with_values(once, "order 88-1431 and v2.3.1", 40) == once
+    said = {"": "order 88-1431 and v2.3.1"}
+    once = with_values("user: hello", said, 40)
+    assert with_values(once, said, 40) == once
+
+
+def test_a_value_is_listed_under_the_day_on_which_it_was_said() -> None:
+    said = {"## 2026-02-14": "order 88-1431", "## 2026-02-15": "see v2.3.1", "## 2026-02-16": "call HAT227"}
+    note = with_values("## 2026-02-14\nAna ordered\n## 2026-02-16\nAna called", said, 60)
+    assert note.splitlines() == [
+        *("## 2026-02-14", "Ana ordered", "Values: 88-1431", "## 2026-02-15", "Values: v2.3.1"),
+        *("## 2026-02-16", "Ana called", "Values: HAT227"),
+    ]
+
+
+def test_a_title_with_the_full_stop_of_its_sentence_and_full_agreement_are_not_listed() -> None:
+    said = {"": 'I danced to "Finding Freedom." and I 100% agree'}
+    assert with_values('Gina danced to "Finding Freedom"', said, 60) == 'Gina danced to "Finding Freedom"'
 
 
 @pytest.mark.req(98)
