@@ -19,7 +19,7 @@ _OPENS_THINKING = regex(rf"^[ \t]*<{_THINKS}>", re.I | re.M)
 # The whole line must match, since a note may mention such a tag.
 _CLOSES_THINKING = regex(rf"^.*</{_THINKS}>[ \t]*$", re.I | re.M)
 _FENCE = regex(r"\s*(?:```+|~~~+)\s*[\w.+-]*\s*$")
-_TAG = regex(r"\s*</?[a-z][\w-]{0,40}>\s*$", re.I)
+_TAG = regex(r"\s*(?:</?[a-z][\w-]{0,40}>\s*)+$", re.I)
 _RULE = regex(r"\s*(?:[-*_=~#—]\s*){3,}$")
 _TABLE_RULE = regex(r"[\s|:-]+$")
 # Tokens of chat templates, which could end a message inside a prompt.

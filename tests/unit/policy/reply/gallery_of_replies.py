@@ -61,6 +61,7 @@ BAD = [
     bad("empty", "nothing, in Japanese", "特になし", JAPANESE),
     bad("unparseable", "a heading alone", "## 2026-02-16\n"),
     bad("unparseable", "an empty code fence", "```\n```"),
+    bad("unparseable", "empty tags", "<observations></observations>"),
     bad("unparseable", "preamble alone", "Here are the observations:"),
     bad("refusal", "sorry, cannot", "I'm sorry, but I can't help with that."),
     bad("refusal", "typographic apostrophe", "I’m sorry, I can’t assist with this request."),
