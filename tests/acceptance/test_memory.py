@@ -608,7 +608,7 @@ async def test_a_value_that_nobody_said_is_refused() -> None:
 async def test_secrets_do_not_get_into_notes() -> None:
     key = "sk-proj-9fQ2mXv7Lw0sRt4Yb8Nc3Kd6Hj1Pz5Ae"
     text, refused = await _noted_by(
-        f"## 2026-02-16\nIMPORTANT Ana's key is {key} and she likes sailing",
+        f"## 2026-02-16\nIMPORTANT The user's key is {key}; the user likes sailing",
         f"Here is my key: {key}. I like sailing, and I want to go out every week in summer.",
     )
     assert not refused
