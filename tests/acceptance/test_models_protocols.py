@@ -274,8 +274,8 @@ def test_an_observer_is_shown_what_matters_for_its_messages_first() -> None:
 def test_the_setting_is_the_only_limit_of_a_call_s_time() -> None:
     with LocalProvider() as provider:
         model = LanguageModel(f"openai:test@{provider.url}/v1")
-        sent = model._settings(ASKED)  # pyright: ignore[reportPrivateUsage]
-    assert sent.get("request_timeout") == 3600  # what `model_deadline` can be at most
+        sent: dict[str, object] = {**model._settings(ASKED)}  # pyright: ignore[reportPrivateUsage]
+    assert sent["request_timeout"] == 3600  # what `model_deadline` can be at most
 
 
 def test_an_observer_with_little_to_note_is_shown_little() -> None:
