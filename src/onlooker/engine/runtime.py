@@ -88,7 +88,7 @@ class Runtime:
         self.events = Events(clock)
         self.emit = self.events.emit
         self._calibration = Calibration()
-        self._sections: Recent[str, dict[tuple[int, int, Limits], MemorySection]] = Recent(MAX_SECTION_BYTES)
+        self._sections: Recent[str, tuple[tuple[int, int, Limits], MemorySection]] = Recent(MAX_SECTION_BYTES)
         self._histories = Histories()
         self.originals = Originals()
         self._open = False
@@ -319,14 +319,11 @@ class Runtime:
         """The memory section, made again only if notes or limits changed."""
         progress = state.progress
         key = (progress.revision, progress.prompt_version, limits)
-        known = self._sections.get(progress.sid) or {}
-        if key in known:
-            return known[key]
+        known = self._sections.get(progress.sid)
+        if known and known[0] == key:
+            return known[1]
         section = memory_section(state, limits, counting)
-        # Two: notes that do not fit beside a full tail may fit beside a short one.
-        known = {**dict(list(known.items())[-1:]), key: section}
-        size = sum(len(text) for each in known.values() for text in each.sections.texts())
-        self._sections.put(progress.sid, known, 1_000 + size)
+        self._sections.put(progress.sid, (key, section), 1_000 + sum(map(len, section.sections.texts())))
         return section
 
     async def search(self, search: Search, text: str) -> list[Hit]:
