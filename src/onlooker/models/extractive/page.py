@@ -391,6 +391,8 @@ def _goes_on(run: Sequence[Piece], piece: Piece) -> bool:
         run[-1].speaker == piece.speaker
         and run[-1].priority == piece.priority != "CRITICAL"
         and run[0].time == piece.time
+        # What ends in a colon announces only what needs it.
+        and (piece.needs == run[-1].place or not run[-1].text.endswith((":", "：")))
         and (piece.needs == run[-1].place or sum(c.cost for c in run) + piece.cost <= _MAX_LINE_TOKENS)
     )
 

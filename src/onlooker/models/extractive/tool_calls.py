@@ -49,6 +49,8 @@ _CHANGES = regex(
 _LOOKS = regex(
     r"^(?:get|list|search|find|read|view|show)|\((?:view|read|get|list|show|open|cat|ls|grep)\b", re.I
 )
+# An argument in which a model says what it is about to try. What came of it is in the result.
+_THOUGHT = regex(r"(?:thoughts?|reasoning|rationale|explanation|justification)$", re.I)
 _GO_THERE = regex(r"^cd \S+ && ")
 _ENDS_LABEL = regex(r"\)(?=: )")
 
@@ -125,7 +127,7 @@ def _remaining_arguments(call: ToolCall) -> list[str]:
     left = {
         key: value
         for key, value in cast("dict[str, object]", parsed).items()
-        if not (_is_plain(value) and _GO_THERE.sub("", _one_line(value)) in shown)
+        if not (_is_plain(value) and _GO_THERE.sub("", _one_line(value)) in shown) and not _THOUGHT.match(key)
     }
     return json_records(left, set())
 

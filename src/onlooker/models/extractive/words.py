@@ -236,6 +236,7 @@ _KATAKANA = regex("[\u30a0-\u30ff]{2,}")
 # A capitalised word that does not begin a sentence, or a word in capitals.
 _NAME = regex(r"(?<=[\w,)'’\"”&] )[^\W\d_][\w'’&-]*|\b[A-Z]{2,}\w*")
 _QUOTED = regex(r"[\"“「『]([^\"”」』\n]{3,60})[\"”」』]")
+_LONGEST_SUFFIX = 12  # letters, with those before it
 _ABSTRACT_SUFFIX = regex(
     r"\w{3,}(?:ness|ity|tion|sion|ance|ence|ism|ment|ful|ous|ive|able|ible|ly|ship|hood)s?$"
 )
@@ -300,7 +301,7 @@ def _weight(word: str, unit: str, named: frozenset[str]) -> float:
         return NAMED
     if unit in COMMON_STEMS:
         return EVERYDAY
-    return ABSTRACT if _ABSTRACT_SUFFIX.search(word) else PLAIN
+    return ABSTRACT if _ABSTRACT_SUFFIX.search(word[-_LONGEST_SUFFIX:]) else PLAIN
 
 
 def _cjk_units(run: str) -> Iterable[tuple[str, float]]:
