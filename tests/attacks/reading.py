@@ -138,7 +138,7 @@ FILES = (Path, Folder, collections.abc.AsyncIterator)
 # Arguments that are a choice of ours, and never what somebody wrote.
 CHOICES: dict[str, object] = {
     "format": "lines", "where": "here", "key": "text", "kind": "obs", "unit": "day", "encoding": "o200k_base",
-    "rewind": "auto", "finish": "stop", "role": "user",
+    "rewind": "auto", "pattern": "a", "finish": "stop", "role": "user",
 }  # fmt: skip
 
 

@@ -13,7 +13,7 @@ from onlooker.domain.notes import NoteFormat
 from onlooker.policy.items.sentence import predicate, request, sentence
 from onlooker.policy.reply import Line, Priority, read
 from onlooker.policy.reply.note_text import STANDING
-from onlooker.policy.text import regex
+from onlooker.policy.text import bounded, regex
 
 # -- Kinds of facts, recognised by their words
 
@@ -317,7 +317,7 @@ def _clauses(text: str, format: NoteFormat) -> Iterator[str]:
 
 def split_facts(text: str) -> Iterator[str]:
     """Split a sentence into clauses that are facts of their own."""
-    parts: list[str] = _TWO.split(text)
+    parts: list[str] = _TWO.split(bounded(text))
     for part in (p for whole in parts for p in (_AGAIN.split(whole) if _I.match(whole) else (whole,))):
         if clause := part.strip(" ;,"):
             yield clause
