@@ -194,8 +194,8 @@ async def test_the_later_statement_stands_in_the_prompt_and_says_what_it_replace
 
 
 @pytest.mark.req(15)
-async def test_an_answer_stands_in_the_prompt_beside_what_it_speaks_of() -> None:
-    """A question without its answer, or a pronoun without its noun, is on no topic."""
+async def test_a_pronoun_stands_in_the_prompt_beside_what_it_speaks_of() -> None:
+    """A pronoun without its noun is on no topic."""
     said = (
         ("Ben", "Which harbour do you sail from?"), ("Ana", "Porto, with my sister Carla."),
         ("Ben", "I sold my kayak to the club in Turin."),

@@ -307,7 +307,7 @@ _CJK_POINTER = regex(
 _CJK_REASON = regex(
     r"^(?:因为|所以|因此|だから|なので|그래서|왜냐)|(?:から|ため)です。?$|때문(?:이에요|입니다)\.?$"
 )
-_REASON = regex(r"(?:because|which|so (?:i|we|he|she|they|it|my|the))\b", re.I)
+_REASON = regex(r"(?:because|which (?:is|was|means|made|makes)|so (?:i|we|he|she|they|it|my|the))\b", re.I)
 _KANA = regex("[\u3041-\u3096]")
 _JAPANESE_SUBJECT = regex(r"[\w」](?:は|が|も|って)|私|僕|俺|うち")
 _SHORT_ANSWER = 6  # words
