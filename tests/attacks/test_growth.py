@@ -57,8 +57,8 @@ def test_ten_times_the_text_takes_ten_times_as_long(name: str) -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", READERS)
-def test_a_megabyte_takes_a_hundred_times_as_long_as_ten_kilobytes(name: str) -> None:
-    _check(name, (10_000, 100_000, 1_000_000))
+def test_a_hundred_kilobytes_take_ten_times_as_long_as_ten(name: str) -> None:
+    _check(name, (10_000, 100_000))
 
 
 def test_the_walk_finds_what_reads_text() -> None:

@@ -381,7 +381,6 @@ def _continues(piece: Piece, before: Piece) -> bool:
 
 _ITEM = regex(r"( *)([-*•·▪●]|\d{1,2}[.)、])\s+(?=\S)")
 _FIELD = regex(r"[^\s:：][^:：.!?。！？]{0,40}[:：]\s*\S")
-_ROW = regex(r" *\|?[^|]*\|[^|]*\|")
 _TABLE_RULE = regex(r"[ |:+=-]+$")
 _FENCED = regex(r"```([^\n`]*)\n(.*?)(?:```|\Z)", re.S)
 _MANY_CODE_LINES = 3
@@ -425,7 +424,7 @@ def quotes(
         mark = _ITEM.match(line)
         content = line[mark.end() :] if mark else line.strip()
         indent = _indent(line)
-        in_table = bool(_ROW.match(line))
+        in_table = line.count("|") >= 2
         inside = item is not None and indent > depth
         if not (mark or inside or in_table):
             heading = item = None
