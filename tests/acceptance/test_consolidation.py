@@ -198,7 +198,7 @@ async def test_a_model_that_answers_otherwise_the_second_time_does_not_double(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await talked(tmp_path, "is allergic to peanuts.", "has a boat in Bergen harbour.")
-    answers = iter(["The user is allergic to peanuts", "The user has a boat in Bergen harbour"])
+    answers = iter(["Ana is allergic to peanuts", "Ana has a boat in Bergen harbour"])
 
     def answer(request: Request) -> str | None:
         if not isinstance(request, ItemsRequest):
@@ -215,7 +215,7 @@ async def test_a_model_that_answers_otherwise_the_second_time_does_not_double(
             assert "no space" in done.problem
         (done,) = await memory.files.consolidate()
         assert (done.items, done.problem) == ((), "")
-        assert [item.summary for item in await memory.items.list("ana")] == ["The user is allergic to peanuts"]
+        assert [item.summary for item in await memory.items.list("ana")] == ["Ana is allergic to peanuts"]
 
 
 async def test_a_file_that_is_saved_meanwhile_stays_and_is_looked_at_again(

@@ -37,10 +37,10 @@ async def test_a_provider_receives_it_with_every_call_before_the_form(protocol: 
     for request in asked:
         rules, fence, rest = request.system.partition("<<< INSTRUCTION ")
         assert fence
-        assert "Copy names, numbers, paths" in rules
+        assert "Copy names, numbers" in rules
         marker, words, _ = rest.split("\n", 2)
         assert words == WORDS
-        assert rest.index(f">>> {marker}") < rest.index("Form: nothing but this")
+        assert rest.index(f">>> {marker}") < rest.index("Form:")
     # The rules are the same for each kind of call, so that a provider can cache them.
     assert len({request.system for request in asked}) == 2
 

@@ -684,7 +684,7 @@ async def test_of_a_model_that_keeps_everything_only_the_first_and_most_useful_a
     made = [f'{{"type": "event", "summary": "Ana saw {n} boats in {t}"}}' for n in (3, 4) for t in towns]
     async with onlooker.open_memory(":memory:", model=items_model("\n".join(made))) as memory:
         session = memory.session("one", owner="ana")
-        await talk(session, "Once I saw three boats in each town, then four.")
+        await talk(session, f"I saw three boats each in {', '.join(towns)}, then four.")
         found = await session.end()
     assert [i.summary for i in found] == [f"Ana saw {n} boats in {t}" for n in (3, 4) for t in towns][:12]
 

@@ -333,7 +333,8 @@ class SessionEnd:
         if sum(n.tokens for n in notes) + tokens_of(messages) > writer.model.window:
             return None
         request = ItemsRequest(session, tuple(notes), 1, ANSWER_TOKENS, messages=tuple(messages), known=known)
-        source = "\n".join((*(n.text for n in notes), text_lines(messages), *known))
+        # The owner's name is theirs whether or not they said it.
+        source = "\n".join((session.owner, *(n.text for n in notes), text_lines(messages), *known))
         day = (messages[-1].at if messages else None) or (notes[-1].made_at if notes else self._clock.now())
         evidence = Evidence(source, day.date())
         candidates = await writer.ask(

@@ -237,8 +237,8 @@ _DATE_FORMS = (
     r"(?<![\w.,$€£¥#/-])(?P<y11>(?:1[89]|20)\d\d)\s?[-–—/]\s?(?P<y11b>(?:1[89]|20)?\d\d)(?![\w%/-]|[.,]\d)",
 )
 # Each begins with a figure, a month's name or a quarter. Looking for that first saves most of the time.
-_BEGINS = rf"(?=\d|(?<!\w)[{''.join(sorted({word[0] for word in _MONTH_OF}))}q])"
-_WRITTEN = regex(rf"{_BEGINS}(?:{'|'.join(_DATE_FORMS)})", re.I)
+_DATE_BEGINS = rf"(?=\d|(?<!\w)[{''.join(sorted({word[0] for word in _MONTH_OF}))}q])"
+_WRITTEN = regex(rf"{_DATE_BEGINS}(?:{'|'.join(_DATE_FORMS)})", re.I)
 _DIGIT = regex(r"\d")
 _NEXT_WEEKDAY = regex(rf"\s*[,(（]?\s*(?P<day>{_WEEKDAY})", re.I)
 _PREVIOUS_WEEKDAY = regex(rf"(?P<day>{_WEEKDAY})\.?,?\s*[(（]?$", re.I)
