@@ -1,0 +1,10 @@
+"""What one attack adds to the process must not change the next."""
+
+from __future__ import annotations
+
+import pytest
+
+
+@pytest.fixture(autouse=True)
+def added_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("onlooker.policy.secrets._more", {})
