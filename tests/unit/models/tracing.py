@@ -129,7 +129,8 @@ def _faults(run: Run, before: Run | None, text: str, exempt: frozenset[str]) -> 
     governed = GOVERNING & {*all_words} or any(word.endswith("n't") for word in all_words)
     if serious and (governed or _CJK_GOVERNING.search(run.sentence.text)) and "…" not in text:
         yield f"{' '.join(serious)!r} was cut from {run.sentence.text!r}"
-    if all_words[run.start] in _PERSONS and run.sentence.text[:1].isupper():
+    opens_all = run.sentence.message == 0 and run.sentence.opens  # nobody has said who is meant
+    if all_words[run.start] in _PERSONS and run.sentence.text[:1].isupper() and not opens_all:
         near = (0, 1) if run.sentence.opens else (0,)
         if before is None or run.sentence.message - before.sentence.message not in near:
             yield f"nobody says who {all_words[run.start]!r} is"
