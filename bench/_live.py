@@ -17,7 +17,7 @@ from statistics import median
 import onlooker
 from _conversations import Conversation
 from onlooker.cli.context import ContextBuilder
-from onlooker.cli.demo import shared_prefix
+from onlooker.cli.cost import shared_prefix
 from onlooker.cli.replay import ReplayClock
 from onlooker.domain.events import Event, ReplyRejected, StepFailed
 from onlooker.domain.notes import Progress, State

@@ -3,7 +3,7 @@
 Every call of an agent is billed: what the provider has cached, what it writes into its cache, and the rest.
 The cached full history is 1. Beside it stand a sliding window, a host that drops the older half when it is
 full, and Onlooker with recall and without, with the built-in model and with a language model's stand-in
-whose own tokens are in the bill.
+whose own tokens are in the bill. `--frontier` prints what other thresholds would cost and answer.
 """
 
 from __future__ import annotations
@@ -12,182 +12,28 @@ import argparse
 import asyncio
 import json
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from functools import cache
 from pathlib import Path
-from typing import Any
 
 import onlooker
 from _conversations import Conversation, in_one_session, load, load_agents
 from _live import Tally, stand_in
 from _talk import Talk
 from _writers import faithful
-from onlooker.cli.demo import shared_prefix
+from onlooker.cli.cost import PRICES, Bill, DropHalf, Transcript, bill_host, full, sent, window
 from onlooker.cli.replay import ReplayClock
-from onlooker.domain.messages import Message, groups
+from onlooker.domain.messages import Message
 from onlooker.engine.runtime import Runtime
 from onlooker.models.extractive import ExtractiveModel
-from onlooker.policy.render import AnthropicPrompt
 from onlooker.policy.settings import DEFAULT, Settings
 from onlooker.policy.tokens import estimate
+from recall import Recorded, Scores, every_turn
 
 DATA = Path(__file__).parents[2] / "shared" / "data"
 SYSTEM = "You are a helpful assistant. Answer in the user's language, briefly, and say what you do not know."
-
-
-# ------------------------------------------------------------------------------------ prices
-
-
-@dataclass(frozen=True)
-class Prices:
-    """What a provider bills for a token, where one that is sent without a cache is 1."""
-
-    name: str
-    read: float
-    write: float
-    output: float
-    smallest: int  # tokens of a prefix below which nothing is cached
-    step: int  # tokens in which a cached prefix grows
-    minutes: float  # until an unused prefix is dropped
-    marked: bool  # whether only prefixes that end at a mark are cached, or any
-
-
-PRICES = (
-    Prices("Anthropic", read=0.1, write=1.25, output=5.0, smallest=1024, step=1, minutes=5, marked=True),
-    Prices("OpenAI", read=0.1, write=1.0, output=8.0, smallest=1024, step=128, minutes=5, marked=False),
-    Prices("Gemini", read=0.1, write=1.0, output=8.0, smallest=2048, step=1, minutes=5, marked=False),
-)
-
-
-@dataclass(frozen=True)
-class Block:
-    """A part of a prompt, and whether a provider is told to cache up to its end."""
-
-    text: str
-    marked: bool = False
-
-
-Prompt = Sequence[Block]
-
-
-@cache
-def tokens(text: str) -> int:
-    return estimate(text)
-
-
-@dataclass
-class Bill:
-    """A provider's cache, and what was billed so far."""
-
-    prices: Prices
-    billed: float = 0.0
-    sent: int = 0
-    reused: int = 0
-    # Prefixes by hash, with the time of their last use; or the last prompt.
-    _known: dict[int, datetime] = field(default_factory=dict[int, datetime])
-    _last: list[str] = field(default_factory=list[str])
-    _last_at: datetime | None = None
-
-    def add(self, prompt: Prompt, at: datetime) -> None:
-        whole = sum(tokens(block.text) for block in prompt)
-        read, written = (self._marked if self.prices.marked else self._any)(prompt, at)
-        self.sent += whole
-        self.reused += read
-        self.billed += self.prices.read * read + self.prices.write * written + whole - read - written
-
-    def _marked(self, prompt: Prompt, at: datetime) -> tuple[int, int]:
-        """Tokens up to the longest known prefix, and from there to the last mark."""
-        read = written = length = key = 0
-        fresh = timedelta(minutes=self.prices.minutes)
-        for block in prompt:
-            key = hash((key, block.text))
-            length += tokens(block.text)
-            used = self._known.get(key)
-            if used is not None and at - used <= fresh:
-                read = length
-                self._known[key] = at
-            if block.marked and length >= self.prices.smallest:
-                written = length
-                self._known[key] = at
-        return read, max(0, written - read)
-
-    def _any(self, prompt: Prompt, at: datetime) -> tuple[int, int]:
-        """Tokens that begin the last prompt too, and none that cost more."""
-        same = 0
-        fresh = self._last_at is not None and at - self._last_at <= timedelta(minutes=self.prices.minutes)
-        for block, before in zip(prompt, self._last if fresh else [], strict=False):
-            if block.text != before:
-                same += tokens(block.text[: shared_prefix(block.text, before)])
-                break
-            same += tokens(block.text)
-        self._last, self._last_at = [block.text for block in prompt], at
-        same -= same % self.prices.step
-        return (same if same >= self.prices.smallest else 0), 0
-
-
-# ------------------------------------------------------------------------------------ hosts
-
-
-def _block(message: Message) -> str:
-    calls = "".join(f"{call.name}({call.arguments})" for call in message.calls)
-    return f"{message.role}: {message.text}{calls}"
-
-
-def _listed(messages: Iterable[Message]) -> Prompt:
-    """A host that has its provider cache what it sends, as their documentation shows."""
-    texts = [_block(message) for message in messages]
-    return [Block(SYSTEM, True), *(Block(text, i == len(texts) - 1) for i, text in enumerate(texts))]
-
-
-def _size(messages: Iterable[Message]) -> int:
-    return tokens(SYSTEM) + sum(tokens(_block(message)) for message in messages)
-
-
-def full(history: Sequence[Message], _: int) -> Prompt:
-    return _listed(history)
-
-
-def window(history: Sequence[Message], budget: int) -> Prompt:
-    """The newest messages that fit, and no result without its call."""
-    kept: list[Message] = []
-    for group in reversed(list(groups(history))):
-        if kept and _size([*group, *kept]) > budget:
-            break
-        kept = [*group, *kept]
-    return _listed(kept)
-
-
-class DropHalf:
-    """Sends all that it has; when that is full, it drops the older half."""
-
-    def __init__(self) -> None:
-        self._start = 0
-
-    def __call__(self, history: Sequence[Message], budget: int) -> Prompt:
-        while _size(history[self._start :]) > budget and self._start < len(history) - 1:
-            kept = list(groups(history[self._start :]))
-            total, at = _size(history[self._start :]), 0
-            while at < len(kept) - 1 and _size([m for g in kept[at:] for m in g]) > total / 2:
-                self._start += len(kept[at])
-                at += 1
-        return _listed(history[self._start :])
-
-
-Host = Callable[[Sequence[Message], int], Prompt]
-
-
-def bill_host(conversation: Conversation, host: Host, budget: int) -> list[Bill]:
-    bills = [Bill(prices) for prices in PRICES]
-    history: list[Message] = []
-    for message in conversation.messages:
-        if message.role == "assistant" and history:
-            prompt = host(history, budget)
-            for bill in bills:
-                bill.add(prompt, message.at or datetime.now(UTC))
-        history.append(message)
-    return bills
 
 
 # ------------------------------------------------------------------------------------ Onlooker
@@ -230,26 +76,15 @@ async def bill_onlooker(
             if message.role == "assistant" and n:
                 context = await session.context(system=SYSTEM)
                 changes.see(context.system)
-                prompt = list(_sent(context.anthropic()))
+                prompt = list(sent(context.anthropic()))
                 for bill in bills:
                     bill.add(prompt, message.at or clock.now())
             clock.move_to(message.at)
             await session.record(message)
             await memory.background.flush()
     for bill in bills:
-        bill.billed += tally.observer + tally.reflector + bill.prices.output * tally.written * language_model
+        bill.add_model(tally.observer + tally.reflector, tally.written)
     return bills, changes, tally
-
-
-def _sent(request: AnthropicPrompt) -> Iterator[Block]:
-    """The blocks of a request, in the order in which a provider reads them."""
-    for content in (request.get("system", ""), *(message["content"] for message in request["messages"])):
-        parts: list[dict[str, Any]] = (
-            [{"type": "text", "text": content}] if isinstance(content, str) else content
-        )
-        for part in parts:
-            text = {key: value for key, value in part.items() if key != "cache_control"}
-            yield Block(json.dumps(text, ensure_ascii=False), "cache_control" in part)
 
 
 # ------------------------------------------------------------------------------------ conversations
@@ -314,13 +149,14 @@ async def table(data: Path, *, quick: bool, only: str) -> list[dict[str, object]
     for name, (conversation, budgets) in conversations(data, quick=quick).items():
         if only and only not in name:
             continue
-        whole = bill_host(conversation, full, 0)
+        said = Transcript(conversation.messages, SYSTEM)
+        whole = bill_host(said, full, 0)
         for budget in budgets:
             settings = replace(DEFAULT, budget=budget)
             without = replace(settings, recall="off")
             found: list[tuple[str, list[Bill], Changes | None]] = [
-                ("sliding window", bill_host(conversation, window, budget), None),
-                ("drop half", bill_host(conversation, DropHalf(), budget), None),
+                ("sliding window", bill_host(said, window, budget), None),
+                ("drop half", bill_host(said, DropHalf(), budget), None),
             ]
             for how, chosen, model in (
                 ("Onlooker", settings, False),
@@ -340,13 +176,60 @@ async def table(data: Path, *, quick: bool, only: str) -> list[dict[str, object]
     return rows
 
 
+# ------------------------------------------------------------------------------------ the frontier
+
+# The default, and others beside it: how much stands raw, what of it stays, and how far notes are condensed.
+VARIANTS: tuple[dict[str, float], ...] = (
+    {},
+    {"observe_at": 0.2, "precompute_at": 0.18, "chunk_tokens": 0.12, "keep_recent": 0.05},
+    {"observe_at": 0.3, "precompute_at": 0.26, "chunk_tokens": 0.18},
+    {"observe_at": 0.5, "precompute_at": 0.44, "chunk_tokens": 0.34},
+    {"reflect_to": 0.8},
+)
+ASKED_BUDGET = 4_000
+
+
+async def frontier(data: Path, quality: Path, *, quick: bool) -> None:
+    """Print what other thresholds cost, and what a context with recall answers with them."""
+    kinds = conversations(data, quick=quick)
+    billed = {name: (conversation, budgets[0]) for name, (conversation, budgets) in kinds.items()}
+    scores, said = Scores(quality, data), load(data).locomo[: 2 if quick else None]
+    names = " | ".join(f"{name}, {budget:,}" for name, (_, budget) in billed.items())
+    print(f"| changed | {names} | D-hit, {ASKED_BUDGET:,} | who | evq-hit |")
+    print("|---|" + "---:|" * (len(billed) + 3))
+    for changed in VARIANTS:
+        settings = replace(DEFAULT, **changed)
+        cells = [
+            f"{await _share_of_full(conversation, replace(settings, budget=budget)):.2f}"
+            for conversation, budget in billed.values()
+        ]
+        with tempfile.TemporaryDirectory() as folder:
+            memory = Recorded(Path(folder), "owner", ASKED_BUDGET, settings)
+            await memory.record(said)
+            tally = await memory.tally(scores, len(said), every_turn, apart=True)
+        cells += [f"{tally.share(score):.3f}" for score in ("D-hit", "who", "evq-hit")]
+        name = ", ".join(f"`{key}` {value:g}" for key, value in changed.items()) or "default"
+        print(f"| {name} | {' | '.join(cells)} |", flush=True)
+
+
+async def _share_of_full(conversation: Conversation, settings: Settings) -> float:
+    bills, _, _ = await bill_onlooker(conversation, settings, language_model=False)
+    whole = bill_host(Transcript(conversation.messages, SYSTEM), full, 0)
+    return bills[0].billed / whole[0].billed
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path, default=DATA, help="the folder with the sets")
     parser.add_argument("--quick", action="store_true", help="one budget, and shorter conversations")
     parser.add_argument("--only", default="", help="a conversation's name, or a part of it")
     parser.add_argument("--json", action="store_true", help="print the figures as JSON, too")
+    parser.add_argument("--frontier", action="store_true", help="other thresholds: the bill, and the answers")
+    parser.add_argument("--quality", type=Path, default=DATA.parent / "quality", help="where score.py is")
     chosen = parser.parse_args()
+    if chosen.frontier:
+        asyncio.run(frontier(chosen.data, chosen.quality, quick=chosen.quick))
+        return
     rows = asyncio.run(table(chosen.data, quick=chosen.quick, only=chosen.only))
     if chosen.json:
         print(json.dumps(rows))

@@ -26,9 +26,10 @@ from typing import Any, Literal
 
 import onlooker
 from _conversations import LOCOMO, Conversation, load
-from onlooker.cli.demo import shared_prefix
+from onlooker.cli.cost import shared_prefix
 from onlooker.domain.messages import Message
 from onlooker.policy.render import text_lines
+from onlooker.policy.settings import DEFAULT, Settings
 from onlooker.policy.tokens import estimator, margin
 from overhead import a_piece
 
@@ -136,10 +137,12 @@ async def whole_history(session: onlooker.Session, question: str) -> str:
 class Recorded:
     """Conversations recorded live with one value of `recall`, each in a file of its own."""
 
-    def __init__(self, folder: Path, recall: Literal["owner", "off"], budget: int) -> None:
+    def __init__(
+        self, folder: Path, recall: Literal["owner", "off"], budget: int, settings: Settings = DEFAULT
+    ) -> None:
         self._folder = folder / recall
         self._folder.mkdir()
-        self._settings = replace(onlooker.preset("default"), recall=recall, budget=budget)
+        self._settings = replace(settings, recall=recall, budget=budget)
         self.turns = Turns()
 
     def open(self, name: str) -> onlooker.Memory:

@@ -5,24 +5,18 @@ from __future__ import annotations
 import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
-from importlib import import_module
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import pytest
+
+from onlooker.cli import cost
 
 BENCH = Path(__file__).parents[2] / "bench"
 START = datetime(2026, 2, 16, 9, tzinfo=UTC)
 
 
-@pytest.fixture
-def cost(monkeypatch: pytest.MonkeyPatch) -> Any:
-    monkeypatch.setattr(sys, "path", [str(BENCH), *sys.path])
-    return import_module("cost")
-
-
-def billed(cost: Any, prices: Any, prompts: list[list[Any]], minutes: int = 1) -> list[float]:
+def billed(prices: cost.Prices, prompts: list[list[cost.Block]], minutes: int = 1) -> list[float]:
     bill, sums = cost.Bill(prices), [0.0]
     for n, prompt in enumerate(prompts):
         bill.add(prompt, START + n * timedelta(minutes=minutes))
@@ -30,24 +24,24 @@ def billed(cost: Any, prices: Any, prompts: list[list[Any]], minutes: int = 1) -
     return [after - before for before, after in pairwise(sums)]
 
 
-def test_a_marked_prefix_is_written_once_read_cheaply_and_dropped_when_it_is_cold(cost: Any) -> None:
+def test_a_marked_prefix_is_written_once_read_cheaply_and_dropped_when_it_is_cold() -> None:
     prices = cost.PRICES[0]
     old, new = "the harbour in Bergen " * 800, "and the weather there " * 100
     prompt = [cost.Block(old, True), cost.Block(new)]
     size, rest = cost.tokens(old), cost.tokens(new)
     assert size > prices.smallest
-    assert billed(cost, prices, [prompt, prompt]) == pytest.approx([1.25 * size + rest, 0.1 * size + rest])
-    assert billed(cost, prices, [prompt, prompt], minutes=6)[1] == pytest.approx(1.25 * size + rest)
+    assert billed(prices, [prompt, prompt]) == pytest.approx([1.25 * size + rest, 0.1 * size + rest])
+    assert billed(prices, [prompt, prompt], minutes=6)[1] == pytest.approx(1.25 * size + rest)
     changed = [cost.Block("x" + old, True), cost.Block(new)]
-    assert billed(cost, prices, [prompt, changed])[1] > 1.2 * size
+    assert billed(prices, [prompt, changed])[1] > 1.2 * size
 
 
-def test_an_automatic_cache_reads_what_begins_the_same_in_whole_steps(cost: Any) -> None:
+def test_an_automatic_cache_reads_what_begins_the_same_in_whole_steps() -> None:
     prices = next(p for p in cost.PRICES if not p.marked and p.step > 1)
     old = "the harbour in Bergen " * 800
     first, second = [cost.Block(old)], [cost.Block(old + "and the weather")]
     read = cost.tokens(old) - cost.tokens(old) % prices.step
-    once, again = billed(cost, prices, [first, second])
+    once, again = billed(prices, [first, second])
     assert once == cost.tokens(old)
     assert again == pytest.approx(0.1 * read + cost.tokens(second[0].text) - read, abs=prices.step)
 

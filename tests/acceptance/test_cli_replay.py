@@ -231,3 +231,27 @@ def test_with_memory_off_in_the_settings_nothing_is_replayed(tmp_path: Path) -> 
         done = call("replay", transcript, "--db", tmp_path / "x.db", "--config", tmp_path / "off.toml")
         assert done.code == 2
         assert "memory is off" in done.err
+
+
+def test_the_cost_of_a_conversation_is_billed_with_each_providers_cache(tmp_path: Path) -> None:
+    """Of a conversation many times longer than the budget, memory costs less than the whole history."""
+    words = "about the harbour, the ferries and the weather in Bergen, where the boats lie at the quay"
+    said = [
+        {
+            "id": f"{i}",
+            "role": "assistant" if i % 2 else "user",
+            "content": f"Day {i} {words}. " * 8,
+            "created_at": f"2026-02-16T{9 + i // 60:02}:{i % 60:02}:00+00:00",
+        }
+        for i in range(240)
+    ]
+    transcript = write_transcript(tmp_path / "t.jsonl", said)
+    options = ("replay", transcript, "--budget", 4000, "--cost")
+    cost = json.loads(call(*options, "--db", tmp_path / "x.db", "--json").out)["cost"]
+    assert set(cost) == {"Anthropic", "OpenAI", "Gemini"}
+    for billed in cost.values():
+        assert 0 < billed["onlooker"] < billed["full_history"]
+        assert billed["of_full_history"] == round(billed["onlooker"] / billed["full_history"], 2)
+    shown = call(*options, "--db", tmp_path / "y.db", "--context", tmp_path / "context.txt", "-q").out
+    assert f"{cost['Anthropic']['onlooker']:,}" in shown
+    assert "of full history" in shown

@@ -198,7 +198,7 @@ class ContextBuilder:
 
         The notes stay if they leave room for it.
         """
-        bare = replace(context, sections=replace(context.sections, reflections="", observations="", now=""))
+        bare = replace(context, sections=replace(context.sections, reflections=(), observations=(), now=""))
         if not context.messages:
             return bare
         newest = replace(context.messages[-1], calls=(), attachments=())

@@ -21,6 +21,7 @@ from rich.table import Table
 from rich.text import Text
 
 from onlooker import demo as bundled
+from onlooker.cli.cost import shared_prefix
 from onlooker.cli.replay import ReplayClock, replay_messages
 from onlooker.cli.screen import Json, Screen, UsageError, View, count, iso, printable
 from onlooker.cli.target import database_path
@@ -192,18 +193,6 @@ class Figures:
     @property
     def compression(self) -> float:
         return self.raw / self.context if self.context else 1.0
-
-
-def shared_prefix(a: str, b: str) -> int:
-    """Return the length of the common prefix."""
-    low, high = 0, min(len(a), len(b))
-    while low < high:
-        middle = (low + high + 1) // 2
-        if a[low:middle] == b[low:middle]:
-            low = middle
-        else:
-            high = middle - 1
-    return low
 
 
 # ------------------------------------------------------------------------------------ while it runs

@@ -18,17 +18,19 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from onlooker import atomic
 from onlooker.cli.context import ContextBuilder
-from onlooker.cli.screen import CommandError, Json, Screen, UsageError, View
+from onlooker.cli.cost import PRICES, Bill, DropHalf, Transcript, bill_host, full, sent
+from onlooker.cli.screen import Column, CommandError, Json, Screen, UsageError, View
 from onlooker.cli.settings import ConfigFile, load_settings
 from onlooker.cli.target import DEFAULT_DATABASE, Budget, Database, SystemPrompt, key_for
 from onlooker.domain.errors import MessageError
+from onlooker.domain.events import Event, Noted, Reflected
 from onlooker.domain.messages import DEFAULT_OWNER, GENERATED_ID_PREFIX, Message
 from onlooker.engine.memory import Memory
 from onlooker.engine.session import Session
 from onlooker.policy.assemble import PromptRequest
 from onlooker.policy.intake import intake
 from onlooker.policy.render import Context
-from onlooker.policy.settings import check, time_zone
+from onlooker.policy.settings import MAX_TOKENS, check, time_zone
 from onlooker.policy.settings import preset as preset_named
 from onlooker.wiring import open_memory
 
@@ -58,6 +60,10 @@ async def replay(
         str | None, typer.Option("--model", metavar="NAME", help="The model that writes the notes.")
     ] = None,
     config: ConfigFile = None,
+    cost: Annotated[
+        bool,
+        typer.Option("--cost", help="Print what its answers would have cost with a provider's prompt cache."),
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Replay a conversation and print its final context.
@@ -65,6 +71,9 @@ async def replay(
     Each line of the file is an OpenAI message with an optional `id`, `name` and ISO `created_at`. Messages
     are recorded at their own times, and notes are taken as in a live session with that budget. The final
     context is a text within the budget. A message that is already recorded is not recorded again.
+
+    With `--cost`, every answer is billed: with the whole history, with a host that drops the older half when
+    the budget is full, and with this memory, what its model reads and writes included.
     """
     started = time.perf_counter()
     settings = preset_named(preset) if preset else load_settings(config)
@@ -76,12 +85,18 @@ async def replay(
         raise CommandError(f"{context}: no such folder {context.parent}")
     messages = read_transcript(file, time_zone(settings.tz))
     clock = ReplayClock(messages)
+    bills = [Bill(prices) for prices in PRICES]
     async with open_memory(db, settings=settings, model=model, clock=clock, key=key_for(db)) as memory:
         recorded = memory.session(session, owner=owner)
         before = await recorded.history.state()
+        memory.subscribe(lambda event: _bill_model(event, bills))
         with _progress(screen, len(messages)) as progress:
             async for turn in replay_messages(memory, recorded, clock, messages, system):
                 progress.update(progress.task_ids[0], completed=turn.number)
+                if cost and turn.context and turn.number > 1:
+                    prompt = list(sent(turn.context.anthropic()))
+                    for bill in bills:
+                        bill.add(prompt, turn.message.at or clock.now())
         state = await recorded.history.state()
         if state is None:
             raise CommandError("there are no messages to replay")
@@ -96,7 +111,44 @@ async def replay(
             **await _measure(memory, recorded, final, settings.budget, counting.text(final.text())),
             "seconds": round(time.perf_counter() - started, 2),
         }
+    if cost:
+        report["cost"] = _costs(messages, system, settings.budget, bills)
     _print(screen, context, final.text(), report, as_json)
+    if cost and not as_json:
+        columns = [Column("provider"), *(Column(title, right=True) for title in _COSTS.values())]
+        screen.table(columns, [[name, *map(_shown, of.values())] for name, of in report["cost"].items()])
+
+
+# What is billed, in tokens at the price of one that is sent without a cache, and the titles of its columns.
+_COSTS = {
+    "full_history": "full history",
+    "drop_half": "drop half",
+    "onlooker": "onlooker",
+    "of_full_history": "of full history",
+}
+
+
+def _costs(
+    messages: Sequence[Message], system: str, budget: int, bills: Sequence[Bill]
+) -> dict[str, dict[str, float]]:
+    said = Transcript(messages, system)
+    whole, half = bill_host(said, full, budget), bill_host(said, DropHalf(), budget or MAX_TOKENS)
+    costs: dict[str, dict[str, float]] = {}
+    for bill, all_, dropped in zip(bills, whole, half, strict=True):
+        share = bill.billed / all_.billed if all_.billed else 1.0
+        found = (round(all_.billed), round(dropped.billed), round(bill.billed), round(share, 2))
+        costs[bill.prices.name] = dict(zip(_COSTS, found, strict=True))
+    return costs
+
+
+def _shown(value: float) -> str:
+    return f"{value:.2f}" if isinstance(value, float) else f"{value:,}"
+
+
+def _bill_model(event: Event, bills: Sequence[Bill]) -> None:
+    for call in event.calls if isinstance(event, Noted | Reflected) else ():
+        for bill in bills:
+            bill.add_model(call.input_tokens, call.output_tokens)
 
 
 def _print(screen: Screen, out: Path | None, text: str, report: View, as_json: bool) -> None:

@@ -159,13 +159,17 @@ def memory_section(state: State, limits: Limits, counting: Counting) -> MemorySe
     chosen = _fitting(allowed, state.pins, room - pins, counting.text, stamped)
     if not about_owner and not pinned and not chosen and not now:
         return MemorySection(Sections(), 0, 0, 0, 0, len(state.active))
-    rendered = _render_notes("### Reflections", [n for n in chosen if n.generation], stamped)
+    head = MEMORY_HEAD + about_owner + pinned
+    first, *others = _render_notes("### Reflections", [n for n in chosen if n.generation], stamped) or [""]
     sections = Sections(
-        reflections="\n\n".join(t for t in (MEMORY_HEAD + about_owner + pinned, rendered) if t),
-        observations=_render_notes("### Observations", [n for n in chosen if not n.generation], stamped),
+        reflections=("\n\n".join(t for t in (head, first) if t), *others),
+        observations=tuple(
+            _render_notes("### Observations", [n for n in chosen if not n.generation], stamped)
+        ),
         now=now,
     )
-    upper, lower = counting.text(sections.reflections), counting.text(sections.observations)
+    upper = counting.text("\n".join(sections.reflections))
+    lower = counting.text("\n".join(sections.observations))
     whole = {n.id: n.text for n in allowed}
     return MemorySection(
         sections,
@@ -257,7 +261,7 @@ def _fitting(
     """The notes; where they do not all fit, with those of their lines that are worth most. A line keeps its
     day's heading. Prose is shown without gaps: reflections first, then observations, the newest first."""
     kinds = ([n for n in notes if n.generation], [n for n in notes if not n.generation])
-    if sum(count(_render_notes("", of_kind, stamped)) for of_kind in kinds) <= room:
+    if sum(count("\n".join(_render_notes("", of_kind, stamped))) for of_kind in kinds) <= room:
         return list(notes)
     lines = [line for note in notes for line in _lines_of(note)]
     prose = not any(line.day for line in lines)
@@ -336,11 +340,10 @@ def _worths(lines: Sequence[_Line], pins: frozenset[str]) -> list[float]:
     return worths
 
 
-def _render_notes(heading: str, notes: Sequence[Note], stamped: bool) -> str:
-    """Join notes under a heading. A day's heading is not repeated where the next note continues the day, and
-    left out where every line has its day."""
-    if not notes:
-        return ""
+def _render_notes(heading: str, notes: Sequence[Note], stamped: bool) -> list[str]:
+    """Render each note, the first under a heading. A day's heading is not repeated where the next note
+    continues the day, and left out where every line has its day."""
+    texts: list[str] = []
     lines = [heading]
     day = ""
     for note in notes:
@@ -352,7 +355,10 @@ def _render_notes(heading: str, notes: Sequence[Note], stamped: bool) -> str:
                 if stamped:
                     continue
             lines.append(_stamped(day, line) if stamped else line)
-    return "\n".join(lines)
+        if lines:
+            texts.append("\n".join(lines))
+        lines = []
+    return texts
 
 
 _LINE = regex(r"(?:\[(\d\d:\d\d)\] )?(?:(CRITICAL|IMPORTANT|NOTE) )?")

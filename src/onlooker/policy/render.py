@@ -19,23 +19,28 @@ from onlooker.policy.text import indented, regex
 
 @dataclass(frozen=True, slots=True)
 class Sections:
-    """The stable part of the system prompt, in order."""
+    """The stable part of the system prompt, in order. Notes have a text each: what stands before a new one is
+    the same as it was, and a provider reads it from its cache."""
 
     base: str = ""
-    reflections: str = ""  # begins with the heading of the memory section, items and pins
-    observations: str = ""
+    reflections: tuple[str, ...] = ()  # the first begins with the memory section's heading, items and pins
+    observations: tuple[str, ...] = ()
     now: str = ""  # what the user asked for
 
     def layer(self, name: str) -> str:
         """Return the text of the layer "observations" or "reflections", with its heading."""
-        text = self.observations if name == "observations" else self.reflections
+        text = "\n".join(self.observations if name == "observations" else self.reflections)
         found = re.search(rf"^### {name.capitalize()}$", text, re.MULTILINE)
         return text[found.start() :] if found else ""
 
+    def tiers(self) -> list[tuple[str, ...]]:
+        """Return the parts of the prompt from what changes least to what changes most, each in blocks."""
+        parts = ((self.base,), self.reflections, self.observations, (self.now,))
+        return [tier for tier in parts if any(tier)]
+
     def texts(self) -> list[str]:
-        """Return one text for each cache breakpoint. What is asked now changes with the observations."""
-        newest = "\n\n".join(t for t in (self.observations, self.now) if t)
-        return [t for t in (self.base, self.reflections, newest) if t]
+        """Return the text of each part."""
+        return ["\n".join(tier) for tier in self.tiers()]
 
 
 class AnthropicPrompt(TypedDict, total=False):
@@ -97,10 +102,11 @@ class Context:
         messages = anthropic_messages((*self.preface, *self.messages, *end))
         if not self.memory:
             return {"system": self.system, "messages": messages} if self.system else {"messages": messages}
-        system: list[dict[str, Any]] = [{"type": "text", "text": t} for t in self.sections.texts()]
+        tiers = [[{"type": "text", "text": t} for t in tier] for tier in self.sections.tiers()]
         messages = [_copied(m) for m in messages]
-        _set_breakpoints(system, messages, breakpoints, last=len(end))
-        return {"system": system, "messages": messages}
+        ends = [tier[-1] for tier in tiers[: -1 if self.sections.now else None]]
+        _set_breakpoints(ends, messages, breakpoints, last=len(end))
+        return {"system": [block for tier in tiers for block in tier], "messages": messages}
 
     def text(self) -> str:
         """The context as one dated text, for reading and for models without roles."""
@@ -113,11 +119,12 @@ class Context:
 
 
 def _set_breakpoints(
-    system: list[dict[str, Any]], messages: list[dict[str, Any]], most: int, last: int
+    ends: Sequence[dict[str, Any]], messages: list[dict[str, Any]], most: int, last: int
 ) -> None:
     """Set cache breakpoints, up to `most` with the host's own: at the last block that stays in place next
-    turn (the last `last` blocks do not), at the end of the system prompt, and at the ends of its other
-    parts."""
+    turn (the last `last` blocks do not), and at the ends of the system prompt's parts, except for what the
+    user asked for: it changes whenever anything before it does. Where there are too few, the base prompt
+    goes without."""
     blocks = [b for m in messages if not isinstance(m["content"], str) for b in m["content"]]
     hosts = [b["cache_control"] for b in blocks if b.get("cache_control")]
     left = max(0, most - len(hosts))
@@ -126,7 +133,7 @@ def _set_breakpoints(
         left -= 1
     # The API refuses a breakpoint that lasts longer than one before it.
     mark = next((m for m in hosts if m.get("ttl")), {"type": "ephemeral"})
-    for block in [*system[-1:], *system[:-1]][:left]:
+    for block in ends[::-1][:left]:
         block["cache_control"] = dict(mark)
 
 

@@ -500,12 +500,32 @@ def test_breakpoints_stand_after_knowledge_reflections_observations_and_the_last
     sections = found.sections
     assert marks(found.anthropic()) == [
         "BASE\n\nKNOWLEDGE",
-        sections.reflections,
-        sections.observations,
+        sections.reflections[-1],
+        sections.observations[-1],
         "message 7",
     ]
-    assert sections.reflections.endswith("NOTE g1:1-2")
-    assert sections.observations.endswith("NOTE g0:3-4")
+    assert sections.reflections[-1].endswith("NOTE g1:1-2")
+    assert sections.observations[-1].endswith("NOTE g0:3-4")
+
+
+def test_what_stands_before_a_new_note_is_the_same_and_ended_at_a_breakpoint() -> None:
+    """A provider reads from its cache what ended at a breakpoint, up to the first block that changed."""
+    said = numbered(0, 0, 0, 0, 5, 5, 5)
+    before = context(said, NOTES, system="BASE").anthropic()
+    newer = [*NOTES, note(5, 6)]
+    after = context(said, newer, system="BASE").anthropic()
+    texts = [[b["text"] for b in request.get("system", ())] for request in (before, after)]
+    assert texts[1][:-1] == texts[0]
+    assert marks(before)[-2] == texts[0][-1]
+    assert marks(after)[-2] == texts[1][-1]
+
+
+def test_what_the_user_asked_for_stands_behind_the_last_breakpoint_of_the_system_prompt() -> None:
+    asked = replace(note(3, 4), text="Open request: Book a table for Ana in Oslo.")
+    found = context(numbered(0, 0, 0, 0, 5), [NOTES[0], asked], system="BASE")
+    request = found.anthropic()
+    assert found.sections.now
+    assert request.get("system", [])[-1] == {"type": "text", "text": found.sections.now}
 
 
 def test_the_breakpoint_stands_before_what_changes_each_turn() -> None:
