@@ -144,7 +144,7 @@ def of_messages(messages: Sequence[Message], notes: Iterable[str], reply: str = 
             talk.hear_user(said)
         elif message.role == "assistant":
             talk.hear_assistant(message)
-    found = gather([STANDING + mask(text) for text in standing])
+    found = gather([STANDING + text for text in standing])
     new = talk.change(known)
     if reply:
         new = _as_the_model_says(reply, messages, known, new)
@@ -166,7 +166,7 @@ def _as_the_model_says(reply: str, messages: Sequence[Message], known: Asked, fo
     is_short = len(quote.split()) < 2 and not is_cjk(quote)
     if is_short or not any(quote in own for own in words):
         return found
-    return Asked((), mask(cut(says.strip("\"'“”‘’「」 "), _MAX_REQUEST)))
+    return Asked((), mask(_fitted(says.strip("\"'“”‘’「」 "), _MAX_REQUEST)))
 
 
 _NO_QUOTES = str.maketrans("", "", "\"'“”‘’`*「」『』")
@@ -207,10 +207,12 @@ class _Talk:
         # A question without its answer yet, or an opening that nobody has reacted to.
         if self._pending and (self._is_question or self._is_opening):
             self._take_pending()
-        if self.request != (known.request if known.is_open else ""):
-            return Asked((), self.request or NONE, self.follow_up)
-        if self.follow_up != known.follow_up:
-            return Asked((), None, self.follow_up or NONE)
+        # Only here: most requests are replaced before a note says them.
+        request, follow_up = mask(self.request), mask(self.follow_up)
+        if request != (known.request if known.is_open else ""):
+            return Asked((), request or NONE, follow_up)
+        if follow_up != known.follow_up:
+            return Asked((), None, follow_up or NONE)
         return Asked()
 
     def hear_user(self, said: Said) -> None:
@@ -235,7 +237,7 @@ class _Talk:
     def _hear_task(self, found: _Quote) -> None:
         # Whatever answers a question of the assistant's is about the request that is open.
         if self.request and not self._answered and (self._asked_back or self._continues(found.text)):
-            self.follow_up = cut(found.text, _MAX_FOLLOW_UP)
+            self.follow_up = _fitted(found.text, _MAX_FOLLOW_UP)
         else:
             self.request, self.follow_up = found.text, ""
         self._works = self._answered = False
@@ -251,7 +253,7 @@ class _Talk:
         if self._pending and not self.request:
             self.request = self._pending
         elif self._pending and self._is_question:
-            self.follow_up = cut(self._pending, _MAX_FOLLOW_UP)
+            self.follow_up = _fitted(self._pending, _MAX_FOLLOW_UP)
         self._pending = ""
 
     def hear_assistant(self, message: Message) -> None:
@@ -375,14 +377,19 @@ def _quote(said: Said) -> _Quote | None:
             break
         last += 1
     words = " ".join(" ".join(parts[first : last + 1]).split())
-    return _Quote(mask(cut(words, room) + about), bool(tasks))
+    return _Quote(_fitted(words, room) + about, bool(tasks))
+
+
+def _fitted(words: str, tokens: int) -> str:
+    """Cut words that are too long, without leaving a part of a secret that nothing would know for one."""
+    return words if estimate(words) <= tokens else cut(mask(words), tokens)
 
 
 def _referred(sentence: str, text: str) -> str:
     """Return the first line of a tagged block that the sentence names, such as `<issue>`, as a document's."""
     for name in re.findall(r"<([A-Za-z][\w:-]{1,60})>", sentence):
         if line := tagged(text, name):
-            return f" ({name}: “{cut(line, _MAX_REQUEST // 2)}”)"
+            return f" ({name}: “{_fitted(line, _MAX_REQUEST // 2)}”)"
     return ""
 
 
@@ -405,7 +412,7 @@ def _first_sentences(said: Sequence[str], tokens: int) -> str:
     words, count = said[0] if said else "", 1
     while count < len(said) and estimate(f"{words} {said[count]}") <= tokens:
         words, count = f"{words} {said[count]}", count + 1
-    return mask(cut(" ".join(words.split()), tokens))
+    return _fitted(" ".join(words.split()), tokens)
 
 
 _WORD = regex(rf"[^\W\d_{CJK}][\w'-]+|[{CJK}]{{2}}|\d+")

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 
 from onlooker.policy.reply.note_text import clean
+from onlooker.policy.secrets import mask
 from onlooker.policy.text import clauses, is_cjk, regex, sentences
 from onlooker.policy.tokens import estimate
 
@@ -112,7 +113,7 @@ class Said:
         self.standing = [is_standing(sentence) for sentence in self.sentences]
 
     def instructions(self) -> list[str]:
-        """Return the standing instructions, in the user's words with their condition."""
+        """Return the standing instructions, in the user's words with their condition, without secrets."""
         found: list[str] = []
         before = False
         for sentence, standing in zip(self.sentences, self.standing, strict=True):
@@ -122,7 +123,7 @@ class Said:
             before = standing
             if before:
                 found.append(_clause_of(sentence))
-        return [" ".join(cut(text, _MAX_INSTRUCTION).split()) for text in found]
+        return [" ".join(cut(mask(text), _MAX_INSTRUCTION).split()) for text in found]
 
 
 def is_standing(sentence: str) -> bool:

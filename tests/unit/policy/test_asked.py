@@ -276,3 +276,13 @@ def test_the_work_does_not_grow_with_the_square_of_a_text(repeated: str, then: s
     assert_not_quadratic(
         lambda n: of_messages([user(repeated * (n // len(repeated)) + then), works()], []), 24_000
     )
+
+
+@pytest.mark.parametrize("before", range(8, 40, 2))
+def test_a_cut_leaves_no_part_of_a_secret(before: int) -> None:
+    words = " ".join(f"thing{n}" for n in range(before))
+    card = "4111 1111 1111 1111"
+    for request in (f"Please fix {words} with {card} today", f"Always use {words} with {card} for it"):
+        lines = "\n".join(of_messages([user(request)], []))
+        assert lines
+        assert "4111" not in lines

@@ -135,9 +135,10 @@ def judge(
     if difference := wrong_language(own_words, source):
         return Rejected("wrong language", difference)
     evidence = Evidence(source_text, day, shown_text)
-    note = _under_their_days(note, evidence)
+    moved = _under_their_days(note, evidence)
+    note, text = moved, text if moved is note else moved.render()
     if not (made_up := _made_up(note, evidence)):
-        return Accepted(note.render(), note)
+        return Accepted(text, note)
     values = tuple(dict.fromkeys(found.text for line in made_up for found in line))
     bad_lines = sum(map(bool, made_up))
     if not strike or (len(values) > _MAX_STRUCK and 2 * bad_lines > len(note.lines)):
