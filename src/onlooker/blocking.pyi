@@ -167,13 +167,21 @@ class Storage:
             StoreError: The file exists, or cannot be written.
         """
     def import_file(
-        self, source: str | Path, *, owner: str | None = None, replace: bool = False
+        self,
+        source: str | Path,
+        *,
+        owner: str | None = None,
+        replace: bool = False,
+        progress: Callable[[int], None] | None = None,
     ) -> dict[str, int]:
         """Import what `export` wrote. Returns the number of rows of each kind. The file is checked first, and
         each session is imported whole or not at all.
 
         With an `owner`, only what belongs to them is imported. Without one, everything is, so import only
         files that you trust with the memory of every owner.
+
+        `progress` is called with the number of rows that are read. If the call is cancelled, the sessions
+        that are imported by then stay.
 
         Raises:
             ConflictError: A session exists already, and `replace` is off.

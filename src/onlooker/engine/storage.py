@@ -41,7 +41,12 @@ class Storage:
         return await write_export(Path(target), self._store.dump(_scope(owner, session)))
 
     async def import_file(
-        self, source: str | Path, *, owner: str | None = None, replace: bool = False
+        self,
+        source: str | Path,
+        *,
+        owner: str | None = None,
+        replace: bool = False,
+        progress: Callable[[int], None] | None = None,
     ) -> dict[str, int]:
         """Import what `export` wrote. Returns the number of rows of each kind. The file is checked first, and
         each session is imported whole or not at all.
@@ -49,12 +54,16 @@ class Storage:
         With an `owner`, only what belongs to them is imported. Without one, everything is, so import only
         files that you trust with the memory of every owner.
 
+        `progress` is called with the number of rows that are read. If the call is cancelled, the sessions
+        that are imported by then stay.
+
         Raises:
             ConflictError: A session exists already, and `replace` is off.
             StoreError: The file is not an export, is incomplete, or was changed; or the store cannot write.
         """
         await self._ready()
-        return await self._import(_of_owner(read_export(Path(source)), owner), replace)
+        rows = read_export(Path(source))
+        return await self._import(_of_owner(_reported(rows, progress) if progress else rows, owner), replace)
 
     async def import_journal(
         self, folder: str | Path, *, owner: str | None = None, replace: bool = False
@@ -90,6 +99,16 @@ class Storage:
         """
         await self._ready()
         await self._store.back_up(Path(target))
+
+
+async def _reported(rows: AsyncGenerator[Row], progress: Callable[[int], None]) -> AsyncGenerator[Row]:
+    """The rows, and how many there were so far."""
+    done = 0
+    async with aclosing(rows):
+        async for row in rows:
+            done += 1
+            progress(done)
+            yield row
 
 
 async def _of_owner(rows: AsyncGenerator[Row], owner: str | None) -> AsyncGenerator[Row]:

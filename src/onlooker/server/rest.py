@@ -11,7 +11,7 @@ import hashlib
 import tempfile
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path as FilePath
 from typing import Annotated, Any, cast
 
@@ -20,6 +20,7 @@ from fastapi.responses import StreamingResponse
 from pydantic import TypeAdapter
 
 from onlooker.domain.errors import NotFoundError, SettingsError, StoreError
+from onlooker.domain.events import Event, FileConsolidated
 from onlooker.domain.history import Scope
 from onlooker.domain.items import Item, ItemStatus
 from onlooker.domain.messages import Message, SessionId
@@ -31,8 +32,11 @@ from onlooker.files.export import lines_of, read_export
 from onlooker.policy.render import Context
 from onlooker.policy.settings import KEYS
 from onlooker.server.auth import Principal, decoded
+from onlooker.server.jobs import JSON_LINES, PAUSE, Report, run_job
 from onlooker.server.views import (
     MAX_MESSAGES,
+    ConsolidatedDay,
+    ConsolidatedDays,
     ContextRequest,
     ContextView,
     Edit,
@@ -70,6 +74,8 @@ router = APIRouter(prefix="/v1")
 MAX_PAGE = 1_000
 # The largest number that every store can hold.
 MAX_SEQ = (1 << 62) - 1
+# So many sessions that are due are counted.
+MAX_DUE = 10_000
 
 
 # ------------------------------------------------------------------------------------ who asks, for what
@@ -508,22 +514,73 @@ async def settings(memory: UsedMemory) -> dict[str, Any]:
     return {key: getattr(memory.settings, key) for key in KEYS}
 
 
-@router.post("/settle", tags=["operation"])
-async def settle_all(memory: UsedMemory, principal: Asker) -> Settled:
-    """Take every note that is due in every session. For tokens of all owners."""
+WithProgress = Annotated[
+    bool,
+    Query(description="Answer with JSON lines that say how far it is. Closing the connection cancels it."),
+]
+
+
+@router.post("/settle", tags=["operation"], response_model=Settled)
+async def settle_all(memory: UsedMemory, principal: Asker, progress: WithProgress = False) -> Any:
+    """Take every note that is due in every session, also those that a model failed to write. For tokens of
+    all owners."""
     need_all(principal)
-    await memory.settle()
-    return Settled(settled=True)
+
+    async def job(report: Report) -> Settled:
+        async def look() -> None:
+            most = 0
+            while True:
+                left = len(await memory.store.due(datetime.now(UTC), limit=MAX_DUE))
+                most = max(most, left)
+                report(most - left, most)
+                await asyncio.sleep(PAUSE)
+
+        looking = asyncio.create_task(look())
+        try:
+            await memory.settle()
+        finally:
+            looking.cancel()
+        return Settled(settled=True)
+
+    return await run_job(job, progress=progress)
 
 
-_JSON_LINES = "application/jsonl"
+@router.post("/consolidate", tags=["operation"], response_model=ConsolidatedDays)
+async def consolidate(
+    memory: UsedMemory,
+    principal: Asker,
+    owner: Owner = None,
+    older_than: Annotated[float, Query(ge=0, le=36_500, description="The least age of a day, in days.")] = 7,
+    dry_run: bool = False,
+    progress: WithProgress = False,
+) -> Any:
+    """Make items of old daily notes, and archive their files."""
+    known = owner_of(principal, owner)
+
+    async def job(report: Report) -> ConsolidatedDays:
+        done = 0
+
+        def count(event: Event) -> None:
+            nonlocal done
+            done += isinstance(event, FileConsolidated)
+            report(done, None)
+
+        leave = memory.subscribe(count)
+        try:
+            age = timedelta(days=older_than)
+            days = await memory.files.consolidate(owner=known, older_than=age, dry_run=dry_run)
+        finally:
+            leave()
+        return ConsolidatedDays(days=[ConsolidatedDay.model_validate(day) for day in days])
+
+    return await run_job(job, progress=progress)
 
 
 @router.get(
     "/export",
     tags=["operation"],
     response_class=Response,
-    responses={200: {"content": {_JSON_LINES: {"schema": {"type": "string"}}}}},
+    responses={200: {"content": {JSON_LINES: {"schema": {"type": "string"}}}}},
 )
 async def export(
     memory: UsedMemory,
@@ -547,34 +604,48 @@ async def export(
             async for line in rows:
                 yield f"{line}\n".encode()
 
-    return StreamingResponse(lines(), media_type=_JSON_LINES)
+    return StreamingResponse(lines(), media_type=JSON_LINES)
 
 
 @router.post(
     "/import",
     tags=["operation"],
+    response_model=Imported,
     openapi_extra={
-        "requestBody": {"content": {_JSON_LINES: {"schema": {"type": "string"}}}, "required": True}
+        "requestBody": {"content": {JSON_LINES: {"schema": {"type": "string"}}}, "required": True}
     },
 )
 async def import_export(
-    request: Request, memory: UsedMemory, principal: Asker, replace: bool = False
-) -> Imported:
+    request: Request,
+    memory: UsedMemory,
+    principal: Asker,
+    replace: bool = False,
+    progress: WithProgress = False,
+) -> Any:
     """Import what `/v1/export` gave. Each session is imported whole or not at all. For tokens of all
     owners."""
     need_all(principal)
-    with tempfile.TemporaryDirectory(prefix="onlooker-import-") as folder:
-        path = FilePath(folder) / "export.jsonl"
+    folder = tempfile.TemporaryDirectory(prefix="onlooker-import-")
+    path, rows = FilePath(folder.name) / "export.jsonl", 0
+    try:
         with path.open("wb") as file:
             async for piece in request.stream():
                 await asyncio.to_thread(file.write, piece)
-        try:
-            async for _ in read_export(path):
-                pass
-        except StoreError as error:
+        async for _ in read_export(path):
+            rows += 1
+    except BaseException as error:
+        folder.cleanup()
+        if isinstance(error, StoreError):
             # Not the storage: what was sent is no export, or not all of one.
             raise SettingsError("body", "", str(error).removeprefix(f"{path.name}: ")) from error
-        return Imported(rows=await memory.storage.import_file(path, replace=replace))
+        raise
+
+    async def job(report: Report) -> Imported:
+        with folder:
+            done = await memory.storage.import_file(path, replace=replace, progress=lambda n: report(n, rows))
+            return Imported(rows=done)
+
+    return await run_job(job, progress=progress)
 
 
 def need_all(principal: Principal) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import date, datetime
 from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -231,6 +231,17 @@ class Spend(BaseModel):
 
 class Imported(BaseModel):
     rows: dict[str, int]
+
+
+class ConsolidatedDay(View):
+    owner: str
+    day: date
+    items: list[ItemView] = Field(description="The new items, ended ones included.")
+    problem: str = Field(description="Why the day was not consolidated; empty if it was.")
+
+
+class ConsolidatedDays(BaseModel):
+    days: list[ConsolidatedDay]
 
 
 class Problem(BaseModel):

@@ -1,0 +1,64 @@
+"""Long jobs: a request that says how far it is, and that ends when its client leaves.
+
+With `?progress=true`, the answer is JSON lines: `{"done": 1200, "total": 5000}` as the work goes on, and last
+the result, or an error. Whoever closes the connection cancels the job. What it did until then stays, and is
+whole: sessions that were imported, notes that were taken, days that became items. So a job has no id, and
+nothing is left over when a client or a server dies.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import suppress
+from typing import Any
+
+from fastapi.responses import StreamingResponse
+from pydantic import BaseModel
+
+from onlooker.domain.errors import OnlookerError
+
+# Called with what is done, and with the total if it is known.
+Report = Callable[[int, int | None], None]
+Job = Callable[[Report], Awaitable[BaseModel]]
+
+JSON_LINES = "application/jsonl"
+PAUSE = 0.1  # seconds between two lines
+
+
+async def run_job(job: Job, *, progress: bool) -> Any:
+    """Run a job: the result alone, or lines that say how far it is."""
+    if not progress:
+        return await job(lambda done, total: None)
+    headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
+    return StreamingResponse(_lines(job), media_type=JSON_LINES, headers=headers)
+
+
+async def _lines(job: Job) -> AsyncGenerator[bytes]:
+    far: dict[str, int | None] = {"done": 0, "total": None}
+
+    def report(done: int, total: int | None) -> None:
+        far.update(done=done, total=total)
+
+    running = asyncio.ensure_future(job(report))
+    try:
+        # The first line comes at once: a client that sees it knows that the job has begun.
+        yield _line(far)
+        told = dict(far)
+        while not (await asyncio.wait({running}, timeout=PAUSE))[0]:
+            if far != told:
+                told = dict(far)
+                yield _line(far)
+        yield _line({"result": (await running).model_dump(mode="json")})
+    except OnlookerError as error:
+        yield _line({"error": type(error).__name__, "detail": str(error)})
+    finally:
+        # The client left: this generator is closed.
+        running.cancel()
+        with suppress(asyncio.CancelledError, OnlookerError):
+            await running
+
+
+def _line(value: dict[str, Any]) -> bytes:
+    return f"{json.dumps(value)}\n".encode()
