@@ -104,6 +104,15 @@ class Message:
         )
         # fmt: on
 
+    def with_original(self, original: Mapping[str, Any] | None) -> Message:
+        """Return the message with what the host gave for it."""
+        # fmt: off
+        return Message(
+            self.role, self.text, self.id, self.at, self.name, self.calls, self.answers, self.attachments,
+            self.seq, self.tokens, original,
+        )
+        # fmt: on
+
     @property
     def body(self) -> str:
         """The text and the attachment placeholders, as shown in a prompt."""

@@ -447,27 +447,33 @@ def with_originals(
 ) -> tuple[Message, ...]:
     """The tail with the host's original messages, images and provider fields included, matched from the
     end."""
-    given: list[Message] = []
-    for item in reversed(items):
-        given[:0] = _plain(item) or intake(_for_provider(item), at=at, tz=tz)
-        if len(given) >= len(tail):
-            break
     out = list(tail)
-    for back in range(1, min(len(tail), len(given)) + 1):
-        if _content(tail[-back]) != _content(given[-back]):
+    left = len(out)
+    for item in reversed(items):
+        if left and not isinstance(item, Message) and _is_plain(item, out[left - 1]):
+            left -= 1
+            out[left] = out[left].with_original(dict(item))
+            continue
+        given = intake(_for_provider(item), at=at, tz=tz) if left else ()
+        for message in reversed(given):
+            if not left or _content(out[left - 1]) != _content(message):
+                return tuple(out)
+            left -= 1
+            out[left] = out[left].with_original(message.original)
+        if not left:
             break
-        out[-back] = replace(tail[-back], original=given[-back].original)
     return tuple(out)
 
 
-def _plain(item: MessageLike) -> tuple[Message, ...]:
-    """A message that is a role and a text alone, as most are: reading it would take ten times as long."""
-    if isinstance(item, Message) or len(item) != 2:
-        return ()
-    role, text = item.get("role"), item.get("content")
-    if role not in ("user", "assistant") or not isinstance(text, str):
-        return ()
-    return (Message(role, text, original=dict(item)),)
+def _is_plain(item: Mapping[str, Any], message: Message) -> bool:
+    """Whether an item is this message and no more than a role and a text, as most are: reading it would take
+    ten times as long."""
+    return (
+        len(item) == 2
+        and item.get("content") == message.text
+        and item.get("role") == message.role
+        and not (message.calls or message.answers or message.attachments)
+    )
 
 
 def _content(message: Message) -> tuple[object, ...]:

@@ -208,7 +208,7 @@ class _Talk:
         if self._pending and (self._is_question or self._is_opening):
             self._take_pending()
         # Only here: most requests are replaced before a note says them.
-        request, follow_up = mask(self.request), mask(self.follow_up)
+        request, follow_up = mask(self.request or ""), mask(self.follow_up)
         if request != (known.request if known.is_open else ""):
             return Asked((), request or NONE, follow_up)
         if follow_up != known.follow_up:
