@@ -20,7 +20,7 @@ from onlooker.domain.notes import Note, State
 from onlooker.policy.asked import Asked, asked_lines, gather, is_said, shown_lines, without_asked
 from onlooker.policy.items.choose import items_section
 from onlooker.policy.plan import newest_within
-from onlooker.policy.render import Context, Sections, text_lines
+from onlooker.policy.render import MEMORY_HEAD, Context, Sections, strip_memory, text_lines
 from onlooker.policy.search.words import tokens
 from onlooker.policy.settings import SECTION_TOKENS, Limits, Settings, limits_for
 from onlooker.policy.text import regex
@@ -28,14 +28,6 @@ from onlooker.policy.tokens import PROMPT_OVERHEAD, Calibration, Estimator, marg
 from onlooker.policy.values import HEAD as VALUES
 
 # -- What a call asks for, and how tokens are counted
-
-# How the memory section begins.
-MEMORY_HEAD = "## Conversation Memory\nNotes on what was said before the messages that follow, oldest first."
-
-
-def strip_memory(prompt: str) -> str:
-    """Remove the memory section at the end of a prompt: a host may send back what it got from us."""
-    return prompt.split(MEMORY_HEAD, 1)[0].rstrip() if MEMORY_HEAD in prompt else prompt
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +138,8 @@ def memory_section(state: State, limits: Limits, counting: Counting) -> MemorySe
     now = _now(state, limits, counting.text)
     in_now = counting.text(now) + now.count("\n") * JOINING_TOKENS
     # Both headings are paid for first, since either kind may be there.
-    room = limits.memory_limit - counting.text(MEMORY_HEAD) - items - in_now - 2 * HEADING_TOKENS
+    around = counting.text(MEMORY_HEAD) + END_TOKENS
+    room = limits.memory_limit - around - items - in_now - 2 * HEADING_TOKENS
     pinned = _pinned_text(state.pinned, room, counting.text)
     pins = counting.text(pinned)
     allowed = [
@@ -173,9 +166,9 @@ def memory_section(state: State, limits: Limits, counting: Counting) -> MemorySe
     whole = {n.id: n.text for n in allowed}
     return MemorySection(
         sections,
-        tokens=upper + lower + in_now,
+        tokens=upper + lower + in_now + END_TOKENS,
         pinned=pins,
-        reflections=upper - pins - items,
+        reflections=upper - pins - items + END_TOKENS,
         observations=lower,
         left_out=len(state.active) - len(chosen),
         shortened=sum(n.text != whole[n.id] for n in chosen),
@@ -230,8 +223,9 @@ def limits_beside_items(limits: Limits, state: State, count: Callable[[str], int
     return replace(limits, reflect_at=max(1, min(limits.reflect_at, left)) + max(0, unshown))
 
 
-# The cost of a heading with its blank line, and of joining one more note, which covers the line break and the
-# rounding of many short counts.
+# The cost of the line that ends the memory section, of a heading with its blank line, and of joining one more
+# note, which covers the line break and the rounding of many short counts.
+END_TOKENS = 10
 HEADING_TOKENS = 8
 JOINING_TOKENS = 1
 

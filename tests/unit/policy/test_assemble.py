@@ -105,7 +105,7 @@ def test_what_was_asked_for_leaves_most_of_the_memory_to_the_notes() -> None:
     found = context(state(numbered(0, 5), [noted]), settings=replace(LANGO, memory_limit=500))
     assert "figure 59 in words" in found.memory  # the newest
     assert "user: a ferry" in found.memory
-    assert 100 < PLAIN.text(found.memory.partition("### Now")[2]) <= 0.4 * 500
+    assert 100 < PLAIN.text(found.sections.now) <= 0.4 * 500
 
 
 def test_notes_are_condensed_by_what_is_shown_of_them_beside_items_and_requests() -> None:
@@ -263,7 +263,8 @@ def test_a_day_that_goes_on_has_one_heading() -> None:
         note(1, 1, text="## 2026-02-16\nNOTE a"),
         note(2, 2, text="## 2026-02-16\nNOTE b\n## 2026-02-17\nNOTE c"),
     ]
-    assert context(state(notes=notes)).memory.endswith("## 2026-02-16\nNOTE a\nNOTE b\n## 2026-02-17\nNOTE c")
+    shown = context(state(notes=notes)).layers["observations"]
+    assert shown.endswith("## 2026-02-16\nNOTE a\nNOTE b\n## 2026-02-17\nNOTE c")
 
 
 @pytest.mark.req(53)
@@ -277,10 +278,11 @@ def test_the_memory_section_stays_the_same_byte_for_byte_while_messages_are_adde
 
 @pytest.mark.req(53)
 def test_a_new_observation_only_appends() -> None:
-    before = context(state(notes=[*lines(1, 3, generation=1), *lines(4, 6)])).memory
-    after = context(state(notes=[*lines(1, 3, generation=1), *lines(4, 7)])).memory
-    assert after.startswith(before)
-    assert len(after) > len(before)
+    before = context(state(notes=[*lines(1, 3, generation=1), *lines(4, 6)])).sections
+    after = context(state(notes=[*lines(1, 3, generation=1), *lines(4, 7)])).sections
+    assert after.reflections == before.reflections
+    assert after.observations[: len(before.observations)] == before.observations
+    assert len(after.observations) > len(before.observations)
 
 
 # ------------------------------------------------------------------------------------ pins

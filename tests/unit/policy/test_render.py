@@ -515,9 +515,9 @@ def test_what_stands_before_a_new_note_is_the_same_and_ended_at_a_breakpoint() -
     newer = [*NOTES, note(5, 6)]
     after = context(said, newer, system="BASE").anthropic()
     texts = [[b["text"] for b in request.get("system", ())] for request in (before, after)]
-    assert texts[1][:-1] == texts[0]
-    assert marks(before)[-2] == texts[0][-1]
-    assert marks(after)[-2] == texts[1][-1]
+    assert texts[1][:-2] == texts[0][:-1]
+    assert marks(before)[-2] == texts[0][-2]
+    assert marks(after)[-2] == texts[1][-2]
 
 
 def test_what_the_user_asked_for_stands_behind_the_last_breakpoint_of_the_system_prompt() -> None:
@@ -525,7 +525,9 @@ def test_what_the_user_asked_for_stands_behind_the_last_breakpoint_of_the_system
     found = context(numbered(0, 0, 0, 0, 5), [NOTES[0], asked], system="BASE")
     request = found.anthropic()
     assert found.sections.now
-    assert request.get("system", [])[-1] == {"type": "text", "text": found.sections.now}
+    last = request.get("system", [])[-1]
+    assert last.keys() == {"type", "text"}
+    assert re.fullmatch(rf"{re.escape(found.sections.now)}\n\n### End of memory \d{{4}}", last["text"])
 
 
 def test_the_breakpoint_stands_before_what_changes_each_turn() -> None:
@@ -552,7 +554,7 @@ def test_breakpoints_of_the_host_stay_and_are_left_room(own: int, most: int) -> 
     assert len(found) == max(most, own)
     assert [m for m in found if m.startswith("part")] == ([f"part {i}" for i in range(own)] or ["part 5"])
     # The end of the system prompt comes first: its beginning is cached with it.
-    assert ("cache_control" in request.get("system", [{}])[-1]) == (own < most)
+    assert ("cache_control" in request.get("system", [{}, {}])[-2]) == (own < most)
     lasting = [b["cache_control"] for b in blocks(request) if "cache_control" in b]
     assert {m.get("ttl") for m in lasting} == ({"1h"} if own else {None})
     assert history == before
