@@ -17,7 +17,6 @@ import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from onlooker import atomic
-from onlooker.cli.context import ContextBuilder
 from onlooker.cli.cost import PRICES, Bill, DropHalf, Transcript, bill_host, full, sent
 from onlooker.cli.screen import Column, CommandError, Json, Screen, UsageError, View
 from onlooker.cli.settings import ConfigFile, load_settings
@@ -26,6 +25,7 @@ from onlooker.domain.errors import MessageError
 from onlooker.domain.events import Event, Noted, Reflected
 from onlooker.domain.messages import DEFAULT_OWNER, GENERATED_ID_PREFIX, Message
 from onlooker.engine.memory import Memory
+from onlooker.engine.preview import ContextBuilder
 from onlooker.engine.session import Session
 from onlooker.policy.assemble import PromptRequest
 from onlooker.policy.intake import intake

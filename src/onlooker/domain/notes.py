@@ -260,6 +260,17 @@ class Realignment:
 
 
 @dataclass(frozen=True, slots=True)
+class Stretch:
+    """A run of a session's messages in numbers. `at` is when the newest of them was said."""
+
+    last: int  # the seq of its last message
+    messages: int
+    replies: int  # how many of them the assistant said
+    tokens: int
+    at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
 class SessionSummary:
     """One session in a listing."""
 

@@ -29,6 +29,7 @@ from onlooker.domain.notes import (
     Realignment,
     SessionSummary,
     State,
+    Stretch,
     Usage,
 )
 from onlooker.domain.search import (
@@ -145,6 +146,11 @@ class Store(Protocol):
     ) -> Sequence[Message]:
         """Live messages by seq, `after` exclusive and `up_to` inclusive. `archived` includes compacted and
         cleared messages, never retired ones."""
+        ...
+
+    async def stretches(self, session: SessionId, *, length: int) -> Sequence[Stretch]:
+        """The messages of the current conversation in numbers, for each run of `length` seqs that has any:
+        live, compacted and cleared ones, without summaries."""
         ...
 
     async def sources(self, session: SessionId, note_id: str) -> Sequence[Message]:

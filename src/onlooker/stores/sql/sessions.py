@@ -28,6 +28,7 @@ from onlooker.domain.notes import (
     Progress,
     Realignment,
     State,
+    Stretch,
     Usage,
 )
 from onlooker.policy.plan import FAR_AHEAD, is_due
@@ -249,6 +250,14 @@ def merged(live: Iterable[Sequence[Any]], archived: Iterable[Sequence[Any]]) -> 
     """Rows (seq, …, summary, status) in order: a summary after the messages that it replaces."""
     # Tuples, not the cursors' own rows: a reader that gives up would close those after their database.
     return heapq.merge(map(tuple, archived), map(tuple, live), key=lambda row: (row[0], row[8], row[9]))
+
+
+def stretches(db: Database, session: SessionId, *, length: int) -> Sequence[Stretch]:
+    rows = db.run("stretches", sid=sid_of(session), length=max(1, length))
+    return [
+        Stretch(last, count, replies, tokens, datetime.fromisoformat(at) if at else None)
+        for last, count, replies, tokens, at in rows
+    ]
 
 
 def around(

@@ -95,6 +95,7 @@ class Transactions(ABC):
     digests = reads(of_sessions.digests)
     retired = reads(of_sessions.retired)
     messages = reads(of_sessions.messages)
+    stretches = reads(of_sessions.stretches)
     around = reads(of_sessions.around)
     sources = reads(of_notes.sources)
     compact = deletes(archive.compact)
