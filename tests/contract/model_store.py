@@ -50,6 +50,7 @@ from onlooker.domain.notes import (
     Realignment,
     SessionSummary,
     State,
+    Stretch,
     Usage,
 )
 from onlooker.domain.search import (
@@ -164,6 +165,17 @@ class ModelStore:
         # A summary put in before the first message has a seq below 1.
         inside = [m for m in found if (after <= 0 or m.seq > after) and (up_to is None or m.seq <= up_to)]
         return inside if limit is None else inside[: max(limit, 0)]
+
+    async def stretches(self, session: SessionId, *, length: int) -> Sequence[Stretch]:
+        held = self._find(session)
+        said = [r.message for r in held.standing()] if held else []
+        found: list[Stretch] = []
+        for _, part in groupby(said, key=lambda m: (m.seq - 1) // length):
+            run = list(part)
+            replies = sum(m.role == "assistant" for m in run)
+            at = max((m.at for m in run if m.at), default=None)
+            found.append(Stretch(run[-1].seq, len(run), replies, sum(m.tokens for m in run), at))
+        return found
 
     async def sources(self, session: SessionId, note_id: str) -> Sequence[Message]:
         held = self._find(session)
