@@ -168,7 +168,7 @@ class ModelStore:
 
     async def stretches(self, session: SessionId, *, length: int) -> Sequence[Stretch]:
         held = self._find(session)
-        said = [r.message for r in held.standing()] if held else []
+        said = [r.message for r in held.standing(summaries=False)] if held else []
         found: list[Stretch] = []
         for _, part in groupby(said, key=lambda m: (m.seq - 1) // length):
             run = list(part)
