@@ -25,6 +25,8 @@ NAMES = {
     "item": "itm_1",
     "owner": "ana",
     "path": "chat/completions",
+    "seq": "1",
+    "name": "app.css",
 }
 BODIES: dict[str, Any] = {
     "/v1/sessions/{key}/messages": said(9),
@@ -37,7 +39,9 @@ BODIES: dict[str, Any] = {
     "/v1/items": {"summary": "Ana lives in Oslo since May."},
 }
 # Routes that are about no owner in particular.
-OWNERLESS = {"/v1/settings", "/openapi.json", "/docs", "/docs/oauth2-redirect"}
+OWNERLESS = {"/v1/settings", "/openapi.json", "/docs", "/docs/oauth2-redirect", "/inspect/logout"}
+# Routes for everyone, by their place in the table.
+OPEN = {*OPEN_PATHS, "/static/{name}"}
 
 
 def table(routes: Iterable[Any]) -> Iterator[tuple[str, str]]:
@@ -50,9 +54,10 @@ def table(routes: Iterable[Any]) -> Iterator[tuple[str, str]]:
 
 
 async def call(
-    client: httpx2.AsyncClient, method: str, path: str, token: str | None, owner: str
+    client: httpx2.AsyncClient, method: str, path: str, token: str | None, owner: str, *, cookie: str = ""
 ) -> httpx2.Response:
     headers = {"x-onlooker-owner": owner, **({"authorization": f"Bearer {token}"} if token else {})}
+    headers |= {"cookie": f"onlooker={cookie}"} if cookie else {}
     body = BODIES.get(path) if method in ("POST", "PUT") else None
     params = (
         {"q": "x"} if path == "/v1/search" else {"seq": "1"} if path.endswith(("as-of", "recall")) else {}
@@ -75,8 +80,8 @@ async def test_every_route_refuses_who_may_not_ask() -> None:
         ana, _ = await app.state.tokens.make("ana")
         ben, _ = await app.state.tokens.make("ben")
         old, _ = await Tokens(memory.store, now=lambda: past).make("ana", days=1)
-        tried = [route for route in table(app.routes) if route[1] not in OPEN_PATHS]
-        assert len(tried) > 35
+        tried = [route for route in table(app.routes) if route[1] not in OPEN]
+        assert len(tried) > 50
         for method, path in tried:
             for token in (None, "onl_wrong", old):
                 answer = await call(client, method, path, token, "ana")
@@ -84,6 +89,12 @@ async def test_every_route_refuses_who_may_not_ask() -> None:
                 assert answer.headers["www-authenticate"] == "Bearer"
             if path == "/mcp":
                 continue  # a stream that goes on; test_mcp.py shows whose memory it has
+            cookie = await call(client, method, path, None, "ana", cookie=ben)
+            assert "7718" not in cookie.text
+            # The cookie is for pages alone. Its forms need their key as well.
+            is_page = path == "/" or path.startswith("/inspect/")
+            refused = {401} if not is_page else {404} if method in ("GET", "HEAD") else {403}
+            assert cookie.status_code in refused, (method, path, cookie.text)
             answer = await call(client, method, path, ben, "ana")
             assert "7718" not in answer.text
             if path not in OWNERLESS:

@@ -30,8 +30,9 @@ from onlooker.domain.errors import (
 )
 from onlooker.engine.memory import Memory
 from onlooker.server import rest
-from onlooker.server.auth import Guard, Tokens, decoded
+from onlooker.server.auth import Guard, Tokens, decoded, is_page
 from onlooker.server.config import ServerConfig
+from onlooker.server.inspector import pages
 from onlooker.server.live import Live, Metrics
 from onlooker.server.live import router as live_router
 from onlooker.server.mcp import make_mcp, routes_of
@@ -85,6 +86,7 @@ def make_app(memory: Memory, config: ServerConfig | None = None) -> FastAPI:
         async with memory, mcp.session_manager.run():
             yield
             app.state.stopping.set()
+            await app.state.player.stop()
             await proxy.close()
         for each in leave:
             each()
@@ -103,9 +105,11 @@ def make_app(memory: Memory, config: ServerConfig | None = None) -> FastAPI:
     app.state.tokens = Tokens(memory.store)
     app.state.stopping = asyncio.Event()
     app.state.live = live
+    app.state.player = pages.Player(memory)
     app.state.metrics = metrics
     app.include_router(rest.router)
     app.include_router(live_router)
+    app.include_router(pages.router)
     app.router.routes.extend(routes_of(mcp))
     app.add_api_route("/healthz", healthz, include_in_schema=False)
     app.add_api_route("/readyz", readyz, include_in_schema=False)
@@ -117,7 +121,7 @@ def make_app(memory: Memory, config: ServerConfig | None = None) -> FastAPI:
         app.add_middleware(
             CORSMiddleware, allow_origins=list(config.origins), allow_methods=["*"], allow_headers=["*"]
         )
-    app.add_middleware(Guard, config=config, tokens=lambda: app.state.tokens, problem=problem)
+    app.add_middleware(Guard, config=config, tokens=lambda: app.state.tokens, refused=refused)
     app.add_middleware(metrics.measured)
     return app
 
@@ -167,6 +171,15 @@ def problem(status: int, detail: str, headers: dict[str, str] | None = None, err
     return Response(text, status, headers, PROBLEM_TYPE)
 
 
+def refused(
+    path: str, status: int, detail: str, headers: dict[str, str] | None = None, error: str = ""
+) -> Response:
+    """The same for whoever asked: a page for a person, who may log in, a problem for a program."""
+    if not is_page(path):
+        return problem(status, detail, headers, error)
+    return pages.refused(path, status, _TITLES.get(status, "Error"), detail, headers)
+
+
 def _add_errors(app: FastAPI) -> None:
     app.add_exception_handler(OnlookerError, _on_own_error)
     app.add_exception_handler(HTTPException, _on_http_error)
@@ -174,30 +187,30 @@ def _add_errors(app: FastAPI) -> None:
     app.add_exception_handler(Exception, _on_bug)
 
 
-async def _on_own_error(_: Request, error: Exception) -> Response:
+async def _on_own_error(request: Request, error: Exception) -> Response:
     status = next(status for kind, status in _STATUS.items() if isinstance(error, kind))
     detail = str(error)
     if len(detail) > MAX_DETAIL:
         detail = f"{detail[: MAX_DETAIL // 2]} … {detail[-MAX_DETAIL // 2 :]}"
     again = {"retry-after": "1"} if status == 503 else None
-    return problem(status, detail, again, type(error).__name__)
+    return refused(request.url.path, status, detail, again, type(error).__name__)
 
 
-async def _on_http_error(_: Request, error: Exception) -> Response:
+async def _on_http_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     detail = error.detail
     if error.status_code == 404 and detail == "Not Found":
         detail = "no such address: /docs lists them"
-    return problem(error.status_code, detail, dict(error.headers or {}))
+    return refused(request.url.path, error.status_code, detail, dict(error.headers or {}))
 
 
-async def _on_invalid(_: Request, error: Exception) -> Response:
+async def _on_invalid(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
     found = [
         f"{'.'.join(str(p) for p in each['loc'])}: {_sentence(each['msg'])}" for each in error.errors()[:5]
     ]
     status = 400 if any(each["type"] == "json_invalid" for each in error.errors()) else 422
-    return problem(status, "; ".join(found)[:MAX_DETAIL])
+    return refused(request.url.path, status, "; ".join(found)[:MAX_DETAIL])
 
 
 def _sentence(text: str) -> str:
@@ -206,4 +219,4 @@ def _sentence(text: str) -> str:
 
 async def _on_bug(request: Request, error: Exception) -> Response:
     log.error("%s %s failed", request.method, request.url.path, exc_info=error)
-    return problem(500, "this is a bug in Onlooker: the server's log says more")
+    return refused(request.url.path, 500, "this is a bug in Onlooker: the server's log says more")

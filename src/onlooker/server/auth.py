@@ -143,8 +143,12 @@ def _digest(text: str) -> str:
 
 # ------------------------------------------------------------------------------------ every request
 
-# Whoever watches over the process may ask these without a token.
-OPEN_PATHS = frozenset(("/healthz", "/readyz"))
+# Whoever watches over the process may ask these without a token, and everyone may log in.
+OPEN_PATHS = frozenset(("/healthz", "/readyz", "/inspect/login"))
+# The files of the pages. None of them has anything of a memory.
+OPEN_FOLDER = "/static/"
+# The cookie of the inspector's pages: a token, or a random value where none is needed.
+COOKIE = "onlooker"
 # The least recently seen of more callers than this begin again.
 MAX_CALLERS = 10_000
 
@@ -157,12 +161,12 @@ class Guard:
         app: App,
         config: ServerConfig,
         tokens: Callable[[], Tokens],
-        problem: Callable[[int, str, dict[str, str]], App],
+        refused: Callable[[str, int, str, dict[str, str]], App],
     ) -> None:
         self._app = app
         self._config = config
         self._tokens = tokens
-        self._problem = problem
+        self._refused = refused
         self._rates: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -171,10 +175,11 @@ class Guard:
             return
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
         refusal = self._refuse_place(headers) or self._refuse_size(headers)
-        if refusal is None and scope["path"] not in OPEN_PATHS and not self._is_preflight(scope, headers):
+        is_open = scope["path"] in OPEN_PATHS or scope["path"].startswith(OPEN_FOLDER)
+        if refusal is None and not is_open and not self._is_preflight(scope, headers):
             refusal = await self._admit(scope, headers)
         if refusal is not None:
-            await self._problem(*refusal)(scope, receive, send)
+            await self._refused(scope["path"], *refusal)(scope, receive, send)
             return
         keep_encoded_slashes(scope)
         await self._app(scope, self._limited(receive), send)
@@ -210,13 +215,16 @@ class Guard:
     ) -> tuple[int, str, dict[str, str]] | None:
         given = _token_in(headers)
         principal = await self._tokens().principal(given) if given else None
+        if not given and is_page(scope["path"]):
+            # Nothing but the pages takes the cookie: a form of another site could not be told from ours.
+            principal = await self._tokens().principal(cookie_in(headers.get("cookie", "")))
         if principal is None:
             if given or not self._config.is_local:
                 what = "the token is unknown or expired" if given else "a token is needed"
                 advice = "make one with `onlooker token make`, and send it as `Authorization: Bearer TOKEN`"
                 return 401, f"{what}: {advice} or `x-onlooker-token: TOKEN`", {"www-authenticate": "Bearer"}
             principal = Principal()
-        scope.setdefault("state", {})["principal"] = principal
+        scope.setdefault("state", {}).update(principal=principal, by_header=bool(given))
         client = scope.get("client") or ("",)
         wait = self._wait(principal.token or client[0])
         if wait > 0:
@@ -264,6 +272,28 @@ def _token_in(headers: MutableMapping[str, str]) -> str:
         return own
     kind, _, value = headers.get("authorization", "").partition(" ")
     return value.strip() if kind.lower() == "bearer" and value.strip().startswith(PREFIX) else ""
+
+
+def is_page(path: str) -> bool:
+    """Whether a person looks at it: a page of the inspector."""
+    return path == "/" or path.startswith("/inspect/")
+
+
+def cookie_in(header: str) -> str:
+    """The value of our cookie; empty if there is none."""
+    for part in header.split(";"):
+        name, _, value = part.strip().partition("=")
+        if name == COOKIE:
+            return value
+    return ""
+
+
+def form_key(cookie: str) -> str:
+    """What a form of ours sends back, and no other site can know: a hash of the cookie, which only we and the
+    browser have."""
+    return hashlib.blake2b(
+        cookie.encode("utf-8", "replace"), key=b"onlooker form", digest_size=16
+    ).hexdigest()
 
 
 def keep_encoded_slashes(scope: Scope) -> None:

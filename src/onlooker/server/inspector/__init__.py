@@ -1,0 +1,1 @@
+"""The inspector: pages on which a person sees what an agent remembers."""

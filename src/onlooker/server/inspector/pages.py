@@ -1,0 +1,707 @@
+"""The pages, under `/` and `/inspect`. Every figure on them comes from the methods that REST uses as well.
+
+A page is a whole document that can be reloaded and linked to. htmx asks for the same page and takes the part
+that changes. Forms are sent as forms, with a key that only our own pages know, and answer with a redirect.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from functools import cache
+from hmac import compare_digest
+from importlib import resources
+from typing import Annotated, Any, Literal
+from urllib.parse import quote, urlencode
+
+from fastapi import APIRouter, Depends, Form, Path, Query, Request, Response
+from fastapi.responses import JSONResponse, RedirectResponse
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from starlette.exceptions import HTTPException
+
+from onlooker import __version__, demo
+from onlooker.domain.context import RuntimeContext
+from onlooker.domain.errors import BudgetError, ConflictError, NotFoundError, OnlookerError, SettingsError
+from onlooker.domain.messages import SessionId
+from onlooker.domain.notes import NOTE_STATUSES, Note, SessionSummary, State
+from onlooker.engine.memory import Memory
+from onlooker.engine.preview import last_budget, preview
+from onlooker.engine.session import Session
+from onlooker.policy.render import Context
+from onlooker.policy.settings import MAX_TOKENS, MIN_BUDGET, PRESETS, Settings
+from onlooker.server import live
+from onlooker.server.auth import COOKIE, Tokens, cookie_in, decoded, form_key
+from onlooker.server.inspector import figures, text
+from onlooker.server.rest import (
+    MAX_SEQ,
+    Asker,
+    KnownSession,
+    Owner,
+    UsedMemory,
+    owner_of,
+    state_of,
+)
+
+log = logging.getLogger("onlooker.server")
+
+router = APIRouter(include_in_schema=False)
+# What happens, for the pages: the same stream as /v1/events, for whoever has the cookie.
+router.add_api_route("/inspect/events", live.events)
+
+# What the bar on top leads to.
+PAGES = {"/": "Sessions"}
+PACKAGE = "onlooker.server.inspector"
+# Sessions on a page, and how many are looked through for a word of their key.
+SESSIONS = 25
+MAX_LOOKED_AT = 2_000
+# Messages that are shown beside a note.
+BESIDE = 30
+
+# No script, style or address but our own, no frame around it, and forms that go nowhere else.
+SAFE_HEADERS = {
+    "content-security-policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+        "font-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+    ),
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "same-origin",
+    "cross-origin-opener-policy": "same-origin",
+    "cache-control": "no-store",
+}
+
+
+# ------------------------------------------------------------------------------------ templates
+
+
+@cache
+def templates() -> Environment:
+    made = Environment(
+        loader=PackageLoader(PACKAGE),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.filters.update(
+        n=lambda number: f"{number:,.0f}",
+        percent=lambda share: f"{share:.0%}",
+        dollars=lambda cost: f"${cost:,.4f}" if cost and cost < 1 else f"${cost or 0:,.2f}",
+        minute=lambda at: f"{at:%Y-%m-%d %H:%M}" if at else "–",
+        ago=_ago,
+        visible=text.visible,
+        cut=text.cut,
+        size=text.size,
+        channel=lambda key: RuntimeContext.of(key).channel,
+        json=json.dumps,
+    )
+    made.globals.update(
+        at=_address,
+        pages=PAGES,
+        version=__version__,
+        max_shown=text.MAX_SHOWN,
+        build=_build(),
+        marked=text.marked,
+    )
+    return made
+
+
+def _address(session: SessionId, *parts: object, **query: object) -> str:
+    """The address of a session's page."""
+    path = "/".join(quote(str(p), safe="", errors="replace") for p in (session.key, *parts))
+    asked = {"owner": session.owner, **{k: v for k, v in query.items() if v not in (None, "")}}
+    return f"/inspect/sessions/{path}?{urlencode(asked, errors='replace')}"
+
+
+def _ago(at: datetime | None) -> str:
+    if at is None:
+        return "–"
+    seconds = (datetime.now(UTC) - at).total_seconds()
+    for unit, length in (("day", 86_400), ("hour", 3_600), ("minute", 60)):
+        if abs(seconds) >= length:
+            count = int(abs(seconds) // length)
+            said = f"{count} {unit}{'s' if count > 1 else ''}"
+            return f"in {said}" if seconds < 0 else f"{said} ago"
+    return "now"
+
+
+@cache
+def _build() -> str:
+    """Changes with the files, so that a browser may keep each of them for ever."""
+    import hashlib
+
+    digest = hashlib.blake2b(digest_size=6)
+    for file in sorted(_static().iterdir(), key=lambda f: f.name):
+        digest.update(file.read_bytes())
+    return digest.hexdigest()
+
+
+def _static() -> Any:
+    return resources.files(PACKAGE).joinpath("static")
+
+
+_TYPES = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml", "LICENSE": "text/plain"}
+
+
+@router.get("/static/{name}")
+async def static(name: str) -> Response:
+    """A file of the pages."""
+    body = _file(name)
+    kind = _TYPES[name.rpartition(".")[2]]
+    headers = {"cache-control": "public, max-age=31536000, immutable", "x-content-type-options": "nosniff"}
+    return Response(body, headers=headers, media_type=kind)
+
+
+@cache
+def _files() -> Mapping[str, bytes]:
+    return {file.name: file.read_bytes() for file in _static().iterdir()}
+
+
+def _file(name: str) -> bytes:
+    if name not in _files():
+        raise HTTPException(404, "no such file")
+    return _files()[name]
+
+
+def page(request: Request, name: str, /, *, status: int = 200, **values: Any) -> Response:
+    """A page with what every page has: who looks at it, and the key of its forms."""
+    known = cookie_in(request.headers.get("cookie", ""))
+    cookie = known or secrets.token_urlsafe(24)
+    principal = getattr(request.state, "principal", None)
+    values = {
+        "path": request.url.path,
+        "form_key": form_key(cookie),
+        "principal": principal,
+        "done": request.query_params.get("done", ""),
+        **values,
+    }
+    answer = _html(name, status, values)
+    if not known:
+        _set_cookie(answer, request, cookie)
+    return answer
+
+
+def _html(name: str, status: int, values: Mapping[str, Any], headers: Mapping[str, str] = {}) -> Response:
+    body = templates().get_template(name).render(**values).encode("utf-8", "replace")
+    return Response(body, status, {**SAFE_HEADERS, **headers}, "text/html; charset=utf-8")
+
+
+def _set_cookie(answer: Response, request: Request, value: str) -> None:
+    secure = request.url.scheme == "https"
+    answer.set_cookie(COOKIE, value, httponly=True, samesite="strict", secure=secure, path="/")
+
+
+def refused(path: str, status: int, title: str, detail: str, headers: Mapping[str, str] | None) -> Response:
+    """The page for a request that is refused; the login page if that may help."""
+    values = {"path": path, "title": title, "status": status, "detail": detail, "principal": None, "done": ""}
+    return _html("login.html" if status == 401 else "error.html", status, values, headers or {})
+
+
+# ------------------------------------------------------------------------------------ forms, logging in
+
+
+async def own_form(request: Request, form_key_: Annotated[str, Form(alias="form_key")] = "") -> None:
+    """Refuse a form that is not from a page of ours. A program that sends a token in a header has none."""
+    if request.state.by_header:
+        return
+    cookie = cookie_in(request.headers.get("cookie", ""))
+    if not cookie or not compare_digest(form_key(cookie).encode(), form_key_.encode("utf-8", "replace")):
+        raise HTTPException(403, "this form is too old, or from another site: reload the page and try again")
+
+
+OwnForm = Depends(own_form)
+
+
+@router.get("/inspect/login")
+async def login_page(request: Request) -> Response:
+    """Where a token is entered."""
+    return page(request, "login.html", status=200, detail="")
+
+
+@router.post("/inspect/login")
+async def login(
+    request: Request,
+    token: Annotated[str, Form(max_length=200)] = "",
+    next: Annotated[str, Form(max_length=4_000)] = "/",
+) -> Response:
+    """Enter a token. The browser keeps it in a cookie that no script can read."""
+    tokens: Tokens = request.app.state.tokens
+    if await tokens.principal(token.strip()) is None:
+        detail = "This token is unknown or expired. Make one with: onlooker token make"
+        return page(request, "login.html", status=401, detail=detail)
+    # Nowhere but here: "//other.example" is the address of another site.
+    answer = _to(next if next.startswith(("/inspect/", "/?")) else "/")
+    _set_cookie(answer, request, token.strip())
+    return answer
+
+
+@router.post("/inspect/logout", dependencies=[OwnForm])
+async def logout() -> Response:
+    """Delete the cookie."""
+    answer = _to("/inspect/login")
+    answer.delete_cookie(COOKIE, path="/", httponly=True, samesite="strict")
+    return answer
+
+
+def _to(where: str) -> RedirectResponse:
+    return RedirectResponse(where, 303, SAFE_HEADERS)
+
+
+# ------------------------------------------------------------------------------------ sessions
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """A session in the list: its summary, and what is not well with it."""
+
+    summary: SessionSummary
+    context: int
+    troubles: Sequence[str]
+
+    @property
+    def id(self) -> SessionId:
+        return self.summary.progress.session
+
+
+@router.get("/")
+async def sessions(
+    request: Request,
+    memory: UsedMemory,
+    principal: Asker,
+    owner: str = "",
+    q: Annotated[str, Query(max_length=1_000)] = "",
+    channel: str = "",
+    start: Annotated[int, Query(ge=0, le=1_000_000)] = 0,
+) -> Response:
+    """The sessions, most recently used first."""
+    known = owner_of(principal, owner or None)
+    found = await memory.sessions(
+        owner=known, limit=start + SESSIONS + 1 if not (q or channel) else MAX_LOOKED_AT
+    )
+    wanted = [s for s in found if _is_wanted(s.progress.session, q, channel)]
+    shown = [await _listed(memory, s) for s in wanted[start : start + SESSIONS]]
+    everyone = await memory.sessions(owner=principal.owner, limit=200)
+    return page(
+        request,
+        "sessions.html",
+        sessions=shown,
+        owners=sorted({s.progress.session.owner for s in everyone}),
+        asked={"q": q, "owner": owner, "channel": channel, "start": start},
+        next=start + SESSIONS if len(wanted) > start + SESSIONS else None,
+        previous=max(0, start - SESSIONS) if start else None,
+        empty=not everyone,
+        origin=str(request.base_url).rstrip("/"),
+        query=urlencode({"q": q, "owner": owner, "channel": channel}, errors="replace"),
+    )
+
+
+def _is_wanted(session: SessionId, q: str, channel: str) -> bool:
+    if channel and RuntimeContext.of(session.key).channel != channel:
+        return False
+    return q.lower() in f"{session.key} {session.owner}".lower()
+
+
+async def _listed(memory: Memory, summary: SessionSummary) -> Listed:
+    progress = summary.progress
+    notes = await memory.store.notes(progress.session)
+    held = summary.observation_tokens + summary.reflection_tokens + progress.unnoted_tokens
+    return Listed(summary, held, _troubles(progress.failures, progress.due_at, notes))
+
+
+def _troubles(failures: int, due_at: datetime | None, notes: Sequence[Note]) -> list[str]:
+    found: list[str] = []
+    if failures:
+        found.append(f"the model failed {failures} times in a row" if failures > 1 else "the model failed")
+    if degraded := sum(n.degraded for n in notes):
+        found.append(f"{degraded} degraded note{'s' if degraded > 1 else ''}")
+    lag = (datetime.now(UTC) - due_at).total_seconds() if due_at else 0
+    if lag > 5:
+        found.append(f"notes are due since {_ago(due_at)}")
+    return found
+
+
+# ------------------------------------------------------------------------------------ one session
+
+LoadedState = Annotated[State, Depends(state_of)]
+Seq = Annotated[int | None, Query(ge=0, le=MAX_SEQ)]
+
+
+async def _head(memory: Memory, session: Session, state: State) -> dict[str, Any]:
+    """What every page of a session has above it."""
+    (summary,) = await memory.sessions(owner=session.owner, key=session.key, limit=1)
+    troubles = _troubles(state.progress.failures, state.progress.due_at, state.active)
+    return {"session": session.id, "summary": summary, "state": state, "troubles": troubles}
+
+
+@router.get("/inspect/sessions/{key}")
+async def conversation(
+    request: Request,
+    memory: UsedMemory,
+    session: KnownSession,
+    state: LoadedState,
+    to: Seq = None,
+    seq: Seq = None,
+    note: str = "",
+) -> Response:
+    """A session: its sizes over time, and its messages with what became of each."""
+    context = await preview(memory.store, session.id, memory.settings, memory.counting)
+    chosen = next((n for n in state.notes if n.id == note), None)
+    if to is None and (seq or chosen):
+        to = (seq or (chosen.first if chosen else 0)) + figures.PAGE // 2
+    shown = await figures.page_of(memory.store, state, context, to)
+    picked = next((m for m in shown.messages if m.message.seq == seq), None)
+    return page(
+        request,
+        "session.html",
+        **await _head(memory, session, state),
+        shown=shown,
+        to=to,
+        seq=seq,
+        note=chosen or (picked.note if picked else None),
+        context=context,
+    )
+
+
+@router.get("/inspect/sessions/{key}/timeline")
+async def timeline(memory: UsedMemory, session: KnownSession, state: LoadedState) -> Response:
+    """The chart's figures."""
+    line = await figures.timeline(memory.store, state)
+    marks = line.marks[:: max(1, len(line.marks) // figures.MAX_MARKS)]
+    body = {
+        "seq": [p.seq for p in line.points],
+        "at": [p.at.isoformat() if p.at else None for p in line.points],
+        "raw": [p.raw for p in line.points],
+        "context": [p.context for p in line.points],
+        "marks": [_mark(mark) for mark in marks],
+        "budget": state.progress.budget,
+    }
+    return JSONResponse(body, headers=SAFE_HEADERS)
+
+
+def _mark(mark: figures.Mark) -> dict[str, Any]:
+    tokens = sum(n.tokens for n in mark.notes)
+    first, last = min(n.first for n in mark.notes), max(n.last for n in mark.notes)
+    what = f"{len(mark.notes)} {mark.kind}{'s' if len(mark.notes) > 1 else ''}"
+    if mark.kind == "reflection":
+        about = f"{what} of {tokens:,} tokens in place of notes of {mark.replaced:,}"
+    else:
+        about = f"{what} of {tokens:,} tokens in place of messages {first:,} to {last:,}"
+    return {"seq": mark.seq, "kind": mark.kind, "note": mark.notes[-1].id, "about": about}
+
+
+@router.get("/inspect/sessions/{key}/messages/{seq}")
+async def message(
+    request: Request, memory: UsedMemory, session: KnownSession, seq: Annotated[int, Path(ge=0, le=MAX_SEQ)]
+) -> Response:
+    """A whole message, however long it is."""
+    found = await session.recall(seq)
+    return page(request, "message.html", session=session.id, message=found[0])
+
+
+# ------------------------------------------------------------------------------------ what the model will see
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A part of a prompt: what it is, its text, and its tokens."""
+
+    kind: str
+    name: str
+    text: str
+    tokens: int
+
+
+def _parts(context: Context) -> list[Part]:
+    """A prompt in the order in which it is sent."""
+    stats, sections = context.stats, context.sections
+    above = stats.items + stats.pinned
+    found = [
+        Part("system", "Base prompt", sections.base, stats.system + stats.knowledge),
+        Part("reflection", "Items, pins and reflections", sections.reflections, above + stats.reflections),
+        Part("observation", "Observations", sections.observations, stats.observations),
+        Part("item", "Now: what the user asked for", sections.now, stats.now),
+    ]
+    found += [
+        Part("raw", f"{m.speaker} · {m.at:%Y-%m-%d %H:%M}" if m.at else m.speaker, m.body, m.tokens)
+        for m in (*context.preface, *context.messages)
+    ]
+    found.append(Part("recall", "Recall for this turn", context.end, stats.end))
+    return [p for p in found if p.text or p.tokens]
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What a model would see with these settings."""
+
+    name: str
+    context: Context
+    parts: Sequence[Part]
+
+
+Words = Annotated[str, Query(max_length=20_000)]
+Budget = Annotated[int | None, Query(ge=0, le=MAX_TOKENS)]
+PresetName = Literal["", "default", "lango", "zora"]
+
+
+def _preset(memory: Memory, name: str) -> Settings:
+    """The settings of a preset, for the same models; without a name those of the server."""
+    if not name:
+        return memory.settings
+    return replace(PRESETS[name], free_models=memory.settings.free_models)
+
+
+async def _seen(memory: Memory, session: Session, name: str, budget: int | None, words: str) -> Seen | str:
+    """What a model would see; what is wrong if it would see nothing."""
+    settings = _preset(memory, name)
+    try:
+        context = await preview(
+            memory.store, session.id, settings, memory.counting, budget=budget, words=words
+        )
+    except BudgetError as error:
+        return str(error)
+    return Seen(name or "present settings", context, _parts(context))
+
+
+@router.get("/inspect/sessions/{key}/prompt")
+async def prompt(
+    request: Request,
+    memory: UsedMemory,
+    session: KnownSession,
+    state: LoadedState,
+    budget: Budget = None,
+    words: Words = "",
+    preset: PresetName = "",
+    beside: PresetName = "",
+) -> Response:
+    """The context exactly as it would be sent, for the words that the user would say next."""
+    usual = last_budget(state.progress.budget, "", memory.counting, memory.settings)
+    chosen = usual if budget is None else max(MIN_BUDGET, budget)
+    columns = [await _seen(memory, session, preset, chosen, words)]
+    if beside:
+        columns.append(await _seen(memory, session, beside, chosen, words))
+    return page(
+        request,
+        "prompt.html",
+        **await _head(memory, session, state),
+        columns=columns,
+        budget=chosen,
+        usual=usual,
+        most=max(32_000, 2 * usual, chosen),
+        least=MIN_BUDGET,
+        words=words,
+        preset=preset,
+        beside=beside,
+        presets=list(PRESETS),
+        query={"budget": chosen, "words": words, "preset": preset},
+    )
+
+
+@router.get("/inspect/sessions/{key}/prompt.json")
+async def prompt_json(
+    memory: UsedMemory,
+    session: KnownSession,
+    format: Literal["openai", "anthropic"] = "openai",
+    budget: Budget = None,
+    words: Words = "",
+    preset: PresetName = "",
+) -> Response:
+    """The same for the API of a provider, to copy."""
+    seen = await _seen(memory, session, preset, budget, words)
+    if isinstance(seen, str):
+        raise SettingsError("budget", budget, seen)
+    body: Any = {"messages": seen.context.openai()} if format == "openai" else dict(seen.context.anthropic())
+    found = json.dumps(body, ensure_ascii=False, indent=2).encode("utf-8", "replace")
+    return Response(found, headers=SAFE_HEADERS, media_type="application/json")
+
+
+# ------------------------------------------------------------------------------------ notes
+
+
+@router.get("/inspect/sessions/{key}/notes")
+async def notes(
+    request: Request,
+    memory: UsedMemory,
+    session: KnownSession,
+    state: LoadedState,
+    note: str = "",
+    then: Seq = None,
+    other: str = "",
+    confirm: Literal["", "forget", "undo"] = "",
+) -> Response:
+    """Observations and reflections, now or as they were, and one of them with its source beside it."""
+    roots = state.notes if then is None else await figures.notes_then(memory.store, session.id, then)
+    return page(
+        request,
+        "notes.html",
+        **await _head(memory, session, state),
+        roots=sorted(roots, key=lambda n: -n.last),
+        then=then,
+        confirm=confirm,
+        other=other,
+        **await _chosen_note(memory, session, note, other, confirm),
+    )
+
+
+async def _chosen_note(
+    memory: Memory, session: Session, ident: str, other: str, confirm: str
+) -> dict[str, Any]:
+    """A note with everything that is known of it."""
+    if not ident:
+        return {"note": None}
+    history = await session.history.of(ident)
+    note = history.note
+    source = await memory.store.messages(
+        session.id, after=note.first - 1, up_to=note.last, limit=BESIDE, archived=True
+    )
+    found: dict[str, Any] = {
+        "note": note,
+        "history": history,
+        "lines": [(number, *_line(line)) for number, line in enumerate(note.text.splitlines())],
+        "source": source,
+        "runs": text.words_of(note.text.splitlines()),
+        "sources": [],
+        "diff": None,
+        "going": None,
+        "refusal": "",
+    }
+    if note.generation:
+        made_from = set(note.sources)
+        everything = await memory.store.notes(session.id, statuses=NOTE_STATUSES)
+        found["sources"] = [n for n in everything if n.id in made_from]
+    if other or note.generation or len(history.versions) > 1:
+        found["diff"] = await session.history.diff(ident, other or None)
+    try:
+        if confirm == "forget":
+            found["going"] = await session.forget(ident, dry_run=True)
+        elif confirm == "undo":
+            found["going"] = await session.history.undo(ident, dry_run=True)
+    except OnlookerError as error:
+        found["refusal"] = str(error)
+    return found
+
+
+_PRIORITIES = ("CRITICAL", "IMPORTANT", "INFO")
+
+
+def _line(line: str) -> tuple[str, str]:
+    """What kind of line it is, for its look, and its text."""
+    if line.startswith("#"):
+        return "day", line.lstrip("# ")
+    if line.startswith("Values:"):
+        return "values", line
+    for priority in _PRIORITIES:
+        if priority in line[:40]:
+            return priority.lower(), line
+    return "line", line
+
+
+def _back(session: Session, done: str, *parts: str, **query: str) -> Response:
+    return _to(_address(session.id, *(parts or ("notes",)), done=done, **query))
+
+
+NoteId = Annotated[str, Path(min_length=1, max_length=300)]
+
+
+@router.post("/inspect/sessions/{key}/notes/{note}/edit", dependencies=[OwnForm])
+async def edit_note(
+    session: KnownSession,
+    note: NoteId,
+    words: Annotated[str, Form(max_length=1_000_000)] = "",
+    was: Annotated[str | None, Form()] = None,
+) -> Response:
+    """Replace a note's text. The old one is kept as a version."""
+    # A browser sends \r\n for the end of each line.
+    words, was = words.replace("\r\n", "\n"), None if was is None else was.replace("\r\n", "\n")
+    await session.history.edit(decoded(note), words, by="inspector", was=was)
+    return _back(session, "The note is changed. The old text is kept.", note=decoded(note))
+
+
+@router.post("/inspect/sessions/{key}/pins/{target}", dependencies=[OwnForm])
+async def pin(session: KnownSession, target: NoteId, on: Annotated[bool, Form()] = True) -> Response:
+    """Pin a note or message, or unpin it."""
+    target = decoded(target)
+    await session.pin(target, on=on)
+    said = "It is pinned: every context shows it." if on else "It is no longer pinned."
+    return _back(session, said, note=target)
+
+
+@router.post("/inspect/sessions/{key}/notes/{note}/forget", dependencies=[OwnForm])
+async def forget_note(session: KnownSession, note: NoteId) -> Response:
+    """Forget the messages behind a note, with everything made from them."""
+    done = await session.forget(decoded(note))
+    return _back(session, f"{done.messages} messages and everything made from them are forgotten.")
+
+
+@router.post("/inspect/sessions/{key}/notes/{note}/undo", dependencies=[OwnForm])
+async def undo_note(session: KnownSession, note: NoteId) -> Response:
+    """Undo a reflection."""
+    back = await session.history.undo(decoded(note))
+    return _back(session, f"The reflection is undone: {len(back)} notes stand in its place.")
+
+
+@router.post("/inspect/sessions/{key}/forget", dependencies=[OwnForm])
+async def forget_session(memory: UsedMemory, session: KnownSession) -> Response:
+    """Forget a session with everything in it."""
+    await memory.forget(owner=session.owner, session=session.key)
+    return _to("/?" + urlencode({"done": "The session is forgotten."}))
+
+
+# ------------------------------------------------------------------------------------ the demo
+
+DEMO = "demo"
+DEMO_OWNER = "ana"
+DEMO_BUDGET = 8_000
+DEMO_SYSTEM = "You are Ana's assistant. Be brief and exact."
+# Seconds between two messages: the whole conversation takes about half a minute.
+DEMO_PACE = 0.06
+
+
+class Player:
+    """Plays the demo conversation into the memory, as an agent would record it."""
+
+    def __init__(self, memory: Memory) -> None:
+        self._memory = memory
+        self._task: asyncio.Task[None] | None = None
+
+    @property
+    def is_playing(self) -> bool:
+        return self._task is not None and not self._task.done()
+
+    def play(self, owner: str) -> SessionId:
+        session = self._memory.session(DEMO, owner=owner)
+        if not self.is_playing:
+            self._task = asyncio.create_task(self._play(session), name="onlooker demo")
+        return session.id
+
+    async def _play(self, session: Session) -> None:
+        try:
+            for said in demo.conversation():
+                if said["role"] == "assistant":
+                    await session.context(system=DEMO_SYSTEM, budget=DEMO_BUDGET)
+                await session.record(said)
+                await asyncio.sleep(DEMO_PACE)
+        except OnlookerError as error:
+            log.warning("the demo stopped: %s", error)
+
+    async def stop(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+
+@router.post("/inspect/demo", dependencies=[OwnForm])
+async def play_demo(request: Request, memory: UsedMemory, principal: Asker, owner: Owner = None) -> Response:
+    """Play the demo conversation into an empty store."""
+    known = owner_of(principal, owner)
+    if await memory.sessions(owner=principal.owner, limit=1):
+        raise ConflictError("there are sessions already: the demo is for an empty store")
+    session = request.app.state.player.play(known or DEMO_OWNER)
+    for _ in range(100):
+        if await memory.sessions(owner=session.owner, key=session.key, limit=1):
+            return _to(_address(session))
+        await asyncio.sleep(0.02)
+    raise NotFoundError("session", session.key)

@@ -1,0 +1,209 @@
+// What the pages do by themselves: the theme, the chart, marks, the keyboard, and news as it comes.
+"use strict";
+
+const page = document.documentElement;
+const find = (selector, within = document) => within.querySelector(selector);
+const findAll = (selector, within = document) => [...within.querySelectorAll(selector)];
+
+// ---------------------------------------------------------------------------- theme
+
+function isDark() {
+  const chosen = page.dataset.theme;
+  return chosen ? chosen === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+}
+
+find("#theme")?.addEventListener("click", () => {
+  page.dataset.theme = isDark() ? "light" : "dark";
+  localStorage.setItem("onlooker-theme", page.dataset.theme);
+  draw();
+});
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => draw());
+
+// ---------------------------------------------------------------------------- the chart
+
+const box = find("#chart");
+let figures = null;
+let plot = null;
+
+const colour = (name) => {
+  const probe = document.createElement("i");
+  probe.className = name;
+  probe.style.color = name === "line" || name === "muted" ? `var(--${name})` : "var(--kind)";
+  box.append(probe);
+  const found = getComputedStyle(probe).color;
+  probe.remove();
+  return found;
+};
+
+const short = (number) => (number >= 1e6 ? `${+(number / 1e6).toFixed(1)}M` : number >= 1e3 ? `${+(number / 1e3).toFixed(1)}k` : `${number}`);
+
+function nearest(seq) {
+  let best = null;
+  for (const mark of figures.marks) {
+    if (best === null || Math.abs(mark.seq - seq) < Math.abs(best.seq - seq)) best = mark;
+  }
+  const reach = (figures.seq.at(-1) - figures.seq[0]) / 60;
+  return best && Math.abs(best.seq - seq) <= Math.max(1, reach) ? best : null;
+}
+
+function about(index) {
+  const words = find("#chart-about");
+  if (index === null || index === undefined) return;
+  const seq = figures.seq[index];
+  const mark = nearest(seq);
+  const day = (figures.at[index] || "").slice(0, 16).replace("T", " ");
+  words.textContent =
+    `message ${seq.toLocaleString("en")}${day ? `, ${day}` : ""}: raw ${figures.raw[index].toLocaleString("en")}, ` +
+    `context ${figures.context[index].toLocaleString("en")}${mark ? ` · ${mark.about}` : ""}`;
+}
+
+function drawMarks(chart) {
+  const { ctx } = chart;
+  ctx.save();
+  for (const mark of figures.marks) {
+    const x = Math.round(chart.valToPos(mark.seq, "x", true));
+    ctx.strokeStyle = ctx.fillStyle = colour(mark.kind);
+    ctx.globalAlpha = 0.35;
+    ctx.lineWidth = devicePixelRatio;
+    ctx.beginPath();
+    ctx.moveTo(x, chart.bbox.top);
+    ctx.lineTo(x, chart.bbox.top + chart.bbox.height);
+    ctx.stroke();
+    ctx.globalAlpha = 1;
+    ctx.beginPath();
+    ctx.arc(x, chart.bbox.top + 4 * devicePixelRatio, 3 * devicePixelRatio, 0, 7);
+    ctx.fill();
+  }
+  ctx.restore();
+}
+
+function draw() {
+  if (!box || !figures || !figures.seq.length) return;
+  plot?.destroy();
+  const font = "12px system-ui, sans-serif";
+  const axis = { stroke: colour("muted"), font, grid: { stroke: colour("line"), width: 1 }, ticks: { stroke: colour("line") } };
+  plot = new uPlot(
+    {
+      width: box.clientWidth,
+      height: box.clientHeight,
+      legend: { show: false },
+      scales: { x: { time: false } },
+      cursor: { drag: { x: false, y: false } },
+      axes: [
+        { ...axis, values: (_, ticks) => ticks.map((t) => (Number.isInteger(t) ? t.toLocaleString("en") : "")) },
+        { ...axis, size: 52, values: (_, ticks) => ticks.map(short) },
+      ],
+      series: [
+        {},
+        { stroke: colour("raw"), width: 2, points: { show: false } },
+        { stroke: colour("held"), width: 2, fill: colour("held").replace(")", " / 0.14)"), points: { show: false } },
+      ],
+      hooks: { draw: [drawMarks], setCursor: [(chart) => about(chart.cursor.idx)] },
+    },
+    [figures.seq, figures.raw, figures.context],
+    box,
+  );
+}
+
+function go() {
+  const index = plot?.cursor.idx;
+  if (index === null || index === undefined) return;
+  const mark = nearest(figures.seq[index]);
+  const address = new URL(box.dataset.page, location.href);
+  address.searchParams.set("seq", figures.seq[index]);
+  if (mark) address.searchParams.set("note", mark.note);
+  address.hash = `m${figures.seq[index]}`;
+  location.assign(address);
+}
+
+async function load() {
+  if (!box) return;
+  const answer = await fetch(box.dataset.src);
+  if (!answer.ok) return;
+  figures = await answer.json();
+  draw();
+  box.dataset.drawn = figures.seq.length;
+}
+
+if (box) {
+  load();
+  box.addEventListener("click", go);
+  new ResizeObserver(() => plot?.setSize({ width: box.clientWidth, height: box.clientHeight })).observe(box);
+}
+
+// ---------------------------------------------------------------------------- notes and their messages
+
+document.addEventListener("click", (event) => {
+  const light = event.target.closest("[data-light]");
+  if (light) {
+    for (const message of findAll(".message")) message.classList.toggle("lit", message.dataset.note === light.dataset.light);
+  }
+  const chosen = event.target.closest("[data-choose]");
+  if (chosen) {
+    for (const leaf of findAll("[data-choose]")) leaf.toggleAttribute("aria-current", leaf === chosen);
+  }
+  const copy = event.target.closest("[data-copy]");
+  if (copy) copyFrom(copy.dataset.copy);
+});
+
+async function copyFrom(address) {
+  const words = find("#copied");
+  const text = await (await fetch(address)).text();
+  try {
+    await navigator.clipboard.writeText(text);
+    words.textContent = `Copied ${text.length.toLocaleString("en")} characters.`;
+  } catch {
+    words.textContent = "The browser does not allow copying here.";
+  }
+}
+
+// A line of a note lights up its words in the source.
+for (const [name, on] of [["mouseover", true], ["mouseout", false], ["focusin", true], ["focusout", false]]) {
+  document.addEventListener(name, (event) => {
+    const line = event.target.closest?.(".line[data-line]");
+    if (line) for (const mark of findAll(`mark[data-line="${line.dataset.line}"]`)) mark.classList.toggle("lit", on);
+  });
+}
+
+document.addEventListener("input", (event) => {
+  const output = event.target.dataset?.output;
+  if (output) find(`#${output}`).textContent = Number(event.target.value).toLocaleString("en");
+});
+
+// ---------------------------------------------------------------------------- keyboard
+
+document.addEventListener("keydown", (event) => {
+  if (event.target.matches("input, textarea, select") || event.ctrlKey || event.metaKey || event.altKey) return;
+  if (event.key === "/") {
+    find("[data-search]")?.focus();
+    event.preventDefault();
+  } else if (event.key === "j" || event.key === "k") {
+    const all = findAll("[data-item]");
+    const next = all.indexOf(document.activeElement) + (event.key === "j" ? 1 : -1);
+    all[Math.max(0, Math.min(all.length - 1, next))]?.focus();
+  }
+});
+
+// ---------------------------------------------------------------------------- news
+
+const listening = find("[data-live]");
+if (listening && window.EventSource) {
+  const asked = new URLSearchParams();
+  if (listening.dataset.live) asked.set("session", listening.dataset.live);
+  if (listening.dataset.owner) asked.set("owner", listening.dataset.owner);
+  const stream = new EventSource(`/inspect/events?${asked}`);
+  let waiting = null;
+  const tell = () => {
+    waiting = null;
+    document.body.dispatchEvent(new CustomEvent("live"));
+    load();
+  };
+  const hear = (event) => {
+    // Looking at a page builds no context, but an agent does: that alone changes nothing here.
+    if (event.data && JSON.parse(event.data).type === "ContextBuilt") return;
+    waiting ??= setTimeout(tell, 700);
+  };
+  stream.onmessage = hear;
+  stream.addEventListener("missed", hear);
+  addEventListener("pagehide", () => stream.close());
+}

@@ -1,0 +1,242 @@
+"""The inspector's pages, as a browser asks for them: what they show, who may look, and what they refuse."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import httpx2
+import pytest
+
+import onlooker
+from tests.server.serving import BASE, PUBLIC, app_of, said, serving
+
+pytestmark = pytest.mark.anyio
+
+SESSION = "/inspect/sessions/hers"
+ANA = {"owner": "ana"}
+
+
+async def fill(client: httpx2.AsyncClient, count: int = 60) -> onlooker.Memory:
+    """A session of Ana's with notes."""
+    memory: onlooker.Memory = app_of(client).state.memory
+    session = memory.session("hers", owner="ana")
+    await session.context(budget=1_000)
+    for number in range(1, count + 1):
+        await session.record(said(number))
+    await memory.background.flush()
+    return memory
+
+
+async def form_key(client: httpx2.AsyncClient) -> str:
+    """The key of the forms on our pages; the client then has their cookie, too."""
+    found = re.search(
+        r'name="form_key" value="(\w+)"', (await client.get("/inspect/sessions/hers", params=ANA)).text
+    )
+    assert found
+    return found[1]
+
+
+async def test_a_session_shows_what_became_of_each_message() -> None:
+    async with serving() as client:
+        memory = await fill(client)
+        session = memory.session("hers", owner="ana")
+        notes = await session.notes()
+        newest = (await client.get(SESSION, params=ANA)).text
+        first = (await client.get(SESSION, params={**ANA, "to": 10})).text
+        assert '<span class="badge place">raw</span>' in newest
+        assert "Parcel ZQ060K" in newest
+        assert '<span class="badge place">noted</span>' in first
+        assert f"{notes[0].first}–{notes[0].last}" in first
+        line = (await client.get(f"{SESSION}/timeline", params=ANA)).json()
+        assert line["seq"][-1] == 60
+        assert line["raw"][-1] == sum(m.tokens for m in await session.messages())
+        assert line["raw"] == sorted(line["raw"])
+        assert line["context"][-1] < line["raw"][-1]
+        assert {mark["kind"] for mark in line["marks"]} >= {"observation"}
+
+
+async def test_the_prompt_is_what_the_agent_would_receive_and_looking_changes_nothing() -> None:
+    async with serving() as client:
+        memory = await fill(client)
+        session = memory.session("hers", owner="ana")
+        before = await memory.sessions()
+        asked = {**ANA, "budget": "2000"}
+        shown = (await client.get(f"{SESSION}/prompt.json", params=asked)).json()
+        words = {**ANA, "words": "Where did parcel ZQ003K go?", "beside": "lango"}
+        page = (await client.get(f"{SESSION}/prompt", params=words)).text
+        assert page.count('<section class="prompt"') == 2
+        assert "Where did parcel ZQ003K go?" in page
+        assert await memory.sessions() == before
+        assert shown["messages"] == (await session.context(budget=2000)).openai()
+
+
+async def test_a_note_is_shown_with_its_source_and_its_words_are_marked() -> None:
+    async with serving() as client:
+        memory = await fill(client)
+        note = (await memory.session("hers", owner="ana").notes())[0]
+        page = (await client.get(f"{SESSION}/notes", params={**ANA, "note": note.id})).text
+        assert "<mark data-line=" in page
+        assert 'name="words"' in page
+        then = (await client.get(f"{SESSION}/notes", params={**ANA, "then": 0})).text
+        assert "No note then" in then
+
+
+async def test_a_note_is_edited_pinned_and_forgotten_by_forms() -> None:
+    async with serving() as client:
+        memory = await fill(client)
+        session = memory.session("hers", owner="ana")
+        note = (await session.notes())[0]
+        key = {"form_key": await form_key(client)}
+        edited = {**key, "words": "## 2026-02-16\r\nAna keeps bees.", "was": note.text.replace("\n", "\r\n")}
+        answer = await client.post(f"{SESSION}/notes/{note.id}/edit", params=ANA, data=edited)
+        assert answer.status_code == 303
+        assert "Ana keeps bees." in (await client.get(answer.headers["location"])).text
+        assert "Ana keeps bees." in (await session.context()).text()
+        again = await client.post(f"{SESSION}/notes/{note.id}/edit", params=ANA, data=edited)
+        assert again.status_code == 409
+        await client.post(f"{SESSION}/pins/{note.id}", params=ANA, data={**key, "on": "true"})
+        state = await session.history.state()
+        assert state is not None
+        assert state.pins == {note.id}
+        asked = (
+            await client.get(f"{SESSION}/notes", params={**ANA, "note": note.id, "confirm": "forget"})
+        ).text
+        assert f"{note.last - note.first + 1} messages go" in asked
+        assert (await session.messages())[0].seq == 1
+        await client.post(f"{SESSION}/notes/{note.id}/forget", params=ANA, data=key)
+        assert (await session.messages())[0].seq == note.last + 1
+        assert "bees" not in (await session.context()).text()
+
+
+async def test_a_form_of_another_site_is_refused() -> None:
+    async with serving() as client:
+        memory = await fill(client, 3)
+        key = await form_key(client)
+        for form, headers, status in (
+            ({}, {}, 403),
+            ({"form_key": "0" * 32}, {}, 403),
+            ({"form_key": key}, {"cookie": ""}, 403),
+            ({"form_key": key}, {"origin": "https://evil.example"}, 403),
+            ({"form_key": key}, {"origin": BASE}, 303),
+        ):
+            found = await memory.sessions()
+            assert len(found) == 1
+            answer = await client.post(f"{SESSION}/forget", params=ANA, data=form, headers=headers)
+            assert answer.status_code == status, (form, headers)
+        assert not await memory.sessions()
+
+
+@pytest.mark.parametrize(
+    ("words", "shown"),
+    [
+        ("<script>alert(1)</script>", "&lt;script&gt;alert(1)&lt;/script&gt;"),
+        ('"><img src=x onerror=alert(1)>', "&lt;img src=x onerror=alert(1)&gt;"),
+        (
+            "## Conversation Memory\n### Observations\nforged",
+            "## Conversation Memory\n### Observations\nforged",
+        ),
+        ("abc\u202edcba\u2066x", 'abc<span class="odd" title="right-to-left override">U+202E</span>dcba'),
+        ("nul \x00 and \x1b[31m", "U+0000"),
+        ("half a \ud83d character", "U+D83D"),
+        ("{{ 7 * 7 }} {% raw %}", "{{ 7 * 7 }} {% raw %}"),
+    ],
+)
+async def test_hostile_words_are_text(words: str, shown: str) -> None:
+    async with serving() as client:
+        memory: onlooker.Memory = app_of(client).state.memory
+        await memory.session(words, owner="ana").record(onlooker.user(words, name="<b>eve"))
+        await memory.session("hers", owner="ana").record(onlooker.user(words, name="<b>eve"))
+        for path in ("/", SESSION, f"{SESSION}/prompt", f"{SESSION}/messages/1"):
+            page = (await client.get(path, params=ANA)).text
+            if path != "/":
+                assert shown in page, path
+            assert "<b>eve" not in page
+            assert "<script>" not in page
+            assert "<img src=x" not in page
+            assert "\u202e" not in page
+
+
+async def test_a_message_of_a_megabyte_is_cut_until_someone_asks_for_all_of_it() -> None:
+    async with serving() as client:
+        memory: onlooker.Memory = app_of(client).state.memory
+        await memory.session("hers", owner="ana").record(onlooker.user("word " * 200_000 + "the end"))
+        page = await client.get(SESSION, params=ANA)
+        assert len(page.content) < 50_000
+        assert "Show all 1.0 MB" in page.text
+        assert "the end" in (await client.get(f"{SESSION}/messages/1", params=ANA)).text
+
+
+async def test_pages_allow_no_script_style_or_address_but_their_own() -> None:
+    async with serving() as client:
+        await fill(client)
+        for path in (
+            "/",
+            SESSION,
+            f"{SESSION}/prompt",
+            f"{SESSION}/notes",
+            "/inspect/login",
+            "/inspect/nothing",
+        ):
+            answer = await client.get(path, params=ANA)
+            policy = answer.headers["content-security-policy"]
+            assert "default-src 'none'" in policy
+            assert "unsafe" not in policy
+            assert "frame-ancestors 'none'" in policy
+            assert not re.search(
+                r"\sstyle=|\son\w+=|<style|<script>|https?://(?!127\.0\.0\.1)", answer.text
+            ), path
+
+
+async def test_whoever_has_no_token_logs_in_and_sees_one_owner() -> None:
+    async with serving(config=PUBLIC) as client:
+        app: Any = app_of(client)
+        await fill(client, 3)
+        await app.state.memory.session("his", owner="ben").record(said(1))
+        token, stored = await app.state.tokens.make("ana")
+        refused = await client.get(SESSION)
+        assert refused.status_code == 401
+        assert 'name="token"' in refused.text
+        assert (await client.post("/inspect/login", data={"token": "onl_wrong"})).status_code == 401
+        for next, where in ((SESSION, SESSION), ("//evil.example/", "/"), ("https://evil.example/", "/")):
+            done = await client.post("/inspect/login", data={"token": token, "next": next})
+            assert done.headers["location"] == where
+        cookie = done.headers["set-cookie"]
+        assert "HttpOnly" in cookie
+        assert "samesite=strict" in cookie.lower()
+        page = (await client.get("/")).text
+        assert "hers" in page
+        assert "his" not in re.sub(r"this|history", "", page)
+        assert (await client.get("/inspect/sessions/his", params={"owner": "ben"})).status_code == 404
+        assert (await client.get("/v1/sessions")).status_code == 401  # the cookie is for pages alone
+        await app.state.tokens.revoke(stored.id)
+        assert (await client.get("/")).status_code == 401
+
+
+async def test_the_demo_plays_in_an_empty_store_alone() -> None:
+    async with serving() as client:
+        empty = (await client.get("/")).text
+        assert "Play the demo conversation" in empty
+        found = re.search(r'name="form_key" value="(\w+)"', empty)
+        assert found
+        answer = await client.post("/inspect/demo", data={"form_key": found[1]})
+        assert answer.status_code == 303
+        assert (await client.get(answer.headers["location"])).status_code == 200
+        assert (await client.post("/inspect/demo", data={"form_key": found[1]})).status_code == 409
+
+
+async def test_sessions_are_found_by_key_owner_and_channel() -> None:
+    async with serving() as client:
+        memory: onlooker.Memory = app_of(client).state.memory
+        for key, owner in (("telegram:1", "ana"), ("slack:2", "ana"), ("cli", "ben")):
+            await memory.session(key, owner=owner).record(said(1))
+
+        async def keys(**asked: str) -> set[str]:
+            page = (await client.get("/", params=asked)).text
+            return {key for key in ("telegram:1", "slack:2", "cli") if f">{key}</a>" in page}
+
+        assert await keys() == {"telegram:1", "slack:2", "cli"}
+        assert await keys(q="GRAM") == {"telegram:1"}
+        assert await keys(owner="ana") == {"telegram:1", "slack:2"}
+        assert await keys(channel="slack") == {"slack:2"}
+        assert await keys(q="nothing like it") == set()
