@@ -86,7 +86,7 @@ async def serve(
         ),
     ] = TIMING.stop_deadline,
 ) -> None:
-    """Serve memory to any program: REST, a chat proxy and MCP.
+    """Serve memory to any program: REST, a chat proxy and MCP; and to people: the inspector.
 
     SIGTERM or Ctrl-C lets requests and running work complete.
     """
@@ -213,7 +213,7 @@ def _announce(screen: Screen, port: int, config: ServerConfig) -> None:
     host = f"[{config.host}]" if ":" in config.host else config.host
     base = f"http://{host}:{port}"
     screen.text(f"Onlooker serves at {base}")
-    rows = [("REST", f"{base}/v1, documented at {base}/docs")]
+    rows = [("inspector", f"{base}/"), ("REST", f"{base}/v1, documented at {base}/docs")]
     for upstream in config.upstreams:
         path = "/v1" if upstream.protocol == "openai" else ""
         rows.append((f"proxy, {upstream.name}", f"{base}/{upstream.name}{path} → {upstream.url}"))

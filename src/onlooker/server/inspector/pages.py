@@ -78,27 +78,36 @@ SAFE_HEADERS = {
 # ------------------------------------------------------------------------------------ templates
 
 
+def _number(number: float) -> str:
+    return f"{number:,.0f}"
+
+
+def _percent(share: float) -> str:
+    return f"{share:.0%}"
+
+
+def _dollars(cost: float | None) -> str:
+    return f"${cost:,.4f}" if cost and cost < 1 else f"${cost or 0:,.2f}"
+
+
+def _minute(at: datetime | None) -> str:
+    return f"{at:%Y-%m-%d %H:%M}" if at else "–"
+
+
+def _channel(key: str) -> str:
+    return RuntimeContext.of(key).channel
+
+
 @cache
 def templates() -> Environment:
-    made = Environment(
+    made: Any = Environment(
         loader=PackageLoader(PACKAGE),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters.update(
-        n=lambda number: f"{number:,.0f}",
-        percent=lambda share: f"{share:.0%}",
-        dollars=lambda cost: f"${cost:,.4f}" if cost and cost < 1 else f"${cost or 0:,.2f}",
-        minute=lambda at: f"{at:%Y-%m-%d %H:%M}" if at else "–",
-        ago=_ago,
-        visible=text.visible,
-        cut=text.cut,
-        size=text.size,
-        channel=lambda key: RuntimeContext.of(key).channel,
-        json=json.dumps,
-    )
+    made.filters.update(_FILTERS)
     made.globals.update(
         at=_address,
         pages=PAGES,
@@ -127,6 +136,19 @@ def _ago(at: datetime | None) -> str:
             said = f"{count} {unit}{'s' if count > 1 else ''}"
             return f"in {said}" if seconds < 0 else f"{said} ago"
     return "now"
+
+
+_FILTERS = {
+    "n": _number,
+    "percent": _percent,
+    "dollars": _dollars,
+    "minute": _minute,
+    "ago": _ago,
+    "visible": text.visible,
+    "cut": text.cut,
+    "size": text.size,
+    "channel": _channel,
+}
 
 
 @cache
