@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import re
 from typing import Any
 
@@ -63,11 +64,14 @@ async def test_the_prompt_is_what_the_agent_would_receive_and_looking_changes_no
         before = await memory.sessions()
         asked = {**ANA, "budget": "2000"}
         shown = (await client.get(f"{SESSION}/prompt.json", params=asked)).json()
-        words = {**ANA, "words": "Where did parcel ZQ003K go?", "beside": "lango"}
+        words = {**asked, "words": "Where did parcel ZQ003K go?", "beside": "lango"}
         page = (await client.get(f"{SESSION}/prompt", params=words)).text
         assert page.count('<section class="prompt"') == 2
         assert "Where did parcel ZQ003K go?" in page
         assert await memory.sessions() == before
+        plain = html.unescape(re.sub(r"<[^>]+>", "", page))
+        for part in (await session.context(budget=2000)).sections.texts():
+            assert part in plain
         assert shown["messages"] == (await session.context(budget=2000)).openai()
 
 

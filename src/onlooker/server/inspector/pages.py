@@ -440,12 +440,13 @@ class Part:
 def _parts(context: Context) -> list[Part]:
     """A prompt in the order in which it is sent."""
     stats, sections = context.stats, context.sections
-    above = stats.items + stats.pinned
+    above, reflections = stats.items + stats.pinned, "\n".join(sections.reflections)
+    closing = sections.texts()[-1] if context.memory else ""
     found = [
         Part("system", "Base prompt", sections.base, stats.system + stats.knowledge),
-        Part("reflection", "Items, pins and reflections", sections.reflections, above + stats.reflections),
-        Part("observation", "Observations", sections.observations, stats.observations),
-        Part("item", "Now: what the user asked for", sections.now, stats.now),
+        Part("reflection", "Items, pins and reflections", reflections, above + stats.reflections),
+        Part("observation", "Observations", "\n".join(sections.observations), stats.observations),
+        Part("item", "Now: what the user asked for", closing, stats.now),
     ]
     found += [
         Part("raw", f"{m.speaker} · {m.at:%Y-%m-%d %H:%M}" if m.at else m.speaker, m.body, m.tokens)
