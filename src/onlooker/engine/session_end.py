@@ -349,7 +349,7 @@ class SessionEnd:
         self, session: SessionId, made: list[Item], notes: Sequence[Note], messages: Sequence[Message]
     ) -> list[Item]:
         """The items, with the origin that the messages say: a model may have been told another."""
-        from onlooker.policy.items.extract import whose_words
+        from onlooker.policy.origins import whose_words
 
         said = [m for note in notes for m in await self._store.sources(session, note.id)] if made else []
         said += messages

@@ -290,7 +290,7 @@ def judge_reply(
 def _complete(verdict: Accepted, request: Request, source: Source, count: Callable[[str], int]) -> Accepted:
     """Add what is computed and not left to a model: what the user asked for, and exact values."""
     from onlooker.policy.asked import of_messages, of_notes, without_asked
-    from onlooker.policy.items.extract import reattributed
+    from onlooker.policy.origins import noted_parts, parts_of, reattributed
     from onlooker.policy.reply import with_times
     from onlooker.policy.secrets import mask
     from onlooker.policy.values import with_values
@@ -301,8 +301,8 @@ def _complete(verdict: Accepted, request: Request, source: Source, count: Callab
     else:
         asked = of_notes(notes)
     text = without_asked(verdict.text)
-    if isinstance(request, ObserveRequest):
-        text = reattributed(text, request.messages)
+    said = parts_of(request.messages) if isinstance(request, ObserveRequest) else ()
+    text = reattributed(text, (*said, *noted_parts(notes)), prose=request.format == "prose")
     if request.format == "stamped":
         text = with_times(text, request.messages if isinstance(request, ObserveRequest) else (), notes)
     length = count("\n".join([*asked, text]))

@@ -312,7 +312,7 @@ def _shown(note: Note, lines: Sequence[_Line], count: Callable[[str], int]) -> N
 # important, what people said or a model noted; then what an assistant said and what tools did.
 _PINNED_WORTH = 100.0
 _WORTH = ((regex(r"(?:\[[\d:]+\] )?CRITICAL "), 8.0), (regex(r"(?:\[[\d:]+\] )?IMPORTANT "), 3.0))
-_OF_THE_HOST = regex(r"(?:\[[\d:]+\] )?(?:assistant|system|tool)\b|\S{1,80}\(.{0,400}?\)?:")
+_OF_THE_HOST = regex(r"(?:\[[\d:]+\] )?(?:assistant|system|tool|quoted by)\b|\S{1,80}\(.{0,400}?\)?:")
 # What was noted last is what the conversation is at: each of its lines is worth so much at least.
 _NEWEST_WORTH = 6.0
 # What a line is worth that says nothing new.

@@ -8,6 +8,7 @@ Known are English, German, French, Spanish, Chinese, Japanese and Korean.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 from onlooker.policy.reply.note_text import clean
 from onlooker.policy.secrets import mask
@@ -29,6 +30,7 @@ def _words(text: str) -> frozenset[str]:
 # -- The user's own words: without code, quotations and what was pasted
 
 _FENCED = regex(r"(?:^|\n)[ \t]*(```|~~~).*?(?:\n[ \t]*\1[^\n]*|\Z)", re.S)
+_FENCE_LINE = regex(r"(?m)^[ \t]*(?:```|~~~).*$")
 _OPENING_TAG = regex(r"<([A-Za-z][\w:-]{1,60})(?:\s[^<>\n]{0,300})?>")
 _SHORT_TAG = 40  # characters: <b>never</b> is emphasis
 _QUOTED_LINE = regex(r"(?m)^[ \t]*[>|].*$")
@@ -58,19 +60,56 @@ def own_words(text: str) -> str:
     if "```" in text or "~~~" in text:
         text = _FENCED.sub("\n", text)
     if "<" in text:
-        text = _without_blocks(text)
+        text = _without_blocks(text, lambda _: "\n")
     if pasted := _PASTED.search(text):
-        # The line that announces it is the user's, and what stood before it.
-        text = (
-            text[: pasted.end()]
-            if text[pasted.start() : pasted.end()].rstrip().endswith(":")
-            else text[: pasted.start()]
-        )
+        text = text[: _end_of_own(pasted)]
     return _QUOTED_LINE.sub("", text) if ">" in text or "|" in text else text
 
 
-def _without_blocks(text: str) -> str:
-    """Remove tagged blocks. A tag that is only mentioned stays."""
+# What stands for a text that was taken out: of characters that no script uses, and that a text is freed of.
+_TAKEN_OUT = regex("\ue000(\\d{1,6})\ue001")
+_PLACE_MARKS = {0xE000: None, 0xE001: None}
+_CODE_ALONE = regex(r"(?m)^[ \t]*`[^`\n]{1,2000}`[ \t]*$")
+
+
+def own_and_quoted(text: str) -> list[tuple[bool, str]]:
+    """Split a message into the user's own words (True) and what they quote, attach or paste, in order."""
+    quoted: list[str] = []
+
+    def take(inside: str) -> str:
+        quoted.append(_TAKEN_OUT.sub(lambda place: quoted[int(place[1])], inside))
+        return f"\n\ue000{len(quoted) - 1}\ue001\n"
+
+    text = text.translate(_PLACE_MARKS)
+    if "`" in text or "~~~" in text:
+        text = _FENCED.sub(lambda code: take(_FENCE_LINE.sub("", code[0])), text)
+        text = _CODE_ALONE.sub(lambda code: take(code[0]), text)
+    if "<" in text:
+        text = _without_blocks(text, take)
+    if pasted := _PASTED.search(text):
+        end = _end_of_own(pasted)
+        text = text[:end] + take(text[end:])
+    if ">" in text or "|" in text:
+        text = _QUOTED_LINE.sub(lambda line: take(line[0]), text)
+    parts: list[tuple[bool, str]] = []
+    for i, found in enumerate(_TAKEN_OUT.split(text)):
+        is_own, part = i % 2 == 0, quoted[int(found)] if i % 2 else found
+        if not part.strip():
+            continue
+        if parts and parts[-1][0] == is_own:
+            parts[-1] = (is_own, f"{parts[-1][1]}\n{part}")
+        else:
+            parts.append((is_own, part))
+    return parts
+
+
+def _end_of_own(pasted: re.Match[str]) -> int:
+    """The line that announces what was pasted is the user's, and what stood before it."""
+    return pasted.end() if pasted[0].rstrip().endswith(":") else pasted.start()
+
+
+def _without_blocks(text: str, take: Callable[[str], str]) -> str:
+    """Replace tagged blocks. A tag that is only mentioned stays."""
     kept: list[str] = []
     at = 0
     never_closed: set[str] = set()
@@ -87,7 +126,7 @@ def _without_blocks(text: str) -> str:
         if len(inside) <= _SHORT_TAG and "\n" not in inside:
             kept.append(inside)
         else:
-            kept.append("\n")
+            kept.append(take(inside))
         at = end + len(name) + 3
     return "".join([*kept, text[at:]])
 

@@ -46,7 +46,9 @@ _UNSEEN = regex(
     "\U000e0000-\U000e007f]+"
 )
 # What would make a name read as a speaker with words, a heading, a label, or as important.
-_NO_PART_OF_A_NAME = regex(r"[:：;\[\]#<>|*`\s]+|\b(?:CRITICAL|IMPORTANT|NOTE|Values)\b")
+_NO_PART_OF_A_NAME = regex(r"[:：;\[\]#<>|*`\s]+")
+_MARK = regex(r"\b(?:CRITICAL|IMPORTANT|NOTE|Values)\b")
+UNNAMED = "unnamed"
 _NAME_END = regex("(?<=\\w)\\s*[\n\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029:：;]")
 MAX_NAME_LENGTH = 60
 
@@ -59,10 +61,13 @@ def seen(text: str) -> str:
 def as_name(text: str) -> str:
     """A name that somebody chose, as it can stand before their words: it says nothing by itself.
 
-    What follows a line end, a colon or a semicolon is no part of a name.
+    What follows a line end, a colon, a semicolon or a word that marks a note is no part of a name.
     """
-    plain = _NAME_END.split(seen(text[: 4 * MAX_NAME_LENGTH]).strip(), maxsplit=1)[0]
-    return " ".join(_NO_PART_OF_A_NAME.sub(" ", plain).split())[:MAX_NAME_LENGTH].rstrip()
+    given = seen(text[: 4 * MAX_NAME_LENGTH]).strip()
+    plain = _MARK.split(_NAME_END.split(given, maxsplit=1)[0], maxsplit=1)[0]
+    name = " ".join(_NO_PART_OF_A_NAME.sub(" ", plain).split())[:MAX_NAME_LENGTH].rstrip()
+    # Without a name, their words would be the user's.
+    return name or (UNNAMED if given else "")
 
 
 def indented(text: str) -> str:

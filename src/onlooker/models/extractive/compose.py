@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache, partial
 
 from onlooker.domain.messages import Message
@@ -30,6 +30,7 @@ from onlooker.models.extractive.page import (
 from onlooker.models.extractive.pieces import (
     ROLES,
     Piece,
+    Quote,
     is_attempt,
     is_call,
     is_courtesy,
@@ -54,8 +55,9 @@ from onlooker.models.extractive.words import (
 )
 from onlooker.policy.asked import of_messages, of_notes
 from onlooker.policy.dates import annotate, obvious_dates
+from onlooker.policy.instructions import own_and_quoted
 from onlooker.policy.reply import SMALL_NOTE
-from onlooker.policy.reply.note_text import STANDING
+from onlooker.policy.reply.note_text import QUOTED_BY, STANDING
 from onlooker.policy.secrets import mask
 from onlooker.policy.text import regex
 from onlooker.policy.tokens import estimate, estimator
@@ -185,10 +187,11 @@ def _last_resort(messages: Sequence[Message], pieces: Sequence[Piece], limit: in
             for text in (render([piece]), f"{piece.speaker}: {piece.text}"):
                 if estimate(text) <= room:
                     return text
-    words = [" ".join(_running_text(message.body).split()) for message in messages]
-    first = next((i for i, text in enumerate(words) if text), 0)
-    text = keep_ends(words[first], min(120, max(12, 3 * limit))).strip(_OPEN) if words else ""
-    named = f"{messages[first].speaker}: {text or '…'}" if messages else ""
+    said = [(who, " ".join(text.split())) for m in messages for who, text in _parts(m, m.body)]
+    who, words = next(((who, text) for who, text in said if text), ("", ""))
+    text = keep_ends(words, min(120, max(12, 3 * limit))).strip(_OPEN)
+    who = who or (messages[0].speaker if messages else "")
+    named = f"{who}: {text or '…'}" if messages else ""
     return named if estimate(named) <= max(limit, most) or not text else text
 
 
@@ -262,17 +265,17 @@ class _Reader:
         if message.role == "tool":
             self._last = None
             return self._recorded(message, i, self._traffic.result_records(message), 0)
-        text = _running_text(message.text)
-        said = self._said(message, i, text)
+        parts = _parts(message, message.text)
+        said = self._said(message, i, parts)
         # The host sends a long system prompt again with every call.
         if message.role == "system" and len(message.text) > _LONG_PROMPT:
             said = said[:_PROMPT_PIECES]
-        pictured = self._pictured(message, i, text)
+        pictured = self._pictured(message, i, parts[-1] if parts else (message.speaker, ""))
         calls = self._recorded(message, i, self._traffic.call_records(message), _FIRST_CALL)
         self._last = said[-1] if said else None
         return [*said, *pictured, *calls]
 
-    def _said(self, message: Message, i: int, text: str) -> list[Piece]:
+    def _said(self, message: Message, i: int, parts: Sequence[tuple[str, str]]) -> list[Piece]:
         """Return what a message says, without praise, courtesies, and what nobody could understand."""
         role = "" if message.name else message.role
         asked = (
@@ -281,13 +284,11 @@ class _Reader:
         whole = self._has_calls and role == "user"
         found: dict[int, Piece] = {}
         before = self._last
-        for k, quote in enumerate(
-            quotes(_CAPTION.sub("", text), self._vocatives, answers=asked, whole=whole)
-        ):
+        for k, who, quote in self._quotes(parts, answers=asked, whole=whole):
             _give_way()
             if role == "assistant" and is_attempt(quote.text, with_call=bool(message.calls)):
                 continue
-            piece = self._piece(message, (i, k), quote.text)
+            piece = self._piece(message, (i, k), quote.text, who)
             weigh_speech(piece, self._names, role=role, answers=asked)
             if not _says_something(piece):
                 continue
@@ -296,29 +297,40 @@ class _Reader:
             elif not link(piece, before):
                 continue
             piece.quality *= _SYSTEM_WORTH if role == "system" else 1.0
-            piece.priority = priority(
-                quote.text, asks=is_question(quote.text), by_host=role in ("assistant", "system")
-            )
+            others = role in ("assistant", "system") or who != message.speaker
+            piece.priority = priority(quote.text, asks=is_question(quote.text), by_others=others)
             piece.quality *= _PRIORITY_WORTH[piece.priority]
             found[k] = before = piece
         return list(found.values())
 
-    def _pictured(self, message: Message, i: int, text: str) -> list[Piece]:
+    def _quotes(
+        self, parts: Sequence[tuple[str, str]], *, answers: bool, whole: bool
+    ) -> Iterator[tuple[int, str, Quote]]:
+        """Yield the quotes of a message, numbered, each with who says it."""
+        first = 0
+        for who, text in parts:
+            found = quotes(_CAPTION.sub("", text), self._vocatives, answers=answers, whole=whole)
+            for k, quote in enumerate(found, first):
+                yield k, who, quote if quote.needs is None else quote._replace(needs=first + quote.needs)
+            first += len(found)
+
+    def _pictured(self, message: Message, i: int, last: tuple[str, str]) -> list[Piece]:
+        who, text = last
         caption = _CAPTION.search(text)
         shown = [f"[pic: {_CAPTION_OPENING.sub('', caption[1]).strip()}]"] if caption else []
         pieces: list[Piece] = []
         for k, shown_text in enumerate([*shown, *message.attachments], _FIRST_PICTURE):
-            piece = self._piece(message, (i, k), shown_text)
+            piece = self._piece(message, (i, k), shown_text, who)
             weigh_speech(piece, self._names, role="")
             pieces.append(piece)
         return [piece for piece in pieces if _says_something(piece)]
 
-    def _piece(self, message: Message, place: tuple[int, int], text: str) -> Piece:
+    def _piece(self, message: Message, place: tuple[int, int], text: str, who: str) -> Piece:
         if message.at is None:
-            return Piece(text, message.speaker, "", place)
+            return Piece(text, who, "", place)
         unclear = _UNCLEAR_DATE.search(text)
         dated = text if unclear else annotate(text, message.at, but_not=obvious_dates(message.at))
-        return Piece(dated, message.speaker, message.at.date().isoformat(), place)
+        return Piece(dated, who, message.at.date().isoformat(), place)
 
     def _recorded(self, message: Message, i: int, records: Sequence[Record], first: int) -> list[Piece]:
         day = message.at.date().isoformat() if message.at else ""
@@ -339,9 +351,20 @@ def _says_something(piece: Piece) -> bool:
     )
 
 
-def _running_text(text: str) -> str:
-    """Return a message without secrets and markup, and with long code named."""
+def _parts(message: Message, text: str) -> list[tuple[str, str]]:
+    """Return a text of a message without secrets, in parts with who says each: what a user quotes, attaches
+    or pastes is not their word."""
     text = without_code(mask(UNPRINTABLE.sub("", keep_ends(text, MAX_TEXT_LENGTH)).expandtabs(4)))
+    if message.role != "user":
+        return [(message.speaker, _running_text(text))]
+    return [
+        (message.speaker if is_own else f"{QUOTED_BY}{message.speaker}", _running_text(part))
+        for is_own, part in own_and_quoted(text)
+    ]
+
+
+def _running_text(text: str) -> str:
+    """Return a text without markup, stutter and long blanks."""
     text = _SPACES.sub(" ", text)
     words = text.split()
     if 3 * len(set(words)) < len(words) or any(len(word) > _MAX_WORD_LENGTH for word in words):

@@ -682,9 +682,9 @@ _IMPORTANT = regex(
 )
 
 
-def priority(text: str, *, asks: bool = False, by_host: bool = False) -> str:
-    """Return CRITICAL, IMPORTANT or NOTE."""
-    if asks or by_host:
+def priority(text: str, *, asks: bool = False, by_others: bool = False) -> str:
+    """Return CRITICAL, IMPORTANT or NOTE. What is `by_others`, and no person's own word, is a NOTE."""
+    if asks or by_others:
         return "NOTE"
     if _CRITICAL.search(text) or _explains_failure(text):
         return "CRITICAL"

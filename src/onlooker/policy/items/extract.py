@@ -13,7 +13,7 @@ from onlooker.domain.items import ITEM_TYPES, ItemType, Origin
 from onlooker.domain.messages import Message
 from onlooker.domain.notes import Note
 from onlooker.policy.dates import is_real, resolve
-from onlooker.policy.instructions import Said, own_words
+from onlooker.policy.instructions import Said
 from onlooker.policy.items.match import facts_of, name_in
 from onlooker.policy.items.statements import (
     HEDGED,
@@ -31,7 +31,7 @@ from onlooker.policy.items.statements import (
 from onlooker.policy.items.tools import check_words
 from onlooker.policy.prompts import DATA_RULE, Prompt, fence, fence_instruction, label_messages
 from onlooker.policy.reply.note_text import clean
-from onlooker.policy.search.words import query_tokens, telling_tokens, tokens
+from onlooker.policy.search.words import query_tokens, tokens
 from onlooker.policy.secrets import mask
 from onlooker.policy.text import CJK_CHARACTER, bounded, regex
 
@@ -283,62 +283,6 @@ def find_source(summary: str, texts: Sequence[tuple[str, str]]) -> tuple[str, ..
     shares = [(len(wanted & set(query_tokens(text))), ident) for ident, text in texts]
     best = max((share for share, _ in shares), default=0)
     return tuple(ident for share, ident in shares if best and share == best)[-1:]
-
-
-def whose_words(summary: str, messages: Sequence[Message]) -> Origin:
-    """Return whose words a summary is made of, by the message that holds most of them.
-
-    It is not left to whoever wrote the summary: a page may have told them that the user said so. What a user
-    quotes or attaches counts as a tool's. An assistant repeats what the user says, so its words count only if
-    the user said little of it.
-    """
-    wanted = set(telling_tokens(summary)) - {"user", "assistant"}
-    best: dict[Origin, int] = {"user": 0, "agent": 0, "tool": 0}
-    for message in messages:
-        for origin, text in _parts(message):
-            best[origin] = max(best[origin], len(wanted.intersection(tokens(bounded(text)))))
-    if best["tool"] > best["user"]:
-        return "tool"
-    return "agent" if best["agent"] > 2 * best["user"] else "user"
-
-
-_USERS_LINE = regex(
-    r"^(?P<stamp>(?:\[[^\]\n]{0,30}\] )?)(?:(?:CRITICAL|IMPORTANT) )?user: (?P<said>.+)$", re.M
-)
-# How many telling words of a line somebody else must have said for it to be theirs, and how many times as
-# many as the user.
-_SOMEBODY_ELSES, _TIMES = 2, 3
-
-
-def reattributed(note: str, messages: Sequence[Message]) -> str:
-    """Take those lines of a note from the user of which the user's own words have next to nothing, and a
-    tool's or an assistant's have much. A model may have been told to write them so, and as critical."""
-    if "user: " not in note:
-        return note
-    parts = [(origin, set(tokens(bounded(text)))) for m in messages for origin, text in _parts(m)]
-    own = {token for origin, said in parts if origin == "user" for token in said}
-    others = [(origin, said) for origin, said in parts if origin != "user"]
-
-    def attribute(line: re.Match[str]) -> str:
-        wanted = set(telling_tokens(line["said"]))
-        share, origin = max(((len(wanted & said), o) for o, said in others), default=(0, "tool"))
-        if share < _SOMEBODY_ELSES or share <= _TIMES * len(wanted & own):
-            return line[0]
-        return f"{line['stamp']}{'assistant' if origin == 'agent' else 'tool'}: {line['said']}"
-
-    return _USERS_LINE.sub(attribute, note)
-
-
-def _parts(message: Message) -> Iterator[tuple[Origin, str]]:
-    """Yield the texts of a message, each with whose words it is."""
-    if message.role == "user":
-        own = own_words(message.text).strip()
-        yield "user", own
-        yield "tool", message.body.replace(own, " ") if own else message.body
-    else:
-        yield "agent" if message.role == "assistant" else "tool", message.body
-    for call in message.calls:
-        yield "tool", call.arguments
 
 
 # -- Asking a language model

@@ -12,7 +12,7 @@ from onlooker.domain.items import ItemType, Origin
 from onlooker.domain.notes import NoteFormat
 from onlooker.policy.items.sentence import predicate, request, sentence
 from onlooker.policy.reply import Line, Priority, read
-from onlooker.policy.reply.note_text import STANDING
+from onlooker.policy.reply.note_text import QUOTED_BY, STANDING
 from onlooker.policy.text import bounded, regex
 
 # -- Kinds of facts, recognised by their words
@@ -338,7 +338,8 @@ def leading_name(text: str) -> str:
 
 
 def origin_of(speaker: str) -> Origin:
-    """Return the origin of a line by its speaker. A call such as `search(x)` is a tool's."""
-    if speaker.endswith(")") or speaker.startswith(("tool", "→")):
+    """Return the origin of a line by its speaker. A call such as `search(x)` is a tool's, and what somebody
+    quotes counts as one."""
+    if speaker.endswith(")") or speaker.startswith(("tool", "→", QUOTED_BY)):
         return "tool"
     return "agent" if speaker.casefold() in ("assistant", "system") else "user"

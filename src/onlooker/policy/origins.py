@@ -1,0 +1,135 @@
+"""Whose words a text is made of: the user's own, what they quoted or attached, an assistant's, or a tool's.
+
+It is not left to whoever wrote the text: a page may have told a model that the user said so. The words of
+each line are looked for in what everybody said.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+
+from onlooker.domain.items import Origin
+from onlooker.domain.messages import Message
+from onlooker.policy.instructions import own_and_quoted
+from onlooker.policy.items.statements import origin_of, speaker_of
+from onlooker.policy.reply.note_text import QUOTED_BY
+from onlooker.policy.search.words import telling_tokens, tokens
+from onlooker.policy.text import bounded, regex, sentences
+from onlooker.policy.vocabulary import COMMON_WORDS
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What somebody said, and how a line that repeats it names them."""
+
+    origin: Origin
+    label: str
+    words: frozenset[str]
+
+
+def parts_of(messages: Iterable[Message]) -> Iterator[Part]:
+    """Yield the texts of messages, each with whose words it is. What a user quotes counts as a tool's."""
+    for message in messages:
+        if message.role == "user":
+            for is_own, text in own_and_quoted(bounded(message.body)):
+                label = message.speaker if is_own else f"{QUOTED_BY}{message.speaker}"
+                yield Part("user" if is_own else "tool", label, frozenset(tokens(text)))
+        else:
+            words = frozenset(tokens(bounded(message.body)))
+            is_agent = message.role == "assistant"
+            yield Part("agent", message.speaker, words) if is_agent else Part("tool", "tool", words)
+        for call in message.calls:
+            yield Part("tool", "tool", frozenset(tokens(bounded(call.arguments))))
+
+
+def noted_parts(notes: Iterable[str]) -> Iterator[Part]:
+    """Yield the lines of notes. A line that names nobody was found to be the user's, or nobody's, before."""
+    for line in (line for note in notes for line in note.splitlines()):
+        if (found := _LINE.match(line)) and (said := found["text"]):
+            who, rest = speaker_of(said)
+            origin = origin_of(who)
+            label = who if who.startswith(QUOTED_BY) else "assistant" if origin == "agent" else "tool"
+            yield Part(origin, label, frozenset(tokens(rest)))
+
+
+# -- Facts
+
+
+def whose_words(summary: str, messages: Sequence[Message]) -> Origin:
+    """Return whose words a summary is made of, by the message that holds most of them.
+
+    An assistant repeats what the user says, so its words count only if the user said little of it.
+    """
+    wanted = set(telling_tokens(summary)) - _ROLES
+    best: dict[Origin, int] = {"user": 0, "agent": 0, "tool": 0}
+    for part in parts_of(messages):
+        best[part.origin] = max(best[part.origin], len(wanted & part.words))
+    if best["tool"] > best["user"]:
+        return "tool"
+    return "agent" if best["agent"] > 2 * best["user"] else "user"
+
+
+# -- Lines of notes
+
+_LINE = regex(
+    r"^(?P<stamp>(?:\[[^\]\n]{0,30}\] |On \d{4}-\d\d-\d\d, )?)(?P<priority>(?:CRITICAL |IMPORTANT |NOTE )?)"
+    r"(?!#|Values:)(?P<text>\S.*)$",
+    re.M,
+)
+_ROLES = frozenset({"user", "assistant"})
+_OF_THE_USER = regex(r"(?:the )?user\b|(?:i|i['’]m|i['’]ve|my|we|our)\b", re.I)
+# A word that every conversation has says little about whose line it is.
+_COMMON_WEIGHT = 0.2
+# How many times as much of a line somebody else must have said, and the user not, for it to be theirs.
+_TIMES = 2
+
+
+@cache
+def _common() -> frozenset[str]:
+    return frozenset(tokens(COMMON_WORDS))
+
+
+def _weight(words: Iterable[str]) -> float:
+    common = _common()
+    return sum(_COMMON_WEIGHT if word in common else 1.0 for word in words)
+
+
+def reattributed(note: str, parts: Iterable[Part], *, prose: bool = False) -> str:
+    """Give the lines of a note to whoever said them.
+
+    A line that is given to the user, or to nobody, and of which the user said next to nothing, gets the name
+    of who said it before it: a tool, an assistant, or the person who quoted it. If it was said to be the
+    user's, its priority goes; any other line of a tool's is at most important.
+    """
+    said = list(parts)
+    own = [part.words for part in said if part.origin == "user"]
+    others = [part for part in said if part.origin != "user"]
+    if not others:
+        return note
+    everything = frozenset(word for words in own for word in words)
+    people = {part.label.casefold() for part in said if part.origin == "user"} | {"user"}
+
+    def attribute(line: re.Match[str]) -> str:
+        who, text = speaker_of(line["text"])
+        claims_user = who.casefold() in people or bool(_OF_THE_USER.match(line["text"]))
+        if not claims_user and origin_of(who) != "user":
+            return line[0]
+        wanted = frozenset(telling_tokens(text if claims_user else line["text"])) - _ROLES
+        if not (unsaid := wanted - everything):
+            return line[0]
+        share, origin, label = max((_weight(unsaid & p.words), p.origin, p.label) for p in others)
+        if share <= _TIMES * max((_weight(wanted & words) for words in own), default=0.0):
+            return line[0]
+        if origin == "agent" and (label != "assistant" or not claims_user):
+            return line[0]  # of two people who talk, one has the assistant's role
+        if claims_user:
+            return f"{line['stamp']}{label}: {text if who.casefold() == 'user' else line['text']}"
+        priority = line["priority"].replace("CRITICAL", "IMPORTANT")
+        return f"{line['stamp']}{priority}{label}: {line['text']}"
+
+    if prose:
+        return " ".join(_LINE.sub(attribute, sentence) for sentence in sentences(note))
+    return _LINE.sub(attribute, note)
