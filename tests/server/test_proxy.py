@@ -289,11 +289,14 @@ async def test_the_first_request_goes_out_as_it_came_with_the_clients_key(sdk: S
             assert KEY not in exported
 
 
+LOOK = {"type": "function", "function": {"name": "look", "parameters": {"type": "object"}}}
+
+
 @pytest.mark.parametrize(
     ("headers", "body", "key"),
     [
         ({"x-onlooker-session": "a", "session-id": "b"}, {}, "a"),
-        ({"x-claude-code-session-id": "cc-1"}, {}, "cc-1"),
+        ({"x-claude-code-session-id": "cc-1"}, {"tools": [LOOK]}, "cc-1"),
         ({"thread-id": "t-1"}, {}, "t-1"),
         ({}, {"metadata": {"session_id": "m-1"}}, "m-1"),
         ({}, {"metadata": {"user_id": json.dumps({"session_id": "j-1"})}}, "j-1"),
@@ -401,6 +404,25 @@ async def test_what_an_agent_injects_is_passed_on_and_not_remembered() -> None:
             recorded = await memory.session("cc").messages(archived=True)
             assert [m.text for m in recorded if "use " in m.text or "/srv/app" in m.text] == []
             assert recorded[0].text == "Fix the build of hall 7."
+
+
+async def test_what_an_agent_asks_for_itself_is_passed_on_and_not_remembered() -> None:
+    headers = {"x-claude-code-session-id": "cc"}
+    tools = [{"name": "look", "input_schema": {"type": "object"}}]
+    with LocalProvider(lambda _: Answer("Good day.")) as provider:
+        memory = onlooker.open_memory(":memory:")
+        async with proxied(provider, memory) as http:
+            title = {"role": "user", "content": "Write a title for: Fix the build of hall 7."}
+            asked = {"role": "user", "content": "Fix the build of hall 7."}
+            answered = {"role": "assistant", "content": "Good day."}
+            more = {"role": "user", "content": "Summarize this conversation."}
+            for messages, own in (([title], {}), ([asked], {"tools": tools}), ([asked, answered, more], {})):
+                body = {"model": "m", "max_tokens": 9, "messages": messages, **own}
+                answer = await http.post(PATHS["messages"], json=body, headers=headers)
+                assert answer.headers["x-onlooker-memory"].partition(":")[0] == ("on" if own else "off")
+                assert provider.received[-1].body["messages"] == messages
+            recorded = await memory.session("cc").messages()
+            assert [m.text for m in recorded] == ["Fix the build of hall 7.", "Good day."]
 
 
 async def test_when_memory_fails_the_request_goes_through_unchanged() -> None:

@@ -51,6 +51,9 @@ SESSION_HEADERS = (
     "x-claude-code-session-id",
     "x-litellm-session-id",
 )
+# The one of them that is of an agent with tools. What it asks without them, such as a title for the
+# conversation, it asks for itself.
+AGENT_HEADER = "x-claude-code-session-id"
 # Headers that are about one connection, and those that are ours.
 _NOT_RETURNED = frozenset(("connection", "keep-alive", "transfer-encoding", "upgrade", "trailer", "te"))
 _NOT_PASSED = _NOT_RETURNED | {"host", "content-length", "proxy-authorization", "accept-encoding", "expect"}
@@ -238,6 +241,7 @@ class Proxy:
         self._on_turn = on_turn  # called with what memory did, the seconds it took, and the tokens saved
         self._conversations = Conversations(memory)
         self._recording: set[asyncio.Task[None]] = set()
+        self._with_tools: Recent[str, bool] = Recent(1_000_000)  # sessions of agents that sent tools
         self._client = httpx2.AsyncClient(
             follow_redirects=False,
             # A model may think for long; whoever asks decides when it is too long.
@@ -311,6 +315,7 @@ class Proxy:
             key = self._conversations.of_response(owner, previous)
             if key is None:
                 raise Skip("the previous response is not known here")
+        self._check_is_a_turn(request, body, conversation, key)
         derived = key is None
         if key is None:
             key = await self._conversations.claim(owner, wire, conversation.items, now)
@@ -324,6 +329,17 @@ class Proxy:
         turn.tokens_in = total
         turn.tokens_saved = max(0, round(total * (len(raw) - len(turn.body)) / max(1, len(turn.body))))
         return turn
+
+    def _check_is_a_turn(
+        self, request: Request, body: Mapping[str, Any], conversation: Conversation, key: str | None
+    ) -> None:
+        """Skip what an agent asks for itself, beside the conversation whose session it names."""
+        if key is None or AGENT_HEADER not in request.headers:
+            return
+        if body.get("tools"):
+            self._with_tools.put(key, True, len(key))
+        elif len(conversation.items) == 1 or self._with_tools.get(key):
+            raise Skip("the agent asks for itself, not for its user")
 
     async def _rebuild(
         self,
