@@ -11,6 +11,7 @@ import httpx2
 import onlooker
 from onlooker.server.app import make_app
 from onlooker.server.config import ServerConfig, Upstream
+from onlooker.server.inspector.overview import Installation
 
 BASE = "http://127.0.0.1:8787"
 # A server that others can reach, and that therefore demands tokens.
@@ -19,10 +20,13 @@ PUBLIC = ServerConfig(host="0.0.0.0", upstreams=(Upstream("openai", "http://127.
 
 @asynccontextmanager
 async def serving(
-    memory: onlooker.Memory | None = None, config: ServerConfig | None = None, **headers: str
+    memory: onlooker.Memory | None = None,
+    config: ServerConfig | None = None,
+    installation: Installation | None = None,
+    **headers: str,
 ) -> AsyncGenerator[httpx2.AsyncClient]:
     """A client of the application over a memory, by default an empty one."""
-    app = make_app(memory or onlooker.open_memory(":memory:", budget=4_000), config)
+    app = make_app(memory or onlooker.open_memory(":memory:", budget=4_000), config, installation)
     # The transport sends no lifespan events.
     async with (
         app.router.lifespan_context(app),

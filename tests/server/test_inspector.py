@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import html
 import re
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import httpx2
 import pytest
 
 import onlooker
+from onlooker.checkup import Finding
+from onlooker.domain.messages import SessionId
+from onlooker.domain.notes import Usage
+from onlooker.errors import ModelError
+from onlooker.server.inspector.overview import Installation
+from onlooker.testing import ScriptedModel
 from tests.server.serving import BASE, PUBLIC, app_of, said, serving
 
 pytestmark = pytest.mark.anyio
@@ -244,3 +252,115 @@ async def test_sessions_are_found_by_key_owner_and_channel() -> None:
         assert await keys(owner="ana") == {"telegram:1", "slack:2"}
         assert await keys(channel="slack") == {"slack:2"}
         assert await keys(q="nothing like it") == set()
+
+
+# ------------------------------------------------------------------------------------ the whole store
+
+
+async def key_of(client: httpx2.AsyncClient, path: str) -> dict[str, str]:
+    found = re.search(r'name="form_key" value="(\w+)"', (await client.get(path)).text)
+    assert found
+    return {"form_key": found[1]}
+
+
+async def test_search_finds_messages_notes_and_items_and_says_why() -> None:
+    async with serving() as client:
+        memory = await fill(client)
+        item = await memory.items.save("Ana's parcels go to hall seven.", owner="ana")
+        page = (await client.get("/inspect/search", params={"q": "parcel ZQ007K"})).text
+        for kind in ("message", "note", "item"):
+            assert f">{kind}</span>" in page, kind
+        assert "has the words" in page
+        assert "<mark>ZQ007K</mark>" in page
+        only = (await client.get("/inspect/search", params={"q": "parcels", "kind": "item"})).text
+        assert ">message</span>" not in only
+        assert (await memory.items.list("ana"))[0].uses == item.uses  # to be looked at here is no use
+
+
+async def test_items_are_saved_replaced_expired_and_forgotten() -> None:
+    async with serving() as client:
+        memory: onlooker.Memory = app_of(client).state.memory
+        key = await key_of(client, "/inspect/items")
+        fact = {**key, "summary": "Ana's boat is called Havsule.", "expires": "2099-01-01"}
+        assert (await client.post("/inspect/items", params=ANA, data=fact)).status_code == 303
+        (boat,) = await memory.items.list("ana")
+        assert boat.expires_at is not None
+        again = {**key, "summary": "Ana's boat is called Terne.", "supersedes": boat.id}
+        await client.post("/inspect/items", params=ANA, data=again)
+        (boat,) = await memory.items.list("ana")
+        assert boat.summary == "Ana's boat is called Terne."
+        await client.post(f"/inspect/items/{boat.id}/pin", params=ANA, data={**key, "on": "true"})
+        assert (await memory.items.list("ana"))[0].pinned
+        await client.post(f"/inspect/items/{boat.id}/expire", params=ANA, data=key)
+        (boat,) = await memory.items.list("ana")
+        assert boat.expires_at is not None
+        assert not boat.holds(datetime.now(UTC))
+        await client.post(f"/inspect/items/{boat.id}/forget", params=ANA, data=key)
+        assert not await memory.items.list("ana")
+        refused = await client.post("/inspect/items", params=ANA, data={**key, "summary": "ok"})
+        assert refused.status_code == 422
+        assert 'role="alert"' in refused.text
+
+
+async def test_the_files_of_an_owner_are_shown(tmp_path: Path) -> None:
+    async with serving(onlooker.open_memory(tmp_path / "a.db", notes_folder=tmp_path / "notes")) as client:
+        memory: onlooker.Memory = app_of(client).state.memory
+        await memory.items.save("Ana lives in Oslo, Markveien 35B.", owner="ana")
+        await memory.files.sync(owner="ana")
+        page = (await client.get("/inspect/items", params=ANA)).text
+        assert "MEMORY.md" in page
+        assert "Markveien 35B" in page.partition("MEMORY.md and daily notes")[2]
+
+
+async def test_cost_counts_calls_by_model_and_day_and_what_contexts_saved() -> None:
+    async with serving() as client:
+        memory = await fill(client)
+        at = datetime(2026, 2, 16, 9, tzinfo=UTC)
+        for verdict, cost in (("accepted", 0.25), ("empty", 0.5)):
+            used = Usage("anthropic:haiku", "observe", 1_000, 100, verdict, at, cost)
+            await memory.store.record_usage(SessionId("ana", "hers"), used)
+        page = (await client.get("/inspect/cost")).text
+        row = re.sub(r"<[^>]+>", " ", page.partition("2026-02-16")[2].partition("</tr>")[0]).split()
+        assert row == ["anthropic:haiku", "observe", "2", "1", "2,000", "200", "$0.7500"]
+        saved = page.partition('id="saved"')[2]
+        figures = [int(n.replace(",", "")) for n in re.findall(r'class="number">([\d,]+)<', saved)][:6]
+        plain, full, _, cached, full_cached, _ = figures
+        assert 0 < plain < full
+        assert cached < plain
+        assert full_cached < full
+        assert "2026-02-16" not in (await client.get("/inspect/cost", params={"owner": "ben"})).text
+
+
+async def test_settings_are_checked_and_written_into_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "onlooker.toml"
+    file.write_text("# mine\n[onlooker]\nbudget = 9000\n")
+    memory = onlooker.open_memory(":memory:", settings=file)
+    async with serving(memory, installation=Installation(file, list)) as client:
+        key = await key_of(client, "/inspect/settings")
+        saved = await client.post("/inspect/settings", data={**key, "key": "keep_recent", "value": "0.1"})
+        assert saved.status_code == 303
+        assert file.read_text() == "# mine\n[onlooker]\nbudget = 9000\nkeep_recent = 0.1\n"
+        page = (await client.get("/inspect/settings")).text
+        assert "Restart the server to use: <code>keep_recent</code>" in page
+        wrongs = (("budget", "12", "must be at least 256"), ("nothing", "1", "not a setting"))
+        for name, value, wrong in wrongs:
+            refused = await client.post("/inspect/settings", data={**key, "key": name, "value": value})
+            assert refused.status_code == 422
+            assert wrong in refused.text
+        await client.post("/inspect/settings", data={**key, "key": "keep_recent", "unset": "1"})
+        assert file.read_text() == "# mine\n[onlooker]\nbudget = 9000\n"
+        asked = await client.post("/inspect/settings/model", data={**key, "model": "nobody:nothing"})
+        assert "it failed" in asked.text
+
+
+async def test_health_tells_failures_and_what_doctor_finds(tmp_path: Path) -> None:
+    found = [Finding("disk space", False, "3 MB free", "free some space")]
+    model = ScriptedModel(lambda _: ModelError("no route to host"))
+    memory = onlooker.open_memory(":memory:", budget=1_000, model=model)
+    async with serving(memory, installation=Installation(tmp_path / "x.toml", lambda: found)) as client:
+        await fill(client)
+        page = (await client.get("/inspect/health", params={"checks": "true"})).text
+        assert "no route to host" in page
+        assert "Test the model in the settings" in page
+        assert "3 MB free" in page
+        assert "free some space" in page

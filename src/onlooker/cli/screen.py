@@ -21,6 +21,8 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from onlooker.policy.text import count as count  # the commands take it from here
+
 # One object as `--json` prints it. The keys are documented and stay.
 View = dict[str, Any]
 
@@ -50,11 +52,6 @@ _CONTROLS = {c: None for c in (*range(32), *range(127, 160)) if chr(c) not in "\
 def printable(text: str) -> str:
     """Remove control characters: a conversation must not steer the terminal that shows it."""
     return text.replace("\r\n", "\n").translate(_CONTROLS)
-
-
-def count(number: int, noun: str) -> str:
-    """Format a number with its noun: "1 note", "2,000 notes"."""
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 def iso(at: datetime | None) -> str | None:

@@ -9,16 +9,26 @@ import signal
 import socket
 from collections.abc import Mapping
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
+from onlooker.checkup import check
 from onlooker.cli.screen import Column, CommandError, Json, Screen, UsageError, minute
-from onlooker.cli.settings import DEFAULT_FILE, load_settings
-from onlooker.cli.target import DEFAULT_DATABASE, Database, Target, is_server, key_for, open_quietly
+from onlooker.cli.target import (
+    DEFAULT_DATABASE,
+    Database,
+    Target,
+    database_path,
+    is_server,
+    key_for,
+    open_quietly,
+)
 from onlooker.domain.errors import NotFoundError, SettingsError
 from onlooker.policy.settings import TIMING, Settings, Timing
+from onlooker.settings_file import DEFAULT_FILE, load_settings, settings_path
 from onlooker.wiring import open_memory, read_settings
 
 if TYPE_CHECKING:
@@ -86,7 +96,7 @@ async def serve(
         ),
     ] = TIMING.stop_deadline,
 ) -> None:
-    """Serve memory to any program: REST, a chat proxy and MCP; and to people: the inspector.
+    """Serve memory to any program: REST, a chat proxy and MCP.
 
     SIGTERM or Ctrl-C lets requests and running work complete.
     """
@@ -94,6 +104,7 @@ async def serve(
         import uvicorn
 
         from onlooker.server.app import make_app
+        from onlooker.server.inspector.overview import Installation
     except ModuleNotFoundError as error:
         raise CommandError(f"{NEEDS_EXTRA} ({error.name} is missing)") from None
     config = _config(
@@ -109,7 +120,10 @@ async def serve(
     memory = _opened(target, model, workers=workers.value, timing=Timing(stop_deadline=deadline))
     await _check_tokens(screen, memory, config)
     listening = _listen(config)
-    app = make_app(memory, config)
+    db = target.db if is_server(target.db) else database_path(target.db)
+    file = settings_path(target.config) or DEFAULT_FILE
+    installed = Installation(file.resolve(), partial(check, db, target.config, key_for))
+    app = make_app(memory, config, installed)
     options = uvicorn.Config(
         app,
         log_config=None,

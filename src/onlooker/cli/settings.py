@@ -1,27 +1,32 @@
-"""`settings`: show the settings, set or unset one, or fill in a form. Also changes the settings file."""
+"""`settings`: show the settings, set or unset one, or fill in a form."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, MutableMapping
+from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, cast
+from typing import Annotated, Any
 
-import tomlkit
 import typer
-from tomlkit.exceptions import TOMLKitError
 
-from onlooker import atomic
 from onlooker.cli.screen import Column, CommandError, Json, Screen, UsageError, View
 from onlooker.domain.errors import SettingsError
-from onlooker.policy.config import LANGO_SECTION, ZORA_SECTION, Section, from_mapping, is_flat
-from onlooker.policy.settings import DEFAULT, KEYS, Settings, allowed, possible, preset, unknown
-from onlooker.wiring import parse_settings, read_settings
+from onlooker.policy.config import Section, from_mapping
+from onlooker.policy.settings import DEFAULT, KEYS, allowed, possible, preset
+from onlooker.settings_file import (
+    DEFAULT_FILE,
+    OTHER_SECTIONS,
+    change_file,
+    is_written,
+    load_settings,
+    parse_value,
+    read_file,
+    section_of,
+    settings_path,
+    sources,
+    written_in,
+)
 
-DEFAULT_FILE = Path("onlooker.toml")
-OWN_SECTION = ("onlooker",)
-OTHER_SECTIONS = {section.path: section for section in (LANGO_SECTION, ZORA_SECTION)}
 MAX_SHOWN_LENGTH = 60  # characters of a value in the table
 
 # The settings that the form asks for, with a description of each. In the section of a founding system it asks
@@ -101,7 +106,7 @@ def settings(
         change_file(path, {key or "": parse_value(value)})
         screen.say(f"{path}: {key} = {_shown(parse_value(value))}")
     elif key is not None:
-        removed = _is_written(path, key)
+        removed = is_written(path, key)
         if removed:
             change_file(path, {}, remove=key)
         screen.say(f"{path}: {key} is {'no longer' if removed else 'not'} set")
@@ -120,7 +125,7 @@ _GIVEN = {
 
 def _show(screen: Screen, config: Path | None, as_json: bool) -> None:
     chosen = load_settings(config)
-    source = _sources(settings_path(config), chosen)
+    source = sources(settings_path(config), chosen)
     views: list[View] = [
         {
             "key": key,
@@ -149,29 +154,16 @@ def _shown(value: object) -> str:
     )
 
 
-def parse_value(text: str) -> bool | int | float | str:
-    """Parse a boolean or a number. Anything else is a string."""
-    word = text.strip()
-    if word.lower() in ("true", "false"):
-        return word.lower() == "true"
-    for number in (int, float):
-        try:
-            return number(word.replace("_", ""))
-        except ValueError:
-            continue
-    return "" if word in ('""', "''") else word
-
-
 # ------------------------------------------------------------------------------------ the form
 
 
 def _fill_in_form(screen: Screen, path: Path) -> None:
     """Ask for each setting. Nothing is written before the last question is answered with yes."""
-    config = _read(path)
+    config = read_file(path)
     from_mapping(config)
-    section = _section_of(config)
+    section = section_of(config)
     other = OTHER_SECTIONS.get(section)
-    written: dict[str, Any] = dict(_get(config, section) or {})
+    written: dict[str, Any] = dict(written_in(config, section) or {})
     screen.say(f"Settings in {path}. Press Enter to keep the value in brackets.\n")
     changes: dict[str, Any] = {}
     for key, description in _questions(other).items():
@@ -234,122 +226,3 @@ def _ask(screen: Screen, key: str, description: str, current: Any, other: Sectio
             screen.error(str(error))
         else:
             return value
-
-
-# ------------------------------------------------------------------------------------ the file
-
-
-def settings_path(config: Path | None) -> Path | None:
-    """Return the file to read: the one named, or onlooker.toml if it exists."""
-    if config is not None:
-        return config
-    return DEFAULT_FILE if DEFAULT_FILE.is_file() else None
-
-
-def load_settings(config: Path | None) -> Settings:
-    """Load the settings file, or the default preset if there is none.
-
-    Raises:
-        SettingsError: A value in it is invalid.
-    """
-    path = settings_path(config)
-    return preset("default") if path is None else from_mapping(read_settings(path))
-
-
-def _read(path: Path) -> Mapping[str, Any]:
-    """Read the file that is going to be changed, if it exists."""
-    return read_settings(path) if path.exists() else dict[str, Any]()
-
-
-def _is_written(path: Path, key: str) -> bool:
-    config = _read(path)
-    section = _section_of(config)
-    other = OTHER_SECTIONS.get(section)
-    known = [*other.keys, *other.model_keys] if other else KEYS
-    if key not in known:
-        raise UsageError(f"{key} {unknown(key, known)}")
-    return key in (_get(config, section) or {})
-
-
-def change_file(path: Path, values: Mapping[str, object], *, remove: str = "") -> None:
-    """Write these values into the file's section, or remove one. Comments and everything else stay.
-
-    Raises:
-        SettingsError: The resulting settings are invalid; nothing was written.
-    """
-    before = _read(path)
-    document = _parse_editable(path)
-    section: Any = document
-    for name in _section_of(before):
-        if name not in section:
-            section[name] = {} if _is_json(path) else tomlkit.table()
-        section = section[name]
-    section.update(values)
-    section.pop(remove, None)
-    if _is_json(path):
-        text = json.dumps(document, indent=2, ensure_ascii=False) + "\n"
-    else:
-        text = tomlkit.dumps(document)  # pyright: ignore[reportUnknownMemberType]
-    from_mapping(parse_settings(path, text))
-    _replace(path, text)
-
-
-def _sources(path: Path | None, settings: Settings) -> dict[str, str]:
-    """Return where each value comes from: the file, a preset, or the default."""
-    if path is None:
-        return dict.fromkeys(KEYS, "default")
-    config = read_settings(path)
-    section = _section_of(config)
-    written: Mapping[str, Any] = _get(config, section) or {}
-    if other := OTHER_SECTIONS.get(section):
-        # The keys have other names there, so a value that differs from the preset comes from the file.
-        base = other.preset
-        in_file = {k for k in KEYS if getattr(settings, k) != getattr(base, k)}
-    else:
-        base = preset(written.get("preset", "default"))
-        in_file = set(written) if written else {"enabled"}
-    otherwise = "default" if base.preset == "default" else f"preset {base.preset}"
-    return {key: str(path) if key in in_file else otherwise for key in KEYS}
-
-
-def _section_of(config: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the section that is read: a founding system's only if there is none of ours. A file of nothing
-    but settings has none."""
-    if OWN_SECTION[0] not in config:
-        for path in OTHER_SECTIONS:
-            if _get(config, path) is not None:
-                return path
-        if is_flat(config):
-            return ()
-    return OWN_SECTION
-
-
-def _get(config: Mapping[str, Any], path: tuple[str, ...]) -> Any:
-    found: Any = config
-    for name in path:
-        if not isinstance(found, Mapping):
-            return None
-        found = cast("Mapping[str, Any]", found).get(name)
-    return found
-
-
-def _is_json(path: Path) -> bool:
-    return path.suffix.lower() == ".json"
-
-
-def _parse_editable(path: Path) -> MutableMapping[str, Any]:
-    """Parse into a document that keeps comments and layout."""
-    text = path.read_text(encoding="utf-8") if path.exists() else ""
-    try:
-        return json.loads(text or "{}") if _is_json(path) else tomlkit.parse(text)
-    except TOMLKitError as error:
-        raise UsageError(f"{path}: cannot be changed: {error}") from error
-
-
-def _replace(path: Path, text: str) -> None:
-    real = path.resolve()
-    try:
-        mode = real.stat().st_mode & 0o777 if real.exists() else 0o644
-        atomic.write(real, text.encode(), mode=mode)
-    except OSError as error:
-        raise CommandError(f"{path}: cannot be written: {error.strerror or error}") from error

@@ -40,6 +40,11 @@ class Background:
         self._ready = ready
 
     @property
+    def here(self) -> bool:
+        """Whether this process takes notes. If not, others do."""
+        return self._workers.here
+
+    @property
     def pending(self) -> int:
         """Sessions whose notes are being taken now."""
         return self._workers.pending

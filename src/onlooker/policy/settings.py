@@ -345,6 +345,13 @@ def about(key: str) -> str:
     return _FIELDS[key].metadata["about"]
 
 
+def choices(key: str) -> tuple[str, ...]:
+    """Return all values of a setting, if they can be listed; else none."""
+    if _FIELDS[key].type == "bool":
+        return ("true", "false")
+    return () if key == "estimator" else _FIELDS[key].metadata.get("choices", ())
+
+
 def allowed(key: str) -> str:
     """Return the allowed values of a setting, for messages and help texts."""
     type_, limits_ = _FIELDS[key].type, _FIELDS[key].metadata

@@ -29,6 +29,11 @@ MAX_READ = 100_000
 _BLANKS = regex(r"\s{5,}")
 
 
+def count(number: int, noun: str) -> str:
+    """Format a number with its noun: "1 note", "2,000 notes"."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
 def bounded(text: str, limit: int = MAX_READ) -> str:
     """Keep both ends of a text that is too long to read, and of long blanks a line break or a few spaces.
 

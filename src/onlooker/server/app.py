@@ -32,7 +32,7 @@ from onlooker.engine.memory import Memory
 from onlooker.server import rest
 from onlooker.server.auth import Guard, Tokens, decoded, is_page
 from onlooker.server.config import ServerConfig
-from onlooker.server.inspector import pages
+from onlooker.server.inspector import overview, pages
 from onlooker.server.live import Live, Metrics
 from onlooker.server.live import router as live_router
 from onlooker.server.mcp import make_mcp, routes_of
@@ -71,18 +71,22 @@ _TITLES = {
 }
 
 
-def make_app(memory: Memory, config: ServerConfig | None = None) -> FastAPI:
+def make_app(
+    memory: Memory, config: ServerConfig | None = None, installation: overview.Installation | None = None
+) -> FastAPI:
     """The application over a memory, which it opens when it starts and closes when it stops.
 
+    `installation` lets the inspector change the settings file and check the database.
     Behind another server it is used like any ASGI application: `uvicorn module:app`.
     """
     config = config or ServerConfig()
     live, metrics, mcp = Live(), Metrics(memory), make_mcp(memory)
+    troubles = overview.Troubles()
     proxy = Proxy(memory, config, metrics.proxied)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncGenerator[None]:
-        leave = [memory.subscribe(live.hear), memory.subscribe(metrics.hear)]
+        leave = [memory.subscribe(each.hear) for each in (live, metrics, troubles)]
         async with memory, mcp.session_manager.run():
             yield
             app.state.stopping.set()
@@ -106,10 +110,13 @@ def make_app(memory: Memory, config: ServerConfig | None = None) -> FastAPI:
     app.state.stopping = asyncio.Event()
     app.state.live = live
     app.state.player = pages.Player(memory)
+    app.state.troubles = troubles
+    app.state.installation = installation
     app.state.metrics = metrics
     app.include_router(rest.router)
     app.include_router(live_router)
     app.include_router(pages.router)
+    app.include_router(overview.router)
     app.router.routes.extend(routes_of(mcp))
     app.add_api_route("/healthz", healthz, include_in_schema=False)
     app.add_api_route("/readyz", readyz, include_in_schema=False)

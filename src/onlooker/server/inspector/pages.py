@@ -54,7 +54,14 @@ router = APIRouter(include_in_schema=False)
 router.add_api_route("/inspect/events", live.events)
 
 # What the bar on top leads to.
-PAGES = {"/": "Sessions"}
+PAGES = {
+    "/": "Sessions",
+    "/inspect/search": "Search",
+    "/inspect/items": "Items",
+    "/inspect/cost": "Cost",
+    "/inspect/settings": "Settings",
+    "/inspect/health": "Health",
+}
 PACKAGE = "onlooker.server.inspector"
 # Sessions on a page, and how many are looked through for a word of their key.
 SESSIONS = 25
@@ -109,7 +116,7 @@ def templates() -> Environment:
     )
     made.filters.update(_FILTERS)
     made.globals.update(
-        at=_address,
+        at=address,
         pages=PAGES,
         version=__version__,
         max_shown=text.MAX_SHOWN,
@@ -119,7 +126,7 @@ def templates() -> Environment:
     return made
 
 
-def _address(session: SessionId, *parts: object, **query: object) -> str:
+def address(session: SessionId, *parts: object, **query: object) -> str:
     """The address of a session's page."""
     path = "/".join(quote(str(p), safe="", errors="replace") for p in (session.key, *parts))
     asked = {"owner": session.owner, **{k: v for k, v in query.items() if v not in (None, "")}}
@@ -189,7 +196,7 @@ def _file(name: str) -> bytes:
     return _files()[name]
 
 
-def page(request: Request, name: str, /, *, status: int = 200, **values: Any) -> Response:
+def page(request: Request, name: str, code: int = 200, /, **values: Any) -> Response:
     """A page with what every page has: who looks at it, and the key of its forms."""
     known = cookie_in(request.headers.get("cookie", ""))
     cookie = known or secrets.token_urlsafe(24)
@@ -201,7 +208,7 @@ def page(request: Request, name: str, /, *, status: int = 200, **values: Any) ->
         "done": request.query_params.get("done", ""),
         **values,
     }
-    answer = _html(name, status, values)
+    answer = _html(name, code, values)
     if not known:
         _set_cookie(answer, request, cookie)
     return answer
@@ -241,7 +248,7 @@ OwnForm = Depends(own_form)
 @router.get("/inspect/login")
 async def login_page(request: Request) -> Response:
     """Where a token is entered."""
-    return page(request, "login.html", status=200, detail="")
+    return page(request, "login.html", detail="")
 
 
 @router.post("/inspect/login")
@@ -254,9 +261,9 @@ async def login(
     tokens: Tokens = request.app.state.tokens
     if await tokens.principal(token.strip()) is None:
         detail = "This token is unknown or expired. Make one with: onlooker token make"
-        return page(request, "login.html", status=401, detail=detail)
+        return page(request, "login.html", 401, detail=detail)
     # Nowhere but here: "//other.example" is the address of another site.
-    answer = _to(next if next.startswith(("/inspect/", "/?")) else "/")
+    answer = redirect(next if next.startswith(("/inspect/", "/?")) else "/")
     _set_cookie(answer, request, token.strip())
     return answer
 
@@ -264,12 +271,12 @@ async def login(
 @router.post("/inspect/logout", dependencies=[OwnForm])
 async def logout() -> Response:
     """Delete the cookie."""
-    answer = _to("/inspect/login")
+    answer = redirect("/inspect/login")
     answer.delete_cookie(COOKIE, path="/", httponly=True, samesite="strict")
     return answer
 
 
-def _to(where: str) -> RedirectResponse:
+def redirect(where: str) -> RedirectResponse:
     return RedirectResponse(where, 303, SAFE_HEADERS)
 
 
@@ -623,7 +630,7 @@ def _line(line: str) -> tuple[str, str]:
 
 
 def _back(session: Session, done: str, *parts: str, **query: str) -> Response:
-    return _to(_address(session.id, *(parts or ("notes",)), done=done, **query))
+    return redirect(address(session.id, *(parts or ("notes",)), done=done, **query))
 
 
 NoteId = Annotated[str, Path(min_length=1, max_length=300)]
@@ -670,7 +677,7 @@ async def undo_note(session: KnownSession, note: NoteId) -> Response:
 async def forget_session(memory: UsedMemory, session: KnownSession) -> Response:
     """Forget a session with everything in it."""
     await memory.forget(owner=session.owner, session=session.key)
-    return _to("/?" + urlencode({"done": "The session is forgotten."}))
+    return redirect("/?" + urlencode({"done": "The session is forgotten."}))
 
 
 # ------------------------------------------------------------------------------------ the demo
@@ -725,6 +732,6 @@ async def play_demo(request: Request, memory: UsedMemory, principal: Asker, owne
     session = request.app.state.player.play(known or DEMO_OWNER)
     for _ in range(100):
         if await memory.sessions(owner=session.owner, key=session.key, limit=1):
-            return _to(_address(session))
+            return redirect(address(session))
         await asyncio.sleep(0.02)
     raise NotFoundError("session", session.key)

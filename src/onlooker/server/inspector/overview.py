@@ -1,0 +1,565 @@
+"""Pages about the whole store: search, items, cost, settings and health."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, time
+from itertools import chain, zip_longest
+from pathlib import Path
+from typing import Annotated, Any, Literal
+from urllib.parse import urlencode
+
+from fastapi import APIRouter, Form, Query, Request, Response
+from markupsafe import Markup
+
+from onlooker import atomic
+from onlooker.checkup import Finding
+from onlooker.domain.errors import ModelError, OnlookerError, SettingsError
+from onlooker.domain.events import (
+    Event,
+    FileFailed,
+    IndexFailed,
+    JournalFailed,
+    ReplyRejected,
+    SpendLimitReached,
+    StepFailed,
+)
+from onlooker.domain.items import ITEM_TYPES, ItemStatus, ItemType
+from onlooker.domain.messages import Message, SessionId
+from onlooker.domain.notes import Usage
+from onlooker.domain.search import Why
+from onlooker.engine.memory import Memory
+from onlooker.files.folder import Folder
+from onlooker.policy import model_names
+from onlooker.policy.items.choose import rank_items
+from onlooker.policy.settings import DEFAULT, KEYS, about, allowed, choices
+from onlooker.ports import ObserveRequest
+from onlooker.server.auth import Principal, decoded
+from onlooker.server.inspector import figures, text
+from onlooker.server.inspector.pages import OwnForm, address, page, redirect
+from onlooker.server.rest import Asker, OneOwner, UsedMemory, need_all, owner_of
+from onlooker.settings_file import change_file, load_settings, parse_value, sources
+
+router = APIRouter(include_in_schema=False)
+
+MAX_HITS = 40
+# Owners that are searched for someone who may see all, and sessions whose savings are computed.
+MAX_OWNERS = 20
+MEASURED = 8
+MAX_TROUBLES = 50
+DAYS_SHOWN = 7
+# What a model is asked to note, to see whether it answers.
+PROBE = "I moved to Oslo last week, and my order 88-1431 has arrived."
+
+
+@dataclass(frozen=True, slots=True)
+class Installation:
+    """What a server knows of itself that was started from the command line: its settings file, and how to
+    check it."""
+
+    settings_file: Path
+    check: Callable[[], Sequence[Finding]]
+
+
+def _installation(request: Request) -> Installation | None:
+    return request.app.state.installation
+
+
+async def _owners(memory: Memory, principal: Principal) -> list[str]:
+    if principal.owner is not None:
+        return [principal.owner]
+    found = await memory.sessions(limit=500)
+    return sorted({s.progress.session.owner for s in found})
+
+
+# ------------------------------------------------------------------------------------ search
+
+# Around the words that were found. They are for private use, and mean nothing in a text.
+_MARKS = ("\ue000", "\ue001")
+_WHY: dict[Why, str] = {
+    "words": "has the words",
+    "meaning": "is close in meaning",
+    "graph": "is about the same names as other results",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A search result, as it is shown."""
+
+    kind: str
+    look: str
+    session: str
+    address: str
+    seq: int
+    speaker: str
+    at: datetime | None
+    snippet: Markup
+    why: str
+    taken_back: bool = False
+
+
+@router.get("/inspect/search")
+async def search(
+    request: Request,
+    memory: UsedMemory,
+    principal: Asker,
+    q: Annotated[str, Query(max_length=10_000)] = "",
+    owner: str = "",
+    kind: Literal["", "message", "note", "item"] = "",
+) -> Response:
+    """Search messages, notes and items."""
+    known = owner_of(principal, owner or None)
+    owners = await _owners(memory, principal)
+    hits: list[Found] = []
+    if q.strip():
+        # The scores of two searches cannot be compared: the best of each first.
+        each = [await _search(memory, name, q, kind) for name in ([known] if known else owners[:MAX_OWNERS])]
+        hits = [hit for hit in chain(*zip_longest(*each)) if hit is not None][:MAX_HITS]
+    return page(request, "search.html", q=q, owner=owner, kind=kind, owners=owners, hits=hits)
+
+
+async def _search(memory: Memory, owner: str, q: str, kind: str) -> list[Found]:
+    items = [] if kind not in ("", "item") else await _search_items(memory, owner, q)
+    if kind == "item":
+        return items
+    kinds = (kind,) if kind else ("message", "note")
+    hits = await memory.search(q, owner=owner, kinds=kinds, limit=MAX_HITS, marks=_MARKS)  # pyright: ignore[reportArgumentType]
+    found = [
+        Found(
+            hit.kind,
+            "observation" if hit.kind == "note" else "raw",
+            hit.session.key,
+            address(hit.session, "notes", note=hit.id)
+            if hit.kind == "note"
+            else f"{address(hit.session, seq=hit.seq)}#m{hit.seq}",
+            hit.seq,
+            hit.speaker,
+            hit.at,
+            _marked(hit.snippet),
+            _WHY[hit.why],
+            hit.taken_back,
+        )
+        for hit in hits
+    ]
+    return [hit for pair in zip_longest(found, items) for hit in pair if hit is not None]
+
+
+async def _search_items(memory: Memory, owner: str, q: str) -> list[Found]:
+    # Not `items.search`: being looked at here is no use.
+    live = [item for item in await memory.items.list(owner) if item.holds(datetime.now(UTC))]
+    return [
+        Found(
+            "item",
+            "item",
+            owner,
+            f"/inspect/items?{urlencode({'owner': owner, 'q': q}, errors='replace')}#{found.item.id}",
+            0,
+            found.item.type,
+            found.item.stated_at,
+            text.visible(found.item.summary),
+            _WHY["words"],
+        )
+        for found in rank_items(live, q, datetime.now(UTC))[:MAX_HITS]
+    ]
+
+
+def _marked(snippet: str) -> Markup:
+    shown = str(text.visible(snippet))
+    return Markup(shown.replace(_MARKS[0], "<mark>").replace(_MARKS[1], "</mark>"))
+
+
+# ------------------------------------------------------------------------------------ items
+
+
+@router.get("/inspect/items")
+async def items(
+    request: Request,
+    memory: UsedMemory,
+    principal: Asker,
+    owner: str = "",
+    q: Annotated[str, Query(max_length=10_000)] = "",
+    status: ItemStatus = "live",
+) -> Response:
+    """An owner's items, and the files that people edit."""
+    owners = await _owners(memory, principal)
+    known = owner_of(principal, owner or None) or next(iter(owners), memory.session("-").owner)
+    now = datetime.now(UTC)
+    found = list(await memory.items.list(known, statuses=(status,)))
+    if q.strip():
+        found = [ranked.item for ranked in rank_items(found, q, now)]
+    return page(
+        request,
+        "items.html",
+        owner=known,
+        owners=sorted({*owners, known}),
+        q=q,
+        status=status,
+        items=found[:500],
+        now=now,
+        types=ITEM_TYPES,
+        name=SessionId,
+        scope=urlencode({"owner": known}, errors="replace"),
+        files=await _files(memory, known),
+    )
+
+
+async def _files(memory: Memory, owner: str) -> list[tuple[str, str]] | None:
+    """MEMORY.md and the newest daily notes of an owner; None without a folder for them."""
+    if not memory.settings.notes_folder:
+        return None
+    folder = Folder(memory.files.root, owner)
+
+    def read() -> list[tuple[str, str]]:
+        paths = [folder.memory, *reversed(folder.days()[-DAYS_SHOWN:])]
+        found = [(path.name, atomic.read(path)) for path in paths]
+        return [(name, data.decode("utf-8", "replace")) for name, data in found if data is not None]
+
+    return await asyncio.to_thread(read)
+
+
+def _to_items(owner: str, done: str) -> Response:
+    return redirect("/inspect/items?" + urlencode({"owner": owner, "done": done}, errors="replace"))
+
+
+@router.post("/inspect/items", dependencies=[OwnForm])
+async def save_item(
+    memory: UsedMemory,
+    owner: OneOwner,
+    summary: Annotated[str, Form(max_length=10_000)] = "",
+    type: Annotated[ItemType, Form()] = "knowledge",
+    supersedes: Annotated[str, Form(max_length=200)] = "",
+    expires: Annotated[str, Form(pattern=r"^(\d{4}-\d\d-\d\d)?$")] = "",
+) -> Response:
+    """Save a fact, or replace one: its old version is kept, and says what replaced it."""
+    at = datetime.combine(datetime.fromisoformat(expires), time.max, UTC) if expires else None
+    kept = await _one(memory, owner, supersedes) if supersedes else None
+    await memory.items.save(
+        summary,
+        owner=owner,
+        type=type,
+        tags=kept.tags if kept else (),
+        supersedes=supersedes,
+        expires_at=at,
+        pinned=kept.pinned if kept else False,
+    )
+    return _to_items(owner, "The fact is saved.")
+
+
+async def _one(memory: Memory, owner: str, ident: str) -> Any:
+    found = await memory.store.items(owner, ids=[ident])
+    if not found:
+        raise SettingsError("item", ident, "must be a live item of this owner")
+    return found[0]
+
+
+@router.post("/inspect/items/{item}/pin", dependencies=[OwnForm])
+async def pin_item(
+    memory: UsedMemory, owner: OneOwner, item: str, on: Annotated[bool, Form()] = True
+) -> Response:
+    """Show an item first in every new session, or no longer."""
+    await memory.items.pin(decoded(item), owner=owner, on=on)
+    return _to_items(owner, "The item is pinned." if on else "The item is no longer pinned.")
+
+
+@router.post("/inspect/items/{item}/expire", dependencies=[OwnForm])
+async def expire_item(memory: UsedMemory, owner: OneOwner, item: str) -> Response:
+    """Let an item expire now: no new session shows it."""
+    kept = await _one(memory, owner, decoded(item))
+    await memory.items.save(
+        kept.summary,
+        owner=owner,
+        type=kept.type,
+        tags=kept.tags,
+        origin=kept.origin,
+        supersedes=kept.id,
+        expires_at=datetime.now(UTC),
+    )
+    return _to_items(owner, "The item has expired.")
+
+
+@router.post("/inspect/items/{item}/forget", dependencies=[OwnForm])
+async def forget_item(memory: UsedMemory, owner: OneOwner, item: str) -> Response:
+    """Archive an item, with those it replaced and those made from it."""
+    gone = await memory.items.forget(decoded(item), owner=owner)
+    return _to_items(owner, f"{len(gone)} item{'s' if len(gone) > 1 else ''} left every prompt.")
+
+
+# ------------------------------------------------------------------------------------ cost
+
+
+@dataclass(frozen=True, slots=True)
+class DayOfModel:
+    """What one model did for one purpose on one day. `cost` is None if no price is known."""
+
+    day: str
+    model: str
+    purpose: str
+    calls: int = 0
+    rejected: int = 0
+    read: int = 0
+    written: int = 0
+    cost: float | None = None
+
+    def plus(self, used: Usage) -> DayOfModel:
+        known = used.cost is not None or self.cost is not None
+        return replace(
+            self,
+            calls=self.calls + 1,
+            rejected=self.rejected + (used.verdict != "accepted"),
+            read=self.read + used.input_tokens,
+            written=self.written + used.output_tokens,
+            cost=(self.cost or 0) + (used.cost or 0) if known else None,
+        )
+
+
+@router.get("/inspect/cost")
+async def cost(request: Request, memory: UsedMemory, principal: Asker, owner: str = "") -> Response:
+    """What notes cost, and what contexts saved."""
+    known = owner_of(principal, owner or None)
+    recent = await memory.sessions(owner=known, limit=200)
+    calls: list[Usage] = []
+    if known is None:
+        calls += await memory.usage()
+    else:
+        for summary in recent:
+            calls += await memory.store.usage(summary.progress.session)
+    days: dict[tuple[str, str, str], DayOfModel] = {}
+    for used in calls:
+        key = (f"{used.at:%Y-%m-%d}", used.model, used.purpose)
+        days[key] = days.get(key, DayOfModel(*key)).plus(used)
+    measured: list[tuple[SessionId, figures.Bills]] = []
+    for summary in recent[:MEASURED]:
+        state = await memory.store.load(summary.progress.session, newest=1)
+        if state is not None:
+            line = await figures.timeline(memory.store, state)
+            budget = state.progress.budget or memory.settings.budget or DEFAULT.budget
+            measured.append((state.progress.session, figures.bills(line, budget)))
+    settings = memory.settings
+    today = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+    return page(
+        request,
+        "cost.html",
+        days=[days[key] for key in sorted(days, reverse=True)][:200],
+        spent=await memory.store.spent(owner=known),
+        today=await memory.store.spent(owner=known, since=today),
+        limits={
+            "day": settings.spend_per_day,
+            "owner": settings.spend_per_owner,
+            "session": settings.spend_per_session,
+        },
+        measured=measured,
+        total=sum((bills for _, bills in measured), figures.Bills()),
+    )
+
+
+# ------------------------------------------------------------------------------------ settings
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """A setting, as it is shown."""
+
+    key: str
+    about: str
+    allowed: str
+    value: str
+    default: str
+    source: str
+    from_file: bool
+    choices: Sequence[str]
+
+
+def _as_text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+_LINK = re.compile(r"\[([^\]]+)\]\([^)]+\)|`([^`]*)`")
+
+
+def _settings(memory: Memory, file: Path | None) -> tuple[list[Setting], list[str]]:
+    """The settings as the file has them, and those that the server runs without."""
+    chosen = load_settings(file) if file and file.exists() else memory.settings
+    where = sources(file if file and file.exists() else None, chosen)
+    shown = [
+        Setting(
+            key,
+            _LINK.sub(lambda found: found[1] or found[2], about(key)),
+            allowed(key),
+            _as_text(getattr(chosen, key)),
+            _as_text(getattr(DEFAULT, key)),
+            "file" if where[key] == str(file) else where[key],
+            where[key] == str(file),
+            choices(key),
+        )
+        for key in KEYS
+    ]
+    changed = [key for key in KEYS if getattr(chosen, key) != getattr(memory.settings, key)]
+    return shown, changed
+
+
+def _settings_page(request: Request, memory: Memory, code: int = 200, /, **values: Any) -> Response:
+    installed = _installation(request)
+    file = installed.settings_file if installed else None
+    error = ""
+    try:
+        shown, changed = _settings(memory, file)
+    except SettingsError as wrong:  # someone wrote something else into the file
+        error, (shown, changed) = str(wrong), _settings(memory, None)
+    values = {"error": error, "tested": None, "model": memory.settings.model, **values}
+    return page(request, "settings.html", code, settings=shown, changed=changed, file=file, **values)
+
+
+@router.get("/inspect/settings")
+async def settings(request: Request, memory: UsedMemory) -> Response:
+    """Every setting with its meaning and source."""
+    return _settings_page(request, memory)
+
+
+@router.post("/inspect/settings", dependencies=[OwnForm])
+async def save_setting(
+    request: Request,
+    memory: UsedMemory,
+    principal: Asker,
+    key: Annotated[str, Form(max_length=100)] = "",
+    value: Annotated[str, Form(max_length=10_000)] = "",
+    unset: Annotated[str, Form()] = "",
+) -> Response:
+    """Write a setting into the file, or remove it from there. Comments and everything else stay."""
+    need_all(principal)
+    installed = _installation(request)
+    if installed is None:
+        raise SettingsError(key, value, "this server has no settings file")
+    try:
+        if unset:
+            await asyncio.to_thread(change_file, installed.settings_file, {}, remove=key)
+        else:
+            change = {key: parse_value(value)}
+            await asyncio.to_thread(change_file, installed.settings_file, change)
+    except SettingsError as error:
+        return _settings_page(request, memory, 422, error=str(error))
+    done = f"{key} is {'no longer set' if unset else 'saved'}. Restart the server to use it."
+    return redirect(f"/inspect/settings?{urlencode({'done': done})}#{key if key in KEYS else ''}")
+
+
+@dataclass(frozen=True, slots=True)
+class Tested:
+    ok: bool
+    said: str
+
+
+@router.post("/inspect/settings/model", dependencies=[OwnForm])
+async def ask_model(
+    request: Request,
+    memory: UsedMemory,
+    principal: Asker,
+    model: Annotated[str, Form(max_length=500)] = "",
+) -> Response:
+    """Ask a model for a note on one message. Nothing is recorded."""
+    need_all(principal)
+    tested = await _ask(model.strip(), memory.settings.model_deadline)
+    return _settings_page(request, memory, tested=tested, model=model)
+
+
+async def _ask(name: str, seconds: float) -> Tested:
+    if name in ("", model_names.BUILT_IN):
+        return Tested(True, "The built-in model writes the notes. It needs no connection.")
+    said = Message(
+        "user", "I moved to Oslo last week, and my order 88-1431 has arrived.", "m1", datetime.now(UTC)
+    )
+    request = ObserveRequest(SessionId("inspector", "test"), (replace(said, seq=1, tokens=20),), (), 60)
+    began = asyncio.get_running_loop().time()
+    try:
+        from onlooker.models.llm import LanguageModel
+
+        async with asyncio.timeout(seconds):
+            reply = await LanguageModel(name).write(request)
+    except ModuleNotFoundError as error:
+        return Tested(False, f'{error.name} is missing: pip install "onlooker[llm]"')
+    except TimeoutError:
+        return Tested(False, f"no answer within {seconds:g} seconds (model_deadline)")
+    except (ModelError, OnlookerError) as error:
+        return Tested(False, str(error))
+    took = asyncio.get_running_loop().time() - began
+    price = "" if reply.cost is None else f", ${reply.cost:.5f}"
+    return Tested(
+        True, f"{took:.1f} s, {reply.input_tokens} + {reply.output_tokens} tokens{price}: {reply.text[:500]}"
+    )
+
+
+# ------------------------------------------------------------------------------------ health
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """Something that went wrong, and what to do."""
+
+    at: datetime
+    session: SessionId | None
+    owner: str
+    what: str
+    advice: str
+
+
+class Troubles:
+    """What went wrong in this process, the newest first."""
+
+    def __init__(self) -> None:
+        self._kept: deque[Trouble] = deque(maxlen=MAX_TROUBLES)
+
+    def hear(self, event: Event) -> None:
+        """Keep an event that says that something failed."""
+        found = _trouble(event)
+        if found is not None:
+            what, advice = found
+            session = getattr(event, "session", None)
+            named = session if isinstance(session, SessionId) else None
+            self._kept.appendleft(Trouble(event.at, named, str(getattr(event, "owner", "")), what, advice))
+
+    @property
+    def newest(self) -> Sequence[Trouble]:
+        return list(self._kept)
+
+
+def _trouble(event: Event) -> tuple[str, str] | None:
+    match event:
+        case StepFailed(step=step, error=error, retry_in=again):
+            advice = (
+                f"It is tried again after {again:.0f} s, and nothing is lost. Test the model in the settings."
+            )
+            return f"{step}: {error}", advice
+        case ReplyRejected(model=model, reason=reason, detail=detail):
+            return f"{model} gave no usable note: {reason}: {detail}", "If it goes on, use another model."
+        case SpendLimitReached(scope=scope, limit=limit):
+            return f"the spend limit of the {scope} is reached (${limit:g})", "Raise it in the settings."
+        case IndexFailed(index=index, error=error):
+            return f"index {index}: {error}", "It is tried again. Check the embedder."
+        case JournalFailed(file=file, error=error) | FileFailed(file=file, error=error):
+            return f"{file}: {error}", "Give this user permission to write there, or free some space."
+        case _:
+            return None
+
+
+@router.get("/inspect/health")
+async def health(request: Request, memory: UsedMemory, principal: Asker, checks: bool = False) -> Response:
+    """Workers, backlog, failures with what to do, and what `onlooker doctor` says."""
+    need_all(principal)
+    now = datetime.now(UTC)
+    installed = _installation(request)
+    progress = [s.progress for s in await memory.sessions(limit=1_000)]
+    troubles: Troubles = request.app.state.troubles
+    return page(
+        request,
+        "health.html",
+        here=memory.background.here,
+        pending=memory.background.pending,
+        due=[p for p in progress if p.due_at and p.due_at <= now and not p.failures],
+        failing=[p for p in progress if p.failures],
+        troubles=troubles.newest,
+        checkable=installed is not None,
+        findings=await asyncio.to_thread(installed.check) if installed and checks else None,
+    )
