@@ -228,6 +228,9 @@ class Background:
     open.
     """
     @property
+    def here(self) -> bool:
+        """Whether this process takes notes. If not, others do."""
+    @property
     def pending(self) -> int:
         """Sessions whose notes are being taken now."""
     def tick(self) -> int:
