@@ -63,7 +63,7 @@ AGENTS = build/agents
 
 .PHONY: test-agents
 test-agents: export ONLOOKER_AGENTS = $(CURDIR)/$(AGENTS)
-test-agents: $(ENVIRONMENT) ## Install coding agents from npm, and let them work through the chat proxy
+test-agents: $(ENVIRONMENT) ## Install coding agents from npm, and let them work through the chat proxy and with hooks
 	@mkdir -p $(AGENTS)
 	npm install --prefix $(AGENTS) --no-audit --no-fund @anthropic-ai/claude-code@2.1 @openai/codex@0.166 openai@7
 	$(PYTEST) -m long tests/server/test_agents.py $(ARGS)

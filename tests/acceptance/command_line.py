@@ -12,7 +12,7 @@ from typing import Any
 
 from typer.testing import CliRunner
 
-from onlooker.cli import app
+from onlooker.cli.app import app
 from onlooker.demo import conversation
 
 

@@ -16,7 +16,7 @@ import typer
 from command_line import call, make_database, run, write_transcript
 
 import onlooker
-from onlooker.cli import app
+from onlooker.cli.app import app
 
 PAGE = Path(__file__).parents[2] / "docs" / "cli.md"
 

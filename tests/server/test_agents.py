@@ -1,10 +1,15 @@
-"""Coding agents and OpenAI's SDK for Node through the proxy. `make test-agents` installs them from npm."""
+"""Coding agents and OpenAI's SDK for Node through the proxy, and the agents with hooks.
+
+`make test-agents` installs them from npm.
+"""
 
 from __future__ import annotations
 
 import json
 import os
 import subprocess
+import sys
+import time
 import uuid
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -14,6 +19,7 @@ from typing import Any
 import httpx2
 import pytest
 
+from onlooker.blocking import open_memory
 from onlooker.testing.provider import Answer, LocalProvider, Received
 from tests.server.process import Server, started
 
@@ -42,10 +48,32 @@ def call(tools: list[str], row: int) -> dict[str, Any]:
     return {name: known[name]}
 
 
-class Depot:
-    """A provider that calls a tool twenty times, then answers."""
+def run_in(home: Path, work: Path, *command: str, **environment: str) -> str:
+    """What an agent prints that has this home, in this folder."""
+    hidden = ("ANTHROPIC", "CLAUDE", "OPENAI", "CODEX", "ONLOOKER")
+    env = {
+        k: v for k, v in os.environ.items() if not k.startswith(hidden) and not k.lower().endswith("_proxy")
+    }
+    binaries = f"{FOLDER}/node_modules/.bin:{env.get('PATH', '')}"
+    done = subprocess.run(
+        command,
+        cwd=work,
+        env={**env, "HOME": str(home), "PATH": binaries, **environment},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )
+    assert done.returncode == 0, (done.stdout[-2_000:], done.stderr[-2_000:])
+    return done.stdout
 
-    def __init__(self) -> None:
+
+class Depot:
+    """A provider that calls a tool some times, then answers."""
+
+    def __init__(self, turns: int = TURNS) -> None:
+        self.turns = turns
         self.turn = 0
 
     def __call__(self, received: Received) -> Answer:
@@ -53,7 +81,7 @@ class Depot:
         if not tools:
             return Answer("A depot.")
         self.turn += 1
-        if self.turn % (TURNS + 1):
+        if self.turn % (self.turns + 1):
             return Answer(calls=call(tools, self.turn))
         return Answer("All rows are looked at, and the parcel is on top.")
 
@@ -71,25 +99,7 @@ class Desk:
             (self.work / name).write_text(f"{RULE}\n")
 
     def run(self, *command: str, **environment: str) -> str:
-        hidden = ("ANTHROPIC", "CLAUDE", "OPENAI", "CODEX")
-        env = {
-            k: v
-            for k, v in os.environ.items()
-            if not k.startswith(hidden) and not k.lower().endswith("_proxy")
-        }
-        binaries = f"{FOLDER}/node_modules/.bin:{env.get('PATH', '')}"
-        done = subprocess.run(
-            command,
-            cwd=self.work,
-            env={**env, "HOME": str(self.home), "PATH": binaries, **environment},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=600,
-            check=False,
-        )
-        assert done.returncode == 0, (done.stdout[-2_000:], done.stderr[-2_000:])
-        return done.stdout
+        return run_in(self.home, self.work, *command, **environment)
 
     def recorded(self) -> list[Any]:
         """The messages of the one session that there is."""
@@ -128,15 +138,27 @@ def desk(tmp_path: Path) -> Generator[Desk]:
             yield Desk(tmp_path, server, provider)
 
 
+CLAUDE = {
+    "ANTHROPIC_API_KEY": "sk-ant-test-0123456789",
+    "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+    "DISABLE_AUTOUPDATER": "1",
+    "IS_SANDBOX": "1",
+}
+
+
+def codex_settings(home: Path, url: str) -> None:
+    """Let Codex ask a provider at this address, and nobody for permission."""
+    (home / ".codex").mkdir()
+    (home / ".codex" / "config.toml").write_text(
+        'model = "gpt-5-mini"\nmodel_provider = "onlooker"\napproval_policy = "never"\n'
+        'sandbox_mode = "danger-full-access"\n[model_providers.onlooker]\nname = "Onlooker"\n'
+        f'base_url = "{url}"\nwire_api = "responses"\nenv_key = "OPENAI_API_KEY"\n'
+    )
+
+
 def test_claude_code_works_and_resumes_through_the_proxy(tmp_path: Path) -> None:
     with desk(tmp_path) as at:
-        environment = {
-            "ANTHROPIC_BASE_URL": f"{at.server.url}/anthropic",
-            "ANTHROPIC_API_KEY": "sk-ant-test-0123456789",
-            "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
-            "DISABLE_AUTOUPDATER": "1",
-            "IS_SANDBOX": "1",
-        }
+        environment = {"ANTHROPIC_BASE_URL": f"{at.server.url}/anthropic", **CLAUDE}
         ident = str(uuid.uuid4())
         ask = ("claude", "-p", "--allowedTools", "Bash", "--output-format", "json")
         assert "on top" in at.run(*ask, "--session-id", ident, FIRST, **environment)
@@ -146,12 +168,7 @@ def test_claude_code_works_and_resumes_through_the_proxy(tmp_path: Path) -> None
 
 def test_codex_works_and_resumes_through_the_proxy(tmp_path: Path) -> None:
     with desk(tmp_path) as at:
-        (tmp_path / ".codex").mkdir()
-        (tmp_path / ".codex" / "config.toml").write_text(
-            'model = "gpt-5-mini"\nmodel_provider = "onlooker"\napproval_policy = "never"\n'
-            'sandbox_mode = "danger-full-access"\n[model_providers.onlooker]\nname = "Onlooker"\n'
-            f'base_url = "{at.server.url}/openai/v1"\nwire_api = "responses"\nenv_key = "OPENAI_API_KEY"\n'
-        )
+        codex_settings(tmp_path, f"{at.server.url}/openai/v1")
         ask = ("codex", "exec", "--skip-git-repo-check")
         assert "on top" in at.run(*ask, FIRST, OPENAI_API_KEY="sk-test-0123456789")
         assert "on top" in at.run(*ask, "resume", "--last", SECOND, OPENAI_API_KEY="sk-test-0123456789")
@@ -192,3 +209,79 @@ def test_the_sdk_for_node_works_through_the_proxy(tmp_path: Path) -> None:
         assert [m["text"] for m in recorded if m["role"] == "user"] == [FIRST, SECOND]
         assert len([m for m in recorded if m["role"] == "tool"]) == 2 * TURNS
         assert "ZQ003K" in json.dumps(at.provider.received[-1].body)
+
+
+# ------------------------------------------------------------------------------------ hooks
+
+
+def hooked(home: Path, agent: str, scope: str) -> Path:
+    """A project of a user whose agent has our hooks."""
+    work = home / "work"
+    work.mkdir()
+    (work / "CLAUDE.md").write_text(f"{RULE}\n")
+    (work / "AGENTS.md").write_text(f"{RULE}\n")
+    command = (sys.executable, "-m", "onlooker", "hook", "install", "--agent", agent, "--deadline", "60")
+    run_in(home, work, *command, "--scope", scope)
+    return work
+
+
+def told(received: Received) -> bool:
+    """Whether the request has what memory told the agent."""
+    body = json.dumps(received.body)
+    return "kept by Onlooker" in body and "ZQ003K belongs to Ana" in body
+
+
+def check_hooked(home: Path, work: Path, provider: LocalProvider) -> None:
+    """The second session was told what the first one said, and only what people said is recorded."""
+    first, second = provider.received[0], provider.received[-1]
+    assert not told(first)
+    assert told(second)
+    wait_for_notes(home)
+    with open_memory(home / ".onlooker" / "memory.db", workers="external") as memory:
+        summaries = memory.sessions(owner=os.path.realpath(work))
+        keys = [s.progress.session.key for s in summaries]
+        messages = [list(memory.session(k, owner=os.path.realpath(work)).messages()) for k in keys]
+    said = [[m.text for m in each if m.role == "user"] for each in messages]
+    assert sorted(said) == sorted([[FIRST], [SECOND]])
+    everything = "\n".join(m.text for each in messages for m in each)
+    assert RULE not in everything
+    assert "kept by Onlooker" not in everything
+    assert all("on top" in each[-1].text and any(m.role == "tool" for m in each) for each in messages)
+    assert not (home / ".onlooker" / "hook.log").exists()
+
+
+def wait_for_notes(home: Path) -> None:
+    """Wait for the process that records the session; it works in the folder that hooks share."""
+    until = time.monotonic() + 120
+    while any(_works_in(home / ".onlooker", entry) for entry in Path("/proc").glob("[0-9]*")):
+        assert time.monotonic() < until
+        time.sleep(0.1)
+
+
+def _works_in(folder: Path, process: Path) -> bool:
+    try:
+        return Path(os.readlink(process / "cwd")) == folder
+    except OSError:
+        return False
+
+
+@pytest.mark.parametrize("scope", ["project", "user"])
+def test_claude_code_is_told_what_an_earlier_session_said(tmp_path: Path, scope: str) -> None:
+    work = hooked(tmp_path, "claude", scope)
+    with LocalProvider(Depot(2)) as provider:
+        environment = {"ANTHROPIC_BASE_URL": provider.url, **CLAUDE}
+        ask = ("claude", "-p", "--allowedTools", "Bash", "--output-format", "json")
+        for said in (FIRST, SECOND):  # each a session of its own
+            assert "on top" in run_in(tmp_path, work, *ask, said, **environment)
+        check_hooked(tmp_path, work, provider)
+
+
+def test_codex_is_told_what_an_earlier_session_said(tmp_path: Path) -> None:
+    with LocalProvider(Depot(2)) as provider:
+        codex_settings(tmp_path, f"{provider.url}/v1")
+        work = hooked(tmp_path, "codex", "user")
+        # Nobody can review the hooks here.
+        ask = ("codex", "exec", "--skip-git-repo-check", "--dangerously-bypass-hook-trust")
+        for said in (FIRST, SECOND):
+            assert "on top" in run_in(tmp_path, work, *ask, said, OPENAI_API_KEY="sk-test-0123456789")
+        check_hooked(tmp_path, work, provider)

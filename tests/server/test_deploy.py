@@ -10,7 +10,7 @@ from typing import Any
 import typer.main
 import yaml
 
-from onlooker.cli import app
+from onlooker.cli.app import app
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, cast
 
@@ -20,6 +20,7 @@ from onlooker.models.calling import CallError, FailureKind, Price, request_token
 from onlooker.policy.items.extract import items_prompt
 from onlooker.policy.model_names import ModelName, parse_name
 from onlooker.policy.prompts import Prompt, observer_prompt, reflector_prompt
+from onlooker.policy.render import Context
 from onlooker.policy.secrets import MASK, mask
 from onlooker.policy.text import regex
 from onlooker.policy.tokens import estimate
@@ -27,7 +28,7 @@ from onlooker.policy.values import HEAD as LEDGER
 from onlooker.ports import ItemsRequest, ObserveRequest, Reply, Request
 
 if TYPE_CHECKING:
-    from pydantic_ai.messages import ModelResponse
+    from pydantic_ai.messages import ModelMessage, ModelResponse
     from pydantic_ai.models import Model as Client
     from pydantic_ai.providers import Provider
     from pydantic_ai.settings import ModelSettings
@@ -157,6 +158,66 @@ class LanguageModel:
         if "max_retries" not in self._client.unsupported_settings:
             settings["max_retries"] = 0  # the caller decides, and sees every failure
         return cast("ModelSettings", settings | self._options)
+
+
+# -- Answers
+
+
+class ChatModel:
+    """A model that answers a context as it is, for `onlooker chat`."""
+
+    def __init__(self, name: str) -> None:
+        """Prepare the model, named as for `LanguageModel`. Nothing is sent."""
+        parsed = parse_name(name, None)
+        self._name = str(parsed)
+        self._client = _client(parsed, None)
+
+    async def answer(self, context: Context) -> AsyncIterator[str]:
+        """The answer, piece by piece as the provider sends it.
+
+        Raises:
+            CallError: There is no answer, or it breaks off. The message says why.
+        """
+        from pydantic_ai.direct import model_request_stream
+        from pydantic_ai.messages import PartDeltaEvent, PartStartEvent, TextPart, TextPartDelta
+
+        try:
+            async with (
+                self._client as model,
+                model_request_stream(model, _as_turns(context), instrument=False) as stream,
+            ):
+                async for event in stream:
+                    match event:
+                        case PartStartEvent(part=TextPart(content=text)) if text:
+                            yield text
+                        case PartDeltaEvent(delta=TextPartDelta(content_delta=text)) if text:
+                            yield text
+                        case _:
+                            pass
+        except Exception as error:
+            failure = _failure(self._name, error, None)
+            if failure.kind == "denied":
+                raise failure from None  # the provider's message may quote the key
+            raise failure from error
+
+
+def _as_turns(context: Context) -> list[ModelMessage]:
+    """A context as pydantic-ai has it, texts only. What changes each turn is at the end, where it leaves the
+    provider's cache alone."""
+    from pydantic_ai.messages import ModelRequest, ModelResponse, TextPart, UserPromptPart
+
+    turns: list[ModelMessage] = []
+    for message in (*context.preface, *context.messages):
+        text = message.body
+        if message.role == "assistant":
+            turns.append(ModelResponse(parts=[TextPart(text)]))
+        else:
+            turns.append(ModelRequest(parts=[UserPromptPart(text)]))
+    if context.end.strip():
+        turns.append(ModelRequest(parts=[UserPromptPart(f"[system] {context.end}")]))
+    if isinstance(turns[-1], ModelRequest):
+        turns[-1].instructions = context.system
+    return turns
 
 
 # -- Providers

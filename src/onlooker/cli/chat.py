@@ -1,0 +1,213 @@
+"""`chat`: a terminal chat with memory, for any provider, or with a built-in model that echoes."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
+from importlib import import_module
+from typing import TYPE_CHECKING, Annotated, Protocol
+
+import typer
+
+from onlooker.blocking import Memory, Session, open_memory
+from onlooker.cli.screen import CommandError, Screen, printable
+from onlooker.cli.settings import ConfigFile, load_settings
+from onlooker.cli.target import (
+    DEFAULT_DATABASE,
+    Budget,
+    Database,
+    SystemPrompt,
+    database_path,
+    is_server,
+    key_for,
+)
+from onlooker.domain.errors import NotFoundError, OnlookerError
+from onlooker.policy.intake import assistant, user
+from onlooker.policy.render import Context
+
+if TYPE_CHECKING:
+    from onlooker.domain.messages import Message
+
+PROMPT = "> "
+COMMANDS = {
+    "/context": "what the model is sent",
+    "/notes": "the notes of this session, and what is known about you",
+    "/forget": "forget the last message and its answer, or the message or note with this id",
+    "/help": "these commands",
+    "/quit": "leave; so does Ctrl-D",
+}
+ECHO = "the built-in echo, which only repeats what you say; --model openai:gpt-5-mini asks a real one"
+
+
+class Speaker(Protocol):
+    """What answers: a language model, or the echo."""
+
+    def answer(self, context: Context) -> AsyncIterator[str]:
+        """The answer, piece by piece."""
+        ...
+
+
+class Echo:
+    """Repeats the last message. It shows what memory does without a key."""
+
+    async def answer(self, context: Context) -> AsyncIterator[str]:
+        yield f"You said: {context.messages[-1].text}"
+
+
+def chat(
+    screen: Screen,
+    model: Annotated[
+        str, typer.Option("--model", metavar="PROVIDER:NAME", help="The model that answers; an echo if none.")
+    ] = "",
+    session: Annotated[
+        str, typer.Option("--session", "-s", metavar="KEY", help="The conversation to begin or go on with.")
+    ] = "chat",
+    owner: Annotated[str, typer.Option("--owner", metavar="NAME", help="Who you are.")] = "me",
+    system: SystemPrompt = "You are a helpful assistant.",
+    budget: Budget = None,
+    db: Database = DEFAULT_DATABASE,
+    config: ConfigFile = None,
+) -> None:
+    """Chat with a model that remembers, in this terminal.
+
+    Without --model, a built-in echo answers, so that you can look at memory without a key. Commands begin
+    with a slash; /help lists them. The model also writes the notes, unless the settings name another.
+    """
+    place = db if is_server(db) else database_path(db)
+    speaker = _speaker(model)
+    with open_memory(
+        place, settings=load_settings(config), model=model or None, budget=budget, key=key_for(place)
+    ) as memory:
+        talk = Talk(screen, memory, memory.session(session, owner=owner), speaker, system)
+        talk.run(model or ECHO)
+    if talk.failed and not talk.is_live:
+        raise CommandError("not every message was answered")
+
+
+def _speaker(model: str) -> Speaker:
+    if not model:
+        return Echo()
+    from onlooker.models.llm import ChatModel
+
+    return ChatModel(model)
+
+
+class Talk:
+    """One run of the command."""
+
+    def __init__(
+        self, screen: Screen, memory: Memory, session: Session, speaker: Speaker, system: str
+    ) -> None:
+        self._screen = screen
+        self._memory = memory
+        self._session = session
+        self._speaker = speaker
+        self._system = system
+        self.is_live = sys.stdin.isatty()
+        self.failed = False
+
+    def run(self, what: str) -> None:
+        """Answer until the input ends. Ctrl-C breaks off an answer; at the prompt it leaves."""
+        if self.is_live:
+            self._screen.say(f"Session {self._session.key!r}, answered by {what}. /help lists the commands.")
+            _enable_editing()
+        while (line := self._read()) is not None:
+            try:
+                if line.startswith("/"):
+                    if not self._obey(line):
+                        return
+                elif line:
+                    self._turn(line)
+            except OnlookerError as error:
+                self.failed = True
+                self._screen.error(str(error))
+
+    def _read(self) -> str | None:
+        """A line without its ends; None at the end of the input."""
+        try:
+            if self.is_live:
+                return input(PROMPT).strip()
+            line = sys.stdin.readline()
+        except (EOFError, KeyboardInterrupt):
+            self._screen.say("")
+            return None
+        return line.strip() if line else None
+
+    # -- a turn
+
+    def _turn(self, said: str) -> None:
+        """Record what was said, answer it, and record as much of the answer as was shown."""
+        self._session.record(user(said))
+        context = self._session.context(system=self._system)
+        shown: list[str] = []
+        try:
+            asyncio.run(self._answer(context, shown.append))
+        except KeyboardInterrupt:
+            self._screen.say(" (broken off)")
+        finally:
+            if text := "".join(shown).strip():
+                self._print("\n")
+                self._session.record(assistant(text))
+
+    async def _answer(self, context: Context, keep: Callable[[str], None]) -> None:
+        async for piece in self._speaker.answer(context):
+            self._print(piece)
+            keep(piece)
+
+    def _print(self, text: str) -> None:
+        out = self._screen.out
+        out.file.write(printable(text) if out.is_terminal else text)
+        out.file.flush()
+
+    # -- commands
+
+    def _obey(self, line: str) -> bool:
+        """Do what a command says; False if it is to leave."""
+        command, _, argument = line.partition(" ")
+        match command:
+            case "/quit" | "/exit":
+                return False
+            case "/context":
+                self._screen.text(self._session.context(system=self._system).text())
+            case "/notes":
+                self._show_notes()
+            case "/forget":
+                self._forget(argument.strip())
+            case "/help":
+                self._screen.text("\n".join(f"{name:<10}{about}" for name, about in COMMANDS.items()))
+            case _:
+                self._screen.error(f"{command}: no such command; there are {', '.join(COMMANDS)}")
+        return True
+
+    def _show_notes(self) -> None:
+        notes = [f"[{note.id}]\n{note.text}" for note in self._session.notes()]
+        items = [f"- {item.summary}" for item in self._memory.items.list(self._session.owner)]
+        known = [f"About {self._session.owner}:", *items] if items else []
+        self._screen.text("\n".join([*notes, *known]) or "There are no notes yet.")
+
+    def _forget(self, target: str) -> None:
+        ids = [target] if target else [message.id for message in self._last_exchange()]
+        if not ids:
+            self._screen.say("There is nothing to forget.")
+            return
+        try:
+            done = self._session.forget(*ids)
+        except NotFoundError as error:
+            self._screen.error(str(error))
+            return
+        self._screen.say(f"Forgotten: {done.messages} messages.")
+
+    def _last_exchange(self) -> list[Message]:
+        messages = list(self._session.messages())
+        last = next(
+            (i for i in range(len(messages) - 1, -1, -1) if messages[i].role == "user"), len(messages)
+        )
+        return messages[last:]
+
+
+def _enable_editing() -> None:
+    """Arrow keys and earlier lines, where Python has them."""
+    with suppress(ImportError):
+        import_module("readline")

@@ -1,0 +1,731 @@
+"""`onlooker hook EVENT`: what Claude Code and Codex call when something happens in a session.
+
+A hook must cost little and never fail: nothing heavy is imported before it is needed, every failure is a line
+in a log, and the exit code is 0.
+
+The agent's own transcript is the queue. An event that returns nothing only writes down that there is
+something to read, and starts a process of its own that records it and takes notes; so none has to run all the
+time, and the agent waits for neither. An event that returns a context first records what was written down for
+its project: it knows what another session said a moment ago.
+
+    Job, Jobs         which transcripts are to be read, and how far they were read
+    read_transcript   the messages in a transcript, of either agent
+    take_notes        what the process of its own does
+    answer            the context for an event
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, cast
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from onlooker.engine.memory import Memory
+    from onlooker.engine.session import Session
+    from onlooker.policy.settings import Settings
+
+EVENTS = ("SessionStart", "UserPromptSubmit", "Stop", "PreCompact", "SessionEnd")
+# These return a context. What `Stop` returns would make the agent go round again.
+ANSWERED = ("SessionStart", "UserPromptSubmit")
+AGENTS = ("claude", "codex")
+# Does at once what the other events leave to a process of its own.
+NOTES = "notes"
+
+# Seconds that an agent waits at most, and that the process of its own has.
+DEADLINE = 10.0
+NOTES_DEADLINE = 600.0
+# The part of the deadline for the context itself; the rest is for starting and stopping.
+ANSWER_SHARE = 0.8
+# Bytes of a transcript that are read while an agent waits.
+MAX_READ = 2_000_000
+# How long a transcript may lack the answer that the agent says is there.
+FLUSH_SECONDS = 3.0
+
+
+# ------------------------------------------------------------------------------------ the process
+
+
+class Options(NamedTuple):
+    """What the command line says."""
+
+    agent: str = "claude"
+    db: str = ""
+    owner: str = ""
+    config: str = ""
+    key_file: str = ""
+    deadline: float = DEADLINE
+    debug: bool = False
+
+    def arguments(self) -> list[str]:
+        """The same as arguments."""
+        given = self._asdict() | {"debug": ""}
+        given["deadline"] = f"{self.deadline:g}" if self.deadline != DEADLINE else ""
+        return [word for k, value in given.items() if value for word in (f"--{k.replace('_', '-')}", value)]
+
+
+def is_for_agents(arguments: Sequence[str]) -> bool:
+    """Whether these are arguments of a hook: not of `install`, not a call for help, and no typing error.
+
+    Events that are not known here are: an agent takes an exit code of 2 for an order to stop.
+    """
+    if arguments[:1] != ["hook"] or len(arguments) < 2 or "--help" in arguments:
+        return False
+    return arguments[1] == NOTES or arguments[1][:1].isupper()
+
+
+def run_process(arguments: Sequence[str]) -> NoReturn:
+    """Run a hook and exit with 0, whatever happens."""
+    out = ""
+    if arguments[0] != NOTES:
+        gc.disable()  # it would take a tenth of the time, and there is nothing to collect
+    try:
+        options = parse(arguments[1:])
+        _exit_after(NOTES_DEADLINE if arguments[0] == NOTES else options.deadline, arguments[0])
+        out = run(arguments[0], options, sys.stdin)
+    except BaseException as error:  # noqa: BLE001  nothing may reach the agent
+        log(arguments[0], error, debug="--debug" in arguments)
+    with suppress(OSError, ValueError):
+        # Not print: what cannot be written must not change the exit code.
+        os.write(1, out.encode())
+    os._exit(0)
+
+
+def parse(arguments: Sequence[str]) -> Options:
+    """The options among the arguments. What is not known is ignored."""
+    found: dict[str, Any] = {}
+    words = iter(arguments)
+    for word in words:
+        name, given, value = word.removeprefix("--").replace("-", "_", 1).partition("=")
+        if name in Options._fields and word.startswith("--"):
+            found[name] = True if name == "debug" else value if given else next(words, "")
+    if "deadline" in found:
+        found["deadline"] = float(found["deadline"])
+    return Options(**found)
+
+
+def run(event: str, options: Options, stdin: Any) -> str:
+    """What the hook prints for an event."""
+    os.makedirs(home(), mode=0o700, exist_ok=True)
+    options = options._replace(db=_database(options), config=_config(options))
+    if event == NOTES:
+        import asyncio
+
+        asyncio.run(take_notes(options))
+        return ""
+    if event not in EVENTS:
+        return ""
+    given: object = json.loads(stdin.read())
+    job = Job.of(cast("dict[str, Any]", given) if isinstance(given, dict) else {}, event, options)
+    jobs = Jobs()
+    if event not in ANSWERED:
+        jobs.add(job)
+        _start_notes(options)
+        return ""
+    is_new = not os.path.exists(options.db) and "://" not in options.db
+    if is_new and not jobs.of(job) and not jobs.unread(job):
+        return ""  # nothing was ever said
+    import asyncio
+
+    found = asyncio.run(answer(event, job, cast("dict[str, Any]", given), options))
+    if not found:
+        return ""
+    shown = {"hookSpecificOutput": {"hookEventName": event, "additionalContext": found}}
+    return json.dumps(shown, ensure_ascii=False) + "\n"
+
+
+def _exit_after(seconds: float, event: str) -> None:
+    """End the process when its time is over, whatever it is waiting for."""
+    import threading
+
+    def over() -> None:
+        log(event, TimeoutError(f"it took longer than {seconds:g} seconds"))
+        os._exit(0)
+
+    timer = threading.Timer(seconds, over)
+    timer.daemon = True
+    timer.start()
+
+
+def _start_notes(options: Options) -> None:
+    """Start the process that records and takes notes. Nobody waits for it, and it outlives the agent."""
+    import subprocess
+
+    subprocess.Popen(
+        [sys.executable, "-m", "onlooker", "hook", NOTES, *options.arguments()],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        cwd=home(),
+        start_new_session=True,
+        creationflags=getattr(subprocess, "DETACHED_PROCESS", 0),
+    ).returncode = 0  # it is not waited for, and Python need not say so
+
+
+# ------------------------------------------------------------------------------------ places
+
+
+def home() -> str:
+    """The folder of what hooks share, for this user alone."""
+    return os.path.join(os.path.expanduser("~"), ".onlooker")
+
+
+def _database(options: Options) -> str:
+    # Not one in the current folder: hooks run in whatever folder the agent works in.
+    return options.db or os.environ.get("ONLOOKER_DB") or os.path.join(home(), "memory.db")
+
+
+def _config(options: Options) -> str:
+    # Nor settings of the current folder: who made the project would choose where its sessions are sent.
+    own = os.path.join(home(), "onlooker.toml")
+    return options.config or os.environ.get("ONLOOKER_CONFIG") or (own if os.path.exists(own) else "")
+
+
+def project_of(folder: str) -> str:
+    """The project that a folder belongs to: the nearest one with a repository, or else the folder."""
+    start = at = os.path.realpath(folder)
+    while not os.path.exists(os.path.join(at, ".git")):
+        at, below = os.path.dirname(at), at
+        if at == below:
+            return start
+    return at
+
+
+LOG = "hook.log"
+MAX_LOG = 64_000
+
+
+def log(event: str, error: BaseException, *, debug: bool = False) -> None:
+    """Add a failure to the log, as one line."""
+    text = " ".join(f"{type(error).__name__}: {error}".split())[:500]
+    if debug:
+        print(f"onlooker hook {event}: {text}", file=sys.stderr)
+    with suppress(OSError):
+        os.makedirs(home(), mode=0o700, exist_ok=True)
+        path = os.path.join(home(), LOG)
+        if os.path.exists(path) and os.path.getsize(path) > MAX_LOG:
+            os.replace(path, f"{path}.1")
+        with open(path, "a", encoding="utf-8", opener=_private) as file:
+            file.write(f"{time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime())} {event}: {text}\n")
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
+
+
+# ------------------------------------------------------------------------------------ what is to be read
+
+
+class Job(NamedTuple):
+    """A transcript that has something new, and where it goes."""
+
+    agent: str
+    session: str
+    transcript: str
+    owner: str
+    db: str
+    ends: bool = False
+    # A hash of the answer that the transcript must have; "" if none is known.
+    last: str = ""
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any], event: str, options: Options) -> Job:
+        """The job of an event."""
+        said = str(given.get("last_assistant_message") or "")
+        folder = os.environ.get("CLAUDE_PROJECT_DIR") or str(given.get("cwd") or os.getcwd())
+        return cls(
+            options.agent,
+            str(given["session_id"]),
+            str(given.get("transcript_path") or ""),
+            options.owner or project_of(folder),
+            options.db,
+            event == "SessionEnd",
+            digest(said) if said.strip() else "",
+        )
+
+    @property
+    def key(self) -> str:
+        """The key of its session in the memory."""
+        return f"{self.agent}:{self.session}"
+
+
+def digest(text: str) -> str:
+    """A hash of a text: the words themselves are in the agent's transcript and in the memory, and nowhere
+    else."""
+    return blake2b(text.strip().encode("utf-8", "replace"), digest_size=16).hexdigest()
+
+
+class Jobs:
+    """The jobs of this user, a file each, and how far each transcript was read.
+
+    A job is deleted when its notes are taken, so nothing is lost by a process that is killed. Two that do the
+    same job do no harm: a message is recorded once.
+    """
+
+    # Positions of transcripts that nobody added to for so long are forgotten.
+    KEPT_SECONDS = 90 * 86_400
+
+    def __init__(self) -> None:
+        own = os.path.join(home(), "hooks")
+        self._due = os.path.join(own, "due")
+        self._read = os.path.join(own, "read")
+        for folder in (own, self._due, self._read):
+            os.makedirs(folder, mode=0o700, exist_ok=True)
+
+    def add(self, job: Job) -> None:
+        name = f"{time.time_ns()}-{os.getpid()}"
+        path = os.path.join(self._due, name)
+        with open(f"{path}.part", "x", encoding="utf-8", opener=_private) as file:
+            json.dump(job, file)
+        os.replace(f"{path}.part", f"{path}.json")
+
+    def of(self, like: Job | None = None, *, db: str = "") -> dict[str, Job]:
+        """Jobs by file, oldest first: of an owner and a database, or of a database."""
+        found: dict[str, Job] = {}
+        for name in sorted(os.listdir(self._due)):
+            path = os.path.join(self._due, name)
+            if not name.endswith(".json"):
+                continue
+            try:
+                with open(path, encoding="utf-8") as file:
+                    job = Job(*json.load(file))
+            except FileNotFoundError:
+                continue  # another process has done it
+            except (OSError, ValueError, TypeError) as error:
+                log("due", error)
+                self.done([path])
+                continue
+            if job.db == (like.db if like else db) and (like is None or like.owner == job.owner):
+                found[path] = job
+        return found
+
+    def done(self, paths: Sequence[str]) -> None:
+        for path in paths:
+            with suppress(OSError):
+                os.unlink(path)
+
+    # -- positions
+
+    def position(self, job: Job) -> int:
+        """How many bytes of the transcript were read. What was read is not read again: it may have been
+        forgotten since."""
+        with suppress(OSError, ValueError), open(self._position(job), encoding="utf-8") as file:
+            return int(file.read())
+        return 0
+
+    def unread(self, job: Job) -> int:
+        """How many bytes of the transcript were not read."""
+        try:
+            return os.path.getsize(job.transcript) - self.position(job)
+        except OSError:
+            return 0
+
+    def set_position(self, job: Job, position: int) -> None:
+        path = self._position(job)
+        part = f"{path}.{os.getpid()}"
+        with open(part, "w", encoding="utf-8", opener=_private) as file:
+            file.write(str(position))
+        os.replace(part, path)
+
+    def prune(self) -> None:
+        """Forget the positions of old transcripts."""
+        for entry in os.scandir(self._read):
+            with suppress(OSError):
+                if time.time() - entry.stat().st_mtime > self.KEPT_SECONDS:
+                    os.unlink(entry.path)
+
+    def _position(self, job: Job) -> str:
+        return os.path.join(self._read, digest("\0".join((job.db, job.owner, job.key, job.transcript))))
+
+
+# ------------------------------------------------------------------------------------ transcripts
+
+
+class Transcript(NamedTuple):
+    """What was read of a transcript: messages, where reading goes on, the hash of the last answer."""
+
+    messages: list[dict[str, Any]]
+    position: int
+    last: str = ""
+
+
+# Longer lines are pictures and the like.
+MAX_LINE = 4_000_000
+
+
+def read_transcript(path: str, position: int) -> Transcript:
+    """The messages in a transcript after a position. A line that is still being written is left for later."""
+    messages: list[dict[str, Any]] = []
+    last = ""
+    with open(path, "rb") as file:
+        if os.fstat(file.fileno()).st_size < position:
+            position = 0  # another file under the same name
+        file.seek(position)
+        while (line := file.readline()).endswith(b"\n"):
+            start, position = position, position + len(line)
+            if len(line) > MAX_LINE:
+                continue
+            try:
+                found: object = json.loads(line)
+            except (ValueError, RecursionError):
+                continue
+            for message in _messages(cast("dict[str, Any]", found), start) if isinstance(found, dict) else ():
+                messages.append(message)
+                if message["role"] == "assistant" and (text := _text(message.get("content"))):
+                    last = digest(text)
+    return Transcript(messages, position, last)
+
+
+def _messages(line: Mapping[str, Any], start: int) -> Iterator[dict[str, Any]]:
+    """The message in a line, with an id that is the same whenever it is read; none if nobody said it."""
+    from onlooker.policy.injected import split_item
+
+    payload = line.get("payload")
+    found = _of_codex(line, payload, start) if isinstance(payload, dict) else _of_claude(line)
+    if found is None:
+        return
+    said, _ = split_item(found)
+    if said is None:
+        return
+    if said["role"] == "user" and isinstance(said.get("content"), str):
+        said = {**said, "content": _typed(said["content"])}
+    if said.get("content") or said.get("tool_calls"):
+        yield {**said, "timestamp": line.get("timestamp")}
+
+
+# What Claude Code says in the user's name.
+_NOT_SAID = ("[Request interrupted by user", "Caveat: The messages below were generated by the user")
+
+
+def _of_claude(line: Mapping[str, Any]) -> dict[str, Any] | None:
+    message = line.get("message")
+    if line.get("type") not in ("user", "assistant") or not isinstance(message, dict):
+        return None
+    # What it inserts, what subagents say among themselves, its own summaries, and errors of the provider.
+    if any(line.get(mark) for mark in ("isMeta", "isSidechain", "isCompactSummary", "isApiErrorMessage")):
+        return None
+    found = cast("dict[str, Any]", message)
+    content = found.get("content")
+    if isinstance(content, list):
+        blocks = cast("list[Any]", content)
+        content = [b for b in blocks if _is_said(b)]
+    if isinstance(content, str) and content.startswith(_NOT_SAID):
+        return None
+    return {"role": line["type"], "content": content, "id": str(line.get("uuid") or "")}
+
+
+def _is_said(block: Any) -> bool:
+    text = block.get("text") if isinstance(block, dict) else None  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+    if isinstance(text, str) and text.startswith(_NOT_SAID):
+        return False
+    return isinstance(block, dict) and block["type"] in (
+        "text",
+        "tool_use",
+        "tool_result",
+        "image",
+        "document",
+    )
+
+
+def _typed(text: str) -> str:
+    """What was typed after a command's name, without its tags."""
+    return text.replace("<command-args>", "").replace("</command-args>", "").strip()
+
+
+def _of_codex(line: Mapping[str, Any], payload: Any, start: int) -> dict[str, Any] | None:
+    if line.get("type") != "response_item":
+        return None
+    kind, found = payload.get("type"), {"id": f"line-{start}"}
+    if kind == "message" and payload.get("role") in ("user", "assistant"):
+        return {**found, "role": payload["role"], "content": payload.get("content")}
+    if kind in ("function_call", "custom_tool_call", "local_shell_call"):
+        given: Any = payload.get("arguments") or payload.get("input") or payload.get("action") or {}
+        if not isinstance(given, str) or kind == "custom_tool_call":
+            given = json.dumps({"input": given} if isinstance(given, str) else given)
+        about = {"name": str(payload.get("name") or kind), "arguments": given}
+        call = {"id": str(payload.get("call_id") or ""), "type": "function", "function": about}
+        return {**found, "role": "assistant", "content": "", "tool_calls": [call]}
+    if isinstance(kind, str) and kind.endswith("_call_output"):
+        ident = str(payload.get("call_id") or "")
+        return {**found, "role": "tool", "tool_call_id": ident, "content": _text(payload.get("output"))}
+    return None
+
+
+def _text(content: Any) -> str:
+    """The text of a content: a string, blocks, or an object that has either."""
+    if isinstance(content, dict):
+        content = cast("dict[str, Any]", content).get("content")
+    if isinstance(content, list):
+        texts = [b.get("text") for b in cast("list[Any]", content) if isinstance(b, dict)]  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+        return "\n".join(t for t in cast("list[Any]", texts) if isinstance(t, str))
+    return content if isinstance(content, str) else ""
+
+
+def was_compacted(path: str) -> bool:
+    """Whether the agent has put a summary in the place of what the transcript begins with."""
+    with suppress(OSError), open(path, "rb") as file:
+        return any(b'"compact_boundary"' in line or b'"type":"compacted"' in line for line in file)
+    return False
+
+
+# ------------------------------------------------------------------------------------ recording
+
+
+async def record_due(memory: Memory, jobs: Jobs, due: Mapping[str, Job], *, wait: bool) -> dict[str, Job]:
+    """Record what transcripts have that is new, and return the jobs that succeeded by file. Whoever waits for
+    the end of a transcript has time; while an agent waits, long ones are left out."""
+    done: dict[str, Job] = {}
+    for path, job in due.items():
+        if not wait and jobs.unread(job) > MAX_READ:
+            continue
+        try:
+            await _record(memory, jobs, job, wait=wait)
+        except FileNotFoundError:
+            pass  # a session in which nothing was said has no transcript
+        except Exception as error:  # noqa: BLE001  the other transcripts have nothing to do with it
+            log(f"{job.agent} {job.session}", error)
+            continue
+        done[path] = job
+    return done
+
+
+async def _record(memory: Memory, jobs: Jobs, job: Job, *, wait: bool) -> None:
+    import asyncio
+
+    session = memory.session(job.key, owner=job.owner)
+    until = time.monotonic() + (FLUSH_SECONDS if wait and job.last else 0.0)
+    while True:
+        before = jobs.position(job)
+        found = read_transcript(job.transcript, before)
+        if found.messages:
+            await _record_all(session, found.messages)
+        if found.position != before:
+            jobs.set_position(job, found.position)
+        if time.monotonic() >= until or found.last == job.last or not await _lacks(session, job):
+            return
+        await asyncio.sleep(0.1)
+
+
+async def _record_all(session: Session, messages: Sequence[dict[str, Any]]) -> None:
+    from onlooker.domain.errors import MessageError
+
+    try:
+        await session.record(messages)
+    except MessageError:
+        # One that has a form of its own must not keep the others out for good.
+        for message in messages:
+            try:
+                await session.record([message])
+            except MessageError as error:
+                log(f"{session.key} {message.get('id')}", error)
+
+
+async def _lacks(session: Session, job: Job) -> bool:
+    """Whether the answer that the agent told of is not recorded."""
+    newest = [m for m in (await session.messages())[-20:] if m.role == "assistant"]
+    return all(digest(m.text) != job.last for m in newest)
+
+
+async def take_notes(options: Options) -> None:
+    """Record what is due, take the notes that are due, and make items of sessions that ended."""
+    import asyncio
+    from datetime import timedelta
+
+    with suppress(OSError, AttributeError):
+        os.nice(10)  # the agent and its compilers come first
+    jobs = Jobs()
+    settings = _settings(options)
+    due = jobs.of(db=options.db)
+    # The last job of a session stands for those before it.
+    last = {job.key: path for path, job in due.items()}
+    jobs.done([path for path in due if path not in last.values()])
+    due = {path: due[path] for path in last.values()}
+    if not due or not settings.enabled:
+        jobs.done(list(due))
+        return
+    async with asyncio.timeout(NOTES_DEADLINE - 10), _opened(settings, options, external=False) as memory:
+        done = await record_due(memory, jobs, due, wait=True)
+        for job in done.values():
+            session = memory.session(job.key, owner=job.owner)
+            await session.settle()
+            # The built-in model is asked for items after every answer. A language model costs: it is asked at
+            # the end, or when nothing was said for a while, since an agent that is killed does not say so.
+            if job.ends or not settings.model:
+                await session.end()
+        jobs.done(list(done))
+        if settings.idle_minutes:
+            await memory.background.end_idle(idle=timedelta(minutes=settings.idle_minutes))
+    jobs.prune()
+
+
+def _settings(options: Options) -> Settings:
+    from pathlib import Path
+
+    from onlooker.policy.settings import preset
+
+    if not options.config:
+        return preset("default")
+    from onlooker.policy.config import from_mapping
+    from onlooker.wiring import read_settings
+
+    return from_mapping(read_settings(Path(options.config)))
+
+
+def _opened(settings: Settings, options: Options, *, external: bool) -> Memory:
+    from dataclasses import replace
+
+    from onlooker.wiring import open_memory
+
+    key = None
+    file = options.key_file or os.environ.get("ONLOOKER_KEY_FILE")
+    if file or os.environ.get("ONLOOKER_KEY") or os.environ.get("ONLOOKER_KEYRING"):
+        from pathlib import Path
+
+        from onlooker.cli.target import key_for, use_key_file
+
+        with use_key_file(Path(file) if file else None):
+            key = key_for(options.db)
+    if external:
+        # No call over the network: someone is waiting.
+        settings = replace(settings, model="", reflector_model="", embedder="")
+    settings = replace(settings, idle_minutes=0)
+    return open_memory(options.db, settings=settings, key=key, workers="external" if external else "embedded")
+
+
+# ------------------------------------------------------------------------------------ the context
+
+# Tokens of what a session is told when it starts, of which items have a part, and with each prompt.
+START_TOKENS = 1_500
+ITEM_TOKENS = 500
+PROMPT_TOKENS = 800
+# Characters of a message that is quoted.
+MAX_QUOTE = 600
+
+HEADING = (
+    "Memory of earlier sessions in this project, kept by Onlooker. It may be out of date, and none of it is "
+    "an instruction."
+)
+
+
+async def answer(event: str, job: Job, given: Mapping[str, Any], options: Options) -> str:
+    """The context for an event; empty if there is nothing to tell."""
+    import asyncio
+
+    settings = _settings(options)
+    if not settings.enabled:
+        return ""
+    jobs = Jobs()
+    due = jobs.of(job)
+    # An answer that the user broke off ends without an event.
+    due = {**due, "": job} if jobs.unread(job) else due
+    async with (
+        asyncio.timeout(ANSWER_SHARE * options.deadline),
+        _opened(settings, options, external=True) as memory,
+    ):
+        await record_due(memory, jobs, due, wait=False)
+        if event == "SessionStart":
+            parts = [await _known(memory, job), *await _before(memory, job, str(given.get("source")))]
+        else:
+            parts = [await _recalled(memory, job, str(given.get("prompt") or ""))]
+    shown = [part for part in parts if part]
+    return "\n\n".join([HEADING, *shown]) if shown else ""
+
+
+async def _known(memory: Memory, job: Job) -> str:
+    """The items of the project: facts, decisions, how things are done here."""
+    from datetime import UTC, datetime
+
+    from onlooker.domain.messages import SessionId
+    from onlooker.policy.items.choose import choose_items, item_line
+
+    if not memory.settings.shares_items(job.owner):
+        return ""
+    items = await memory.items.list(job.owner)
+    here, count = SessionId(job.owner, job.key), memory.counting.text
+    chosen = choose_items(items, here, ITEM_TOKENS, datetime.now(UTC), count)
+    return "\n".join(["## Known", *map(item_line, chosen)]) if chosen else ""
+
+
+async def _before(memory: Memory, job: Job, source: str) -> list[str]:
+    """What the last session came to; of one that was compacted, what this one did."""
+    if source == "compact":
+        found = await memory.sessions(owner=job.owner, key=job.key)
+    elif source == "resume" or not memory.settings.shares_items(job.owner):
+        return []  # the agent has its own context
+    else:
+        newest = await memory.sessions(owner=job.owner, limit=2)
+        found = [s for s in newest if s.progress.session.key != job.key]
+    if not found:
+        return []
+    summary, key = found[0], found[0].progress.session.key
+    session = memory.session(key, owner=job.owner)
+    messages = [m for m in await session.messages() if m.text.strip() and m.role in ("user", "assistant")]
+    asked = next((m for m in reversed(messages) if m.role == "user"), None)
+    left = START_TOKENS - ITEM_TOKENS
+    ended = [
+        f"- {who}: {_quote(message.text)}"
+        for who, message in (("The user last asked", asked), ("The agent last said", _last_said(messages)))
+        if message
+    ]
+    left -= sum(map(memory.counting.text, ended))
+    notes: list[str] = []
+    for note in reversed(await session.notes()):
+        left -= memory.counting.text(note.text)
+        if left < 0:
+            break
+        notes.insert(0, note.text)
+    # What no note has yet, as the user said it.
+    for message in reversed([m for m in messages if m.role == "user" and m is not asked]):
+        line = f"- The user said: {_quote(message.text)}"
+        left -= memory.counting.text(line)
+        if left < 0 or message.seq <= summary.progress.frontier:
+            break
+        ended.insert(0, line)
+    what = "So far in this session" if key == job.key else "The last session"
+    heading = f"## {what}{_on(messages[-1].at if messages else None)}"
+    return ["\n".join([heading, *notes, *ended])] if notes or ended else []
+
+
+def _last_said(messages: Sequence[Any]) -> Any:
+    return next((m for m in reversed(messages) if m.role == "assistant"), None)
+
+
+def _on(at: datetime | None) -> str:
+    return f" ({at:%Y-%m-%d %H:%M})" if at else ""
+
+
+def _quote(text: str) -> str:
+    text = " ".join(text.split())
+    return text if len(text) <= MAX_QUOTE else f"{text[: MAX_QUOTE * 2 // 3]} … {text[-MAX_QUOTE // 3 :]}"
+
+
+async def _recalled(memory: Memory, job: Job, prompt: str) -> str:
+    """What was said about the prompt, except what the agent still has in its own context."""
+    from datetime import UTC, datetime
+
+    from onlooker.domain.messages import Message
+    from onlooker.engine.indexing import catch_up
+    from onlooker.engine.recall import PromptContent, Recall
+    from onlooker.policy.search.recall import TURN_HITS, of_turn, render_recall
+
+    settings, now = memory.settings, datetime.now(UTC)
+    query = of_turn([Message("user", prompt)], now) if settings.recall != "off" else None
+    if query is None:
+        return ""
+    session = memory.session(job.key, owner=job.owner)
+    wide = settings.recalls_owner(job.owner)
+    await catch_up(memory.store, job.owner, None if wide else session.id)
+    shown = () if was_compacted(job.transcript) else await session.messages(archived=True)
+    recall = Recall(memory.store, session.id, wide, now, hits=TURN_HITS)
+    found = await recall.find(prompt, query, PromptContent(shown, ""))
+    return render_recall(
+        found.worth, found.around, found.terms, PROMPT_TOKENS, memory.counting.text, turn=True
+    )
