@@ -65,6 +65,8 @@ LIMITS = {
     "note": 32.0,
     "import": 0.5,
     "use": 5.5,
+    "hook": 150.0,
+    "answer": 450.0,
     "resident": 64.0,
     "thirds": 2.0,
 }
@@ -403,6 +405,42 @@ def importing(sizes: Sizes) -> list[Figure]:
     ]
 
 
+# ------------------------------------------------------------------------------------ hooks
+
+
+def hooks(folder: Path, sizes: Sizes) -> list[Figure]:
+    """What a coding agent waits for: the CPU of a whole process, from its start to its end."""
+    transcript = folder / "session.jsonl"
+    with transcript.open("w") as file:
+        for n, said in enumerate(Talk().many(200)):
+            message = {"role": said.role, "content": said.text}
+            file.write(json.dumps({"type": said.role, "uuid": f"line-{n}", "message": message}) + "\n")
+    environment = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
+    environment |= {"HOME": str(folder)}
+
+    def cpu(event: str, session: str, path: str) -> float:
+        given = {"session_id": session, "transcript_path": path, "cwd": str(folder), "prompt": "And Oslo?"}
+        command = [sys.executable, "-m", "onlooker", "hook", event, "--deadline", "60"]
+        began = cpu_seconds()
+        sent = json.dumps(given).encode()
+        subprocess.run(command, check=True, env=environment, input=sent, capture_output=True)
+        return cpu_seconds() - began
+
+    cpu("UserPromptSubmit", "first", str(transcript))  # it records the session
+    pieces, stops, answers = list[float](), list[float](), list[float]()
+    for _ in range(sizes.rounds):
+        pieces.append(a_piece())
+        stops.append(cpu("Stop", "first", str(transcript)))
+        answers.append(cpu("UserPromptSubmit", "second", ""))
+    one = min(pieces)
+    return [
+        Figure("onlooker hook Stop, the whole process", min(stops) * 1000, "ms"),
+        Figure("  against a piece of work", min(stops) / one, "×", 150.0, limit=LIMITS["hook"]),
+        Figure("onlooker hook UserPromptSubmit, the whole process", min(answers) * 1000, "ms"),
+        Figure("  against a piece of work", min(answers) / one, "×", 150.0, limit=LIMITS["answer"]),
+    ]
+
+
 # ------------------------------------------------------------------------------------ space
 
 
@@ -496,6 +534,7 @@ def _parts(sizes: Sizes) -> dict[str, Callable[[Path], list[Figure]]]:
         "Whole histories": lambda folder: asyncio.run(histories(folder, sizes)),
         "Notes": lambda folder: asyncio.run(notes(folder, sizes)),
         "Importing": lambda _: importing(sizes),
+        "Hooks": lambda folder: hooks(folder, sizes),
         "Space": lambda _: space(sizes),
     }
 

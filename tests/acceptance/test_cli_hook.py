@@ -324,7 +324,7 @@ def test_a_hook_never_fails(desk: Desk, given: str) -> None:
     assert (done.code, done.out, done.err) == (0, "", "")
 
 
-def test_a_failure_is_logged_and_shown_where_it_is_asked_for(desk: Desk) -> None:
+def test_a_failure_is_logged_and_shown_by_doctor(desk: Desk) -> None:
     desk.says(user("Parcel ZQ003K belongs to Ana."))
     bad = desk.home / "bad.db"
     bad.write_bytes(b"This is not a database, but it is a file. " * 100)
@@ -333,6 +333,10 @@ def test_a_failure_is_logged_and_shown_where_it_is_asked_for(desk: Desk) -> None
     (line,) = (desk.home / ".onlooker" / "hook.log").read_text().splitlines()
     assert "UserPromptSubmit: " in line
     assert "bad.db" in line
+    shown = call("doctor", "--db", desk.home / "none.db", HOME=str(desk.home), COLUMNS="1000")
+    assert shown.code == 1
+    assert "1 failure in the last day" in shown.out
+    assert "bad.db" in shown.out
     done = desk.process("UserPromptSubmit", "--db", str(bad), "--debug", prompt="And now?")
     assert done.code == 0
     assert done.out == ""

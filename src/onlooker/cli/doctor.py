@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import asdict
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import typer
 from rich.text import Text
 
 from onlooker.checkup import Finding, check
+from onlooker.cli.hook import LOG, failures, home
 from onlooker.cli.screen import CommandError, Json, Screen, printable
 from onlooker.cli.target import Target, database_path, is_server, key_for
+from onlooker.policy.text import count
 
 
 def doctor(screen: Screen, target: Target, as_json: Json = False) -> None:
@@ -18,13 +23,23 @@ def doctor(screen: Screen, target: Target, as_json: Json = False) -> None:
     Nothing is changed. Each problem is printed with advice, and the exit code is then 1.
     """
     db = target.db if is_server(target.db) else database_path(target.db)
-    findings = check(db, target.config, key_for)
+    findings = [*check(db, target.config, key_for), *_check_hooks()]
     if as_json:
         screen.json([asdict(f) for f in findings])
     else:
         screen.show(*(_line(f, drawn=screen.can_draw) for f in findings))
     if not all(f.ok for f in findings):
         raise typer.Exit(CommandError.exit_code)
+
+
+def _check_hooks() -> Iterator[Finding]:
+    """What failed in hooks of coding agents, which say nothing themselves."""
+    if not (lines := failures()):
+        return
+    since = f"{datetime.now(UTC) - timedelta(days=1):%Y-%m-%dT%H:%M:%SZ}"
+    recent = [line for line in lines if line >= since]
+    found = f"{count(len(recent), 'failure')} in the last day" + (f"; {recent[-1]}" if recent else "")
+    yield Finding("hooks", not recent, found, f"see {Path(home(), LOG)}; the agents go on without memory")
 
 
 def _line(finding: Finding, *, drawn: bool) -> Text:

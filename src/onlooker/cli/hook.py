@@ -203,6 +203,15 @@ LOG = "hook.log"
 MAX_LOG = 64_000
 
 
+def failures() -> list[str]:
+    """The lines of the log, oldest first."""
+    try:
+        with open(os.path.join(home(), LOG), encoding="utf-8", errors="replace") as file:
+            return file.read().splitlines()
+    except OSError:
+        return []
+
+
 def log(event: str, error: BaseException, *, debug: bool = False) -> None:
     """Add a failure to the log, as one line."""
     text = " ".join(f"{type(error).__name__}: {error}".split())[:500]
