@@ -38,7 +38,7 @@ TOGETHER = --numprocesses=auto --maxprocesses=4 --dist=worksteal
 
 .PHONY: test
 test: $(ENVIRONMENT) ## Run the tests that every change needs
-	$(PYTEST) $(TOGETHER) -m "not long" $(ARGS)
+	$(PYTEST) $(TOGETHER) -m "not long and not browser" $(ARGS)
 
 # The tests of `make test` among them, with more examples for each property.
 .PHONY: test-all
@@ -68,10 +68,15 @@ test-agents: $(ENVIRONMENT) ## Install coding agents from npm, and let them work
 	npm install --prefix $(AGENTS) --no-audit --no-fund @anthropic-ai/claude-code@2.1 @openai/codex@0.166 openai@7
 	$(PYTEST) -m long tests/server/test_agents.py $(ARGS)
 
+.PHONY: test-browser
+test-browser: $(ENVIRONMENT) ## Drive the inspector in a real browser
+	tools/install-browser
+	$(PYTEST) -m browser tests/inspector $(ARGS)
+
 .PHONY: coverage
 coverage: $(ENVIRONMENT) ## Say which branches the tests of `make test` reach
 	$(BIN)/coverage erase
-	$(PYTEST) --cov --cov-report= $(TOGETHER) -m "not long" $(ARGS)
+	$(PYTEST) --cov --cov-report= $(TOGETHER) -m "not long and not browser" $(ARGS)
 	$(BIN)/coverage report --skip-covered --skip-empty
 
 # Side by side: the types take longer than all the others together.

@@ -153,6 +153,7 @@ _FILTERS = {
     "ago": _ago,
     "visible": text.visible,
     "cut": text.cut,
+    "gist": text.gist,
     "size": text.size,
     "channel": _channel,
 }
@@ -564,6 +565,8 @@ async def notes(
 ) -> Response:
     """Observations and reflections, now or as they were, and one of them with its source beside it."""
     roots = state.notes if then is None else await figures.notes_then(memory.store, session.id, then)
+    if not note and roots:
+        note = max(roots, key=lambda n: n.last).id
     return page(
         request,
         "notes.html",

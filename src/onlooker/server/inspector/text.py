@@ -45,6 +45,11 @@ def cut(text: str, most: int = MAX_SHOWN) -> str:
     return text if len(text) <= most else text[:most]
 
 
+def gist(note: str) -> str:
+    """The beginning of a note in one line, without the headings of its days."""
+    return cut(" ".join(line for line in note[:2_000].splitlines() if not line.startswith("#")), 220)
+
+
 def size(characters: int) -> str:
     """A number of characters, as people say it: "1.0 MB"."""
     if characters < 1_000:

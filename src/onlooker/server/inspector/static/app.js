@@ -58,21 +58,20 @@ function about(index) {
 }
 
 function drawMarks(chart) {
-  const { ctx } = chart;
+  const { ctx, bbox } = chart;
+  const colours = { observation: colour("observation"), reflection: colour("reflection") };
+  const dot = devicePixelRatio;
   ctx.save();
   for (const mark of figures.marks) {
     const x = Math.round(chart.valToPos(mark.seq, "x", true));
-    ctx.strokeStyle = ctx.fillStyle = colour(mark.kind);
-    ctx.globalAlpha = 0.35;
-    ctx.lineWidth = devicePixelRatio;
-    ctx.beginPath();
-    ctx.moveTo(x, chart.bbox.top);
-    ctx.lineTo(x, chart.bbox.top + chart.bbox.height);
-    ctx.stroke();
-    ctx.globalAlpha = 1;
-    ctx.beginPath();
-    ctx.arc(x, chart.bbox.top + 4 * devicePixelRatio, 3 * devicePixelRatio, 0, 7);
-    ctx.fill();
+    const condensed = mark.kind === "reflection";
+    ctx.fillStyle = colours[mark.kind];
+    if (condensed) {
+      ctx.globalAlpha = 0.22;
+      ctx.fillRect(x, bbox.top, dot, bbox.height);
+      ctx.globalAlpha = 1;
+    }
+    ctx.fillRect(x - dot, bbox.top, 2 * dot, (condensed ? 12 : 7) * dot);
   }
   ctx.restore();
 }
@@ -90,8 +89,8 @@ function draw() {
       scales: { x: { time: false } },
       cursor: { drag: { x: false, y: false } },
       axes: [
-        { ...axis, values: (_, ticks) => ticks.map((t) => (Number.isInteger(t) ? t.toLocaleString("en") : "")) },
-        { ...axis, size: 52, values: (_, ticks) => ticks.map(short) },
+        { ...axis, size: 30, space: 70, grid: { show: false }, values: (_, ticks) => ticks.map((t) => (Number.isInteger(t) ? t.toLocaleString("en") : "")) },
+        { ...axis, size: 46, values: (_, ticks) => ticks.map(short) },
       ],
       series: [
         {},
