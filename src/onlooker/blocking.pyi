@@ -61,7 +61,7 @@ class EventStream(Generic[E]):
 
 class Items:
     """The items of a memory; `memory.items`."""
-    def list(self, owner: str = ..., *, statuses: Sequence[ItemStatus] = ...) -> Sequence[Item]:
+    def list(self, owner: str | None = None, *, statuses: Sequence[ItemStatus] = ...) -> Sequence[Item]:
         """An owner's items, pinned ones first, then the last used.
 
         Expired items count as live; `Item.holds` tells them apart.
@@ -70,7 +70,7 @@ class Items:
         self,
         summary: str,
         *,
-        owner: str = ...,
+        owner: str | None = None,
         type: ItemType = "knowledge",
         tags: Sequence[str] = ...,
         origin: Origin = "user",
@@ -89,26 +89,26 @@ class Items:
             SettingsError: The summary is too short or too long, another item says the same or the opposite,
                 or there is no live item to supersede.
         """
-    def forget(self, item: str, *, owner: str = ...) -> Sequence[Item]:
+    def forget(self, item: str, *, owner: str | None = None) -> Sequence[Item]:
         """Archive an item by id, with those it replaced and those made from it. It leaves every prompt at
         once. Returns what was archived.
 
         Raises:
             NotFoundError: The owner has no such item, or it was forgotten before.
         """
-    def pin(self, item: str, *, owner: str = ..., on: bool = True) -> None:
+    def pin(self, item: str, *, owner: str | None = None, on: bool = True) -> None:
         """Show an item first in every new session; `on=False` unpins it.
 
         Raises:
             NotFoundError: The owner has no live item with that id.
         """
-    def history(self, item: str, *, owner: str = ...) -> Sequence[Item]:
+    def history(self, item: str, *, owner: str | None = None) -> Sequence[Item]:
         """An item with those it replaced and those that replaced it, oldest first.
 
         Raises:
             NotFoundError: The owner has no such item.
         """
-    def search(self, query: str, *, owner: str = ..., limit: int = 20) -> Sequence[RankedItem]:
+    def search(self, query: str, *, owner: str | None = None, limit: int = 20) -> Sequence[RankedItem]:
         """The items that match a query, best first. Being found counts as a use."""
 
 class NotesFolder:
@@ -138,7 +138,7 @@ class Index:
         """The state of indexing in this process: what is waiting, and what was dropped or failed."""
     def graph(
         self,
-        owner: str = ...,
+        owner: str | None = None,
         *,
         session: str | None = None,
         entity: str | None = None,
@@ -184,7 +184,7 @@ class Storage:
         that are imported by then stay.
 
         Raises:
-            ConflictError: A session exists already, and `replace` is off.
+            ConflictError: A session exists already, or another item with the same id, and `replace` is off.
             StoreError: The file is not an export, is incomplete, or was changed; or the store cannot write.
         """
     def import_journal(
@@ -194,7 +194,8 @@ class Storage:
         skipped, each with the reason.
 
         Raises:
-            ConflictError: A session exists already, and `replace` is off.
+            ConflictError: A session exists already, or another item with the same id, and `replace` is off.
+                The sessions before it are imported.
             StoreError: There is no journal.
         """
     def back_up(self, target: str | Path) -> None:
@@ -511,9 +512,9 @@ class Memory:
         """Open the store and go on with what an earlier process left due. Opening twice is harmless."""
     def close(self) -> None:
         """Start nothing new, let work in progress complete within `stop_deadline`, and close the store."""
-    def session(self, key: str, *, owner: str = ..., tz: str | tzinfo | None = None) -> Session:
-        """One conversation. `tz` is the time zone of messages that come without one, by name or as a
-        `tzinfo`; by default the memory's own.
+    def session(self, key: str, *, owner: str | None = None, tz: str | tzinfo | None = None) -> Session:
+        """One conversation. Without an `owner` it is the memory's own, if that has one. `tz` is the time zone
+        of messages that come without one, by name or as a `tzinfo`; by default the memory's own.
         """
     def current(self) -> Session | None:
         """The session named by `use_session`, if any."""
@@ -525,7 +526,7 @@ class Memory:
         self,
         query: str,
         *,
-        owner: str = ...,
+        owner: str | None = None,
         session: str | None = None,
         kinds: Sequence[HitKind] = ...,
         limit: int = 20,
@@ -682,6 +683,7 @@ def open_memory(
     model: str | Model | None = None,
     reflector: str | Model | None = None,
     settings: Settings | str | Path | None = None,
+    owner: str | None = None,
     budget: int | None = None,
     spend: Spend | None = None,
     instruction: str | None = None,
@@ -707,6 +709,8 @@ def open_memory(
         reflector: What condenses them, in the same way; the observer where none is named.
         settings: Settings, the name of a preset ("default", "lango", "zora"), or a TOML or JSON file, such as
             "onlooker.toml". No other file is read.
+        owner: Whose the sessions are that are opened without an owner, for an agent of one person. Without
+            it, such sessions share nothing.
         budget: Tokens for a whole context, where a call names none.
         spend: What note-taking may cost per session, owner and day; then model calls stop, not memory.
             The settings' own limits where none is given.

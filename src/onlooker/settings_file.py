@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, MutableMapping
+from collections.abc import Iterator, Mapping, MutableMapping
 from pathlib import Path
 from typing import Any, cast
+from urllib.parse import urlsplit
 
 import tomlkit
 from tomlkit.exceptions import TOMLKitError
@@ -14,6 +15,7 @@ from onlooker import atomic
 from onlooker.domain.errors import SettingsError
 from onlooker.policy.config import LANGO_SECTION, ZORA_SECTION, from_mapping, is_flat
 from onlooker.policy.settings import KEYS, Settings, preset, unknown
+from onlooker.policy.text import regex
 from onlooker.wiring import parse_settings, read_settings
 
 DEFAULT_FILE = Path("onlooker.toml")
@@ -47,8 +49,43 @@ def load_settings(config: Path | None) -> Settings:
     Raises:
         SettingsError: A value in it is invalid.
     """
+    found = read_trusted(config)
+    return from_mapping(found) if found else preset("default")
+
+
+def read_trusted(config: Path | None) -> Mapping[str, Any]:
+    """Read the file that was named, or onlooker.toml if it exists.
+
+    Raises:
+        SettingsError: It is not a settings file; or nobody named it, and it says that texts go to an address
+            outside this machine.
+    """
     path = settings_path(config)
-    return preset("default") if path is None else from_mapping(read_settings(path))
+    if path is None:
+        return {}
+    found = read_settings(path)
+    if config is None:
+        for key, value in _texts_in(found):
+            address = _ADDRESS.search(value) if key == "url" else _OWN_ADDRESS.search(value)
+            if address and urlsplit(address[0]).hostname not in _THIS_MACHINE:
+                what = f"must not choose where texts go, in a file that nobody named: add --config {path}"
+                raise SettingsError(key, value, what)
+    return found
+
+
+_ADDRESS = regex(r"https?://\S+")
+_OWN_ADDRESS = regex(r"(?<=@)https?://\S+")  # of a model: PROVIDER:NAME@URL
+_THIS_MACHINE = ("localhost", "127.0.0.1", "::1")
+
+
+def _texts_in(found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield every text in a settings file, with its key."""
+    for key, value in found.items():
+        for each in cast("list[object]", value) if isinstance(value, list) else (value,):
+            if isinstance(each, Mapping):
+                yield from _texts_in(cast("Mapping[str, Any]", each))
+            elif isinstance(each, str):
+                yield key, each
 
 
 def read_file(path: Path) -> Mapping[str, Any]:

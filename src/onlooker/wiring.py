@@ -53,6 +53,7 @@ def open_memory(
     model: str | Model | None = None,
     reflector: str | Model | None = None,
     settings: Settings | str | Path | None = None,
+    owner: str | None = None,
     budget: int | None = None,
     spend: Spend | None = None,
     instruction: str | None = None,
@@ -78,6 +79,8 @@ def open_memory(
         reflector: What condenses them, in the same way; the observer where none is named.
         settings: Settings, the name of a preset ("default", "lango", "zora"), or a TOML or JSON file, such as
             "onlooker.toml". No other file is read.
+        owner: Whose the sessions are that are opened without an owner, for an agent of one person. Without
+            it, such sessions share nothing.
         budget: Tokens for a whole context, where a call names none.
         spend: What note-taking may cost per session, owner and day; then model calls stop, not memory.
             The settings' own limits where none is given.
@@ -97,7 +100,7 @@ def open_memory(
         tz: The time zone of messages that come without one, by name, such as "Europe/Oslo", or as a `tzinfo`;
             the settings' own where none is given.
     """
-    chosen = _chosen(settings, budget, instruction, notes_folder, workers)
+    chosen = _chosen(settings, owner, budget, instruction, notes_folder, workers)
     zone = time_zone(chosen.tz if tz is None else tz)
     builtin = ExtractiveModel()
     store = make_store(url, key)
@@ -135,6 +138,7 @@ def open_memory(
 
 def _chosen(
     settings: Settings | str | Path | None,
+    owner: str | None,
     budget: int | None,
     instruction: str | None,
     notes_folder: str | Path | None,
@@ -144,6 +148,10 @@ def _chosen(
     if workers not in get_args(WorkerMode):
         raise SettingsError("workers", workers, f"must be one of {', '.join(get_args(WorkerMode))}")
     chosen = _loaded(settings)
+    if owner is not None:
+        if not isinstance(owner, str) or not owner:  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise SettingsError("owner", owner, "must be text that is not empty")
+        chosen = replace(chosen, owner=owner)
     if budget is not None:
         chosen = replace(chosen, budget=budget)
     if instruction is not None:

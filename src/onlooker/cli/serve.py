@@ -28,8 +28,8 @@ from onlooker.cli.target import (
 )
 from onlooker.domain.errors import NotFoundError, SettingsError
 from onlooker.policy.settings import TIMING, Settings, Timing
-from onlooker.settings_file import DEFAULT_FILE, load_settings, settings_path
-from onlooker.wiring import open_memory, read_settings
+from onlooker.settings_file import DEFAULT_FILE, load_settings, read_trusted, settings_path
+from onlooker.wiring import open_memory
 
 if TYPE_CHECKING:
     from onlooker.engine.memory import Memory
@@ -257,7 +257,7 @@ def _file(db: str) -> str:
 
 def _settings(target: Target) -> Settings:
     """The settings of the file; the defaults if it has none but the server's."""
-    section = _file_sections(target.config)
+    section = read_trusted(target.config)
     if section and set(section) <= {"server"}:
         return Settings()
     return load_settings(target.config)
@@ -266,15 +266,10 @@ def _settings(target: Target) -> Settings:
 def _config(target: Target, **given: Any) -> ServerConfig:
     from onlooker.server.config import server_config
 
-    section = _file_sections(target.config).get("server", {})
+    section = read_trusted(target.config).get("server", {})
     if not isinstance(section, Mapping):
         raise SettingsError("server", section, "must be a section: [server]")
     return server_config(cast("Mapping[str, Any]", section), **given)
-
-
-def _file_sections(config: Path | None) -> Mapping[str, Any]:
-    path = config or DEFAULT_FILE
-    return read_settings(path) if config or path.is_file() else {}
 
 
 def _upstream(text: str) -> Upstream:

@@ -28,7 +28,7 @@ from onlooker.domain.events import (
     Recorded,
     Reflected,
 )
-from onlooker.domain.messages import DEFAULT_OWNER, SessionId
+from onlooker.domain.messages import SessionId
 from onlooker.domain.notes import Note
 from onlooker.domain.search import EDGE_KINDS, Document, Edge, EdgeKind, IndexName, Node
 from onlooker.engine.leases import JobLease
@@ -287,10 +287,12 @@ class Index:
         emit: Callable[[Event], None],
         *,
         ready: Callable[[], Awaitable[None]],
+        own_owner: str,
         lease: Callable[[str], JobLease] | None = None,
     ) -> None:
         self._store = store
         self._ready = ready
+        self._own_owner = own_owner  # whose graph is meant if a call names nobody
 
         def queue(target: TextIndex) -> IndexQueue:
             held = lease(f"index {target.name}") if lease else None
@@ -306,7 +308,7 @@ class Index:
 
     async def graph(
         self,
-        owner: str = DEFAULT_OWNER,
+        owner: str | None = None,
         *,
         session: str | None = None,
         entity: str | None = None,
@@ -319,6 +321,7 @@ class Index:
         `session` is the key of one session; `entity` a name or an id, for the notes that mention it.
         """
         await self._ready()
+        owner = self._own_owner if owner is None else owner
         where = None if session is None else SessionId(owner, session)
         of = [] if entity is None else [Node("entity", entity)]
         return await self._store.edges(owner, of=of, session=where, kinds=kinds, limit=limit)

@@ -23,7 +23,7 @@ from onlooker.domain.items import (
     ItemType,
     Origin,
 )
-from onlooker.domain.messages import DEFAULT_OWNER, SessionId, new_id
+from onlooker.domain.messages import SessionId, new_id
 from onlooker.domain.notes import Progress, State
 from onlooker.policy.settings import Settings
 from onlooker.ports import Clock, Store
@@ -46,27 +46,30 @@ class Items:
         clock: Clock,
         emit: Callable[[Event], None],
         ready: Callable[[], Awaitable[None]],
+        own_owner: str,
     ) -> None:
         self._store = store
+        self._own_owner = own_owner  # whose the items are if a call names nobody
         self._clock = clock
         self._emit = emit
         self._ready = ready
 
     async def list(
-        self, owner: str = DEFAULT_OWNER, *, statuses: Sequence[ItemStatus] = ("live",)
+        self, owner: str | None = None, *, statuses: Sequence[ItemStatus] = ("live",)
     ) -> Sequence[Item]:
         """An owner's items, pinned ones first, then the last used.
 
         Expired items count as live; `Item.holds` tells them apart.
         """
         await self._ready()
+        owner = self._own_owner if owner is None else owner
         return await self._store.items(owner, statuses=statuses)
 
     async def save(
         self,
         summary: str,
         *,
-        owner: str = DEFAULT_OWNER,
+        owner: str | None = None,
         type: ItemType = "knowledge",
         tags: Sequence[str] = (),
         origin: Origin = "user",
@@ -95,6 +98,7 @@ class Items:
         if origin not in TRUST:
             raise SettingsError("origin", origin, f"must be one of {', '.join(TRUST)}")
         await self._ready()
+        owner = self._own_owner if owner is None else owner
         summary = mask(re.sub(r"\s+", " ", summary).strip())
         if refusal := check_words(summary):
             raise SettingsError("summary", summary[:80], refusal.advice)
@@ -127,7 +131,7 @@ class Items:
         self._emit(ItemsMade(owner, (item,), session))
         return item
 
-    async def forget(self, item: str, *, owner: str = DEFAULT_OWNER) -> Sequence[Item]:
+    async def forget(self, item: str, *, owner: str | None = None) -> Sequence[Item]:
         """Archive an item by id, with those it replaced and those made from it. It leaves every prompt at
         once. Returns what was archived.
 
@@ -135,6 +139,7 @@ class Items:
             NotFoundError: The owner has no such item, or it was forgotten before.
         """
         await self._ready()
+        owner = self._own_owner if owner is None else owner
         gone = await self.archive(owner, item)
         if not gone:
             raise NotFoundError("item", item)
@@ -151,17 +156,18 @@ class Items:
             self._emit(ItemsForgotten(owner, tuple(gone)))
         return gone
 
-    async def pin(self, item: str, *, owner: str = DEFAULT_OWNER, on: bool = True) -> None:
+    async def pin(self, item: str, *, owner: str | None = None, on: bool = True) -> None:
         """Show an item first in every new session; `on=False` unpins it.
 
         Raises:
             NotFoundError: The owner has no live item with that id.
         """
         await self._ready()
+        owner = self._own_owner if owner is None else owner
         await self._store.pin_item(owner, item, on=on)
         self._emit(ItemPinned(owner, item, on))
 
-    async def history(self, item: str, *, owner: str = DEFAULT_OWNER) -> Sequence[Item]:
+    async def history(self, item: str, *, owner: str | None = None) -> Sequence[Item]:
         """An item with those it replaced and those that replaced it, oldest first.
 
         Raises:
@@ -170,18 +176,18 @@ class Items:
         from onlooker.policy.items.choose import item_history
 
         await self._ready()
+        owner = self._own_owner if owner is None else owner
         found = item_history(await self._store.items(owner, statuses=ITEM_STATUSES), item)
         if not found:
             raise NotFoundError("item", item)
         return found
 
-    async def search(
-        self, query: str, *, owner: str = DEFAULT_OWNER, limit: int = 20
-    ) -> Sequence[RankedItem]:
+    async def search(self, query: str, *, owner: str | None = None, limit: int = 20) -> Sequence[RankedItem]:
         """The items that match a query, best first. Being found counts as a use."""
         from onlooker.policy.items.choose import rank_items
 
         await self._ready()
+        owner = self._own_owner if owner is None else owner
         now = self._clock.now()
         live = [item for item in await self._store.items(owner, limit=MAX_ITEMS) if item.holds(now)]
         found = rank_items(live, query, now)[: max(0, limit)]

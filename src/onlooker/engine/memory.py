@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 from onlooker.domain.context import current_session
 from onlooker.domain.errors import SettingsError
 from onlooker.domain.events import BaseEvent, Event
-from onlooker.domain.messages import DEFAULT_OWNER, Message, MessageLike, SdkMessage, SessionId
+from onlooker.domain.messages import Message, MessageLike, SdkMessage, SessionId
 from onlooker.domain.notes import SessionSummary, Usage
 from onlooker.domain.search import Hit, HitKind
 from onlooker.engine.background import Background
@@ -128,9 +128,10 @@ class Memory:
 
     # -- sessions
 
-    def session(self, key: str, *, owner: str = DEFAULT_OWNER, tz: str | tzinfo | None = None) -> Session:
-        """One conversation. `tz` is the time zone of messages that come without one, by name or as a
-        `tzinfo`; by default the memory's own."""
+    def session(self, key: str, *, owner: str | None = None, tz: str | tzinfo | None = None) -> Session:
+        """One conversation. Without an `owner` it is the memory's own, if that has one. `tz` is the time zone
+        of messages that come without one, by name or as a `tzinfo`; by default the memory's own."""
+        owner = self.settings.own_owner if owner is None else owner
         for name, value in (("key", key), ("owner", owner)):
             if not isinstance(value, str) or not value:  # pyright: ignore[reportUnnecessaryIsInstance]
                 raise SettingsError(f"session {name}", value, "must be text that is not empty")
@@ -155,7 +156,7 @@ class Memory:
         self,
         query: str,
         *,
-        owner: str = DEFAULT_OWNER,
+        owner: str | None = None,
         session: str | None = None,
         kinds: Sequence[HitKind] = KINDS,
         limit: int = 20,
@@ -166,6 +167,7 @@ class Memory:
         """Search the messages and notes of an owner's sessions, or of the one with that key, as
         `Session.search` does."""
         await self._runtime.ready()
+        owner = self.settings.own_owner if owner is None else owner
         where = None if session is None else SessionId(owner, session)
         search = Search(owner, where, tuple(kinds), limit, after, before, marks)
         return await self._runtime.search(search, query)

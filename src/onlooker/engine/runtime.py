@@ -149,7 +149,7 @@ class Runtime:
         )
 
         # What is known beyond a session.
-        self.items = Items(store, clock, self.emit, self.ready)
+        self.items = Items(store, clock, self.emit, self.ready, settings.own_owner)
         self.query_vectors = QueryVectors(embedder) if embedder else None
         self.index = Index(
             GraphIndex(store),
@@ -158,6 +158,7 @@ class Runtime:
             timing,
             self.emit,
             ready=self.ready,
+            own_owner=settings.own_owner,
             # Workers of several processes share one store: each would pay for the same vectors.
             lease=None if isinstance(self.workers, NoteTasks) else self._job_lease,
         )

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import aclosing
+from dataclasses import replace as changed
 from pathlib import Path
 
+from onlooker.domain.errors import ConflictError
 from onlooker.domain.history import ItemRow, Row, Scope, UsageRow, ValueRow
+from onlooker.domain.items import ITEM_STATUSES, Item
 from onlooker.domain.messages import DEFAULT_OWNER, SessionId
-from onlooker.files.export import read_export, read_journal, write_export
+from onlooker.files.export import read_export, read_items, read_journal, write_export
 from onlooker.policy.rows import KnownUsage
 from onlooker.ports import Store
 
@@ -58,10 +61,13 @@ class Storage:
         that are imported by then stay.
 
         Raises:
-            ConflictError: A session exists already, and `replace` is off.
+            ConflictError: A session exists already, or another item with the same id, and `replace` is off.
             StoreError: The file is not an export, is incomplete, or was changed; or the store cannot write.
         """
         await self._ready()
+        if not replace:  # before anything is written: items are the last rows of a file
+            async for _ in self._new_items(_of_owner(read_items(Path(source)), owner)):
+                pass
         rows = read_export(Path(source))
         return await self._import(_of_owner(_reported(rows, progress) if progress else rows, owner), replace)
 
@@ -72,13 +78,32 @@ class Storage:
         skipped, each with the reason.
 
         Raises:
-            ConflictError: A session exists already, and `replace` is off.
+            ConflictError: A session exists already, or another item with the same id, and `replace` is off.
+                The sessions before it are imported.
             StoreError: There is no journal.
         """
         await self._ready()
         problems: list[str] = []
         rows = _of_owner(read_journal(Path(folder), problems.append), owner)
-        return await self._import(rows, replace), problems
+        return await self._import(rows if replace else self._new_items(rows), replace), problems
+
+    async def _new_items(self, rows: AsyncGenerator[Row]) -> AsyncGenerator[Row]:
+        """The rows, as long as no item among them would overwrite one that was there before."""
+        known: dict[str, dict[str, Item]] = {}
+        async with aclosing(rows):
+            async for row in rows:
+                if isinstance(row, ItemRow):
+                    item = row.item
+                    if item.owner not in known:
+                        there = await self._store.items(item.owner, statuses=ITEM_STATUSES)
+                        known[item.owner] = {each.id: each for each in there}
+                    before = known[item.owner].get(item.id, item)
+                    if changed(before, uses=item.uses, last_used_at=item.last_used_at) != item:
+                        raise ConflictError(
+                            f"item {item.id!r} of {item.owner!r} exists already, and is another; `replace` "
+                            "(--replace) replaces it"
+                        )
+                yield row
 
     async def _import(self, rows: AsyncGenerator[Row], replace: bool) -> dict[str, int]:
         async with aclosing(rows):

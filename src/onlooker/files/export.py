@@ -93,6 +93,26 @@ async def read_export(path: Path) -> AsyncGenerator[Row]:
         raise _unreadable(path, error) from error
 
 
+async def read_items(path: Path) -> AsyncGenerator[Row]:
+    """Yield the items of an export, without checking the rest of it.
+
+    Raises:
+        StoreError: The file cannot be read, or a line of it is not an item.
+    """
+
+    def found() -> Iterator[Row]:
+        with path.open("rb") as file:
+            for number, line in enumerate(file, start=1):
+                if line.startswith(b'{"kind":"item"'):
+                    yield _row(line, path.name, number)
+
+    try:
+        async for row in _in_batches(found()):
+            yield row
+    except OSError as error:
+        raise _unreadable(path, error) from error
+
+
 async def read_journal(folder: Path, problem: Callable[[str], None]) -> AsyncGenerator[Row]:
     """Yield the rows of a journal. Lines that cannot be used are reported to `problem` and skipped.
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import datetime as dt
+import errno
 import hashlib
 import json
 import logging
@@ -147,6 +148,16 @@ class Folder:
         self.archive = self.path / "archive"
         self.kept = self.path / "kept"
 
+    def check_links(self) -> None:
+        """Refuse a folder that is a link: it could be another owner's.
+
+        Raises:
+            OSError: The folder, or one in it, is a link.
+        """
+        for path in (self.path, self.daily, self.archive, self.kept):
+            if path.is_symlink():
+                raise OSError(errno.ELOOP, "is a link, and no folder of ours", str(path))
+
     def sidecar(self) -> Sidecar:
         found = _read_sidecar(self.path)
         return found if found and found.owner == self.owner else Sidecar(self.owner)
@@ -220,8 +231,6 @@ class Folder:
 
     def remove(self) -> None:
         """Delete the folder with everything in it."""
-        if self.path.is_symlink():
-            raise OSError(f"{self.path} is a symbolic link")
         with suppress(FileNotFoundError):
             shutil.rmtree(self.path)
 
@@ -268,7 +277,9 @@ async def locked(
 
     Raises:
         BusyError: Another holds it for longer than `seconds`.
+        OSError: The folder is a link, or not accessible.
     """
+    await asyncio.to_thread(folder.check_links)
     lock = Lock(folder.path / name)
     tries = max(1, round(seconds / LOCK_PAUSE))
     while not await asyncio.to_thread(lock.acquire):

@@ -342,12 +342,15 @@ def _render_notes(heading: str, notes: Sequence[Note], stamped: bool) -> list[st
     day = ""
     for note in notes:
         for line in note.text.splitlines():
-            if line.startswith("## "):
+            if _DAY.match(line):
                 if line == day:
                     continue
                 day = line
                 if stamped:
                     continue
+            elif line.startswith("#"):  # in a note that was imported or edited
+                lines.append(f"  {line}")
+                continue
             lines.append(_stamped(day, line) if stamped else line)
         if lines:
             texts.append("\n".join(lines))

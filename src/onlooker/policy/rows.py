@@ -30,6 +30,17 @@ _AS_GIVEN = {(Message, "at")}
 
 _LARGEST = sys.float_info.max
 
+# The numbers of messages, as every store holds them; and what can be counted.
+_PLACES = (-(1 << 27), (1 << 27) - 1)
+_COUNTS = (0, 1 << 53)
+_RANGES = {
+    **dict.fromkeys(("seq", "last_seq", "frontier", "watermark", "tail_start", "ended"), _PLACES),
+    **dict.fromkeys(("first", "last"), _PLACES),
+    **dict.fromkeys(("tokens", "unnoted_tokens", "input_tokens", "output_tokens", "budget"), _COUNTS),
+    **dict.fromkeys(("revision", "prompt_version", "failures", "generation", "uses", "changes"), _COUNTS),
+}
+_MAX_BYTES = 64  # of a hash
+
 T = TypeVar("T")
 
 
@@ -151,7 +162,7 @@ def _part(cls: type[Any], field: Field[Any], hint: Any) -> _Part:
     key = _RENAMED.get((cls, field.name), field.name)
     if hint is SessionId or is_dataclass(hint):
         return _Part(field.name, key, hint, None)
-    codec = _codec(hint)
+    codec = _within(*_RANGES[field.name]) if hint is int and field.name in _RANGES else _codec(hint)
     if (cls, field.name) in _AS_GIVEN:
         codec = _optional(_Codec(datetime.isoformat, _time))
     return _Part(field.name, key, hint, codec)
@@ -203,6 +214,15 @@ def _integer(value: Any) -> int:
     return value
 
 
+def _within(low: int, high: int) -> _Codec:
+    def read(value: Any) -> int:
+        if not low <= _integer(value) <= high:
+            raise _invalid(f"between {low} and {high}", value)
+        return value
+
+    return _Codec(_same, read)
+
+
 def _number(value: Any) -> float:
     if not isinstance(value, int | float) or isinstance(value, bool) or not abs(value) <= _LARGEST:
         raise _invalid("a number", value)
@@ -229,9 +249,11 @@ def _moment(value: Any) -> datetime:
 
 def _bytes(value: Any) -> bytes:
     try:
-        return bytes.fromhex(value)
+        if len(value) <= 2 * _MAX_BYTES:
+            return bytes.fromhex(value)
     except (TypeError, ValueError):
-        raise _invalid("hexadecimal digits", value) from None
+        pass
+    raise _invalid(f"at most {2 * _MAX_BYTES} hexadecimal digits", value)
 
 
 def _values(value: Any) -> list[Any]:

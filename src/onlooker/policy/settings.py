@@ -135,11 +135,16 @@ class Settings:
         low=0,
         high=MAX_TOKENS,
     )
-    cross_session: Literal["named", "all", "off"] = _setting(
+    cross_session: Literal["named", "off"] = _setting(
         "named",
-        "Which sessions share such facts: those of `named` owners, `all`, or none (`off`). Sessions without "
-        "an owner may belong to many people.",
-        choices=("named", "all", "off"),
+        "Which sessions share such facts: those of `named` owners, or none (`off`). Sessions without an "
+        "owner may belong to many people.",
+        choices=("named", "off"),
+    )
+    owner: str = _setting(
+        "",
+        "Whose the sessions are that are opened without an owner, for an agent of one person: they share "
+        "what they know. Empty: they share nothing.",
     )
     idle_minutes: float = _setting(
         30.0,
@@ -244,11 +249,16 @@ class Settings:
     free_models: Literal["none", "reflector", "both"] = field(default="none", metadata={"internal": True})
 
     def shares_items(self, owner: str) -> bool:
-        """Return whether this owner's sessions share items. By default, sessions without an owner do not,
-        since they may belong to different people."""
+        """Return whether this owner's sessions share items. Sessions without an owner do not, since they may
+        belong to different people, unless the settings say that they are one person's."""
         if not self.enabled or not self.cross_session_limit or self.cross_session == "off":
             return False
-        return self.cross_session == "all" or owner != DEFAULT_OWNER
+        return owner != DEFAULT_OWNER or owner == self.owner
+
+    @property
+    def own_owner(self) -> str:
+        """The owner of sessions that are opened without one."""
+        return self.owner or DEFAULT_OWNER
 
     def recalls_owner(self, owner: str) -> bool:
         """Return whether this owner's sessions recall what was said in each other."""
@@ -300,7 +310,7 @@ ZORA = Settings(
     memory_limit=15_000,
     message_limit=60_000,
     cross_session_limit=5000,
-    cross_session="all",
+    owner=DEFAULT_OWNER,  # an agent of one person
     knowledge_limit=0,
     recall="off",
     reflect_at=10_000,
