@@ -8,7 +8,7 @@ from typing import Any, Generic, Self, TypeVar, overload
 
 from onlooker.domain.context import Layers
 from onlooker.domain.events import BaseEvent, Consolidated, Event
-from onlooker.domain.history import ForgetResult, NoteHistory, RetentionResult
+from onlooker.domain.history import ForgetRecord, ForgetResult, NoteHistory, RetentionResult
 from onlooker.domain.items import Item, ItemStatus, ItemType, Origin
 from onlooker.domain.messages import Message, MessageLike, SdkMessage, SessionId
 from onlooker.domain.notes import (
@@ -78,20 +78,21 @@ class Items:
         expires_at: datetime | None = None,
         pinned: bool = False,
         session: str = "",
+        sources: Sequence[str] = ...,
     ) -> Item:
         """Save a fact: one sentence that can be understood alone.
 
         `supersedes` is the id of the item that it replaces, which stays in its history; it is needed for a
         fact that repeats or contradicts another. `session` is the key of the session in which an agent saved
-        it.
+        it, and `sources` the ids of the messages there that it comes from: it is forgotten with them.
 
         Raises:
             SettingsError: The summary is too short or too long, another item says the same or the opposite,
                 or there is no live item to supersede.
         """
-    def forget(self, item: str, *, owner: str | None = None) -> Sequence[Item]:
+    def forget(self, item: str, *, owner: str | None = None, by: str = "") -> Sequence[Item]:
         """Archive an item by id, with those it replaced and those made from it. It leaves every prompt at
-        once. Returns what was archived.
+        once. Returns what was archived. `by` is who wants it, for `memory.storage.forgotten`.
 
         Raises:
             NotFoundError: The owner has no such item, or it was forgotten before.
@@ -197,6 +198,10 @@ class Storage:
             ConflictError: A session exists already, or another item with the same id, and `replace` is off.
                 The sessions before it are imported.
             StoreError: There is no journal.
+        """
+    def forgotten(self, *, owner: str | None = None) -> Sequence[ForgetRecord]:
+        """Who had something forgotten, what kind of thing, and when, oldest first: of one owner, or of all.
+        The last 1,000 are kept, without names and without anything of the content.
         """
     def back_up(self, target: str | Path) -> None:
         """Copy the store to a new file while it is in use.
@@ -455,7 +460,9 @@ class Session:
     @property
     def history(self) -> History:
         """The notes over time: correct them, and look back."""
-    def forget(self, *targets: str, dry_run: bool = False, rewrite_later: bool | None = None) -> ForgetResult:
+    def forget(
+        self, *targets: str, dry_run: bool = False, rewrite_later: bool | None = None, by: str = ""
+    ) -> ForgetResult:
         """Forget messages, by id or by the id of a note made from them, with everything derived from them.
 
         Notes that mix them with other messages are written again without them, at once, and later by the
@@ -463,14 +470,14 @@ class Session:
         histories must remove them there as well.
 
         `dry_run` only counts. `rewrite_later` says whether a model writes those notes again; by default it
-        does if one is configured.
+        does if one is configured. `by` is who wants it, for `memory.storage.forgotten`.
 
         Raises:
             NotFoundError: There is no message or note with that id.
         """
-    def delete(self) -> bool:
+    def delete(self, *, by: str = "") -> bool:
         """Delete the session with everything in it; False if there was none. What its notes cost still
-        counts for its owner and the day.
+        counts for its owner and the day. `by` is who wants it, for `memory.storage.forgotten`.
         """
 
 class Memory:
@@ -547,9 +554,10 @@ class Memory:
         """
     def settle(self) -> None:
         """Take every note that is due, in every session, before returning."""
-    def forget(self, *, owner: str, session: str | None = None) -> ForgetResult:
+    def forget(self, *, owner: str, session: str | None = None, by: str = "") -> ForgetResult:
         """Forget a session of an owner, or everything of that owner: messages, notes, items, indexes and
-        journals, down to the bytes in the files. What model calls cost stays counted for the day.
+        journals, down to the bytes in the files. What model calls cost stays counted for the day. `by` is who
+        wants it, for `memory.storage.forgotten`.
         """
     def usage(self) -> Sequence[Usage]:
         """What model calls cost so far, those of deleted sessions included."""

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from tests.postgres.conftest import server
+
+__all__ = ["server"]
+
 
 @pytest.fixture(autouse=True)
 def added_secrets(monkeypatch: pytest.MonkeyPatch) -> None:

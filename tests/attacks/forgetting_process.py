@@ -1,10 +1,11 @@
-"""A process that forgets and is killed at one of its steps."""
+"""A process that forgets: one that is killed at one of its steps, or one of two that forget at once."""
 
 from __future__ import annotations
 
 import asyncio
 import os
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -47,8 +48,8 @@ async def fill(memory: onlooker.Memory) -> onlooker.Session:
     return session
 
 
-async def main(folder: Path, what: str, step: str) -> None:
-    memory = onlooker.open_memory(folder / "agent.db", settings=settings(folder))
+async def main(folder: Path, what: str, step: str, url: str = "") -> None:
+    memory = onlooker.open_memory(url or folder / "agent.db", settings=settings(folder))
     await memory.open()
     session = await fill(memory)
 
@@ -67,12 +68,29 @@ async def main(folder: Path, what: str, step: str) -> None:
     }[step]
     setattr(owner, name, die)
     if what == "message":
-        await session.forget("q1")
+        await session.forget("q1", by="Ben")
     elif what == "owner":
-        await memory.forget(owner="ana")
+        await memory.forget(owner="ana", by="Ben")
     else:
-        await session.delete()
+        await session.delete(by="Ben")
+
+
+def _meet(folder: Path, name: str) -> None:
+    (folder / f"ready-{name}").touch()
+    while len(list(folder.glob("ready-*"))) < 2:
+        time.sleep(0.01)
+
+
+async def forget_each(folder: Path, keys: list[str]) -> None:
+    """Forget these sessions, one after the other, as soon as the other process is there too."""
+    async with onlooker.open_memory(folder / "agent.db", settings=settings(folder)) as memory:
+        await asyncio.to_thread(_meet, folder, keys[0])
+        for key in keys:
+            await memory.forget(owner="ana", session=key, by=keys[0])
 
 
 if __name__ == "__main__":
-    asyncio.run(main(Path(sys.argv[1]), sys.argv[2], sys.argv[3]))
+    if sys.argv[2] == "each":
+        asyncio.run(forget_each(Path(sys.argv[1]), sys.argv[3:]))
+    else:
+        asyncio.run(main(Path(sys.argv[1]), *sys.argv[2:]))

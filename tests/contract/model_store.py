@@ -497,6 +497,13 @@ class ModelStore:
         self._all()
         self._values[name] = value
 
+    async def swap_value(self, name: str, value: str, *, expected: str | None) -> bool:
+        self._all()
+        if self._values.get(name) != expected:
+            return False
+        self._values[name] = value
+        return True
+
 
 def _summary(held: Held) -> SessionSummary:
     messages = [r.message for r in held.standing(summaries=False)]

@@ -13,6 +13,8 @@ from tests.postgres.server import Server
 
 
 class TestPostgresStore(StoreContract):
+    erases = False
+
     @pytest.fixture(autouse=True)
     def address(self, server: Server) -> None:
         self.url = server.empty_url(pool="4")

@@ -50,6 +50,8 @@ def version(url: str) -> int:
 class TestOneVersionBehind(StoreContract):
     """The whole contract of a store, on the schema of the version after this one."""
 
+    erases = False
+
     @pytest.fixture(autouse=True)
     def upgraded(self, server: Server) -> None:
         self.url = server.new_url(pool="4")

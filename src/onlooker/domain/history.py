@@ -81,6 +81,19 @@ class ForgetResult:
 
 
 @dataclass(frozen=True, slots=True)
+class ForgetRecord:
+    """Who had something forgotten, what kind of thing it was, and when. Names are hashes (`SessionId.sid`),
+    and nothing of the content is in it."""
+
+    at: datetime
+    by: str
+    what: Literal["messages", "session", "owner", "items"]
+    count: int  # how many messages or items were named
+    owner: str
+    session: str  # empty for an owner, and for items
+
+
+@dataclass(frozen=True, slots=True)
 class NoteHistory:
     """A note's past: its texts, oldest first, its status over time, and the notes made from it."""
 

@@ -24,8 +24,9 @@ ITEM_STATUSES: tuple[ItemStatus, ...] = ("live", "ended", "archived")  # a statu
 class Item:
     """One fact of one owner. Its summary never changes; a changed fact becomes a new item.
 
-    `sources` are the ids of the notes or messages of `session` that it was taken from; empty if a person
-    or an agent saved it. `replaces` are the items it replaced, `derived_from` the items it was made from.
+    `sources` are the ids of the notes or messages of `session` that it was taken from, or of the turn in
+    which an agent saved it; empty if a person did. `replaces` are the items it replaced, `derived_from` the
+    items it was made from.
     """
 
     owner: str

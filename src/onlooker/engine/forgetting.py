@@ -8,12 +8,21 @@ import json
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import astuple, dataclass, field, replace
+from datetime import datetime
 from typing import Literal
 
 from onlooker.domain.errors import ConflictError, NotFoundError, SettingsError
 from onlooker.domain.events import Deleted, Event, Forgotten, OwnerForgotten
-from onlooker.domain.history import ForgetResult, Forgetting, MessageRow, Scope, SessionRow, VersionRow
+from onlooker.domain.history import (
+    ForgetRecord,
+    ForgetResult,
+    Forgetting,
+    MessageRow,
+    Scope,
+    SessionRow,
+    VersionRow,
+)
 from onlooker.domain.items import ITEM_STATUSES
 from onlooker.domain.messages import Message, SessionId, tokens_of
 from onlooker.domain.notes import NOTE_STATUSES, Note
@@ -77,7 +86,7 @@ class Forgetter:
     leaves_files: bool
 
     async def forget(
-        self, targets: Sequence[str], *, dry_run: bool, rewrite_later: bool | None
+        self, targets: Sequence[str], *, dry_run: bool, rewrite_later: bool | None, by: str
     ) -> ForgetResult:
         """Forget messages, by id or by the id of a note made from them.
 
@@ -95,13 +104,14 @@ class Forgetter:
             done = ForgetResult(len(found.seqs), len(plan.delete), len(plan.remake), len(change.items))
             if dry_run:
                 return done
-            intention = Intention(self.session.owner, self.session.key, tuple(targets))
-            async with carrying_out(self.store, intention, leaves_files=self.leaves_files):
-                try:
-                    await self.store.forget(self.session, change, now=self.clock.now())
-                except ConflictError:
-                    continue
-                done = replace(done, erased=await self.erase([self.session], [self.session.owner]))
+            intention = Intention(self.session.owner, self.session.key, tuple(targets), by=by)
+            now = self.clock.now()
+            try:
+                async with carrying_out(self.store, intention, now, leaves_files=self.leaves_files):
+                    await self.store.forget(self.session, change, now=now)
+                    done = replace(done, erased=await self.erase([self.session], [self.session.owner]))
+            except ConflictError:
+                continue
             self.emit(Forgotten(self.session, done, seconds=time.perf_counter() - began))
             return done
         raise ConflictError("other writers keep changing this session; try again")
@@ -251,6 +261,8 @@ async def forget_owner(
     emit: Callable[[Event], None],
     erase: Callable[[Sequence[SessionId], Sequence[str]], Awaitable[bool]],
     leaves_files: bool,
+    by: str,
+    now: datetime,
     gone: Sequence[SessionId] = (),
 ) -> ForgetResult:
     """Forget one session of an owner, or everything about the owner. `gone` are sessions that the store has
@@ -262,8 +274,8 @@ async def forget_owner(
     named = () if session is None else (SessionId(owner, session),)
     known: list[SessionId] = list(dict.fromkeys((*found, *gone, *named)))
     before = await store.items(owner, statuses=ITEM_STATUSES)
-    intention = Intention(owner, session, tuple(s.key for s in known) if session is None else ())
-    async with carrying_out(store, intention, leaves_files=leaves_files):
+    intention = Intention(owner, session, tuple(s.key for s in known) if session is None else (), by=by)
+    async with carrying_out(store, intention, now, leaves_files=leaves_files):
         if session is None:
             await store.forget_owner(owner)
         else:
@@ -300,6 +312,7 @@ class Intention:
     session: str | None = None
     targets: tuple[str, ...] = ()
     left: Left = "all"
+    by: str = ""
 
     @property
     def sessions(self) -> list[SessionId]:
@@ -311,8 +324,10 @@ _BYTES = Intention("", left="bytes")
 
 
 @asynccontextmanager
-async def carrying_out(store: Store, intention: Intention, *, leaves_files: bool) -> AsyncGenerator[None]:
-    """Keep an intention until what is done within is done.
+async def carrying_out(
+    store: Store, intention: Intention, now: datetime, *, leaves_files: bool
+) -> AsyncGenerator[None]:
+    """Keep an intention until what is done within is done, and then a record of it.
 
     Whoever is killed meanwhile, or fails to rewrite a file, leaves it to the next opening. So does a process
     that does not know the folders of another (`leaves_files`), until one opens the store that does.
@@ -323,32 +338,51 @@ async def carrying_out(store: Store, intention: Intention, *, leaves_files: bool
     except ConflictError:  # nothing was forgotten, and whoever asked for it hears of it
         await _change(store, drop=[intention, _BYTES])
         raise
-    later = replace(intention, left="files") if leaves_files else None
-    await _change(store, add=later, drop=[intention, _BYTES])
+    await _settle(store, [intention], now)
+    await _change(store, add=replace(intention, left="files") if leaves_files else None, drop=[_BYTES])
 
 
-async def only_bytes_left(store: Store, sessions: Sequence[SessionId], owners: Sequence[str]) -> None:
+async def only_bytes_left(
+    store: Store, sessions: Sequence[SessionId], owners: Sequence[str], now: datetime
+) -> None:
     """Keep no name of what was forgotten but for its bytes: the name is among these."""
     there = await intentions(store)
     done = [i for i in there if i.left == "all" and i.owner in owners and {*i.sessions} <= {*sessions}]
     if done:
-        await _change(store, add=_BYTES, drop=done)
+        await _settle(store, done, now, add=_BYTES)
+
+
+async def _settle(
+    store: Store, done: Sequence[Intention], now: datetime, *, add: Intention | None = None
+) -> None:
+    """Replace intentions by records of them. If the process is killed in between, there may be two."""
+    there = await intentions(store)
+    for intention in done:
+        if intention in there:
+            await _record(store, intention, now)
+    await _change(store, add=add, drop=done)
 
 
 async def intentions(store: Store) -> list[Intention]:
     """What was begun and is not done."""
-    found = json.loads(await store.get_value(_INTENTIONS) or "[]")
-    return [Intention(owner, session, tuple(targets), left) for owner, session, targets, left in found]
+    return _read(await store.get_value(_INTENTIONS))
+
+
+def _read(value: str | None) -> list[Intention]:
+    rows = json.loads(value or "[]")
+    return [Intention(owner, session, tuple(targets), *more) for owner, session, targets, *more in rows]
 
 
 async def _change(store: Store, *, add: Intention | None = None, drop: Sequence[Intention] = ()) -> None:
-    there = await intentions(store)
-    kept = [each for each in there if each not in drop]
-    if add is not None and add not in kept:
-        kept.append(add)
-    if kept != there:
-        rows = [(each.owner, each.session, each.targets, each.left) for each in kept]
-        await store.set_value(_INTENTIONS, json.dumps(rows))
+    while True:  # until no other process changes it at the same moment
+        value = await store.get_value(_INTENTIONS)
+        there = _read(value)
+        kept = [each for each in there if each not in drop]
+        if add is not None and add not in kept:
+            kept.append(add)
+        rows = [(each.owner, each.session, each.targets, each.left, each.by) for each in kept]
+        if kept == there or await store.swap_value(_INTENTIONS, json.dumps(rows), expected=value):
+            return
 
 
 async def finish(
@@ -356,6 +390,7 @@ async def finish(
     forget: Callable[[Intention], Awaitable[ForgetResult]],
     erase: Callable[[Sequence[SessionId], Sequence[str]], Awaitable[bool]],
     *,
+    now: datetime,
     leaves_files: bool,
 ) -> None:
     """Carry out what a process that was killed had begun to forget."""
@@ -367,6 +402,43 @@ async def finish(
                 await forget(intention)
             except NotFoundError:  # the store had done its part
                 await erase(intention.sessions, [intention.owner])
+                await _settle(store, [intention], now)
         else:
             await erase(intention.sessions, [intention.owner] if intention.owner else [])
         await _change(store, drop=[intention, _BYTES])
+
+
+# -- The record of what was forgotten: who, when, and what kind of thing, without its content
+
+_RECORDS = "forgotten"
+MAX_RECORDS = 1_000
+
+
+def owner_hash(owner: str) -> str:
+    """How a record names an owner."""
+    return SessionId(owner, "").sid
+
+
+async def _record(store: Store, done: Intention, now: datetime) -> None:
+    owner = owner_hash(done.owner)
+    if done.session is None:
+        await record(store, ForgetRecord(now, done.by, "owner", 1, owner, ""))
+    else:
+        what, count = ("messages", len(done.targets)) if done.targets else ("session", 1)
+        sid = SessionId(done.owner, done.session).sid
+        await record(store, ForgetRecord(now, done.by, what, count, owner, sid))
+
+
+async def record(store: Store, new: ForgetRecord) -> None:
+    """Add a record. The oldest go."""
+    while True:
+        value = await store.get_value(_RECORDS)
+        rows = [*json.loads(value or "[]"), [new.at.isoformat(), *astuple(new)[1:]]][-MAX_RECORDS:]
+        if await store.swap_value(_RECORDS, json.dumps(rows), expected=value):
+            return
+
+
+async def records(store: Store) -> list[ForgetRecord]:
+    """What was forgotten, oldest first."""
+    rows = json.loads(await store.get_value(_RECORDS) or "[]")
+    return [ForgetRecord(datetime.fromisoformat(at), *rest) for at, *rest in rows]

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from onlooker.domain.errors import ConflictError, NotFoundError, OnlookerError, SettingsError
 from onlooker.domain.events import Event, ItemPinned, ItemsForgotten, ItemsMade
+from onlooker.domain.history import ForgetRecord
 from onlooker.domain.items import (
     ITEM_STATUSES,
     ITEM_TYPES,
@@ -77,12 +78,13 @@ class Items:
         expires_at: datetime | None = None,
         pinned: bool = False,
         session: str = "",
+        sources: Sequence[str] = (),
     ) -> Item:
         """Save a fact: one sentence that can be understood alone.
 
         `supersedes` is the id of the item that it replaces, which stays in its history; it is needed for a
         fact that repeats or contradicts another. `session` is the key of the session in which an agent saved
-        it.
+        it, and `sources` the ids of the messages there that it comes from: it is forgotten with them.
 
         Raises:
             SettingsError: The summary is too short or too long, another item says the same or the opposite,
@@ -121,6 +123,7 @@ class Items:
             expires_at=expires_at,
             pinned=pinned,
             session=session,
+            sources=tuple(sources),
             replaces=(supersedes,) if supersedes else (),
         )
         ending = ((supersedes, item.id),) if supersedes else ()
@@ -131,9 +134,9 @@ class Items:
         self._emit(ItemsMade(owner, (item,), session))
         return item
 
-    async def forget(self, item: str, *, owner: str | None = None) -> Sequence[Item]:
+    async def forget(self, item: str, *, owner: str | None = None, by: str = "") -> Sequence[Item]:
         """Archive an item by id, with those it replaced and those made from it. It leaves every prompt at
-        once. Returns what was archived.
+        once. Returns what was archived. `by` is who wants it, for `memory.storage.forgotten`.
 
         Raises:
             NotFoundError: The owner has no such item, or it was forgotten before.
@@ -143,6 +146,10 @@ class Items:
         gone = await self.archive(owner, item)
         if not gone:
             raise NotFoundError("item", item)
+        from onlooker.engine.forgetting import owner_hash, record
+
+        now = self._clock.now()
+        await record(self._store, ForgetRecord(now, by, "items", len(gone), owner_hash(owner), ""))
         return gone
 
     async def archive(self, owner: str, item: str) -> Sequence[Item]:

@@ -198,11 +198,12 @@ class Memory:
             # A session may be leased to another process, which takes its notes: look again soon.
             await asyncio.sleep(SETTLE_PAUSE)
 
-    async def forget(self, *, owner: str, session: str | None = None) -> ForgetResult:
+    async def forget(self, *, owner: str, session: str | None = None, by: str = "") -> ForgetResult:
         """Forget a session of an owner, or everything of that owner: messages, notes, items, indexes and
-        journals, down to the bytes in the files. What model calls cost stays counted for the day."""
+        journals, down to the bytes in the files. What model calls cost stays counted for the day. `by` is who
+        wants it, for `memory.storage.forgotten`."""
         await self._runtime.ready()
-        return await self._runtime.forget_owner(owner, session)
+        return await self._runtime.forget_owner(owner, session, by=by)
 
     async def usage(self) -> Sequence[Usage]:
         """What model calls cost so far, those of deleted sessions included."""

@@ -353,7 +353,7 @@ class Runtime:
 
         await self.renew_files(sessions, owners)
         if not self.leaves_files:
-            await only_bytes_left(self.store, sessions, owners)
+            await only_bytes_left(self.store, sessions, owners, self.clock.now())
         return await self.store.erase() and not self.leaves_files
 
     # -- forgetting
@@ -376,7 +376,7 @@ class Runtime:
         )
 
     async def forget_owner(
-        self, owner: str, session: str | None = None, gone: Sequence[SessionId] = ()
+        self, owner: str, session: str | None = None, gone: Sequence[SessionId] = (), *, by: str = ""
     ) -> ForgetResult:
         """Forget a session of an owner, or everything of that owner."""
         from onlooker.engine.forgetting import forget_owner
@@ -388,6 +388,8 @@ class Runtime:
             emit=self.emit,
             erase=self.erase,
             leaves_files=self.leaves_files,
+            by=by,
+            now=self.clock.now(),
             gone=gone,
         )
 
@@ -409,11 +411,12 @@ class Runtime:
 
             async def forget(what: Intention) -> ForgetResult:
                 if what.session is None or not what.targets:
-                    return await self.forget_owner(what.owner, what.session, what.sessions)
+                    return await self.forget_owner(what.owner, what.session, what.sessions, by=what.by)
                 forgetter = self.forgetter(SessionId(what.owner, what.session))
-                return await forgetter.forget(what.targets, dry_run=False, rewrite_later=None)
+                return await forgetter.forget(what.targets, dry_run=False, rewrite_later=None, by=what.by)
 
-            await finish(self.store, forget, self.erase, leaves_files=self.leaves_files)
+            now = self.clock.now()
+            await finish(self.store, forget, self.erase, now=now, leaves_files=self.leaves_files)
         except Exception:
             log.exception("what was being forgotten is not all gone; the next opening tries again")
 

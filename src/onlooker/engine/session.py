@@ -478,7 +478,7 @@ class Session:
         )
 
     async def forget(
-        self, *targets: str, dry_run: bool = False, rewrite_later: bool | None = None
+        self, *targets: str, dry_run: bool = False, rewrite_later: bool | None = None, by: str = ""
     ) -> ForgetResult:
         """Forget messages, by id or by the id of a note made from them, with everything derived from them.
 
@@ -487,25 +487,26 @@ class Session:
         histories must remove them there as well.
 
         `dry_run` only counts. `rewrite_later` says whether a model writes those notes again; by default it
-        does if one is configured.
+        does if one is configured. `by` is who wants it, for `memory.storage.forgotten`.
 
         Raises:
             NotFoundError: There is no message or note with that id.
         """
         await self._runtime.ready()
         forgetter = self._runtime.forgetter(self.id)
-        return await forgetter.forget(targets, dry_run=dry_run, rewrite_later=rewrite_later)
+        return await forgetter.forget(targets, dry_run=dry_run, rewrite_later=rewrite_later, by=by)
 
-    async def delete(self) -> bool:
+    async def delete(self, *, by: str = "") -> bool:
         """Delete the session with everything in it; False if there was none. What its notes cost still
-        counts for its owner and the day."""
+        counts for its owner and the day. `by` is who wants it, for `memory.storage.forgotten`."""
         await self._runtime.ready()
         from onlooker.engine.forgetting import Intention, carrying_out
 
         runtime = self._runtime
         runtime.drop_cached(self.id)
-        intention = Intention(self.owner, self.key)
-        async with carrying_out(runtime.store, intention, leaves_files=runtime.leaves_files):
+        intention = Intention(self.owner, self.key, by=by)
+        now = runtime.clock.now()
+        async with carrying_out(runtime.store, intention, now, leaves_files=runtime.leaves_files):
             was_there = await runtime.store.delete_session(self.id)
             if was_there:
                 runtime.emit(Deleted(self.id))

@@ -9,7 +9,7 @@ from dataclasses import replace as changed
 from pathlib import Path
 
 from onlooker.domain.errors import ConflictError
-from onlooker.domain.history import ItemRow, Row, Scope, UsageRow, ValueRow
+from onlooker.domain.history import ForgetRecord, ItemRow, Row, Scope, UsageRow, ValueRow
 from onlooker.domain.items import ITEM_STATUSES, Item
 from onlooker.domain.messages import DEFAULT_OWNER, SessionId
 from onlooker.files.export import read_export, read_items, read_journal, write_export
@@ -115,6 +115,15 @@ class Storage:
                 counts = dict(Counter(counts) + Counter(more))
         await self._imported()
         return counts
+
+    async def forgotten(self, *, owner: str | None = None) -> Sequence[ForgetRecord]:
+        """Who had something forgotten, what kind of thing, and when, oldest first: of one owner, or of all.
+        The last 1,000 are kept, without names and without anything of the content."""
+        from onlooker.engine.forgetting import owner_hash, records
+
+        await self._ready()
+        of = None if owner is None else owner_hash(owner)
+        return [each for each in await records(self._store) if of in (None, each.owner)]
 
     async def back_up(self, target: str | Path) -> None:
         """Copy the store to a new file while it is in use.

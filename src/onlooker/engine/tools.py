@@ -219,6 +219,7 @@ class _Functions:
                 supersedes=supersedes,
                 expires_at=expires_at,
                 session=self.session.key,
+                sources=await self._turn(),
             )
         except SettingsError as error:
             if error.key == "summary":
@@ -226,9 +227,17 @@ class _Functions:
             return f"Not saved: {error.key} {error.allowed}. memory_search shows the ids."
         return f"Saved as {item.id}" + (f", in place of {supersedes}." if supersedes else ".")
 
+    async def _turn(self) -> list[str]:
+        """The ids of the messages from the user's last one on: what an agent saves now comes from these."""
+        state = await self.store.load(self.session, newest=EVIDENCE)
+        messages = state.messages if state else ()
+        last = max((i for i, m in enumerate(messages) if m.role == "user"), default=0)
+        return [m.id for m in messages[last:]]
+
     def _save_times(self, items: Sequence[Item]) -> list[datetime]:
         """The times at which an agent saved something in this session."""
-        return [i.made_at for i in items if i.session == self.session.key and not i.sources]
+        own = (i for i in items if i.session == self.session.key and i.origin == "agent")
+        return [i.made_at for i in own]
 
     # -- forget
 
@@ -237,7 +246,7 @@ class _Functions:
         if refusal := await self._refusal_to_end(id):
             return f"Not forgotten: {refusal}"
         try:
-            gone = await self.items.forget(id, owner=self.owner)
+            gone = await self.items.forget(id, owner=self.owner, by="agent")
         except NotFoundError:
             return f"Nothing forgotten: there is no fact {id!r}. memory_search shows the ids of facts."
         return "Forgotten: " + "; ".join(f'"{item.summary}"' for item in gone)

@@ -213,10 +213,10 @@ def items_to_forget(
         if item.session != session:
             continue
         told = set(tokens(item.summary))
-        if item.sources:
-            comes_from = bool(sources & set(item.sources)) and not told <= kept
-        else:
-            comes_from = bool(told) and len(told & words) >= MIN_SHARE * len(told)
+        comes_from = bool(sources & set(item.sources)) and not told <= kept
+        # What somebody saved comes from more than the messages of the turn it was saved in.
+        if not item.sources or item.origin == "agent":
+            comes_from = comes_from or (bool(told) and len(told & words) >= MIN_SHARE * len(told))
         if comes_from:
             going.add(item.id)
     return tuple(sorted(_with_derived(items, going)))

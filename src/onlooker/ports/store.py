@@ -286,7 +286,7 @@ class Store(Protocol):
 
     async def erase(self) -> bool:
         """Make deleted data unrecoverable from the store's files; False if that has to wait for current
-        readers."""
+        readers, or is left to whoever runs the server."""
         ...
 
     # -- items
@@ -537,6 +537,10 @@ class Store(Protocol):
 
     async def set_value(self, name: str, value: str) -> None:
         """Set a named value."""
+        ...
+
+    async def swap_value(self, name: str, value: str, *, expected: str | None) -> bool:
+        """Set a named value if it still is `expected` (None: if there is none); False if it is not."""
         ...
 
 

@@ -536,3 +536,10 @@ def get_value(db: Database, name: str) -> str | None:
 
 def set_value(db: Database, name: str, value: str) -> None:
     db.run("set_value", name=pack(name), value=pack(value))
+
+
+def swap_value(db: Database, name: str, value: str, *, expected: str | None) -> bool:
+    if expected is None:
+        return bool(db.run("add_value", name=pack(name), value=pack(value)).rowcount)
+    found = db.run("replace_value", name=pack(name), value=pack(value), expected=pack(expected))
+    return bool(found.rowcount)

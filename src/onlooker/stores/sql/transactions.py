@@ -192,6 +192,7 @@ class Transactions(ABC):
     sessions = reads(inspection.sessions)
     get_value = reads(of_sessions.get_value)
     set_value = writes(of_sessions.set_value)
+    swap_value = writes(of_sessions.swap_value)
 
     async def dump(self, scope: Scope = EVERYTHING) -> AsyncIterator[Row]:
         # On a connection of its own: the caller may take as long as it likes, or give up at any time.

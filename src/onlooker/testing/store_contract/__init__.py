@@ -47,4 +47,5 @@ class StoreContract(
     LeaseContract,
     SessionContract,
 ):
-    """Every sentence of the protocol. Override `make_store`, and `reopen` if the store persists."""
+    """Every sentence of the protocol. Override `make_store`, `reopen` if the store persists, and `erases` if
+    deleted bytes stay in files that the store does not write itself."""

@@ -129,6 +129,14 @@ class SessionContract(StoreCase):
         assert await store.lease(ANA, holder="a", now=NOW, until=later(1)) == fence
         assert await store.get_value("name") == "value"
 
+    async def test_a_value_is_swapped_only_if_it_is_as_expected(self, store: Store) -> None:
+        assert not await store.swap_value("name", "b", expected="a")
+        assert await store.swap_value("name", "a", expected=None)
+        assert not await store.swap_value("name", "b", expected=None)
+        assert await store.swap_value("name", "b", expected="a")
+        assert not await store.swap_value("name", "c", expected="a")
+        assert await store.get_value("name") == "b"
+
     async def test_owners_with_like_keys_do_not_meet(self, store: Store) -> None:
         alike = [SessionId("a", "b:c"), SessionId("a:b", "c"), SessionId("", "a:b:c"), SessionId("a", "B:c")]
         for n, session in enumerate(alike):

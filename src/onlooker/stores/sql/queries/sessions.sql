@@ -113,6 +113,12 @@ SELECT value FROM store_values WHERE name = :name;
 INSERT INTO store_values (name, value) VALUES (:name, :value)
 ON CONFLICT (name) DO UPDATE SET value = excluded.value;
 
+-- name: add_value
+INSERT INTO store_values (name, value) VALUES (:name, :value) ON CONFLICT (name) DO NOTHING;
+
+-- name: replace_value
+UPDATE store_values SET value = :value WHERE name = :name AND value = :expected;
+
 -- name: begin_trial
 SAVEPOINT trial;
 
