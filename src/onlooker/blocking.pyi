@@ -203,6 +203,10 @@ class Storage:
         """Who had something forgotten, what kind of thing, and when, oldest first: of one owner, or of all.
         The last 1,000 are kept, without names and without anything of the content.
         """
+    def masked(self, *, owner: str | None = None, session: str | None = None) -> dict[str, int]:
+        """How many secrets of each kind the stored messages have, which become `[secret]` wherever else they
+        would be shown: of one session, of one owner, or of all.
+        """
     def back_up(self, target: str | Path) -> None:
         """Copy the store to a new file while it is in use.
 

@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import json
+import logging
 import random
 import re
 import string
 from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+import onlooker
+from onlooker import assistant, tool, user
 from onlooker.demo import conversation
 from onlooker.domain.messages import Message, SessionId, ToolCall
+from onlooker.events import Recorded
 from onlooker.models.llm import prompt_of
 from onlooker.policy.secrets import add_secret, find_secrets, mask
-from onlooker.ports.models import ItemsRequest, ObserveRequest
+from onlooker.ports.models import ItemsRequest, ObserveRequest, Request
+from onlooker.testing import ScriptedModel, WordEmbedder
 
 _random = random.Random(7)
 LETTERS = string.ascii_letters + string.digits
@@ -215,3 +222,92 @@ def test_the_model_that_takes_notes_sees_a_placeholder() -> None:
         prompt = prompt_of(request)
         assert "deploy with the token [secret]" in prompt.user
         assert TOKEN not in prompt.system + prompt.user
+
+
+FILLING = (
+    "We talked about the garden fence at length, its boards, its posts, and the paint that peels off.",
+    "Then about the train timetable between the two towns, which changes in spring and again in autumn.",
+    "After that we compared three kinds of bread flour, which mill grinds which, and how dough has to rest.",
+)
+
+
+def careless(request: Request) -> str | None:
+    """A model that writes the token down, and what nobody said beside it."""
+    if isinstance(request, ItemsRequest):
+        summary = f"Ana uses the token {TOKEN} to deploy on Fridays"
+        return json.dumps({"type": "skill", "summary": summary, "said_by": "user", "tags": [TOKEN]})
+    if not any(TOKEN in m.text for m in getattr(request, "messages", ())):
+        return None
+    return f"user: deploys with the token {TOKEN} on Fridays\nuser: has /never/said/{TOKEN} and 98765431"
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("model", [None, ScriptedModel(careless)], ids=["built-in", "careless"])
+async def test_a_secret_gets_nowhere_but_into_the_messages(
+    model: ScriptedModel | None, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    embedder = WordEmbedder()
+    small = replace(
+        onlooker.preset("default"),
+        budget=4_000,
+        observe_at=120,
+        keep_recent=0,
+        precompute_at=120,
+        chunk_tokens=100,
+        notes_folder=str(tmp_path / "notes"),
+    )
+    events: list[object] = []
+    seen: dict[str, object] = {}
+    async with onlooker.open_memory(":memory:", settings=small, model=model, embedder=embedder) as memory:
+        memory.subscribe(events.append)
+        session = memory.session("k", owner="ana")
+        call = ToolCall("c", "deploy", json.dumps({"token": TOKEN}))
+        await session.record(
+            user(f"Remember that I always deploy with the token {TOKEN} on Fridays.", id="m1"),
+            assistant("", calls=[call]),
+            tool(f"export DEPLOY_TOKEN={TOKEN}", answers="c"),
+            assistant("Done."),
+        )
+        for text in FILLING:
+            await session.record(user(text), assistant("I see."))
+        await session.settle()
+        other = memory.session("k2", owner="ana")
+        await other.record(user("Which token do I deploy with?"))
+        call_tool = other.tools().call
+        seen["notes"] = [note.text for note in await session.notes()]
+        await session.end()
+        seen["the answer of memory_save"] = await call_tool(
+            "memory_save", {"summary": f"Ana keeps the password {TOKEN} in a safe", "tags": [TOKEN]}
+        )
+        seen["items"] = await memory.items.list("ana")
+        await memory.search(TOKEN, owner="ana")
+        seen["search"] = [hit.snippet for hit in await memory.search("deploy token", owner="ana")]
+        seen["the answer of memory_search"] = await call_tool("memory_search", {"query": "deploy token"})
+        seen["the system prompt"] = (await session.context(system="S")).system
+        seen["recalled"] = (await other.context(system="S", question="Which token do I deploy with?")).end
+        await memory.files.sync()
+        masked = await memory.storage.masked(owner="ana")
+    seen["files"] = [path.read_text() for path in (tmp_path / "notes").rglob("*.md")]
+    seen["the embedder"] = embedder.received
+    seen["events"] = [event for event in events if not isinstance(event, Recorded)]  # these are the messages
+    seen["logs"] = caplog.text
+    assert not [place for place, shown in seen.items() if TOKEN in repr(shown)]
+    assert "[secret]" in repr(seen["notes"])
+    assert "[secret]" in repr(seen["recalled"])
+    assert masked == {"token": 3}
+
+
+@pytest.mark.anyio
+async def test_a_report_says_what_is_masked_by_kind_and_number() -> None:
+    async with onlooker.open_memory(":memory:") as memory:
+        session = memory.session("k", owner="ana")
+        await session.record(user(f"My card is 4111 1111 1111 1111, my token {TOKEN}."))
+        await session.record(user("And DB_PASS=hunter2hunter2, and the card 5500-0000-0000-0004."))
+        await memory.session("k", owner="ben").record(user("Nothing."))
+        found = await memory.storage.masked(owner="ana")
+        assert sum(found.values()) == 4
+        assert found["card number"] == 2
+        assert await memory.storage.masked() == found
+        assert await memory.storage.masked(owner="ana", session="k") == found
+        assert await memory.storage.masked(owner="ben") == {}

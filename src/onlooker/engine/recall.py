@@ -42,7 +42,9 @@ from onlooker.policy.search.graph import GRAPH_WEIGHT
 from onlooker.policy.search.rank import snippet
 from onlooker.policy.search.recall import QUESTION_SHARE, of_question, of_turn, render_recall
 from onlooker.policy.search.words import query_tokens, tokens
+from onlooker.policy.secrets import mask
 from onlooker.policy.settings import DEFAULT, RECALL_SHARE, TIMING, Settings
+from onlooker.policy.text import MAX_READ
 from onlooker.ports import Embedder, Store
 
 log = logging.getLogger("onlooker")
@@ -133,7 +135,7 @@ def _hit(match: Match, score: float, why: Why, terms: Mapping[str, float], marks
         id=match.id,
         seq=match.seq,
         text=match.text,
-        snippet=snippet(match.text, terms, marks=marks),
+        snippet=snippet(mask(match.text[:MAX_READ]), terms, marks=marks),
         at=match.at,
         score=score,
         speaker=match.speaker,

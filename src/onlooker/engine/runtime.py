@@ -33,6 +33,7 @@ from onlooker.engine.writer import Writer
 from onlooker.policy.assemble import Counting, MemorySection, memory_section
 from onlooker.policy.layers import in_order
 from onlooker.policy.plan import is_due_now, is_postponed
+from onlooker.policy.secrets import mask
 from onlooker.policy.settings import TIMING, Limits, Settings, Timing, check, with_models
 from onlooker.policy.tokens import CachingEstimator, Calibration, estimator
 from onlooker.ports import Advance, Clock, Embedder, Model, Store, Workers
@@ -332,7 +333,7 @@ class Runtime:
         began = time.perf_counter()
         hits = await search.run(self.store, text, self.query_vectors)
         where, took = search.session.key if search.session else "", time.perf_counter() - began
-        self.emit(Searched(search.owner, text, len(hits), where, seconds=took))
+        self.emit(Searched(search.owner, mask(text), len(hits), where, seconds=took))
         return hits
 
     # -- forgetting

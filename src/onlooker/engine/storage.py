@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import aclosing
@@ -9,7 +10,7 @@ from dataclasses import replace as changed
 from pathlib import Path
 
 from onlooker.domain.errors import ConflictError
-from onlooker.domain.history import ForgetRecord, ItemRow, Row, Scope, UsageRow, ValueRow
+from onlooker.domain.history import ForgetRecord, ItemRow, MessageRow, Row, Scope, UsageRow, ValueRow
 from onlooker.domain.items import ITEM_STATUSES, Item
 from onlooker.domain.messages import DEFAULT_OWNER, SessionId
 from onlooker.files.export import read_export, read_items, read_journal, write_export
@@ -124,6 +125,19 @@ class Storage:
         await self._ready()
         of = None if owner is None else owner_hash(owner)
         return [each for each in await records(self._store) if of in (None, each.owner)]
+
+    async def masked(self, *, owner: str | None = None, session: str | None = None) -> dict[str, int]:
+        """How many secrets of each kind the stored messages have, which become `[secret]` wherever else they
+        would be shown: of one session, of one owner, or of all."""
+        from onlooker.policy.secrets import find_secrets
+
+        await self._ready()
+        found: Counter[str] = Counter()
+        async for row in self._store.dump(changed(_scope(owner, session), kinds=frozenset({"message"}))):
+            if isinstance(row, MessageRow):
+                for text in (row.message.text, *(call.arguments for call in row.message.calls)):
+                    found.update(s.kind for s in await asyncio.to_thread(find_secrets, text))
+        return dict(found)
 
     async def back_up(self, target: str | Path) -> None:
         """Copy the store to a new file while it is in use.

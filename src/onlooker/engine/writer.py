@@ -138,6 +138,7 @@ class Writer:
 
     async def _ask(self, request: Request, source: Source, *, last: bool = False) -> Answer:
         from onlooker.policy.reply import Rejected
+        from onlooker.policy.secrets import mask
 
         began = time.perf_counter()
         reply = await self._call(request)
@@ -147,10 +148,12 @@ class Writer:
         verdict = judge_reply(note, request, source, self.estimator.text, strike=last)
         rejected = verdict.reason if isinstance(verdict, Rejected) else ""
         if isinstance(verdict, Rejected):
+            values = tuple(map(mask, verdict.values))  # the model is told of these
+            verdict = replace(verdict, detail=mask(verdict.detail), values=values)
             log.warning("%s: reply rejected (%s: %s)", model, verdict.reason, verdict.detail)
             self.emit(ReplyRejected(request.session, model, verdict.reason, verdict.detail))
         elif verdict.struck:
-            log.warning("%s: struck out as invented: %s", model, ", ".join(verdict.struck)[:200])
+            log.warning("%s: struck out as invented: %s", model, mask(", ".join(verdict.struck))[:200])
         usage = self._usage(request, reply, model, rejected or "accepted")
         self.emit(ModelReplied(request.session, usage, seconds=took))
         if reply.input_tokens or reply.output_tokens or reply.cost:
