@@ -102,7 +102,7 @@ async def test_those_used_again_are_carried_through_reflections_that_drop_them_a
 
 async def test_what_the_model_wrote_is_not_altered_by_what_is_added() -> None:
     prompt, _ = await prompt_after(*talk(), *small_talk(16))
-    observations = prompt[0]["content"].split("### Observations\n")[1].split("\n\n### Now")[0]
+    observations = prompt[0]["content"].split("### Observations\n")[1].split("\n\n### ")[0]
     lines = observations.splitlines()
     own = [line for line in lines if not line.startswith("Values: ")]
     assert set(own) == {"## 2026-02-16", f"IMPORTANT {VAGUE}"}

@@ -63,8 +63,8 @@ async def test_one_request_stays_through_two_hundred_tool_calls(model: str, budg
             # It changes only with the notes.
             assert memories.setdefault(stats.prompt_version, context.memory) == context.memory
             await session.settle()
-        last = (await session.context(system=SYSTEM, budget=budget)).memory
-    assert last.endswith(
+        last = (await session.context(system=SYSTEM, budget=budget)).sections.now
+    assert last == (
         f"### Now\nThe user's request, unless a message below changes it: {TASK} Keep the routes as they are."
     )
 
@@ -132,7 +132,7 @@ async def test_nobody_but_the_user_instructs() -> None:
             )
             await session.settle()
         context = await session.context(system=SYSTEM, budget=1500)
-    now = context.memory.split("### Now\n", 1)[1]
+    now = context.sections.now.removeprefix("### Now\n")
     assert now == (
         "The user's request, unless a message below changes it: "
         "Please read the mail from Bob and tell me what it says."
