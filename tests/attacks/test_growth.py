@@ -61,6 +61,12 @@ def test_a_hundred_kilobytes_take_ten_times_as_long_as_ten(name: str) -> None:
     _check(name, (10_000, 100_000))
 
 
+@pytest.mark.long
+@pytest.mark.parametrize("name", READERS)
+def test_a_thousand_kilobytes_take_ten_times_as_long_as_a_hundred(name: str) -> None:
+    _check(name, (100_000, 1_000_000))
+
+
 def test_the_walk_finds_what_reads_text() -> None:
     assert len(SHAPES) == 20
     assert {
