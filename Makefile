@@ -12,6 +12,8 @@ BIN := $(VENV)/bin
 UV := $(BIN)/uv
 ENVIRONMENT := $(VENV)/.environment-is-current
 DOCS_ENVIRONMENT := $(VENV)/.docs-environment-is-current
+FRAMEWORKS := .venv-frameworks
+FRAMEWORKS_ENVIRONMENT := $(FRAMEWORKS)/.environment-is-current
 
 # The first interpreter that runs and is new enough; looked for only when .venv is made.
 PYTHON ?= $(shell for python in python3.11 python3.12 python3.13 python3.14 python3; do \
@@ -73,6 +75,18 @@ test-browser: $(ENVIRONMENT) ## Drive the inspector in a real browser
 	tools/install-browser
 	$(PYTEST) -m browser tests/inspector $(ARGS)
 
+# Only the plugins that are named: a framework's test tools bring a dozen. A warning of a framework's own is not
+# our error.
+FRAMEWORK_PYTEST = $(FRAMEWORKS)/bin/python -m pytest -p anyio.pytest_plugin -p xdist.plugin \
+	-p _hypothesis_pytestplugin -o filterwarnings="error:::onlooker"
+
+.PHONY: test-frameworks
+test-frameworks: export ONLOOKER_FRAMEWORKS = 1
+test-frameworks: export PYTEST_DISABLE_PLUGIN_AUTOLOAD = 1
+test-frameworks: $(FRAMEWORKS_ENVIRONMENT) ## Check and test the integrations with the real agent frameworks
+	$(BIN)/pyright --project pyright-frameworks.json
+	$(FRAMEWORK_PYTEST) $(TOGETHER) tests/integrations $(ARGS)
+
 .PHONY: coverage
 coverage: $(ENVIRONMENT) ## Say which branches the tests of `make test` reach
 	$(BIN)/coverage erase
@@ -132,10 +146,13 @@ serve: $(ENVIRONMENT) ## Run the server; ARGS="--port 9000" for options
 COMPILE = $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-header --no-emit-index-url --no-annotate $(UPGRADE)
 
+FRAMEWORK_EXTRAS = langchain openai-agents pydantic-ai google-adk
+
 .PHONY: lock
 lock: $(ENVIRONMENT) ## Remake the locks; UPGRADE=--upgrade for newer versions
 	$(COMPILE) requirements/bootstrap.in --output-file requirements/bootstrap.lock
 	$(COMPILE) pyproject.toml --extra tiktoken --group dev --output-file requirements/dev.lock
+	$(COMPILE) pyproject.toml $(FRAMEWORK_EXTRAS:%=--extra %) --group frameworks --output-file requirements/frameworks.lock
 	$(COMPILE) pyproject.toml --group docs --constraint requirements/dev.lock --output-file requirements/docs.lock
 
 .PHONY: clean
@@ -155,6 +172,12 @@ $(UV): requirements/bootstrap.lock
 $(ENVIRONMENT): requirements/dev.lock pyproject.toml $(UV)
 	@$(UV) pip sync --quiet --python $(BIN)/python --require-hashes requirements/dev.lock
 	@$(UV) pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(FRAMEWORKS_ENVIRONMENT): requirements/frameworks.lock $(ENVIRONMENT)
+	@$(UV) venv --quiet --allow-existing --python $(BIN)/python $(FRAMEWORKS)
+	@$(UV) pip sync --quiet --python $(FRAMEWORKS)/bin/python --require-hashes requirements/frameworks.lock
+	@$(UV) pip install --quiet --python $(FRAMEWORKS)/bin/python --no-deps --no-build-isolation --editable .
 	@touch $@
 
 $(DOCS_ENVIRONMENT): requirements/docs.lock $(ENVIRONMENT)

@@ -33,6 +33,9 @@ if "TMPDIR" not in os.environ and MEMORY.is_dir() and shutil.disk_usage(MEMORY).
     os.environ["TMPDIR"] = str(MEMORY)
     tempfile.tempdir = None
 
+# Agent frameworks are in an environment of their own: `make test-frameworks`.
+collect_ignore = [] if "ONLOOKER_FRAMEWORKS" in os.environ else ["integrations"]
+
 # In CI the same examples each time, so that a change is judged by what it changed.
 SAME = "CI" in os.environ
 settings.register_profile("default", max_examples=30, deadline=None, derandomize=SAME)

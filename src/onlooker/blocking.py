@@ -40,6 +40,10 @@ class Portal:
         """Run the coroutine on the loop, in the caller's context variables, and return its result."""
         return asyncio.run_coroutine_threadsafe(work, self._loop()).result()
 
+    async def call_async(self, work: Coroutine[Any, Any, T]) -> T:
+        """The same for a caller that has an event loop of its own."""
+        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self._loop()))
+
     def _loop(self) -> asyncio.AbstractEventLoop:
         with self._lock:
             if self._runner is None:

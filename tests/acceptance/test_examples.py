@@ -82,6 +82,20 @@ def test_the_anthropic_agent_streams_its_answer_around_its_tools(
     assert [call.name for call in recorded[1].calls] == ["weather", "memory_search"]
 
 
+@pytest.mark.parametrize("provider", ["openai", "anthropic"])
+def test_a_wrapped_client_remembers_what_a_program_does_not_send(
+    provider: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    program = {"openai": "openai_memory.py", "anthropic": "anthropic_memory.py"}[provider]
+    monkeypatch.setenv(f"{provider.upper()}_API_KEY", "x")
+    with LocalProvider(Answer("How nice."), Answer("In Oslo.")) as local:
+        url = f"{local.url}/v1" if provider == "openai" else local.url
+        monkeypatch.setenv(f"{provider.upper()}_BASE_URL", url)
+        start(program, "I moved to Oslo.", "Where do I live?")
+    assert capsys.readouterr().out == "How nice.\nIn Oslo.\n"
+    assert [m["content"] for m in local.received[1].body["messages"][:2]] == ["I moved to Oslo.", "How nice."]
+
+
 def said(client: TestClient, user: str, chat: str, text: str) -> str:
     reply = client.post(f"/chats/{chat}", json={"text": text}, headers={"user": user})
     assert reply.status_code == 200, reply.text

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from fnmatch import fnmatchcase
-from typing import Any, Literal, cast, get_args
+from typing import Any, cast, get_args
 from urllib.parse import urlsplit
 
 from onlooker.domain.errors import SettingsError
-
-Protocol = Literal["openai", "anthropic"]
+from onlooker.wire import Protocol
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 # First parts of a path that are the server's own.

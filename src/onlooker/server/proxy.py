@@ -20,7 +20,7 @@ import secrets
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, cast
 from urllib.parse import quote
@@ -30,15 +30,13 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from onlooker.domain.errors import OnlookerError
-from onlooker.domain.messages import EMPTY_HISTORY_HASH, Message, SessionId, extend_history_hash
+from onlooker.domain.messages import EMPTY_HISTORY_HASH, SessionId, extend_history_hash
 from onlooker.engine.memory import Memory
 from onlooker.engine.recording import Recent
 from onlooker.engine.session import Session
-from onlooker.policy.intake import as_history, intake_all
-from onlooker.policy.render import Context
 from onlooker.server.auth import Principal, Receive, Scope, Send
 from onlooker.server.config import ServerConfig, Upstream
-from onlooker.server.wire import PROTOCOLS, Conversation, Reply, Wire, without_injected
+from onlooker.wire import PROTOCOLS, Conversation, Reply, Wire, messages_of, without_injected
 
 log = logging.getLogger("onlooker.server")
 
@@ -183,18 +181,14 @@ def _known_part(items: Sequence[Any]) -> int:
     return 0
 
 
-def _messages(items: Sequence[Any], now: datetime) -> tuple[Message, ...]:
-    return intake_all(as_history(items), at=now, tz=UTC)
-
-
 def _digest(items: Sequence[Any], now: datetime) -> bytes:
-    return b"".join(m.digest for m in _messages(items, now))
+    return b"".join(m.digest for m in messages_of(items, now))
 
 
 def _chain(items: Sequence[Any], now: datetime) -> list[bytes]:
     """The hash of the conversation after each of its messages."""
     hashes = [EMPTY_HISTORY_HASH]
-    for message in _messages(items, now):
+    for message in messages_of(items, now):
         hashes.append(extend_history_hash(hashes[-1], message.digest))
     return hashes[1:]
 
@@ -357,39 +351,13 @@ class Proxy:
             context = await session.context(budget=budget)
         else:
             context = await session.prepare(conversation.items, budget=budget)
-        verbatim = self._verbatim(wire, conversation.items, context, now)
-        rest = len(conversation.items) - verbatim.items
-        shown = replace(
-            context, messages=context.messages[: len(context.messages) - verbatim.messages], end=""
-        )
-        first = conversation.places[rest] if rest < len(conversation.items) else len(items)
-        changed = wire.rebuilt(body, items, conversation, first, shown, context.end)
+        changed = wire.with_memory(body, items, conversation, context, now)
         out = json.dumps(changed, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")
         return out, context.stats.total
 
     def _owner(self, request: Request) -> str:
         principal: Principal = request.state.principal
         return principal.owner or request.headers.get("x-onlooker-owner") or self._memory.session("-").owner
-
-    def _verbatim(self, wire: Wire, items: list[Any], context: Context, now: datetime) -> _Verbatim:
-        """How much of the end of the client's conversation stands in the context as it came. It never begins
-        with the result of a call."""
-        stop, left = len(items), len(context.messages)
-        best = _Verbatim(0, 0)
-        while stop > 0 and left > 0:
-            start = wire.unit(items, stop)
-            if _is_original(context.messages[left - 1], items[stop - 1]):
-                count = 1
-            else:
-                found = _messages(items[start:stop], now)
-                count = len(found)
-                shown = context.messages[max(0, left - count) : left]
-                if count > left or any(_content(a) != _content(b) for a, b in zip(found, shown, strict=True)):
-                    break
-            stop, left = start, left - count
-            if count and context.messages[left].role != "tool":
-                best = _Verbatim(len(items) - stop, len(context.messages) - left)
-        return best
 
     # -- the provider
 
@@ -449,24 +417,6 @@ class Proxy:
         task = asyncio.ensure_future(self.record(turn, reply))
         self._recording.add(task)
         task.add_done_callback(self._recording.discard)
-
-
-@dataclass(frozen=True, slots=True)
-class _Verbatim:
-    items: int
-    messages: int
-
-
-def _is_original(message: Message, item: Mapping[str, Any]) -> bool:
-    """Whether a message is this item and no more, which has a text and is all of one message. Most are."""
-    original, text = message.original, item.get("content")
-    if original is None or not isinstance(text, str) or "type" in item or "tool_calls" in item:
-        return False
-    return original.get("content") is text and original.get("role") == item.get("role")
-
-
-def _content(message: Message) -> tuple[object, ...]:
-    return (message.role, message.text, message.calls, message.answers, message.attachments)
 
 
 def _parsed(raw: bytes) -> dict[str, Any] | None:

@@ -7,13 +7,29 @@ from typing import TYPE_CHECKING, Any
 from onlooker.testing.models import FAULTS, FaultyModel, FrozenClock, ScriptedModel, WordEmbedder
 
 if TYPE_CHECKING:
+    from onlooker.testing.adapter_contract import AdapterContract
     from onlooker.testing.store_contract import StoreContract
 
-__all__ = ["FAULTS", "FaultyModel", "FrozenClock", "ScriptedModel", "StoreContract", "WordEmbedder"]
+__all__ = [
+    "FAULTS",
+    "AdapterContract",
+    "FaultyModel",
+    "FrozenClock",
+    "ScriptedModel",
+    "StoreContract",
+    "WordEmbedder",
+]
 
 
 def __getattr__(name: str) -> Any:
-    # The contract needs pytest, which the fakes do not.
+    # The contracts need pytest, which the fakes do not.
+    if name == "AdapterContract":
+        import pytest
+
+        pytest.register_assert_rewrite("onlooker.testing.adapter_contract")
+        from onlooker.testing.adapter_contract import AdapterContract
+
+        return AdapterContract
     if name == "StoreContract":
         from onlooker.testing.store_contract import StoreContract
 

@@ -1,5 +1,5 @@
-"""The protocols that the proxy speaks: where a request has its conversation, how memory goes into it, and how
-an answer is read while it passes.
+"""The protocols of providers: where a request has its conversation, how memory goes into it, and how an
+answer is read while it passes. The chat proxy and the wrapped SDKs speak them.
 
     chat         OpenAI's chat completions
     responses    OpenAI's responses
@@ -9,14 +9,17 @@ an answer is read while it passes.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, cast
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import Any, Literal, cast
 
+from onlooker.domain.messages import Message
+from onlooker.policy.intake import as_history, intake_all
 from onlooker.policy.render import CONTINUES, Context, anthropic_messages, openai_messages
-from onlooker.server.config import Protocol
 
 Item = dict[str, Any]
+Protocol = Literal["openai", "anthropic"]
 
 # An answer longer than this is passed on and not recorded.
 MAX_REPLY = 64 << 20
@@ -149,6 +152,58 @@ def _split(text: str) -> tuple[str, list[str]]:
     return (text.strip(), injected) if injected else (text, [])
 
 
+# ------------------------------------------------------------------------------------ what stays as it came
+
+
+@dataclass(frozen=True, slots=True)
+class Verbatim:
+    """How many items at the end of a client's conversation go out as they came, and how many messages of the
+    context they are."""
+
+    items: int
+    messages: int
+
+
+def messages_of(items: Sequence[Any], now: datetime) -> tuple[Message, ...]:
+    """A client's items as messages."""
+    return intake_all(as_history(items), at=now, tz=UTC)
+
+
+def verbatim(
+    items: Sequence[Any], messages: Sequence[Message], unit: Callable[[int], int], now: datetime
+) -> Verbatim:
+    """How much of the end of the client's conversation stands in the context as it came. It never begins with
+    the result of a call. `unit` says where the item begins that ends before a place."""
+    stop, left = len(items), len(messages)
+    best = Verbatim(0, 0)
+    while stop > 0 and left > 0:
+        start = unit(stop)
+        if start == stop - 1 and _is_original(messages[left - 1], items[start]):
+            count = 1
+        else:
+            found = messages_of(items[start:stop], now)
+            count = len(found)
+            shown = messages[max(0, left - count) : left]
+            if count > left or any(_content(a) != _content(b) for a, b in zip(found, shown, strict=True)):
+                break
+        stop, left = start, left - count
+        if count and messages[left].role != "tool":
+            best = Verbatim(len(items) - stop, len(messages) - left)
+    return best
+
+
+def _is_original(message: Message, item: Mapping[str, Any]) -> bool:
+    """Whether a message is this item and no more, which has a text and is all of one message. Most are."""
+    original, text = message.original, item.get("content")
+    if original is None or not isinstance(text, str) or "type" in item or "tool_calls" in item:
+        return False
+    return original.get("content") is text and original.get("role") == item.get("role")
+
+
+def _content(message: Message) -> tuple[object, ...]:
+    return (message.role, message.text, message.calls, message.answers, message.attachments)
+
+
 # ------------------------------------------------------------------------------------ requests
 
 
@@ -167,16 +222,35 @@ class Wire:
         """Where the item begins that ends before `stop`; several may be one message."""
         return stop - 1
 
+    def with_memory(
+        self, body: Item, items: list[Item], conversation: Conversation, context: Context, now: datetime
+    ) -> Item:
+        """The request with memory: what the context says of the past, and the client's own items after it."""
+
+        def unit(stop: int) -> int:
+            return self.unit(conversation.items, stop)
+
+        kept = verbatim(conversation.items, context.messages, unit, now)
+        rest = len(conversation.items) - kept.items
+        shown = replace(context, messages=context.messages[: len(context.messages) - kept.messages], end="")
+        first = conversation.places[rest] if kept.items else len(items)
+        return self.rebuilt(body, items, conversation, first, shown, context.end)
+
     def rebuilt(
         self, body: Item, items: list[Item], conversation: Conversation, first: int, shown: Context, end: str
     ) -> Item:
-        """The request with memory: the client's items from `first` on as they came, and before them what is
-        `shown` of the past."""
+        """The request with the client's items from `first` on as they came, and before them what is `shown`
+        of the past."""
         raise NotImplementedError
 
     def reply(self, content_type: str) -> Reply | None:
         """What reads the answer; None if it has no form that is known."""
         raise NotImplementedError
+
+    def question(self, model: str, system: str, user: str, max_tokens: int) -> Item:
+        """A request of our own, for a text."""
+        said = [{"role": "system", "content": system}, {"role": "user", "content": user}]
+        return {"model": model, "messages": said}
 
 
 def _items(given: object) -> list[Item]:
@@ -244,9 +318,9 @@ class _Responses(Wire):
 
     def unit(self, items: Sequence[Item], stop: int) -> int:
         start = stop - 1
-        if not _is_of_model(items[start]):
+        if not is_of_model(items[start]):
             return start
-        while start > 0 and _is_of_model(items[start - 1]):
+        while start > 0 and is_of_model(items[start - 1]):
             start -= 1
         return start
 
@@ -254,18 +328,22 @@ class _Responses(Wire):
         self, body: Item, items: list[Item], conversation: Conversation, first: int, shown: Context, end: str
     ) -> Item:
         memory = [_developer(shown.system)] if shown.system else []
-        past = [i for m in openai_messages((*shown.preface, *shown.messages)) for i in _as_items(m)]
+        past = [i for m in openai_messages((*shown.preface, *shown.messages)) for i in as_response_items(m)]
         newest = [_developer(end)] if end.strip() else []
         opening = _opening(conversation, first)
         sent = [*items[: conversation.lead], *memory, *opening, *past, *items[first:], *newest]
         # What the provider would put in front is in memory.
         return {**{k: v for k, v in body.items() if k != "previous_response_id"}, "input": sent}
 
+    def question(self, model: str, system: str, user: str, max_tokens: int) -> Item:
+        # It is the conversation's, and not for the provider to keep.
+        return {"model": model, "instructions": system, "input": user, "store": False}
+
     def reply(self, content_type: str) -> Reply | None:
         return _ResponseEvents() if _is_event_stream(content_type) else _ResponseJson()
 
 
-def _is_of_model(item: Item) -> bool:
+def is_of_model(item: Item) -> bool:
     kind = item.get("type")
     if not isinstance(kind, str) or kind.endswith("_output"):
         return False
@@ -276,7 +354,7 @@ def _developer(text: str) -> Item:
     return {"type": "message", "role": "developer", "content": [{"type": "input_text", "text": text}]}
 
 
-def _as_items(message: Item) -> Iterator[Item]:
+def as_response_items(message: Item) -> Iterator[Item]:
     """A chat message as items of the Responses API."""
     content = message.get("content")
     if message["role"] == "tool":
@@ -334,6 +412,10 @@ class _Messages(Wire):
             _set_breakpoints(body, memory)
             changed["system"] = [*before, *memory]
         return changed
+
+    def question(self, model: str, system: str, user: str, max_tokens: int) -> Item:
+        said = [{"role": "user", "content": user}]
+        return {"model": model, "max_tokens": max_tokens, "system": system, "messages": said}
 
     def reply(self, content_type: str) -> Reply | None:
         return _MessageEvents() if _is_event_stream(content_type) else _MessageJson()

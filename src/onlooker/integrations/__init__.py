@@ -1,0 +1,1 @@
+"""Memory inside agent frameworks: one module for each, which needs the extra of the same name."""

@@ -1,0 +1,205 @@
+"""Google's Agent Development Kit: a plugin. It needs `onlooker[google-adk]`.
+
+app = App(name="friend", root_agent=agent, plugins=[OnlookerPlugin("agent.db")])
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterable, Sequence
+from typing import Any, cast
+
+from google.adk.agents.callback_context import CallbackContext
+from google.adk.models.base_llm import BaseLlm
+from google.adk.models.llm_request import LlmRequest
+from google.adk.models.llm_response import LlmResponse
+from google.adk.plugins.base_plugin import BasePlugin
+from google.adk.tools import BaseTool, ToolContext
+from google.genai import types
+
+from onlooker.integrations.host import (
+    DEFINITIONS,
+    UNREACHABLE,
+    AnyMemory,
+    Ask,
+    Definition,
+    Exchange,
+    Host,
+    Item,
+    Message,
+    Prompt,
+    Session,
+    ToolCall,
+    arguments_of,
+    calls_of,
+    chat,
+    on_loop,
+    result,
+    results_of,
+    said_by,
+)
+
+
+class OnlookerPlugin(BasePlugin):
+    """Gives the agents of an app memory: each model call sees notes and the newest messages, within a budget.
+
+    The session is the session, and its user the owner. What the session service stores stays as it is.
+
+    Args:
+        memory: A file or a URL, so that the agent's own model writes the notes; or what
+            `onlooker.open_memory` or `onlooker.blocking.open_memory` returned.
+        budget: Tokens for a prompt; by default the memory's own.
+        tools: Whether the agents get the memory's tools.
+    """
+
+    def __init__(self, memory: AnyMemory, *, budget: int | None = None, tools: bool = True) -> None:
+        super().__init__(name="onlooker")
+        self._host = Host(memory, budget=budget)
+        self._tools: list[BaseTool] = [_Tool(self._host, d) for d in DEFINITIONS] if tools else []
+
+    async def close(self) -> None:
+        """Close the memory if it was opened here."""
+        await asyncio.to_thread(self._host.close)
+
+    async def before_model_callback(
+        self, *, callback_context: CallbackContext, llm_request: LlmRequest
+    ) -> LlmResponse | None:
+        # It is made anew for each call, so what is changed in it is stored nowhere.
+        llm_request.append_tools(self._tools)
+        model = getattr(getattr(_invocation(callback_context), "agent", None), "canonical_model", None)
+        if self._host.wants_model and isinstance(model, BaseLlm):
+            self._host.bind(on_loop(asyncio.get_running_loop(), _asking(model)))
+        session = self._session(callback_context)
+        prompt = await self._host.over(self._prepare(session, llm_request), None) if session else None
+        if prompt:
+            end = [types.Content(role="user", parts=[types.Part(text=prompt.note)])] if prompt.note else []
+            llm_request.contents = [*prompt.messages, *end]
+            if isinstance(llm_request.config.system_instruction, str | None):
+                llm_request.config.system_instruction = prompt.system or None
+            elif prompt.memory:
+                llm_request.append_instructions([prompt.memory])
+        return None
+
+    async def after_model_callback(
+        self, *, callback_context: CallbackContext, llm_response: LlmResponse
+    ) -> LlmResponse | None:
+        session = self._session(callback_context)
+        if session and llm_response.content and not llm_response.partial:
+            await self._host.over(self._host.record(session, read(llm_response.content)), None)
+        return None
+
+    def _session(self, context: CallbackContext) -> Session | None:
+        return self._host.session(context.session.id, context.session.user_id)
+
+    async def _prepare(self, session: Session, request: LlmRequest) -> Prompt[types.Content] | None:
+        given = request.config.system_instruction
+        system = given if isinstance(given, str) else ""
+        return await self._host.prepare(session, request.contents, system, read=read, write=write)
+
+
+def _invocation(context: Any) -> Any:
+    return getattr(context, "_invocation_context", None)
+
+
+class _Tool(BaseTool):
+    """One of the memory's tools."""
+
+    def __init__(self, host: Host, definition: Definition) -> None:
+        super().__init__(name=definition.name, description=definition.description)
+        self._host = host
+        self._definition = definition
+
+    def _get_declaration(self) -> types.FunctionDeclaration:
+        return types.FunctionDeclaration(
+            name=self.name,
+            description=self.description,
+            parameters_json_schema=dict(self._definition.parameters),
+        )
+
+    async def run_async(self, *, args: dict[str, Any], tool_context: ToolContext) -> Any:
+        session = self._host.session(tool_context.session.id, tool_context.session.user_id)
+        return await self._host.over(self._host.call_tool(session, self.name, args), UNREACHABLE)
+
+
+def _asking(model: BaseLlm) -> Ask:
+    """Ask the agent's model, outside of every run."""
+
+    async def ask(system: str, user: str) -> str:
+        request = LlmRequest(
+            model=model.model,
+            contents=[types.Content(role="user", parts=[types.Part(text=user)])],
+            config=types.GenerateContentConfig(system_instruction=system),
+        )
+        said = [r.content async for r in model.generate_content_async(request) if r.content]
+        return "\n".join(p.text for c in said for p in c.parts or () if p.text and not p.thought)
+
+    return ask
+
+
+# -- Messages
+
+
+def _ids(named: Sequence[tuple[str | None, str | None]]) -> list[str]:
+    """The ids of calls or results. The kit gives its own to those that have none, and sends them without:
+    such a pair is known by the tool's name, and its place among others of that name."""
+    ids: list[str] = []
+    for given, name in named:
+        if given and not given.startswith("adk-"):
+            ids.append(given)
+            continue
+        again = sum(i.partition("#")[0] == f"call_{name}" for i in ids)
+        ids.append(f"call_{name}#{again + 1}" if again else f"call_{name}")
+    return ids
+
+
+def read(content: types.Content) -> list[Item]:
+    """A content in OpenAI's form. What a model thought is not part of the conversation."""
+    parts = content.parts or []
+    text = "\n".join(p.text for p in parts if p.text and not p.thought)
+    if content.role == "model":
+        made = [p.function_call for p in parts if p.function_call]
+        ids = _ids([(c.id, c.name) for c in made])
+        calls = [(i, c.name or "tool", dict(c.args or {})) for i, c in zip(ids, made, strict=True)]
+        return [chat("assistant", text, calls)] if text or calls else []
+    answers = [p.function_response for p in parts if p.function_response]
+    ids = _ids([(r.id, r.name) for r in answers])
+    items = [result(i, _result(r.response)) for i, r in zip(ids, answers, strict=True)]
+    data = [d for p in parts if (d := p.inline_data or p.file_data)]
+    files = [{"type": "file", "file": {"filename": d.display_name or d.mime_type or "file"}} for d in data]
+    if text and not files:
+        items.append(chat("user", text))
+    elif files:
+        items.append(chat("user", [*([{"type": "text", "text": text}] if text else []), *files]))
+    return items
+
+
+def _result(response: Any) -> str:
+    given = cast("dict[str, Any]", response or {})
+    only = given.get("result") if len(given) == 1 else None
+    return only if isinstance(only, str) else json.dumps(given, ensure_ascii=False, default=str)
+
+
+def write(turn: Message | Exchange) -> Iterable[types.Content]:
+    """Contents of the kit's."""
+    role, text = said_by(turn)
+    said = [types.Part(text=text)] if text else []
+    if role == "user":
+        return [types.Content(role="user", parts=said)]
+    calls = [
+        types.Part(function_call=types.FunctionCall(id=_given(c), name=c.name, args=arguments_of(c)))
+        for c in calls_of(turn)
+    ]
+    results = [
+        types.Part(
+            function_response=types.FunctionResponse(id=_given(c), name=c.name, response={"result": told})
+        )
+        for c, told in results_of(turn)
+    ]
+    answered = [types.Content(role="user", parts=results)] if results else []
+    return [types.Content(role="model", parts=[*said, *calls]), *answered]
+
+
+def _given(call: ToolCall) -> str | None:
+    """The id that a provider gave; None if it gave none."""
+    return None if call.id.partition("#")[0] == f"call_{call.name}" else call.id

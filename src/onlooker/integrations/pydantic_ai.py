@@ -1,0 +1,201 @@
+"""Pydantic AI: a capability. It needs `onlooker[pydantic-ai]`.
+
+agent = Agent("anthropic:claude-haiku-4-5", capabilities=[OnlookerMemory("agent.db")])
+agent.run_sync("Hi", conversation_id="42", deps=user)
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from pydantic_ai import FunctionToolset, RunContext, Tool
+from pydantic_ai.capabilities import AbstractCapability
+from pydantic_ai.direct import model_request
+from pydantic_ai.messages import (
+    InstructionPart,
+    ModelMessage,
+    ModelRequest,
+    ModelResponse,
+    SystemPromptPart,
+    TextPart,
+    ToolCallPart,
+    ToolReturnPart,
+    UserPromptPart,
+)
+from pydantic_ai.models import Model, ModelRequestContext
+
+from onlooker.integrations.host import (
+    DEFINITIONS,
+    UNREACHABLE,
+    AnyMemory,
+    Ask,
+    Definition,
+    Exchange,
+    Host,
+    Item,
+    Message,
+    Prompt,
+    Session,
+    arguments_of,
+    calls_of,
+    chat,
+    on_loop,
+    result,
+    results_of,
+    said_by,
+)
+
+
+class OnlookerMemory(AbstractCapability[Any]):
+    """Gives an agent memory: each model request has notes and the newest messages, within a budget.
+
+    The conversation id is the session, and `deps.user_id`, where there is one, its owner. The message history
+    stays as it is.
+
+    Args:
+        memory: A file or a URL, so that the agent's own model writes the notes; or what
+            `onlooker.open_memory` or `onlooker.blocking.open_memory` returned.
+        owner: Whose conversations they are, where no `deps` say so.
+        budget: Tokens for a prompt; by default the memory's own.
+        tools: Whether the agent gets the memory's tools.
+    """
+
+    def __init__(
+        self, memory: AnyMemory, *, owner: str = "", budget: int | None = None, tools: bool = True
+    ) -> None:
+        self._host = Host(memory, owner=owner, budget=budget)
+        self._tools = tools
+
+    def close(self) -> None:
+        """Close the memory if it was opened here."""
+        self._host.close()
+
+    def get_toolset(self) -> FunctionToolset[Any] | None:
+        return FunctionToolset([self._tool(d) for d in DEFINITIONS]) if self._tools else None
+
+    async def before_model_request(
+        self, ctx: RunContext[Any], request_context: ModelRequestContext
+    ) -> ModelRequestContext:
+        if self._host.wants_model:
+            self._host.bind(on_loop(asyncio.get_running_loop(), _asking(request_context.model)))
+        session = self._session(ctx)
+        prompt = await self._host.over(self._prepare(session, request_context), None) if session else None
+        return _changed(request_context, prompt) if prompt else request_context
+
+    async def after_model_request(
+        self, ctx: RunContext[Any], *, request_context: ModelRequestContext, response: ModelResponse
+    ) -> ModelResponse:
+        if (session := self._session(ctx)) is not None:
+            await self._host.over(self._host.record(session, read(response)), None)
+        return response
+
+    def _session(self, ctx: RunContext[Any]) -> Session | None:
+        return self._host.session(ctx.conversation_id, getattr(ctx.deps, "user_id", None))
+
+    async def _prepare(self, session: Session, request: ModelRequestContext) -> Prompt[ModelMessage] | None:
+        instructions = request.model_request_parameters.instruction_parts or []
+        system = "\n\n".join(part.content for part in (*_system_parts(request.messages), *instructions))
+        return await self._host.prepare(session, request.messages, system, read=read, write=write)
+
+    def _tool(self, definition: Definition) -> Tool[Any]:
+        async def run(ctx: RunContext[Any], **arguments: Any) -> str:
+            called = self._host.call_tool(self._session(ctx), definition.name, arguments)
+            return await self._host.over(called, UNREACHABLE)
+
+        return Tool.from_schema(
+            run, definition.name, definition.description, dict(definition.parameters), takes_ctx=True
+        )
+
+
+def _asking(model: Model) -> Ask:
+    """Ask the agent's model, outside of every trace."""
+
+    async def ask(system: str, user: str) -> str:
+        message = ModelRequest(parts=[UserPromptPart(user)], instructions=system)
+        response = await model_request(model, [message], instrument=False)
+        return "\n".join(part.content for part in response.parts if isinstance(part, TextPart))
+
+    return ask
+
+
+def _changed(request: ModelRequestContext, prompt: Prompt[ModelMessage]) -> ModelRequestContext:
+    """The request with memory behind the instructions. System prompts stand in the oldest message, which may
+    not be sent any more: they go in front."""
+    parts = _system_parts(request.messages)
+    messages = [_without_system(m) for m in prompt.messages] if parts else list(prompt.messages)
+    if parts:
+        messages = [ModelRequest(parts=list(parts)), *messages]
+    last = messages[-1]
+    if prompt.note and isinstance(last, ModelRequest):
+        messages[-1] = replace(last, parts=[*last.parts, UserPromptPart(prompt.note)])
+    parameters = request.model_request_parameters
+    if prompt.memory:
+        added = InstructionPart(prompt.memory, dynamic=True)
+        parameters = replace(parameters, instruction_parts=[*(parameters.instruction_parts or ()), added])
+    return replace(request, messages=messages, model_request_parameters=parameters)
+
+
+def _system_parts(messages: Sequence[ModelMessage]) -> list[SystemPromptPart]:
+    requests = [m for m in messages if isinstance(m, ModelRequest)]
+    return [part for m in requests for part in m.parts if isinstance(part, SystemPromptPart)]
+
+
+def _without_system(message: ModelMessage) -> ModelMessage:
+    if not isinstance(message, ModelRequest):
+        return message
+    return replace(message, parts=[p for p in message.parts if not isinstance(p, SystemPromptPart)])
+
+
+# -- Messages
+
+
+def read(message: ModelMessage) -> list[Item]:
+    """A message of Pydantic AI's in OpenAI's form. What a model thought is not part of the conversation."""
+    if isinstance(message, ModelResponse):
+        text = "\n".join(part.content for part in message.parts if isinstance(part, TextPart))
+        made = [part for part in message.parts if isinstance(part, ToolCallPart)]
+        calls = [(part.tool_call_id, part.tool_name, part.args_as_dict()) for part in made]
+        return [chat("assistant", text, calls)] if text or calls else []
+    items: list[Item] = []
+    for part in message.parts:
+        match part:
+            case UserPromptPart():
+                items.append(chat("user", _content(part.content)))
+            case ToolReturnPart():
+                items.append(result(part.tool_call_id, part.model_response_str()))
+            case _ if part.part_kind == "retry-prompt":  # in histories of earlier versions
+                text = part.model_response()
+                items.append(result(part.tool_call_id, text) if part.tool_name else chat("user", text))
+            case _:
+                pass
+    return items
+
+
+def _content(content: Any) -> Any:
+    """What a user sent: a text, or texts and a place for each picture and file."""
+    if isinstance(content, str):
+        return content
+    blocks: list[Item] = []
+    for part in content:
+        text = part if isinstance(part, str) else getattr(part, "content", None)
+        if isinstance(text, str):
+            blocks.append({"type": "text", "text": text})
+        else:
+            kind = str(getattr(part, "kind", "file"))
+            name = str(getattr(part, "identifier", None) or getattr(part, "url", kind))
+            blocks.append({"type": "file", "file": {"filename": name}})
+    return blocks
+
+
+def write(turn: Message | Exchange) -> Iterable[ModelMessage]:
+    """Messages of Pydantic AI's."""
+    role, text = said_by(turn)
+    if role == "user":
+        return [ModelRequest(parts=[UserPromptPart(text)])]
+    calls = [ToolCallPart(c.name, arguments_of(c), tool_call_id=c.id) for c in calls_of(turn)]
+    response = ModelResponse(parts=[*([TextPart(text)] if text else []), *calls])
+    returns = [ToolReturnPart(c.name, said, tool_call_id=c.id) for c, said in results_of(turn)]
+    return [response, *([ModelRequest(parts=returns)] if returns else [])]

@@ -1,0 +1,271 @@
+"""Providers' own SDKs: their HTTP client, with memory between.
+
+A request is changed on its way out, and the answer is read on its way back, as the chat proxy does
+(`onlooker.wire`). So everything that an SDK can do works: streams, tools, parsed answers, raw responses.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, TypeVar, cast
+
+import httpx2
+
+from onlooker.integrations.host import AnyMemory, Ask, Host, Session, on_loop
+from onlooker.policy.render import Context
+from onlooker.wire import PROTOCOLS, Item, Protocol, Reply, Wire, messages_of, without_injected
+
+C = TypeVar("C")
+
+# A request may name its session and owner: `extra_headers={"x-onlooker-session": "telegram:42"}`.
+SESSION_HEADER = "x-onlooker-session"
+OWNER_HEADER = "x-onlooker-owner"
+# Tokens for a note, where a provider wants a limit.
+MAX_NOTE = 4_096
+
+
+def with_memory(
+    client: C, memory: AnyMemory, *, provider: Protocol, session: str, owner: str, budget: int | None
+) -> C:
+    """The SDK's client with memory. The one that was given stays as it is."""
+    given: Any = client
+    http: httpx2.Client | httpx2.AsyncClient = given._client
+    turns = _Turns(Host(memory, owner=owner, budget=budget), provider, session, http)
+    wrapped = _AsyncClient(http, turns) if isinstance(http, httpx2.AsyncClient) else _Client(http, turns)
+    return given.copy(http_client=wrapped)
+
+
+# ------------------------------------------------------------------------------------ requests and answers
+
+
+@dataclass(slots=True)
+class _Turn:
+    """A request with memory, where its answer is recorded, and what reads it."""
+
+    session: Session
+    wire: Wire
+    request: httpx2.Request
+    loop: asyncio.AbstractEventLoop | None = None  # the program's, if it has one
+    reply: Reply | None = None
+    recorded: bool = False
+
+    def read(self, response: httpx2.Response) -> None:
+        """Read the answer from now on. One that failed says nothing."""
+        if response.status_code == 200:
+            self.reply = self.wire.reply(response.headers.get("content-type", ""))
+
+
+class _Turns:
+    """What memory makes of requests and answers."""
+
+    def __init__(
+        self, host: Host, provider: Protocol, session: str, http: httpx2.Client | httpx2.AsyncClient
+    ) -> None:
+        self.host = host
+        self._provider: Protocol = provider
+        self._session = session
+        self._http = http
+
+    def of(self, request: httpx2.Request) -> _Turn | None:
+        """The turn that a request belongs to; None if memory has nothing to do with it."""
+        key = request.headers.pop(SESSION_HEADER, "") or self._session
+        owner = request.headers.pop(OWNER_HEADER, "")
+        wire = next((w for path, w in PROTOCOLS.items() if request.url.path.endswith("/" + path)), None)
+        if request.method != "POST" or wire is None or wire.provider != self._provider:
+            return None
+        session = self.host.session(key, owner)
+        return _Turn(session, wire, request) if session else None
+
+    async def begin(self, turn: _Turn) -> None:
+        """Put memory into the request; if that fails, it goes out as it is."""
+        body = _parsed(turn.request.content)
+        if self.host.wants_model and body.get("model"):
+            self.host.bind(self._asking(turn, str(body["model"])))
+        if changed := await self.host.safely(turn.session, self._with_memory(turn, body)):
+            content = json.dumps(changed, ensure_ascii=False).encode("utf-8", "surrogatepass")
+            headers = dict(turn.request.headers) | {"content-length": str(len(content))}
+            # An answer that is packed could not be read on its way.
+            headers["accept-encoding"] = "identity"
+            more = turn.request.extensions
+            url = turn.request.url
+            turn.request = httpx2.Request("POST", url, headers=headers, content=content, extensions=more)
+
+    async def _with_memory(self, turn: _Turn, body: Item) -> Item | None:
+        wire, session = turn.wire, turn.session
+        items = wire.items(body)
+        conversation = without_injected(items, system_is_injected=wire.system_is_injected)
+        if not conversation.items:
+            return None
+        if body.get("conversation"):
+            await session.record(conversation.items)
+            return None  # the provider has the conversation, and would go on to send all of it
+        context: Context
+        if body.get("previous_response_id"):
+            await session.record(conversation.items)
+            context = await session.context(budget=self.host.budget)
+        else:
+            context = await session.prepare(conversation.items, budget=self.host.budget)
+        return wire.with_memory(body, items, conversation, context, datetime.now(UTC))
+
+    async def end(self, turn: _Turn) -> None:
+        """Record the answer, once."""
+        if turn.reply is not None and not turn.recorded:
+            turn.recorded = True
+            await self.host.record(turn.session, turn.reply.items())
+
+    def _asking(self, turn: _Turn, model: str) -> Ask:
+        """Ask the same model for a note, in a request of its own."""
+        url, wire = turn.request.url, turn.wire
+        ours = ("content-length", "accept-encoding")
+        headers = {k: v for k, v in turn.request.headers.items() if k.lower() not in ours}
+        http = self._http
+
+        async def ask(system: str, user: str) -> str:
+            body = wire.question(model, system, user, MAX_NOTE)
+            request = http.build_request("POST", url, headers=headers, json=body)
+            if isinstance(http, httpx2.AsyncClient):
+                response = await http.send(request)
+            else:
+                response = await asyncio.to_thread(http.send, request)
+            response.raise_for_status()
+            reply = wire.reply("application/json")
+            assert reply is not None
+            reply.read(response.content)
+            return "\n".join(m.text for m in messages_of(reply.items(), datetime.now(UTC)))
+
+        return on_loop(turn.loop, ask) if turn.loop else ask
+
+
+def _parsed(raw: bytes) -> Item:
+    try:
+        found: object = json.loads(raw)
+    except (ValueError, RecursionError):
+        return {}
+    return cast("Item", found) if isinstance(found, dict) else {}
+
+
+# ------------------------------------------------------------------------------------ without await
+
+
+class _Nowhere(httpx2.BaseTransport, httpx2.AsyncBaseTransport):
+    """The wrapped client sends what this one is given."""
+
+
+class _Client(httpx2.Client):
+    def __init__(self, http: httpx2.Client, turns: _Turns) -> None:
+        super().__init__(transport=_Nowhere(), timeout=http.timeout)
+        self._http = http
+        self._turns = turns
+
+    @property
+    def is_closed(self) -> bool:
+        return self._http.is_closed
+
+    def close(self) -> None:
+        self._http.close()
+        self._turns.host.close()
+
+    def build_request(self, *args: Any, **options: Any) -> httpx2.Request:
+        return self._http.build_request(*args, **options)
+
+    def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
+        turn = self._turns.of(request)
+        if turn is None:
+            return self._http.send(request, **options)
+        wait = self._turns.host.wait
+        wait(self._turns.begin(turn), None)
+        response = self._http.send(turn.request, **options)
+        turn.read(response)
+        if options.get("stream"):
+            response.stream = _Passing(response.stream, turn, self._turns)
+        elif turn.reply is not None:
+            turn.reply.read(response.content)
+            wait(self._turns.end(turn), None)
+        return response
+
+
+class _Passing(httpx2.SyncByteStream):
+    """An answer as it comes. It is recorded before its end is passed on, or when nobody reads on."""
+
+    def __init__(self, pieces: Any, turn: _Turn, turns: _Turns) -> None:
+        self._pieces = pieces
+        self._turn = turn
+        self._turns = turns
+
+    def __iter__(self) -> Iterator[bytes]:
+        for piece in self._pieces:
+            if self._turn.reply is not None and self._turn.reply.read(piece):
+                self._end()
+            yield piece
+        self._end()
+
+    def close(self) -> None:
+        self._pieces.close()
+        self._end()
+
+    def _end(self) -> None:
+        self._turns.host.wait(self._turns.end(self._turn), None)
+
+
+# ------------------------------------------------------------------------------------ with await
+
+
+class _AsyncClient(httpx2.AsyncClient):
+    def __init__(self, http: httpx2.AsyncClient, turns: _Turns) -> None:
+        super().__init__(transport=_Nowhere(), timeout=http.timeout)
+        self._http = http
+        self._turns = turns
+
+    @property
+    def is_closed(self) -> bool:
+        return self._http.is_closed
+
+    async def aclose(self) -> None:
+        await self._http.aclose()
+        self._turns.host.close()
+
+    def build_request(self, *args: Any, **options: Any) -> httpx2.Request:
+        return self._http.build_request(*args, **options)
+
+    async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
+        turn = self._turns.of(request)
+        if turn is None:
+            return await self._http.send(request, **options)
+        turn.loop = asyncio.get_running_loop()
+        over = self._turns.host.over
+        await over(self._turns.begin(turn), None)
+        response = await self._http.send(turn.request, **options)
+        turn.read(response)
+        if options.get("stream"):
+            response.stream = _AsyncPassing(response.stream, turn, self._turns)
+        elif turn.reply is not None:
+            turn.reply.read(response.content)
+            await over(self._turns.end(turn), None)
+        return response
+
+
+class _AsyncPassing(httpx2.AsyncByteStream):
+    """The same for an async program."""
+
+    def __init__(self, pieces: Any, turn: _Turn, turns: _Turns) -> None:
+        self._pieces = pieces
+        self._turn = turn
+        self._turns = turns
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        async for piece in self._pieces:
+            if self._turn.reply is not None and self._turn.reply.read(piece):
+                await self._end()
+            yield piece
+        await self._end()
+
+    async def aclose(self) -> None:
+        await self._pieces.aclose()
+        await self._end()
+
+    async def _end(self) -> None:
+        await self._turns.host.over(self._turns.end(self._turn), None)

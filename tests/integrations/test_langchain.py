@@ -1,0 +1,159 @@
+"""LangChain's agents with memory."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from langchain.agents import create_agent
+from langchain_core.callbacks import BaseCallbackHandler, CallbackManagerForLLMRun
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AIMessage, BaseMessage, RemoveMessage, SystemMessage, ToolMessage
+from langchain_core.outputs import ChatGeneration, ChatResult
+from langchain_core.tools import BaseTool
+from langchain_tests.unit_tests import ToolsUnitTests
+from langgraph.checkpoint.memory import InMemorySaver
+
+from onlooker.blocking import open_memory
+from onlooker.integrations.langchain import OnlookerMiddleware
+from onlooker.testing import AdapterContract
+from onlooker.testing.adapter_contract import (
+    BUDGET,
+    OWNER,
+    SYSTEM,
+    TOOLS,
+    AdapterHost,
+    FakeModel,
+    Item,
+    Seen,
+)
+from tests.integrations import examples
+
+
+class FakeChat(BaseChatModel):
+    """LangChain's side of the fake model."""
+
+    model: Any
+
+    @property
+    def _llm_type(self) -> str:
+        return "fake"
+
+    def bind_tools(self, tools: Sequence[Any], **options: Any) -> Any:
+        return self
+
+    def _generate(
+        self,
+        messages: list[BaseMessage],
+        stop: list[str] | None = None,
+        run_manager: CallbackManagerForLLMRun | None = None,
+        **options: Any,
+    ) -> ChatResult:
+        lead = isinstance(messages[0], SystemMessage)
+        said = self.model(Seen(messages[0].text if lead else "", [item(m) for m in messages[lead:]]))
+        number = len(self.model.prompts)
+        calls: Any = [{"name": n, "args": a, "id": f"call_{number}_{n}"} for n, a in said.calls]
+        return ChatResult(generations=[ChatGeneration(message=AIMessage(said.text, tool_calls=calls))])
+
+
+def item(message: BaseMessage) -> Item:
+    role = {"human": "user", "ai": "assistant"}.get(message.type, message.type)
+    if isinstance(message, ToolMessage):
+        return {"role": role, "content": message.text, "tool_call_id": message.tool_call_id}
+    calls = [{"id": c["id"]} for c in message.tool_calls] if isinstance(message, AIMessage) else []
+    return {"role": role, "content": message.text, **({"tool_calls": calls} if calls else {})}
+
+
+class Agent(AdapterHost):
+    def __init__(self, memory: Any, model: FakeModel) -> None:
+        self.model = model
+        self.saver = InMemorySaver()
+        self.memories: list[OnlookerMiddleware] = []
+        self.restart(memory)
+
+    def restart(self, memory: Any) -> None:
+        self.memories.append(OnlookerMiddleware(memory, budget=BUDGET))
+        self.agent: Any = create_agent(
+            FakeChat(model=self.model),
+            tools=list(TOOLS.values()),
+            system_prompt=SYSTEM,
+            middleware=[self.memories[-1]],
+            checkpointer=self.saver,
+        )
+
+    def config(self, thread: str) -> Any:
+        return {"configurable": {"thread_id": thread, "user_id": OWNER}, "recursion_limit": 50}
+
+    def say(self, thread: str, text: str) -> str:
+        given = {"messages": [{"role": "user", "content": text}]}
+        return self.agent.invoke(given, self.config(thread))["messages"][-1].text
+
+    async def say_async(self, thread: str, text: str) -> str:
+        given = {"messages": [{"role": "user", "content": text}]}
+        return (await self.agent.ainvoke(given, self.config(thread)))["messages"][-1].text
+
+    def messages(self, thread: str) -> list[BaseMessage]:
+        return self.agent.get_state(self.config(thread)).values["messages"]
+
+    def stored(self, thread: str) -> list[Item]:
+        return [item(m) for m in self.messages(thread)]
+
+    def trim(self, thread: str, keep: int) -> None:
+        gone = [RemoveMessage(id=str(m.id)) for m in self.messages(thread)[:-keep]]
+        self.agent.update_state(self.config(thread), {"messages": gone})
+
+    def close(self) -> None:
+        for memory in self.memories:
+            memory.close()
+
+
+class TestLangChain(AdapterContract):
+    def make_host(self, memory: Any, model: FakeModel) -> AdapterHost:
+        return Agent(memory, model)
+
+
+class TestSearchTool(ToolsUnitTests):
+    """LangChain's own tests of a tool."""
+
+    @property
+    def tool_constructor(self) -> type[BaseTool] | BaseTool:
+        return OnlookerMiddleware(open_memory(":memory:")).tools[0]
+
+    @property
+    def tool_invoke_params_example(self) -> dict[str, Any]:
+        return {"query": "parcels"}
+
+
+def test_the_example_runs(tmp_path: Path) -> None:
+    assert examples.run("langchain", tmp_path) == list(examples.QUESTIONS)
+
+
+def test_notes_are_in_no_stream_and_no_trace(tmp_path: Path) -> None:
+    model = FakeModel()
+    host = Agent(str(tmp_path / "own.db"), model)
+    seen: list[str] = []
+    traced = Traced()
+    config = host.config("t1") | {"callbacks": [traced]}
+    for turn in range(20):
+        said = {"messages": [{"role": "user", "content": f"Parcel {turn} " + "is heavy and brown. " * 40}]}
+        for piece, _ in host.agent.stream(said, config, stream_mode="messages"):
+            seen.append(piece.text)
+    deadline = time.monotonic() + 30
+    while not model.notes and time.monotonic() < deadline:
+        time.sleep(0.02)
+    host.close()
+    assert model.notes
+    assert len(traced.systems) == len(model.prompts)
+    assert not any("You keep the memory" in text for text in (*seen, *traced.systems))
+
+
+class Traced(BaseCallbackHandler):
+    """What a tracer of the run is told."""
+
+    def __init__(self) -> None:
+        self.systems: list[str] = []
+
+    def on_chat_model_start(self, serialized: Any, messages: list[list[BaseMessage]], **more: Any) -> None:
+        self.systems.append(messages[0][0].text)

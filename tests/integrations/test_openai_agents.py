@@ -1,0 +1,129 @@
+"""Agents of OpenAI's SDK with memory."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+from agents import Agent as SdkAgent
+from agents import Model, ModelResponse, Runner, SQLiteSession, Usage, function_tool, set_tracing_disabled
+from openai.types.responses import ResponseFunctionToolCall, ResponseOutputMessage, ResponseOutputText
+
+from onlooker.integrations.host import Host
+from onlooker.integrations.openai_agents import OnlookerSession
+from onlooker.testing import AdapterContract
+from onlooker.testing.adapter_contract import (
+    BUDGET,
+    OWNER,
+    SYSTEM,
+    TOOLS,
+    AdapterHost,
+    FakeModel,
+    Item,
+    Seen,
+)
+from tests.integrations import examples
+
+set_tracing_disabled(True)
+
+
+def items_of(items: Any) -> list[Item]:
+    if isinstance(items, str):
+        return [{"role": "user", "content": items}]
+    messages: list[Item] = []
+    for item in items:
+        kind = item.get("type", "message")
+        if kind == "function_call":
+            if not (messages and messages[-1].get("tool_calls")):
+                messages.append({"role": "assistant", "content": "", "tool_calls": []})
+            messages[-1]["tool_calls"].append({"id": item["call_id"]})
+        elif kind == "function_call_output":
+            messages.append({"role": "tool", "tool_call_id": item["call_id"], "content": item["output"]})
+        else:
+            content = item["content"]
+            text = content if isinstance(content, str) else "".join(b["text"] for b in content)
+            messages.append({"role": item["role"], "content": text})
+    return messages
+
+
+class Fake(Model):
+    """The SDK's side of the fake model."""
+
+    def __init__(self, model: FakeModel) -> None:
+        self.model = model
+
+    async def get_response(
+        self, system_instructions: str | None, input: Any, *args: Any, **options: Any
+    ) -> ModelResponse:
+        said = self.model(Seen(system_instructions or "", items_of(input)))
+        number = len(self.model.prompts)
+        output: list[Any] = [
+            ResponseFunctionToolCall(
+                call_id=f"call_{number}_{n}", name=n, arguments=json.dumps(a), type="function_call"
+            )
+            for n, a in said.calls
+        ]
+        if not said.calls:
+            part = ResponseOutputText(text=said.text, annotations=[], type="output_text")
+            message = ResponseOutputMessage(
+                id=f"msg_{number}", content=[part], role="assistant", status="completed", type="message"
+            )
+            output.append(message)
+        return ModelResponse(output=output, usage=Usage(), response_id=None)
+
+    def stream_response(self, *args: Any, **options: Any) -> AsyncIterator[Any]:
+        raise NotImplementedError
+
+
+class Agent(AdapterHost):
+    def __init__(self, memory: Any, model: FakeModel) -> None:
+        self.model = model
+        self.threads: dict[str, SQLiteSession] = {}
+        self.hosts: list[Host] = []
+        self.restart(memory)
+
+    def restart(self, memory: Any) -> None:
+        self.hosts.append(Host(memory, budget=BUDGET))
+
+    def run(self, thread: str) -> tuple[Any, Any]:
+        store = self.threads.setdefault(thread, SQLiteSession(thread))
+        session = OnlookerSession(thread, self.hosts[-1], owner=OWNER, store=store)
+        tools: Any = [*map(function_tool, TOOLS.values()), *session.tools]
+        return SdkAgent(name="a", instructions=SYSTEM, model=Fake(self.model), tools=tools), session
+
+    def say(self, thread: str, text: str) -> str:
+        agent, session = self.run(thread)
+        return Runner.run_sync(agent, text, session=session, run_config=session.run_config).final_output
+
+    async def say_async(self, thread: str, text: str) -> str:
+        agent, session = self.run(thread)
+        return (await Runner.run(agent, text, session=session, run_config=session.run_config)).final_output
+
+    def items(self, thread: str) -> list[Any]:
+        return asyncio.run(self.threads[thread].get_items())
+
+    def stored(self, thread: str) -> list[Item]:
+        return items_of(self.items(thread))
+
+    def trim(self, thread: str, keep: int) -> None:
+        left = self.items(thread)[-keep:]
+        asyncio.run(self.threads[thread].clear_session())
+        asyncio.run(self.threads[thread].add_items(left))
+
+    def close(self) -> None:
+        for host in self.hosts:
+            host.close()
+        for store in self.threads.values():
+            store.close()
+
+
+class TestOpenAIAgents(AdapterContract):
+    def make_host(self, memory: Any, model: FakeModel) -> AdapterHost:
+        return Agent(memory, model)
+
+
+def test_the_example_runs(tmp_path: Path) -> None:
+    assert examples.run("openai_agents", tmp_path) == list(examples.QUESTIONS)
