@@ -17,6 +17,7 @@ from onlooker import assistant, user
 from onlooker.domain.errors import SettingsError, StoreError
 from onlooker.domain.messages import Message
 from onlooker.domain.search import MessageRef, Pick, Query
+from onlooker.policy.settings import RECALL_SHARE
 from onlooker.stores.sqlite import SqliteStore
 from onlooker.testing import FrozenClock, ScriptedModel
 
@@ -230,7 +231,7 @@ async def test_every_turn_is_reminded_and_the_prefix_stays(memory: onlooker.Memo
     assert SECRET in prompts[1].end
     assert "farm 20" in prompts[2].end
     for prompt in prompts:
-        assert 0 < prompt.stats.recall <= 2 * 0.15 * 2_000
+        assert 0 < prompt.stats.recall <= 2 * RECALL_SHARE * 2_000
         assert prompt.stats.total <= 2_000
         assert prompt.stats.left_out_messages == 0
 

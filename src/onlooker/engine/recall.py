@@ -212,7 +212,7 @@ class Recall:
             unseen = tuple(m for m in found.matches if (m.session, m.seq) not in there)
             for result in said_then:
                 matched |= {(m.session, m.seq): recall.SAID_THEN for m in result.matches}
-            matched |= recall.scores_by_message(replace(found, matches=unseen), query.terms)
+            matched |= recall.scores_by_message(replace(found, matches=unseen), query)
             return recall.best_hits({ref: v for ref, v in matched.items() if ref not in there}, self.hits)
 
         reach = len(recall.NEARNESS)
@@ -404,13 +404,13 @@ class Reminder:
         return request, layout
 
     async def _for_turn(self, state: State, request: PromptRequest, layout: Layout) -> PromptRequest:
-        """Recall gets what notes and messages leave, up to its share; more for a question."""
+        """Recall gets what notes and messages leave, up to its limit, which depends on how much is asked."""
         shown, left = self._content(state, request, layout)
         query = of_turn(state.messages, self.now)
         if query is None:
             return request
-        limit = layout.limits.recall_limit
-        room = min(limit * (recall.SPARE if query.asks else 1), left) if request.budget else limit
+        limit = query.room(layout.limits.recall_limit)
+        room = min(limit, left) if request.budget else limit
         if room <= MIN_ROOM or not self._has_past(state):
             return request
         if self._wide:
@@ -418,7 +418,7 @@ class Reminder:
         said = last_question(state.messages)
         finder = self._recall(TURN_MEANING * self.seconds, recall.TURN_HITS)
         found = await finder.find(said, query, shown)
-        return _with_text(request, self._text(found, shown, room, turn=True))
+        return _with_text(request, self._text(found, shown, room, query.most))
 
     async def _for_question(
         self, state: State, request: PromptRequest, layout: Layout
@@ -463,7 +463,7 @@ class Reminder:
         messages = (*tail.messages, *layout.preface, *state.pinned)
         return PromptContent(messages, "\n".join(layout.memory.sections.texts())), left
 
-    def _text(self, found: RecallResult, shown: PromptContent, room: int, *, turn: bool = False) -> str:
+    def _text(self, found: RecallResult, shown: PromptContent, room: int, most: int = 0) -> str:
         there = {m.id for m in shown.messages}
         worth = {
             (session, seq): value
@@ -471,7 +471,7 @@ class Reminder:
             if session != self.session or found.around[session, seq].id not in there
         }
         count = self.counting.text
-        return render_recall(worth, found.around, found.terms, room, count, shown.memory, turn)
+        return render_recall(worth, found.around, found.terms, room, count, shown.memory, most)
 
     async def _catch_up(self, *, but: SessionId | None = None) -> None:
         """Index what recall searches. An ordinary turn skips its own session: what its index lacks is in the

@@ -498,7 +498,9 @@ def lay_out(
     section: SectionMaker = memory_section,
 ) -> Layout:
     """Give memory its limit, then the preface what fits, then the raw messages the rest."""
-    limits = limits_for(settings, counting.room(request, settings))
+    # What is set aside for a question is not set aside again for a turn.
+    chosen = replace(settings, recall="off") if request.recall_reserve else settings
+    limits = limits_for(chosen, counting.room(request, settings))
     memory = section(state, limits, counting)
     raw = [m for m in state.messages if m.seq >= state.progress.tail_start]
     fill = filled_in(raw) * FILLED_IN_TOKENS

@@ -299,10 +299,12 @@ def _reflect_all(state: State, limits: Limits) -> Reflect | None:
     if not limits.condenses_all or _memory_tokens(state, limits) < limits.reflect_at:
         return None
     chosen = next(_runs(state, either_kind=True), ())
-    tokens = sum(n.tokens for n in chosen)
     # A single note might never get shorter; of two, one is gone each time.
     if len(chosen) < 2:
         return None
+    if len(chosen) > 2:
+        chosen = _but_newest(chosen, state)
+    tokens = sum(n.tokens for n in chosen)
     target = max(1, tokens - _excess(state, limits), tokens // 2)
     return Reflect(chosen, 1 + max(n.generation for n in chosen), target)
 
@@ -348,12 +350,19 @@ def _reflect(state: State, limits: Limits) -> Reflect | None:
     excess = _excess(state, limits)
     chosen: list[Note] = []
     tokens = 0
+    if limits.settings.reflect_counts == "memory":
+        notes = _but_newest(notes, state) or notes
     for note in notes:
         if tokens >= 2 * excess:
             break
         chosen.append(note)
         tokens += note.tokens
     return Reflect(tuple(chosen), 1, max(1, tokens - excess, tokens // 2))
+
+
+def _but_newest(notes: Sequence[Note], state: State) -> tuple[Note, ...]:
+    """The notes without the last one of all, which is what the conversation is at."""
+    return tuple(n for n in notes if n is not state.active[-1])
 
 
 def _excess(state: State, limits: Limits) -> int:

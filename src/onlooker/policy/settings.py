@@ -178,8 +178,8 @@ class Settings:
         "`local:MODEL`. Empty: search by words only.",
     )
 
-    # When notes are condensed: late and little at a time, since free room is lost memory and each rewrite of
-    # the prefix costs the provider's cache.
+    # When notes are condensed: late, since free room is lost memory, and by much, since each rewrite of the
+    # prefix costs the provider's cache.
     reflect_at: Size = _setting(
         0.90, "How large notes may grow before they are condensed.", low=0.01, high=MAX_TOKENS
     )
@@ -189,9 +189,8 @@ class Settings:
         choices=("memory", "observations"),
     )
     reflect_to: float = _setting(
-        0.85,
-        "How far they are condensed, as a share of `reflect_at`. 0: every observation. The built-in model "
-        "condenses to at least 0.95.",
+        0.7,
+        "How far they are condensed, as a share of `reflect_at`. 0: every observation.",
         low=0,
         high=0.95,
     )
@@ -473,14 +472,12 @@ def _comparable(a: Size, b: Size) -> bool:
 NOTE_RATIO = 0.25
 # The same while memory is empty, if notes cost nothing to write and to condense: free room is lost memory.
 FREE_RATIO = 0.75
-# How far memory is condensed if that costs nothing: the less at a time, the less is lost.
-FREE_REFLECT_TO = 0.95
 # The size of a chunk if an observer costs nothing: the smaller, the sooner text is noted, and the more room
 # memory has. A language model reads its rules with every chunk.
 FREE_CHUNK = 0.5
 # The most that recall adds to a turn, as a share of the room. Notes are condensed to leave it free, so that
 # none has to make way for what a turn recalls.
-RECALL_SHARE = 0.15
+RECALL_SHARE = 0.2
 # What the headings of the memory section cost: notes must be condensed before they no longer fit beside them.
 SECTION_TOKENS = 60
 
@@ -558,7 +555,7 @@ def limits_for(settings: Settings, budget: int) -> Limits:
         ),
         recall_limit=recall_limit,
         reflect_at=max(1, min(tokens(settings.reflect_at), memory_limit - SECTION_TOKENS - one_more)),
-        reflect_to=max(settings.reflect_to, FREE_REFLECT_TO) if free else settings.reflect_to,
+        reflect_to=settings.reflect_to,
         condenses_all=condenses_all,
         block_after=tokens(settings.block_after),
     )

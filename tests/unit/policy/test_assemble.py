@@ -437,7 +437,7 @@ def test_no_context_exceeds_its_budget_except_by_the_newest_message(
     assert found.stats.left_out_messages == len([m for m in now.unshown if m.seq not in shown])
 
 
-@given(conversations(longest=25, max_tokens=600), st.integers(0, 3), st.integers(300, 4000))
+@given(conversations(longest=25, max_tokens=600), st.integers(0, 3), st.integers(400, 4000))
 def test_statistics_add_up(said: list[Message], preface: int, budget: int) -> None:
     notes = [*lines(1, 2, generation=1), *lines(3, 3)]
     front = tuple(Message("user", "before") for _ in range(preface))

@@ -297,11 +297,10 @@ def test_no_more_is_lost_than_must_go() -> None:
     """What is condensed comes down to the goal, to a half only where that is more."""
     gentle = replace(PLAIN, reflect_to=0.9)
     reflections = [note(1, 2, 1300, generation=1), note(3, 4, 1000, generation=1)]
-    free = with_models(gentle, free_observer=True, free_reflector=True)  # which comes down to 95 %
-    for settings, goal in ((gentle, 1800), (free, 1900)):
+    for settings in (gentle, with_models(gentle, free_observer=True, free_reflector=True)):
         step = plan(state(notes=reflections), limits_for(settings, 0))
         assert isinstance(step, Reflect)
-        assert step.target_tokens == goal
+        assert step.target_tokens == 1800
     crowding = [note(1, 2, 7000, generation=1), note(3, 4, 7000, generation=1), note(5, 6, 2000)]
     step = plan(state(notes=crowding), ZORA_LIMITS)
     assert isinstance(step, Reflect)
@@ -349,7 +348,7 @@ def test_notes_that_cost_nothing_are_all_condensed_at_exactly_reflect_at(tokens:
     step = plan(state(notes=notes), FREE)
     assert isinstance(step, Reflect) == due
     if isinstance(step, Reflect):
-        assert step.notes == tuple(notes)  # of both kinds
+        assert step.notes == tuple(notes[:-1])  # of both kinds, but not what was noted last
         assert step.generation == 3
 
 

@@ -19,7 +19,7 @@ from onlooker.policy.dates import is_real, resolve
 from onlooker.policy.search.rank import SPEAKER_BOOST, fuse, rarity, scores, snippet
 from onlooker.policy.search.words import query_tokens, telling_tokens, text_of, tokens
 from onlooker.policy.secrets import mask
-from onlooker.policy.text import indented, regex
+from onlooker.policy.text import indented, regex, sentences
 
 # -- What a turn asks for
 
@@ -49,7 +49,7 @@ class RecallQuery:
     terms: Mapping[str, float]
     days: tuple[tuple[str, str], ...] = ()  # first and last, inclusive, as ISO dates
     names: frozenset[str] = frozenset()
-    asks: bool = False  # whether it ends with a question mark
+    asks: float = 1.0  # how much of it asks for what was said before, from 0 to 1
 
     def naming(self, speakers: Iterable[str]) -> RecallQuery:
         """Take the names of speakers out of the terms: a name selects the speaker, not the topic, since
@@ -57,6 +57,16 @@ class RecallQuery:
         names = {t for speaker in speakers for t in tokens(speaker)} & self.terms.keys()
         terms = {t: w for t, w in self.terms.items() if t not in names}
         return replace(self, terms=terms, names=self.names | names) if names and terms else self
+
+    @property
+    def most(self) -> int:
+        """How many messages are shown for it on an ordinary turn."""
+        return round(TOLD_MESSAGES + (TURN_MESSAGES - TOLD_MESSAGES) * self.asks)
+
+    def room(self, limit: int) -> int:
+        """How many tokens are shown for it on an ordinary turn, where notes and messages leave them."""
+        told = min(limit, TOLD_TOKENS)
+        return round(told + (SPARE * limit - told) * self.asks)
 
     def boost(self, message: Message, named: Collection[str]) -> float:
         """Return the factor for a message of one of these speakers, or of a date that is named."""
@@ -71,11 +81,9 @@ class RecallQuery:
 
 def of_question(question: str, now: datetime) -> RecallQuery:
     """Return what a question asks for."""
-    asks = _asks(question)
-    if len(question) > 2 * MAX_PART_LENGTH:
-        question = f"{question[-MAX_PART_LENGTH:]}\n{question[:MAX_PART_LENGTH]}"
+    question = _shortened(question)
     terms = dict.fromkeys(telling_tokens(question)[:MAX_TERMS], 1.0)
-    return RecallQuery(terms, tuple(dict.fromkeys(days_in(question, now))), asks=asks)
+    return RecallQuery(terms, tuple(dict.fromkeys(days_in(question, now))))
 
 
 def of_turn(messages: Sequence[Message], now: datetime) -> RecallQuery | None:
@@ -84,16 +92,50 @@ def of_turn(messages: Sequence[Message], now: datetime) -> RecallQuery | None:
     at = next((i for i in range(len(messages) - 1, -1, -1) if _is_said_by_user(messages[i])), None)
     if at is None:
         return None
-    query = of_question(messages[at].text, now)
+    text = messages[at].text
+    questions = _questions(text)
+    query, asked = of_question(text, now), of_question(questions, now)
     said = [t for t in query.terms if t not in SMALL_TALK]
-    if not said and not query.days and not SMALL_TALK.isdisjoint(query_tokens(messages[at].text)):
+    if not said and not query.days and not SMALL_TALK.isdisjoint(query_tokens(text)):
         return None
+    asks = sum(t in asked.terms for t in said) / len(said) if said else float(bool(questions))
+    query = replace(query, days=asked.days, asks=asks)
     if len(said) >= MIN_TERMS or query.days:
-        return query
+        terms = {t: 1.0 if not asks or t in asked.terms else BEFORE_WEIGHT for t in query.terms}
+        return replace(query, terms=terms)
     before = [m.text for m in messages[max(0, at - 2) : at] if m.role in ("user", "assistant")]
     context = [t for text in reversed(before) for t in telling_tokens(text)[:BEFORE_TERMS]]
     terms = {**dict.fromkeys(context[:BEFORE_TERMS], BEFORE_WEIGHT), **dict.fromkeys(said, 1.0)}
     return replace(query, terms=terms) if terms else None
+
+
+def _shortened(text: str) -> str:
+    if len(text) <= 2 * MAX_PART_LENGTH:
+        return text
+    return f"{text[-MAX_PART_LENGTH:]}\n{text[:MAX_PART_LENGTH]}"
+
+
+# A question to the other side ("what made you try it?") asks for something new, unless it says otherwise.
+_SAID_BEFORE = regex(
+    r"\b(?:remember|recall|remind|sa(?:y|id)|tell|told|mention(?:ed)?|suggest(?:ed)?|earlier|last time)\b",
+    re.I,
+)
+_REMIND = regex(r"\bremind me\b", re.I)
+# "It was fun, right?" asks nothing.
+_TAG = regex(
+    r",\s*(?:right|huh|eh|ok|okay|yeah|no|(?:is|was|do|does|did|are|were|has|have)n't \w+)\s*\?\W*$", re.I
+)
+
+
+def _questions(text: str) -> str:
+    """The sentences that ask for what was said before."""
+    return "\n".join(s for s in sentences(_shortened(text)) if _asks_back(s))
+
+
+def _asks_back(sentence: str) -> bool:
+    if not _asks(sentence) or _TAG.search(sentence):
+        return bool(_REMIND.search(sentence))
+    return not _is_about_others(sentence) or bool(_SAID_BEFORE.search(sentence))
 
 
 def _is_said_by_user(message: Message) -> bool:
@@ -108,8 +150,9 @@ TURN_HITS, QUESTION_HITS = 24, 150
 # The number of sessions that these are in.
 MAX_SESSIONS = 6
 # Something is recalled if the best score reaches this share of what all terms of the query weigh: about that
-# share of the query, by how rare its words are, stands in one message.
-MIN_MATCH = 0.2
+# share of the query, by how rare its words are, stands in one message. What is told, not asked, must match
+# better: most of it needs nothing from the past.
+MIN_MATCH, MIN_TOLD_MATCH = 0.2, 0.45
 # A term is looked up in at most this many texts, the newest.
 MAX_HOLDERS = 100
 # The share of a hit's score that goes to the messages one and two positions away.
@@ -133,11 +176,12 @@ SAID_THEN = 0.5
 MAX_SAID_THEN, MAX_VECTOR_HITS = 50, 50
 
 
-def scores_by_message(found: SearchResult, terms: Mapping[str, float]) -> dict[MessageRef, float]:
+def scores_by_message(found: SearchResult, query: RecallQuery) -> dict[MessageRef, float]:
     """Score the matches by BM25, by message; none if even the best shares too little with the query."""
-    asked = sum(w * rarity(found.docs, max(1, found.holders.get(t, 0))) for t, w in terms.items())
-    scored = scores(found, terms)
-    if max(scored.values(), default=0.0) < MIN_MATCH * asked:
+    asked = sum(w * rarity(found.docs, max(1, found.holders.get(t, 0))) for t, w in query.terms.items())
+    scored = scores(found, query.terms)
+    least = MIN_TOLD_MATCH + (MIN_MATCH - MIN_TOLD_MATCH) * query.asks
+    if max(scored.values(), default=0.0) < least * asked:
         return {}
     return {(m.session, m.seq): value for m, value in scored.items()}
 
@@ -186,7 +230,7 @@ def _from_neighbours(
 
 
 def _asks(text: str) -> bool:
-    return text.rstrip().endswith(("?", "？"))
+    return text.rstrip().endswith(("?", "？", "؟"))
 
 
 def _is_about_others(text: str) -> bool:
@@ -233,8 +277,11 @@ SMALL_TALK_LENGTH = 80
 MAX_MISSES = 12
 # An ordinary turn shows messages that are worth at least this share of the best one, and about so many: more
 # would cost tokens on every turn where the budget is large.
-MIN_WORTH, TURN_MESSAGES = 0.25, 20
-# How many times its share recall may have for a message that asks, where notes and messages leave room.
+MIN_WORTH, TURN_MESSAGES = 0.25, 30
+# For what is told, not asked, it shows the best few: a provider reads notes and messages from its cache, but
+# what is recalled is paid in full.
+TOLD_MESSAGES, TOLD_TOKENS = 5, 300
+# How many times its share recall may have for a question, where notes and messages leave room.
 SPARE = 2
 # What a day's heading costs.
 DAY_TOKENS = 7
@@ -253,13 +300,14 @@ def render_recall(
     room: int,
     count: Callable[[str], int],
     memory: str = "",
-    turn: bool = False,
+    most: int = 0,
 ) -> str:
     """Render the best messages that fit, oldest first; empty if none does. What stands in the memory section
-    word for word is not repeated. An ordinary `turn` gets the best of them, whatever the room."""
+    word for word is not repeated. An ordinary turn gets `most` of them, and none that matches far worse than
+    the best."""
     best = sorted((p for p in scored if scored[p] > 0), key=lambda p: (-scored[p], p))
-    floor = MIN_WORTH * scored[best[0]] if best and turn else 0.0
-    most = TURN_MESSAGES if turn else len(around)
+    floor = MIN_WORTH * scored[best[0]] if best and most else 0.0
+    most = most or len(around)
     left = room - count(HEADING)
     chosen: dict[MessageRef, str] = {}
     days: set[str] = set()

@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from onlooker.domain.messages import Message, SessionId
+from onlooker.domain.search import Match, SearchResult
 from onlooker.policy.search.recall import (
     MessageRef,
     RecallQuery,
@@ -16,6 +17,7 @@ from onlooker.policy.search.recall import (
     of_turn,
     render_recall,
     score_messages,
+    scores_by_message,
 )
 from onlooker.policy.tokens import estimator
 
@@ -105,6 +107,53 @@ def test_a_turn_asks_with_what_the_user_says() -> None:
     assert terms_of(("assistant", "Where is the locker key?")) == {}
 
 
+@pytest.mark.parametrize(
+    ("said", "asks"),
+    [
+        ("Where did I put the locker key?", 1),
+        ("Which museum did Ben visit?", 1),
+        ("What did you say about the ferry?", 1),
+        ("Remind me which ferry leaves first.", 1),
+        ("We took the ferry. What made you try pottery?", 0),
+        ("The ferry was late again, right?", 0),
+        ("We took the ferry to the island and it rained.", 0),
+    ],
+)
+def test_only_a_question_about_what_was_said_asks_for_the_past(said: str, asks: float) -> None:
+    query = of_turn([Message("user", said)], NOON)
+    assert query
+    assert query.asks == asks
+
+
+def test_the_more_of_a_message_asks_the_more_is_recalled_for_it() -> None:
+    said = "We took the ferry to the island, where it rained all day. Where did I put the locker key?"
+    told, both, asked = (of_turn([Message("user", text)], NOON) for text in (said[:57], said, said[58:]))
+    assert told
+    assert both
+    assert asked
+    assert told.most < both.most < asked.most
+    assert told.room(1000) < both.room(1000) < asked.room(1000)
+    assert both.terms["key"] > both.terms["island"]
+
+
+def test_what_is_told_must_match_better_than_what_is_asked() -> None:
+    """Of six words, two stand in a message."""
+    match = Match(
+        "message",
+        ANA,
+        "m1",
+        1,
+        NOON,
+        "Ana",
+        "The island ferry" + " and so on" * 9,
+        "island ferry" + " so on" * 9,
+    )
+    found = SearchResult(100, 1000, {"ferry": 1, "island": 1}, (match,))
+    terms: dict[str, float] = dict.fromkeys(["ferry", "island", "rain", "quay", "boat", "wind"], 1.0)
+    assert scores_by_message(found, RecallQuery(terms))
+    assert not scores_by_message(found, RecallQuery(terms, asks=0.0))
+
+
 def test_a_turn_that_says_little_is_understood_with_the_answer_before_it() -> None:
     answer = ("assistant", "There are two hotels: the Fjord and the Lagoon.")
     terms = terms_of(("user", "Where shall we sleep?"), answer, ("user", "And the second one?"))
@@ -138,7 +187,7 @@ def test_a_question_is_shown_with_its_answer() -> None:
 
 def test_what_matches_far_worse_than_the_best_is_not_shown() -> None:
     around = conversation("the boat is in the harbour", "another day at work", "the boat is blue")
-    text = render_recall({(ANA, 1): 1.0, (ANA, 2): 0.1, (ANA, 3): 0.6}, around, {}, 500, count, turn=True)
+    text = render_recall({(ANA, 1): 1.0, (ANA, 2): 0.1, (ANA, 3): 0.6}, around, {}, 500, count, most=20)
     assert "harbour" in text
     assert "blue" in text
     assert "work" not in text
