@@ -412,8 +412,8 @@ def oldest_chunk(
 ) -> tuple[Message, ...]:
     """Choose the oldest messages that may be noted now, keeping at least `keep` tokens raw after them.
 
-    The chunk has at most `max_tokens` and `max_messages` (0: no limit), but at least one group. A call at
-    the very end that waits for its results stays raw, so that they are not separated.
+    The chunk has about `max_tokens` and at most `max_messages` (0: no limit), but at least one group. A call
+    at the very end that waits for its results stays raw, so that they are not separated.
     """
     pieces = list(groups(messages))
     if pieces and is_open(pieces[-1]):
@@ -422,10 +422,11 @@ def oldest_chunk(
     chunk: list[Message] = []
     used = 0
     for piece in pieces:
-        used += tokens_of(piece)
+        before, used = used, used + tokens_of(piece)
         if used > free:
             break
-        if chunk and max_tokens and used > max_tokens:
+        # Chunks follow the size of the messages: a short one is not noted apart from a long one.
+        if chunk and max_tokens and used - max_tokens > max_tokens - before:
             break
         if chunk and max_messages and len(chunk) + len(piece) > max_messages:
             break

@@ -71,9 +71,11 @@ def test_the_chunk_leaves_what_is_to_stay_raw() -> None:
     assert oldest_chunk(numbered(10, 10, 10, 10), keep=31) == ()
 
 
-def test_the_chunk_is_no_larger_than_asked_for() -> None:
-    assert seqs(oldest_chunk(numbered(10, 10, 10, 10), keep=0, max_tokens=20)) == [1, 2]
-    assert seqs(oldest_chunk(numbered(10, 10, 10, 10), keep=0, max_tokens=19)) == [1]
+def test_the_chunk_is_about_as_large_as_asked_for() -> None:
+    for tokens, chunk in ((20, [1, 2]), (15, [1, 2]), (14, [1])):
+        assert seqs(oldest_chunk(numbered(10, 10, 10, 10), keep=0, max_tokens=tokens)) == chunk
+    # A short question is noted with its long answer.
+    assert seqs(oldest_chunk(numbered(60, 1000, 60, 1000), keep=0, max_tokens=1040)) == [1, 2]
     assert seqs(oldest_chunk(numbered(10, 10, 10, 10), keep=0, max_messages=3)) == [1, 2, 3]
 
 
