@@ -735,6 +735,5 @@ async def _recalled(memory: Memory, job: Job, prompt: str) -> str:
     shown = () if was_compacted(job.transcript) else await session.messages(archived=True)
     recall = Recall(memory.store, session.id, wide, now, hits=TURN_HITS)
     found = await recall.find(prompt, query, PromptContent(shown, ""))
-    return render_recall(
-        found.worth, found.around, found.terms, PROMPT_TOKENS, memory.counting.text, turn=True
-    )
+    room, count = query.room(PROMPT_TOKENS // 2), memory.counting.text
+    return render_recall(found.worth, found.around, found.terms, room, count, most=query.most)
