@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 from typing import Any, Literal, cast
 
 from onlooker.domain.messages import Message
+from onlooker.policy.injected import is_plain, split_item
 from onlooker.policy.intake import as_history, intake_all
 from onlooker.policy.render import CONTINUES, Context, anthropic_messages, openai_messages
 
@@ -25,23 +26,8 @@ Protocol = Literal["openai", "anthropic"]
 MAX_REPLY = 64 << 20
 
 
-# ------------------------------------------------------------------------------------ what agents inject
+# ------------------------------------------------------------------------------------ conversations
 
-# What coding agents put into the user's messages by themselves. It is passed on, and is not the user's word.
-_TAGS = (
-    "system-reminder",
-    "environment_context",
-    "environment_details",
-    "user_instructions",
-    "ide_opened_file",
-    "ide_selection",
-    "local-command-caveat",
-    "local-command-stdout",
-    "INSTRUCTIONS",
-    "skills_instructions",
-    "permissions instructions",
-)
-_HEADINGS = ("# AGENTS.md instructions",)
 _LEADING = ("system", "developer")
 
 
@@ -70,7 +56,7 @@ def without_injected(items: Sequence[Item], *, system_is_injected: bool = False)
         role, content = item.get("role"), item.get("content")
         if kept and (
             role in ("assistant", "tool")
-            or (role == "user" and isinstance(content, str) and _is_plain(content))
+            or (role == "user" and isinstance(content, str) and is_plain(content))
         ):
             # Most of a long conversation, which comes again with every request.
             kept.append(item)
@@ -82,7 +68,7 @@ def without_injected(items: Sequence[Item], *, system_is_injected: bool = False)
         if system_is_injected and role == "system":
             opening += [item] if len(kept) == 1 else []
             continue
-        said, injected = _said(item)
+        said, injected = split_item(item)
         if said is None:
             lead = i + 1 if not kept else lead
             continue
@@ -91,65 +77,6 @@ def without_injected(items: Sequence[Item], *, system_is_injected: bool = False)
         kept.append(said)
         places.append(i)
     return Conversation(kept, places, lead, opening)
-
-
-def _said(item: Item) -> tuple[Item | None, list[Item]]:
-    """An item without what was injected, None if that is all of it; and what was injected, as blocks."""
-    content = item.get("content")
-    if item.get("role") != "user" or not content:
-        return item, []
-    if isinstance(content, str):
-        said, injected = _split(content)
-        if not injected:
-            return item, []
-        return ({**item, "content": said} if said else None), [{"type": "text", "text": t} for t in injected]
-    if not isinstance(content, list):
-        return item, []
-    blocks: list[Any] = []
-    removed: list[Item] = []
-    for block in cast("list[Any]", content):
-        text = block.get("text") if isinstance(block, dict) else None  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
-        if not isinstance(text, str):
-            blocks.append(block)
-            continue
-        said, injected = _split(text)
-        if not injected:
-            blocks.append(block)
-        elif said:
-            blocks.append({**cast("Item", block), "text": said})
-            removed += [{"type": block["type"], "text": t} for t in injected]
-        else:
-            removed.append({k: v for k, v in cast("Item", block).items() if k != "cache_control"})
-    if not removed:
-        return item, []
-    return ({**item, "content": blocks} if blocks else None), removed
-
-
-def _is_plain(text: str) -> bool:
-    return "<" not in text and not text.startswith(_HEADINGS)
-
-
-def _split(text: str) -> tuple[str, list[str]]:
-    """What a person wrote in a text, and what an agent put around it. Linear in the text."""
-    if _is_plain(text):
-        return text, []
-    if text.startswith(_HEADINGS):
-        return "", [text]
-    injected: list[str] = []
-    for tag in _TAGS:
-        opening, closing = f"<{tag}>", f"</{tag.partition(' ')[0]}"
-        if opening not in text:
-            continue
-        kept: list[str] = []
-        at = 0
-        while (start := text.find(opening, at)) >= 0 and (end := text.find(closing, start)) >= 0:
-            stop = text.find(">", end) + 1 or len(text)
-            kept.append(text[at:start])
-            injected.append(text[start:stop])
-            at = stop
-        kept.append(text[at:])
-        text = "".join(kept)
-    return (text.strip(), injected) if injected else (text, [])
 
 
 # ------------------------------------------------------------------------------------ what stays as it came

@@ -63,13 +63,14 @@ def split_item(item: Item) -> tuple[Item | None, list[Item]]:
     return ({**item, "content": blocks} if blocks else None), removed
 
 
-def _is_plain(text: str) -> bool:
+def is_plain(text: str) -> bool:
+    """Return whether nothing can be injected in a text."""
     return "<" not in text and not text.startswith(_HEADINGS)
 
 
 def _split(text: str) -> tuple[str, list[str]]:
     """What a person wrote in a text, and what an agent put around it. Linear in the text."""
-    if _is_plain(text):
+    if is_plain(text):
         return text, []
     if text.startswith(_HEADINGS):
         return "", [text]
