@@ -1,7 +1,8 @@
 """How long the inspector's pages take on a long session: `python bench/inspector.py [--messages N]`.
 
-The session has its messages, an observation for every fifty of them, and a reflection for every forty
-observations, as an agent's would have after months. Each page is asked for five times, the first time unread.
+The session has its messages, an observation for every fifty of them, and a reflection that condenses forty
+of those and the reflection before it, as an agent's would have after months. Each page is asked for five
+times, the first time unread.
 """
 
 from __future__ import annotations
@@ -29,6 +30,8 @@ SESSION = SessionId("ana", "telegram:42")
 NEVER = 1 << 62
 EACH, TOGETHER = 50, 40
 AGAIN = 5
+# Of a reflection: memory stays within its budget.
+MOST_LINES = 250
 
 
 async def fill(store: Store, messages: int) -> None:
@@ -56,12 +59,13 @@ async def fill(store: Store, messages: int) -> None:
         await store.commit(SESSION, change)
         pending.append(note)
         if len(pending) == TOGETHER:
-            text = "\n".join("\n".join(n.text.splitlines()[:3]) for n in pending)
-            names = tuple(n.id for n in pending)
-            whole = Note(f"ref_{first:09}", 1, pending[0].first, last, text, count.text(text), made, names)
+            lines = [line for n in pending for line in n.text.splitlines()[:3]]
+            text, names = "\n".join(lines[-MOST_LINES:]), tuple(n.id for n in pending)
+            generation = pending[0].generation + 1
+            whole = Note(f"ref_{first:09}", generation, 1, last, text, count.text(text), made, names)
             guard = Guard(last, done.progress.revision)
             await store.commit(SESSION, Commit(guard, add=(whole,), supersede=names, at=made))
-            pending = []
+            pending = [whole]
 
 
 async def measure(memory: onlooker.Memory, messages: int) -> None:
@@ -112,9 +116,9 @@ async def main() -> None:
         path = given.keep or Path(folder) / "inspector.db"
         filled = path.exists()
         memory = onlooker.open_memory(path, budget=16_000)
+        await memory.store.open()
         if not filled:
             began = time.perf_counter()
-            await memory.store.open()
             await fill(memory.store, given.messages)
             print(f"{given.messages:,} messages recorded and noted in {time.perf_counter() - began:.0f} s")
         await measure(memory, given.messages)
