@@ -549,7 +549,8 @@ async def take_notes(options: Options) -> None:
     from datetime import timedelta
 
     with suppress(OSError, AttributeError):
-        os.nice(10)  # the agent and its compilers come first
+        if os.getsid(0) == os.getpid():  # started by a hook: the agent and its compilers come first
+            os.nice(10)
     jobs = Jobs()
     settings = _settings(options)
     due = jobs.of(db=options.db)

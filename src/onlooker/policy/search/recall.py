@@ -117,10 +117,16 @@ def _shortened(text: str) -> str:
 
 # A question to the other side ("what made you try it?") asks for something new, unless it says otherwise.
 _SAID_BEFORE = regex(
-    r"\b(?:remember|recall|remind|sa(?:y|id)|tell|told|mention(?:ed)?|suggest(?:ed)?|earlier|last time)\b",
+    r"\b(?:remember|recall|remind|sa(?:y|id)|tell|told|mention(?:ed)?|suggest(?:ed)?|recommend(?:ed)?|proposed?"
+    r"|promised?|booked|ordered|wrote|sent|gave|found|earlier|last time)\b",
     re.I,
 )
-_REMIND = regex(r"\bremind me\b", re.I)
+# Asked without a question mark.
+_REMIND = regex(
+    r"\b(?:remind me|(?:tell|show|give) me again|(?:as|like) (?:last time|before)"
+    r"|same \w+(?: \w+)? as (?:last|before))\b",
+    re.I,
+)
 # "It was fun, right?" asks nothing.
 _TAG = regex(
     r",\s*(?:right|huh|eh|ok|okay|yeah|no|(?:is|was|do|does|did|are|were|has|have)n't \w+)\s*\?\W*$", re.I
