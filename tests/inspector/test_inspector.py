@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
+from typing import Any
 
 import httpx2
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Browser, Page, expect
 
 from tests.inspector.conftest import PATIENCE
-from tests.server.process import Server
+from tests.server.process import Server, started
 
 pytestmark = pytest.mark.browser
 expect.set_options(timeout=PATIENCE)
@@ -17,6 +19,18 @@ expect.set_options(timeout=PATIENCE)
 DEMO = "/inspect/sessions/demo?owner=ana"
 PROMPT = "/inspect/sessions/demo/prompt?owner=ana"
 NOTES = "/inspect/sessions/demo/notes?owner=ana"
+PAGES = {
+    "sessions": "/",
+    "session": DEMO,
+    "prompt": f"{PROMPT}&words=Which+fuse+tripped%3F",
+    "notes": NOTES,
+    "items": "/inspect/items?owner=ana",
+    "search": "/inspect/search?q=keys+Oslo&owner=ana",
+    "cost": "/inspect/cost",
+    "settings": "/inspect/settings",
+    "health": "/inspect/health?checks=true",
+    "login": "/inspect/login",
+}
 
 
 def drag(page: Page, name: str, share: float) -> None:
@@ -116,3 +130,116 @@ def test_a_slider_goes_through_time(page: Page, server: Server) -> None:
     assert int(number[1]) < 200
     page.reload()
     expect(heading).to_have_text(then)
+
+
+def test_items_are_saved_changed_expired_and_forgotten(page: Page, server: Server) -> None:
+    page.goto(server.url + "/inspect/items?owner=ana")
+    rows = page.locator("#items tbody tr")
+    page.get_by_text("Save a fact").click()
+    page.get_by_label("Fact, one sentence").fill("Ana's boat is called Havsule and lies in Bergen.")
+    page.locator("details.card button.primary").click()
+    boat = rows.filter(has_text="Havsule")
+    expect(boat).to_have_count(1)
+    boat.get_by_text("Change").click()
+    boat.get_by_label("Fact").fill("Ana's boat is called Havsule and lies in Oslo.")
+    boat.get_by_role("button", name="Save").click()
+    expect(boat).to_contain_text("lies in Oslo")
+    page.reload()
+    expect(boat).to_contain_text("lies in Oslo")
+    boat.get_by_text("Change").click()
+    boat.get_by_role("button", name="Expire now").click()
+    expect(boat).to_contain_text("expired")
+    page.get_by_label("Status").select_option("ended")
+    expect(boat).to_have_count(2)
+    page.get_by_label("Status").select_option("live")
+    friday = rows.filter(has_text="Fridays")
+    friday.get_by_text("Change").click()
+    friday.get_by_role("button", name="Forget").click()
+    expect(page.locator(".done")).to_contain_text("left every prompt")
+    expect(friday).to_have_count(0)
+
+
+def test_cost_compares_with_the_full_history_and_a_window(page: Page, server: Server) -> None:
+    page.goto(server.url + "/inspect/cost")
+    row = page.locator("#saved tbody tr", has_text="demo")
+    figures = [int(cell.replace(",", "")) for cell in row.locator("td.number").all_inner_texts()]
+    plain, full, _, cached, full_cached, _ = figures
+    assert 0 < plain < full
+    assert cached < plain
+    assert full_cached < full
+
+
+def test_settings_are_checked_saved_and_still_there(page: Page, server: Server) -> None:
+    page.goto(server.url + "/inspect/settings")
+    field = page.get_by_label("budget", exact=True)
+    row = page.locator("tr#budget")
+    field.fill("12")
+    row.get_by_role("button", name="Save").click()
+    expect(page.locator(".warn").first).to_contain_text("must be at least 256")
+    field.fill("12000")
+    row.get_by_role("button", name="Save").click()
+    expect(page.locator(".done")).to_contain_text("budget is saved")
+    page.reload()
+    expect(field).to_have_value("12000")
+    expect(row).to_contain_text("file")
+    row.get_by_role("button", name="Unset").click()
+    expect(field).to_have_value("16000")
+    page.get_by_role("button", name="Ask it for a note").click()
+    expect(page.get_by_text("It needs no connection")).to_be_visible()
+
+
+def test_health_says_what_doctor_says(page: Page, server: Server) -> None:
+    page.goto(server.url + "/inspect/health")
+    checks = page.locator("#doctor tbody tr")
+    expect(checks.filter(has_text="integrity")).to_contain_text("ok")
+    expect(checks.filter(has_text="disk space")).to_have_count(1)
+
+
+def test_an_empty_store_explains_itself_and_plays_the_demo(page: Page, tmp_path: Path) -> None:
+    with started(tmp_path / "empty.db") as server:
+        page.goto(server.url)
+        page.get_by_role("button", name="Play the demo conversation").click()
+        page.wait_for_url(re.compile("/inspect/sessions/demo"))
+        messages = page.locator("#figures dd").first
+        expect(messages).to_have_text(re.compile(r"^[1-9]\d\d$"))
+        expect(page.locator(".message .badge.observation").first).to_be_visible()
+        page.get_by_role("link", name="Notes", exact=True).click()
+        expect(page.locator("#tree .leaf").first).to_be_visible()
+
+
+def test_everything_can_be_reached_by_keyboard(page: Page, server: Server) -> None:
+    page.goto(server.url)
+    page.keyboard.press("Tab")
+    expect(page.get_by_text("Skip to the content")).to_be_focused()
+    page.keyboard.press("/")
+    expect(page.get_by_label("Search")).to_be_focused()
+    page.get_by_label("Search").blur()
+    page.keyboard.press("j")
+    expect(page.locator("[data-item]").first).to_be_focused()
+    page.keyboard.press("Enter")
+    page.wait_for_url(re.compile("/inspect/sessions/"))
+    page.keyboard.press("j")
+    expect(page.locator(".message [data-item]").first).to_be_focused()
+
+
+AXE = (Path(__file__).parent / "axe" / "axe.js").read_text()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_no_page_has_a_serious_finding_of_axe(browser: Browser, server: Server, scheme: Any) -> None:
+    context = browser.new_context(color_scheme=scheme, viewport={"width": 1280, "height": 900})
+    page = context.new_page()
+    found: list[str] = []
+    for name, path in PAGES.items():
+        page.goto(server.url + path)
+        if name == "notes":
+            first_note(page)
+        page.evaluate(AXE)
+        result: Any = page.evaluate("axe.run({resultTypes: ['violations']})")
+        found += [
+            f"{name}: {v['id']}: {v['nodes'][0]['html'][:150]}: {v['nodes'][0]['failureSummary'][:200]}"
+            for v in result["violations"]
+            if v["impact"] in ("serious", "critical")
+        ]
+    context.close()
+    assert not found, "\n".join(found)
