@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 
 import pytest
@@ -41,11 +41,11 @@ def _grows_too_fast(measure: Callable[[int], float], sizes: tuple[int, ...]) -> 
     return ""
 
 
-def _check(name: str, sizes: tuple[int, ...]) -> None:
+def _check(name: str, sizes: tuple[int, ...], shapes: Iterable[str] = SHAPES) -> None:
     reader = READERS[name]
     found = {
         shape: _grows_too_fast(lambda size, shape=shape: _seconds(reader, shaped(shape, size)), sizes)
-        for shape in SHAPES
+        for shape in shapes
     }
     assert not {shape: what for shape, what in found.items() if what}
 
@@ -64,7 +64,9 @@ def test_a_hundred_kilobytes_take_ten_times_as_long_as_ten(name: str) -> None:
 @pytest.mark.long
 @pytest.mark.parametrize("name", READERS)
 def test_a_thousand_kilobytes_take_ten_times_as_long_as_a_hundred(name: str) -> None:
-    _check(name, (100_000, 1_000_000))
+    """Of the shape that a reader takes longest for: all of them would take an hour."""
+    slowest = max(SHAPES, key=lambda shape: _seconds(READERS[name], shaped(shape, 10_000)))
+    _check(name, (100_000, 1_000_000), (slowest,))
 
 
 def test_the_walk_finds_what_reads_text() -> None:
