@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -131,6 +132,62 @@ def test_a_slider_goes_through_time(page: Page, server: Server) -> None:
     expect(heading).to_contain_text(f"message {then} was the newest")
 
 
+def test_the_prompt_follows_words_budget_and_preset(page: Page, server: Server) -> None:
+    page.goto(server.url + PROMPT)
+    total = page.locator(".prompt-head h2").first
+    before = total.inner_text()
+    page.get_by_label("The user's next words").fill("What is the apartment number of the new flat in Oslo?")
+    expect(page.locator(".part.recall")).to_contain_text("H0402")
+    drag(page, "budget", 0.06)
+    budget = int(page.locator("[name=budget]").input_value())
+    expect(total).to_contain_text(f"of {budget:,} tokens")  # on its way the slider shows other budgets
+    assert total.inner_text() != before
+    smaller = total.inner_text()
+    page.get_by_label("Beside").select_option("lango")
+    expect(page.locator(".prompt")).to_have_count(2)
+    page.reload()
+    expect(page.locator(".prompt")).to_have_count(2)
+    expect(total).to_have_text(smaller)
+    expect(page.get_by_label("The user's next words")).to_have_value(re.compile("apartment number"))
+    for name, top in (("OpenAI", {"messages"}), ("Anthropic", {"messages", "system"})):
+        page.get_by_role("button", name=name).click()
+        expect(page.locator("#copied")).to_contain_text("Copied")
+        copied: Any = json.loads(page.evaluate("navigator.clipboard.readText()"))
+        assert set(copied) == top
+        expect(page.locator("#copied")).to_contain_text("Copied")
+        page.locator("#copied").evaluate("e => e.textContent = ''")
+
+
+def test_search_says_why_it_found_something(page: Page, server: Server) -> None:
+    page.goto(server.url + "/inspect/search")
+    page.get_by_label("Words").fill("apartment H0402")
+    hits = page.locator("#hits .message")
+    expect(hits.first).to_contain_text("has the words")
+    expect(hits.locator("mark").first).to_be_visible()
+    count = hits.count()
+    page.reload()
+    expect(hits).to_have_count(count)
+    page.get_by_label("Kind").select_option("message")
+    expect(hits.locator(".badge.observation")).to_have_count(0)
+    hits.first.locator("a").first.click()
+    page.wait_for_url(re.compile(r"#m\d+$"))
+    expect(page.locator(page.evaluate("location.hash"))).to_be_in_viewport()
+
+
+def test_hostile_words_are_shown_and_do_nothing(page: Page, server: Server) -> None:
+    page.goto(server.url)
+    page.get_by_label("Owner").select_option("eve")
+    rows = page.locator("#sessions tbody tr")
+    expect(rows).to_have_count(1)
+    rows.locator("th a").click()
+    expect(page.locator(".message").first).to_contain_text("<script>document.title = 'taken'</script>")
+    expect(page.locator(".message .odd").first).to_have_text("U+202E")
+    page.get_by_text("Show all 1.0 MB").click()
+    expect(page.locator(".message").last).to_contain_text("the very end")
+    assert page.locator(".message b").count() == 0
+    assert "taken" not in page.title()
+
+
 def test_items_are_saved_changed_expired_and_forgotten(page: Page, server: Server) -> None:
     page.goto(server.url + "/inspect/items?owner=ana")
     rows = page.locator("#items tbody tr")
@@ -242,3 +299,25 @@ def test_no_page_has_a_serious_finding_of_axe(browser: Browser, server: Server, 
         ]
     context.close()
     assert not found, "\n".join(found)
+
+
+# Where someone who changes the pages looks at them.
+SHOTS = Path(__file__).parents[2] / "build" / "inspector"
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [390, 1024, 1600])
+def test_pages_fit_phones_and_wide_screens(browser: Browser, server: Server, width: int, scheme: Any) -> None:
+    SHOTS.mkdir(parents=True, exist_ok=True)
+    context = browser.new_context(color_scheme=scheme, viewport={"width": width, "height": 900})
+    page = context.new_page()
+    for name, path in PAGES.items():
+        page.goto(server.url + path)
+        if name == "notes":
+            first_note(page)
+        if name == "session":
+            expect(page.locator("#chart")).to_have_attribute("data-drawn", re.compile(r"^[1-9]"))
+        page.screenshot(path=SHOTS / f"{name}-{width}-{scheme}.png")
+        wide: Any = page.evaluate("document.documentElement.scrollWidth")
+        assert wide <= width, (name, wide)
+    context.close()
