@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -186,6 +188,23 @@ def test_hostile_words_are_shown_and_do_nothing(page: Page, server: Server) -> N
     expect(page.locator(".message").last).to_contain_text("the very end")
     assert page.locator(".message b").count() == 0
     assert "taken" not in page.title()
+
+
+def test_whoever_has_no_token_logs_in(page: Page, filled: Path) -> None:
+    make = [sys.executable, "-m", "onlooker", "token", "make", "--owner", "eve", "--db", str(filled)]
+    token = subprocess.run(make, capture_output=True, text=True, check=True).stdout.strip()
+    with started(filled, "--host", "0.0.0.0") as server:
+        url = server.url.replace("0.0.0.0", "127.0.0.1")
+        page.goto(f"{url}/inspect/login")
+        page.get_by_label("Token").fill(token)
+        page.get_by_role("button", name="Log in").click()
+        rows = page.locator("#sessions tbody tr")
+        expect(rows).to_have_count(1)
+        expect(rows).to_contain_text("eve")
+        page.reload()
+        expect(rows).to_have_count(1)
+        page.get_by_role("button", name="Log out").click()
+        expect(page.get_by_label("Token")).to_be_visible()
 
 
 def test_items_are_saved_changed_expired_and_forgotten(page: Page, server: Server) -> None:

@@ -210,7 +210,12 @@ async def test_whoever_has_no_token_logs_in_and_sees_one_owner() -> None:
         assert refused.status_code == 401
         assert 'name="token"' in refused.text
         assert (await client.post("/inspect/login", data={"token": "onl_wrong"})).status_code == 401
-        for next, where in ((SESSION, SESSION), ("//evil.example/", "/"), ("https://evil.example/", "/")):
+        for next, where in (
+            (SESSION, SESSION),
+            ("/inspect/login", "/"),
+            ("//evil.example/", "/"),
+            ("https://evil.example/", "/"),
+        ):
             done = await client.post("/inspect/login", data={"token": token, "next": next})
             assert done.headers["location"] == where
         cookie = done.headers["set-cookie"]
