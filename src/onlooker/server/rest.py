@@ -520,7 +520,11 @@ WithProgress = Annotated[
 ]
 
 
-@router.post("/settle", tags=["operation"], response_model=Settled)
+# A job answers with its result, or with lines that say how far it is.
+LINES: dict[int | str, dict[str, Any]] = {200: {"content": {JSON_LINES: {"schema": {"type": "string"}}}}}
+
+
+@router.post("/settle", tags=["operation"], response_model=Settled, responses=LINES)
 async def settle_all(memory: UsedMemory, principal: Asker, progress: WithProgress = False) -> Any:
     """Take every note that is due in every session, also those that a model failed to write. For tokens of
     all owners."""
@@ -545,7 +549,7 @@ async def settle_all(memory: UsedMemory, principal: Asker, progress: WithProgres
     return await run_job(job, progress=progress)
 
 
-@router.post("/consolidate", tags=["operation"], response_model=ConsolidatedDays)
+@router.post("/consolidate", tags=["operation"], response_model=ConsolidatedDays, responses=LINES)
 async def consolidate(
     memory: UsedMemory,
     principal: Asker,
@@ -611,6 +615,7 @@ async def export(
     "/import",
     tags=["operation"],
     response_model=Imported,
+    responses=LINES,
     openapi_extra={
         "requestBody": {"content": {JSON_LINES: {"schema": {"type": "string"}}}, "required": True}
     },

@@ -263,7 +263,7 @@ async def login(
     if await tokens.principal(token.strip()) is None:
         detail = "This token is unknown or expired. Make one with: onlooker token make"
         return page(request, "login.html", 401, detail=detail)
-    # Nowhere but here: "//other.example" is the address of another site. Who came to log in goes to the first.
+    # Nowhere but here: "//other.example" is another site. Who came to log in goes to the first page.
     is_ours = next.startswith(("/inspect/", "/?")) and not next.startswith("/inspect/login")
     answer = redirect(next if is_ours else "/")
     _set_cookie(answer, request, token.strip())
