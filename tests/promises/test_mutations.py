@@ -49,8 +49,8 @@ MUTATIONS = {
     ),
     "the memory section changes with what is said": Mutation(
         "policy/assemble.py",
-        "(MEMORY_HEAD + about_owner + pinned, rendered)",
-        '(f"{MEMORY_HEAD} {state.progress.last_seq}" + about_owner + pinned, rendered)',
+        "    head = MEMORY_HEAD + about_owner + pinned\n",
+        '    head = f"{MEMORY_HEAD} {state.progress.last_seq}" + about_owner + pinned\n',
     ),
     "a message that the host took back stays": Mutation(
         "policy/align.py",
