@@ -195,8 +195,8 @@ class Storage:
         skipped, each with the reason.
 
         Raises:
-            ConflictError: A session exists already, or another item with the same id, and `replace` is off.
-                The sessions before it are imported.
+            ConflictError: Another item with the same id exists, and `replace` is off; nothing is imported. Or a
+                session exists; those before it are imported.
             StoreError: There is no journal.
         """
     def forgotten(self, *, owner: str | None = None) -> Sequence[ForgetRecord]:

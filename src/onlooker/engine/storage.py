@@ -66,9 +66,8 @@ class Storage:
             StoreError: The file is not an export, is incomplete, or was changed; or the store cannot write.
         """
         await self._ready()
-        if not replace:  # before anything is written: items are the last rows of a file
-            async for _ in self._new_items(_of_owner(read_items(Path(source)), owner)):
-                pass
+        if not replace:
+            await self._check_items(_of_owner(read_items(Path(source)), owner))
         rows = read_export(Path(source))
         return await self._import(_of_owner(_reported(rows, progress) if progress else rows, owner), replace)
 
@@ -79,32 +78,35 @@ class Storage:
         skipped, each with the reason.
 
         Raises:
-            ConflictError: A session exists already, or another item with the same id, and `replace` is off.
-                The sessions before it are imported.
+            ConflictError: Another item with the same id exists, and `replace` is off; nothing is imported. Or a
+                session exists; those before it are imported.
             StoreError: There is no journal.
         """
         await self._ready()
         problems: list[str] = []
+        if not replace:
+            await self._check_items(_of_owner(read_journal(Path(folder), lambda _: None), owner))
         rows = _of_owner(read_journal(Path(folder), problems.append), owner)
-        return await self._import(rows if replace else self._new_items(rows), replace), problems
+        return await self._import(rows, replace), problems
 
-    async def _new_items(self, rows: AsyncGenerator[Row]) -> AsyncGenerator[Row]:
-        """The rows, as long as no item among them would overwrite one that was there before."""
+    async def _check_items(self, rows: AsyncGenerator[Row]) -> None:
+        """Refuse rows of which an item would overwrite one that is there. It is done before anything is
+        written: in memory, nothing can be read within a transaction that writes."""
         known: dict[str, dict[str, Item]] = {}
         async with aclosing(rows):
             async for row in rows:
-                if isinstance(row, ItemRow):
-                    item = row.item
-                    if item.owner not in known:
-                        there = await self._store.items(item.owner, statuses=ITEM_STATUSES)
-                        known[item.owner] = {each.id: each for each in there}
-                    before = known[item.owner].get(item.id, item)
-                    if changed(before, uses=item.uses, last_used_at=item.last_used_at) != item:
-                        raise ConflictError(
-                            f"item {item.id!r} of {item.owner!r} exists already, and is another; `replace` "
-                            "(--replace) replaces it"
-                        )
-                yield row
+                if not isinstance(row, ItemRow):
+                    continue
+                item = row.item
+                if item.owner not in known:
+                    there = await self._store.items(item.owner, statuses=ITEM_STATUSES)
+                    known[item.owner] = {each.id: each for each in there}
+                before = known[item.owner].get(item.id, item)
+                if changed(before, uses=item.uses, last_used_at=item.last_used_at) != item:
+                    raise ConflictError(
+                        f"item {item.id!r} of {item.owner!r} exists already, and is another; `replace` "
+                        "(--replace) replaces it"
+                    )
 
     async def _import(self, rows: AsyncGenerator[Row], replace: bool) -> dict[str, int]:
         async with aclosing(rows):
