@@ -78,8 +78,8 @@ class Storage:
         skipped, each with the reason.
 
         Raises:
-            ConflictError: `replace` is off, and another item with the same id exists: nothing is imported. Or a
-                session exists: those before it are imported.
+            ConflictError: `replace` is off, and another item has the same id: nothing is imported.
+                Or a session exists: those before it are imported.
             StoreError: There is no journal.
         """
         await self._ready()
