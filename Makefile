@@ -46,7 +46,7 @@ test: $(ENVIRONMENT) ## Run the tests that every change needs
 .PHONY: test-all
 test-all: export ONLOOKER_HYPOTHESIS ?= many
 test-all: test chaos ## Run every test: also mutations, the benchmarks' own, and chaos
-	$(PYTEST) $(TOGETHER) -m "long and not alone" $(ARGS)
+	$(PYTEST) $(TOGETHER) -m "long and not alone and not agents" $(ARGS)
 
 .PHONY: attacks
 attacks: $(ENVIRONMENT) ## Attack it: hostile texts at full size, secrets, addresses
@@ -68,7 +68,7 @@ test-agents: export ONLOOKER_AGENTS = $(CURDIR)/$(AGENTS)
 test-agents: $(ENVIRONMENT) ## Install coding agents from npm, and let them work through the chat proxy and with hooks
 	@mkdir -p $(AGENTS)
 	npm install --prefix $(AGENTS) --no-audit --no-fund @anthropic-ai/claude-code@2.1 @openai/codex@0.166 openai@7
-	$(PYTEST) -m long tests/server/test_agents.py $(ARGS)
+	$(PYTEST) -m agents tests/server/test_agents.py $(ARGS)
 
 .PHONY: test-browser
 test-browser: $(ENVIRONMENT) ## Drive the inspector in a real browser

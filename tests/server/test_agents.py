@@ -24,10 +24,13 @@ from onlooker.testing.provider import Answer, LocalProvider, Received
 from tests.server.process import Server, started
 
 FOLDER = os.environ.get("ONLOOKER_AGENTS", "")
-pytestmark = [
-    pytest.mark.long,
-    pytest.mark.skipif(not FOLDER, reason="`make test-agents` installs the agents, and runs this"),
-]
+pytestmark = [pytest.mark.long, pytest.mark.agents]
+
+
+@pytest.fixture(autouse=True)
+def installed() -> None:
+    assert FOLDER, "`make test-agents` installs the agents, and runs this"
+
 
 TURNS = 20
 FIRST = "Parcel ZQ003K belongs to Ana, and stands in hall 7. Look into every row."

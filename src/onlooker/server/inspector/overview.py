@@ -468,9 +468,7 @@ async def ask_model(
 async def _ask(name: str, seconds: float) -> Tested:
     if name in ("", model_names.BUILT_IN):
         return Tested(True, "The built-in model writes the notes. It needs no connection.")
-    said = Message(
-        "user", "I moved to Oslo last week, and my order 88-1431 has arrived.", "m1", datetime.now(UTC)
-    )
+    said = Message("user", PROBE, "m1", datetime.now(UTC))
     request = ObserveRequest(SessionId("inspector", "test"), (replace(said, seq=1, tokens=20),), (), 60)
     began = asyncio.get_running_loop().time()
     try:
