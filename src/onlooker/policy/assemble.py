@@ -136,7 +136,7 @@ def memory_section(state: State, limits: Limits, counting: Counting) -> MemorySe
     about_owner = _items_text(state, limits, counting.text)
     items = counting.text(about_owner)
     now = _now(state, limits, counting.text)
-    in_now = counting.text(now) + now.count("\n") * JOINING_TOKENS
+    in_now = _counted_apart(now, counting.text)
     # Both headings are paid for first, since either kind may be there.
     around = counting.text(MEMORY_HEAD) + END_TOKENS
     room = limits.memory_limit - around - items - in_now - 2 * HEADING_TOKENS
@@ -161,7 +161,8 @@ def memory_section(state: State, limits: Limits, counting: Counting) -> MemorySe
         ),
         now=now,
     )
-    upper = counting.text("\n".join(sections.reflections))
+    rest = "\n".join(sections.reflections).removeprefix(MEMORY_HEAD)
+    upper = counting.text(MEMORY_HEAD) + counting.text(rest)
     lower = counting.text("\n".join(sections.observations))
     whole = {n.id: n.text for n in allowed}
     return MemorySection(
@@ -196,6 +197,12 @@ def _now(state: State, limits: Limits, count: Callable[[str], int]) -> str:
     room = round(limits.memory_limit * NOW_SHARE) - count(NOW_HEAD)
     lines = shown_lines(asked, lambda text: is_said(text, raw), room, count)
     return "\n".join([NOW_HEAD, *lines]) if lines else ""
+
+
+def _counted_apart(now: str, count: Callable[[str], int]) -> int:
+    """Count our own words apart from the user's: plain and strange words in one text are counted too low."""
+    ours, _, said = now.partition(": ")
+    return count(ours) + count(said) + now.count("\n") * JOINING_TOKENS
 
 
 def _without_asked(note: Note, count: Callable[[str], int]) -> Note:
