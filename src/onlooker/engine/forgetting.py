@@ -39,6 +39,7 @@ from onlooker.policy.history import (
     text_of,
     with_descendants,
 )
+from onlooker.policy.pace import paced
 from onlooker.policy.settings import Settings
 from onlooker.ports import Clock, ObserveRequest, ReflectRequest, Request, Store
 
@@ -218,7 +219,7 @@ class Forgetter:
         made: dict[str, Note] = {}
         for note in plan.remake:
             request = self._request(note, found, {**found.notes, **made})
-            text = await asyncio.to_thread(self.builtin.compose, request)
+            text = await asyncio.to_thread(paced, self.builtin.compose, request)
             made[note.id] = replace(
                 note,
                 text=text,

@@ -33,6 +33,7 @@ from onlooker.engine.indexing import index_session
 from onlooker.engine.leases import Lease, Leases
 from onlooker.engine.recording import MIN_READ, Budgets, Compaction
 from onlooker.engine.writer import Source, UnusableError, Writer, WrittenNote
+from onlooker.policy.pace import paced
 from onlooker.policy.plan import (
     Activate,
     Idle,
@@ -376,7 +377,7 @@ class NoteTaker:
     async def _compose(self, request: Request) -> WrittenNote:
         # It takes its sentences from the source, so there is nothing to judge.
         began = time.perf_counter()
-        text = await asyncio.to_thread(self._builtin.compose, request)
+        text = await asyncio.to_thread(paced, self._builtin.compose, request)
         return WrittenNote(text, self._builtin.name, seconds=time.perf_counter() - began)
 
     def _observation(

@@ -20,6 +20,7 @@ from onlooker.domain.errors import ModelError
 from onlooker.domain.events import Event, ModelReplied, ReplyRejected
 from onlooker.domain.messages import SessionId
 from onlooker.domain.notes import Extraction, Note, NoteFormat, Usage
+from onlooker.policy.pace import paced
 from onlooker.policy.settings import Settings
 from onlooker.policy.tokens import Estimator
 from onlooker.ports import Clock, ItemsRequest, Model, ObserveRequest, Reply, Request
@@ -145,7 +146,10 @@ class Writer:
         took = time.perf_counter() - began
         model = reply.model or self.model.name
         note, block = self._split_block(reply, request)
-        verdict = judge_reply(note, request, source, self.estimator.text, strike=last)
+        # It reads all that the model read, and takes as long as ten turns.
+        verdict = await asyncio.to_thread(
+            paced, judge_reply, note, request, source, self.estimator.text, strike=last
+        )
         rejected = verdict.reason if isinstance(verdict, Rejected) else ""
         if isinstance(verdict, Rejected):
             values = tuple(map(mask, verdict.values))  # the model is told of these

@@ -16,6 +16,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import NamedTuple
 
 from onlooker.domain.messages import Message
@@ -30,6 +31,7 @@ from onlooker.policy.instructions import (
     own_words,
     tagged,
 )
+from onlooker.policy.pace import give_way
 from onlooker.policy.reply.note_text import FOLLOW_UP, OPEN_REQUEST, STANDING, clean
 from onlooker.policy.secrets import mask
 from onlooker.policy.text import CJK, is_cjk, regex, sentences
@@ -138,6 +140,7 @@ def of_messages(messages: Sequence[Message], notes: Iterable[str], reply: str = 
     standing: list[str] = []
     talk = _Talk(known, is_opening=len(messages) == 1 and known == Asked())
     for message in messages:
+        give_way()
         if message.role == "user":
             said = Said(message.text)
             standing += [text for text in said.instructions() if _key(text) not in before]
@@ -429,6 +432,7 @@ _SHORTEST_STEM, _STEM = 4, 5
 _MIN_STEMS = 3  # of a request that can be understood alone
 
 
+@lru_cache(maxsize=8)  # the open request is compared with each message
 def _stems(text: str) -> frozenset[str]:
     """Return the beginnings of the words that say what a text is about."""
     return frozenset(

@@ -15,6 +15,7 @@ from onlooker.domain.items import Origin
 from onlooker.domain.messages import Message
 from onlooker.policy.instructions import own_and_quoted
 from onlooker.policy.items.statements import origin_of, speaker_of
+from onlooker.policy.pace import give_way
 from onlooker.policy.reply.note_text import QUOTED_BY
 from onlooker.policy.search.words import telling_tokens, tokens
 from onlooker.policy.text import bounded, regex, sentences
@@ -33,6 +34,7 @@ class Part:
 def parts_of(messages: Iterable[Message]) -> Iterator[Part]:
     """Yield the texts of messages, each with whose words it is. What a user quotes counts as a tool's."""
     for message in messages:
+        give_way()
         if message.role == "user":
             for is_own, text in own_and_quoted(bounded(message.body)):
                 label = message.speaker if is_own else f"{QUOTED_BY}{message.speaker}"

@@ -7,6 +7,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from itertools import groupby
 from typing import Any, Literal, Required, TypedDict, cast
 
@@ -24,6 +25,7 @@ MEMORY_HEAD = (
 _MEMORY_EDGE = regex(rf"^(?:{re.escape(MEMORY_HEAD)}|### End of memory (?P<sum>\d{{4}}))$", re.M)
 
 
+@lru_cache(maxsize=8)  # the memory section is the same for many turns
 def _checksum(memory: str) -> str:
     # A host may send the section back with other blanks between its parts.
     digest = hashlib.blake2b("".join(memory.split()).encode("utf-8", "replace"), digest_size=4).digest()

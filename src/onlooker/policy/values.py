@@ -13,6 +13,7 @@ from functools import lru_cache
 from itertools import chain
 from typing import NamedTuple
 
+from onlooker.policy.pace import give_way
 from onlooker.policy.secrets import MASK, mask
 from onlooker.policy.text import regex
 from onlooker.policy.tokens import estimate
@@ -253,6 +254,7 @@ def audit(note_text: str, source_text: str, kinds: Container[str] = _WORTH) -> l
 
 def _missing(note_text: str, source_text: str, kinds: Container[str] = _WORTH) -> Iterator[str]:
     for value in rank(mask(_bounded(source_text)), kinds):
+        give_way()
         if MASK not in value and _is_worth_listing(value) and not holds(note_text, value):
             yield value
 

@@ -7,6 +7,8 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
+from functools import partial
 
 import pytest
 from hypothesis import given
@@ -16,9 +18,12 @@ from tests.unit.models.extractive_requests import MODEL, SESSION, START, TALK, n
 
 from onlooker.domain.messages import Message, Role, ToolCall
 from onlooker.domain.notes import NoteFormat
+from onlooker.engine.writer import Source, judge_reply
+from onlooker.policy.pace import paced
+from onlooker.policy.render import text_lines
 from onlooker.policy.reply import Accepted, judge
 from onlooker.policy.tokens import estimate, estimator
-from onlooker.ports import ObserveRequest
+from onlooker.ports import ObserveRequest, Reply
 
 # ------------------------------------------------------------------------------------ observing
 
@@ -310,9 +315,14 @@ async def test_it_answers_as_any_model_does() -> None:
     assert MODEL.window >= 1_000_000
 
 
-def test_it_lets_other_threads_run_while_it_works() -> None:
+@pytest.mark.parametrize("judging", [False, True])
+def test_it_and_its_judge_let_other_threads_run_while_they_work(judging: bool) -> None:
     request = ObserveRequest(SESSION, TALK * 50, (), 200)
-    worker = threading.Thread(target=MODEL.compose, args=(request,))
+    work: Callable[[], object] = partial(MODEL.compose, request)
+    if judging:
+        source = Source(text_lines(request.messages), {}, 5_000, START.date())
+        work = partial(judge_reply, Reply(MODEL.compose(request)), request, source, estimate)
+    worker = threading.Thread(target=paced, args=(work,))
     before = sys.getswitchinterval()
     # No thread is interrupted: others run only where the model gives way.
     sys.setswitchinterval(100.0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+from onlooker.policy.pace import paced
 from onlooker.ports import ObserveRequest, Reply, Request
 
 
@@ -28,4 +29,4 @@ class ExtractiveModel:
 
     async def write(self, request: Request) -> Reply:
         """Write the note in a thread."""
-        return Reply(await asyncio.to_thread(self.compose, request))
+        return Reply(await asyncio.to_thread(paced, self.compose, request))

@@ -7,8 +7,6 @@ note, below what the user asked for, and the exact values that they leave out go
 from __future__ import annotations
 
 import re
-import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache, partial
 
@@ -56,6 +54,7 @@ from onlooker.models.extractive.words import (
 from onlooker.policy.asked import of_messages, of_notes
 from onlooker.policy.dates import annotate, obvious_dates
 from onlooker.policy.instructions import own_and_quoted
+from onlooker.policy.pace import give_way
 from onlooker.policy.reply import SMALL_NOTE
 from onlooker.policy.reply.note_text import QUOTED_BY, STANDING
 from onlooker.policy.secrets import mask
@@ -73,26 +72,6 @@ _OPEN = " ,，、;；:({[（「『“+=→-–—&"
 _UNENDED = regex(rf"[{re.escape(_OPEN)}][`'\"*_]*$|\[[^\]\n]{{0,20}}$")
 
 Write = Callable[[Sequence[Piece]], str]
-
-_PIECE, _PAUSE = 0.001, 0.0002  # seconds
-
-
-class _Paused(threading.local):
-    at = 0.0
-
-
-_paused = _Paused()
-
-
-def _give_way() -> None:
-    """Let other threads run for a moment, after each millisecond of work.
-
-    A thread that computes without a pause keeps each other thread waiting for 5 ms whenever it needs the
-    interpreter, and a turn needs it several times.
-    """
-    if time.perf_counter() - _paused.at > _PIECE:
-        time.sleep(_PAUSE)
-        _paused.at = time.perf_counter()
 
 
 def compose(request: Request) -> str:
@@ -145,7 +124,7 @@ def _observe(request: ObserveRequest, asked: Sequence[str]) -> str:
 @lru_cache(maxsize=32)
 def _noted(text: str, format: NoteFormat) -> Sequence[Noted]:
     # Cached, since every observation of a session gets the same notes.
-    _give_way()
+    give_way()
     return [(piece.speaker, _units(piece.text)) for piece in read_notes((text,), format).pieces]
 
 
@@ -250,7 +229,7 @@ class _Reader:
         """Return everything that could be in the note, in order."""
         found: list[Piece] = []
         for i, message in enumerate(self._messages):
-            _give_way()
+            give_way()
             found.extend(self._of_message(message, i))
         # What a call was given says nothing without what came of it.
         outcomes: dict[str, tuple[int, int]] = {}
@@ -285,7 +264,7 @@ class _Reader:
         found: dict[int, Piece] = {}
         before = self._last
         for k, who, quote in self._quotes(parts, answers=asked, whole=whole):
-            _give_way()
+            give_way()
             if role == "assistant" and is_attempt(quote.text, with_call=bool(message.calls)):
                 continue
             piece = self._piece(message, (i, k), quote.text, who)
@@ -336,7 +315,7 @@ class _Reader:
         day = message.at.date().isoformat() if message.at else ""
         pieces: list[Piece] = []
         for k, record in enumerate(records, first):
-            _give_way()
+            give_way()
             piece = Piece(record.text, record.speaker, day, (i, k))
             weigh_record(piece, self._wanted)
             pieces.append(piece)
@@ -414,7 +393,7 @@ def _weigh_notes(notes: Sequence[Note], format: NoteFormat) -> Page:
         for unit in value_units(piece.speaker if is_call(piece.speaker) else piece.text)
     )
     for piece in page.pieces:
-        _give_way()
+        give_way()
         if is_call(piece.speaker):
             weigh_record(piece, wanted)
         else:
@@ -487,7 +466,7 @@ def _fit(selection: Selection, limit: int, write: Write) -> str:
     room = limit
     best = ""
     for _ in range(_TRIES):
-        _give_way()
+        give_way()
         chosen = selection.run(room)
         text = write(chosen)
         over = estimate(text) - limit

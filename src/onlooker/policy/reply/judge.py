@@ -12,10 +12,11 @@ from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from itertools import islice
+from itertools import groupby, islice
 from typing import Literal
 
 from onlooker.domain.notes import NoteFormat
+from onlooker.policy.pace import give_way
 from onlooker.policy.reply.evidence import Evidence, Invented
 from onlooker.policy.reply.note_text import Line, NoteText, clean, is_thinking_only, read, take_head
 from onlooker.policy.text import CJK_CHARACTER, regex, wrong_language
@@ -211,7 +212,10 @@ def _under_their_days(note: NoteText, evidence: Evidence) -> NoteText:
 
 def _made_up(note: NoteText, evidence: Evidence) -> list[list[Invented]]:
     """Return what is invented, by line, with the ledger last; [] if nothing is."""
-    found = [_wrong_day(line, evidence) + evidence.invented(line.text, line.day) for line in note.lines]
+    found: list[list[Invented]] = []
+    for line in note.lines:
+        give_way()
+        found.append(_wrong_day(line, evidence) + evidence.invented(line.text, line.day))
     found.append([made_up for value in note.values for made_up in evidence.invented(value)])
     return found if any(found) else []
 
@@ -474,6 +478,7 @@ WINDOW = 8
 _UNIT = regex(r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\u0e00-\u0e7f]|[^\W_]+")
 # A short run of letters, over and over: "hahahaha…". Dividers, dots and zeros are allowed.
 _STUTTER = regex(r"([^\W\d_]{1,8}?|(?:[^\W\d_]{1,12}[ ,.!\n]{1,2}){1,2}?)\1{15,}")
+_STUTTERED = 16
 
 _MIN_UNITS = 40  # a shorter text may repeat itself for emphasis
 _REPEATED_SHARE = 0.4
@@ -518,11 +523,21 @@ def _degenerate(text: str, words: Sequence[str], lines: Sequence[Line]) -> str:
 
 
 def _may_stutter(words: Sequence[str]) -> bool:
-    """Return whether a word is long enough to consist of 16 equal parts, or is said almost that often.
+    """Return whether a word consists of 16 equal parts, or a few words follow each other almost that often.
 
     Nothing else can stutter, and the pattern is slow.
     """
-    return max(map(len, words), default=0) >= 16 or max(Counter(words).values(), default=0) >= 15
+    if any(len(word) >= _STUTTERED and _STUTTER.search(word) for word in words):
+        return True
+    if max(Counter(words).values(), default=0) < _STUTTERED - 1:
+        return False
+    return any(_longest_run(words, apart) >= (_STUTTERED - 2) * apart for apart in range(1, 9))
+
+
+def _longest_run(words: Sequence[str], apart: int) -> int:
+    """Return for how many words in a row each is the same as the one so far before it."""
+    same = (a == b for a, b in zip(words, islice(words, apart, None), strict=False))
+    return max((sum(1 for _ in run) for is_same, run in groupby(same) if is_same), default=0)
 
 
 def _copies(words: Sequence[str], source: str, asked: float) -> bool:
