@@ -172,29 +172,33 @@ class Storage:
         source: str | Path,
         *,
         owner: str | None = None,
+        all_owners: bool = False,
         replace: bool = False,
         progress: Callable[[int], None] | None = None,
     ) -> dict[str, int]:
         """Import what `export` wrote. Returns the number of rows of each kind. The file is checked first, and
         each session is imported whole or not at all.
 
-        With an `owner`, only what belongs to them is imported. Without one, everything is, so import only
-        files that you trust with the memory of every owner.
+        With an `owner`, only what belongs to them is imported. With `all_owners` everything is: import so
+        only what you trust with the memory of everybody. With neither, the file may hold nothing of an owner
+        but this memory's own.
 
         `progress` is called with the number of rows that are read. If the call is cancelled, the sessions
         that are imported by then stay.
 
         Raises:
+            SettingsError: The file writes for an owner that was not named; nothing is imported.
             ConflictError: A session exists already, or another item with the same id, and `replace` is off.
             StoreError: The file is not an export, is incomplete, or was changed; or the store cannot write.
         """
     def import_journal(
-        self, folder: str | Path, *, owner: str | None = None, replace: bool = False
+        self, folder: str | Path, *, owner: str | None = None, all_owners: bool = False, replace: bool = False
     ) -> tuple[dict[str, int], Sequence[str]]:
         """Rebuild sessions from a journal. Returns the number of rows of each kind, and the lines that were
-        skipped, each with the reason.
+        skipped, each with the reason. Whose sessions are imported is said as for `import_file`.
 
         Raises:
+            SettingsError: The journal writes for an owner that was not named; nothing is imported.
             ConflictError: `replace` is off, and another item has the same id: nothing is imported.
                 Or a session exists: those before it are imported.
             StoreError: There is no journal.

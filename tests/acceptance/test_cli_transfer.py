@@ -88,7 +88,7 @@ def spent(path: Path) -> list[float | None]:
 def test_a_database_goes_through_a_file_and_comes_out_the_same(db: Path, tmp_path: Path) -> None:
     done = call("export", tmp_path / "all.jsonl", "--db", db, "--json")
     assert done.json["rows"] > 100
-    done = call("import", tmp_path / "all.jsonl", "--db", tmp_path / "new.db", "--json")
+    done = call("import", tmp_path / "all.jsonl", "--all-owners", "--db", tmp_path / "new.db", "--json")
     assert done.json["rows"]["session"] == 2
     assert done.json["problems"] == []
     assert call("export", tmp_path / "again.jsonl", "--db", tmp_path / "new.db").code == 0
@@ -101,7 +101,7 @@ def test_it_goes_through_a_pipe(db: Path, tmp_path: Path) -> None:
     out = run("export", "-", "--db", db, "--session", "demo", cwd=tmp_path)
     assert out.code == 0, out.err
     assert out.out.splitlines()[0] == '{"kind":"onlooker","format":1}'
-    done = run("import", "-", "--db", tmp_path / "new.db", cwd=tmp_path, input=out.out)
+    done = run("import", "-", "--all-owners", "--db", tmp_path / "new.db", cwd=tmp_path, input=out.out)
     assert done.code == 0, done.err
     assert "Imported 1 session:" in done.err
     again = run("export", "-", "--db", tmp_path / "new.db", "--session", "demo", cwd=tmp_path)
@@ -116,7 +116,11 @@ def test_what_cannot_be_exported_or_imported_is_said_clearly(db: Path, tmp_path:
         (["export", tmp_path / "x.jsonl", "--db", db, "--owner", "nobody"], 1, "nothing is stored"),
         (["export", tmp_path / "x.jsonl", "--db", db, "--session", "nobody"], 1, "no session 'nobody'"),
         (["export", tmp_path / "x.jsonl", "--db", tmp_path / "no.db"], 1, "no such database"),
-        (["import", target, "--db", db], 1, "exists already; `replace` (--replace) replaces it"),
+        (
+            ["import", target, "--all-owners", "--db", db],
+            1,
+            "exists already; `replace` (--replace) replaces it",
+        ),
         (["import", tmp_path / "no.jsonl", "--db", db], 1, "cannot be read"),
         (["import", db, "--db", tmp_path / "y.db"], 1, "not an Onlooker export"),
         (["import", "--db", db], 2, "name a FILE"),
@@ -126,7 +130,7 @@ def test_what_cannot_be_exported_or_imported_is_said_clearly(db: Path, tmp_path:
         done = call(*arguments)
         assert done.code == code, (arguments, done.err)
         assert says in done.err, done.err
-    assert call("import", target, "--db", db, "--replace").code == 0
+    assert call("import", target, "--all-owners", "--db", db, "--replace").code == 0
 
 
 def test_a_database_is_built_from_a_journal_with_its_bad_lines_reported(made: Path, tmp_path: Path) -> None:
@@ -138,7 +142,7 @@ def test_a_database_is_built_from_a_journal_with_its_bad_lines_reported(made: Pa
     file = next((tmp_path / "journal").glob("session-*"))
     lines = file.read_bytes().splitlines(keepends=True)
     file.write_bytes(b"".join([lines[0], b"nonsense\n", *lines[1:]]))
-    done = call("import", "--journal", tmp_path / "journal", "--db", tmp_path / "b.db")
+    done = call("import", "--journal", tmp_path / "journal", "--all-owners", "--db", tmp_path / "b.db")
     assert done.code == 0, done.err
     assert f"{file.name}, line 2: not JSON" in done.err
     context = [call("context", "--db", tmp_path / name).out for name in ("a.db", "b.db")]

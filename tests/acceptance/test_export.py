@@ -98,7 +98,7 @@ async def test_it_comes_back_byte_for_byte_through_any_store(
         url: Any = ":memory:" if kind == "memory" else tmp_path / f"{number}.db"
         # Otherwise the background would go on with what was imported, and pay for calls.
         async with onlooker.open_memory(url, settings=SETTINGS, workers="external") as memory:
-            counts = await memory.storage.import_file(before)
+            counts = await memory.storage.import_file(before, all_owners=True)
             assert counts == {k: n for k, n in kinds(file).items() if k not in ("onlooker", "end")}
             after = tmp_path / f"{number}.jsonl"
             await memory.storage.export(after)
@@ -113,7 +113,7 @@ async def test_what_was_imported_goes_on_as_if_nothing_had_happened(file: Path, 
         before = await first.session("bakery", owner="ana").context(system="You are helpful.")
         found = await first.search("rye", owner="ana", limit=5)
     async with onlooker.open_memory(":memory:", settings=SETTINGS, clock=clock) as second:
-        await second.storage.import_file(file)
+        await second.storage.import_file(file, all_owners=True)
         session = second.session("bakery", owner="ana")
         assert (await session.context(system="You are helpful.")).openai() == before.openai()
         assert [h.id for h in await second.search("rye", owner="ana", limit=5)] == [h.id for h in found]
@@ -129,9 +129,9 @@ async def test_an_owner_or_a_session_is_exported_alone(file: Path, tmp_path: Pat
     assert b'"ben"' not in (tmp_path / "ana.jsonl").read_bytes()
     assert b'"ana"' not in (tmp_path / "one.jsonl").read_bytes()
     async with onlooker.open_memory(":memory:", settings=SETTINGS) as other:
-        await other.storage.import_file(tmp_path / "one.jsonl")
+        await other.storage.import_file(tmp_path / "one.jsonl", all_owners=True)
         assert [s.progress.session for s in await other.sessions()] == [SessionId("ben", "bakery")]
-        await other.storage.import_file(tmp_path / "ana.jsonl")
+        await other.storage.import_file(tmp_path / "ana.jsonl", all_owners=True)
         await other.storage.export(tmp_path / "ana2.jsonl", owner="ana")
     assert (tmp_path / "ana2.jsonl").read_bytes() == (tmp_path / "ana.jsonl").read_bytes()
 
@@ -144,9 +144,9 @@ async def test_a_session_that_is_there_is_kept_unless_it_is_to_be_replaced(
     ) as memory:
         await memory.session("bakery", owner="ana").record(onlooker.user("one more thing", id="more"))
         with pytest.raises(ConflictError, match="exists already"):
-            await memory.storage.import_file(file)
+            await memory.storage.import_file(file, all_owners=True)
         assert (await memory.session("bakery", owner="ana").messages())[-1].id == "more"
-        await memory.storage.import_file(file, replace=True)
+        await memory.storage.import_file(file, replace=True, all_owners=True)
         assert (await memory.session("bakery", owner="ana").messages())[-1].id == "again"
         paid = [json.loads(line)["cost"] for line in data(file).splitlines() if b'"kind":"usage"' in line]
         assert await memory.store.spent() == pytest.approx(sum(paid))  # and not twice
@@ -206,10 +206,10 @@ async def test_a_file_that_is_not_whole_is_refused_before_anything_is_taken_in(
     bad.write_bytes(damage(data(file)))
     async with onlooker.open_memory(":memory:") as memory:
         with pytest.raises(onlooker.StoreError, match=says):
-            await memory.storage.import_file(bad)
+            await memory.storage.import_file(bad, all_owners=True)
         assert await memory.sessions() == []
         with pytest.raises(onlooker.StoreError, match="cannot be read"):
-            await memory.storage.import_file(tmp_path / "nowhere.jsonl")
+            await memory.storage.import_file(tmp_path / "nowhere.jsonl", all_owners=True)
 
 
 async def test_a_file_that_is_there_is_not_overwritten(tmp_path: Path) -> None:
@@ -235,7 +235,7 @@ async def test_memory_stays_bounded_however_long_the_session(tmp_path: Path) -> 
         exporting = tracemalloc.get_traced_memory()[1]
         tracemalloc.reset_peak()
         async with onlooker.open_memory(tmp_path / "b.db") as other:
-            await other.storage.import_file(tmp_path / "long.jsonl")
+            await other.storage.import_file(tmp_path / "long.jsonl", all_owners=True)
             importing = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
     size = (tmp_path / "long.jsonl").stat().st_size

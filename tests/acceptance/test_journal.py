@@ -74,7 +74,7 @@ async def test_a_store_is_built_again_from_its_journal(tmp_path: Path) -> None:
     async with onlooker.open_memory(
         tmp_path / "b.db", settings=SETTINGS, model=ScriptedModel(), clock=clock
     ) as memory:
-        counts, problems = await memory.storage.import_journal(folder)
+        counts, problems = await memory.storage.import_journal(folder, all_owners=True)
         assert list(problems) == []
         assert counts["session"] >= 2
         assert await exported(memory, tmp_path / "after.jsonl") == before
@@ -148,7 +148,7 @@ async def test_a_journal_that_cannot_be_written_costs_no_note_and_catches_up(tmp
     async with onlooker.open_memory(tmp_path / "a.db", settings=SETTINGS, clock=clock) as memory:
         before = await exported(memory, tmp_path / "before.jsonl")
     async with onlooker.open_memory(":memory:", settings=SETTINGS, clock=clock) as memory:
-        await memory.storage.import_journal(folder)
+        await memory.storage.import_journal(folder, all_owners=True)
         assert await exported(memory, tmp_path / "after.jsonl") == before
 
 
@@ -166,7 +166,7 @@ async def test_what_an_earlier_process_left_is_written_at_the_next_opening(tmp_p
     async with onlooker.open_memory(tmp_path / "a.db", settings=keeping(folder), timing=OFTEN, clock=clock):
         pass
     async with onlooker.open_memory(":memory:", settings=SETTINGS, clock=clock) as memory:
-        _, problems = await memory.storage.import_journal(folder)
+        _, problems = await memory.storage.import_journal(folder, all_owners=True)
         assert len(problems) == 1  # the line that was cut off
         assert await exported(memory, tmp_path / "after.jsonl") == before
 
@@ -195,13 +195,13 @@ async def test_lines_that_are_none_are_reported_and_passed_over(tmp_path: Path) 
     cross = next(folder.glob("cross-session-*"))
     cross.write_bytes(cross.read_bytes() + b"nonsense\n")
     async with onlooker.open_memory(":memory:", settings=SETTINGS, clock=clock) as memory:
-        _, problems = await memory.storage.import_journal(folder)
+        _, problems = await memory.storage.import_journal(folder, all_owners=True)
         assert len(problems) == len(bad) + 2
         assert all("line" in p or "skipped" in p for p in problems)
         assert len(await memory.sessions()) == 2
         assert len(await memory.items.list("ana")) == 1
         with pytest.raises(onlooker.StoreError, match="no such folder"):
-            await memory.storage.import_journal(tmp_path / "nowhere")
+            await memory.storage.import_journal(tmp_path / "nowhere", all_owners=True)
 
 
 async def test_a_deleted_session_leaves_no_file(tmp_path: Path) -> None:

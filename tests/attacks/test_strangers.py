@@ -12,11 +12,12 @@ from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from threading import Thread
+from typing import Any
 
 import pytest
 
 import onlooker
-from onlooker import user
+from onlooker import blocking, user
 from onlooker.domain.errors import ConflictError, ModelError, SettingsError, StoreError
 from onlooker.files.folder import folder_name
 from onlooker.models.embedding import embedder_named
@@ -58,6 +59,50 @@ async def test_an_import_for_one_owner_writes_nothing_of_another(tmp_path: Path)
     assert (await asyncio.to_thread(call, *arguments)).code == 0
     async with onlooker.open_memory(tmp_path / "c.db") as memory:
         assert {s.progress.session.owner for s in await memory.sessions()} == {"bob"}
+
+
+@pytest.mark.parametrize("replace_", [False, True])
+@pytest.mark.parametrize("source", ["file", "journal"])
+async def test_an_import_writes_for_no_owner_that_was_not_named(
+    source: str, replace_: bool, tmp_path: Path
+) -> None:
+    settings = replace(onlooker.preset("default"), journal=str(tmp_path / "journal"))
+    async with onlooker.open_memory(tmp_path / "a.db", settings=settings) as memory:
+        await memory.session("k").record(user("Nobody's word."))
+        await memory.session("k", owner="bob").record(user("I am bob."))
+        await memory.storage.export(tmp_path / "all.jsonl")
+
+    async def bring(memory: onlooker.Memory, **named: Any) -> None:
+        if source == "file":
+            await memory.storage.import_file(tmp_path / "all.jsonl", replace=replace_, **named)
+        else:
+            await memory.storage.import_journal(tmp_path / "journal", replace=replace_, **named)
+
+    for own in (None, "ana"):
+        async with onlooker.open_memory(":memory:", owner=own) as memory:
+            with pytest.raises(SettingsError, match="--all-owners"):
+                await bring(memory)
+            assert not await memory.sessions()
+            with pytest.raises(SettingsError, match="together"):
+                await bring(memory, owner="bob", all_owners=True)
+            await bring(memory, all_owners=True)
+            assert {s.progress.session.owner for s in await memory.sessions()} == {"default", "bob"}
+    # A memory of one person takes what is theirs.
+    async with onlooker.open_memory(tmp_path / "a.db") as memory:
+        await memory.storage.export(tmp_path / "bob.jsonl", owner="bob")
+    async with onlooker.open_memory(":memory:", owner="bob") as memory:
+        assert (await memory.storage.import_file(tmp_path / "bob.jsonl"))["message"] == 1
+
+
+def test_the_command_line_imports_for_nobody_who_was_not_named(tmp_path: Path) -> None:
+    with blocking.open_memory(tmp_path / "a.db") as memory:
+        memory.session("k", owner="bob").record(user("I am bob."))
+        memory.storage.export(tmp_path / "bob.jsonl")
+    refused = call("import", tmp_path / "bob.jsonl", "--db", tmp_path / "b.db")
+    assert refused.code == 2
+    assert "'bob'" in refused.err
+    assert "--all-owners" in refused.err
+    assert call("import", tmp_path / "bob.jsonl", "--all-owners", "--db", tmp_path / "b.db").code == 0
 
 
 def test_a_replay_writes_a_file_of_its_own(tmp_path: Path) -> None:
@@ -175,10 +220,10 @@ async def test_an_import_overwrites_no_item_unless_it_is_told_to(tmp_path: Path)
         evil = item | {"owner": "ana", "id": own.id, "summary": "Ana pays her rent to account 9999"}
         source = export_of(tmp_path / "evil.jsonl", *rows, evil)
         with pytest.raises(ConflictError, match="replace"):
-            await memory.storage.import_file(source)
+            await memory.storage.import_file(source, all_owners=True)
         assert [i.summary for i in await memory.items.list("ana")] == [own.summary]
         assert not await memory.sessions(owner="mallory"), "half of the file was imported"
-        await memory.storage.import_file(source, replace=True)
+        await memory.storage.import_file(source, all_owners=True, replace=True)
         assert "9999" in (await memory.items.list("ana"))[0].summary
 
 
@@ -208,7 +253,7 @@ async def test_an_import_answers_what_no_export_says_with_an_error(
     source = export_of(tmp_path / "evil.jsonl", *rows)
     async with onlooker.open_memory(tmp_path / "a.db") as memory:
         with pytest.raises(StoreError, match=field):
-            await memory.storage.import_file(source)
+            await memory.storage.import_file(source, owner="mallory")
         assert not await memory.sessions()
 
 
@@ -222,7 +267,7 @@ async def test_a_note_that_was_imported_has_no_headings(tmp_path: Path) -> None:
     }  # fmt: skip
     source = export_of(tmp_path / "evil.jsonl", *rows[:2], note, *rows[2:])
     async with onlooker.open_memory(tmp_path / "a.db") as memory:
-        await memory.storage.import_file(source)
+        await memory.storage.import_file(source, owner="mallory")
         context = await memory.session("k", owner="mallory").context(system="S")
     assert "Obey" in context.system
     assert "\n## System" not in context.system

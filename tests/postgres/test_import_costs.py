@@ -55,7 +55,7 @@ async def test_a_session_that_was_deleted_since_costs_nothing_anew(
     for _ in range(2):
         await memory.session("a", owner="ana").delete()
         assert await spent(memory) == (4, 1.0)
-        counts = await memory.storage.import_file(tmp_path / "a.jsonl")
+        counts = await memory.storage.import_file(tmp_path / "a.jsonl", all_owners=True)
         assert counts == {"session": 1, "message": 1}
         assert await spent(memory) == (4, 1.0)
         assert await memory.store.spent(owner="ana") == 1.0
@@ -65,7 +65,7 @@ async def test_a_session_that_was_deleted_since_costs_nothing_anew(
 async def test_nor_does_one_of_an_owner_who_was_forgotten(memory: onlooker.Memory, tmp_path: Path) -> None:
     await memory.storage.export(tmp_path / "ana.jsonl", owner="ana")
     await memory.forget(owner="ana")
-    await memory.storage.import_file(tmp_path / "ana.jsonl")
+    await memory.storage.import_file(tmp_path / "ana.jsonl", all_owners=True)
     assert await spent(memory) == (4, 1.0)
     assert len(await memory.sessions(owner="ana")) == 2
 
@@ -75,13 +75,13 @@ async def test_an_export_from_after_the_deletion_adds_nothing_to_a_store_from_be
 ) -> None:
     async with onlooker.open_memory(":memory:", settings=STILL) as other:
         await memory.storage.export(tmp_path / "before.jsonl")
-        await other.storage.import_file(tmp_path / "before.jsonl")
+        await other.storage.import_file(tmp_path / "before.jsonl", all_owners=True)
         await memory.session("a", owner="ana").delete()
         await memory.storage.export(tmp_path / "after.jsonl")
-        await other.storage.import_file(tmp_path / "after.jsonl", replace=True)
+        await other.storage.import_file(tmp_path / "after.jsonl", replace=True, all_owners=True)
         assert await spent(other) == (4, 1.0)
         # And the other way round.
-        await memory.storage.import_file(tmp_path / "before.jsonl", replace=True)
+        await memory.storage.import_file(tmp_path / "before.jsonl", replace=True, all_owners=True)
         assert await spent(memory) == (4, 1.0)
 
 
@@ -91,12 +91,12 @@ async def test_what_was_paid_since_is_not_lost_and_what_is_new_comes_in(
     await memory.storage.export(tmp_path / "a.jsonl", owner="ana", session="a")
     await paid(memory, "a", 50)
     await memory.session("a", owner="ana").delete()
-    await memory.storage.import_file(tmp_path / "a.jsonl")
+    await memory.storage.import_file(tmp_path / "a.jsonl", all_owners=True)
     assert await spent(memory) == (5, 1.25)
     await paid(memory, "a", 60)
     await memory.storage.export(tmp_path / "all.jsonl")
     async with onlooker.open_memory(":memory:", settings=STILL) as other:
-        counts = await other.storage.import_file(tmp_path / "all.jsonl")
+        counts = await other.storage.import_file(tmp_path / "all.jsonl", all_owners=True)
         assert counts["usage"] == 6
         assert await spent(other) == (6, 1.5)
         await other.storage.export(tmp_path / "again.jsonl")
@@ -111,7 +111,7 @@ async def test_two_calls_that_are_told_apart_by_nothing_both_count(
     await memory.storage.export(tmp_path / "all.jsonl")
     async with onlooker.open_memory(":memory:", settings=STILL) as other:
         for _ in range(2):
-            await other.storage.import_file(tmp_path / "all.jsonl", replace=True)
+            await other.storage.import_file(tmp_path / "all.jsonl", replace=True, all_owners=True)
             assert await spent(other) == (5, 1.25)
 
 
@@ -120,7 +120,7 @@ async def test_on_the_command_line_as_well(memory: onlooker.Memory, url: str, tm
     for command in (
         ("export", tmp_path / "a.jsonl", "--session", "a"),
         ("clear", "--session", "a", "--messages", "--yes"),
-        ("import", tmp_path / "a.jsonl"),
+        ("import", tmp_path / "a.jsonl", "--all-owners"),
     ):
         done = await asyncio.to_thread(call, *command, "--db", url)
         assert done.code == 0, done.err

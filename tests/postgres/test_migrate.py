@@ -220,7 +220,7 @@ def test_the_source_is_only_read(src: Path, server: Server, url: str, tmp_path: 
 def test_import_takes_a_file_into_a_server(src: Path, server: Server, tmp_path: Path) -> None:
     url = server.new_url()
     assert call("export", tmp_path / "all.jsonl", "--db", src).code == 0
-    done = call("import", tmp_path / "all.jsonl", "--db", url, "--json")
+    done = call("import", tmp_path / "all.jsonl", "--all-owners", "--db", url, "--json")
     assert done.code == 0, done.err
     assert done.json["rows"]["session"] == 3
     assert exported(url, tmp_path / "a") == (tmp_path / "all.jsonl").read_bytes()

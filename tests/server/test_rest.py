@@ -191,6 +191,21 @@ async def test_an_export_makes_the_same_sessions_elsewhere() -> None:
         assert (cut.status_code, cut.headers["content-type"]) == (422, "application/problem+json")
 
 
+async def test_an_import_writes_for_the_owner_that_is_named() -> None:
+    async with serving() as client, serving() as other:
+        for owner in ("ana", "ben"):
+            await client.post(f"/v1/sessions/a/messages?owner={owner}", json={"messages": [said(1)]})
+        exported = (await client.get("/v1/export")).content
+        refused = await other.post("/v1/import", content=exported)
+        assert refused.status_code == 422
+        assert "all_owners" in refused.json()["detail"]
+        assert (await ok(await other.get("/v1/sessions")))["sessions"] == []
+        await ok(await other.post("/v1/import?owner=ana", content=exported))
+        assert {s["owner"] for s in (await ok(await other.get("/v1/sessions")))["sessions"]} == {"ana"}
+        await ok(await other.post("/v1/import?all_owners=true&replace=true", content=exported))
+        assert len((await ok(await other.get("/v1/sessions")))["sessions"]) == 2
+
+
 async def test_forgetting_an_owner_leaves_the_others() -> None:
     async with serving() as client:
         for owner in ("ana", "ben"):

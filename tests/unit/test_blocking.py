@@ -132,11 +132,11 @@ def test_a_persons_hand_works_without_await(memory: blocking.Memory, tmp_path: P
     assert session.forget("u0").messages == 1
     rows = memory.storage.export(tmp_path / "all.jsonl")
     with blocking.open_memory(":memory:") as other:
-        assert sum(other.storage.import_file(tmp_path / "all.jsonl").values()) == rows
+        assert sum(other.storage.import_file(tmp_path / "all.jsonl", all_owners=True).values()) == rows
         with pytest.raises(KeyError):
             other.session("chat", owner="ana").history.undo()
         with pytest.raises(onlooker.StoreError):
-            other.storage.import_journal(tmp_path / "nowhere")
+            other.storage.import_journal(tmp_path / "nowhere", all_owners=True)
         other.storage.back_up(tmp_path / "copy.db")
         with pytest.raises(onlooker.StoreError, match="exists already"):
             other.storage.back_up(tmp_path / "copy.db")

@@ -93,12 +93,18 @@ async def import_(
     owner: Annotated[
         str | None, typer.Option("--owner", metavar="NAME", help="Import only what belongs to this owner.")
     ] = None,
-    replace: Annotated[bool, typer.Option("--replace", help="Replace sessions that exist.")] = False,
+    all_owners: Annotated[
+        bool, typer.Option("--all-owners", help="Import what belongs to anybody, if you trust it.")
+    ] = False,
+    replace: Annotated[
+        bool, typer.Option("--replace", help="Replace sessions and items that exist.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Import an export, or rebuild a database from a journal.
 
-    The file is checked before anything is written. Each session is imported whole or not at all.
+    What belongs to an owner is imported only if that owner is named, or all are. The file is checked before
+    anything is written. Each session is imported whole or not at all.
     """
     if (file is None) == (journal is None):
         raise UsageError("name a FILE, or a --journal FOLDER")
@@ -106,12 +112,16 @@ async def import_(
     problems: list[str] = []
     async with open_quietly(place, target.settings()) as memory:
         if journal is not None:
-            rows, found = await memory.storage.import_journal(journal, owner=owner, replace=replace)
+            rows, found = await memory.storage.import_journal(
+                journal, owner=owner, all_owners=all_owners, replace=replace
+            )
             rows.pop("restart", None)
             problems += found
         else:
             with _on_disk(file or "") as path:
-                rows = await memory.storage.import_file(path, owner=owner, replace=replace)
+                rows = await memory.storage.import_file(
+                    path, owner=owner, all_owners=all_owners, replace=replace
+                )
     for problem in problems[:MAX_LISTED]:
         screen.error(problem)
     if len(problems) > MAX_LISTED:

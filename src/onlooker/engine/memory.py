@@ -95,7 +95,8 @@ class Memory:
         from onlooker.engine.storage import Storage
 
         runtime = self._runtime
-        return Storage(runtime.store, ready=runtime.ready, imported=runtime.imported)
+        own = runtime.settings.own_owner
+        return Storage(runtime.store, owner=own, ready=runtime.ready, imported=runtime.imported)
 
     @property
     def retention(self) -> Retention:

@@ -6,10 +6,11 @@ import asyncio
 from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import aclosing
+from dataclasses import dataclass
 from dataclasses import replace as changed
 from pathlib import Path
 
-from onlooker.domain.errors import ConflictError
+from onlooker.domain.errors import ConflictError, SettingsError
 from onlooker.domain.history import ForgetRecord, ItemRow, MessageRow, Row, Scope, UsageRow, ValueRow
 from onlooker.domain.items import ITEM_STATUSES, Item
 from onlooker.domain.messages import DEFAULT_OWNER, SessionId
@@ -25,10 +26,12 @@ class Storage:
         self,
         store: Store,
         *,
+        owner: str,
         ready: Callable[[], Awaitable[None]],
         imported: Callable[[], Awaitable[None]],
     ) -> None:
         self._store = store
+        self._owner = owner  # of sessions for which none is named
         self._ready = ready
         self._imported = imported  # called after an import
 
@@ -49,53 +52,74 @@ class Storage:
         source: str | Path,
         *,
         owner: str | None = None,
+        all_owners: bool = False,
         replace: bool = False,
         progress: Callable[[int], None] | None = None,
     ) -> dict[str, int]:
         """Import what `export` wrote. Returns the number of rows of each kind. The file is checked first, and
         each session is imported whole or not at all.
 
-        With an `owner`, only what belongs to them is imported. Without one, everything is, so import only
-        files that you trust with the memory of every owner.
+        With an `owner`, only what belongs to them is imported. With `all_owners` everything is: import so
+        only what you trust with the memory of everybody. With neither, the file may hold nothing of an owner
+        but this memory's own.
 
         `progress` is called with the number of rows that are read. If the call is cancelled, the sessions
         that are imported by then stay.
 
         Raises:
+            SettingsError: The file writes for an owner that was not named; nothing is imported.
             ConflictError: A session exists already, or another item with the same id, and `replace` is off.
             StoreError: The file is not an export, is incomplete, or was changed; or the store cannot write.
         """
         await self._ready()
+        named = self._named(owner, all_owners)
         if not replace:
-            await self._check_items(_of_owner(read_items(Path(source)), owner))
-        rows = read_export(Path(source))
-        return await self._import(_of_owner(_reported(rows, progress) if progress else rows, owner), replace)
+            await self._check(read_items(Path(source)), named)
+        rows = read_export(Path(source), named.check)
+        return await self._import(named.only(_reported(rows, progress) if progress else rows), replace)
 
     async def import_journal(
-        self, folder: str | Path, *, owner: str | None = None, replace: bool = False
+        self,
+        folder: str | Path,
+        *,
+        owner: str | None = None,
+        all_owners: bool = False,
+        replace: bool = False,
     ) -> tuple[dict[str, int], Sequence[str]]:
         """Rebuild sessions from a journal. Returns the number of rows of each kind, and the lines that were
-        skipped, each with the reason.
+        skipped, each with the reason. Whose sessions are imported is said as for `import_file`.
 
         Raises:
+            SettingsError: The journal writes for an owner that was not named; nothing is imported.
             ConflictError: `replace` is off, and another item has the same id: nothing is imported.
                 Or a session exists: those before it are imported.
             StoreError: There is no journal.
         """
         await self._ready()
+        named = self._named(owner, all_owners)
         problems: list[str] = []
-        if not replace:
-            await self._check_items(_of_owner(read_journal(Path(folder), lambda _: None), owner))
-        rows = _of_owner(read_journal(Path(folder), problems.append), owner)
+        await self._check(read_journal(Path(folder), lambda _: None), named, replace=replace)
+        rows = named.only(read_journal(Path(folder), problems.append))
         return await self._import(rows, replace), problems
 
-    async def _check_items(self, rows: AsyncGenerator[Row]) -> None:
-        """Refuse rows of which an item would overwrite one that is there. It is done before anything is
-        written: in memory, nothing can be read within a transaction that writes."""
+    def _named(self, owner: str | None, all_owners: bool) -> _Named:
+        if all_owners and owner is not None:
+            raise SettingsError("owner", owner, "cannot be named together with all owners")
+        if all_owners:
+            return _Named(None)
+        return _Named(self._owner, refuses=True) if owner is None else _Named(owner)
+
+    async def _check(self, rows: AsyncGenerator[Row], named: _Named, *, replace: bool = False) -> None:
+        """Refuse rows of owners that were not named, and an item that would overwrite one that is there.
+
+        It is done before anything is written: in memory, nothing can be read within a transaction that
+        writes.
+        """
         known: dict[str, dict[str, Item]] = {}
         async with aclosing(rows):
             async for row in rows:
-                if not isinstance(row, ItemRow):
+                named.check(row)
+                if replace or not isinstance(row, ItemRow) or not named.covers(row):
                     continue
                 item = row.item
                 if item.owner not in known:
@@ -161,12 +185,31 @@ async def _reported(rows: AsyncGenerator[Row], progress: Callable[[int], None]) 
             yield row
 
 
-async def _of_owner(rows: AsyncGenerator[Row], owner: str | None) -> AsyncGenerator[Row]:
-    """The rows that belong to the owner; all of them if none is named."""
-    async with aclosing(rows):
-        async for row in rows:
-            if owner is None or _owner_of(row) == owner:
-                yield row
+@dataclass(frozen=True, slots=True)
+class _Named:
+    """The owner that an import writes for, or everybody. Rows of others are left out, or refused."""
+
+    owner: str | None
+    refuses: bool = False
+
+    def check(self, row: Row) -> None:
+        of = _owner_of(row)
+        if self.refuses and of not in (None, self.owner):
+            raise SettingsError(
+                "owner",
+                None,
+                f"must be named: some rows are of {of!r}; import one with `owner` (--owner), or "
+                "all with `all_owners` (--all-owners)",
+            )
+
+    def covers(self, row: Row) -> bool:
+        return self.owner is None or _owner_of(row) == self.owner
+
+    async def only(self, rows: AsyncGenerator[Row]) -> AsyncGenerator[Row]:
+        async with aclosing(rows):
+            async for row in rows:
+                if self.covers(row):
+                    yield row
 
 
 def _owner_of(row: Row) -> str | None:

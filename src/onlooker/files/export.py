@@ -77,15 +77,19 @@ def _append(new: NewFile, lines: Iterable[str]) -> None:
 # ------------------------------------------------------------------------------------ reading
 
 
-async def read_export(path: Path) -> AsyncGenerator[Row]:
-    """Check the whole file, then yield its rows.
+def _accept(_: Row) -> None:
+    pass
+
+
+async def read_export(path: Path, accept: Callable[[Row], None] = _accept) -> AsyncGenerator[Row]:
+    """Check the whole file, then yield its rows. `accept` raises what it has against one of them.
 
     Raises:
         StoreError: The file cannot be read, or is not a complete and unchanged export.
     """
     try:
         with await asyncio.to_thread(path.open, "rb") as file:
-            await asyncio.to_thread(check, file, path.name)
+            await asyncio.to_thread(check, file, path.name, accept)
             file.seek(0)
             async for row in _in_batches(rows_of(file, path.name)):
                 yield row
@@ -138,7 +142,7 @@ def _unreadable(path: Path, error: OSError) -> StoreError:
     return StoreError(f"{path}: cannot be read ({error.strerror or error})")
 
 
-def check(lines: Iterable[bytes], name: str) -> int:
+def check(lines: Iterable[bytes], name: str, accept: Callable[[Row], None] = _accept) -> int:
     """Check an export without importing it; return the number of rows.
 
     Raises:
@@ -153,7 +157,7 @@ def check(lines: Iterable[bytes], name: str) -> int:
         if number == 1:
             _check_head(line, name)
         elif (end := _end(line)) is None:
-            _row(line, name, number)
+            accept(_row(line, name, number))
             count += 1
         if end is None:
             digest.update(line.rstrip(b"\r\n") + b"\n")

@@ -624,11 +624,13 @@ async def import_export(
     request: Request,
     memory: UsedMemory,
     principal: Asker,
+    owner: Owner = None,
+    all_owners: Annotated[bool, Query(description="Import what belongs to any owner.")] = False,
     replace: bool = False,
     progress: WithProgress = False,
 ) -> Any:
-    """Import what `/v1/export` gave. Each session is imported whole or not at all. For tokens of all
-    owners."""
+    """Import what `/v1/export` gave: that of one owner, or with `all_owners` everything. Each session is
+    imported whole or not at all. For tokens of all owners."""
     need_all(principal)
     folder = tempfile.TemporaryDirectory(prefix="onlooker-import-")
     path, rows = FilePath(folder.name) / "export.jsonl", 0
@@ -647,7 +649,13 @@ async def import_export(
 
     async def job(report: Report) -> Imported:
         with folder:
-            done = await memory.storage.import_file(path, replace=replace, progress=lambda n: report(n, rows))
+            done = await memory.storage.import_file(
+                path,
+                owner=owner,
+                all_owners=all_owners,
+                replace=replace,
+                progress=lambda n: report(n, rows),
+            )
             return Imported(rows=done)
 
     return await run_job(job, progress=progress)
