@@ -30,11 +30,11 @@ from onlooker.engine.session import Session
 from onlooker.models.calling import guarded
 from onlooker.models.llm import prompt_of
 from onlooker.policy.items.tools import DEFINITIONS, Definition
-from onlooker.policy.render import NO_RESULT, Exchange, turns
+from onlooker.policy.render import CONTINUES, NO_RESULT, Exchange, turns
 from onlooker.ports import Reply, Request
 from onlooker.wire import Item, verbatim
 
-__all__ = ["DEFINITIONS", "Definition", "Exchange", "Item", "Message", "Session", "ToolCall"]
+__all__ = ["CONTINUES", "DEFINITIONS", "Definition", "Exchange", "Item", "Message", "Session", "ToolCall"]
 
 log = logging.getLogger("onlooker")
 T = TypeVar("T")
