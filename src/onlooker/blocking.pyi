@@ -648,10 +648,14 @@ class RemoteSession:
         """Search the messages and notes of this session."""
     def pin(self, target: str, *, on: bool = True) -> None:
         """Keep a note or message in every context of this session; `on=False` unpins it."""
-    def forget(self, *targets: str, dry_run: bool = False) -> ForgetResult:
-        """Forget messages, by id or by the id of a note made from them, with everything derived from them."""
-    def delete(self) -> bool:
-        """Delete the session with everything in it; False if there was none."""
+    def forget(self, *targets: str, dry_run: bool = False, by: str = "") -> ForgetResult:
+        """Forget messages, by id or by the id of a note made from them, with everything derived from them.
+        `by` is who wants it, for `/v1/forgotten`.
+        """
+    def delete(self, *, by: str = "") -> bool:
+        """Delete the session with everything in it; False if there was none. `by` is who wants it, for
+        `/v1/forgotten`.
+        """
 
 class RemoteMemory:
     """The memory of a server; made by `connect`."""

@@ -267,15 +267,18 @@ class RemoteSession:
         """Keep a note or message in every context of this session; `on=False` unpins it."""
         await self._call("PUT" if on else "DELETE", f"/pins/{quote(target, safe='')}")
 
-    async def forget(self, *targets: str, dry_run: bool = False) -> ForgetResult:
-        """Forget messages, by id or by the id of a note made from them, with everything derived from them."""
-        done = await self._call("POST", "/forget", json={"targets": targets, "dry_run": dry_run})
+    async def forget(self, *targets: str, dry_run: bool = False, by: str = "") -> ForgetResult:
+        """Forget messages, by id or by the id of a note made from them, with everything derived from them.
+        `by` is who wants it, for `/v1/forgotten`."""
+        asked = {"targets": targets, "dry_run": dry_run}
+        done = await self._call("POST", "/forget", json=asked, by=by)
         return ForgetResult(**done)
 
-    async def delete(self) -> bool:
-        """Delete the session with everything in it; False if there was none."""
+    async def delete(self, *, by: str = "") -> bool:
+        """Delete the session with everything in it; False if there was none. `by` is who wants it, for
+        `/v1/forgotten`."""
         try:
-            await self._call("DELETE", "")
+            await self._call("DELETE", "", by=by)
         except NotFoundError:
             return False
         return True

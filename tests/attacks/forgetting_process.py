@@ -6,12 +6,14 @@ import asyncio
 import os
 import sys
 import time
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import onlooker
 from onlooker import assistant, user
+from onlooker.domain.errors import NotFoundError
 
 SECRET = "quokkaville"
 KILLED = 9
@@ -81,16 +83,28 @@ def _meet(folder: Path, name: str) -> None:
         time.sleep(0.01)
 
 
-async def forget_each(folder: Path, keys: list[str]) -> None:
+async def forget_each(folder: Path, database: str, keys: list[str]) -> None:
     """Forget these sessions, one after the other, as soon as the other process is there too."""
-    async with onlooker.open_memory(folder / "agent.db", settings=settings(folder)) as memory:
+    async with onlooker.open_memory(database, settings=settings(folder)) as memory:
         await asyncio.to_thread(_meet, folder, keys[0])
         for key in keys:
             await memory.forget(owner="ana", session=key, by=keys[0])
 
 
+async def forget_messages(folder: Path, database: str, name: str, ids: list[str]) -> None:
+    """Forget these messages, each unless the other process was faster."""
+    async with onlooker.open_memory(database, settings=settings(folder)) as memory:
+        session = memory.session("k", owner="ana")
+        await asyncio.to_thread(_meet, folder, name)
+        for ident in ids:
+            with suppress(NotFoundError):
+                await session.forget(ident, by=name)
+
+
 if __name__ == "__main__":
     if sys.argv[2] == "each":
-        asyncio.run(forget_each(Path(sys.argv[1]), sys.argv[3:]))
+        asyncio.run(forget_each(Path(sys.argv[1]), sys.argv[3], sys.argv[4:]))
+    elif sys.argv[2] == "messages":
+        asyncio.run(forget_messages(Path(sys.argv[1]), sys.argv[3], sys.argv[4], sys.argv[5:]))
     else:
         asyncio.run(main(Path(sys.argv[1]), *sys.argv[2:]))

@@ -13,15 +13,26 @@ import pytest
 from psycopg import sql
 
 import onlooker
-from onlooker import assistant, user
+from onlooker import assistant, blocking, user
 from onlooker.domain.history import ValueRow
 from onlooker.testing import FrozenClock
+from tests.acceptance.command_line import call
 from tests.attacks.forgetting_process import KILLED, SECRET, fill, settings
 from tests.postgres.server import Server
+from tests.server.serving import PUBLIC, app_of, serving
 
 pytestmark = pytest.mark.anyio
 
 STEPS = ("the store", "the journal", "the notes", "the bytes")
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def database(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """An empty database of each kind."""
+    if request.param == "sqlite":
+        return str(tmp_path / "agent.db")
+    server: Server = request.getfixturevalue("server")
+    return server.new_url()
 
 
 def files_with(secret: str, folder: Path) -> list[str]:
@@ -111,21 +122,42 @@ async def test_no_file_makes_a_store_forget(tmp_path: Path) -> None:
 # -- Two at once
 
 
-async def test_two_processes_that_forget_at_once_forget_everything(tmp_path: Path) -> None:
+async def test_two_processes_that_forget_at_once_forget_everything(tmp_path: Path, database: str) -> None:
     keys = [f"s{n}" for n in range(12)]
-    async with onlooker.open_memory(tmp_path / "agent.db", settings=settings(tmp_path)) as memory:
+    async with onlooker.open_memory(database, settings=settings(tmp_path)) as memory:
         for key in keys:
             await memory.session(key, owner="ana").record(user(f"I live in Quokkaville, house {key}."))
-    command = [sys.executable, "-m", "tests.attacks.forgetting_process", str(tmp_path), "each"]
+    command = [sys.executable, "-m", "tests.attacks.forgetting_process", str(tmp_path), "each", database]
     both = [subprocess.Popen([*command, *some]) for some in (keys[::2], keys[1::2])]  # noqa: ASYNC220
     for process in both:
         assert await asyncio.to_thread(process.wait, 240) == 0
-    async with onlooker.open_memory(tmp_path / "agent.db", settings=settings(tmp_path)) as memory:
+    async with onlooker.open_memory(database, settings=settings(tmp_path)) as memory:
         assert not await memory.sessions()
         assert await memory.store.get_value("forgetting") == "[]"
         done = await memory.storage.forgotten()
         assert len(done) == len(keys)
         assert {record.by for record in done} == {"s0", "s1"}
+    assert files_with(SECRET, tmp_path) == []
+    if database.startswith("postgresql"):
+        assert rows_with(SECRET, database) == []
+
+
+async def test_two_processes_that_forget_one_session_at_once_forget_it(tmp_path: Path, database: str) -> None:
+    """Of the same session: each message once, whoever is first."""
+    async with onlooker.open_memory(database, settings=settings(tmp_path)) as memory:
+        session = await fill(memory)
+        ids = [message.id for message in await session.messages(archived=True)]
+    command = [sys.executable, "-m", "tests.attacks.forgetting_process", str(tmp_path), "messages", database]
+    both = [subprocess.Popen([*command, name, *ids]) for name in "ab"]  # noqa: ASYNC220
+    for process in both:
+        assert await asyncio.to_thread(process.wait, 240) == 0
+    async with onlooker.open_memory(database, settings=settings(tmp_path)) as memory:
+        session = memory.session("k", owner="ana")
+        assert not await session.messages(archived=True)
+        assert not [note.text for note in await session.notes() if SECRET in note.text.lower()]
+        assert not await memory.search(SECRET, owner="ana")
+        assert await memory.store.get_value("forgetting") == "[]"
+        assert {record.by for record in await memory.storage.forgotten()} <= {"a", "b"}
     assert files_with(SECRET, tmp_path) == []
 
 
@@ -157,9 +189,9 @@ async def test_intentions_of_two_processes_do_not_overwrite_each_other(tmp_path:
 # -- Who, what and when
 
 
-async def test_the_record_says_who_forgot_what_and_when_and_nothing_of_the_content(tmp_path: Path) -> None:
+async def test_the_record_says_who_forgot_what_and_when_and_nothing_of_the_content(database: str) -> None:
     clock = FrozenClock(datetime(2026, 2, 16, 9, 0, tzinfo=UTC))
-    async with onlooker.open_memory(tmp_path / "agent.db", clock=clock) as memory:
+    async with onlooker.open_memory(database, clock=clock) as memory:
         session = memory.session("telegram:42", owner="ana")
         await session.record(user("I live in Quokkaville.", id="q1"), user("I moved.", id="q2"))
         item = await memory.items.save("Ana lives in Quokkaville by the sea", owner="ana")
@@ -184,6 +216,54 @@ async def test_the_record_says_who_forgot_what_and_when_and_nothing_of_the_conte
     assert kept
     for word in ("Quokkaville", "telegram:42", "q1", "ben"):
         assert word not in kept
+    listed = await asyncio.to_thread(call, "forgotten", "--owner", "ana", "--db", database, "--json")
+    assert [(r["by"], r["what"], r["count"]) for r in listed.json] == [
+        (r.by, r.what, r.count) for r in records
+    ]
+    shown = await asyncio.to_thread(call, "forgotten", "--db", database)
+    assert "support: Eva" in shown.out
+    assert "1 messages" in shown.out
+
+
+def test_the_command_line_says_who_forgot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LOGNAME", "eva")
+    db = tmp_path / "agent.db"
+    with blocking.open_memory(db) as memory:
+        session = memory.session("k", owner="ana")
+        session.record(user("I live in Quokkaville.", id="q1"), user("I moved.", id="q2"))
+        item = memory.items.save("Ana lives in Quokkaville by the sea", owner="ana")
+    for arguments in (
+        ("forget", "q1", "--by", "Ana\x1b[31m\nroot", "--yes"),
+        ("items", "forget", item.id, "--owner", "ana"),
+        ("clear", "--messages", "--yes"),
+    ):
+        assert call(*arguments, "--db", db).code == 0, arguments
+    with blocking.open_memory(db) as memory:
+        assert [(r.by, r.what) for r in memory.storage.forgotten(owner="ana")] == [
+            ("Ana[31m root", "messages"),
+            ("eva", "items"),
+            ("eva", "session"),
+        ]
+
+
+async def test_the_server_says_which_token_forgot() -> None:
+    async with serving(config=PUBLIC) as client:
+        make = app_of(client).state.tokens.make
+        (ana, token), (ben, _) = await make("ana"), await make("ben")
+        hers, his = {"authorization": f"Bearer {ana}"}, {"authorization": f"Bearer {ben}"}
+        said = {"role": "user", "content": "I live in Quokkaville.", "id": "q1"}
+        await client.post("/v1/sessions/k/messages", json=said, headers=hers)
+        await client.post(
+            "/v1/sessions/k/forget?by=Eva%20(token%20x)", json={"targets": ["q1"]}, headers=hers
+        )
+        await client.delete("/v1/sessions/k", headers=hers)
+        found = (await client.get("/v1/forgotten", headers=hers)).json()["forgotten"]
+        assert [(r["by"], r["what"]) for r in found] == [
+            (f"Eva (token x) (token {token.id})", "messages"),
+            (f"(token {token.id})", "session"),
+        ]
+        assert (await client.get("/v1/forgotten", headers=his)).json() == {"forgotten": []}
+        assert (await client.get("/v1/forgotten?owner=ana", headers=his)).status_code == 404
 
 
 # -- What was said in other words

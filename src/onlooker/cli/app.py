@@ -21,7 +21,7 @@ from typer.core import TyperCommand, TyperGroup
 from onlooker import __version__
 from onlooker.cli.chat import chat
 from onlooker.cli.context import context
-from onlooker.cli.corrections import clear, diff, edit, forget, history, pin, prune, undo
+from onlooker.cli.corrections import clear, diff, edit, forget, forgotten, history, pin, prune, undo
 from onlooker.cli.demo import demo
 from onlooker.cli.doctor import doctor
 from onlooker.cli.encryption import decrypt, encrypt, rekey
@@ -54,6 +54,7 @@ GROUPS: dict[str, dict[str, Command]] = {
         "extracted": extracted,
         "history": history,
         "diff": diff,
+        "forgotten": forgotten,
     },
     "Correct": {"edit": edit, "pin": pin, "undo": undo, "forget": forget, "clear": clear},
     "Move": {

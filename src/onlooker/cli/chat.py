@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Protocol
 import typer
 
 from onlooker.blocking import Memory, Session, open_memory
+from onlooker.cli.corrections import user_name
 from onlooker.cli.screen import CommandError, Screen, printable
 from onlooker.cli.settings import ConfigFile, load_settings
 from onlooker.cli.target import (
@@ -193,7 +194,7 @@ class Talk:
             self._screen.say("There is nothing to forget.")
             return
         try:
-            done = self._session.forget(*ids)
+            done = self._session.forget(*ids, by=user_name())
         except NotFoundError as error:
             self._screen.error(str(error))
             return

@@ -1,4 +1,4 @@
-"""`edit`, `pin`, `undo`, `history`, `diff`, `forget`, `clear`, `prune`: correct or delete what is stored."""
+"""`edit`, `pin`, `undo`, `history`, `diff`, `forget`, `forgotten`, `clear`, `prune`: correct or delete."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from typing import Annotated
 
 import typer
 
-from onlooker.cli.screen import Column, CommandError, Json, Screen, UsageError, View, count, minute
+from onlooker.cli.screen import Column, CommandError, Json, Screen, UsageError, View, count, iso, minute
 from onlooker.cli.sessions import KindOption
 from onlooker.cli.target import (
     DryRun,
@@ -59,7 +59,7 @@ async def edit(
     """
     if text == "-":
         text = sys.stdin.read()
-    by = by or _user_name()
+    by = by or user_name()
     async with target.open() as memory:
         session, found = await target.find_note(memory, note)
         if found.status not in LIVE:
@@ -76,7 +76,8 @@ async def edit(
     screen.result(view, as_json, f"{note} is now at version {version}.")
 
 
-def _user_name() -> str:
+def user_name() -> str:
+    """Who runs the command."""
     try:
         return getpass.getuser()
     except (OSError, KeyError, ImportError):  # a process without a user, as in some containers
@@ -247,6 +248,9 @@ async def forget(
     everything: Annotated[
         bool, typer.Option("--all", help="Everything in the session, or else of the owner.")
     ] = False,
+    by: Annotated[
+        str | None, typer.Option("--by", metavar="NAME", help="Who wants it; by default your own name.")
+    ] = None,
     dry_run: DryRun = False,
     yes: Yes = False,
     as_json: Json = False,
@@ -254,7 +258,8 @@ async def forget(
     """Forget messages, or all that a note covers, without a trace.
 
     Notes derived from them are deleted, or rewritten if they cover other messages too. Nothing remains in any
-    table, index, journal or file. The command asks for confirmation; anything but yes means no.
+    table, index, journal or file. `onlooker forgotten` lists who forgot what kind of thing, and when. The
+    command asks for confirmation; anything but yes means no.
     """
     if bool(targets) == everything:
         raise UsageError("name messages or notes, or use --all with --session or --owner")
@@ -262,9 +267,9 @@ async def forget(
         raise UsageError("--all needs --session KEY or --owner NAME")
     async with target.open() as memory:
         if targets:
-            view = await _forget_some(screen, memory, target, targets, dry_run, yes)
+            view = await _forget_some(screen, memory, target, targets, by or user_name(), dry_run, yes)
         else:
-            view = await _forget_all(screen, memory, target, dry_run, yes)
+            view = await _forget_all(screen, memory, target, by or user_name(), dry_run, yes)
     declined = not (view["forgotten"] or dry_run)
     if as_json or not declined:
         screen.result(view, as_json, _forget_sentence("Would forget" if dry_run else "Forgot", view))
@@ -273,7 +278,13 @@ async def forget(
 
 
 async def _forget_some(
-    screen: Screen, memory: Memory, target: SessionTarget, targets: Sequence[str], dry_run: bool, yes: bool
+    screen: Screen,
+    memory: Memory,
+    target: SessionTarget,
+    targets: Sequence[str],
+    by: str,
+    dry_run: bool,
+    yes: bool,
 ) -> View:
     session = await _session_with(memory, target, targets)
     ids = [await _message_or_note_id(session, text) for text in targets]
@@ -282,7 +293,7 @@ async def _forget_some(
     view = _named(session) | asdict(await session.forget(*ids, dry_run=True, rewrite_later=later))
     if dry_run or not (yes or _confirm_forget(screen, view)):
         return view | {"forgotten": False}
-    done = await session.forget(*ids, rewrite_later=later)
+    done = await session.forget(*ids, rewrite_later=later, by=by)
     return view | asdict(done) | {"forgotten": True}
 
 
@@ -306,7 +317,7 @@ async def _message_or_note_id(session: Session, text: str) -> str:
 
 
 async def _forget_all(
-    screen: Screen, memory: Memory, target: SessionTarget, dry_run: bool, yes: bool
+    screen: Screen, memory: Memory, target: SessionTarget, by: str, dry_run: bool, yes: bool
 ) -> View:
     key, owner = target.session, target.owner
     if key is not None:
@@ -321,7 +332,7 @@ async def _forget_all(
     view: View = {"session_key": key, "owner": owner} | asdict(expected)
     if dry_run or not (yes or _confirm_forget(screen, view)):
         return view | {"forgotten": False}
-    return view | asdict(await memory.forget(owner=owner, session=key)) | {"forgotten": True}
+    return view | asdict(await memory.forget(owner=owner, session=key, by=by)) | {"forgotten": True}
 
 
 def _confirm_forget(screen: Screen, view: View) -> bool:
@@ -345,6 +356,35 @@ def _forget_sentence(verb: str, view: View) -> str:
         what = f"session {view['session_key']!r} of owner {view['owner']!r}: {messages}"
     late = "" if view["erased"] else _LATE
     return f"{verb} {what}, {count(view['items'], 'item')}.{late}"
+
+
+# ------------------------------------------------------------------------------------ forgotten
+
+
+async def forgotten(
+    screen: Screen,
+    target: Target,
+    owner: Annotated[
+        str | None, typer.Option("--owner", metavar="NAME", help="Only what was this owner's.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """List who forgot what kind of thing, and when.
+
+    Nothing of the content is kept. Owners and sessions are hashes: name an owner to see what was theirs.
+    """
+    async with target.open() as memory:
+        records = await memory.storage.forgotten(owner=owner)
+    views: list[View] = [asdict(record) | {"at": iso(record.at)} for record in records]
+    screen.results(views, as_json, _FORGOTTEN_COLUMNS, _forgotten_row, empty="Nothing was forgotten.")
+
+
+_FORGOTTEN_COLUMNS = (Column("when"), Column("by"), Column("what"), Column("owner"), Column("session"))
+
+
+def _forgotten_row(view: View) -> list[str]:
+    what = view["what"] if view["what"] in ("session", "owner") else f"{view['count']:,} {view['what']}"
+    return [minute(view["at"]), view["by"] or "-", what, view["owner"][:12], view["session"][:12] or "-"]
 
 
 # ------------------------------------------------------------------------------------ clear
@@ -381,7 +421,7 @@ async def clear(
         # Without notes there is nothing to ask about.
         agreed = yes or not (messages or notes) or screen.confirm(f"{_clear_sentence(view)}\nDelete?")
         if agreed and messages:
-            await session.delete()
+            await session.delete(by=user_name())
         elif agreed:
             await session.history.clear(note_kind)
     if as_json or agreed:

@@ -12,6 +12,7 @@ from typing import Annotated
 
 import typer
 
+from onlooker.cli.corrections import user_name
 from onlooker.cli.screen import Column, CommandError, Json, Screen, UsageError, View, count, iso, minute
 from onlooker.cli.target import DryRun, Target, existing_database, find_owner, open_quietly
 from onlooker.domain.errors import NotFoundError, SettingsError
@@ -111,7 +112,7 @@ async def items(
                     raise UsageError(re.sub(r'supersedes="(\S+)"', r"--supersedes \1", str(error))) from error
                 found = [item]
             case Action.forget:
-                found = await _known(memory.items.forget(ident, owner=owner))
+                found = await _known(memory.items.forget(ident, owner=owner, by=user_name()))
             case Action.history:
                 found = await _known(memory.items.history(ident, owner=owner))
             case Action.pin | Action.unpin:

@@ -41,6 +41,7 @@ from onlooker.policy.history import (
 )
 from onlooker.policy.pace import paced
 from onlooker.policy.settings import Settings
+from onlooker.policy.text import seen
 from onlooker.ports import Clock, ObserveRequest, ReflectRequest, Request, Store
 
 # How often to decide again after a conflict with a note taker.
@@ -413,6 +414,7 @@ async def finish(
 
 _RECORDS = "forgotten"
 MAX_RECORDS = 1_000
+MAX_NAME_LENGTH = 200
 
 
 def owner_hash(owner: str) -> str:
@@ -432,6 +434,7 @@ async def _record(store: Store, done: Intention, now: datetime) -> None:
 
 async def record(store: Store, new: ForgetRecord) -> None:
     """Add a record. The oldest go."""
+    new = replace(new, by=" ".join(seen(new.by).split())[:MAX_NAME_LENGTH])
     while True:
         value = await store.get_value(_RECORDS)
         rows = [*json.loads(value or "[]"), [new.at.isoformat(), *astuple(new)[1:]]][-MAX_RECORDS:]

@@ -41,6 +41,8 @@ from onlooker.server.views import (
     ContextView,
     Edit,
     Forget,
+    ForgetLog,
+    ForgetRecordView,
     ForgetView,
     Format,
     Hits,
@@ -94,6 +96,17 @@ Asker = Annotated[Principal, Depends(principal_of)]
 Owner = Annotated[
     str | None, Query(min_length=1, max_length=1_000, description="The owner; by default the token's.")
 ]
+
+
+def actor_of(
+    principal: Asker,
+    by: Annotated[str, Query(max_length=100, description="Who wants it, for `/v1/forgotten`.")] = "",
+) -> str:
+    """Who forgets something: the token that asks, and whom it names. Nobody can name another token."""
+    return " ".join(filter(None, (by, f"(token {principal.token})" if principal.token else "")))
+
+
+Actor = Annotated[str, Depends(actor_of)]
 
 
 def owner_of(principal: Principal, asked: str | None) -> str | None:
@@ -201,9 +214,9 @@ async def session_status(memory: UsedMemory, session: KnownSession) -> SessionVi
 
 
 @router.delete("/sessions/{key}", tags=["sessions"])
-async def delete_session(memory: UsedMemory, session: KnownSession) -> ForgetView:
+async def delete_session(memory: UsedMemory, session: KnownSession, by: Actor) -> ForgetView:
     """Forget a session with everything derived from it, down to the bytes in the files."""
-    done = await memory.forget(owner=session.owner, session=session.key)
+    done = await memory.forget(owner=session.owner, session=session.key, by=by)
     return ForgetView.model_validate(done)
 
 
@@ -350,9 +363,9 @@ async def undo(session: KnownSession, asked: Undo) -> Notes:
 
 
 @router.post("/sessions/{key}/forget", tags=["notes"])
-async def forget(session: KnownSession, asked: Forget) -> ForgetView:
+async def forget(session: KnownSession, asked: Forget, by: Actor) -> ForgetView:
     """Forget messages, with everything derived from them."""
-    done = await session.forget(*asked.targets, dry_run=asked.dry_run)
+    done = await session.forget(*asked.targets, dry_run=asked.dry_run, by=by)
     return ForgetView.model_validate(done)
 
 
@@ -452,9 +465,9 @@ async def save_item(memory: UsedMemory, owner: OneOwner, item: NewItem) -> ItemV
 
 
 @router.delete("/items/{item}", tags=["items"])
-async def forget_item(memory: UsedMemory, owner: OneOwner, item: str) -> Items:
+async def forget_item(memory: UsedMemory, owner: OneOwner, item: str, by: Actor) -> Items:
     """Archive an item, with those it replaced and those made from it."""
-    return _items(await memory.items.forget(decoded(item), owner=owner))
+    return _items(await memory.items.forget(decoded(item), owner=owner, by=by))
 
 
 @router.put("/items/{item}/pin", tags=["items"], status_code=204)
@@ -474,12 +487,23 @@ async def unpin_item(memory: UsedMemory, owner: OneOwner, item: str) -> None:
 
 @router.delete("/owners/{owner}", tags=["owners"])
 async def forget_owner(
-    memory: UsedMemory, principal: Asker, owner: Annotated[str, Path(min_length=1, max_length=3_000)]
+    memory: UsedMemory,
+    principal: Asker,
+    owner: Annotated[str, Path(min_length=1, max_length=3_000)],
+    by: Actor,
 ) -> ForgetView:
     """Forget everything of an owner."""
     known = owner_of(principal, decoded(owner))
     assert known is not None
-    return ForgetView.model_validate(await memory.forget(owner=known))
+    return ForgetView.model_validate(await memory.forget(owner=known, by=by))
+
+
+@router.get("/forgotten", tags=["operation"])
+async def forgotten(memory: UsedMemory, principal: Asker, owner: Owner = None) -> ForgetLog:
+    """Who forgot what kind of thing, and when, oldest first: of an owner, or of all. Nothing of the content
+    is in it, and names are hashes."""
+    records = await memory.storage.forgotten(owner=owner_of(principal, owner))
+    return ForgetLog(forgotten=[ForgetRecordView.model_validate(each) for each in records])
 
 
 @router.get("/usage", tags=["operation"])

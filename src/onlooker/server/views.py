@@ -168,6 +168,19 @@ class ForgetView(View):
     erased: bool
 
 
+class ForgetRecordView(View):
+    at: datetime
+    by: str
+    what: str
+    count: int
+    owner: str
+    session: str
+
+
+class ForgetLog(BaseModel):
+    forgotten: list[ForgetRecordView]
+
+
 class UsageView(View):
     model: str
     purpose: str

@@ -41,7 +41,7 @@ from onlooker.ports import ObserveRequest
 from onlooker.server.auth import Principal, decoded
 from onlooker.server.inspector import figures, text
 from onlooker.server.inspector.pages import OwnForm, address, page, redirect
-from onlooker.server.rest import Asker, OneOwner, UsedMemory, need_all, owner_of
+from onlooker.server.rest import Actor, Asker, OneOwner, UsedMemory, need_all, owner_of
 from onlooker.settings_file import change_file, load_settings, parse_value, sources
 
 router = APIRouter(include_in_schema=False)
@@ -283,9 +283,9 @@ async def expire_item(memory: UsedMemory, owner: OneOwner, item: str) -> Respons
 
 
 @router.post("/inspect/items/{item}/forget", dependencies=[OwnForm])
-async def forget_item(memory: UsedMemory, owner: OneOwner, item: str) -> Response:
+async def forget_item(memory: UsedMemory, owner: OneOwner, item: str, by: Actor) -> Response:
     """Archive an item, with those it replaced and those made from it."""
-    gone = await memory.items.forget(decoded(item), owner=owner)
+    gone = await memory.items.forget(decoded(item), owner=owner, by=by or "inspector")
     return _to_items(owner, f"{len(gone)} item{'s' if len(gone) > 1 else ''} left every prompt.")
 
 

@@ -39,6 +39,7 @@ from onlooker.server.auth import COOKIE, Tokens, cookie_in, decoded, form_key
 from onlooker.server.inspector import figures, text
 from onlooker.server.rest import (
     MAX_SEQ,
+    Actor,
     Asker,
     KnownSession,
     Owner,
@@ -664,9 +665,9 @@ async def pin(session: KnownSession, target: NoteId, on: Annotated[bool, Form()]
 
 
 @router.post("/inspect/sessions/{key}/notes/{note}/forget", dependencies=[OwnForm])
-async def forget_note(session: KnownSession, note: NoteId) -> Response:
+async def forget_note(session: KnownSession, note: NoteId, by: Actor) -> Response:
     """Forget the messages behind a note, with everything made from them."""
-    done = await session.forget(decoded(note))
+    done = await session.forget(decoded(note), by=by or "inspector")
     return _back(session, f"{done.messages} messages and everything made from them are forgotten.")
 
 
@@ -678,9 +679,9 @@ async def undo_note(session: KnownSession, note: NoteId) -> Response:
 
 
 @router.post("/inspect/sessions/{key}/forget", dependencies=[OwnForm])
-async def forget_session(memory: UsedMemory, session: KnownSession) -> Response:
+async def forget_session(memory: UsedMemory, session: KnownSession, by: Actor) -> Response:
     """Forget a session with everything in it."""
-    await memory.forget(owner=session.owner, session=session.key)
+    await memory.forget(owner=session.owner, session=session.key, by=by or "inspector")
     return redirect("/?" + urlencode({"done": "The session is forgotten."}))
 
 
