@@ -680,6 +680,7 @@ _NO_NUMBER = regex(r"(?<!\d)\d{1,2}:\d\d(?::\d\d)?(?!\d)|(?<![\d-])(?:19|20)\d\d
 _REPEATED = regex(r"(?<=\s)[×x]\s?\d+\b|\b\d+\s?[×x](?!\w)")
 _OF_A_WEEK = regex(r"\b(?:week (?:of|from|beginning|starting)|w/c|woche vom|semaine du|semana del)\s*$", re.I)
 _STEM = 3
+_MAX_LINE_LENGTH = 20_000
 
 
 class Evidence:
@@ -696,9 +697,14 @@ class Evidence:
     def invented(self, text: str, day: Day | None = None, *, names: bool = True) -> list[Invented]:
         """Return what is invented in a line of a note, in order. Counts of repetitions ("×4") are not.
 
-        With the day of the line, the date beside "yesterday" must be that of the day before.
+        With the day of the line, the date beside "yesterday" must be that of the day before. Of a line that
+        nobody would write, the rest counts as invented: it is not read.
         """
+        rest = text[_MAX_LINE_LENGTH:]
+        text = text[:_MAX_LINE_LENGTH]
         found = list(self._dates(text, day))
+        if rest:
+            found.append(Invented(len(text), len(text) + len(rest), rest))
         for date in written_dates(text, self._years):
             text = text[: date.start] + " " * (date.end - date.start) + text[date.end :]
         text = _REPEATED.sub(lambda repeated: " " * len(repeated[0]), text)
@@ -915,7 +921,7 @@ class Evidence:
 def invented(note: str, source: str, day: Day | None = None) -> list[str]:
     """Return what a note says and its source does not. Headings and times in brackets do not count."""
     evidence = Evidence(source, day)
-    lines = (_STAMP.sub("", line) for line in note.splitlines() if not _HEADING.match(line))
+    lines = (_STAMP.sub("", line) for line in note.splitlines() if line and not _HEADING.match(line))
     return list(dict.fromkeys(found.text for line in lines for found in evidence.invented(line)))
 
 

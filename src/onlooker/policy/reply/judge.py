@@ -85,7 +85,7 @@ Verdict = Accepted | Rejected
 
 # The longest reply that is read, by the size of its source.
 _CHARACTERS_PER_TOKEN = 8
-_MAX_CHARACTERS = 400_000
+_MAX_CHARACTERS = 100_000
 _ALWAYS_READ = 8_000
 # A heading and a few words may be longer than a very short source. A note of this size is never too long.
 SMALL_NOTE = 60

@@ -271,3 +271,14 @@ def test_the_same_notes_about_someone_else_are_refused(noted: Noted) -> None:
     refused = verdict(noted, re.sub(rf"\b{name}\b", "Bernadette", noted.reply))
     assert isinstance(refused, Rejected)
     assert refused.values == ("Bernadette",)
+
+
+def test_of_a_line_that_nobody_would_write_the_rest_counts_as_invented() -> None:
+    source = "Ana paid 4,417 for the fence."
+    evidence = Evidence(source, None)
+    assert not evidence.invented(source)
+    long = source + " " + "and so on " * 2_000
+    (rest,) = evidence.invented(long + source)
+    assert (rest.end, rest.text) == (len(long + source), (long + source)[rest.start :])
+    assert source in rest.text
+    assert "4,417" not in long[rest.start : rest.end]
