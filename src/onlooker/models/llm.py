@@ -19,7 +19,7 @@ from onlooker.domain.notes import Note
 from onlooker.models.calling import CallError, FailureKind, Price, request_tokens
 from onlooker.policy.items.extract import items_prompt
 from onlooker.policy.model_names import ModelName, parse_name
-from onlooker.policy.prompts import Prompt, observer_prompt, reflector_prompt
+from onlooker.policy.prompts import Prompt, label_messages, observer_prompt, reflector_prompt
 from onlooker.policy.render import Context
 from onlooker.policy.secrets import MASK, mask
 from onlooker.policy.text import regex
@@ -318,15 +318,16 @@ def prompt_of(request: Request, max_read: float | None = None) -> Prompt:
             instruction=request.instruction,
             correction=request.correction,
         )
-    bare = _observer_prompt(request, ())
+    labelled = label_messages(request.messages)
+    bare = _observer_prompt(request, (), labelled)
     size = request_tokens(request)
     most = max_read or (MAX_READ_SMALL if size < SMALL_CHUNK else MAX_READ)
     room = most * size - estimate(bare.system) - estimate(bare.user) - _FENCE
     known = notes_so_far(request.notes, request.messages, int(max(room, _MIN_NOTES * size)))
-    return _observer_prompt(request, known) if known else bare
+    return _observer_prompt(request, known, labelled) if known else bare
 
 
-def _observer_prompt(request: ObserveRequest, notes: Sequence[Note]) -> Prompt:
+def _observer_prompt(request: ObserveRequest, notes: Sequence[Note], labelled: str) -> Prompt:
     return observer_prompt(
         request.messages,
         notes,
@@ -336,6 +337,7 @@ def _observer_prompt(request: ObserveRequest, notes: Sequence[Note]) -> Prompt:
         correction=request.correction,
         schemas=request.schemas,
         brief=request_tokens(request) < BRIEF_BELOW,
+        labelled=labelled,
     )
 
 

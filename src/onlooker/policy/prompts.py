@@ -11,7 +11,7 @@ from __future__ import annotations
 import datetime as dt
 import hashlib
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from onlooker.domain.messages import Message, ToolCall
@@ -154,8 +154,11 @@ def observer_prompt(
     correction: str = "",
     schemas: Sequence[Schema] = (),
     brief: bool = False,
+    labelled: str = "",
 ) -> Prompt:
     """Ask for an observation of `messages` that does not repeat `notes`, the notes so far that bear on them.
+
+    `labelled` are the messages with their labels, where they are known already.
 
     With `schemas`, ask for values of those types in the same answer. With `brief`, the rules are half as
     long.
@@ -168,7 +171,7 @@ def observer_prompt(
         form = _form(format, "2 to 5")
         system = _system(_ROLE["observe"], _KEEP, _RULES, own, form, _OPEN_REQUEST, _records(schemas))
     known = "\n".join(clean(note.text) for note in notes)
-    said = "\n".join(label_messages(messages))
+    said = labelled or label_messages(messages)
     length = f"Write the note of the messages in at most {_words(target_tokens, said)}."
     if not known:
         return Prompt(system, fence([("MESSAGES", said)], length, correction))
@@ -261,20 +264,22 @@ def fence_marker(data: str) -> str:
 # -- Messages
 
 
-def label_messages(messages: Sequence[Message]) -> Iterator[str]:
-    """Put a label before each message: its time, role and speaker.
+def label_messages(messages: Sequence[Message]) -> str:
+    """Return the messages as a model reads them, each after a label: its time, role and speaker.
 
     The weekday is what "last Friday" is counted from. Date and time are given only where they change: on
     short messages, full timestamps would cost a third of the conversation.
     """
     tools = {call.id: call.name for message in messages for call in message.calls}
     last: dt.datetime | None = None
+    lines: list[str] = []
     for message in messages:
         who = _speaker(message, tools)
         stamp = _stamp(message.at, last)
         last = message.at or last
         body = _indented(_body(message))
-        yield f"{stamp}{who}:{' ' if body and not body.startswith(chr(10)) else ''}{body}"
+        lines.append(f"{stamp}{who}:{' ' if body and not body.startswith(chr(10)) else ''}{body}")
+    return "\n".join(lines)
 
 
 def _speaker(message: Message, tools: dict[str, str]) -> str:

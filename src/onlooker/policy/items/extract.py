@@ -328,7 +328,7 @@ def items_prompt(
     sections = [
         ("KNOWN FACTS", "\n".join(clean(fact) for fact in known)),
         ("NOTES", "\n".join(clean(note.text) for note in notes)),
-        ("MESSAGES", "\n".join(label_messages(messages))),
+        ("MESSAGES", label_messages(messages)),
     ]
     rules = (_RULES, fence_instruction(instruction), _FORM)
     system = "\n".join([_ROLE, DATA_RULE, "", *(part for part in rules if part)]).strip()

@@ -22,8 +22,9 @@ from onlooker.policy.text import bounded, regex
 class Kind:
     """One kind of fact: its item type and tag, its weight, and the patterns that recognise it.
 
-    `pattern` finds it in a note, which was written to be remembered. `spoken` finds it in what a person says,
-    where the same words are mostly talk: there they have to begin a clause about the person.
+    `pattern` finds it in a note, which was written to be remembered. `spoken` matches what a person says in
+    English, where the same words are mostly talk: there they have to begin a clause about the person. `other`
+    finds it in other languages.
     """
 
     type: ItemType
@@ -31,12 +32,13 @@ class Kind:
     weight: int
     pattern: re.Pattern[str]
     spoken: re.Pattern[str]
+    other: re.Pattern[str]
 
 
 def _kind(type: ItemType, tag: str, weight: int, noted: str, spoken: str, other: str = "") -> Kind:
-    """`noted` and `spoken` are English, `other` are other languages, in both."""
-    patterns = [regex("|".join(filter(None, (words, other))), re.I) for words in (noted, spoken)]
-    return Kind(type, tag, weight, *patterns)
+    """`noted` and `spoken` are English, `other` are other languages."""
+    pattern = regex("|".join(filter(None, (noted, other))), re.I)
+    return Kind(type, tag, weight, pattern, regex(spoken, re.I), regex(other or "(?!)", re.I))
 
 
 # People and pets named by their relation to the speaker.
@@ -219,6 +221,8 @@ def kind_of(text: str) -> Kind | None:
     return next((kind for kind in KINDS if kind.pattern.search(text)), None)
 
 
+# How every clause begins that states a fact about the speaker in English.
+_ENGLISH = regex(r"(?:i|we|my|our|the)\b", re.I)
 _NO_LONGER = regex(r"\b(?:no longer|not|any ?more|any longer)\b ?|(?<=\w)n't\b", re.I)
 
 
@@ -227,7 +231,9 @@ def spoken_kind(clause: str) -> Kind | None:
     for what is no longer so."""
     plain = clause.replace("’", "'")
     spoken = (plain, _NO_LONGER.sub("", plain)) if _NO_LONGER.search(plain) else (plain,)
-    return next((kind for kind in KINDS if any(kind.spoken.search(text) for text in spoken)), None)
+    if _ENGLISH.match(plain):
+        return next((kind for kind in KINDS if any(map(kind.spoken.match, spoken))), None)
+    return next((kind for kind in KINDS if any(map(kind.other.search, spoken))), None)
 
 
 # -- Statements

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+from collections import Counter
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from math import log
 from typing import TypeVar
@@ -52,10 +53,7 @@ def scores(found: SearchResult, terms: Mapping[str, float]) -> dict[Match, float
 
 def _score(words: Sequence[str], weights: Mapping[str, float], average: float) -> float:
     norm = K1 * (1 - B + B * len(words) / average)
-    counts: dict[str, int] = {}
-    for word in words:  # once, however many terms there are
-        if word in weights:
-            counts[word] = counts.get(word, 0) + 1
+    counts = Counter(filter(weights.__contains__, words))  # once, however many terms there are
     return sum(weights[term] * count * (K1 + 1) / (count + norm) for term, count in sorted(counts.items()))
 
 
