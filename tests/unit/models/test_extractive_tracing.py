@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from tests.unit.models.extractive_requests import START, observe, reflect, say
 from tests.unit.models.tracing import untraced, words
@@ -53,6 +53,8 @@ def talk(said: Sequence[str]) -> list[Message]:
 
 
 @given(st.lists(_MESSAGE, min_size=1, max_size=8), st.integers(20, 300))
+@example(["I met him in Turin. She sold the boat. If it rains, I sold the boat."], 22)
+@example(["If it rains, I sold the boat. She sold the boat. She sold the boat."], 20)
 def test_every_piece_of_a_dialogue_is_traced_to_its_sentence(said: list[str], tokens: int) -> None:
     messages = talk(said)
     note = observe(*messages, tokens=tokens)

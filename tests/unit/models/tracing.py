@@ -73,15 +73,22 @@ def untraced(note: str, messages: Sequence[Message], exempt: frozenset[str] = fr
             said.setdefault(message.speaker, []).append(Sentence(i, words(sentence), sentence, opens))
             opens = opens and len(words(sentence)) < _FEW_WORDS
     wrong: list[str] = []
-    before: Run | None = None
+    before: list[Run | None] = [None]  # what the run before may be, if it was said several times
     for speaker, text in _quoted(note):
-        runs, rest = _runs(words(_ADDED.sub(" ", _DATE.sub("", text))), said.get(speaker, []))
+        # By sentence: two of them may have the words of one that somebody said.
+        noted = [words(_ADDED.sub(" ", _DATE.sub("", part))) for part in sentences(text)]
+        found = [_runs(part, said.get(speaker, [])) for part in noted]
+        runs, rest = [run for each, _ in found for run in each], [word for _, left in found for word in left]
         if rest:
             wrong.append(f"{speaker}: {' '.join(rest)!r} was not said: {text}")
         for candidates in runs:
-            faults = {run: [*_faults(run, before, text, exempt)] for run in candidates}
-            before = min(candidates, key=lambda run: len(faults[run]))
-            wrong.extend(f"{reason}: {text}" for reason in faults[before])
+            faults = {
+                run: min(([*_faults(run, one, text, exempt)] for one in before), key=len)
+                for run in candidates
+            }
+            fewest = min(faults.values(), key=len)
+            before = [run for run in candidates if len(faults[run]) == len(fewest)]
+            wrong.extend(f"{reason}: {text}" for reason in fewest)
     return wrong
 
 

@@ -42,6 +42,7 @@ from onlooker.models.extractive.pieces import (
     without_code,
 )
 from onlooker.models.extractive.tool_calls import Record, ToolTraffic
+from onlooker.models.extractive.tool_results import shorten
 from onlooker.models.extractive.words import (
     GENERAL,
     MAX_TEXT_LENGTH,
@@ -168,7 +169,8 @@ def _last_resort(messages: Sequence[Message], pieces: Sequence[Piece], limit: in
                     return text
     said = [(who, " ".join(text.split())) for m in messages for who, text in _parts(m, m.body)]
     who, words = next(((who, text) for who, text in said if text), ("", ""))
-    text = keep_ends(words, min(120, max(12, 3 * limit))).strip(_OPEN)
+    # Its beginning alone: the end of a sentence without its "if" says something else.
+    text = shorten(words, min(120, max(12, 3 * limit))).strip(_OPEN)
     who = who or (messages[0].speaker if messages else "")
     named = f"{who}: {text or '…'}" if messages else ""
     return named if estimate(named) <= max(limit, most) or not text else text
@@ -376,8 +378,10 @@ def _reflect(request: ReflectRequest, asked: Sequence[str]) -> str:
     def lines(chosen: Sequence[Piece]) -> str:
         return render(sorted([*critical, *chosen], key=lambda piece: piece.place))
 
+    alone = [piece for piece in others if piece.needs is None] or others
+
     def fit(room: int) -> str:
-        return _fit(selection, room, lines) or lines(others[:1])
+        return _fit(selection, room, lines) or lines(alone[:1])
 
     return _below(asked, _fit_with_ledger(list(dict.fromkeys(reversed(page.values))), limit, fit, asked))
 

@@ -347,8 +347,8 @@ def _pieces(
             time=f"{line.time:%H:%M}" if line.time else "",
             priority=line.priority,
         )
-        if not is_call(speaker):
-            link(piece, last)
+        if not is_call(speaker) and not link(piece, last) and last is not None:
+            piece.needs, piece.depth = last.place, last.depth  # it was noted, so it stays with what it means
         last = piece
         yield piece
 
