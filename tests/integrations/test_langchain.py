@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -28,6 +27,7 @@ from onlooker.testing.adapter_contract import (
     FakeModel,
     Item,
     Seen,
+    wait_for,
 )
 from tests.integrations import examples
 
@@ -140,11 +140,8 @@ def test_notes_are_in_no_stream_and_no_trace(tmp_path: Path) -> None:
         said = {"messages": [{"role": "user", "content": f"Parcel {turn} " + "is heavy and brown. " * 40}]}
         for piece, _ in host.agent.stream(said, config, stream_mode="messages"):
             seen.append(piece.text)
-    deadline = time.monotonic() + 30
-    while not model.notes and time.monotonic() < deadline:
-        time.sleep(0.02)
+    wait_for(lambda: bool(model.notes))
     host.close()
-    assert model.notes
     assert len(traced.systems) == len(model.prompts)
     assert not any("You keep the memory" in text for text in (*seen, *traced.systems))
 

@@ -53,16 +53,12 @@ class Seen:
 
     @property
     def lasting(self) -> list[Item]:
-        """The messages without what is said for one call alone, at the end."""
-        messages = [dict(m) for m in self.messages]
-        if not messages:
-            return messages
-        last = messages[-1]
-        said, mark, _ = str(last.get("content") or "").partition("[system] ")
-        if last["role"] == "system" or (mark and not said.strip()):
-            return messages[:-1]
-        if mark:
-            last["content"] = said.rstrip("\n")
+        """The messages without what is said for one call alone: a message of its own, or the end of one."""
+        messages: list[Item] = []
+        for message in self.messages:
+            said, mark, _ = str(message.get("content") or "").partition("[system] ")
+            if message["role"] != "system" and (said.strip() or not mark):
+                messages.append({**message, "content": said.rstrip("\n")} if mark else dict(message))
         return messages
 
 
@@ -84,12 +80,16 @@ class FakeModel:
     notes: list[Seen] = field(default_factory=list[Seen])
     # What it says to the next call instead.
     next: list[Said] = field(default_factory=list[Said])
+    # The version of the newest context that was built, and those of the prompts.
+    version: int = 0
+    versions: list[int] = field(default_factory=list[int])
 
     def __call__(self, seen: Seen) -> Said:
         if not seen.system.startswith(SYSTEM):
             self.notes.append(seen)
             return Said(note_for(str(seen.messages[-1]["content"])))
         self.prompts.append(seen)
+        self.versions.append(self.version)
         if self.next:
             return self.next.pop(0)
         messages = seen.lasting
@@ -224,11 +224,10 @@ class AdapterContract:
 
     def test_a_long_conversation_with_tools(self, opened: Any, hosted: Any) -> None:
         model, memory = FakeModel(), opened()
-        versions: list[int] = []
 
         def heard(event: Event) -> None:
             if isinstance(event, ContextBuilt):
-                versions.append(event.stats.prompt_version)
+                model.version = event.stats.prompt_version
 
         memory.subscribe(heard)
         host = hosted(memory, model)
@@ -245,7 +244,7 @@ class AdapterContract:
             check_pairs(seen.messages)
             assert seen.system.startswith(SYSTEM)
             assert estimate(seen.text) <= BUDGET
-        check_prefix(model.prompts, versions)
+        check_prefix(model.prompts, model.versions)
         last = model.prompts[-1]
         assert len(last.messages) < len(told) / 2
         assert "4711-B" in last.text
@@ -333,7 +332,7 @@ class AdapterContract:
             assert host.say("t1", _question(turn)) == _answer(turn)
         assert all(estimate(seen.text) <= BUDGET for seen in model.prompts)
         assert "4711-B" in model.prompts[-1].text
-        _wait_for(lambda: observer.misbehaved > 0)
+        wait_for(lambda: observer.misbehaved > 0)
 
     def test_a_memory_that_fails_leaves_the_run_as_it_would_be_without(
         self, opened: Any, hosted: Any
@@ -375,12 +374,12 @@ class AdapterContract:
         host = hosted(str(tmp_path / "own.db"), model)
         for turn in range(1, 31):
             assert host.say("t1", _question(turn)) == _answer(turn)
-        _wait_for(lambda: bool(model.notes))
+        wait_for(lambda: bool(model.notes))
         stored = "\n".join(str(m["content"]) for m in host.stored("t1"))
         assert "You keep the memory" not in stored
         with open_memory(tmp_path / "own.db", workers="external") as memory:
             session = memory.session("t1", owner=OWNER)
-            _wait_for(lambda: any(n.model == "host" for n in session.notes(statuses=("active", "buffered"))))
+            wait_for(lambda: any(n.model == "host" for n in session.notes(statuses=("active", "buffered"))))
 
 
 def model_prompts(model: FakeModel, word: str) -> str:
@@ -431,7 +430,8 @@ def _plain(message: Item) -> Item:
     return {key: value for key, value in message.items() if value}
 
 
-def _wait_for(condition: Callable[[], bool]) -> None:
+def wait_for(condition: Callable[[], bool]) -> None:
+    """Wait for what happens in the background."""
     deadline = time.monotonic() + PATIENCE
     while not condition():
         assert time.monotonic() < deadline, "it did not happen"
