@@ -17,7 +17,6 @@ from statistics import median
 import onlooker
 from _conversations import Conversation
 from onlooker.cli.context import ContextBuilder
-from onlooker.cli.cost import shared_prefix
 from onlooker.cli.replay import ReplayClock
 from onlooker.domain.events import Event, ReplyRejected, StepFailed
 from onlooker.domain.notes import Progress, State
@@ -25,6 +24,7 @@ from onlooker.engine.runtime import Runtime
 from onlooker.models.extractive import ExtractiveModel
 from onlooker.models.llm import prompt_of
 from onlooker.policy.assemble import PromptRequest
+from onlooker.policy.cost import shared_prefix
 from onlooker.policy.render import Context
 from onlooker.policy.settings import Settings
 from onlooker.policy.tokens import estimate, estimator

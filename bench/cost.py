@@ -23,11 +23,11 @@ from _conversations import Conversation, in_one_session, load, load_agents
 from _live import Tally, stand_in
 from _talk import Talk
 from _writers import faithful
-from onlooker.cli.cost import PRICES, Bill, DropHalf, Transcript, bill_host, full, sent, window
 from onlooker.cli.replay import ReplayClock
 from onlooker.domain.messages import Message
 from onlooker.engine.runtime import Runtime
 from onlooker.models.extractive import ExtractiveModel
+from onlooker.policy.cost import PRICES, Bill, DropHalf, Transcript, bill_host, full, sent, window
 from onlooker.policy.settings import DEFAULT, Settings
 from onlooker.policy.tokens import estimate
 from recall import Recorded, Scores, every_turn

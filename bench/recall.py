@@ -26,8 +26,8 @@ from typing import Any, Literal
 
 import onlooker
 from _conversations import LOCOMO, Conversation, load
-from onlooker.cli.cost import shared_prefix
 from onlooker.domain.messages import Message
+from onlooker.policy.cost import shared_prefix
 from onlooker.policy.render import text_lines
 from onlooker.policy.settings import DEFAULT, Settings
 from onlooker.policy.tokens import estimator, margin

@@ -534,9 +534,17 @@ class Memory:
     def current(self) -> Session | None:
         """The session named by `use_session`, if any."""
     def sessions(
-        self, *, owner: str | None = None, key: str | None = None, limit: int | None = None
+        self,
+        *,
+        owner: str | None = None,
+        key: str | None = None,
+        limit: int | None = None,
+        after: SessionSummary | None = None,
+        matching: str = "",
     ) -> Sequence[SessionSummary]:
-        """What is stored, most recently used first."""
+        """What is stored, most recently used first. `after` continues behind a session of an earlier list;
+        `matching` selects those with these letters in their key or owner.
+        """
     def search(
         self,
         query: str,

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from onlooker.cli import cost
+from onlooker.policy import cost
 
 BENCH = Path(__file__).parents[2] / "bench"
 START = datetime(2026, 2, 16, 9, tzinfo=UTC)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from typing import TypeVar
 
 from onlooker.domain.errors import ConflictError, NotFoundError, StoreError
@@ -27,6 +27,7 @@ from onlooker.domain.notes import (
     Realignment,
     State,
     Usage,
+    UsageDay,
 )
 from onlooker.policy.history import roll_back
 from onlooker.policy.plan import FAR_AHEAD
@@ -50,6 +51,7 @@ from onlooker.stores.sql.realignment import (
     retired_and_revived,
 )
 from onlooker.stores.sql.sessions import (
+    Sizes,
     change_of,
     changed_by,
     check_commit,
@@ -347,10 +349,23 @@ class Held:
         taken: tuple[int, int] | None = None,
     ) -> Change:
         """Write down that the notes changed."""
-        number = self.changes[-1].number + 1 if self.changes else 1
-        change = change_of(self.progress, number, at, statuses, taken)
+        change = change_of(self.progress, self.sizes(), at, statuses, taken)
         self.changes.append(change)
         return change
+
+    def sizes(self) -> Sizes:
+        """The number of the next change, and how large the session is."""
+        last = self.changes[-1] if self.changes else Change(0, self.used_at, 0, 0, 0, 1)
+        said = [r.message for r in self.standing(summaries=False)]
+        new = [r for r in self.live if r.seq > last.last_seq and not r.known.summary]
+        return Sizes(
+            last.number + 1,
+            len(said),
+            sum(m.tokens for m in said),
+            last.replies + sum(r.message.role == "assistant" for r in new),
+            sum(n.tokens for n in self.notes.values() if n.status == "active"),
+            said[-1].at if said else None,
+        )
 
     def set_records(self, records: Iterable[Record]) -> None:
         records = sorted(records, key=lambda r: r.seq)
@@ -694,6 +709,17 @@ class HeldUsage:
             if session in (None, whose) and owner in (None, payer) and (since is None or usage.at >= since)
         )
 
+    def by_day(
+        self, session: SessionId | None, owner: str | None, since: datetime | None
+    ) -> Sequence[UsageDay]:
+        days: dict[tuple[date, str, str], list[Usage]] = {}
+        for payer, whose, usage in self._spent:
+            if session in (None, whose) and owner in (None, payer) and (since is None or usage.at >= since):
+                key = usage.at.astimezone(UTC).date(), usage.model, usage.purpose
+                days.setdefault(key, []).append(usage)
+        found = sorted(sorted(days, key=lambda key: key[1:]), key=lambda key: key[0], reverse=True)
+        return [_of_day(key[0], days[key]) for key in found]
+
     def leave_session(self, session: SessionId) -> None:
         """It was deleted: its calls stay its owner's."""
         self._spent = [(owner, None if s == session else s, usage) for owner, s, usage in self._spent]
@@ -713,3 +739,17 @@ class HeldUsage:
     def drop(self, session: SessionId) -> None:
         """Another copy of the session comes, with its own."""
         self._spent = [spent for spent in self._spent if spent[1] != session]
+
+
+def _of_day(day: date, calls: Sequence[Usage]) -> UsageDay:
+    costs = [u.cost for u in calls if u.cost is not None]
+    return UsageDay(
+        day,
+        calls[0].model,
+        calls[0].purpose,
+        len(calls),
+        sum(u.verdict != "accepted" for u in calls),
+        sum(u.input_tokens for u in calls),
+        sum(u.output_tokens for u in calls),
+        sum(costs) if costs else None,
+    )

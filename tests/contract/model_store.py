@@ -17,11 +17,13 @@ from onlooker.domain.errors import ClosedError, ConflictError, NotFoundError, St
 from onlooker.domain.history import (
     EVERYTHING,
     PORTABLE_VALUES,
+    Change,
     ChangeRow,
     ExtractionRow,
     Forgetting,
     ItemRow,
     MessageRow,
+    NoteHistory,
     NoteRow,
     RestartRow,
     RetentionLimits,
@@ -50,8 +52,8 @@ from onlooker.domain.notes import (
     Realignment,
     SessionSummary,
     State,
-    Stretch,
     Usage,
+    UsageDay,
 )
 from onlooker.domain.search import (
     EDGE_KINDS,
@@ -67,9 +69,12 @@ from onlooker.domain.search import (
     SearchResult,
     VectorQuery,
 )
+from onlooker.policy.history import as_of
 from onlooker.policy.plan import FAR_AHEAD
+from onlooker.stores.sql.inspection import matches
+from onlooker.stores.sql.notes import position
 from onlooker.stores.sql.realignment import Known
-from onlooker.stores.sql.sessions import check_realignment
+from onlooker.stores.sql.sessions import change_of, check_realignment, step_of
 from onlooker.stores.sql.transfer import OnConflict, exists_already, incomplete
 
 
@@ -166,17 +171,6 @@ class ModelStore:
         inside = [m for m in found if (after <= 0 or m.seq > after) and (up_to is None or m.seq <= up_to)]
         return inside if limit is None else inside[: max(limit, 0)]
 
-    async def stretches(self, session: SessionId, *, length: int) -> Sequence[Stretch]:
-        held = self._find(session)
-        said = [r.message for r in held.standing(summaries=False)] if held else []
-        found: list[Stretch] = []
-        for _, part in groupby(said, key=lambda m: (m.seq - 1) // length):
-            run = list(part)
-            replies = sum(m.role == "assistant" for m in run)
-            at = max((m.at for m in run if m.at), default=None)
-            found.append(Stretch(run[-1].seq, len(run), replies, sum(m.tokens for m in run), at))
-        return found
-
     async def sources(self, session: SessionId, note_id: str) -> Sequence[Message]:
         held = self._find(session)
         return held.sources(note_id) if held else []
@@ -219,11 +213,42 @@ class ModelStore:
         statuses: Sequence[NoteStatus] = ("active",),
         kind: NoteKind | None = None,
         recent: int | None = None,
+        ids: Sequence[str] | None = None,
+        after: tuple[int, int, str] | None = None,
+        limit: int | None = None,
     ) -> Sequence[Note]:
         held = self._find(session)
         notes = held.notes.values() if held else ()
         found = in_order(n for n in notes if n.status in statuses and kind in (None, n.kind))
+        found = [n for n in found if ids is None or n.id in ids]
+        found = [n for n in found if after is None or position(n) > after][:limit]
         return newest_of(found, recent)
+
+    async def notes_at(self, session: SessionId, seq: int) -> Sequence[Note]:
+        rows = [row async for row in self.dump(Scope(session=session))]
+        then = as_of(rows, seq)
+        return then.state.notes if then else []
+
+    async def note_history(self, session: SessionId, note_id: str) -> NoteHistory | None:
+        held = self._find(session)
+        if held is None or note_id not in held.notes:
+            return None
+        statuses: list[tuple[datetime, NoteStatus]]
+        statuses = [(c.at, s) for c in held.changes for ident, s in c.statuses if ident == note_id]
+        return NoteHistory(
+            held.notes[note_id],
+            tuple(v for v in held.versions if v.note == note_id),
+            tuple(s for n, s in enumerate(statuses) if not n or statuses[n - 1][1] != s[1]),
+            tuple(n.id for n in in_order(held.notes.values()) if n.generation and note_id in n.sources),
+        )
+
+    async def changes(self, session: SessionId, *, most: int) -> Sequence[Change]:
+        held = self._find(session)
+        if held is None:
+            return []
+        step = step_of(len(held.changes), most)
+        some = [c for c in held.changes if c.number % step in (0, step - 1)]
+        return [*some, change_of(held.progress, held.sizes(), held.used_at)]
 
     async def delete_notes(self, session: SessionId, kind: NoteKind | None = None) -> int:
         held = self._find(session)
@@ -463,6 +488,12 @@ class ModelStore:
         self._all()
         return self._usage.of(session)
 
+    async def usage_by_day(
+        self, *, session: SessionId | None = None, owner: str | None = None, since: datetime | None = None
+    ) -> Sequence[UsageDay]:
+        self._all()
+        return self._usage.by_day(session, owner, since)
+
     async def spent(
         self, *, session: SessionId | None = None, owner: str | None = None, since: datetime | None = None
     ) -> float:
@@ -472,12 +503,25 @@ class ModelStore:
     # -- the whole store
 
     async def sessions(
-        self, *, owner: str | None = None, key: str | None = None, limit: int | None = None
+        self,
+        *,
+        owner: str | None = None,
+        key: str | None = None,
+        limit: int | None = None,
+        after: tuple[datetime, str] | None = None,
+        matching: str = "",
     ) -> Sequence[SessionSummary]:
         wanted = [h for s, h in self._all().items() if owner in (None, s.owner) and key in (None, s.key)]
+        wanted = [h for h in wanted if matches(h.progress.session, matching)]
         wanted.sort(key=lambda h: h.progress.sid)
         wanted.sort(key=lambda h: h.used_at, reverse=True)
+        if after is not None:
+            at, sid = after
+            wanted = [h for h in wanted if h.used_at < at or (h.used_at == at and h.progress.sid > sid)]
         return [_summary(h) for h in (wanted if limit is None else wanted[: max(limit, 0)])]
+
+    async def owners(self, *, limit: int) -> Sequence[str]:
+        return sorted({s.owner for s in self._all()})[:limit]
 
     async def prune(self, *, before: datetime, dry_run: bool = False) -> int:
         found = self._all().values()
@@ -520,6 +564,8 @@ def _summary(held: Held) -> SessionSummary:
         reflection_tokens=sum(reflections),
         started_at=messages[0].at if messages else None,
         last_at=messages[-1].at if messages else None,
+        used_at=held.used_at,
+        degraded=sum(n.degraded for n in notes),
     )
 
 

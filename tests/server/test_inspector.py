@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import html
 import re
-from datetime import UTC, datetime
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,8 @@ from onlooker.checkup import Finding
 from onlooker.domain.messages import SessionId
 from onlooker.domain.notes import Usage
 from onlooker.errors import ModelError
+from onlooker.policy.cost import PRICES, Prices, Transcript, bill_host, full, window
+from onlooker.server.inspector.figures import bills, timeline
 from onlooker.server.inspector.overview import Installation
 from onlooker.testing import ScriptedModel
 from tests.server.serving import BASE, PUBLIC, app_of, said, serving
@@ -319,21 +322,58 @@ async def test_the_files_of_an_owner_are_shown(tmp_path: Path) -> None:
 
 async def test_cost_counts_calls_by_model_and_day_and_what_contexts_saved() -> None:
     async with serving() as client:
-        memory = await fill(client)
-        at = datetime(2026, 2, 16, 9, tzinfo=UTC)
+        memory = await fill(client, 240)
+        at = datetime.now(UTC)
         for verdict, cost in (("accepted", 0.25), ("empty", 0.5)):
-            used = Usage("anthropic:haiku", "observe", 1_000, 100, verdict, at, cost)
+            used = Usage("anthropic:haiku", "observe", 100, 10, verdict, at, cost)
             await memory.store.record_usage(SessionId("ana", "hers"), used)
+        long_ago = Usage("old:model", "observe", 1, 1, "accepted", at - timedelta(days=90), 0.25)
+        await memory.store.record_usage(SessionId("ana", "hers"), long_ago)
         page = (await client.get("/inspect/cost")).text
-        row = re.sub(r"<[^>]+>", " ", page.partition("2026-02-16")[2].partition("</tr>")[0]).split()
-        assert row == ["anthropic:haiku", "observe", "2", "1", "2,000", "200", "$0.7500"]
+        day = f'<th scope="row">{at:%Y-%m-%d}'
+        row = re.sub(r"<[^>]+>", " ", page.partition(day)[2].partition("</tr>")[0]).split()
+        assert row == ["anthropic:haiku", "observe", "2", "1", "200", "20", "$0.7500"]
+        assert "old:model" not in page
+        assert "old:model" in (await client.get("/inspect/cost", params={"all": "true"})).text
         saved = page.partition('id="saved"')[2]
         figures = [int(n.replace(",", "")) for n in re.findall(r'class="number">([\d,]+)<', saved)][:6]
         plain, full, _, cached, full_cached, _ = figures
         assert 0 < plain < full
-        assert cached < plain
+        assert cached <= plain  # below 1,024 tokens nothing is cached
         assert full_cached < full
-        assert "2026-02-16" not in (await client.get("/inspect/cost", params={"owner": "ben"})).text
+        assert "$0.7500" not in (await client.get("/inspect/cost", params={"owner": "ben"})).text
+
+
+@pytest.mark.parametrize("prices", PRICES, ids=lambda p: p.name)
+@pytest.mark.parametrize("pause", [1, 60])
+async def test_what_a_history_would_have_cost_is_estimated_within_a_tenth_of_the_exact_bill(
+    prices: Prices, pause: int
+) -> None:
+    """The exact one needs every prompt of every call; the estimate, sizes that are recorded anyway."""
+    budget, start = 4_000, datetime(2026, 2, 16, 9, tzinfo=UTC)
+    # Answers come a minute or an hour apart: the provider has the last prompt in its cache, or no longer.
+    spoken = [
+        replace(onlooker.user(f"{said(n)['content']} " * 12), at=start + n * timedelta(minutes=pause / 2))
+        if n % 2
+        else replace(
+            onlooker.assistant(f"Noted, parcel {n}. " * 9), at=start + n * timedelta(minutes=pause / 2)
+        )
+        for n in range(1, 201)
+    ]
+    async with onlooker.open_memory(":memory:", budget=budget) as memory:
+        session = memory.session("s")
+        await session.context(budget=budget)
+        for said_now in spoken:
+            await session.record(said_now)
+            await memory.background.flush()
+        line = await timeline(memory.store, session.id, marks=False)
+        found = bills(line, (), budget, prices)
+    whole = Transcript(spoken, "")
+    for host, estimated in ((full, found.full), (window, found.window)):
+        place = next(n for n, p in enumerate(PRICES) if p == prices)
+        exact = bill_host(whole, host, budget)[place]
+        assert estimated.plain == pytest.approx(exact.sent, rel=0.1)
+        assert estimated.cached == pytest.approx(exact.billed, rel=0.1)
 
 
 async def test_settings_are_checked_and_written_into_the_file(tmp_path: Path) -> None:

@@ -21,7 +21,6 @@ from rich.table import Table
 from rich.text import Text
 
 from onlooker import demo as bundled
-from onlooker.cli.cost import shared_prefix
 from onlooker.cli.replay import ReplayClock, replay_messages
 from onlooker.cli.screen import Json, Screen, UsageError, View, count, iso, printable
 from onlooker.cli.target import database_path
@@ -30,6 +29,7 @@ from onlooker.domain.messages import Message
 from onlooker.domain.notes import Note, Progress, State
 from onlooker.engine.memory import Memory
 from onlooker.engine.session import Session
+from onlooker.policy.cost import shared_prefix
 from onlooker.policy.intake import intake_all
 from onlooker.policy.render import Context
 from onlooker.policy.tokens import Estimator

@@ -17,7 +17,6 @@ import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from onlooker import atomic
-from onlooker.cli.cost import PRICES, Bill, DropHalf, Transcript, bill_host, full, sent
 from onlooker.cli.screen import Column, CommandError, Json, Screen, UsageError, View
 from onlooker.cli.settings import ConfigFile, load_settings
 from onlooker.cli.target import DEFAULT_DATABASE, Budget, Database, SystemPrompt, key_for
@@ -28,6 +27,7 @@ from onlooker.engine.memory import Memory
 from onlooker.engine.preview import ContextBuilder
 from onlooker.engine.session import Session
 from onlooker.policy.assemble import PromptRequest
+from onlooker.policy.cost import PRICES, Bill, DropHalf, Transcript, bill_host, full, sent
 from onlooker.policy.intake import intake
 from onlooker.policy.render import Context
 from onlooker.policy.settings import MAX_TOKENS, check, time_zone

@@ -28,6 +28,12 @@ class Change:
     tail_start: int
     statuses: tuple[tuple[str, NoteStatus], ...] = ()
     taken: tuple[int, int] | None = None
+    # How large the session was then, so that nobody has to count its messages again.
+    messages: int = 0  # of the conversation as it was then
+    tokens: int = 0  # and their tokens
+    replies: int = 0  # how often the assistant had spoken, what was taken back since included
+    held: int = 0  # the tokens of the active notes
+    said_at: datetime | None = None  # when the newest message was said
 
 
 @dataclass(frozen=True, slots=True)

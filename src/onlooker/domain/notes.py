@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import date, datetime
 from typing import Any, Literal, Protocol, Self
 
 from onlooker.domain.items import Item
@@ -98,6 +98,20 @@ class Usage:
     verdict: str  # "accepted", or why the reply was rejected
     at: datetime
     cost: float | None = None  # in dollars; None if the price is unknown
+
+
+@dataclass(frozen=True, slots=True)
+class UsageDay:
+    """What one model did for one purpose on one day (UTC). `cost` is None if no price is known."""
+
+    day: date
+    model: str
+    purpose: Literal["observe", "reflect", "items"]
+    calls: int
+    rejected: int
+    input_tokens: int
+    output_tokens: int
+    cost: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,17 +274,6 @@ class Realignment:
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
-    """A run of a session's messages in numbers. `at` is when the newest of them was said."""
-
-    last: int  # the seq of its last message
-    messages: int
-    replies: int  # how many of them the assistant said
-    tokens: int
-    at: datetime | None
-
-
-@dataclass(frozen=True, slots=True)
 class SessionSummary:
     """One session in a listing."""
 
@@ -283,6 +286,8 @@ class SessionSummary:
     reflection_tokens: int
     started_at: datetime | None
     last_at: datetime | None
+    used_at: datetime
+    degraded: int = 0  # active notes that the built-in model wrote in place of the configured one
 
 
 # -- Extractions: values of the user's own types, taken from messages

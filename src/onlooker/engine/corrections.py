@@ -10,8 +10,6 @@ from onlooker.domain.context import RuntimeContext
 from onlooker.domain.errors import BudgetError, NotFoundError, SettingsError
 from onlooker.domain.events import Cleared, Edited, Event, Realigned, Undone
 from onlooker.domain.history import (
-    Change,
-    ChangeRow,
     MessagePlace,
     MessageRow,
     NoteHistory,
@@ -19,7 +17,6 @@ from onlooker.domain.history import (
     RowKind,
     Scope,
     Version,
-    VersionRow,
 )
 from onlooker.domain.messages import Message, SessionId
 from onlooker.domain.notes import (
@@ -27,7 +24,6 @@ from onlooker.domain.notes import (
     Extraction,
     Note,
     NoteKind,
-    NoteStatus,
     Progress,
     Realignment,
     State,
@@ -133,8 +129,9 @@ class History:
         chosen = _reflection(state, note)
         if state is None or chosen is None:
             raise NotFoundError("active reflection", note or "")
-        known = {n.id: n for n in await self._store.notes(self._session, statuses=("superseded",))}
-        sources = [known[s] for s in chosen.sources if s in known]
+        known = await self._store.notes(self._session, statuses=("superseded",), ids=chosen.sources)
+        by_id = {n.id: n for n in known}
+        sources = [by_id[s] for s in chosen.sources if s in by_id]
         self._check_room(state, chosen, sources)
         if dry_run:
             return sources
@@ -232,21 +229,13 @@ class History:
         Raises:
             NotFoundError: There is no note with that id.
         """
-        notes = await self._notes(note)
-        found = notes[note]
-        versions: list[Version] = []
-        changes: list[Change] = []
-        async for row in self._rows("version", "change"):
-            if isinstance(row, VersionRow) and row.version.note == note:
-                versions.append(row.version)
-            elif isinstance(row, ChangeRow):
-                changes.append(row.change)
+        await self._ready()
+        history = await self._store.note_history(self._session, note)
+        if history is None:
+            raise NotFoundError("note", note)
+        found = history.note
         first = Version(note, 1, 0, found.text, found.tokens, found.model, found.made_at)
-        statuses: list[tuple[datetime, NoteStatus]]
-        statuses = [(c.at, status) for c in changes for ident, status in c.statuses if ident == note]
-        statuses = [s for n, s in enumerate(statuses) if not n or statuses[n - 1][1] != s[1]]
-        made_into = tuple(n.id for n in notes.values() if n.generation and note in n.sources)
-        return NoteHistory(found, tuple(versions) or (first,), tuple(statuses), made_into)
+        return replace(history, versions=history.versions or (first,))
 
     async def as_of(self, point: int | datetime) -> Moment:
         """The memory when the message with that seq was the newest, or at that time."""
@@ -269,7 +258,8 @@ class History:
             return diff(notes[note].text, notes[other].text)
         found = notes[note]
         if found.generation:
-            sources = [notes[s].text for s in found.sources if s in notes]
+            known = await self._notes(*found.sources, all_of_them=False)
+            sources = [known[s].text for s in found.sources if s in known]
             return diff("\n".join(sources), found.text)
         versions = (await self.of(note)).versions
         return diff(versions[-2].text if len(versions) > 1 else found.text, found.text)
@@ -286,12 +276,14 @@ class History:
         await self._ready()
         return await neighbours(self._store, self._session, note)
 
-    async def _notes(self, *wanted: str | None) -> dict[str, Note]:
-        """Every note by id. Raises NotFoundError if a wanted one is not among them."""
+    async def _notes(self, *wanted: str | None, all_of_them: bool = True) -> dict[str, Note]:
+        """These notes by id. Raises NotFoundError if one is not there and all of them are needed."""
         await self._ready()
-        notes = {n.id: n for n in await self._store.notes(self._session, statuses=NOTE_STATUSES)}
-        for ident in wanted:
-            if ident is not None and ident not in notes:
+        ids = [ident for ident in wanted if ident is not None]
+        found = await self._store.notes(self._session, statuses=NOTE_STATUSES, ids=ids)
+        notes = {n.id: n for n in found}
+        for ident in ids if all_of_them else ():
+            if ident not in notes:
                 raise NotFoundError("note", ident)
         return notes
 

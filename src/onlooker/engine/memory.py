@@ -147,11 +147,19 @@ class Memory:
         return Session(self._runtime, named, self._runtime.tz) if named else None
 
     async def sessions(
-        self, *, owner: str | None = None, key: str | None = None, limit: int | None = None
+        self,
+        *,
+        owner: str | None = None,
+        key: str | None = None,
+        limit: int | None = None,
+        after: SessionSummary | None = None,
+        matching: str = "",
     ) -> Sequence[SessionSummary]:
-        """What is stored, most recently used first."""
+        """What is stored, most recently used first. `after` continues behind a session of an earlier list;
+        `matching` selects those with these letters in their key or owner."""
         await self._runtime.ready()
-        return await self.store.sessions(owner=owner, key=key, limit=limit)
+        behind = after and (after.used_at, after.progress.sid)
+        return await self.store.sessions(owner=owner, key=key, limit=limit, after=behind, matching=matching)
 
     async def search(
         self,

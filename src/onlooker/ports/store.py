@@ -14,7 +14,16 @@ from datetime import datetime
 from pathlib import Path
 from typing import Protocol
 
-from onlooker.domain.history import EVERYTHING, Forgetting, RetentionLimits, RetentionResult, Row, Scope
+from onlooker.domain.history import (
+    EVERYTHING,
+    Change,
+    Forgetting,
+    NoteHistory,
+    RetentionLimits,
+    RetentionResult,
+    Row,
+    Scope,
+)
 from onlooker.domain.items import Item, ItemChange, ItemStatus
 from onlooker.domain.messages import Message, SessionId
 from onlooker.domain.notes import (
@@ -29,8 +38,8 @@ from onlooker.domain.notes import (
     Realignment,
     SessionSummary,
     State,
-    Stretch,
     Usage,
+    UsageDay,
 )
 from onlooker.domain.search import (
     EDGE_KINDS,
@@ -148,11 +157,6 @@ class Store(Protocol):
         cleared messages, never retired ones."""
         ...
 
-    async def stretches(self, session: SessionId, *, length: int) -> Sequence[Stretch]:
-        """The messages of the current conversation in numbers, for each run of `length` seqs that has any:
-        live, compacted and cleared ones, without summaries."""
-        ...
-
     async def sources(self, session: SessionId, note_id: str) -> Sequence[Message]:
         """The messages that a note covers, in order, through any number of generations, archived and retired
         ones included."""
@@ -211,9 +215,30 @@ class Store(Protocol):
         statuses: Sequence[NoteStatus] = ("active",),
         kind: NoteKind | None = None,
         recent: int | None = None,
+        ids: Sequence[str] | None = None,
+        after: tuple[int, int, str] | None = None,
+        limit: int | None = None,
     ) -> Sequence[Note]:
-        """Notes oldest first (by first message, then generation). `recent` limits the result to the newest
-        n."""
+        """Notes oldest first (by first message, then generation, then id). `recent` limits the result to the
+        newest n, `ids` to those. `limit` gives the oldest n; `after` those behind the note with that first
+        message, generation and id, which need not exist any more."""
+        ...
+
+    async def notes_at(self, session: SessionId, seq: int) -> Sequence[Note]:
+        """The notes that were live when that message was the newest, with the texts and statuses that they
+        had, in the order of `notes`. Those that were deleted since are not among them."""
+        ...
+
+    async def note_history(self, session: SessionId, note_id: str) -> NoteHistory | None:
+        """A note's past; None if there is no such note. `versions` is empty if it was never edited."""
+        ...
+
+    async def changes(self, session: SessionId, *, most: int) -> Sequence[Change]:
+        """Where the session stood after each change of its notes, oldest first, and last where it stands
+        now, numbered as the next one and without statuses; empty if there is no session.
+
+        If there are more than `most` changes, it is every n-th of them, each with the one before it.
+        """
         ...
 
     async def delete_notes(self, session: SessionId, kind: NoteKind | None = None) -> int:
@@ -469,6 +494,13 @@ class Store(Protocol):
         included."""
         ...
 
+    async def usage_by_day(
+        self, *, session: SessionId | None = None, owner: str | None = None, since: datetime | None = None
+    ) -> Sequence[UsageDay]:
+        """Recorded calls in numbers, newest day first: of one session, of an owner, or of all (the last two
+        include deleted sessions), from `since` on."""
+        ...
+
     async def spent(
         self, *, session: SessionId | None = None, owner: str | None = None, since: datetime | None = None
     ) -> float:
@@ -479,9 +511,21 @@ class Store(Protocol):
     # -- the whole store
 
     async def sessions(
-        self, *, owner: str | None = None, key: str | None = None, limit: int | None = None
+        self,
+        *,
+        owner: str | None = None,
+        key: str | None = None,
+        limit: int | None = None,
+        after: tuple[datetime, str] | None = None,
+        matching: str = "",
     ) -> Sequence[SessionSummary]:
-        """Sessions, most recently used first."""
+        """Sessions, most recently used first; used at the same time, by sid. `after` gives those behind the
+        session with that `used_at` and sid, `matching` those with these letters in their key or owner,
+        where A to Z are the same as a to z."""
+        ...
+
+    async def owners(self, *, limit: int) -> Sequence[str]:
+        """The owners of sessions, in the order of their letters, at most so many."""
         ...
 
     async def delete_session(self, session: SessionId) -> bool:

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import json
 import tempfile
+from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path as FilePath
 from typing import Annotated, Any, cast
@@ -158,8 +160,45 @@ async def known_session(session: AnySession, _: Annotated[State, Depends(state_o
 KnownSession = Annotated[Session, Depends(known_session)]
 Limit = Annotated[int, Query(ge=1, le=MAX_PAGE, description="How many to return.")]
 Cursor = Annotated[
-    str, Query(max_length=200, pattern=r"^[0-9]{0,18}$", description="`next` of the page before.")
+    str, Query(max_length=4_000, pattern=r"^[A-Za-z0-9_-]*$", description="`next` of the page before.")
 ]
+
+
+def make_cursor(place: Sequence[object]) -> str:
+    """Where the next page begins: behind the last thing of this one, by the key that the list is in order
+    of. So nothing is shown twice or left out because something was added before it."""
+    text = json.dumps([p.isoformat() if isinstance(p, datetime) else p for p in place])
+    return urlsafe_b64encode(text.encode()).decode().rstrip("=")
+
+
+def _read_cursor(cursor: str, kinds: Sequence[type]) -> list[Any] | None:
+    if not cursor:
+        return None
+    found: Any = None
+    with suppress(ValueError, RecursionError):
+        found = json.loads(urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
+    if not isinstance(found, list) or [type(p) for p in cast("list[Any]", found)] != list(kinds):
+        raise SettingsError("cursor", cursor[:100], "must be `next` of the page before")
+    return cast("list[Any]", found)
+
+
+def session_cursor(cursor: str) -> tuple[datetime, str] | None:
+    """The `after` of `Store.sessions`."""
+    found = _read_cursor(cursor, (str, str))
+    if found is None:
+        return None
+    try:
+        at, sid = datetime.fromisoformat(found[0]), bytes.fromhex(found[1])
+        # Adding a zone to the first or last year of all may leave it.
+        return at.astimezone(UTC), sid.hex()
+    except (ValueError, OverflowError):
+        raise SettingsError("cursor", cursor[:100], "must be `next` of the page before") from None
+
+
+def note_cursor(cursor: str) -> tuple[int, int, str] | None:
+    """The `after` of `Store.notes`."""
+    found = _read_cursor(cursor, (int, int, str))
+    return None if found is None else (found[0], found[1], found[2])
 
 
 # ------------------------------------------------------------------------------------ contexts
@@ -197,11 +236,15 @@ async def _context(session: Session, asked: ContextRequest) -> ContextView:
 async def list_sessions(
     memory: UsedMemory, principal: Asker, owner: Owner = None, limit: Limit = 100, cursor: Cursor = ""
 ) -> SessionPage:
-    """Sessions, most recently used first. One that is used meanwhile may be listed again."""
-    start = min(int(cursor or 0), MAX_SEQ - MAX_PAGE - 1)
-    found = await memory.sessions(owner=owner_of(principal, owner), limit=start + limit + 1)
-    shown = [SessionView.of(summary) for summary in found[start : start + limit]]
-    return SessionPage(sessions=shown, next=str(start + limit) if len(found) > start + limit else None)
+    """Sessions, most recently used first. One that is used meanwhile moves to the first page."""
+    found = await memory.store.sessions(
+        owner=owner_of(principal, owner), limit=limit + 1, after=session_cursor(cursor)
+    )
+    last = found[:limit][-1] if len(found) > limit else None
+    return SessionPage(
+        sessions=[SessionView.of(summary) for summary in found[:limit]],
+        next=last and make_cursor((last.used_at, last.progress.sid)),
+    )
 
 
 @router.get("/sessions/{key}", tags=["sessions"])
@@ -256,11 +299,10 @@ async def list_messages(
     archived: Annotated[bool, Query(description="Also messages that a summary replaced.")] = False,
 ) -> MessagePage:
     """The messages, oldest first."""
-    found = await memory.store.messages(
-        session.id, after=int(cursor or 0), limit=limit + 1, archived=archived
-    )
+    (after,) = _read_cursor(cursor, (int,)) or (0,)
+    found = await memory.store.messages(session.id, after=after, limit=limit + 1, archived=archived)
     shown = [MessageView.model_validate(m) for m in found[:limit]]
-    return MessagePage(messages=shown, next=str(shown[-1].seq) if len(found) > limit else None)
+    return MessagePage(messages=shown, next=make_cursor((shown[-1].seq,)) if len(found) > limit else None)
 
 
 @router.post("/sessions/{key}/prepare", tags=["sessions"])
@@ -329,6 +371,7 @@ async def end(session: KnownSession) -> Items:
 
 @router.get("/sessions/{key}/notes", tags=["notes"])
 async def list_notes(
+    memory: UsedMemory,
     session: KnownSession,
     kind: NoteKind | None = None,
     status: Annotated[list[NoteStatus], Query()] = ["active"],  # noqa: B006  FastAPI copies it
@@ -336,10 +379,14 @@ async def list_notes(
     cursor: Cursor = "",
 ) -> NotePage:
     """Observations and reflections, oldest first."""
-    found = await session.notes(kind=kind, statuses=status)
-    start = int(cursor or 0)
-    shown = [NoteView.model_validate(n) for n in found[start : start + limit]]
-    return NotePage(notes=shown, next=str(start + limit) if len(found) > start + limit else None)
+    found = await memory.store.notes(
+        session.id, kind=kind, statuses=status, limit=limit + 1, after=note_cursor(cursor)
+    )
+    last = found[:limit][-1] if len(found) > limit else None
+    return NotePage(
+        notes=[NoteView.model_validate(n) for n in found[:limit]],
+        next=last and make_cursor((last.first, last.generation, last.id)),
+    )
 
 
 @router.get("/sessions/{key}/notes/{note}", tags=["notes"])

@@ -4,22 +4,23 @@ contexts saved."""
 from __future__ import annotations
 
 import bisect
-import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import pairwise
 from typing import Literal
 
-from onlooker.domain.history import Change, ChangeRow, NoteRow, Row, RowKind, Scope, SessionRow, VersionRow
+from onlooker.domain.history import Change
 from onlooker.domain.messages import Message, SessionId
-from onlooker.domain.notes import Note, State, Stretch
-from onlooker.policy.history import as_of
+from onlooker.domain.notes import NOTE_STATUSES, Note, State, UsageDay
+from onlooker.policy.cost import Prices
 from onlooker.policy.render import Context
 from onlooker.ports import Store
 
-# Messages on a page, and points of a chart.
+# Messages on a page; points of a chart, changes that they are computed from, and marks in it.
 PAGE = 40
-POINTS = 400
+POINTS = 300
+CHANGES = 400
 MAX_MARKS = 150
 
 # ------------------------------------------------------------------------------------ the conversation
@@ -98,170 +99,226 @@ class Point:
     at: datetime | None
     raw: int
     context: int
-    replies: int
 
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """Notes that took the place of messages or of other notes. `kept` is how much of the prompt before them
-    stays as it was."""
+    """Notes that took the place of messages, or of notes of `replaced` tokens."""
 
     seq: int
     kind: Literal["observation", "reflection"]
     notes: Sequence[Note]
     replaced: int
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """What happened from one change of the notes to a later one, `changes` in all. What was said grew from
+    `start` to `end`, and the context from `after` to `before`; then a change made it `left`, of which the
+    first `kept` tokens stayed as they were."""
+
+    seconds: float | None
+    changes: int
+    replies: int
+    start: int
+    end: int
+    after: int
+    before: int
     kept: int
-    at: datetime
+    left: int
 
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
+    """A session's sizes over time. Where notes changed they are known; in between they are interpolated."""
+
     points: Sequence[Point]
     marks: Sequence[Mark]
+    spans: Sequence[Span]
 
 
-async def timeline(store: Store, state: State) -> Timeline:
-    """A session's sizes over time. Between two points of a long session they are interpolated."""
-    session = state.progress.session
-    length = max(1, math.ceil(state.progress.last_seq / POINTS))
-    stretches = await store.stretches(session, length=length)
-    notes: dict[str, Note] = {}
-    changes: list[Change] = []
-    for row in await rows_of(store, session, "note", "change"):
-        if isinstance(row, NoteRow):
-            notes[row.note.id] = row.note
-        elif isinstance(row, ChangeRow):
-            changes.append(row.change)
-    return _Walk(stretches, notes, changes).run()
+NOTHING = Timeline((), (), ())
 
 
-async def rows_of(store: Store, session: SessionId, *kinds: RowKind) -> list[Row]:
-    return [row async for row in store.dump(Scope(session=session, kinds=frozenset(kinds)))]
+async def timeline(store: Store, session: SessionId, *, marks: bool = True) -> Timeline:
+    """A session's sizes over time, from its history alone: no message is read."""
+    changes = await store.changes(session, most=CHANGES)
+    if not changes or not changes[-1].last_seq:
+        return NOTHING
+    (summary,) = await store.sessions(owner=session.owner, key=session.key)
+    walk = _Walk(changes, summary.started_at)
+    notes = await _activated(store, session, changes) if marks else dict[str, Note]()
+    return Timeline(_filled(walk.points()), walk.marks(notes), walk.spans())
 
 
-@dataclass(slots=True)
+async def _activated(store: Store, session: SessionId, changes: Sequence[Change]) -> Mapping[str, Note]:
+    """The notes that some of the changes made active."""
+    some = changes[:: max(1, len(changes) // MAX_MARKS)]
+    ids = [ident for change in some for ident, status in change.statuses if status == "active"]
+    return {n.id: n for n in await store.notes(session, statuses=NOTE_STATUSES, ids=ids)}
+
+
 class _Walk:
-    """Goes through a session from its first message to its last."""
+    """Goes through a session's history. The last of the changes is how it stands now."""
 
-    stretches: Sequence[Stretch]
-    notes: dict[str, Note]
-    changes: Sequence[Change]
-    active: dict[str, Note] = field(default_factory=dict[str, Note])
-    marks: list[Mark] = field(default_factory=list[Mark])
+    def __init__(self, changes: Sequence[Change], started_at: datetime | None) -> None:
+        beginning = Change(0, changes[0].at, 0, 0, 0, 1, said_at=started_at)
+        self._pairs = list(pairwise([beginning, *changes]))
+        self._now = changes[-1]
+        self._seqs = [0, *(c.last_seq for c in changes)]
+        self._tokens = [0, *(c.tokens for c in changes)]
 
-    def run(self) -> Timeline:
-        ends, sums = [0], [0]
-        for stretch in self.stretches:
-            ends.append(stretch.last)
-            sums.append(sums[-1] + stretch.tokens)
-        points: list[Point] = []
-        tail_start = done = 0
-        for number, stretch in enumerate(self.stretches, 1):
-            while done < len(self.changes) and self.changes[done].last_seq <= stretch.last:
-                tail_start = self.changes[done].tail_start
-                self._apply(self.changes[done])
-                done += 1
-            tail = sums[number] - _between(ends, sums, tail_start - 1)
-            held = sum(n.tokens for n in self.active.values()) + max(0, tail)
-            points.append(Point(stretch.last, stretch.at, sums[number], held, stretch.replies))
-        return Timeline(points, self.marks)
+    def points(self) -> list[Point]:
+        points = [Point(0, None, 0, 0)]
+        for before, change in self._pairs:
+            # The last moment before the change, one message earlier, to have it beside the change itself.
+            if change is not self._now and points[-1].seq < change.last_seq - 1:
+                grown = self._before(before, change)
+                points.append(Point(change.last_seq - 1, change.said_at, change.tokens, grown))
+            point = Point(change.last_seq, change.said_at, change.tokens, self._after(change))
+            # Of several changes after one message, the last one counts.
+            points[-1:] = [point] if points[-1].seq == point.seq else [points[-1], point]
+        return points[1:] if len(points) > 2 and points[1].seq == 1 else points
 
-    def _apply(self, change: Change) -> None:
-        before = dict(self.active)
-        for ident, status in change.statuses:
-            if status == "active" and ident in self.notes:
-                self.active[ident] = self.notes[ident]
-            else:
-                self.active.pop(ident, None)
-        new = [n for ident, n in self.active.items() if ident not in before]
-        if not new:
-            return
-        reflected = any(n.generation for n in new)
-        gone = [n for ident, n in before.items() if ident not in self.active]
-        stays = [n.tokens for ident, n in before.items() if ident in self.active and n.first < new[0].first]
-        self.marks.append(
-            Mark(
-                change.last_seq,
-                "reflection" if reflected else "observation",
-                new,
-                sum(n.tokens for n in gone),
-                sum(stays),
-                change.at,
+    def marks(self, notes: Mapping[str, Note]) -> list[Mark]:
+        found: list[Mark] = []
+        for before, change in self._pairs:
+            new = [notes[i] for i, status in change.statuses if status == "active" and i in notes]
+            if new and change.number == before.number + 1:
+                kind = "reflection" if any(n.generation for n in new) else "observation"
+                gone = before.held - change.held + sum(n.tokens for n in new)
+                found.append(Mark(change.last_seq, kind, new, max(0, gone)))
+        return found
+
+    def spans(self) -> list[Span]:
+        spans: list[Span] = []
+        for before, change in self._pairs:
+            grown = self._before(before, change)
+            spans.append(
+                Span(
+                    _seconds(change.said_at, before.said_at),
+                    change.number - before.number - (change is self._now),
+                    max(0, change.replies - before.replies),
+                    before.tokens,
+                    max(before.tokens, change.tokens),
+                    self._after(before),
+                    grown,
+                    # What stood before stays, unless notes were condensed.
+                    min(before.held, change.held),
+                    grown if change is self._now else self._after(change),
+                )
             )
-        )
+        return spans
+
+    def _after(self, change: Change) -> int:
+        """The notes that a change left, and the raw messages behind them."""
+        return change.held + max(0, change.tokens - self._said_until(change.tail_start - 1))
+
+    def _before(self, before: Change, change: Change) -> int:
+        """What that had become by the time of the next change; after several, as much as is known."""
+        if change.number > before.number + 1:
+            return self._after(change)
+        return before.held + max(0, change.tokens - self._said_until(before.tail_start - 1))
+
+    def _said_until(self, seq: int) -> int:
+        """The tokens of all messages up to a seq."""
+        place = bisect.bisect_left(self._seqs, seq)
+        if seq <= 0 or place >= len(self._seqs):
+            return 0 if seq <= 0 else self._tokens[-1]
+        low, high = self._seqs[place - 1], self._seqs[place]
+        before, after = self._tokens[place - 1], self._tokens[place]
+        return before + (after - before) * (seq - low) // max(1, high - low)
 
 
-def _between(ends: Sequence[int], sums: Sequence[int], seq: int) -> int:
-    """The tokens of all messages up to a seq."""
-    if seq <= 0:
-        return 0
-    place = bisect.bisect_left(ends, seq)
-    if place >= len(ends):
-        return sums[-1]
-    before, after = ends[place - 1], ends[place]
-    return sums[place - 1] + (sums[place] - sums[place - 1]) * (seq - before) // max(1, after - before)
+def _seconds(later: datetime | None, earlier: datetime | None) -> float | None:
+    """The time between two messages, if both have one, and of the same kind."""
+    if later is None or earlier is None or (later.tzinfo is None) != (earlier.tzinfo is None):
+        return None
+    return max(0.0, (later - earlier).total_seconds())
 
 
-async def notes_then(store: Store, session: SessionId, seq: int) -> Sequence[Note]:
-    """The notes of a session when that message was the newest, with the texts they had."""
-    rows = await rows_of(store, session, "session", "note", "version", "change")
-    then = as_of((r for r in rows if isinstance(r, SessionRow | NoteRow | VersionRow | ChangeRow)), seq)
-    return then.state.notes if then else ()
+def _filled(points: Sequence[Point]) -> list[Point]:
+    """The same with points in between, so that every part of a chart can be pointed at."""
+    step = max(1, points[-1].seq // POINTS)
+    filled = list(points[:1])
+    for low, high in pairwise(points):
+        for seq in range(low.seq + step, high.seq, step):
+            share = (seq - low.seq) / (high.seq - low.seq)
+            raw = low.raw + round((high.raw - low.raw) * share)
+            filled.append(Point(seq, None, raw, low.context + round((high.context - low.context) * share)))
+        filled.append(high)
+    return filled
 
 
 # ------------------------------------------------------------------------------------ what it saved
 
-# What a provider bills for a token that it has in its cache, where any other is 1.
-CACHED = 0.1
-
 
 @dataclass(frozen=True, slots=True)
-class Bill:
-    """Input tokens of all calls of an agent, and the same where cached ones count a tenth."""
+class Billed:
+    """What a provider bills for all calls of an agent, in tokens that are sent without a cache: if it has no
+    cache, and with its cache."""
 
     plain: float = 0.0
     cached: float = 0.0
 
-    def __add__(self, other: Bill) -> Bill:
-        return Bill(self.plain + other.plain, self.cached + other.cached)
+    def __add__(self, other: Billed) -> Billed:
+        return Billed(self.plain + other.plain, self.cached + other.cached)
 
 
 @dataclass(frozen=True, slots=True)
 class Bills:
-    """What a session's prompts came to with memory, with the full history, and with a sliding window."""
+    """What a session's prompts came to with memory, with the full history, and with a sliding window; and
+    what the notes cost, which is in the first."""
 
-    memory: Bill = field(default_factory=Bill)
-    full: Bill = field(default_factory=Bill)
-    window: Bill = field(default_factory=Bill)
+    memory: Billed = field(default_factory=Billed)
+    full: Billed = field(default_factory=Billed)
+    window: Billed = field(default_factory=Billed)
+    notes: float = 0.0
 
     def __add__(self, other: Bills) -> Bills:
-        return Bills(self.memory + other.memory, self.full + other.full, self.window + other.window)
+        return Bills(
+            self.memory + other.memory,
+            self.full + other.full,
+            self.window + other.window,
+            self.notes + other.notes,
+        )
 
 
-def bills(line: Timeline, budget: int) -> Bills:
+def bills(line: Timeline, used: Iterable[UsageDay], budget: int, prices: Prices) -> Bills:
     """Estimate them from the sizes over time: one call for each answer. The window is as large as the budget,
     and once it is full nothing of it is cached, since its beginning changes with every message."""
-    total = Bills()
-    raw, done = 0, 0
-    for point in line.points:
-        calls, new = point.replies, point.raw - raw
-        raw = point.raw
-        rewritten = 0
-        while done < len(line.marks) and line.marks[done].seq <= point.seq:
-            mark = line.marks[done]
-            rewritten += max(0, point.context - mark.kept)
-            done += 1
-        if not calls:
-            continue
-        slid = budget and point.raw > budget
+    notes = float(sum(day.input_tokens + prices.output * day.output_tokens for day in used))
+    total = Bills(Billed(notes, notes), notes=notes)
+    for span in line.spans:
+        pause = 0.0 if span.seconds is None else span.seconds / max(1, span.replies)
+        rate = _Rate(prices, is_kept=pause <= 60 * prices.minutes)
+        said = span.end - span.start
+        # A context never exceeds its budget, even if notes came late.
+        size = min((span.after + span.before) / 2, budget)
+        rewritten = span.changes * max(0, min(span.left, budget) - span.kept)
+        # Until the window is full it is the history.
+        share = 1.0 if span.end <= budget else max(0.0, (budget - span.start) / said) if said else 0.0
+        slid = (1 - share) * span.replies * budget
         total += Bills(
-            _bill(calls * point.context, new + rewritten),
-            _bill(calls * point.raw, new),
-            Bill(calls * budget, calls * budget) if slid else _bill(calls * point.raw, new),
+            rate.bill(span.replies, size, said + rewritten),
+            rate.bill(span.replies, (span.start + span.end) / 2, said),
+            rate.bill(share * span.replies, (span.start + min(span.end, budget)) / 2, share * said)
+            + Billed(slid, prices.write * slid),
         )
     return total
 
 
-def _bill(sent: int, new: int) -> Bill:
-    fresh = min(sent, new)
-    return Bill(sent, fresh + CACHED * (sent - fresh))
+@dataclass(frozen=True, slots=True)
+class _Rate:
+    """What a provider bills, while it keeps a prompt in its cache until the next call, or does not."""
+
+    prices: Prices
+    is_kept: bool
+
+    def bill(self, calls: float, size: float, new: float) -> Billed:
+        """So many prompts of a size, with `new` tokens in all that no earlier one began with."""
+        sent = calls * size
+        if size < self.prices.smallest:
+            return Billed(sent, sent)
+        written = min(sent, new) if self.is_kept else sent
+        return Billed(sent, self.prices.write * written + self.prices.read * (sent - written))

@@ -7,7 +7,7 @@ import re
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, time
+from datetime import UTC, datetime, time, timedelta
 from itertools import chain, zip_longest
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -30,17 +30,17 @@ from onlooker.domain.events import (
 )
 from onlooker.domain.items import ITEM_TYPES, ItemStatus, ItemType
 from onlooker.domain.messages import Message, SessionId
-from onlooker.domain.notes import Usage
 from onlooker.domain.search import Why
 from onlooker.engine.memory import Memory
 from onlooker.files.folder import Folder
 from onlooker.policy import model_names
+from onlooker.policy.cost import PRICES
 from onlooker.policy.items.choose import rank_items
 from onlooker.policy.settings import DEFAULT, KEYS, about, allowed, choices
 from onlooker.ports import ObserveRequest
 from onlooker.server.auth import Principal, decoded
 from onlooker.server.inspector import figures, text
-from onlooker.server.inspector.pages import OwnForm, address, page, redirect
+from onlooker.server.inspector.pages import MAX_OWNERS, OwnForm, address, page, redirect
 from onlooker.server.rest import Actor, Asker, OneOwner, UsedMemory, need_all, owner_of
 from onlooker.settings_file import change_file, load_settings, parse_value, sources
 
@@ -48,9 +48,14 @@ router = APIRouter(include_in_schema=False)
 
 MAX_HITS = 40
 # Owners that are searched for someone who may see all, and sessions whose savings are computed.
-MAX_OWNERS = 20
+SEARCHED = 20
 MEASURED = 8
 MAX_TROUBLES = 50
+MAX_WAITING = 100
+# Days of which each is shown.
+DAYS_COUNTED = 30
+# Dollars for a million tokens that are sent, unless another price is asked for.
+PRICE = 3.0
 DAYS_SHOWN = 7
 # What a model is asked to note, to see whether it answers.
 PROBE = "I moved to Oslo last week, and my order 88-1431 has arrived."
@@ -72,8 +77,7 @@ def _installation(request: Request) -> Installation | None:
 async def _owners(memory: Memory, principal: Principal) -> list[str]:
     if principal.owner is not None:
         return [principal.owner]
-    found = await memory.sessions(limit=500)
-    return sorted({s.progress.session.owner for s in found})
+    return list(await memory.store.owners(limit=MAX_OWNERS))
 
 
 # ------------------------------------------------------------------------------------ search
@@ -118,7 +122,7 @@ async def search(
     hits: list[Found] = []
     if q.strip():
         # The scores of two searches cannot be compared: the best of each first.
-        each = [await _search(memory, name, q, kind) for name in ([known] if known else owners[:MAX_OWNERS])]
+        each = [await _search(memory, name, q, kind) for name in ([known] if known else owners[:SEARCHED])]
         hits = [hit for hit in chain(*zip_longest(*each)) if hit is not None][:MAX_HITS]
     return page(request, "search.html", q=q, owner=owner, kind=kind, owners=owners, hits=hits)
 
@@ -292,61 +296,36 @@ async def forget_item(memory: UsedMemory, owner: OneOwner, item: str, by: Actor)
 # ------------------------------------------------------------------------------------ cost
 
 
-@dataclass(frozen=True, slots=True)
-class DayOfModel:
-    """What one model did for one purpose on one day. `cost` is None if no price is known."""
-
-    day: str
-    model: str
-    purpose: str
-    calls: int = 0
-    rejected: int = 0
-    read: int = 0
-    written: int = 0
-    cost: float | None = None
-
-    def plus(self, used: Usage) -> DayOfModel:
-        known = used.cost is not None or self.cost is not None
-        return replace(
-            self,
-            calls=self.calls + 1,
-            rejected=self.rejected + (used.verdict != "accepted"),
-            read=self.read + used.input_tokens,
-            written=self.written + used.output_tokens,
-            cost=(self.cost or 0) + (used.cost or 0) if known else None,
-        )
-
-
 @router.get("/inspect/cost")
-async def cost(request: Request, memory: UsedMemory, principal: Asker, owner: str = "") -> Response:
+async def cost(
+    request: Request,
+    memory: UsedMemory,
+    principal: Asker,
+    owner: str = "",
+    provider: Literal["Anthropic", "OpenAI", "Gemini"] = "Anthropic",
+    price: Annotated[float, Query(ge=0, le=10_000)] = PRICE,
+    all: bool = False,
+) -> Response:
     """What notes cost, and what contexts saved."""
     known = owner_of(principal, owner or None)
-    recent = await memory.sessions(owner=known, limit=200)
-    calls: list[Usage] = []
-    if known is None:
-        calls += await memory.usage()
-    else:
-        for summary in recent:
-            calls += await memory.store.usage(summary.progress.session)
-    days: dict[tuple[str, str, str], DayOfModel] = {}
-    for used in calls:
-        key = (f"{used.at:%Y-%m-%d}", used.model, used.purpose)
-        days[key] = days.get(key, DayOfModel(*key)).plus(used)
-    measured: list[tuple[SessionId, figures.Bills]] = []
-    for summary in recent[:MEASURED]:
-        state = await memory.store.load(summary.progress.session, newest=1)
-        if state is not None:
-            line = await figures.timeline(memory.store, state)
-            budget = state.progress.budget or memory.settings.budget or DEFAULT.budget
-            measured.append((state.progress.session, figures.bills(line, budget)))
-    settings = memory.settings
+    settings, store = memory.settings, memory.store
     today = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+    since = None if all else today - timedelta(days=DAYS_COUNTED - 1)
+    prices = next(p for p in PRICES if p.name == provider)
+    measured: list[tuple[SessionId, figures.Bills]] = []
+    for summary in await memory.sessions(owner=known, limit=MEASURED):
+        session = summary.progress.session
+        line = await figures.timeline(store, session, marks=False)
+        budget = summary.progress.budget or settings.budget or DEFAULT.budget
+        used = await store.usage_by_day(session=session)
+        measured.append((session, figures.bills(line, used, budget, prices)))
     return page(
         request,
         "cost.html",
-        days=[days[key] for key in sorted(days, reverse=True)][:200],
-        spent=await memory.store.spent(owner=known),
-        today=await memory.store.spent(owner=known, since=today),
+        days=await store.usage_by_day(owner=known, since=since),
+        since=since,
+        spent=await store.spent(owner=known, since=since),
+        today=await store.spent(owner=known, since=today),
         limits={
             "day": settings.spend_per_day,
             "owner": settings.spend_per_owner,
@@ -354,6 +333,10 @@ async def cost(request: Request, memory: UsedMemory, principal: Asker, owner: st
         },
         measured=measured,
         total=sum((bills for _, bills in measured), figures.Bills()),
+        owners=await _owners(memory, principal),
+        asked={"owner": owner, "provider": provider, "price": price, "all": all},
+        prices=prices,
+        providers=[p.name for p in PRICES],
     )
 
 
@@ -548,7 +531,9 @@ async def health(request: Request, memory: UsedMemory, principal: Asker, checks:
     need_all(principal)
     now = datetime.now(UTC)
     installed = _installation(request)
-    progress = [s.progress for s in await memory.sessions(limit=1_000)]
+    # One that failed is due again after a while.
+    waiting = await memory.store.due(now + timedelta(days=1), limit=MAX_WAITING)
+    progress = [s.progress for w in waiting for s in await memory.sessions(owner=w.owner, key=w.key)]
     troubles: Troubles = request.app.state.troubles
     return page(
         request,

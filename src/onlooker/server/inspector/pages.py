@@ -28,7 +28,7 @@ from onlooker import __version__, demo
 from onlooker.domain.context import RuntimeContext
 from onlooker.domain.errors import BudgetError, ConflictError, NotFoundError, OnlookerError, SettingsError
 from onlooker.domain.messages import SessionId
-from onlooker.domain.notes import NOTE_STATUSES, Note, SessionSummary, State
+from onlooker.domain.notes import NOTE_STATUSES, SessionSummary, State
 from onlooker.engine.memory import Memory
 from onlooker.engine.preview import last_budget, preview
 from onlooker.engine.session import Session
@@ -41,10 +41,13 @@ from onlooker.server.rest import (
     MAX_SEQ,
     Actor,
     Asker,
+    Cursor,
     KnownSession,
     Owner,
     UsedMemory,
+    make_cursor,
     owner_of,
+    session_cursor,
     state_of,
 )
 
@@ -64,9 +67,10 @@ PAGES = {
     "/inspect/health": "Health",
 }
 PACKAGE = "onlooker.server.inspector"
-# Sessions on a page, and how many are looked through for a word of their key.
+# Sessions on a page, how many are looked through for those of a channel, and owners to choose from.
 SESSIONS = 25
-MAX_LOOKED_AT = 2_000
+MAX_LOOKED_AT = 500
+MAX_OWNERS = 200
 # Messages that are shown beside a note.
 BESIDE = 30
 
@@ -307,49 +311,62 @@ async def sessions(
     owner: str = "",
     q: Annotated[str, Query(max_length=1_000)] = "",
     channel: str = "",
-    start: Annotated[int, Query(ge=0, le=1_000_000)] = 0,
+    cursor: Cursor = "",
 ) -> Response:
     """The sessions, most recently used first."""
     known = owner_of(principal, owner or None)
-    found = await memory.sessions(
-        owner=known, limit=start + SESSIONS + 1 if not (q or channel) else MAX_LOOKED_AT
-    )
-    wanted = [s for s in found if _is_wanted(s.progress.session, q, channel)]
-    shown = [await _listed(memory, s) for s in wanted[start : start + SESSIONS]]
-    everyone = await memory.sessions(owner=principal.owner, limit=200)
+    shown, behind = await _wanted(memory, known, q.strip(), channel, session_cursor(cursor))
+    owners = [principal.owner] if principal.owner else await memory.store.owners(limit=MAX_OWNERS)
     return page(
         request,
         "sessions.html",
-        sessions=shown,
-        owners=sorted({s.progress.session.owner for s in everyone}),
-        asked={"q": q, "owner": owner, "channel": channel, "start": start},
-        next=start + SESSIONS if len(wanted) > start + SESSIONS else None,
-        previous=max(0, start - SESSIONS) if start else None,
-        empty=not everyone,
+        sessions=[_listed(s) for s in shown],
+        owners=owners,
+        asked={"q": q, "owner": owner, "channel": channel, "cursor": cursor},
+        next=behind,
+        empty=not (shown or cursor) and not await memory.sessions(owner=principal.owner, limit=1),
         origin=str(request.base_url).rstrip("/"),
         query=urlencode({"q": q, "owner": owner, "channel": channel}, errors="replace"),
     )
 
 
-def _is_wanted(session: SessionId, q: str, channel: str) -> bool:
-    if channel and RuntimeContext.of(session.key).channel != channel:
-        return False
-    return q.lower() in f"{session.key} {session.owner}".lower()
+async def _wanted(
+    memory: Memory, owner: str | None, q: str, channel: str, after: tuple[datetime, str] | None
+) -> tuple[list[SessionSummary], str | None]:
+    """A page of sessions, and the cursor of the next one. A channel is not in the index: of those that match
+    the words so many are looked at, and the next page goes on behind them."""
+    matching = q or (channel if channel != "direct" else "")
+    found: list[SessionSummary] = []
+    for _ in range(MAX_LOOKED_AT // SESSIONS):
+        some = await memory.store.sessions(owner=owner, limit=SESSIONS, after=after, matching=matching)
+        for place, summary in enumerate(some):
+            if not channel or RuntimeContext.of(summary.progress.session.key).channel == channel:
+                found.append(summary)
+            after = summary.used_at, summary.progress.sid
+            if len(found) == SESSIONS and place + 1 < len(some):
+                return found, make_cursor(after)
+        if len(some) < SESSIONS:
+            return found, None
+        if len(found) >= SESSIONS:
+            break
+    assert after is not None
+    more = await memory.store.sessions(owner=owner, limit=1, after=after, matching=matching)
+    return found, make_cursor(after) if more else None
 
 
-async def _listed(memory: Memory, summary: SessionSummary) -> Listed:
+def _listed(summary: SessionSummary) -> Listed:
     progress = summary.progress
-    notes = await memory.store.notes(progress.session)
     held = summary.observation_tokens + summary.reflection_tokens + progress.unnoted_tokens
-    return Listed(summary, held, _troubles(progress.failures, progress.due_at, notes))
+    return Listed(summary, held, _troubles(summary))
 
 
-def _troubles(failures: int, due_at: datetime | None, notes: Sequence[Note]) -> list[str]:
+def _troubles(summary: SessionSummary) -> list[str]:
     found: list[str] = []
+    failures, due_at = summary.progress.failures, summary.progress.due_at
     if failures:
         found.append(f"the model failed {failures} times in a row" if failures > 1 else "the model failed")
-    if degraded := sum(n.degraded for n in notes):
-        found.append(f"{degraded} degraded note{'s' if degraded > 1 else ''}")
+    if summary.degraded:
+        found.append(f"{summary.degraded} degraded note{'s' if summary.degraded > 1 else ''}")
     lag = (datetime.now(UTC) - due_at).total_seconds() if due_at else 0
     if lag > 5:
         found.append(f"notes are due since {_ago(due_at)}")
@@ -365,8 +382,7 @@ Seq = Annotated[int | None, Query(ge=0, le=MAX_SEQ)]
 async def _head(memory: Memory, session: Session, state: State) -> dict[str, Any]:
     """What every page of a session has above it."""
     (summary,) = await memory.sessions(owner=session.owner, key=session.key, limit=1)
-    troubles = _troubles(state.progress.failures, state.progress.due_at, state.active)
-    return {"session": session.id, "summary": summary, "state": state, "troubles": troubles}
+    return {"session": session.id, "summary": summary, "state": state, "troubles": _troubles(summary)}
 
 
 @router.get("/inspect/sessions/{key}")
@@ -401,14 +417,13 @@ async def conversation(
 @router.get("/inspect/sessions/{key}/timeline")
 async def timeline(memory: UsedMemory, session: KnownSession, state: LoadedState) -> Response:
     """The chart's figures."""
-    line = await figures.timeline(memory.store, state)
-    marks = line.marks[:: max(1, len(line.marks) // figures.MAX_MARKS)]
+    line = await figures.timeline(memory.store, session.id)
     body = {
         "seq": [p.seq for p in line.points],
         "at": [p.at.isoformat() if p.at else None for p in line.points],
         "raw": [p.raw for p in line.points],
         "context": [p.context for p in line.points],
-        "marks": [_mark(mark) for mark in marks],
+        "marks": [_mark(mark) for mark in line.marks],
         "budget": state.progress.budget,
     }
     return JSONResponse(body, headers=SAFE_HEADERS)
@@ -566,7 +581,7 @@ async def notes(
     confirm: Literal["", "forget", "undo"] = "",
 ) -> Response:
     """Observations and reflections, now or as they were, and one of them with its source beside it."""
-    roots = state.notes if then is None else await figures.notes_then(memory.store, session.id, then)
+    roots = state.notes if then is None else await memory.store.notes_at(session.id, then)
     if not note and roots:
         note = max(roots, key=lambda n: n.last).id
     return page(
@@ -604,9 +619,7 @@ async def _chosen_note(
         "refusal": "",
     }
     if note.generation:
-        made_from = set(note.sources)
-        everything = await memory.store.notes(session.id, statuses=NOTE_STATUSES)
-        found["sources"] = [n for n in everything if n.id in made_from]
+        found["sources"] = await memory.store.notes(session.id, statuses=NOTE_STATUSES, ids=note.sources)
     if other or note.generation or len(history.versions) > 1:
         found["diff"] = await session.history.diff(ident, other or None)
     try:

@@ -31,6 +31,7 @@ _INTEGERS = (
     *("generation", "tokens", "degraded", "input_tokens", "output_tokens", "spent_at", "position", "kept"),
     *("taken", "change", "instant", "pinned", "uses", "ranked_at", "length", "reached", "space"),
     *("dimensions", "pid", "concurrency", "running", "done", "failed", "notes_indexed", "retired"),
+    *("step", "replies", "held"),
 )
 _TYPES = {
     **dict.fromkeys(_BYTES, "bytea"),

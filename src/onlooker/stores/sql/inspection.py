@@ -3,37 +3,91 @@ transaction."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from string import ascii_lowercase, ascii_uppercase
 from typing import Any, NamedTuple
 
+from onlooker.domain.messages import SessionId
 from onlooker.domain.notes import SessionSummary
 from onlooker.domain.search import IndexCoverage
 from onlooker.stores.sql import indexes
 from onlooker.stores.sql.database import Database
-from onlooker.stores.sql.rows import from_instant, instant, limit_of, pack, to_progress
+from onlooker.stores.sql.rows import (
+    NO_LIMIT,
+    from_instant,
+    instant,
+    limit_of,
+    pack,
+    sid_of,
+    to_progress,
+    unpack,
+)
 from onlooker.stores.sql.sessions import get_value
 
 # ------------------------------------------------------------------------------------ sessions
 
 
 def sessions(
-    db: Database, *, owner: str | None = None, key: str | None = None, limit: int | None = None
+    db: Database,
+    *,
+    owner: str | None = None,
+    key: str | None = None,
+    limit: int | None = None,
+    after: tuple[datetime, str] | None = None,
+    matching: str = "",
 ) -> Sequence[SessionSummary]:
-    packed, most = None if key is None else pack(key), limit_of(limit)
+    used_at, sid = (NO_LIMIT, b"") if after is None else (instant(after[0]), bytes.fromhex(after[1]))
+    where: dict[str, Any] = {
+        "used_at": used_at,
+        "sid": sid,
+        "words": _like(matching),
+        "limit": limit_of(limit),
+    }
     if owner is None:
-        rows = db.run("list_sessions", key=packed, limit=most)
+        rows = db.run("list_sessions", **where, key=None if key is None else pack(key)).fetchall()
+    elif key is None:
+        rows = db.run("list_sessions_of_owner", **where, owner=pack(owner)).fetchall()
     else:
-        rows = db.run("list_sessions_of_owner", owner=pack(owner), key=packed, limit=most)
-    return [_summary(db, row) for row in rows.fetchall()]
+        rows = [
+            row
+            for row in db.run("session", sid=sid_of(SessionId(owner, key))).fetchall()
+            if (-row["used_at"], row["sid"]) > (-used_at, sid) and matches(SessionId(owner, key), matching)
+        ][:limit]
+    return [_summary(db, row) for row in rows]
+
+
+def matches(session: SessionId, words: str) -> bool:
+    """Whether these letters are in the key or owner of a session, where A to Z are the same as a to z."""
+    return any(lowered(words) in lowered(name) for name in (session.key, session.owner))
+
+
+_LOWER = str.maketrans(ascii_uppercase, ascii_lowercase)
+
+
+def lowered(text: str) -> str:
+    """As both databases have it, whatever their languages are."""
+    return text.translate(_LOWER)
+
+
+def _like(words: str) -> str | None:
+    if not words:
+        return None
+    found = re.sub(r"[!%_]", r"!\g<0>", lowered(pack(words)))
+    return f"%{found}%"
+
+
+def owners(db: Database, *, limit: int) -> Sequence[str]:
+    return [unpack(row[0]) for row in db.run("owners", limit=limit_of(limit))]
 
 
 def _summary(db: Database, row: Any) -> SessionSummary:
     sid = row["sid"]
-    notes = {bool(kind): (count, tokens) for kind, count, tokens in db.run("note_totals", sid=sid)}
-    observations, observation_tokens = notes.get(False, (0, 0))
-    reflections, reflection_tokens = notes.get(True, (0, 0))
+    notes = {bool(kind): counts for kind, *counts in db.run("note_totals", sid=sid)}
+    observations, observation_tokens, degraded = notes.get(False, (0, 0, 0))
+    reflections, reflection_tokens, degraded_reflections = notes.get(True, (0, 0, 0))
     return SessionSummary(
         progress=to_progress(row),
         messages=row["messages"],
@@ -44,6 +98,8 @@ def _summary(db: Database, row: Any) -> SessionSummary:
         reflection_tokens=reflection_tokens,
         started_at=_time(db, "started_at", sid),
         last_at=_time(db, "last_at", sid),
+        used_at=from_instant(row["used_at"]),
+        degraded=degraded + degraded_reflections,
     )
 
 

@@ -10,12 +10,15 @@ from datetime import datetime
 from typing import Any
 
 from onlooker.domain.errors import NotFoundError
+from onlooker.domain.history import NoteHistory
 from onlooker.domain.messages import Message, SessionId
 from onlooker.domain.notes import LIVE, Extraction, Note, NoteKind, NoteStatus
 from onlooker.stores.sql import sessions
 from onlooker.stores.sql.database import Database
 from onlooker.stores.sql.rows import (
+    FIRST_SEQ,
     NO_LIMIT,
+    clamp,
     from_instant,
     instant,
     limit_of,
@@ -25,6 +28,7 @@ from onlooker.stores.sql.rows import (
     to_extraction,
     to_message,
     to_note,
+    to_version,
     unpack,
 )
 
@@ -36,11 +40,59 @@ def read(
     statuses: Sequence[NoteStatus] = ("active",),
     kind: NoteKind | None = None,
     recent: int | None = None,
+    ids: Sequence[str] | None = None,
+    after: tuple[int, int, str] | None = None,
+    limit: int | None = None,
 ) -> Sequence[Note]:
-    wanted = json.dumps(list(statuses))
-    rows = db.run("notes", **_of_kind(session, kind), statuses=wanted, limit=limit_of(recent))
-    newest_first = [to_note(row) for row in rows]
+    if ids is not None:
+        found = (
+            n for n in _by_id(db, sid_of(session), ids) if n.status in statuses and kind in (None, n.kind)
+        )
+        chosen = [n for n in sorted(found, key=position) if after is None or position(n) > after][:limit]
+        return chosen if recent is None else chosen[max(0, len(chosen) - recent) :]
+    wanted: dict[str, Any] = {**_of_kind(session, kind), "statuses": json.dumps(list(statuses))}
+    if after is not None or limit is not None:
+        first, generation, ident = after or (FIRST_SEQ - 1, 0, "")
+        behind = {"first": clamp(first), "generation": clamp(generation), "id": pack(ident)}
+        rows = db.run("notes_after", **wanted, **behind, limit=limit_of(limit)).fetchall()
+        return [to_note(row) for row in (rows if recent is None else rows[max(0, len(rows) - recent) :])]
+    newest_first = [to_note(row) for row in db.run("notes", **wanted, limit=limit_of(recent))]
     return newest_first[::-1]
+
+
+def position(note: Note) -> tuple[int, int, str]:
+    """Where a note stands among others."""
+    return note.first, note.generation, note.id
+
+
+def notes_at(db: Database, session: SessionId, seq: int) -> Sequence[Note]:
+    where: dict[str, Any] = {"sid": sid_of(session), "seq": clamp(seq)}
+    live = {unpack(row[0]): row[1] for row in db.run("statuses_at", **where) if row[1] in LIVE}
+    change = db.value("change_at", **where)
+    notes = {n.id: replace(n, status=live[n.id]) for n in _by_id(db, where["sid"], live)}
+    # In order: the last text that it had by then.
+    for row in db.run("versions_of", sid=where["sid"], ids=pack_ids(live), change=change):
+        text = to_version(row)
+        if text.note in notes:
+            notes[text.note] = replace(notes[text.note], text=text.text, tokens=text.tokens)
+    return sorted(notes.values(), key=position)
+
+
+def note_history(db: Database, session: SessionId, note_id: str) -> NoteHistory | None:
+    sid, ident = sid_of(session), pack(note_id)
+    found = _by_id(db, sid, [note_id])
+    if not found:
+        return None
+    texts = db.run("versions_of", sid=sid, ids=pack_ids([note_id]), change=NO_LIMIT)
+    statuses = [
+        (datetime.fromisoformat(at), status) for at, status in db.run("statuses_of", sid=sid, id=ident)
+    ]
+    return NoteHistory(
+        found[0],
+        tuple(map(to_version, texts)),
+        tuple(s for n, s in enumerate(statuses) if not n or statuses[n - 1][1] != s[1]),
+        tuple(unpack(row[0]) for row in db.run("made_from", sid=sid, id=ident)),
+    )
 
 
 def _of_kind(session: SessionId, kind: NoteKind | None) -> dict[str, Any]:

@@ -12,7 +12,7 @@ import heapq
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from itertools import count, islice
 from typing import Any, NamedTuple
 
@@ -28,12 +28,13 @@ from onlooker.domain.notes import (
     Progress,
     Realignment,
     State,
-    Stretch,
     Usage,
+    UsageDay,
 )
 from onlooker.policy.plan import FAR_AHEAD, is_due
 from onlooker.stores.sql.database import Database
 from onlooker.stores.sql.rows import (
+    EPOCH,
     FIRST_SEQ,
     LAST_SEQ,
     NO_LIMIT,
@@ -47,6 +48,7 @@ from onlooker.stores.sql.rows import (
     pack,
     progress_values,
     sid_of,
+    to_change,
     to_item,
     to_message,
     to_note,
@@ -252,14 +254,6 @@ def merged(live: Iterable[Sequence[Any]], archived: Iterable[Sequence[Any]]) -> 
     return heapq.merge(map(tuple, archived), map(tuple, live), key=lambda row: (row[0], row[8], row[9]))
 
 
-def stretches(db: Database, session: SessionId, *, length: int) -> Sequence[Stretch]:
-    rows = db.run("stretches", sid=sid_of(session), length=max(1, length))
-    return [
-        Stretch(last, count, replies, tokens, datetime.fromisoformat(at) if at else None)
-        for last, count, replies, tokens, at in rows
-    ]
-
-
 def around(
     db: Database, session: SessionId, seqs: Sequence[int], reach: int, *, retired: bool = False
 ) -> Sequence[Message]:
@@ -423,22 +417,69 @@ def log(
     statuses: Statuses = (),
     taken: tuple[int, int] | None = None,
 ) -> Change:
-    """Record that the notes changed."""
-    change = change_of(progress, last_change(db, sid) + 1, at, statuses, taken)
+    """Record that the notes changed. The session is as it is after that."""
+    change = change_of(progress, sizes(db, sid), at, statuses, taken)
     db.run("add_change", **change_values(sid, change))
     return change
 
 
+class Sizes(NamedTuple):
+    """The number of the next change, and how large the session is."""
+
+    number: int
+    messages: int
+    tokens: int
+    replies: int
+    held: int
+    said_at: datetime | None
+
+
+def sizes(db: Database, sid: bytes) -> Sizes:
+    number, messages, tokens, replies, held = db.run("sizes", sid=sid).fetchone()
+    said = db.run("last_at", sid=sid).fetchone()
+    said_at = datetime.fromisoformat(said[0]) if said and said[0] else None
+    return Sizes(number + 1, messages, tokens, replies, held, said_at)
+
+
 def change_of(
     progress: Progress,
-    number: int,
+    sizes: Sizes,
     at: datetime,
     statuses: Statuses = (),
     taken: tuple[int, int] | None = None,
 ) -> Change:
     """The change that led to this progress."""
-    p = progress
-    return Change(number, at, p.last_seq, p.frontier, p.watermark, p.tail_start, tuple(statuses), taken)
+    p, s = progress, sizes
+    return Change(
+        s.number,
+        at,
+        p.last_seq,
+        p.frontier,
+        p.watermark,
+        p.tail_start,
+        tuple(statuses),
+        taken,
+        s.messages,
+        s.tokens,
+        s.replies,
+        s.held,
+        s.said_at,
+    )
+
+
+def changes(db: Database, session: SessionId, *, most: int) -> Sequence[Change]:
+    stored = find(db, session)
+    if stored is None:
+        return []
+    now = sizes(db, stored.sid)
+    step = step_of(now.number - 1, most)
+    found = [to_change(row) for row in db.run("some_changes", sid=stored.sid, step=step)]
+    return [*found, change_of(stored.progress, now, from_instant(stored.used_at))]
+
+
+def step_of(count: int, most: int) -> int:
+    """Every how-many-th of so many changes to read, each with the one before it."""
+    return 1 if count <= most else max(2, -(-2 * count // max(1, most)))
 
 
 def changed_by(change: Commit) -> list[tuple[str, NoteStatus]]:
@@ -509,6 +550,25 @@ def record_usage(db: Database, session: SessionId, usage: Usage) -> None:
 
 def usage(db: Database, session: SessionId | None = None) -> Sequence[Usage]:
     return [to_usage(row) for row in db.run("usage", sid=session and sid_of(session))]
+
+
+def usage_by_day(
+    db: Database,
+    *,
+    session: SessionId | None = None,
+    owner: str | None = None,
+    since: datetime | None = None,
+) -> Sequence[UsageDay]:
+    start = -NO_LIMIT if since is None else instant(since)
+    if session is not None:
+        rows = db.run("usage_by_day_of_session", sid=sid_of(session), since=start)
+    elif owner is not None:
+        rows = db.run("usage_by_day_of_owner", owner=pack(owner), since=start)
+    else:
+        rows = db.run("usage_by_day", since=start)
+    return [
+        UsageDay((EPOCH + timedelta(days=day)).date(), unpack(model), *rest) for day, model, *rest in rows
+    ]
 
 
 def spent(

@@ -95,7 +95,6 @@ class Transactions(ABC):
     digests = reads(of_sessions.digests)
     retired = reads(of_sessions.retired)
     messages = reads(of_sessions.messages)
-    stretches = reads(of_sessions.stretches)
     around = reads(of_sessions.around)
     sources = reads(of_notes.sources)
     compact = deletes(archive.compact)
@@ -127,6 +126,9 @@ class Transactions(ABC):
 
     commit = writes(of_sessions.commit)
     notes = reads(of_notes.read)
+    notes_at = reads(of_notes.notes_at)
+    note_history = reads(of_notes.note_history)
+    changes = reads(of_sessions.changes)
     delete_notes = deletes(of_notes.delete)
     extractions = reads(of_notes.extractions)
     pin = writes(of_notes.pin)
@@ -185,11 +187,13 @@ class Transactions(ABC):
     idle = reads(of_sessions.idle)
     record_usage = writes(of_sessions.record_usage)
     usage = reads(of_sessions.usage)
+    usage_by_day = reads(of_sessions.usage_by_day)
     spent = reads(of_sessions.spent)
 
     # -- the whole store
 
     sessions = reads(inspection.sessions)
+    owners = reads(inspection.owners)
     get_value = reads(of_sessions.get_value)
     set_value = writes(of_sessions.set_value)
     swap_value = writes(of_sessions.swap_value)

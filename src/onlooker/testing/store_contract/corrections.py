@@ -155,6 +155,71 @@ class CorrectionContract(StoreCase):
             (8, 4, 4, 5),
         ]
 
+    async def test_history_says_how_large_the_session_was(self, store: Store) -> None:
+        assert list(await store.changes(ANA, most=9)) == []
+        await self.record(store, *talk(1, 4), said("m5", role="assistant", tokens=7, at=later(5)))
+        await self.note_all(store, (1, 2))
+        await self.record(store, said("m6", role="assistant", at=later(6)), said("m7", at=None))
+        await self.compact(store, 2)
+        await self.commit(store, note("o3", 3, 6, tokens=4))
+        # What is taken back has been said, and was paid for.
+        await self.realign(store, 5, said("other", role="assistant", tokens=1, at=later(8)))
+        sizes = [(c.messages, c.tokens, c.replies, c.held, c.said_at) for c in await self.changes(store)]
+        assert sizes == [
+            (5, 47, 1, 5, later(5)),
+            (7, 67, 2, 9, None),
+            (6, 48, 3, 5, later(8)),
+        ]
+        await self.record(store, said("m9", role="assistant", at=later(9)))
+        *history, now = await store.changes(ANA, most=9)
+        assert history == await self.changes(store)
+        assert (now.number, now.statuses, now.last_seq) == (4, (), 9)
+        assert (now.messages, now.tokens, now.replies, now.held, now.said_at) == (7, 58, 4, 5, later(9))
+
+    async def test_of_a_long_history_every_so_many_are_read_with_the_one_before(self, store: Store) -> None:
+        await self.record(store, *talk(1, 30))
+        await self.note_all(store, *((n, n) for n in range(1, 25)))
+        numbers = [c.number for c in await store.changes(ANA, most=12)]
+        assert numbers == [3, 4, 7, 8, 11, 12, 15, 16, 19, 20, 23, 24, 25]
+        assert [c.number for c in await store.changes(ANA, most=24)] == list(range(1, 26))
+
+    async def test_notes_are_as_they_were_when_a_message_was_the_newest(self, store: Store) -> None:
+        await self.record(store, *talk(1, 4))
+        await self.note_all(store, (1, 2))
+        await self.record(store, *talk(5, 8))
+        await self.change_note(store, "o1", "corrected \ud800")
+        await self.commit(store, note("b3", 3, 4, status="buffered"))
+        await self.record(store, *talk(9, 12))
+        r1 = note("r1", 1, 2, generation=1, sources=["o1"])
+        await self.commit(store, r1, supersede=("o1",))
+
+        async def then(seq: int) -> list[tuple[str, str, str]]:
+            return [(n.id, n.text, n.status) for n in await store.notes_at(ANA, seq)]
+
+        assert await then(3) == []
+        assert await then(4) == [("o1", "about o1", "active")]
+        assert await then(8) == [("o1", "corrected \ud800", "active"), ("b3", "about b3", "buffered")]
+        assert await then(99) == [("r1", "about r1", "active"), ("b3", "about b3", "buffered")]
+        assert list(await store.notes_at(BEN, 9)) == []
+
+    async def test_a_note_has_a_history(self, store: Store) -> None:
+        await self.record(store, *talk(1, 6))
+        await self.note_all(store, (1, 2), (3, 4))
+        await self.change_note(store, "o1", "corrected")
+        r1 = note("r1", 1, 4, generation=1, sources=["o1", "o3"], made_at=later(10))
+        await self.commit(store, r1, supersede=("o1", "o3"))
+        history = await store.note_history(ANA, "o1")
+        assert history is not None
+        assert history.note.text == "corrected"
+        assert [v.text for v in history.versions] == ["about o1", "corrected"]
+        assert history.statuses == ((NOW, "active"), (later(10), "superseded"))
+        assert history.made_into == ("r1",)
+        whole = await store.note_history(ANA, "r1")
+        assert whole is not None
+        assert (whole.versions, whole.made_into) == ((), ())
+        assert await store.note_history(ANA, "nobody") is None
+        assert await store.note_history(BEN, "o1") is None
+
     # -- undoing
 
     async def test_an_undone_reflection_gives_way_to_the_notes_it_was_made_from(self, store: Store) -> None:

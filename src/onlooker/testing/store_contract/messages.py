@@ -222,18 +222,6 @@ class MessageContract(StoreCase):
         await self.record(store, said("m1", text), said("m2", text + "\0\ud800"))
         assert [m.text for m in await store.messages(ANA)] == [text, text + "\0\ud800"]
 
-    async def test_stretches_count_the_conversation_as_it_is_now(self, store: Store) -> None:
-        await self.record(store, *talk(1, 4), said("m5", role="assistant", tokens=7, at=later(5)))
-        found = await store.stretches(ANA, length=2)
-        assert [(s.last, s.messages, s.replies, s.tokens, s.at) for s in found] == [
-            (2, 2, 0, 20, later(2)),
-            (4, 2, 0, 20, later(4)),
-            (5, 1, 1, 7, later(5)),
-        ]
-        await store.compact(ANA, up_to=3, summary=said("s", tokens=99), archive=True, now=NOW)
-        assert await store.stretches(ANA, length=2) == found
-        assert await store.stretches(BEN, length=2) == []
-
     async def test_a_thousand_messages_in_one_call(self, store: Store) -> None:
         done = await store.append(ANA, talk(1, 1000), due_tokens=NEVER, now=NOW)
         assert seqs(done.messages) == list(range(1, 1001))

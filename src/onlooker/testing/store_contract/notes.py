@@ -135,6 +135,30 @@ class NoteContract(StoreCase):
         assert ids(await store.notes(ANA, recent=99)) == [f"n{n}" for n in range(1, 9)]
         assert ids(await store.notes(ANA, recent=0)) == []
 
+    async def test_a_listing_goes_on_behind_any_note_of_it(self, store: Store) -> None:
+        await self.three_generations(store)
+        every: Any = {"statuses": ("active", "superseded")}
+        everything = await store.notes(ANA, **every)
+        for size in (1, 2, 4):
+            walked: list[str] = []
+            page = await store.notes(ANA, **every, limit=size)
+            while page:
+                assert len(page) <= size
+                walked += ids(page)
+                last = page[-1]
+                page = await store.notes(
+                    ANA, **every, limit=size, after=(last.first, last.generation, last.id)
+                )
+            assert walked == ids(everything)
+        assert ids(await store.notes(ANA, after=(1, 0, ""), kind="observation")) == ["o3"]
+
+    async def test_notes_are_found_by_id(self, store: Store) -> None:
+        await self.three_generations(store)
+        every: Any = ("active", "superseded")
+        assert ids(await store.notes(ANA, ids=["o3", "nobody", "r1"], statuses=every)) == ["r1", "o3"]
+        assert ids(await store.notes(ANA, ids=["o3", "r1"])) == ["o3"]
+        assert ids(await store.notes(ANA, ids=[], statuses=every)) == []
+
     async def test_a_note_leads_back_to_its_messages_through_generations(self, store: Store) -> None:
         await self.three_generations(store)
         assert ids(await store.sources(ANA, "o1")) == ["m3", "m4"]

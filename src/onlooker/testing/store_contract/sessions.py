@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from datetime import datetime
+from typing import Any
 
 from onlooker.domain.messages import SessionId
-from onlooker.domain.notes import Usage
+from onlooker.domain.notes import Usage, UsageDay
 from onlooker.ports import Store
 from onlooker.testing.store_contract.case import ANA, BEN, NEVER, NOW, StoreCase, ids, later, note, said, talk
 
@@ -26,10 +27,71 @@ class SessionContract(StoreCase):
         assert [s.progress.session.key for s in await store.sessions(owner="ana", limit=2)] == ["a", "c"]
         assert list(await store.sessions(owner="nobody")) == []
 
+    async def test_a_listing_goes_on_behind_any_session_of_it(self, store: Store) -> None:
+        for key in "abcdefg":
+            session = SessionId("ana" if key < "e" else "ben", key)
+            # Some at the same time, some an hour and more apart.
+            await store.append(session, [said("m1")], due_tokens=NEVER, now=later(45 * (ord(key) // 2)))
+        for owner in (None, "ana", "ben"):
+            everything = await store.sessions(owner=owner)
+            walked: list[SessionId] = []
+            page = await store.sessions(owner=owner, limit=2)
+            while page:
+                assert len(page) <= 2
+                walked += [s.progress.session for s in page]
+                behind = page[-1].used_at, page[-1].progress.sid
+                page = await store.sessions(owner=owner, limit=2, after=behind)
+            assert walked == [s.progress.session for s in everything]
+
+    async def test_sessions_are_found_by_letters_of_their_key_or_owner(self, store: Store) -> None:
+        for owner, key in (("Ana", "telegram:42"), ("ben", "100%_sure!"), ("ben", "ÉCOLE")):
+            await store.append(SessionId(owner, key), [said("m1")], due_tokens=NEVER, now=NOW)
+
+        async def found(words: str, **more: Any) -> set[str]:
+            return {s.progress.session.key for s in await store.sessions(matching=words, **more)}
+
+        assert await found("GRAM:4") == {"telegram:42"}
+        assert await found("aNA") == {"telegram:42"}
+        assert await found("%") == await found("_") == await found("!") == {"100%_sure!"}
+        assert await found("École") == {"ÉCOLE"}
+        assert await found("be", owner="ben") == {"100%_sure!", "ÉCOLE"}
+        assert await found("gram", owner="Ana", key="telegram:42") == {"telegram:42"}
+        assert await found("slack", owner="Ana", key="telegram:42") == set()
+
+    async def test_owners_are_named_once(self, store: Store) -> None:
+        assert list(await store.owners(limit=9)) == []
+        for owner in ("ben", "ana", "cem", "ana"):
+            session = SessionId(owner, f"s{owner}")
+            await store.append(session, [said(f"m{owner}")], due_tokens=NEVER, now=NOW)
+        assert list(await store.owners(limit=9)) == ["ana", "ben", "cem"]
+        assert list(await store.owners(limit=2)) == ["ana", "ben"]
+
+    async def test_calls_are_counted_by_day_model_and_purpose(self, store: Store) -> None:
+        await self.record(store, said("m1"))
+        await self.record(store, said("m1"), session=BEN)
+        for session, minutes, model, verdict, cost in (
+            (ANA, 0, "a", "accepted", 0.25),
+            (ANA, 1, "a", "too long", None),
+            (ANA, 24 * 60, "a", "accepted", None),
+            (BEN, 2, "b", "accepted", 0.5),
+        ):
+            usage = Usage(model, "observe", 10, 2, verdict, later(minutes), cost)
+            await store.record_usage(session, usage)
+        day = NOW.date()
+        first = UsageDay(day, "a", "observe", 2, 1, 20, 4, 0.25)
+        second = UsageDay(later(24 * 60).date(), "a", "observe", 1, 0, 10, 2, None)
+        bens = UsageDay(day, "b", "observe", 1, 0, 10, 2, 0.5)
+        assert list(await store.usage_by_day()) == [second, first, bens]
+        assert list(await store.usage_by_day(owner="ana")) == [second, first]
+        assert list(await store.usage_by_day(session=BEN)) == [bens]
+        assert list(await store.usage_by_day(since=later(60))) == [second]
+        await store.delete_session(ANA)
+        assert list(await store.usage_by_day(owner="ana")) == [second, first]
+
     async def test_a_listing_counts_the_conversation_and_its_active_notes(self, store: Store) -> None:
         await self.record(store, *talk(1, 8))
-        await self.commit(store, note("o1", 1, 2), note("o2", 3, 4))
-        await self.commit(store, note("o3", 5, 6, status="buffered", tokens=99))
+        await self.commit(store, note("o1", 1, 2), note("o2", 3, 4, degraded=True))
+        await self.commit(store, note("o3", 5, 6, status="buffered", tokens=99, degraded=True))
         reflection = note("r1", 1, 2, generation=1, sources=["o1"], tokens=4)
         await self.commit(store, reflection, supersede=("o1",))
         await self.compact(store, 3)
@@ -39,6 +101,7 @@ class SessionContract(StoreCase):
         assert (listed.observations, listed.observation_tokens) == (1, 5)
         assert (listed.reflections, listed.reflection_tokens) == (1, 4)
         assert (listed.started_at, listed.last_at) == (later(1), later(8))
+        assert (listed.used_at, listed.degraded) == (NOW, 1)
 
     async def test_its_counts_stay_right_whatever_happens(self, store: Store) -> None:
         async def counts() -> tuple[int, int]:

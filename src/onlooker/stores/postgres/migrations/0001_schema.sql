@@ -31,11 +31,13 @@ CREATE TABLE sessions (
     -- The indexes use these instead of the columns that they derive from: an append then updates the row in place
     -- (HOT), without a new entry in each index.
     is_unindexed boolean NOT NULL GENERATED ALWAYS AS (indexed < last_seq OR notes_indexed = 0) STORED,
-    is_open boolean NOT NULL GENERATED ALWAYS AS (last_seq > ended_seq) STORED
+    is_open boolean NOT NULL GENERATED ALWAYS AS (last_seq > ended_seq) STORED,
+    used_hour bigint NOT NULL GENERATED ALWAYS AS (used_at / 3600000000) STORED
 ) WITH (fillfactor = 70);
 
 CREATE INDEX sessions_due ON sessions (due_at, sid) WHERE due_at IS NOT NULL;
-CREATE INDEX sessions_owner ON sessions (owner);
+CREATE INDEX sessions_used ON sessions (owner, used_hour);
+CREATE INDEX sessions_recent ON sessions (used_hour);
 CREATE INDEX sessions_unindexed ON sessions (owner) WHERE is_unindexed;
 CREATE INDEX sessions_open ON sessions (sid) WHERE is_open;
 
@@ -160,6 +162,12 @@ CREATE TABLE changes (
     kept bigint,                             -- the host took back the messages after this seq,
     taken bigint,                            -- up to this one
     statuses text COLLATE "C" NOT NULL,      -- JSON: [[note, status], …]
+    -- How large the session was then.
+    messages bigint NOT NULL DEFAULT 0,
+    tokens bigint NOT NULL DEFAULT 0,
+    replies bigint NOT NULL DEFAULT 0,
+    held bigint NOT NULL DEFAULT 0,
+    said_at text COLLATE "C",
     PRIMARY KEY (sid, number)
 );
 

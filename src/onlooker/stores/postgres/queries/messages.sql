@@ -179,11 +179,3 @@ DELETE FROM messages WHERE sid = :sid AND id IN (SELECT value FROM json_each(:id
 
 -- name: delete_messages_of
 DELETE FROM messages WHERE sid = :sid;
-
--- name: stretches
--- Times are compared as texts, which is the order of times in one zone.
-SELECT MAX(seq), COUNT(*), COUNT(*) FILTER (WHERE role = 'assistant'), SUM(tokens)::bigint, MAX(at) FROM (
-    SELECT seq, role, tokens, at FROM messages WHERE sid = :sid AND summary = 0
-    UNION ALL
-    SELECT seq, role, tokens, at FROM archive WHERE sid = :sid AND summary = 0 AND reason <> 'retired'
-) AS conversation GROUP BY (seq - 1) / :length ORDER BY 1;

@@ -54,3 +54,36 @@ WHERE sid = :sid AND (:change = 0 OR note IN (
     WHERE changes.sid = :sid AND changes.number > :change
 ))
 ORDER BY note, number;
+
+-- name: sizes
+-- The number of the last change, and how large the session is now. Answers are counted on from the last change.
+SELECT COALESCE(last.number, 0), messages, message_tokens,
+    COALESCE(last.replies, 0) + (
+        SELECT COUNT(*) FROM messages AS said
+        WHERE said.sid = :sid AND seq > COALESCE(last.last_seq, 0) AND role = 'assistant' AND summary = 0
+    ),
+    (
+        SELECT COALESCE(SUM(tokens), 0)::bigint FROM notes
+        WHERE notes.sid = :sid AND status IN ('buffered', 'active') AND status = 'active'
+    )
+FROM sessions
+    LEFT JOIN (
+        SELECT number, last_seq, replies FROM changes WHERE sid = :sid ORDER BY number DESC LIMIT 1
+    ) AS last ON true
+WHERE sessions.sid = :sid;
+
+-- name: statuses_at
+-- The last status of each note when that message was the newest.
+SELECT DISTINCT ON (1) pair ->> 0 AS id, pair ->> 1 AS status
+FROM changes, json_array_elements(statuses::json) AS pair
+WHERE sid = :sid AND last_seq <= :seq ORDER BY 1, number DESC;
+
+-- name: statuses_of
+SELECT at, pair ->> 1 FROM changes, json_array_elements(statuses::json) AS pair
+WHERE sid = :sid AND pair ->> 0 = :id ORDER BY number;
+
+-- name: made_from
+SELECT id FROM notes
+WHERE sid = :sid AND generation > 0
+    AND EXISTS (SELECT 1 FROM json_array_elements_text(sources::json) AS source WHERE source = :id)
+ORDER BY first_seq, generation, id;

@@ -12,6 +12,13 @@ WHERE sid = :sid AND status IN (SELECT value FROM json_each(:statuses))
     AND generation BETWEEN :lowest AND :highest
 ORDER BY first_seq DESC, generation DESC, id DESC LIMIT :limit;
 
+-- name: notes_after
+SELECT id, generation, first_seq, last_seq, status, tokens, made_at, model, degraded, sources, text
+FROM notes
+WHERE sid = :sid AND status IN (SELECT value FROM json_each(:statuses))
+    AND generation BETWEEN :lowest AND :highest AND (first_seq, generation, id) > (:first, :generation, :id)
+ORDER BY first_seq, generation, id LIMIT :limit;
+
 -- name: notes_by_id
 SELECT id, generation, first_seq, last_seq, status, tokens, made_at, model, degraded, sources, text
 FROM notes WHERE sid = :sid AND id IN (SELECT value FROM json_each(:ids));

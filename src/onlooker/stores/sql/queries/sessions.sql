@@ -33,11 +33,37 @@ UPDATE beginnings SET number = CASE WHEN number < :number THEN :number ELSE numb
 SELECT sid, owner, key, last_seq, frontier, watermark, tail_start, unnoted_tokens, revision, prompt_version,
     budget, history_hash, due_at, wake_at, failures, fence, messages, message_tokens, used_at, ended_seq,
     items_chosen
-FROM sessions WHERE (:key IS NULL OR key = :key) ORDER BY used_at DESC, sid LIMIT :limit;
+FROM sessions
+WHERE (:key IS NULL OR key = :key)
+    AND used_hour <= :used_at / 3600000000 AND (used_at < :used_at OR used_at = :used_at AND sid > :sid)
+    AND (:words IS NULL OR lower(key) LIKE :words ESCAPE '!' OR lower(owner) LIKE :words ESCAPE '!')
+ORDER BY used_hour DESC, used_at DESC, sid LIMIT :limit;
+
+-- name: list_sessions_of_owner
+SELECT sid, owner, key, last_seq, frontier, watermark, tail_start, unnoted_tokens, revision, prompt_version,
+    budget, history_hash, due_at, wake_at, failures, fence, messages, message_tokens, used_at, ended_seq,
+    items_chosen
+FROM sessions
+WHERE owner = :owner
+    AND used_hour <= :used_at / 3600000000 AND (used_at < :used_at OR used_at = :used_at AND sid > :sid)
+    AND (:words IS NULL OR lower(key) LIKE :words ESCAPE '!' OR lower(owner) LIKE :words ESCAPE '!')
+ORDER BY used_hour DESC, used_at DESC, sid LIMIT :limit;
+
+-- name: owners
+-- From one owner to the next, without reading the sessions between them.
+WITH RECURSIVE found (owner) AS (
+    SELECT MIN(owner) FROM sessions
+    UNION ALL
+    SELECT (SELECT MIN(sessions.owner) FROM sessions WHERE sessions.owner > found.owner)
+    FROM found WHERE found.owner IS NOT NULL
+)
+SELECT owner FROM found WHERE owner IS NOT NULL LIMIT :limit;
 
 -- name: note_totals
-SELECT generation > 0, COUNT(*), CAST(SUM(tokens) AS BIGINT) FROM notes
-WHERE sid = :sid AND status IN ('buffered', 'active') AND status = 'active' GROUP BY generation > 0;
+-- Live notes begin somewhere: with that, SQLite reads their index and not every note that there ever was.
+SELECT generation > 0, COUNT(*), CAST(SUM(tokens) AS BIGINT), CAST(SUM(degraded) AS BIGINT) FROM notes
+WHERE sid = :sid AND status IN ('buffered', 'active') AND first_seq > -134217729 AND status = 'active'
+GROUP BY generation > 0;
 
 -- name: lease
 -- Granted if free, expired or already held by this holder. A new holder gets a higher fence. What ends after
@@ -94,6 +120,21 @@ SELECT COALESCE(SUM(cost), 0.0) FROM usage WHERE sid = :sid AND spent_at >= :sin
 
 -- name: spent_by_owner
 SELECT COALESCE(SUM(cost), 0.0) FROM usage WHERE owner = :owner AND spent_at >= :since;
+
+-- name: usage_by_day
+SELECT spent_at / 86400000000, model, purpose, COUNT(*), SUM(CASE WHEN verdict = 'accepted' THEN 0 ELSE 1 END),
+    CAST(SUM(input_tokens) AS BIGINT), CAST(SUM(output_tokens) AS BIGINT), SUM(cost)
+FROM usage WHERE spent_at >= :since GROUP BY 1, 2, 3 ORDER BY 1 DESC, 2, 3;
+
+-- name: usage_by_day_of_owner
+SELECT spent_at / 86400000000, model, purpose, COUNT(*), SUM(CASE WHEN verdict = 'accepted' THEN 0 ELSE 1 END),
+    CAST(SUM(input_tokens) AS BIGINT), CAST(SUM(output_tokens) AS BIGINT), SUM(cost)
+FROM usage WHERE owner = :owner AND spent_at >= :since GROUP BY 1, 2, 3 ORDER BY 1 DESC, 2, 3;
+
+-- name: usage_by_day_of_session
+SELECT spent_at / 86400000000, model, purpose, COUNT(*), SUM(CASE WHEN verdict = 'accepted' THEN 0 ELSE 1 END),
+    CAST(SUM(input_tokens) AS BIGINT), CAST(SUM(output_tokens) AS BIGINT), SUM(cost)
+FROM usage WHERE sid = :sid AND spent_at >= :since GROUP BY 1, 2, 3 ORDER BY 1 DESC, 2, 3;
 
 -- name: detach_usage
 -- The cost of a deleted session still counts, without the session's name.

@@ -24,8 +24,9 @@ WHERE sid = :sid
 ORDER BY note, number;
 
 -- name: dump_changes
-SELECT number, at, last_seq, frontier, watermark, tail_start, kept, taken, statuses FROM changes
-WHERE sid = :sid AND number > :change ORDER BY number;
+SELECT number, at, last_seq, frontier, watermark, tail_start, kept, taken, statuses, messages, tokens, replies,
+    held, said_at
+FROM changes WHERE sid = :sid AND number > :change ORDER BY number;
 
 -- name: dump_usage
 SELECT usage.owner, key, model, purpose, input_tokens, output_tokens, verdict, at, cost

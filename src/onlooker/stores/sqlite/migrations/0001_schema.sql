@@ -40,6 +40,7 @@ CREATE TABLE sessions (
 
 CREATE INDEX sessions_due ON sessions (due_at, sid) WHERE due_at IS NOT NULL;
 CREATE INDEX sessions_used ON sessions (owner, used_hour);
+CREATE INDEX sessions_recent ON sessions (used_hour);
 CREATE INDEX sessions_open ON sessions (used_hour) WHERE is_open;
 CREATE INDEX sessions_unindexed ON sessions (owner) WHERE is_unindexed;
 
@@ -161,6 +162,12 @@ CREATE TABLE changes (
     kept INTEGER,                            -- the host took back the messages after this seq,
     taken INTEGER,                           -- up to this one
     statuses TEXT NOT NULL,                  -- JSON: [[note, status], …]
+    -- How large the session was then.
+    messages INTEGER NOT NULL DEFAULT 0,
+    tokens INTEGER NOT NULL DEFAULT 0,
+    replies INTEGER NOT NULL DEFAULT 0,
+    held INTEGER NOT NULL DEFAULT 0,
+    said_at TEXT,
     PRIMARY KEY (sid, number)
 ) STRICT, WITHOUT ROWID;
 

@@ -245,13 +245,3 @@ WHERE slot = (SELECT base >> 28 FROM sessions WHERE sid = :sid) AND id IN (SELEC
 DELETE FROM messages
 WHERE place BETWEEN (SELECT base FROM sessions WHERE sid = :sid) - 134217728
     AND (SELECT base FROM sessions WHERE sid = :sid) + 134217727;
-
--- name: stretches
--- Times are compared as texts, which is the order of times in one zone.
-SELECT MAX(seq), COUNT(*), SUM(role = 'assistant'), SUM(tokens), MAX(at) FROM (
-    SELECT seq, role, tokens, at
-    FROM sessions JOIN messages ON place BETWEEN base - 134217728 AND base + 134217727
-    WHERE sid = :sid AND NOT summary
-    UNION ALL
-    SELECT seq, role, tokens, at FROM archive WHERE sid = :sid AND NOT summary AND reason <> 'retired'
-) GROUP BY (seq - 1) / :length ORDER BY 1;

@@ -58,3 +58,36 @@ WHERE sid = :sid AND (:change = 0 OR note IN (
     WHERE changes.sid = :sid AND changes.number > :change
 ))
 ORDER BY note, number;
+
+-- name: sizes
+-- The number of the last change, and how large the session is now. Answers are counted on from the last change.
+SELECT COALESCE(last.number, 0), messages, message_tokens,
+    COALESCE(last.replies, 0) + (
+        SELECT COUNT(*) FROM messages
+        WHERE place > base + COALESCE(last.last_seq, 0) AND place <= base + 134217727
+            AND role = 'assistant' AND NOT summary
+    ),
+    (
+        SELECT COALESCE(SUM(tokens), 0) FROM notes
+        WHERE notes.sid = :sid AND status IN ('buffered', 'active') AND first_seq > -134217729
+            AND status = 'active'
+    )
+FROM sessions
+    LEFT JOIN (
+        SELECT number, last_seq, replies FROM changes WHERE sid = :sid ORDER BY number DESC LIMIT 1
+    ) AS last
+WHERE sessions.sid = :sid;
+
+-- name: statuses_at
+-- The last status of each note when that message was the newest.
+SELECT json_extract(pair.value, '$[0]') AS id, json_extract(pair.value, '$[1]') AS status, MAX(number)
+FROM changes, json_each(statuses) AS pair WHERE sid = :sid AND last_seq <= :seq GROUP BY 1;
+
+-- name: statuses_of
+SELECT at, json_extract(pair.value, '$[1]') FROM changes, json_each(statuses) AS pair
+WHERE sid = :sid AND json_extract(pair.value, '$[0]') = :id ORDER BY number;
+
+-- name: made_from
+SELECT id FROM notes
+WHERE sid = :sid AND generation > 0 AND EXISTS (SELECT 1 FROM json_each(sources) WHERE value = :id)
+ORDER BY first_seq, generation, id;

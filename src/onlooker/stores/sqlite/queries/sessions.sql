@@ -39,13 +39,6 @@ SELECT COUNT(*), COALESCE(SUM(tokens), 0) FROM (
     SELECT tokens FROM archive WHERE sid = :sid AND NOT summary AND reason <> 'retired'
 );
 
--- name: list_sessions_of_owner
-SELECT sid, owner, key, last_seq, frontier, watermark, tail_start, unnoted_tokens, revision, prompt_version,
-    budget, history_hash, due_at, wake_at, failures, fence, messages, message_tokens, used_at, ended_seq,
-    items_chosen
-FROM sessions WHERE owner = :owner AND (:key IS NULL OR key = :key)
-ORDER BY used_hour DESC, used_at DESC, sid LIMIT :limit;
-
 -- name: idle
 SELECT owner, key FROM sessions
 WHERE is_open AND used_hour <= :before / 3600000000 AND used_at <= :before
