@@ -146,7 +146,7 @@ serve: $(ENVIRONMENT) ## Run the server; ARGS="--port 9000" for options
 COMPILE = $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-header --no-emit-index-url --no-annotate $(UPGRADE)
 
-FRAMEWORK_EXTRAS = langchain openai-agents pydantic-ai google-adk agent-framework strands llama-index
+FRAMEWORK_EXTRAS = langchain openai-agents pydantic-ai google-adk agent-framework strands llama-index claude-agent-sdk
 
 .PHONY: lock
 lock: $(ENVIRONMENT) ## Remake the locks; UPGRADE=--upgrade for newer versions

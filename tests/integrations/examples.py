@@ -15,7 +15,7 @@ QUESTIONS = ("I moved to Oslo.", "Where do I live?")
 
 def run(name: str, folder: Path, *, key: str = "terminal", owner: str = "me") -> list[str]:
     """Run it in a folder as `python examples/frameworks/NAME_agent.py QUESTIONS` does. Returns what the user
-    said, as memory has it."""
+    said, as memory has it. Without a key it is the only session."""
     before, home = sys.argv, Path.cwd()
     sys.argv = [name, *QUESTIONS]
     os.chdir(folder)
@@ -25,6 +25,7 @@ def run(name: str, folder: Path, *, key: str = "terminal", owner: str = "me") ->
         sys.argv = before
         os.chdir(home)
     with open_memory(folder / f"{name}.db", workers="external") as memory:
-        messages = memory.session(key, owner=owner).messages()
+        keys = [key] if key else [s.progress.session.key for s in memory.sessions(owner=owner)]
+        messages = [m for each in keys for m in memory.session(each, owner=owner).messages()]
     assert [m.role for m in messages] == ["user", "assistant"] * 2
     return [m.text for m in messages if m.role == "user"]

@@ -230,6 +230,11 @@ class Host:
         self._model.ask = ask
 
     @property
+    def memory(self) -> Memory:
+        """The memory. What awaits it goes through `wait` or `over`."""
+        return self._memory
+
+    @property
     def wants_model(self) -> bool:
         """Whether the framework's model writes the notes."""
         return self._opened is not None
