@@ -17,6 +17,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import pairwise
 from typing import NamedTuple
 
 from onlooker.domain.messages import Message
@@ -95,6 +96,30 @@ def without_asked(note: str) -> str:
     """Return the other lines of a note."""
     found = _LINES.match(note)
     return note[found.end() :] if found else note
+
+
+_SPOKEN = regex(r"(?:\[\d\d:\d\d\] )?(?:(?:CRITICAL|IMPORTANT|NOTE) )?[^:\n]{1,60}: ([^\n]+)")
+_MIN_REPEATED = 4  # words: a shorter line may stand in another by chance
+
+
+def without_repeated(note: str, shown: str) -> str:
+    """Return a note without the lines whose words are all in a text that is shown beside it, and without
+    headings of which no line is left."""
+    bare = _bare(shown)
+    lines = note.splitlines()
+    kept = [
+        line
+        for line in lines
+        if not ((found := _SPOKEN.match(line)) and len(found[1].split()) >= _MIN_REPEATED)
+        or _bare(found[1]) not in bare
+    ]
+    if len(kept) == len(lines):
+        return note
+    return "\n".join(
+        line
+        for line, below in pairwise((*kept, "## "))
+        if not (line.startswith("## ") and below.startswith("## "))
+    )
 
 
 def _newest(standing: Sequence[str]) -> tuple[str, ...]:

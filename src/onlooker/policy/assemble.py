@@ -17,7 +17,15 @@ from onlooker.domain.context import OWN_LAYERS, RuntimeContext, Stats
 from onlooker.domain.errors import BudgetError
 from onlooker.domain.messages import Message, filled_in, newest_group, tokens_of
 from onlooker.domain.notes import Note, State
-from onlooker.policy.asked import Asked, asked_lines, gather, is_said, shown_lines, without_asked
+from onlooker.policy.asked import (
+    Asked,
+    asked_lines,
+    gather,
+    is_said,
+    shown_lines,
+    without_asked,
+    without_repeated,
+)
 from onlooker.policy.items.choose import items_section
 from onlooker.policy.plan import newest_within
 from onlooker.policy.render import MEMORY_HEAD, Context, Sections, strip_memory, text_lines
@@ -143,19 +151,21 @@ def memory_section(state: State, limits: Limits, counting: Counting) -> MemorySe
     pinned = _pinned_text(state.pinned, room, counting.text)
     pins = counting.text(pinned)
     allowed = [
-        _without_asked(note, counting.text)
+        _without_asked(note, now, counting.text)
         for note in (
             *_allowed(state.reflections, settings.max_reflections, state.pins),
             *_allowed(state.observations, settings.max_observations, state.pins),
         )
     ]
-    chosen = _fitting(allowed, state.pins, room - pins, counting.text, stamped)
+    # What the user asked for may be all that a note says.
+    others = [note for note in allowed if note.text]
+    chosen = _fitting(others, state.pins, room - pins, counting.text, stamped)
     if not about_owner and not pinned and not chosen and not now:
         return MemorySection(Sections(), 0, 0, 0, 0, len(state.active))
     head = MEMORY_HEAD + about_owner + pinned
-    first, *others = _render_notes("### Reflections", [n for n in chosen if n.generation], stamped) or [""]
+    first, *more = _render_notes("### Reflections", [n for n in chosen if n.generation], stamped) or [""]
     sections = Sections(
-        reflections=("\n\n".join(t for t in (head, first) if t), *others),
+        reflections=("\n\n".join(t for t in (head, first) if t), *more),
         observations=tuple(
             _render_notes("### Observations", [n for n in chosen if not n.generation], stamped)
         ),
@@ -171,7 +181,7 @@ def memory_section(state: State, limits: Limits, counting: Counting) -> MemorySe
         pinned=pins,
         reflections=upper - pins - items + END_TOKENS,
         observations=lower,
-        left_out=len(state.active) - len(chosen),
+        left_out=len(state.active) - len(allowed) + len(others) - len(chosen),
         shortened=sum(n.text != whole[n.id] for n in chosen),
         items=items,
         now=in_now,
@@ -205,9 +215,11 @@ def _counted_apart(now: str, count: Callable[[str], int]) -> int:
     return count(ours) + count(said) + now.count("\n") * JOINING_TOKENS
 
 
-def _without_asked(note: Note, count: Callable[[str], int]) -> Note:
+def _without_asked(note: Note, now: str, count: Callable[[str], int]) -> Note:
     """The note without what the user asked for, which has a section of its own."""
     text = without_asked(note.text)
+    if now:
+        text = without_repeated(text, now)
     return note if text is note.text else replace(note, text=text, tokens=count(text))
 
 

@@ -53,6 +53,7 @@ def _classes(*members: tuple[bytes, bytes], ascii: bytes, high: bytes) -> bytes:
 # In a long text, words and characters are looked up in a third of it, in pieces near to each other, so that
 # none of its parts is missed.
 _LONG = 16_000
+_LONG_EAST_ASIAN = 2_000  # a character costs more to look up than a word
 _SAMPLED = 128
 _SAMPLED_OF = 384
 _WORDS_CUT = 0.97  # what words cut at the edges of the sample add is taken off again
@@ -74,9 +75,9 @@ def _common_words() -> frozenset[bytes]:
     return frozenset((*words, *map(bytes.title, words), *map(bytes.upper, words[:_UPPER_WORDS])))
 
 
-def _sample(text: str) -> str:
-    """Return the text, or pieces of it at equal distances."""
-    if len(text) <= _LONG:
+def _sample(text: str, long: int = _LONG) -> str:
+    """Return the text, or pieces of it at equal distances if it is long."""
+    if len(text) <= long:
         return text
     return "\n".join([text[i : i + _SAMPLED] for i in range(0, len(text), _SAMPLED_OF)])
 
@@ -177,16 +178,26 @@ def _blanks_weight(data: bytes) -> float:
     return weight
 
 
-def _ascii_weight(leads: bytes, data: bytes) -> float:
-    """Weigh each class of characters in the sample, and scale it to how many the text has. Both without the
-    later bytes of UTF-8."""
+_OTHER = b"\xff"
+_OTHERS_ALIKE = bytes(range(0x80)) + _OTHER * 0x80
+
+
+def _without_runs(data: bytes) -> bytes:
+    """The characters of ASCII, and one byte for others in a row."""
+    alike = data.translate(_OTHERS_ALIKE, _CONTINUATION)
+    return alike.replace(_OTHER * 4, _OTHER).replace(_OTHER * 2, _OTHER)
+
+
+def _ascii_weight(text: bytes, data: bytes) -> float:
+    """Weigh each class of characters in the sample, and scale it to how many the text has. Both with one byte
+    for a character."""
     shape = data.translate(_SHAPE)
     here = shape.count
-    whole = len(leads) == len(data)
-    there = here if whole else leads.translate(_SHAPE).count
+    whole = len(text) == len(data)
+    there = here if whole else text.translate(_SHAPE).count
     weight = 0.0
     # What is frequent is counted by what remains without it, in a third of the time.
-    if letters := len(leads) - len(leads.translate(None, _LETTERS)):
+    if letters := len(text) - len(text.translate(None, _LETTERS)):
         seen = letters if whole else len(data) - len(data.translate(None, _LETTERS))
         if not seen or 20 * seen < len(data):  # too few to look at
             weight += 0.5 * letters
@@ -261,7 +272,8 @@ _NOT_RUSSIAN = bytes(
 _COMMON = regex(f"[{COMMON_HAN}{COMMON_HANGUL}]+")
 
 
-def _other_weight(text: str, sample: str, data: bytes, leads: bytes) -> float:
+def _other_weight(text: str, data: bytes) -> float:
+    leads = data.translate(None, _CONTINUATION)
     rows = text.encode("utf-16-le", "surrogatepass")[1::2].translate(_ROWS)
     left = len(rows) - rows.count(0)
     weight, east_asian = 0.0, 0
@@ -277,6 +289,7 @@ def _other_weight(text: str, sample: str, data: bytes, leads: bytes) -> float:
     if _CYRILLIC in leads:
         weight += 3.0 * data.translate(_NOT_RUSSIAN).count(b"xy")
     if east_asian:
+        sample = _sample(text, _LONG_EAST_ASIAN)
         common = (len(sample) - len(_COMMON.sub("", sample))) * len(text) / len(sample)
         weight += _RARE * max(0.0, east_asian - common)
     return weight
@@ -301,11 +314,10 @@ def _weighted_count(text: str) -> int:
     if text.isascii():
         weight = _ascii_weight(data, data if sample is text else sample.encode())
     else:
-        leads = data.translate(None, _CONTINUATION)
-        looked_at = leads
+        plain = looked_at = _without_runs(data)
         if sample is not text:
-            looked_at = sample.encode("utf-8", "surrogatepass").translate(None, _CONTINUATION)
-        weight = _ascii_weight(leads, looked_at) + _other_weight(text, sample, data, leads)
+            looked_at = _without_runs(sample.encode("utf-8", "surrogatepass"))
+        weight = _ascii_weight(plain, looked_at) + _other_weight(text, data)
     return max(1, round(weight)) if text else 0
 
 
