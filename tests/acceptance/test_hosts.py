@@ -6,8 +6,11 @@ from __future__ import annotations
 import asyncio
 import json
 import random
+import threading
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +19,7 @@ from tests.promises.checks import check_coverage
 
 import onlooker
 from onlooker.policy.align import Rewind
+from onlooker.testing import FrozenClock
 
 pytestmark = pytest.mark.anyio
 
@@ -370,3 +374,30 @@ async def test_a_backlog_of_short_messages_is_read_on_until_there_is_enough_for_
             assert await session.settle()
         await check_coverage(session)
         assert (await session.notes())[-1].last > 200
+
+
+# ------------------------------------------------------------------------------------ a long past at once
+
+
+class WatchingClock(FrozenClock):
+    """Counts who asks for the time: for each message that gets an id it is asked once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked = Counter[int]()
+
+    def now(self) -> datetime:
+        self.asked[threading.get_ident()] += 1
+        return super().now()
+
+
+@pytest.mark.parametrize("way", ["record", "prepare"])
+async def test_a_long_past_handed_over_at_once_is_read_beside_the_event_loop(way: str) -> None:
+    history = [(assistant if i % 2 else user)(f"Parcel {i} is in hall {i % 7}.") for i in range(2_000)]
+    clock = WatchingClock()
+    async with onlooker.open_memory(":memory:", workers="external", clock=clock) as memory:
+        session = memory.session("k")
+        await (session.record(*history) if way == "record" else session.prepare(history))
+        assert len(await session.messages()) == len(history)
+    assert sum(clock.asked.values()) > len(history)
+    assert clock.asked[threading.get_ident()] < 100

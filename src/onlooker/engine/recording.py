@@ -56,6 +56,9 @@ MAX_TRIES = 20
 # The fewest messages of a long backlog that are read at once.
 MIN_READ = 2_000
 
+K = TypeVar("K")
+V = TypeVar("V")
+
 
 async def load_newest(store: Store, session: SessionId, budget: int) -> State | None:
     """The state that a context of this budget is made from: of a long backlog only the newest messages, which
@@ -132,7 +135,9 @@ class Recorder:
         self, session: SessionId, items: Sequence[MessageLike], tz: tzinfo
     ) -> tuple[Message, ...]:
         """Record messages; return the new ones."""
-        _, messages = await self._append(session, intake_all(items, at=self._now(tz), tz=tz))
+        now = self._now(tz)
+        given = await _beside(len(items), lambda: intake_all(items, at=now, tz=tz))
+        _, messages = await self._append(session, given)
         return messages
 
     def _now(self, tz: tzinfo) -> datetime:
@@ -160,7 +165,7 @@ class Recorder:
                     done = await self._record_history(session, history, tz, rewind, budget)
                 except ConflictError:
                     continue
-                self._histories.keep(session.sid, history, done)
+                await self._histories.keep(session.sid, history, done)
                 return replace(done, state=_newest(done.state, budget)) if done.state else done
         raise ConflictError("other writers keep changing this session; pass the history again")
 
@@ -176,9 +181,13 @@ class Recorder:
         state = await load_newest(self._store, session, budget)
         # Another process may have deleted the session.
         last = self._histories.last(session.sid) if state else None
-        unread = read_on(history, last, at=now, tz=tz)
         progress = state.progress if state else Progress(session)
-        new = unread.after(progress)
+
+        def read() -> tuple[UnreadPart, tuple[Message, ...] | None]:
+            unread = read_on(history, last, at=now, tz=tz)
+            return unread, unread.after(progress)
+
+        unread, new = await _beside(len(history) - (len(last.items) if last else 0), read)
         if new == () and last and last.sent and last.sent.first > 1:
             # A window that looks as it did last time: short messages may have been said again.
             window = read_on(history, None, at=now, tz=tz).messages
@@ -189,7 +198,8 @@ class Recorder:
             state = await load_newest(self._store, session, budget)
         if state is None:
             raise ConflictError("the session was deleted meanwhile")
-        return await self._realign(state, read_on(history, None, at=now, tz=tz), last, rewind)
+        whole = await _beside(len(history), lambda: read_on(history, None, at=now, tz=tz))
+        return await self._realign(state, whole, last, rewind)
 
     async def _continue(
         self, progress: Progress, state: State | None, unread: UnreadPart, new: Sequence[Message]
@@ -284,9 +294,10 @@ class Recorder:
     ) -> tuple[Progress, tuple[Message, ...]]:
         """Record messages; with `after`, only if the session is still as it was then."""
         began = time.perf_counter()
+        counted = await _beside(len(messages), lambda: [self._counted(m) for m in messages])
         appended = await self._store.append(
             session,
-            [self._counted(m) for m in messages],
+            counted,
             due_tokens=self._budgets.due_tokens(session),
             now=self._clock.now(),
             after=after,
@@ -304,6 +315,16 @@ class Recorder:
         """The message with the id and the token count that it is stored with."""
         given = message.id or new_id(GENERATED_ID_PREFIX.rstrip("_"), self._clock.now())
         return replace(message, id=given, tokens=self._estimator.message(message))
+
+
+# So many messages are read in a few milliseconds.
+MAX_AT_ONCE = 200
+
+
+async def _beside(messages: int, work: Callable[[], V]) -> V:
+    """Do what takes its time for each of so many messages: for many in a thread, since a long past that is
+    handed over at once must not hold up other sessions."""
+    return await asyncio.to_thread(work) if messages > MAX_AT_ONCE else work()
 
 
 # ------------------------------------------------------------------------------------ hosts' histories
@@ -360,10 +381,6 @@ def read_on(
     return UnreadPart(messages[:lead], (), messages[lead:], EMPTY_HISTORY_HASH)
 
 
-K = TypeVar("K")
-V = TypeVar("V")
-
-
 class Recent(Generic[K, V]):
     """The values that were used last, within a number of bytes. The newest stays, whatever its size."""
 
@@ -418,13 +435,13 @@ class Histories:
         """The history that was passed last."""
         return self._by_sid.get(sid)
 
-    def keep(self, sid: str, items: Sequence[MessageLike], recorded: RecordedHistory) -> None:
+    async def keep(self, sid: str, items: Sequence[MessageLike], recorded: RecordedHistory) -> None:
         """Remember a history that is now recorded."""
         old = self.drop(sid)
         goes_on = old is not None and old is recorded.continues
         copies, size = (old.items, old.size) if goes_on and old else ([], 0)
-        for item in items[len(copies) :]:
-            copied, its_size = _copy(item)
+        rest = items[len(copies) :]
+        for copied, its_size in await _beside(len(rest), lambda: [_copy(item) for item in rest]):
             copies.append(copied)
             size += its_size
         newest = (recorded.newest,) if recorded.newest else ()

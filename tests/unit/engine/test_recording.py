@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import copy
 from collections.abc import Sequence
 from dataclasses import replace
@@ -59,7 +60,7 @@ def keep(histories: Histories, items: Sequence[MessageLike], sid: str = SID) -> 
         history_hash(intake_all(items, at=NOW, tz=UTC)),
         continues=look(histories, items, sid).continues,
     )
-    histories.keep(sid, items, recorded)
+    asyncio.run(histories.keep(sid, items, recorded))
 
 
 # ------------------------------------------------------------------------------------ what is new
@@ -118,7 +119,7 @@ def test_system_messages_at_the_head_are_told_apart() -> None:
 def test_what_stands_before_the_record_is_remembered() -> None:
     histories = Histories()
     lead, preface = (Message("system", "be kind"),), (Message("user", "summary"),)
-    histories.keep(SID, said("a", "b"), RecordedHistory(lead, preface, b"hash"))
+    asyncio.run(histories.keep(SID, said("a", "b"), RecordedHistory(lead, preface, b"hash")))
     unread = look(histories, said("a", "b", "c"))
     assert (unread.lead, unread.preface, unread.history_hash) == (lead, preface, b"hash")
 
