@@ -458,7 +458,7 @@ class Reminder:
 
     def _content(self, state: State, request: PromptRequest, layout: Layout) -> tuple[PromptContent, int]:
         """What the prompt shows without recall, and the unused tokens."""
-        tail = select_tail(state, layout.room, self.counting, layout.left)
+        tail = select_tail(state, layout, self.counting)
         left = layout.left - tail.tokens if request.budget else 0
         messages = (*tail.messages, *layout.preface, *state.pinned)
         return PromptContent(messages, "\n".join(layout.memory.sections.texts())), left

@@ -279,7 +279,7 @@ class _Talk:
 
     def _take_pending(self) -> None:
         if self._pending and not self.request:
-            self.request = self._pending
+            self.request, self._answered = self._pending, False
         elif self._pending and self._is_question:
             self.follow_up = _fitted(self._pending, _MAX_FOLLOW_UP)
         self._pending = ""
@@ -288,7 +288,7 @@ class _Talk:
         text = message.text.strip()
         self._is_opening = False
         end = fold(text[-_END:])
-        if self._pending and (message.calls or _NEEDS.search(end)):
+        if self._pending and (message.calls or _NEEDS.search(end) or _DECLINES.match(fold(text[:_END]))):
             self._take_pending()
         if message.calls:
             self._works = True
@@ -303,7 +303,7 @@ class _Talk:
             self.follow_up = ""
         elif self.request and not is_task(self.request) and ASKS_QUESTION.search(self.request):
             self.request = self.follow_up = ""
-        elif not self._works:
+        elif not self._works and not _DECLINES.match(fold(text[:_END])):
             # Text may be all that was asked for. The next request replaces this one.
             self._answered = True
 
@@ -342,7 +342,7 @@ _GIVES_UP = regex(
 )
 _ASKS_BACK = regex(
     r"[?？]|\b(?:i(?:'ll| will)? need|please (?:provide|let|confirm|share|tell|give|specify)|let me know"
-    r"|could you|can you|would you|confirm"
+    r"|could you|can you|would you|if you (?:can|could) (?:provide|share|give|tell|send)|confirm"
     r"|which|brauche|bitte|veuillez|dites-moi|necesito|por favor|indícame)\b"
     r"|请(?:提供|告诉|确认)|教えて|ください|알려|주세요",
 )
@@ -352,6 +352,13 @@ _NEEDS = regex(
     r"(?:provide|confirm|share|give me|tell me your|specify)|bitte (?:nennen|geben)|veuillez (?:fournir"
     r"|indiquer)"
     r"|por favor,? (?:proporcione|indique))\b|请(?:提供|确认)|教えてください|알려 ?주세요",
+)
+# What was declined is not done: the user may insist.
+_DECLINES = regex(
+    r"^\W*(?:i(?:'m| am) (?:very |so |really )?sorry,? (?:but|however)|sorry,? but|unfortunately"
+    r"|i(?: am|'m) (?:unable|not able)|i (?:cannot|can't)|leider|malheureusement|lamentablemente"
+    r"|por desgracia)\b"
+    r"|(?:很|非常)?抱歉|对不起|對不起|申し訳|죄송",
 )
 _ANYTHING_ELSE = regex(
     r"\b(?:anything else|something else|further (?:questions|assistance|help)|other questions|feel free"
@@ -492,7 +499,7 @@ REQUEST_LABEL = "The user's request, unless a message below changes it: "
 FOLLOW_UP_LABEL = "Then asked: "
 
 
-def is_said(text: str, messages: Iterable[Message]) -> bool:
-    """Return whether a user says this in one of the messages."""
+def said_in(text: str, messages: Iterable[Message]) -> Message | None:
+    """Return the first of the messages in which a user says this."""
     wanted = _bare(re.sub(r" \([\w:-]+: “[^”]*”\)$", "", text).rstrip("…"))
-    return any(wanted in _bare(m.text) for m in messages if m.role == "user")
+    return next((m for m in messages if m.role == "user" and wanted in _bare(m.text)), None)

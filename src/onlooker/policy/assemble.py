@@ -21,7 +21,7 @@ from onlooker.policy.asked import (
     Asked,
     asked_lines,
     gather,
-    is_said,
+    said_in,
     shown_lines,
     without_asked,
     without_repeated,
@@ -127,6 +127,7 @@ class MemorySection:
     shortened: int = 0  # notes of which lines are missing
     items: int = 0
     now: int = 0
+    raw: frozenset[int] = frozenset()  # numbers of messages that say what the user asked for instead
 
     @property
     def is_cut(self) -> bool:
@@ -143,7 +144,7 @@ def memory_section(state: State, limits: Limits, counting: Counting) -> MemorySe
     stamped = settings.format == "stamped"
     about_owner = _items_text(state, limits, counting.text)
     items = counting.text(about_owner)
-    now = _now(state, limits, counting.text)
+    now, raw = _now(state, limits, counting.text)
     in_now = _counted_apart(now, counting.text)
     # Both headings are paid for first, since either kind may be there.
     around = counting.text(MEMORY_HEAD) + END_TOKENS
@@ -185,6 +186,7 @@ def memory_section(state: State, limits: Limits, counting: Counting) -> MemorySe
         shortened=sum(n.text != whole[n.id] for n in chosen),
         items=items,
         now=in_now,
+        raw=raw,
     )
 
 
@@ -193,20 +195,28 @@ NOW_SHARE = 0.4
 NOW_HEAD = "### Now"
 
 
-def _now(state: State, limits: Limits, count: Callable[[str], int]) -> str:
-    """Say what the user asked for: standing instructions, and the open request.
+def _now(state: State, limits: Limits, count: Callable[[str], int]) -> tuple[str, frozenset[int]]:
+    """Say what the user asked for: standing instructions, and the open request; and in which messages it
+    stands raw, so that it need not be said here.
 
     It follows from the active notes and from the messages that they cover and that are shown raw all the
     same, so that it changes only with them.
     """
     asked = gather(note.text for note in state.active)
     if asked == Asked():
-        return ""
+        return "", frozenset()
     progress = state.progress
     raw = [m for m in state.messages if progress.tail_start <= m.seq <= progress.watermark]
+    found: set[int] = set()
+
+    def is_raw(text: str) -> bool:
+        message = said_in(text, raw)
+        found.update((message.seq,) if message else ())
+        return message is not None
+
     room = round(limits.memory_limit * NOW_SHARE) - count(NOW_HEAD)
-    lines = shown_lines(asked, lambda text: is_said(text, raw), room, count)
-    return "\n".join([NOW_HEAD, *lines]) if lines else ""
+    lines = shown_lines(asked, is_raw, room, count)
+    return "\n".join([NOW_HEAD, *lines]) if lines else "", frozenset(found)
 
 
 def _counted_apart(now: str, count: Callable[[str], int]) -> int:
@@ -237,7 +247,7 @@ def limits_beside_items(limits: Limits, state: State, count: Callable[[str], int
     unshown = sum(n.tokens - count(without_asked(n.text)) for n in state.active if asked_lines(n.text))
     if not state.items and not unshown:
         return limits
-    beside = count(_items_text(state, limits, count)) + count(_now(state, limits, count))
+    beside = count(_items_text(state, limits, count)) + count(_now(state, limits, count)[0])
     left = limits.memory_limit - beside - SECTION_TOKENS
     return replace(limits, reflect_at=max(1, min(limits.reflect_at, left)) + max(0, unshown))
 
@@ -446,20 +456,23 @@ class Tail:
         return tokens_of(self.messages) + filled_in(self.messages) * FILLED_IN_TOKENS
 
 
-def select_tail(state: State, room: int, counting: Counting, left: int = 0) -> Tail:
-    """Choose the newest raw messages that fit, from `tail_start` on. The newest one is always kept.
-
-    `left` is what the whole budget leaves for them, before anything stands in for a missing call or result.
-    """
+def select_tail(state: State, layout: Layout, counting: Counting) -> Tail:
+    """Choose the newest raw messages that fit, from `tail_start` on. The newest one is always kept, and so is
+    what the user asked for, where the memory section relies on it."""
+    room, left = layout.room, layout.left
     raw = tuple(m for m in state.messages if m.seq >= state.progress.tail_start)
     if not raw or tokens_of(raw) <= room:
         return Tail(raw, state.missing, 0)
-    chosen = newest_within(raw, room)
+    asked = tuple(m for m in raw[:-1] if m.seq in layout.memory.raw)
+    kept = tokens_of(asked) if tokens_of(asked) <= room // 2 else 0
+    chosen = newest_within(raw, room - kept)
     shortened = 0
     if not chosen:
         group = newest_group(raw)
         left -= filled_in(group) * FILLED_IN_TOKENS
-        chosen, shortened = _newest_group(group, (room, left), counting)
+        chosen, shortened = _newest_group(group, (room - kept, left - kept), counting)
+    if kept and tokens_of(chosen) + kept <= room:
+        chosen = (*(m for m in asked if m.seq < chosen[0].seq), *chosen)
     shown = {m.seq for m in chosen}
     missing = [m for m in state.unshown if m.seq not in shown]
     return Tail(chosen, len(missing) + state.missing, shortened)
@@ -554,7 +567,7 @@ def assemble(
     memory = layout.memory
     left_out_preface = len(request.preface) - len(layout.preface)
     request = replace(request, preface=layout.preface)
-    tail = select_tail(state, layout.room, counting, layout.left)
+    tail = select_tail(state, layout, counting)
     base = request.base
     in_base, in_end = counting.text(base), counting.text(request.end)
     in_preface, in_tail = counting.messages(request.preface), tokens_of(tail.messages)

@@ -208,6 +208,28 @@ def test_a_wish_is_a_request_if_the_assistant_goes_to_work_on_it() -> None:
     assert after([user(wish), assistant("They are beautiful then.")]) == []
 
 
+def test_what_was_declined_stays_a_request() -> None:
+    wish = "I'd like to get a refund for the insurance of my flight."
+    insists = user("I was really unhappy with the service on board.")
+    declines = assistant("I'm sorry, but it is non-refundable. Feel free to ask if you have other questions.")
+    assert after([user(wish), declines, insists]) == [f"Open request: {wish}"]
+    assert after([user(wish), assistant("I'm sorry to hear that."), insists]) == []
+
+
+def test_a_request_is_open_while_the_assistant_asks_for_what_it_needs() -> None:
+    change = "I need to make some changes to my upcoming flight."
+    asks = [
+        assistant("I can help you with that. Could you please provide your user ID?"),
+        user("I don't remember it at the moment."),
+        assistant("No problem! If you can provide your email address, I can look it up for you."),
+    ]
+    given = user("My email address is yara_garcia@example.com.")
+    assert after([user(change), *asks, given]) == [f"Open request: {change}"]
+    # Whatever was answered before it.
+    earlier = [user("How many bags may I take?"), assistant("Two bags of 20 kg each.")]
+    assert after([*earlier, user(change), *asks, given]) == [f"Open request: {change}"]
+
+
 def test_a_request_that_was_answered_ends_when_the_user_speaks_of_another_matter() -> None:
     poem = "Please write a poem about the northern lights."
     answer = assistant("Green fire over the quiet water, and no one awake to see it.")

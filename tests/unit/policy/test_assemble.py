@@ -97,6 +97,38 @@ def test_a_request_that_stands_raw_is_not_told_again(tail_start: int, told: bool
     assert found.text().count(REQUEST) == 1
 
 
+def test_a_request_that_is_not_told_again_stays_when_the_tail_is_cut() -> None:
+    said = (
+        message(1, text=REQUEST),
+        message(2, role="assistant", text="All of you? " * 40),
+        call(3, "c"),
+        replace(result(4, "c"), text="ferry " * 400),
+    )
+    said = tuple(replace(m, tokens=PLAIN.estimator.message(m)) for m in said)
+    noted = note(1, 2, 40, text=f"Open request: {REQUEST}\n## 2026-02-16\nuser: a ferry")
+    now = state(said, [noted], tail_start=1)
+    for limit in (650, 800, 1_200):
+        found = context(now, settings=replace(LANGO, message_limit=limit))
+        assert found.text().count(REQUEST) == 1
+        assert [m.seq for m in found.messages][-2:] == [3, 4]
+        assert tokens_of(found.messages) <= limit
+
+
+@pytest.mark.parametrize("line", [f"user: {REQUEST}", f"[09:01] IMPORTANT ana: {REQUEST[:-1]}"])
+def test_a_note_does_not_repeat_what_stands_under_now(line: str) -> None:
+    noted = note(1, 2, 40, text=f"Open request: {REQUEST}\n## 2026-02-16\n{line}\n## 2026-02-17\nuser: yes")
+    found = context(state(numbered(0, 5), [noted]))
+    assert found.text().count(REQUEST) == 1
+    assert "## 2026-02-16" not in found.memory
+    assert "## 2026-02-17\nuser: yes" in found.memory
+    # A note that says nothing else is not left out.
+    only = note(1, 2, 40, text=f"Open request: {REQUEST}\n## 2026-02-16\n{line}")
+    found = context(state(numbered(0, 5), [only]))
+    assert found.text().count(REQUEST) == 1
+    assert "### Observations" not in found.memory
+    assert found.stats.left_out_notes == 0
+
+
 def test_what_was_asked_for_leaves_most_of_the_memory_to_the_notes() -> None:
     rules = "\n".join(
         f"Standing instruction: Always write figure {n} in words, never in digits." for n in range(60)
