@@ -15,6 +15,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
+from starlette.routing import Route
 
 from onlooker import __version__
 from onlooker.domain.errors import (
@@ -134,11 +135,14 @@ def make_app(
 
 
 def _add_upstream(app: FastAPI, proxy: Proxy, name: str) -> None:
-    async def handle(request: Request, path: str) -> Response:
-        return await proxy.handle(request, name, decoded(path))
+    async def handle(request: Request) -> Response:
+        request.scope["route"] = route  # as FastAPI does, for the metrics
+        return await proxy.handle(request, name, decoded(request.path_params["path"]))
 
-    methods = ["GET", "POST", "PUT", "PATCH", "DELETE"]
-    app.add_api_route(f"/{name}/v1/{{path:path}}", handle, methods=methods, include_in_schema=False)
+    route = Route(f"/{name}/v1/{{path:path}}", handle, methods=["GET", "POST", "PUT", "PATCH", "DELETE"])
+    # A plain route, and the first: agents wait for these requests, and to match them after all the others
+    # takes longer than to read them.
+    app.router.routes.insert(0, route)
 
 
 async def healthz() -> dict[str, str]:
