@@ -162,7 +162,7 @@ MIN_MATCH, MIN_TOLD_MATCH = 0.2, 0.45
 # A term is looked up in at most this many texts, the newest.
 MAX_HOLDERS = 100
 # The share of a hit's score that goes to the messages one and two positions away.
-NEARNESS = (0.4, 0.2)
+NEARNESS = (0.5, 0.25)
 # What a question keeps of its score, and what goes to the message after it, which answers.
 ASKED, ANSWER = 0.8, 0.6
 # What a speaker who is named says of others ("what is your passion?") is worth less than what they say of
@@ -171,7 +171,7 @@ TO_OTHERS = 0.3
 _OF_SELF = regex(r"\b(?:i|my|me|mine|we|our|us)\b", re.I)
 _TO_OTHERS = regex(r"\b(?:you|your|yours)\b", re.I)
 # The share of its best messages' mean score that every message of a sitting gets, and how many those are.
-SITTING_WEIGHT, SITTING_BEST = 0.25, 3
+SITTING_WEIGHT, SITTING_BEST = 0.35, 3
 # A longer pause between two messages begins a new sitting.
 PAUSE = timedelta(hours=6)
 # How much more a message counts if it was said at the time that the question names.
