@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import httpx2
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, BrowserContext, Page, expect
 
+from onlooker.policy.settings import KEYS
+from onlooker.testing.provider import Answer, LocalProvider
 from tests.inspector.conftest import PATIENCE
 from tests.server.process import Server, started
 
@@ -120,6 +125,102 @@ def test_notes_are_read_edited_and_pinned(page: Page, server: Server) -> None:
     expect(page.get_by_text("What it kept, dropped and added")).to_be_visible()
     page.goto(server.url + PROMPT)
     expect(page.locator(".seen")).to_contain_text("Ana keeps bees on the roof.")
+
+
+def reflection(page: Page) -> None:
+    """Choose the newest reflection of the list."""
+    leaf = page.locator("#tree .leaf.reflection").first
+    leaf.click()
+    expect(page.locator("#aside h2 .badge.reflection")).to_be_visible()
+    expect(leaf).to_have_attribute("aria-current", "true")
+
+
+def test_a_line_of_a_note_lights_up_the_words_that_it_came_from(page: Page, server: Server) -> None:
+    page.goto(server.url + NOTES)
+    page.locator("#tree .leaf.observation").nth(1).click()
+    expect(page.locator("#aside mark[data-line]").first).to_be_visible()
+    number = page.locator("#aside mark[data-line]").first.get_attribute("data-line")
+    line = page.locator(f'#aside .line[data-line="{number}"]')
+    words = re.findall(r"\w+", line.inner_text().lower())
+    lit = page.locator("mark.lit")
+    expect(lit).to_have_count(0)
+    for begin, end in ((line.hover, lambda: page.mouse.move(1, 1)), (line.focus, line.blur)):
+        begin()
+        expect(lit.first).to_be_visible()
+        for quoted in lit.all_inner_texts():
+            assert set(re.findall(r"\w+", quoted.lower())) <= set(words)
+        end()
+        expect(lit).to_have_count(0)
+
+
+def test_two_generations_are_compared(page: Page, server: Server) -> None:
+    page.goto(server.url + NOTES)
+    reflection(page)
+    expect(page.locator("#aside h2")).to_contain_text(re.compile(r"generation \d"))
+    page.locator("#aside .under .leaf").first.click()
+    expect(page.get_by_text("Condensed into")).to_be_visible()
+    page.get_by_text("Condensed into").get_by_role("link").click()
+    page.get_by_text("What it kept, dropped and added").click()
+    assert page.locator(".diff .kept").count() > 0
+    page.get_by_label("Compare with").select_option(index=0)
+    page.get_by_role("button", name="Compare").click()
+    expect(page.locator(".diff .dropped").first).to_be_visible()
+    page.reload()
+    expect(page.locator(".diff .dropped").first).to_be_visible()
+
+
+def test_undo_says_first_which_notes_come_back(page: Page, filled: Path, tmp_path: Path) -> None:
+    path = Path(shutil.copy(filled, tmp_path / "undo.db"))
+    # At another budget there is room for what the reflection stands for.
+    (tmp_path / "onlooker.toml").write_text("[onlooker]\nbudget = 16000\n")
+    with closing(sqlite3.connect(path)) as db, db:
+        db.execute("UPDATE sessions SET budget = 16000")
+    with started(path) as server:
+        page.goto(server.url + NOTES)
+        before = page.locator("#tree .leaf").count()
+        reflection(page)
+        page.get_by_role("link", name="Undo …").click()
+        preview = page.get_by_role("alert")
+        expect(preview).to_contain_text("stand in the prompt again in its place")
+        found = re.search(r"(\d+) notes of [\d,]+ tokens", preview.inner_text())
+        assert found
+        page.get_by_role("link", name="Keep it").click()
+        expect(page.get_by_role("alert")).to_have_count(0)
+        assert page.locator("#tree .leaf").count() == before
+        page.get_by_role("link", name="Undo …").click()
+        page.get_by_role("button", name="Undo it").click()
+        expect(page.locator(".done")).to_contain_text(f"{found[1]} notes stand in its place")
+        expect(page.locator("#tree .leaf")).to_have_count(before - 1 + int(found[1]))
+        page.reload()
+        expect(page.locator("#tree .leaf")).to_have_count(before - 1 + int(found[1]))
+
+
+def test_forget_says_first_what_else_goes(page: Page, filled: Path, tmp_path: Path) -> None:
+    path = Path(shutil.copy(filled, tmp_path / "forget.db"))
+    with started(path) as server:
+        page.goto(server.url + NOTES)
+        gone = first_note(page)
+        page.get_by_role("link", name="Forget …").click()
+        preview = page.get_by_role("alert")
+        found = re.search(r"(\d+) messages go, with (\d+) notes", preview.inner_text())
+        assert found
+        assert int(found[1]) > 1
+        assert int(found[2]) == 1
+        page.get_by_role("link", name="Keep them").click()
+        assert first_note(page) == gone
+        messages = int(page.locator("#figures dd").first.inner_text())
+        page.get_by_role("link", name="Forget …").click()
+        page.get_by_role("button", name="Forget them").click()
+        expect(page.locator(".done")).to_contain_text(f"{found[1]} messages")
+        expect(page.locator("#figures dd").first).to_have_text(str(messages - int(found[1])))
+        page.reload()
+        assert first_note(page) != gone
+        # And the whole session.
+        page.goto(server.url + DEMO)
+        page.get_by_text("Forget this session").click()
+        page.get_by_role("button", name="Forget it all").click()
+        expect(page.locator(".done")).to_contain_text("The session is forgotten")
+        expect(page.locator("#sessions tbody tr")).to_have_count(1)
 
 
 def test_a_slider_goes_through_time(page: Page, server: Server) -> None:
@@ -237,11 +338,26 @@ def test_items_are_saved_changed_expired_and_forgotten(page: Page, server: Serve
 def test_cost_compares_with_the_full_history_and_a_window(page: Page, server: Server) -> None:
     page.goto(server.url + "/inspect/cost")
     row = page.locator("#saved tbody tr", has_text="demo")
-    figures = [int(cell.replace(",", "")) for cell in row.locator("td.number").all_inner_texts()]
-    plain, full, _, cached, full_cached, _ = figures
-    assert 0 < plain < full
-    assert cached < plain
-    assert full_cached < full
+
+    def figures() -> list[int]:
+        return [int(cell.replace(",", "")) for cell in row.locator("td.number").all_inner_texts()]
+
+    plain, full, window, cached, full_cached, window_cached, notes = figures()
+    assert 0 < plain < window < full
+    assert cached < window_cached
+    assert cached < full_cached < full
+    assert notes == 0  # the built-in model wrote them
+    against = page.locator(".figures.big dd").first
+    saved = against.inner_text()
+    assert saved.startswith("saves $")
+    page.get_by_label("Its price").fill("6")
+    expect(against).not_to_have_text(saved)
+    page.get_by_label("The agent's provider").select_option("OpenAI")
+    expect(page.locator("#cost")).to_contain_text("OpenAI's cache bills 0.1")
+    page.reload()
+    expect(page.get_by_label("The agent's provider")).to_have_value("OpenAI")
+    assert figures()[:3] == [plain, full, window]
+    assert figures()[4] < full_cached  # what is taken into its cache costs nothing more
 
 
 def test_settings_are_checked_saved_and_still_there(page: Page, server: Server) -> None:
@@ -261,6 +377,65 @@ def test_settings_are_checked_saved_and_still_there(page: Page, server: Server) 
     expect(field).to_have_value("16000")
     page.get_by_role("button", name="Ask it for a note").click()
     expect(page.get_by_text("It needs no connection")).to_be_visible()
+
+
+def test_every_setting_has_a_meaning_and_a_source(page: Page, server: Server) -> None:
+    page.goto(server.url + "/inspect/settings")
+    rows = page.locator("tbody tr")
+    assert [row.get_attribute("id") for row in rows.all()] == list(KEYS)
+    for cells in (rows.nth(n).locator("td") for n in range(len(KEYS))):
+        about, _, source = cells.all_inner_texts()
+        assert len(about) > 20
+        assert source.split()[0] in ("default", "file", "environment", "preset")
+
+
+def test_a_model_is_asked_over_the_wire_whether_it_answers(page: Page, server: Server) -> None:
+    note = "## 2026-02-16\nuser: moved to Oslo; order 88-1431 has arrived"
+    refused = Answer("no such key", status=401)
+    with LocalProvider(Answer(note), Answer(note), refused) as provider:
+        page.goto(server.url + "/inspect/settings")
+
+        def ask(model: str) -> None:
+            page.get_by_label("Model", exact=True).fill(model)
+            page.get_by_role("button", name="Ask it for a note").click()
+
+        for name in (f"openai:test@{provider.url}/v1", f"anthropic:test@{provider.url}"):
+            ask(name)
+            expect(page.get_by_text("it answered")).to_be_visible()
+            expect(page.get_by_text("order 88-1431 has arrived")).to_be_visible()
+        assert {r.protocol for r in provider.received} == {"chat", "anthropic"}
+        assert all("88-1431" in r.user for r in provider.received)
+        ask(f"anthropic:test@{provider.url}")
+        expect(page.get_by_text("it failed")).to_be_visible()
+        expect(page.get_by_text("401")).to_be_visible()
+    ask(f"anthropic:test@{provider.url}")
+    expect(page.get_by_text("it failed")).to_be_visible()
+
+
+def test_health_tells_what_failed_and_what_to_do(page: Page, tmp_path: Path) -> None:
+    with LocalProvider(lambda _: Answer("no such model", status=404)) as provider:
+        model = f"anthropic:test@{provider.url}"
+        with started(tmp_path / "failing.db", "--model", model) as server:
+            said = [
+                {"role": role, "content": f"{word} " * 120, "id": f"{role}-{n}"}
+                for n, word in enumerate(("boxes", "keys", "movers", "trains", "signs", "lamps"))
+                for role in ("user", "assistant")
+            ]
+            where = f"{server.url}/v1/sessions/failing"
+            httpx2.get(f"{where}/context", params={"budget": 1_000}, timeout=60)
+            httpx2.post(f"{where}/messages", json={"messages": said}, timeout=60).raise_for_status()
+            page.goto(f"{server.url}/inspect/health")
+            failures = page.get_by_label("Failures").locator("tbody tr")
+            expect(page.locator("#now")).to_contain_text("failing sessions")
+            page.wait_for_function(
+                "() => fetch('/inspect/health').then(a => a.text()).then(t => t.includes('label=\"Failures'))"
+            )
+            page.reload()
+            expect(failures.first).to_contain_text("404")
+            expect(failures.first).to_contain_text("nothing is lost")
+            expect(page.get_by_label("Backlog").locator("tbody tr")).to_have_count(1)
+            page.goto(server.url)
+            expect(page.locator("#sessions tbody tr")).to_contain_text("the model failed")
 
 
 def test_health_says_what_doctor_says(page: Page, server: Server) -> None:
@@ -297,12 +472,114 @@ def test_everything_can_be_reached_by_keyboard(page: Page, server: Server) -> No
     expect(page.locator(".message [data-item]").first).to_be_focused()
 
 
+def focused(page: Page) -> str:
+    """What has the focus, in a few words; empty where a person could not see it."""
+    return page.evaluate(
+        """() => {
+          const e = document.activeElement;
+          const style = getComputedStyle(e);
+          const seen = style.outlineStyle !== "none" && parseFloat(style.outlineWidth) >= 2;
+          const box = e.getBoundingClientRect();
+          return seen && box.width && box.height ? (e.name || e.id || e.textContent.trim().slice(0, 40)) : "";
+        }"""
+    )
+
+
+def test_a_keyboard_alone_reads_and_changes_notes(page: Page, server: Server) -> None:
+    page.goto(server.url + NOTES)
+    order: list[str] = []
+    for _ in range(14):
+        page.keyboard.press("Tab")
+        order.append(focused(page))
+    assert all(order), order  # whatever has the focus can be seen to have it
+    expected = [
+        "Skip to the content",
+        "Onlooker",
+        "Sessions",
+        "Search",
+        "Items",
+        "Cost",
+        "Settings",
+        "Health",
+    ]
+    assert order[:13] == [*expected, "theme", "Conversation", "What the model will see", "Notes", "then"]
+    heading = page.locator("#tree h2")
+    last = int(page.locator("[name=then]").get_attribute("max") or 0)
+    page.locator("[name=then]").focus()
+    for _ in range(3):
+        page.keyboard.press("ArrowLeft")
+    expect(heading).to_contain_text(f"message {last - 3} was the newest")
+    page.keyboard.press("End")
+    page.goto(server.url + NOTES)
+    page.keyboard.press("j")
+    page.keyboard.press("j")
+    page.keyboard.press("Enter")
+    second = page.locator("#tree .leaf").nth(1)
+    expect(second).to_have_attribute("aria-current", "true")
+    pin = page.get_by_role("button", name=re.compile("^(Pin|Unpin)$"))
+    said = pin.inner_text()
+    pin.focus()
+    page.keyboard.press("Enter")
+    expect(page.locator(".done")).to_contain_text("pinned")
+    expect(pin).not_to_have_text(said)
+    page.locator("summary", has_text="Edit").focus()
+    page.keyboard.press("Enter")
+    page.keyboard.press("Tab")
+    expect(page.get_by_label("Text of the note")).to_be_focused()
+    page.keyboard.press("Control+End")
+    page.keyboard.type("\nAna types without a mouse.")
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    expect(page.locator("#aside .note-text")).to_contain_text("Ana types without a mouse.")
+
+
+def test_a_script_in_a_page_does_not_run(context: BrowserContext, server: Server) -> None:
+    """Though nothing lets one in: the page's policy is the second wall."""
+    page = context.new_page()
+    said: list[str] = []
+    page.on("console", lambda message: said.append(message.text))
+    page.goto(server.url + DEMO)
+    page.evaluate(
+        """() => {
+          const script = document.createElement("script");
+          script.textContent = "document.title = 'taken'";
+          document.body.append(script);
+          const image = document.createElement("div");
+          image.innerHTML = `<img src=x onerror="document.title = 'taken'">`;
+          document.body.append(image);
+        }"""
+    )
+    page.wait_for_timeout(200)
+    assert page.title() == "demo · Onlooker"
+    assert any("Content Security Policy" in text for text in said)
+    assert page.locator("script:not([src])").count() == 1  # the one above
+
+
+def test_a_form_on_another_site_changes_nothing(context: BrowserContext, server: Server) -> None:
+    page = context.new_page()
+    page.goto(server.url + DEMO)  # the browser has the cookie now
+    forged = f"""<form method="post" action="{server.url}/inspect/sessions/demo/forget?owner=ana">
+        <input name="form_key" value="guessed"><button>A nice button</button></form>"""
+    page.route(
+        "http://elsewhere.example/", lambda route: route.fulfill(body=forged, content_type="text/html")
+    )
+    page.goto("http://elsewhere.example/")
+    with page.expect_response(lambda answer: "/forget" in answer.url) as refused:
+        page.get_by_role("button", name="A nice button").click()
+    assert refused.value.status == 403
+    page.goto(server.url + DEMO)
+    expect(page.locator(".message").first).to_be_visible()
+
+
 AXE = (Path(__file__).parent / "axe" / "axe.js").read_text()
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_no_page_has_a_serious_finding_of_axe(browser: Browser, server: Server, scheme: Any) -> None:
-    context = browser.new_context(color_scheme=scheme, viewport={"width": 1280, "height": 900})
+@pytest.mark.parametrize("width", [390, 1280])
+def test_no_page_has_a_serious_finding_of_axe(
+    browser: Browser, server: Server, width: int, scheme: Any
+) -> None:
+    context = browser.new_context(color_scheme=scheme, viewport={"width": width, "height": 900})
     page = context.new_page()
     found: list[str] = []
     for name, path in PAGES.items():

@@ -32,6 +32,7 @@ from onlooker.domain.notes import NOTE_STATUSES, SessionSummary, State
 from onlooker.engine.memory import Memory
 from onlooker.engine.preview import last_budget, preview
 from onlooker.engine.session import Session
+from onlooker.policy.model_names import BUILT_IN
 from onlooker.policy.render import Context
 from onlooker.policy.settings import MAX_TOKENS, MIN_BUDGET, PRESETS, Settings
 from onlooker.server import live
@@ -106,6 +107,14 @@ def _minute(at: datetime | None) -> str:
     return f"{at:%Y-%m-%d %H:%M}" if at else "–"
 
 
+def _day(at: datetime | None) -> str:
+    return f"{at:%Y-%m-%d}" if at else "–"
+
+
+def _writer(model: str) -> str:
+    return "the built-in model" if model in ("", BUILT_IN) else model
+
+
 def _channel(key: str) -> str:
     return RuntimeContext.of(key).channel
 
@@ -155,6 +164,8 @@ _FILTERS = {
     "percent": _percent,
     "dollars": _dollars,
     "minute": _minute,
+    "day": _day,
+    "writer": _writer,
     "ago": _ago,
     "visible": text.visible,
     "cut": text.cut,
@@ -418,11 +429,13 @@ async def conversation(
 async def timeline(memory: UsedMemory, session: KnownSession, state: LoadedState) -> Response:
     """The chart's figures."""
     line = await figures.timeline(memory.store, session.id)
+    # No context exceeds its budget, even where notes came late.
+    most = state.progress.budget or memory.settings.budget or MAX_TOKENS
     body = {
         "seq": [p.seq for p in line.points],
         "at": [p.at.isoformat() if p.at else None for p in line.points],
         "raw": [p.raw for p in line.points],
-        "context": [p.context for p in line.points],
+        "context": [min(p.context, most) for p in line.points],
         "marks": [_mark(mark) for mark in line.marks],
         "budget": state.progress.budget,
     }
@@ -465,11 +478,13 @@ class Part:
 def _parts(context: Context) -> list[Part]:
     """A prompt in the order in which it is sent."""
     stats, sections = context.stats, context.sections
-    above, reflections = stats.items + stats.pinned, "\n".join(sections.reflections)
+    reflections, first = sections.layer("reflections"), "\n".join(sections.reflections)
+    above = first[: len(first) - len(reflections)]
     closing = sections.texts()[-1] if context.memory else ""
     found = [
         Part("system", "Base prompt", sections.base, stats.system + stats.knowledge),
-        Part("reflection", "Items, pins and reflections", reflections, above + stats.reflections),
+        Part("item", "Items and pins", above, stats.items + stats.pinned),
+        Part("reflection", "Reflections", reflections, stats.reflections),
         Part("observation", "Observations", "\n".join(sections.observations), stats.observations),
         Part("item", "Now: what the user asked for", closing, stats.now),
     ]

@@ -61,9 +61,12 @@ def size(characters: int) -> str:
 
 
 def words_of(lines: Iterable[str]) -> Mapping[tuple[str, ...], int]:
-    """Every run of words of these lines, with the number of the first line that has it."""
+    """Every run of words of these lines, with the number of the first line that has it. The heading of a day
+    is nobody's words."""
     runs: dict[tuple[str, ...], int] = {}
     for number, line in enumerate(lines):
+        if line.startswith("#"):
+            continue
         words = [w[0].lower() for w in _WORD.finditer(line)]
         for start in range(len(words) - RUN + 1):
             runs.setdefault(tuple(words[start : start + RUN]), number)

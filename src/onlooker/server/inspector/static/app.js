@@ -19,6 +19,10 @@ find("#theme")?.addEventListener("click", () => {
 });
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => draw());
 
+// On a narrow screen the bar scrolls: the present page is in sight.
+const present = find(".bar nav [aria-current]");
+if (present) present.parentElement.scrollLeft = present.offsetLeft - present.parentElement.clientWidth / 2;
+
 // ---------------------------------------------------------------------------- the chart
 
 const box = find("#chart");
@@ -62,6 +66,16 @@ function drawMarks(chart) {
   const colours = { observation: colour("observation"), reflection: colour("reflection") };
   const dot = devicePixelRatio;
   ctx.save();
+  if (figures.budget && figures.budget <= chart.scales.y.max) {
+    const y = Math.round(chart.valToPos(figures.budget, "y", true)) + 0.5;
+    ctx.strokeStyle = colour("muted");
+    ctx.setLineDash([4 * dot, 4 * dot]);
+    ctx.beginPath();
+    ctx.moveTo(bbox.left, y);
+    ctx.lineTo(bbox.left + bbox.width, y);
+    ctx.stroke();
+    ctx.setLineDash([]);
+  }
   for (const mark of figures.marks) {
     const x = Math.round(chart.valToPos(mark.seq, "x", true));
     const condensed = mark.kind === "reflection";
@@ -139,7 +153,10 @@ document.addEventListener("click", (event) => {
   }
   const chosen = event.target.closest("[data-choose]");
   if (chosen) {
-    for (const leaf of findAll("[data-choose]")) leaf.toggleAttribute("aria-current", leaf === chosen);
+    for (const leaf of findAll("[data-choose]")) {
+      if (leaf === chosen) leaf.setAttribute("aria-current", "true");
+      else leaf.removeAttribute("aria-current");
+    }
   }
   const copy = event.target.closest("[data-copy]");
   if (copy) copyFrom(copy.dataset.copy);
