@@ -83,7 +83,7 @@ def test_a_session_has_a_chart_and_lights_up_the_messages_of_a_note(page: Page, 
     expect(page.locator("#chart-about")).to_contain_text(
         re.compile(r"message \d+.*raw [\d,]+, context [\d,]+")
     )
-    page.locator(".message .badge.reflection").first.click()
+    page.locator(".message .badge.observation").first.click()
     expect(page.locator("#aside .note-text .line").first).to_be_visible()
     lit = page.locator(".message.lit")
     assert lit.count() > 1

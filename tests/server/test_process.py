@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import httpx2
@@ -63,3 +65,11 @@ def test_what_is_wrong_in_the_section_of_the_server_is_said(tmp_path: Path) -> N
         done = call("serve", "--db", tmp_path / "a.db", "--config", file)
         assert done.code == 2, done.err
         assert says in done.err
+
+
+def test_a_start_imports_nothing_that_only_some_requests_need() -> None:
+    """The SDK of MCP alone took as long as all the rest, and a model's layer longer than that."""
+    late = {"mcp", "pydantic_ai", "openai", "anthropic"}
+    code = f"import sys, onlooker.server.app; print(*{late} & {{*sys.modules}})"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.split() == []

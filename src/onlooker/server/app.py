@@ -15,7 +15,8 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
-from starlette.routing import Route
+from starlette.routing import BaseRoute, Route
+from starlette.types import Receive, Scope, Send
 
 from onlooker import __version__
 from onlooker.domain.errors import (
@@ -36,7 +37,6 @@ from onlooker.server.config import ServerConfig
 from onlooker.server.inspector import overview, pages
 from onlooker.server.live import Live, Metrics
 from onlooker.server.live import router as live_router
-from onlooker.server.mcp import make_mcp, routes_of
 from onlooker.server.proxy import Proxy
 from onlooker.server.views import PROBLEM_TYPE, PROBLEMS
 
@@ -81,17 +81,18 @@ def make_app(
     Behind another server it is used like any ASGI application: `uvicorn module:app`.
     """
     config = config or ServerConfig()
-    live, metrics, mcp = Live(), Metrics(memory), make_mcp(memory)
+    live, metrics, mcp = Live(), Metrics(memory), Mcp(memory)
     troubles = overview.Troubles()
     proxy = Proxy(memory, config, metrics.proxied)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncGenerator[None]:
         leave = [memory.subscribe(each.hear) for each in (live, metrics, troubles)]
-        async with memory, mcp.session_manager.run():
+        async with memory:
             yield
             app.state.stopping.set()
             await app.state.player.stop()
+            await mcp.stop()
             await proxy.close()
         for each in leave:
             each()
@@ -118,7 +119,7 @@ def make_app(
     app.include_router(live_router)
     app.include_router(pages.router)
     app.include_router(overview.router)
-    app.router.routes.extend(routes_of(mcp))
+    app.router.routes.append(Route("/mcp", mcp))
     app.add_api_route("/healthz", healthz, include_in_schema=False)
     app.add_api_route("/readyz", readyz, include_in_schema=False)
     for upstream in config.upstreams:
@@ -132,6 +133,51 @@ def make_app(
     app.add_middleware(Guard, config=config, tokens=lambda: app.state.tokens, refused=refused)
     app.add_middleware(metrics.measured)
     return app
+
+
+class Mcp:
+    """`/mcp`. Its SDK takes as long to import as all the rest, so that is done for the first request."""
+
+    def __init__(self, memory: Memory) -> None:
+        self._memory = memory
+        self._starting = asyncio.Lock()
+        self._route: BaseRoute | None = None
+        self._running: asyncio.Task[None] | None = None
+        self._stopping = asyncio.Event()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async with self._starting:
+            route = self._route = self._route or await self._start()
+        await route.handle(scope, receive, send)
+
+    async def _start(self) -> BaseRoute:
+        server = await asyncio.to_thread(_load_mcp, self._memory)
+        ready = asyncio.Event()
+
+        async def run() -> None:
+            # Its task group has to be left by the task that entered it.
+            async with server.session_manager.run():
+                ready.set()
+                await self._stopping.wait()
+
+        from onlooker.server.mcp import route_of
+
+        route = route_of(server)
+        self._running = asyncio.create_task(run(), name="onlooker mcp")
+        await ready.wait()
+        return route
+
+    async def stop(self) -> None:
+        """Close its sessions."""
+        self._stopping.set()
+        if self._running is not None:
+            await self._running
+
+
+def _load_mcp(memory: Memory) -> Any:
+    from onlooker.server.mcp import make_mcp
+
+    return make_mcp(memory)
 
 
 def _add_upstream(app: FastAPI, proxy: Proxy, name: str) -> None:

@@ -162,7 +162,7 @@ def make_mcp(memory: Memory, *, owner: str = OWNER, session: str = SESSION) -> M
     return server
 
 
-def routes_of(server: MCPServer) -> Sequence[BaseRoute]:
+def route_of(server: MCPServer) -> BaseRoute:
     """What the server answers over HTTP, at `/mcp`. Host, origin, size and token are checked before."""
     app = server.streamable_http_app(
         streamable_http_path="/mcp",
@@ -171,4 +171,5 @@ def routes_of(server: MCPServer) -> Sequence[BaseRoute]:
         max_request_body_size=1 << 40,
         transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
     )
-    return cast("Sequence[BaseRoute]", app.routes)
+    (route,) = cast("Sequence[BaseRoute]", app.routes)
+    return route
