@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 
 import pytest
 
+import onlooker
+from onlooker import assistant, tool, user
 from onlooker.domain.errors import OnlookerError
+from onlooker.domain.messages import ToolCall
 from tests.attacks.reading import SHAPES, Reader, readers, shaped
 from tests.growth import cpu_seconds
 
@@ -67,6 +71,27 @@ def test_a_thousand_kilobytes_take_ten_times_as_long_as_a_hundred(name: str) -> 
     """Of the shape that a reader takes longest for: all of them would take an hour."""
     slowest = max(SHAPES, key=lambda shape: _seconds(READERS[name], shaped(shape, 10_000)))
     _check(name, (100_000, 1_000_000), (slowest,))
+
+
+async def _on_the_loop(text: str) -> float:
+    """The CPU that the event loop's own thread takes for a context with such a result."""
+    async with onlooker.open_memory(":memory:", budget=4_000) as memory:
+        session = memory.session("k", owner="ana")
+        await session.record(user("Read the page."), assistant("", calls=[ToolCall("c", "fetch", "{}")]))
+        await session.record(tool(text, answers="c"), assistant("I did."), user("And now?"))
+        await memory.index.catch_up()
+        began = time.thread_time()
+        await session.context(system="S", question="What does the page say?")
+        return time.thread_time() - began
+
+
+@pytest.mark.long
+@pytest.mark.anyio
+@pytest.mark.parametrize("shape", SHAPES)
+async def test_a_longer_text_costs_a_turn_no_more(shape: str) -> None:
+    """What is too long to be read is cut before it is read."""
+    before = max(0.03, *[await _on_the_loop(shaped(shape, 150_000)) for _ in range(2)])
+    assert min([await _on_the_loop(shaped(shape, 1_500_000)) for _ in range(2)]) < 4 * before
 
 
 def test_the_walk_finds_what_reads_text() -> None:

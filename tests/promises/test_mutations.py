@@ -93,5 +93,4 @@ def test_the_properties_go_red_when(name: str, tmp_path: Path) -> None:
         timeout=300,
     )  # fmt: skip
     assert run.returncode == 1, f"nothing noticed that {name}:\n{run.stdout[-2000:]}{run.stderr[-500:]}"
-    # A turn that never ends breaks a promise as well.
-    assert "AssertionError" in run.stdout or "TimeoutError" in run.stdout, run.stdout[-2000:]
+    assert "AssertionError" in run.stdout, run.stdout[-2000:]

@@ -44,7 +44,7 @@ from onlooker.policy.search.recall import QUESTION_SHARE, of_question, of_turn, 
 from onlooker.policy.search.words import query_tokens, tokens
 from onlooker.policy.secrets import mask
 from onlooker.policy.settings import DEFAULT, RECALL_SHARE, TIMING, Settings
-from onlooker.policy.text import MAX_READ
+from onlooker.policy.text import beginning
 from onlooker.ports import Embedder, Store
 
 log = logging.getLogger("onlooker")
@@ -135,7 +135,7 @@ def _hit(match: Match, score: float, why: Why, terms: Mapping[str, float], marks
         id=match.id,
         seq=match.seq,
         text=match.text,
-        snippet=snippet(mask(match.text[:MAX_READ]), terms, marks=marks),
+        snippet=snippet(mask(beginning(match.text)), terms, marks=marks),
         at=match.at,
         score=score,
         speaker=match.speaker,

@@ -44,6 +44,14 @@ def bounded(text: str, limit: int = MAX_READ) -> str:
     return _BLANKS.sub(lambda found: "\n\n" if "\n" in found[0] else "    ", text)
 
 
+def beginning(text: str) -> str:
+    """As much of a text as is read, to the end of a word: half of a secret would not be known for one."""
+    if len(text) <= MAX_READ:
+        return text
+    end = max(text.rfind(blank, MAX_READ - 1_000, MAX_READ) for blank in " \n")
+    return text[: end if end > 0 else MAX_READ]
+
+
 # Characters that end a line, and such as nobody sees: controls, zero-width, bidirectional and tag characters.
 _LINE_ENDS = regex("\r\n|[\n\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
 _UNSEEN = regex(
