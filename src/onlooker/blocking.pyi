@@ -6,6 +6,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar, overload
 
+from onlooker.client import Progress
 from onlooker.domain.context import Layers
 from onlooker.domain.events import BaseEvent, Consolidated, Event
 from onlooker.domain.history import ForgetRecord, ForgetResult, NoteHistory, RetentionResult
@@ -693,6 +694,44 @@ class RemoteMemory:
         before: datetime | None = None,
     ) -> Sequence[Hit]:
         """Search the messages and notes of an owner's sessions, or of the one with that key."""
+    def settle(self, *, progress: Progress | None = None) -> None:
+        """Take every note that is due, in every session, before returning. `progress` is called with how many
+        sessions are done, and of how many, here and below.
+        """
+    def consolidate(
+        self,
+        *,
+        owner: str | None = None,
+        older_than: timedelta = ...,
+        dry_run: bool = False,
+        progress: Progress | None = None,
+    ) -> Sequence[Consolidated]:
+        """Make items of the server's old daily notes, and archive their files."""
+    def export(self, target: str | Path, *, owner: str | None = None, session: str | None = None) -> int:
+        """Write everything, or what belongs to one owner or session, to a new file of JSON lines. Returns the
+        number of rows.
+
+        Raises:
+            StoreError: The file exists or cannot be written, or the server cannot be reached.
+        """
+    def import_file(
+        self,
+        source: str | Path,
+        *,
+        owner: str | None = None,
+        all_owners: bool = False,
+        replace: bool = False,
+        progress: Progress | None = None,
+    ) -> dict[str, int]:
+        """Import what `export` wrote: what belongs to an owner, or with `all_owners` everything. Returns the
+        number of rows of each kind. Each session is imported whole or not at all.
+
+        Raises:
+            SettingsError: The file is not an export, or not all of one, or has rows of an owner that was not
+                named.
+            ConflictError: A session exists already, or another item with the same id, and `replace` is off.
+            StoreError: The file cannot be read, or the server cannot be reached, or cannot write.
+        """
     def call(
         self, method: str, path: str, *, params: Mapping[str, Any] | None = None, json: object = None
     ) -> Any:

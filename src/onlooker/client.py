@@ -11,16 +11,19 @@ It needs `onlooker[server]`.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+import json as json_module
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import cache
+from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal, Self, cast
 from urllib.parse import quote
 
 from onlooker.domain import errors
 from onlooker.domain.errors import NotFoundError, OnlookerError, SettingsError, StoreError
+from onlooker.domain.events import Consolidated
 from onlooker.domain.history import ForgetResult
 from onlooker.domain.items import Item
 from onlooker.domain.messages import GENERATED_ID_PREFIX, Message, MessageLike, SdkMessage, new_id
@@ -36,6 +39,9 @@ if TYPE_CHECKING:
 # A request that may have arrived is sent again: what it records has ids, and is recorded once.
 TRIES = 3
 PAUSE = 0.2
+
+# Called with what is done of a job, and the total if it is known.
+Progress = Callable[[int, int | None], None]
 
 
 def connect(
@@ -107,6 +113,112 @@ class RemoteMemory:
         params |= {"kind": list(kinds), "limit": limit, "after": after, "before": before}
         return _read(tuple[Hit, ...], (await self.call("GET", "/v1/search", params=params))["hits"])
 
+    # -- long jobs, for tokens of all owners. Cancelling the call cancels the job; what it did stays.
+
+    async def settle(self, *, progress: Progress | None = None) -> None:
+        """Take every note that is due, in every session, before returning. `progress` is called with how many
+        sessions are done, and of how many, here and below."""
+        await self._job("/v1/settle", progress)
+
+    async def consolidate(
+        self,
+        *,
+        owner: str | None = None,
+        older_than: timedelta = timedelta(days=7),
+        dry_run: bool = False,
+        progress: Progress | None = None,
+    ) -> Sequence[Consolidated]:
+        """Make items of the server's old daily notes, and archive their files."""
+        params = {"owner": owner or self._owner, "older_than": older_than / timedelta(days=1)}
+        done = await self._job("/v1/consolidate", progress, params={**params, "dry_run": dry_run})
+        return _read(tuple[Consolidated, ...], [{**day, "file": ""} for day in done["days"]])
+
+    async def export(
+        self, target: str | Path, *, owner: str | None = None, session: str | None = None
+    ) -> int:
+        """Write everything, or what belongs to one owner or session, to a new file of JSON lines. Returns the
+        number of rows.
+
+        Raises:
+            StoreError: The file exists or cannot be written, or the server cannot be reached.
+        """
+        params = _given({"owner": owner or self._owner, "session": session})
+        with await _opened(target, "xb") as file:
+            try:
+                return await self._download("/v1/export", params, file)
+            except BaseException:
+                # Half of one would be taken for all of it.
+                await asyncio.to_thread(Path(target).unlink, missing_ok=True)
+                raise
+
+    async def _download(self, path: str, params: Mapping[str, Any], file: BinaryIO) -> int:
+        import httpx2
+
+        rows = 0
+        try:
+            async with self._client.stream("GET", path, params=params, timeout=None) as answer:
+                await _check(answer)
+                async for piece in answer.aiter_bytes():
+                    rows += piece.count(b"\n")
+                    await asyncio.to_thread(file.write, piece)
+        except httpx2.TransportError as error:
+            raise _unreachable(error) from error
+        except OSError as error:
+            raise StoreError(f"{file.name}: {error.strerror or error}") from error
+        return rows - 2  # the first and the last line are about the file
+
+    async def import_file(
+        self,
+        source: str | Path,
+        *,
+        owner: str | None = None,
+        all_owners: bool = False,
+        replace: bool = False,
+        progress: Progress | None = None,
+    ) -> dict[str, int]:
+        """Import what `export` wrote: what belongs to an owner, or with `all_owners` everything. Returns the
+        number of rows of each kind. Each session is imported whole or not at all.
+
+        Raises:
+            SettingsError: The file is not an export, or not all of one, or has rows of an owner that was not
+                named.
+            ConflictError: A session exists already, or another item with the same id, and `replace` is off.
+            StoreError: The file cannot be read, or the server cannot be reached, or cannot write.
+        """
+        params = {"owner": owner or self._owner, "all_owners": all_owners, "replace": replace}
+        with await _opened(source, "rb") as file:
+            done = await self._job("/v1/import", progress, params=params, content=_pieces(file))
+        return done["rows"]
+
+    async def _job(
+        self,
+        path: str,
+        progress: Progress | None,
+        *,
+        params: Mapping[str, Any] | None = None,
+        content: AsyncIterator[bytes] | None = None,
+    ) -> Any:
+        """Run a job, and return its result. It is not sent again: half of it may be done."""
+        import httpx2
+
+        given = {**_given(params or {}), "progress": True}
+        try:
+            async with self._client.stream(
+                "POST", path, params=given, content=content, timeout=None
+            ) as answer:
+                await _check(answer)
+                async for line in answer.aiter_lines():
+                    said = json_module.loads(line)
+                    if "error" in said:
+                        raise _named_error(said["error"], said["detail"], StoreError)
+                    if "result" in said:
+                        return said["result"]
+                    if progress:
+                        progress(said["done"], said["total"])
+        except httpx2.TransportError as error:
+            raise _unreachable(error) from error
+        raise StoreError("the server stopped before the job was done; what it did until then stays")
+
     async def call(
         self, method: str, path: str, *, params: Mapping[str, Any] | None = None, json: object = None
     ) -> Any:
@@ -119,23 +231,45 @@ class RemoteMemory:
         """
         import httpx2
 
-        given = {
-            k: v.isoformat() if isinstance(v, datetime) else v
-            for k, v in (params or {}).items()
-            if v is not None
-        }
         answer, attempt = None, 0
         while answer is None:
             try:
-                answer = await self._client.request(method, path, params=given, json=json)
+                answer = await self._client.request(method, path, params=_given(params or {}), json=json)
             except httpx2.TransportError as error:
                 attempt += 1
                 if attempt == TRIES:
-                    what = f"the server cannot be reached: {type(error).__name__} {error}".rstrip()
-                    raise StoreError(what) from error
+                    raise _unreachable(error) from error
                 await asyncio.sleep(PAUSE * attempt)
-        if answer.is_success:
-            return answer.json() if answer.content else None
+        await _check(answer)
+        return answer.json() if answer.content else None
+
+
+def _given(params: Mapping[str, Any]) -> dict[str, Any]:
+    """The parameters that are given, as an address has them."""
+    found = {k: v for k, v in params.items() if v is not None}
+    return {k: v.isoformat() if isinstance(v, datetime) else v for k, v in found.items()}
+
+
+async def _opened(path: str | Path, mode: Literal["rb", "xb"]) -> BinaryIO:
+    try:
+        return await asyncio.to_thread(Path(path).open, mode)
+    except OSError as error:
+        raise StoreError(f"{path}: {error.strerror or error}") from error
+
+
+async def _pieces(file: BinaryIO) -> AsyncIterator[bytes]:
+    while piece := await asyncio.to_thread(file.read, 1 << 16):
+        yield piece
+
+
+def _unreachable(error: Exception) -> StoreError:
+    return StoreError(f"the server cannot be reached: {type(error).__name__} {error}".rstrip())
+
+
+async def _check(answer: httpx2.Response) -> None:
+    """Raise the error that the server had, as the library raises it."""
+    if not answer.is_success:
+        await answer.aread()
         raise _error(answer)
 
 
@@ -146,11 +280,17 @@ def _error(answer: httpx2.Response) -> OnlookerError:
     except ValueError:
         problem = {}
     detail = str(problem.get("detail") or f"the server answered {answer.status_code}")
-    kind = getattr(errors, str(problem.get("error")), None)
+    return _named_error(
+        str(problem.get("error")), detail, StoreError if answer.status_code >= 500 else OnlookerError
+    )
+
+
+def _named_error(name: str, detail: str, otherwise: type[OnlookerError]) -> OnlookerError:
+    kind = getattr(errors, name, None)
     if kind is NotFoundError:
         return NotFoundError("such thing on the server:", detail)
     if not isinstance(kind, type) or not issubclass(kind, OnlookerError):
-        kind = StoreError if answer.status_code >= 500 else OnlookerError
+        kind = otherwise
     found = kind.__new__(kind)
     found.args = (detail,)
     return found

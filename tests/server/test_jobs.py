@@ -13,6 +13,9 @@ import httpx2
 import pytest
 
 import onlooker
+from onlooker import blocking
+from onlooker.client import RemoteMemory
+from onlooker.errors import ConflictError, SettingsError, StoreError
 from onlooker.testing import FrozenClock
 from tests.acceptance.old_notes import LATER, talked
 from tests.acceptance.people_files import NOON, SETTINGS
@@ -98,3 +101,59 @@ async def test_a_client_that_leaves_cancels_its_import(tmp_path: Path) -> None:
             # The rest can follow.
             done = (await client.post("/v1/import?replace=true", content=exported)).json()
             assert done["rows"]["message"] == MESSAGES * SESSIONS
+
+
+async def test_a_client_runs_jobs_and_hears_how_far_they_are(tmp_path: Path) -> None:
+    file = tmp_path / "export.jsonl"
+    async with (
+        serving() as http,
+        serving() as other,
+        RemoteMemory(http) as memory,
+        RemoteMemory(other) as copy,
+    ):
+        for key in "abc":
+            await memory.session(key, owner="ana").record([said(n) for n in range(9)])
+        rows = await memory.export(file)
+        heard: list[tuple[int, int | None]] = []
+
+        def hear(done: int, total: int | None) -> None:
+            heard.append((done, total))
+
+        with pytest.raises(SettingsError, match="ana"):
+            await copy.import_file(file)
+        done = await copy.import_file(file, all_owners=True, progress=hear)
+        assert sum(done.values()) == rows
+        assert done["message"] == 27
+        assert heard[0] == (0, None)
+        assert len(await copy.session("b", owner="ana").messages()) == 9
+        with pytest.raises(ConflictError):
+            await copy.import_file(file, all_owners=True)
+        assert (await copy.import_file(file, owner="ana", replace=True))["session"] == 3
+        with pytest.raises(StoreError, match="exists"):
+            await memory.export(file)
+        file.write_text("nonsense")
+        with pytest.raises(SettingsError):
+            await copy.import_file(file)
+        with pytest.raises(StoreError):
+            await copy.import_file(tmp_path / "nowhere.jsonl")
+        await copy.settle()
+        with pytest.raises(SettingsError, match="notes_folder"):
+            await copy.consolidate(dry_run=True)
+
+
+async def test_a_job_whose_server_is_gone_is_an_error_and_leaves_no_half_file(tmp_path: Path) -> None:
+    memory = RemoteMemory(httpx2.AsyncClient(base_url="http://127.0.0.1:9"))
+    for job in (memory.settle(), memory.export(tmp_path / "export.jsonl")):
+        with pytest.raises(StoreError, match="cannot be reached"):
+            await job
+    await memory.close()
+    assert not (tmp_path / "export.jsonl").exists()
+
+
+def test_a_program_without_await_runs_jobs_too(tmp_path: Path) -> None:
+    with started(tmp_path / "a.db") as server, blocking.connect(server.url) as memory:
+        memory.session("s", owner="ana").record(said(1))
+        memory.settle()
+        file = tmp_path / "export.jsonl"
+        assert memory.export(file, owner="ana") >= 2
+        assert memory.import_file(file, owner="ana", replace=True)["message"] == 1
