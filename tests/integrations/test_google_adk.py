@@ -9,23 +9,28 @@ from typing import Any
 
 from google.adk.agents import LlmAgent
 from google.adk.apps import App
+from google.adk.memory.memory_entry import MemoryEntry
 from google.adk.models.base_llm import BaseLlm
 from google.adk.models.llm_request import LlmRequest
 from google.adk.models.llm_response import LlmResponse
 from google.adk.runners import Runner
 from google.adk.sessions import InMemorySessionService
+from google.adk.tools.load_memory_tool import LoadMemoryTool
 from google.genai import types
 
-from onlooker.integrations.google_adk import OnlookerPlugin
+from onlooker.blocking import open_memory
+from onlooker.integrations.google_adk import OnlookerMemoryService, OnlookerPlugin
 from onlooker.testing import AdapterContract
 from onlooker.testing.adapter_contract import (
     BUDGET,
+    FACT,
     OWNER,
     SYSTEM,
     TOOLS,
     AdapterHost,
     FakeModel,
     Item,
+    Said,
     Seen,
 )
 from tests.integrations import examples
@@ -39,7 +44,7 @@ def items_of(contents: list[types.Content]) -> list[Item]:
         calls = [{"id": p.function_call.name} for p in parts if p.function_call]
         for part in parts:
             if answer := part.function_response:
-                told = (answer.response or {})["result"]
+                told = str((answer.response or {}).get("result"))
                 items.append({"role": "tool", "content": told, "tool_call_id": answer.name})
         if text or calls:
             role = "assistant" if content.role == "model" else "user"
@@ -115,3 +120,54 @@ class TestGoogleADK(AdapterContract):
 
 def test_the_example_runs(tmp_path: Path) -> None:
     assert examples.run("google_adk", tmp_path) == list(examples.QUESTIONS)
+
+
+def test_the_kits_memory_tool_finds_what_another_session_said(tmp_path: Path) -> None:
+    model = FakeModel()
+    with open_memory(tmp_path / "m.db") as memory:
+        host = Agent(memory, model)
+        host.say("t1", f"Turn 1. {FACT}")
+        agent = LlmAgent(
+            name="finder",
+            model=Fake(model="fake", fake=model),
+            static_instruction=SYSTEM,
+            tools=[LoadMemoryTool()],
+        )
+        service = OnlookerMemoryService(host.plugins[-1].host)
+        runner = Runner(
+            app=App(name="other", root_agent=agent),
+            session_service=host.service,
+            memory_service=service,
+            auto_create_session=True,
+        )
+        model.next = [Said(calls=(("load_memory", {"query": "locker code"}),)), Said("It is 4711-B.")]
+        asked = list(runner.run(**host.options("t2", "Turn 2. Which locker code do I have?")))
+        answers = [answer for event in asked for answer in event.get_function_responses()]
+        assert "4711-B" in str(answers[0].response)
+        # Another user's sessions are not searched.
+        found = asyncio.run(service.search_memory(app_name="other", user_id="ben", query="locker code"))
+        assert found.memories == []
+
+
+def test_a_session_that_is_added_is_recorded_once(tmp_path: Path) -> None:
+    with open_memory(tmp_path / "m.db") as memory:
+        host = Agent(memory, FakeModel())
+        host.say("t1", "Turn 3. Look.")
+        service = OnlookerMemoryService(memory)
+
+        async def add() -> None:
+            session = await host.service.get_session(app_name="parcels", user_id=OWNER, session_id="t1")
+            assert session is not None
+            await service.add_session_to_memory(session)
+            # One that the plugin has not seen.
+            session.id = "t9"
+            await service.add_session_to_memory(session)
+            await service.add_session_to_memory(session)
+            entry = types.Content(parts=[types.Part(text="Ana likes to bike to work")])
+            await service.add_memory(app_name="a", user_id=OWNER, memories=[MemoryEntry(content=entry)])
+
+        asyncio.run(add())
+        roles = ["user", "assistant", "tool", "assistant"]
+        assert [m.role for m in memory.session("t1", owner=OWNER).messages()] == roles
+        assert [m.role for m in memory.session("t9", owner=OWNER).messages()] == roles
+        assert [i.summary for i in memory.items.list(owner=OWNER)] == ["Ana likes to bike to work"]

@@ -105,7 +105,7 @@ class OnlookerMemory:
         session = self._current = self.store.session(str(given.get("session_id") or ""), project)
         if session is None:
             return {}
-        found = await self._host.over(self._host.safely(session, self._told(session, given)), None)
+        found = await self._host.over(self._host.safely(session.key, self._told(session, given)), None)
         if not found:
             return {}
         return {"hookSpecificOutput": {"hookEventName": "UserPromptSubmit", "additionalContext": found}}

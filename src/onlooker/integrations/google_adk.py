@@ -1,23 +1,32 @@
-"""Google's Agent Development Kit: a plugin. It needs `onlooker[google-adk]`.
+"""Google's Agent Development Kit: a plugin and a memory service. It needs `onlooker[google-adk]`.
 
-app = App(name="friend", root_agent=agent, plugins=[OnlookerPlugin("agent.db")])
+memory = OnlookerPlugin("agent.db")
+app = App(name="friend", root_agent=agent, plugins=[memory])
+runner = Runner(app=app, session_service=…, memory_service=OnlookerMemoryService(memory.host))
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
 from typing import Any, cast
 
 from google.adk.agents.callback_context import CallbackContext
+from google.adk.events.event import Event
+from google.adk.memory.base_memory_service import BaseMemoryService, SearchMemoryResponse
+from google.adk.memory.memory_entry import MemoryEntry
 from google.adk.models.base_llm import BaseLlm
 from google.adk.models.llm_request import LlmRequest
 from google.adk.models.llm_response import LlmResponse
 from google.adk.plugins.base_plugin import BasePlugin
+from google.adk.sessions import Session as AdkSession
 from google.adk.tools import BaseTool, ToolContext
 from google.genai import types
 
+from onlooker import blocking
+from onlooker.engine.memory import Memory
 from onlooker.integrations.host import (
     DEFINITIONS,
     UNREACHABLE,
@@ -55,12 +64,12 @@ class OnlookerPlugin(BasePlugin):
 
     def __init__(self, memory: AnyMemory, *, budget: int | None = None, tools: bool = True) -> None:
         super().__init__(name="onlooker")
-        self._host = Host(memory, budget=budget)
-        self._tools: list[BaseTool] = [_Tool(self._host, d) for d in DEFINITIONS] if tools else []
+        self.host = Host(memory, budget=budget)
+        self._tools: list[BaseTool] = [_Tool(self.host, d) for d in DEFINITIONS] if tools else []
 
     async def close(self) -> None:
         """Close the memory if it was opened here."""
-        await asyncio.to_thread(self._host.close)
+        await asyncio.to_thread(self.host.close)
 
     async def before_model_callback(
         self, *, callback_context: CallbackContext, llm_request: LlmRequest
@@ -68,10 +77,10 @@ class OnlookerPlugin(BasePlugin):
         # It is made anew for each call, so what is changed in it is stored nowhere.
         llm_request.append_tools(self._tools)
         model = getattr(getattr(_invocation(callback_context), "agent", None), "canonical_model", None)
-        if self._host.wants_model and isinstance(model, BaseLlm):
-            self._host.bind(on_loop(asyncio.get_running_loop(), _asking(model)))
+        if self.host.wants_model and isinstance(model, BaseLlm):
+            self.host.bind(on_loop(asyncio.get_running_loop(), _asking(model)))
         session = self._session(callback_context)
-        prompt = await self._host.over(self._prepare(session, llm_request), None) if session else None
+        prompt = await self.host.over(self._prepare(session, llm_request), None) if session else None
         if prompt:
             end = [types.Content(role="user", parts=[types.Part(text=prompt.note)])] if prompt.note else []
             llm_request.contents = [*prompt.messages, *end]
@@ -86,16 +95,87 @@ class OnlookerPlugin(BasePlugin):
     ) -> LlmResponse | None:
         session = self._session(callback_context)
         if session and llm_response.content and not llm_response.partial:
-            await self._host.over(self._host.record(session, read(llm_response.content)), None)
+            await self.host.over(self.host.record(session, read(llm_response.content)), None)
         return None
 
     def _session(self, context: CallbackContext) -> Session | None:
-        return self._host.session(context.session.id, context.session.user_id)
+        return self.host.session(context.session.id, context.session.user_id)
 
     async def _prepare(self, session: Session, request: LlmRequest) -> Prompt[types.Content] | None:
         given = request.config.system_instruction
         system = given if isinstance(given, str) else ""
-        return await self._host.prepare(session, request.contents, system, read=read, write=write)
+        return await self.host.prepare(session, request.contents, system, read=read, write=write)
+
+
+class OnlookerMemoryService(BaseMemoryService):
+    """Finds what a user said and what is known of them in all their sessions, for the kit's own tools
+    `load_memory` and `preload_memory`.
+
+    Sessions that have the plugin are recorded as they go. Others are recorded when they are added.
+
+    Args:
+        memory: The `host` of the plugin, or what `onlooker.open_memory` or `onlooker.blocking.open_memory`
+            returned.
+    """
+
+    def __init__(self, memory: Host | Memory | blocking.Memory) -> None:
+        self._host = memory if isinstance(memory, Host) else Host(memory)
+
+    async def add_session_to_memory(self, session: AdkSession) -> None:
+        await self._add(session.id, session.user_id, session.events)
+
+    async def add_events_to_memory(
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        events: Sequence[Event],
+        session_id: str | None = None,
+        custom_metadata: Mapping[str, object] | None = None,
+    ) -> None:
+        await self._add(session_id, user_id, events)
+
+    async def add_memory(
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        memories: Sequence[MemoryEntry],
+        custom_metadata: Mapping[str, object] | None = None,
+    ) -> None:
+        items = self._host.memory.items
+        for entry in memories:
+            text = "\n".join(p.text for p in entry.content.parts or () if p.text)
+            saved = self._host.safely(user_id, items.save(text, owner=user_id))
+            await self._host.over(saved, None)
+
+    async def search_memory(self, *, app_name: str, user_id: str, query: str) -> SearchMemoryResponse:
+        found = self._host.safely(user_id, self._found(user_id, query))
+        return SearchMemoryResponse(memories=await self._host.over(found, None) or [])
+
+    async def _add(self, key: str | None, user: str, events: Sequence[Event]) -> None:
+        session = self._host.session(key, user)
+        items = [item for event in events if event.content for item in read(event.content)]
+        if session is not None and items:
+            # What is recorded already is recognised.
+            await self._host.over(self._host.safely(session.key, session.prepare(items)), None)
+
+    async def _found(self, user: str, query: str) -> list[MemoryEntry]:
+        memory = self._host.memory
+        known = await memory.items.search(query, owner=user, limit=MAX_FOUND)
+        said = await memory.search(query, owner=user, kinds=("message",), limit=MAX_FOUND)
+        entries = [_entry("memory", r.item.id, r.item.summary, r.item.made_at) for r in known]
+        entries += [_entry(hit.speaker or "message", hit.id, hit.text, hit.at) for hit in said]
+        return entries[:MAX_FOUND]
+
+
+# As many as the kit's own service returns.
+MAX_FOUND = 10
+
+
+def _entry(author: str, key: str, text: str, at: datetime | None) -> MemoryEntry:
+    content = types.Content(role="user", parts=[types.Part(text=text)])
+    return MemoryEntry(id=key, author=author, content=content, timestamp=at.isoformat() if at else None)
 
 
 def _invocation(context: Any) -> Any:

@@ -282,22 +282,22 @@ class Host:
             added = context.system.removeprefix(system).lstrip("\n")
             return Prompt(context.system, added, [*past, *messages[first:]], note)
 
-        return await self.safely(session, prepared())
+        return await self.safely(session.key, prepared())
 
     async def record(self, session: Session, items: Iterable[Item]) -> None:
         """Record what the model said. If it fails, the next call brings it again."""
         if said := list(items):
-            await self.safely(session, session.record(said))
+            await self.safely(session.key, session.record(said))
 
-    async def safely(self, session: Session, work: Coroutine[Any, Any, T]) -> T | None:
-        """Do it within the deadline; None, and a line in the log, if it fails."""
+    async def safely(self, whose: str, work: Coroutine[Any, Any, T]) -> T | None:
+        """Do it within the deadline; None, and a line in the log that says whose it was, if it fails."""
         try:
             async with asyncio.timeout(DEADLINE):
                 return await work
         except (OnlookerError, TimeoutError) as error:
-            log.warning("%s: a call goes on without memory: %r", session.key, error)
+            log.warning("%s: a call goes on without memory: %r", whose, error)
         except Exception:
-            log.exception("%s: a call goes on without memory: this is a bug in Onlooker", session.key)
+            log.exception("%s: a call goes on without memory: this is a bug in Onlooker", whose)
         return None
 
     async def call_tool(self, session: Session | None, name: str, arguments: Mapping[str, Any]) -> str:

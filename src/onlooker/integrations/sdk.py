@@ -85,7 +85,7 @@ class _Turns:
         body = _parsed(turn.request.content)
         if self.host.wants_model and body.get("model"):
             self.host.bind(self._asking(turn, str(body["model"])))
-        if changed := await self.host.safely(turn.session, self._with_memory(turn, body)):
+        if changed := await self.host.safely(turn.session.key, self._with_memory(turn, body)):
             content = json.dumps(changed, ensure_ascii=False).encode("utf-8", "surrogatepass")
             headers = dict(turn.request.headers) | {"content-length": str(len(content))}
             # An answer that is packed could not be read on its way.
