@@ -125,8 +125,10 @@ speed: $(ENVIRONMENT) ## Check that a turn, a note and an import cost no more th
 	$(BIN)/python bench/overhead.py --check
 
 .PHONY: bench
-bench: $(ENVIRONMENT) ## Run every benchmark
-	@for bench in bench/[!_]*.py; do echo "== $$bench"; $(BIN)/python "$$bench"; done
+bench: $(ENVIRONMENT) $(FRAMEWORKS_ENVIRONMENT) ## Run every benchmark
+	@for bench in bench/[!_]*.py; do echo "== $$bench"; \
+		case $$bench in */beside_langchain.py) python=$(FRAMEWORKS);; *) python=$(VENV);; esac; \
+		$$python/bin/python "$$bench"; done
 
 .PHONY: docs
 docs: $(DOCS_ENVIRONMENT) ## Build the documentation into docs/_build/html; a warning is an error
