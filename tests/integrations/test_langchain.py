@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import runpy
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import pytest
 from langchain.agents import create_agent
 from langchain_core.callbacks import BaseCallbackHandler, CallbackManagerForLLMRun
 from langchain_core.language_models import BaseChatModel
@@ -14,12 +17,14 @@ from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_core.tools import BaseTool
 from langchain_tests.unit_tests import ToolsUnitTests
 from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.prebuilt import create_react_agent  # pyright: ignore[reportDeprecated]
 
 from onlooker.blocking import open_memory
 from onlooker.integrations.langchain import OnlookerMiddleware
 from onlooker.testing import AdapterContract
 from onlooker.testing.adapter_contract import (
     BUDGET,
+    FACT,
     OWNER,
     SYSTEM,
     TOOLS,
@@ -27,6 +32,7 @@ from onlooker.testing.adapter_contract import (
     FakeModel,
     Item,
     Seen,
+    check_pairs,
     wait_for,
 )
 from tests.integrations import examples
@@ -126,8 +132,37 @@ class TestSearchTool(ToolsUnitTests):
         return {"query": "parcels"}
 
 
-def test_the_example_runs(tmp_path: Path) -> None:
-    assert examples.run("langchain", tmp_path) == list(examples.QUESTIONS)
+@pytest.mark.parametrize("name", ["langchain", "deepagents", "pre_model_hook"])
+def test_the_example_runs(tmp_path: Path, name: str) -> None:
+    assert examples.run(name, tmp_path) == list(examples.QUESTIONS)
+
+
+def test_a_hook_before_the_model_hides_nothing_of_a_long_conversation(tmp_path: Path) -> None:
+    """The recipe for `create_react_agent`, with tools."""
+    recipe = runpy.run_path(str(examples.EXAMPLES / "pre_model_hook_agent.py"))
+    model = FakeModel()
+    with open_memory(tmp_path / "m.db", budget=BUDGET, workers="external") as memory:
+        hooks = recipe["Remembering"](memory)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            agent: Any = create_react_agent(  # pyright: ignore[reportDeprecated]
+                FakeChat(model=model),
+                list(TOOLS.values()),
+                prompt=SYSTEM,
+                pre_model_hook=hooks.before,
+                post_model_hook=hooks.after,
+                checkpointer=InMemorySaver(),
+            )
+        config: Any = {"configurable": {"thread_id": "t1", "user_id": OWNER}}
+        for turn in range(1, 41):
+            said = f"Turn {turn}. {FACT if turn == 3 else 'Parcel ' * 30}"
+            agent.invoke({"messages": [{"role": "user", "content": said}]}, config)
+            memory.session("t1", owner=OWNER).settle()
+        for seen in model.prompts:
+            check_pairs([m for m in seen.messages if m["role"] != "system"])
+        assert "4711-B" in model.prompts[-1].text
+        assert len(model.prompts[-1].messages) < 40
+        assert len(agent.get_state(config).values["messages"]) > 100
 
 
 def test_notes_are_in_no_stream_and_no_trace(tmp_path: Path) -> None:
