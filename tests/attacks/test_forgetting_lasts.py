@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import psycopg
@@ -14,6 +14,7 @@ from psycopg import sql
 
 import onlooker
 from onlooker import assistant, blocking, user
+from onlooker.domain.errors import NotFoundError
 from onlooker.domain.history import ValueRow
 from onlooker.testing import FrozenClock
 from tests.acceptance.command_line import call
@@ -55,6 +56,16 @@ async def test_what_a_killed_process_was_forgetting_is_gone_after_the_next_openi
         assert not await memory.search(SECRET, owner="ana")
         assert await memory.store.get_value("forgetting") == "[]"
         assert [record.by for record in await memory.storage.forgotten(owner="ana")] == ["Ben"]
+        # Nothing brings it back: no second forgetting, no consolidation, no journal.
+        with pytest.raises(NotFoundError):
+            await memory.session("k", owner="ana").forget("q1")
+        await memory.files.consolidate(owner="ana", older_than=timedelta(days=-1))
+        assert not [i for i in await memory.items.list("ana") if SECRET in i.summary.lower()]
+    async with onlooker.open_memory(":memory:") as rebuilt:
+        await rebuilt.storage.import_journal(tmp_path / "journal", owner="ana")
+        said = await rebuilt.session("k", owner="ana").messages(archived=True)
+        assert not [m for m in said if SECRET in m.text.lower()]
+        assert not [i for i in await rebuilt.items.list("ana") if SECRET in i.summary.lower()]
     assert files_with(SECRET, tmp_path) == []
 
 

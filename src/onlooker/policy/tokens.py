@@ -265,6 +265,7 @@ _BY_LEAD = (
     (b"\xd5", 2.275 - 1.198),
 )
 _CYRILLIC = b"\xd1"
+_OTHER_LEADS = bytes({*range(256)} - {lead[0] for lead, _ in _BY_LEAD} - {_CYRILLIC[0]})
 # Letters that Russian does not have.
 _NOT_RUSSIAN = bytes(
     ord("x") if code == _CYRILLIC[0] else ord("y") if 0x90 <= code < 0xA0 else 0 for code in range(256)
@@ -273,7 +274,6 @@ _COMMON = regex(f"[{COMMON_HAN}{COMMON_HANGUL}]+")
 
 
 def _other_weight(text: str, data: bytes) -> float:
-    leads = data.translate(None, _CONTINUATION)
     rows = text.encode("utf-16-le", "surrogatepass")[1::2].translate(_ROWS)
     left = len(rows) - rows.count(0)
     weight, east_asian = 0.0, 0
@@ -285,7 +285,8 @@ def _other_weight(text: str, data: bytes) -> float:
         weight += found * each
         if row in (_HAN, _HANGUL):
             east_asian += found
-    weight += sum(leads.count(lead) * w for lead, w in _BY_LEAD)
+    if leads := data.translate(None, _OTHER_LEADS):
+        weight += sum(leads.count(lead) * w for lead, w in _BY_LEAD)
     if _CYRILLIC in leads:
         weight += 3.0 * data.translate(_NOT_RUSSIAN).count(b"xy")
     if east_asian:
