@@ -157,6 +157,15 @@ def test_two_generations_are_compared(page: Page, server: Server) -> None:
     page.goto(server.url + NOTES)
     reflection(page)
     expect(page.locator("#aside h2")).to_contain_text(re.compile(r"generation \d"))
+    # The tree opens generation by generation.
+    branches = page.locator("#tree .branch")
+    branches.first.locator("> summary").click()
+    leaves = branches.first.locator("> .under > .leaf")
+    expect(leaves.first).to_be_visible()
+    assert leaves.count() > 1
+    inner = branches.first.locator(".branch").first
+    inner.locator("> summary").click()
+    expect(inner.locator("> .under > .leaf").first).to_be_visible()
     page.locator("#aside .under .leaf").first.click()
     expect(page.get_by_text("Condensed into")).to_be_visible()
     page.get_by_text("Condensed into").get_by_role("link").click()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import threading
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any, Literal
@@ -452,6 +454,38 @@ async def test_what_a_provider_refuses_is_passed_on(sdk: Sdk) -> None:
             down = await http.post(PATHS[sdk], json=HELLO[sdk])
             assert down.status_code == 502
             assert "cannot be reached" in down.json()["error"]["message"]
+
+
+@pytest.mark.parametrize("sdk", SDKS)
+async def test_a_slow_provider_is_waited_for_and_holds_up_nobody_else(sdk: Sdk) -> None:
+    go_on = threading.Event()
+
+    def answer(received: Received) -> Answer:
+        if received.headers.get("x-pace") == "slow":
+            assert go_on.wait(60)
+        return Answer("Good day.")
+
+    with LocalProvider(answer) as provider:
+        async with proxied(provider) as http:
+            headers = {"x-onlooker-session": "a", "x-pace": "slow"}
+            slow = asyncio.create_task(http.post(PATHS[sdk], json=HELLO[sdk], headers=headers))
+            quick = await http.post(PATHS[sdk], json=HELLO[sdk], headers={"x-onlooker-session": "b"})
+            assert quick.status_code == 200
+            assert not slow.done()
+            # A client that waits no longer sees its own timeout, and what it said is recorded once.
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(0.05):
+                    await http.post(
+                        PATHS[sdk], json=HELLO[sdk], headers={**headers, "x-onlooker-session": "c"}
+                    )
+            go_on.set()
+            assert (await slow).status_code == 200
+            messages = (await http.get("/v1/sessions/a/messages")).json()["messages"]
+            assert [m["text"] for m in messages] == ["Hello there, depot.", "Good day."]
+            again = await http.post(PATHS[sdk], json=HELLO[sdk], headers={"x-onlooker-session": "c"})
+            assert again.status_code == 200
+            messages = (await http.get("/v1/sessions/c/messages")).json()["messages"]
+            assert [m["text"] for m in messages] == ["Hello there, depot.", "Good day."]
 
 
 async def test_a_model_name_chooses_the_provider_and_other_addresses_pass() -> None:

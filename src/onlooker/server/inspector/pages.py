@@ -647,6 +647,31 @@ async def _chosen_note(
     return found
 
 
+@router.get("/inspect/sessions/{key}/notes/{note}/sources")
+async def note_sources(
+    request: Request,
+    memory: UsedMemory,
+    session: KnownSession,
+    state: LoadedState,
+    note: Annotated[str, Path(min_length=1, max_length=300)],
+    then: Seq = None,
+) -> Response:
+    """The notes that a reflection was made from: a branch of the tree."""
+    found = await memory.store.notes(session.id, statuses=NOTE_STATUSES, ids=[decoded(note)])
+    if not found:
+        raise NotFoundError("note", decoded(note))
+    ids = found[0].sources if found[0].generation else ()
+    return page(
+        request,
+        "branch.html",
+        session=session.id,
+        note=found[0].id,
+        sources=await memory.store.notes(session.id, statuses=NOTE_STATUSES, ids=ids),
+        pins=state.pins,
+        then=then,
+    )
+
+
 _PRIORITIES = ("CRITICAL", "IMPORTANT", "INFO")
 
 
