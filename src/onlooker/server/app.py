@@ -89,7 +89,9 @@ def make_app(
     async def lifespan(_: FastAPI) -> AsyncGenerator[None]:
         leave = [memory.subscribe(each.hear) for each in (live, metrics, troubles)]
         async with memory:
+            compiling = asyncio.create_task(asyncio.to_thread(pages.compile_templates))
             yield
+            await compiling
             app.state.stopping.set()
             await app.state.player.stop()
             await mcp.stop()

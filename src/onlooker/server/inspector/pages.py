@@ -140,6 +140,12 @@ def templates() -> Environment:
     return made
 
 
+def compile_templates() -> None:
+    """Do what the first request would wait for. Takes a while: for a thread."""
+    for name in templates().list_templates():
+        templates().get_template(name)
+
+
 def address(session: SessionId, *parts: object, **query: object) -> str:
     """The address of a session's page."""
     path = "/".join(quote(str(p), safe="", errors="replace") for p in (session.key, *parts))
@@ -483,7 +489,7 @@ def _parts(context: Context) -> list[Part]:
     closing = sections.texts()[-1] if context.memory else ""
     found = [
         Part("system", "Base prompt", sections.base, stats.system + stats.knowledge),
-        Part("item", "Items and pins", above, stats.items + stats.pinned),
+        Part("item", "Heading, items and pins", above, stats.items + stats.pinned),
         Part("reflection", "Reflections", reflections, stats.reflections),
         Part("observation", "Observations", "\n".join(sections.observations), stats.observations),
         Part("item", "Now: what the user asked for", closing, stats.now),
