@@ -16,7 +16,8 @@ import onlooker.testing
 from onlooker.domain.errors import ModelError
 from onlooker.domain.messages import Message, SessionId, ToolCall
 from onlooker.domain.notes import Note
-from onlooker.policy.reply import Accepted, Rejected, Verdict, critical_lines, judge
+from onlooker.policy.reply import critical_lines
+from onlooker.policy.reply.judge import Accepted, Rejected, Verdict, judge
 from onlooker.policy.tokens import estimate
 from onlooker.ports import ObserveRequest, ReflectRequest, Reply, Request
 from onlooker.testing import FAULTS, FaultyModel, FrozenClock, ScriptedModel

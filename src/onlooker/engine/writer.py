@@ -26,8 +26,8 @@ from onlooker.policy.tokens import Estimator
 from onlooker.ports import Clock, ItemsRequest, Model, ObserveRequest, Reply, Request
 
 if TYPE_CHECKING:
-    from onlooker.policy.reply import Accepted, Verdict
     from onlooker.policy.reply.extraction import Block, Extractors
+    from onlooker.policy.reply.judge import Accepted, Verdict
 
 log = logging.getLogger("onlooker")
 
@@ -96,7 +96,7 @@ class Writer:
         Raises:
             ModelError: There was no usable answer.
         """
-        from onlooker.policy.reply import Rejected
+        from onlooker.policy.reply.judge import Rejected
 
         began = time.perf_counter()
         request = self._with_user_options(request)
@@ -138,7 +138,7 @@ class Writer:
         return replace(request, schemas=self.extractors.schemas)
 
     async def _ask(self, request: Request, source: Source, *, last: bool = False) -> Answer:
-        from onlooker.policy.reply import Rejected
+        from onlooker.policy.reply.judge import Rejected
         from onlooker.policy.secrets import mask
 
         began = time.perf_counter()
@@ -270,7 +270,7 @@ def judge_reply(
 
     With `strike`, what it invents is struck out instead of refused.
     """
-    from onlooker.policy.reply import Rejected, judge
+    from onlooker.policy.reply.judge import Rejected, judge
 
     observing = isinstance(request, ObserveRequest)
     verdict = judge(

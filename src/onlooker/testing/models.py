@@ -15,7 +15,8 @@ from typing import Literal, get_args
 from onlooker.domain.errors import ModelError
 from onlooker.domain.messages import Message
 from onlooker.domain.notes import Note, NoteFormat
-from onlooker.policy.reply import SMALL_NOTE, Line, NoteText, read
+from onlooker.policy.reply import Line, NoteText, read
+from onlooker.policy.reply.judge import SMALL_NOTE
 from onlooker.policy.search.words import telling_tokens, tokens
 from onlooker.policy.text import wrong_language
 from onlooker.policy.tokens import estimate

@@ -21,7 +21,7 @@ from onlooker.domain.notes import NoteFormat
 from onlooker.engine.writer import Source, judge_reply
 from onlooker.policy.pace import paced
 from onlooker.policy.render import text_lines
-from onlooker.policy.reply import Accepted, judge
+from onlooker.policy.reply.judge import Accepted, judge
 from onlooker.policy.tokens import estimate, estimator
 from onlooker.ports import ObserveRequest, Reply
 

@@ -56,7 +56,7 @@ from onlooker.policy.asked import of_messages, of_notes
 from onlooker.policy.dates import annotate, obvious_dates
 from onlooker.policy.instructions import own_and_quoted
 from onlooker.policy.pace import give_way
-from onlooker.policy.reply import SMALL_NOTE
+from onlooker.policy.reply.judge import SMALL_NOTE
 from onlooker.policy.reply.note_text import QUOTED_BY, STANDING
 from onlooker.policy.secrets import mask
 from onlooker.policy.text import regex

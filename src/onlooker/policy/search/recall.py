@@ -32,13 +32,16 @@ BEFORE_WEIGHT, BEFORE_TERMS = 0.3, 8
 MAX_PART_LENGTH, MAX_TERMS = 500, 24
 # Words that people greet, thank and agree with. A message of nothing else asks nothing and tells nothing.
 SMALL_TALK = frozenset(
-    token
-    for token in tokens(
-        """hi hey hello thanks thank thx bye goodbye cheers welcome ok okay yes yeah yep no nope sure right
-        great good cool nice awesome amazing perfect fine lovely wonderful fantastic wow lol haha sorry
-        congrats congratulations appreciate appreciated glad happy hear sounds help morning evening night day
-        love luck got done danke merci gracias takk obrigado grazie hallo hola bonjour 谢谢 你好 好的"""
-    )
+    [
+        *tokens(
+            """hi hey hello thanks thank thx bye goodbye cheers welcome ok okay yes yeah yep no nope sure
+            right great good cool nice awesome amazing perfect fine lovely wonderful fantastic wow lol haha
+            sorry congrats congratulations appreciate appreciated glad happy hear sounds help morning evening
+            night day love luck got done danke merci gracias takk obrigado grazie hallo hola bonjour"""
+        ),
+        # 谢谢 你好 好的, as tokens: to cut them here compiles a pattern that most programs never need.
+        *("谢", "谢谢", "你", "好", "你好", "的", "好的"),
+    ]
 )
 
 

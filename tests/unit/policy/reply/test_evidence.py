@@ -15,8 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.growth import assert_not_quadratic
 
-from onlooker.policy.reply import Accepted, Rejected, judge
 from onlooker.policy.reply.evidence import Evidence, invented
+from onlooker.policy.reply.judge import Accepted, Rejected, judge
 from onlooker.policy.tokens import estimate
 
 # A Monday. Said a week after she moved, before a trip.

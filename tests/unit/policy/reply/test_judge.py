@@ -13,17 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.growth import assert_not_quadratic
 
-from onlooker.policy.reply import (
-    Accepted,
-    Line,
-    NoteText,
-    Reason,
-    Rejected,
-    Verdict,
-    critical_lines,
-    judge,
-    read,
-)
+from onlooker.policy.reply import Line, NoteText, critical_lines, read
+from onlooker.policy.reply.judge import Accepted, Reason, Rejected, Verdict, judge
 from onlooker.policy.tokens import estimate
 
 # -- Replies as models give them: what is repaired, what is accepted, what is refused and why
