@@ -15,7 +15,7 @@ import pytest
 import onlooker
 from onlooker.checkup import Finding
 from onlooker.domain.messages import SessionId
-from onlooker.domain.notes import Usage
+from onlooker.domain.notes import Commit, Guard, Note, Usage
 from onlooker.errors import ModelError
 from onlooker.policy.cost import PRICES, Prices, Transcript, bill_host, full, window
 from onlooker.server.inspector.figures import bills, timeline
@@ -66,6 +66,31 @@ async def test_a_session_shows_what_became_of_each_message() -> None:
         assert line["raw"] == sorted(line["raw"])
         assert line["context"][-1] < line["raw"][-1]
         assert {mark["kind"] for mark in line["marks"]} >= {"observation"}
+
+
+async def test_the_chart_of_a_long_session_is_exact_where_notes_changed() -> None:
+    """Only some changes are read; each with the one before it, so that what it replaced is known."""
+    async with serving() as client:
+        store = app_of(client).state.memory.store
+        session, count = SessionId("ana", "long"), 1_200
+        at = datetime(2026, 2, 16, tzinfo=UTC)
+        for n in range(1, count + 1):
+            said_now = onlooker.Message("user", f"message {n}", f"m{n}", at, tokens=10)
+            done = await store.append(session, [said_now], due_tokens=1 << 40, now=at)
+            note = Note(f"o{n}", 0, n, n, "noted", 2, at, (f"m{n}",))
+            guard = Guard(done.progress.frontier, done.progress.revision)
+            change = Commit(guard, add=(note,), frontier=n, watermark=n, tail_start=n + 1, at=at)
+            await store.commit(session, change)
+        line = (await client.get("/inspect/sessions/long/timeline", params=ANA)).json()
+        assert line["seq"][-1] == count
+        assert line["raw"][-1] == 10 * count
+        assert line["context"][-1] == 2 * count
+        points = dict(zip(line["seq"], zip(line["raw"], line["context"], strict=True), strict=True))
+        assert len(points) < 1_000
+        assert 100 <= len(line["marks"]) <= 300
+        for mark in line["marks"]:
+            assert points[mark["seq"]] == (10 * mark["seq"], 2 * mark["seq"])
+            assert mark["about"].endswith(f"messages {mark['seq']:,} to {mark['seq']:,}")
 
 
 async def test_the_prompt_is_what_the_agent_would_receive_and_looking_changes_nothing() -> None:

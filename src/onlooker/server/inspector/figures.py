@@ -152,8 +152,9 @@ async def timeline(store: Store, session: SessionId, *, marks: bool = True) -> T
 
 
 async def _activated(store: Store, session: SessionId, changes: Sequence[Change]) -> Mapping[str, Note]:
-    """The notes that some of the changes made active."""
-    some = changes[:: max(1, len(changes) // MAX_MARKS)]
+    """The notes that some of the changes made active, of those whose predecessor is known."""
+    known = [change for before, change in pairwise(changes) if change.number == before.number + 1]
+    some = [*changes[:1], *known[:: max(1, len(known) // MAX_MARKS)]]
     ids = [ident for change in some for ident, status in change.statuses if status == "active"]
     return {n.id: n for n in await store.notes(session, statuses=NOTE_STATUSES, ids=ids)}
 

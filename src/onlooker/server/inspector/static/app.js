@@ -94,17 +94,22 @@ function draw() {
   if (!box || !figures || !figures.seq.length) return;
   plot?.destroy();
   const font = "12px system-ui, sans-serif";
+  // After months the context is a thousandth of what was said: on a straight scale it would be the bottom line.
+  const steep = figures.raw.at(-1) > 25 * Math.max(...figures.context);
+  find("#chart-scale").hidden = !steep;
+  const shown = (values) => (steep ? values.map((value) => Math.max(100, value)) : values);
+  const tens = (_, ticks) => (steep ? ticks.map((t) => (Number.isInteger(Math.log10(t)) ? t : null)) : ticks);
   const axis = { stroke: colour("muted"), font, grid: { stroke: colour("line"), width: 1 }, ticks: { stroke: colour("line") } };
   plot = new uPlot(
     {
       width: box.clientWidth,
       height: box.clientHeight,
       legend: { show: false },
-      scales: { x: { time: false } },
+      scales: { x: { time: false }, y: steep ? { distr: 3 } : {} },
       cursor: { drag: { x: false, y: false } },
       axes: [
         { ...axis, size: 30, space: 70, grid: { show: false }, values: (_, ticks) => ticks.map((t) => (Number.isInteger(t) ? t.toLocaleString("en") : "")) },
-        { ...axis, size: 46, values: (_, ticks) => ticks.map(short) },
+        { ...axis, size: 46, filter: tens, grid: { ...axis.grid, filter: tens }, ticks: { ...axis.ticks, filter: tens }, values: (_, ticks) => ticks.map((t) => (t === null ? "" : short(t))) },
       ],
       series: [
         {},
@@ -113,7 +118,7 @@ function draw() {
       ],
       hooks: { draw: [drawMarks], setCursor: [(chart) => about(chart.cursor.idx)] },
     },
-    [figures.seq, figures.raw, figures.context],
+    [figures.seq, shown(figures.raw), shown(figures.context)],
     box,
   );
 }
