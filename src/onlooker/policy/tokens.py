@@ -237,7 +237,7 @@ _BY_HIGH_BYTE: tuple[tuple[tuple[range, ...], float], ...] = (
     ((range(0x09, 0x0A),), 1.35),  # Devanagari, Bengali
     ((range(0x03, 0x04), range(0x1F, 0x20)), 1.067),  # Greek, combining marks
     ((range(0x05, 0x06),), 1.198),  # Hebrew
-    ((range(0x0E, 0x0F),), 0.988),  # Thai
+    ((range(0x0E, 0x0F),), 0.95),  # Thai
     ((range(0x1E, 0x1F),), 0.229),  # Vietnamese; the other accents of its words count enough
     ((range(0x25, 0x26),), 0.75),  # boxes: one token each in trees and tables, fewer in long lines
     ((range(0x26, 0x28),), 2.352),  # symbols
@@ -253,7 +253,7 @@ _ROWS = bytes(
     next((i for i, (ranges, _) in enumerate(_BY_HIGH_BYTE, 1) if any(code in r for r in ranges)), 0)
     for code in range(256)
 )
-_HAN, _HANGUL = (_ROWS[code] for code in (0x4E, 0xAC))
+_HAN, _HANGUL, _THAI = (_ROWS[code] for code in (0x4E, 0xAC, 0x0E))
 _RARE = 1.83  # added for Han and hangul that are not common
 # Letters of two bytes that their script's weight does not fit, by first byte.
 _BY_LEAD = (
@@ -271,6 +271,7 @@ _NOT_RUSSIAN = bytes(
     ord("x") if code == _CYRILLIC[0] else ord("y") if 0x90 <= code < 0xA0 else 0 for code in range(256)
 )
 _COMMON = regex(f"[{COMMON_HAN}{COMMON_HANGUL}]+")
+_RARE_THAI = regex("[ฃฅฆฉซฌญฎฏฐฑฒธฝฟภฤฦศษฬฮฯึฺโๅๆ๊๋ํ๎-๛]")  # two tokens each
 
 
 def _other_weight(text: str, data: bytes) -> float:
@@ -285,6 +286,9 @@ def _other_weight(text: str, data: bytes) -> float:
         weight += found * each
         if row in (_HAN, _HANGUL):
             east_asian += found
+        elif row == _THAI and found:
+            sample = _sample(text, _LONG_EAST_ASIAN)
+            weight += len(_RARE_THAI.findall(sample)) * len(text) / len(sample)
     if leads := data.translate(None, _OTHER_LEADS):
         weight += sum(leads.count(lead) * w for lead, w in _BY_LEAD)
     if _CYRILLIC in leads:

@@ -88,6 +88,19 @@ def test_trees_and_tables_that_a_tool_draws_are_not_counted_too_low(drawn: str) 
     assert estimate(drawn * 3) >= 0.9 * len(encoding().encode(drawn * 3))
 
 
+THAI = (
+    "วันนี้อากาศดีมาก ฉันไปตลาดกับแม่เพื่อซื้อผักและผลไม้ "
+    "หลังจากนั้นเราแวะกินก๋วยเตี๋ยวที่ร้านเก่าแก่ใกล้บ้าน "
+    "พรุ่งนี้ต้องประชุมกับลูกค้าเรื่องโครงการใหม่ตอนเก้าโมงเช้า"
+)
+THAI_LETTERS = "".join(chr(0x0E01 + 7 * n % 45) for n in range(300))
+
+
+@pytest.mark.parametrize("text", [THAI, THAI_LETTERS, THAI_LETTERS * 9, THAI * 20])
+def test_thai_is_counted_within_a_tenth_also_where_its_letters_are_rare(text: str) -> None:
+    assert 0.9 < estimate(text) / len(encoding().encode(text)) < 1.1
+
+
 def test_nothing_is_no_tokens_and_anything_is_at_least_one() -> None:
     assert estimate("") == 0
     assert estimate(" ") == 1
