@@ -49,7 +49,7 @@ test-all: test chaos ## Run every test: also mutations, the benchmarks' own, and
 	$(PYTEST) $(TOGETHER) -m "long and not alone and not agents" $(ARGS)
 
 .PHONY: attacks
-attacks: $(ENVIRONMENT) ## Attack it: hostile texts at full size, secrets, addresses
+attacks: $(ENVIRONMENT) ## Attack it: hostile texts, poisoning, secrets, strangers, forgetting, addresses
 	$(PYTEST) $(TOGETHER) tests/attacks $(ARGS)
 
 # For how long each store is tormented: make chaos CHAOS_SECONDS=600
