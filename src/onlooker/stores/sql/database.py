@@ -12,7 +12,8 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
-from importlib import resources
+from importlib import import_module
+from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from onlooker.domain.errors import StoreError
@@ -67,12 +68,17 @@ _NAME = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
 _COMMENT_LINE = re.compile(r"^\s*--.*\n", re.MULTILINE)
 
 
+def _folder(package: str) -> Path:
+    # `importlib.resources` would do the same, and loads zip files, archives and temporary files for it.
+    return Path(str(import_module(package).__file__)).parent
+
+
 @cache
 def statements(package: str) -> dict[str, str]:
     """The statements of a database by name: the shared ones, and those of its own package."""
     found: dict[str, str] = {}
     for folder in ("onlooker.stores.sql", package):
-        for file in sorted((resources.files(folder) / "queries").iterdir(), key=lambda f: f.name):
+        for file in sorted((_folder(folder) / "queries").iterdir()):
             _, *parts = _NAME.split(file.read_text(encoding="utf-8"))
             for name, text in zip(parts[::2], parts[1::2], strict=True):
                 if name in found:
@@ -109,8 +115,7 @@ class Migration(NamedTuple):
 @cache
 def migrations(package: str) -> list[Migration]:
     """The migrations of a database, in order."""
-    files = (resources.files(package) / "migrations").iterdir()
-    scripts = sorted((f for f in files if f.name.endswith(".sql")), key=lambda f: f.name)
+    scripts = sorted((_folder(package) / "migrations").glob("*.sql"))
     return [migration(int(f.name[:4]), f.read_text(encoding="utf-8")) for f in scripts]
 
 
