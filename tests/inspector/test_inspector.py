@@ -344,6 +344,29 @@ def test_items_are_saved_changed_expired_and_forgotten(page: Page, server: Serve
     expect(friday).to_have_count(0)
 
 
+def test_items_stand_above_the_files_that_people_edit(page: Page, tmp_path: Path) -> None:
+    folder = tmp_path / "notes"
+    (tmp_path / "onlooker.toml").write_text(f'[onlooker]\nnotes_folder = "{folder}"\n')
+    with started(tmp_path / "files.db") as server:
+        fact = {"summary": "Ana's boat is called Havsule and lies in Bergen.", "type": "knowledge"}
+        httpx2.post(
+            f"{server.url}/v1/items", params={"owner": "ana"}, json=fact, timeout=60
+        ).raise_for_status()
+        said = {"role": "user", "content": "I moved to Oslo last week.", "id": "m1"}
+        where = f"{server.url}/v1/sessions/s/messages"
+        httpx2.post(where, params={"owner": "ana"}, json=said, timeout=60).raise_for_status()
+        page.goto(server.url + "/inspect/items?owner=ana")
+        page.wait_for_function(
+            "() => fetch(location.href).then(a => a.text()).then(t => t.includes('>MEMORY.md<'))"
+        )
+        page.reload()
+        expect(page.locator(".files details").first).to_contain_text("Havsule")
+        (file,) = folder.rglob("MEMORY.md")
+        file.write_text(file.read_text() + "- Ana has a cat called Tussi.\n")
+        page.reload()
+        expect(page.locator(".files details").first).to_contain_text("Tussi")
+
+
 def test_cost_compares_with_the_full_history_and_a_window(page: Page, server: Server) -> None:
     page.goto(server.url + "/inspect/cost")
     row = page.locator("#saved tbody tr", has_text="demo")
