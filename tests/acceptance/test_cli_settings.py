@@ -47,7 +47,7 @@ def test_a_file_in_the_current_folder_is_found(tmp_path: Path, monkeypatch: pyte
         "value": 9000,
         "default": 16000,
         "source": "onlooker.toml",
-        "allowed": "must be an integer from 0 to 10,000,000",
+        "allowed": "must be an integer from 0 to 10000000",
     }
 
 

@@ -375,7 +375,7 @@ def allowed(key: str) -> str:
         )
     if "low" in limits_:
         kind = "an integer" if type_ == "int" else "a number"
-        return f"must be {kind} from {limits_['low']:,.10g} to {limits_['high']:,.10g}"
+        return f"must be {kind} from {limits_['low']:.10g} to {limits_['high']:.10g}"
     if key == "tz":
         return "must be the name of a time zone, such as UTC or Europe/Oslo"
     if key in MODELS:
