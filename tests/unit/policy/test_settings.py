@@ -192,9 +192,9 @@ def test_without_a_budget_shares_are_of_the_settings_own() -> None:
         ("memory_limit", 10**9, "integer of tokens"),
         ("max_reflections", -1, "from 0 to"),
         ("max_observations", 2.0, "an integer"),
-        ("consolidate_at", 1, "from 2 to 1000"),
+        ("consolidate_at", 1, "from 2 to 1,000"),
         ("reflect_to", 1.0, "from 0 to 0.95"),
-        ("model_deadline", 0, "from 0.1 to 3600"),
+        ("model_deadline", 0, "from 0.1 to 3,600"),
         ("estimator", "gpt", "default, lango, zora"),
         ("format", "json", "lines, stamped, prose"),
         ("reflect_counts", "tokens", "memory, observations"),
@@ -291,3 +291,9 @@ def test_the_default_thresholds_are_those_that_the_figures_speak_for() -> None:
         answered = all(a >= b for a, b in zip(found[answers - 1 :], chosen[answers - 1 :], strict=True))
         assert not (cheaper and answered), row[0]
     assert tried == set(THRESHOLDS)
+
+
+def test_a_budget_that_no_provider_caches_is_condensed_little_at_a_time() -> None:
+    free = replace(preset("default"), free_models="both")
+    assert limits_for(free, 1_000).reflect_to > limits_for(free, 4_000).reflect_to
+    assert limits_for(preset("default"), 1_000).reflect_to == limits_for(free, 4_000).reflect_to
