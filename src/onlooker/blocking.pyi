@@ -206,7 +206,7 @@ class Storage:
         """
     def forgotten(self, *, owner: str | None = None) -> Sequence[ForgetRecord]:
         """Who had something forgotten, what kind of thing, and when, oldest first: of one owner, or of all.
-        The last 1,000 are kept, without names and without anything of the content.
+        Records have no names and nothing of the content.
         """
     def masked(self, *, owner: str | None = None, session: str | None = None) -> dict[str, int]:
         """How many secrets of each kind the stored messages have, which become `[secret]` wherever else they

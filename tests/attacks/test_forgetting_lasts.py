@@ -16,6 +16,7 @@ import onlooker
 from onlooker import assistant, blocking, user
 from onlooker.domain.errors import NotFoundError
 from onlooker.domain.history import ValueRow
+from onlooker.engine import forgetting
 from onlooker.testing import FrozenClock
 from tests.acceptance.command_line import call
 from tests.attacks.forgetting_process import KILLED, SECRET, fill, settings
@@ -81,6 +82,10 @@ async def test_the_same_on_postgresql(what: str, step: str, tmp_path: Path, serv
         await memory.files.sync()
         assert await memory.store.get_value("forgetting") == "[]"
         assert [record.by for record in await memory.storage.forgotten(owner="ana")] == ["Ben"]
+        with pytest.raises(NotFoundError):
+            await memory.session("k", owner="ana").forget("q1")
+        await memory.files.consolidate(owner="ana", older_than=timedelta(days=-1))
+        await memory.storage.import_journal(tmp_path / "journal", owner="ana", replace=True)
     assert rows_with(SECRET, url) == []
     assert files_with(SECRET, tmp_path) == []
 
@@ -198,6 +203,26 @@ async def test_intentions_of_two_processes_do_not_overwrite_each_other(tmp_path:
 
 
 # -- Who, what and when
+
+
+async def test_no_record_is_dropped_however_many_there_are(
+    database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(forgetting, "PAGE", 3)
+    async with onlooker.open_memory(database) as memory:
+        session = memory.session("k", owner="ana")
+        for n in range(10):
+            await session.record(user(f"I saw {n} birds.", id=f"q{n}"))
+            await session.forget(f"q{n}", by=f"{n}")
+            if n == 5:  # killed when a page was turned: it is there, and the newest are still full
+                before = await memory.store.get_value("forgotten")
+                item = await memory.items.save("Ana swims in the lake every morning", owner="ana")
+                await memory.items.forget(item.id, owner="ana")
+                after = await memory.store.get_value("forgotten")
+                assert before
+                assert after
+                assert await memory.store.swap_value("forgotten", before, expected=after)
+        assert [r.by for r in await memory.storage.forgotten(owner="ana")] == [f"{n}" for n in range(10)]
 
 
 async def test_the_record_says_who_forgot_what_and_when_and_nothing_of_the_content(database: str) -> None:

@@ -412,8 +412,10 @@ async def finish(
 
 # -- The record of what was forgotten: who, when, and what kind of thing, without its content
 
+# The newest records, and how many full pages are before them, each a value of its own: a record is added in
+# the same time however many there are, and none is ever dropped.
 _RECORDS = "forgotten"
-MAX_RECORDS = 1_000
+PAGE = 200
 MAX_NAME_LENGTH = 200
 
 
@@ -433,16 +435,22 @@ async def _record(store: Store, done: Intention, now: datetime) -> None:
 
 
 async def record(store: Store, new: ForgetRecord) -> None:
-    """Add a record. The oldest go."""
+    """Add a record."""
     new = replace(new, by=" ".join(seen(new.by).split())[:MAX_NAME_LENGTH])
+    row = [new.at.isoformat(), *astuple(new)[1:]]
     while True:
         value = await store.get_value(_RECORDS)
-        rows = [*json.loads(value or "[]"), [new.at.isoformat(), *astuple(new)[1:]]][-MAX_RECORDS:]
-        if await store.swap_value(_RECORDS, json.dumps(rows), expected=value):
+        pages, rows = json.loads(value or "[0, []]")
+        if len(rows) >= PAGE:
+            # It is there already if whoever turned the page was killed then.
+            await store.swap_value(f"{_RECORDS}-{pages}", json.dumps(rows), expected=None)
+            pages, rows = pages + 1, []
+        if await store.swap_value(_RECORDS, json.dumps([pages, [*rows, row]]), expected=value):
             return
 
 
 async def records(store: Store) -> list[ForgetRecord]:
     """What was forgotten, oldest first."""
-    rows = json.loads(await store.get_value(_RECORDS) or "[]")
-    return [ForgetRecord(datetime.fromisoformat(at), *rest) for at, *rest in rows]
+    pages, newest = json.loads(await store.get_value(_RECORDS) or "[0, []]")
+    full = [json.loads(await store.get_value(f"{_RECORDS}-{page}") or "[]") for page in range(pages)]
+    return [ForgetRecord(datetime.fromisoformat(at), *rest) for rows in (*full, newest) for at, *rest in rows]

@@ -145,7 +145,7 @@ class Storage:
 
     async def forgotten(self, *, owner: str | None = None) -> Sequence[ForgetRecord]:
         """Who had something forgotten, what kind of thing, and when, oldest first: of one owner, or of all.
-        The last 1,000 are kept, without names and without anything of the content."""
+        Records have no names and nothing of the content."""
         from onlooker.engine.forgetting import owner_hash, records
 
         await self._ready()
