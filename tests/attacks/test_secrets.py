@@ -311,3 +311,42 @@ async def test_a_report_says_what_is_masked_by_kind_and_number() -> None:
         assert await memory.storage.masked() == found
         assert await memory.storage.masked(owner="ana", session="k") == found
         assert await memory.storage.masked(owner="ben") == {}
+
+
+# What people write around a secret: the request that is kept in their words, a fact about themselves, an
+# instruction, a result of a tool.
+AROUND = (
+    "Here is the config: {} and the port is 8080. Can you fix the deployment with it?",
+    "I live in Oslo and I work as a nurse, {} is what I use every day.",
+    "Always use {} when you deploy.",
+    "{}",
+)
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("role", ["user", "tool"])
+async def test_no_secret_of_any_format_is_in_a_note_an_item_or_the_memory_section(role: str) -> None:
+    seen: set[str] = set()
+    small = replace(
+        onlooker.preset("default"), observe_at=30, keep_recent=0, precompute_at=30, chunk_tokens=30
+    )
+    async with onlooker.open_memory(":memory:", settings=small) as memory:
+        for number, (name, (line, part)) in enumerate(FORMATS.items()):
+            session = memory.session(f"k{number}", owner=f"o{number}")
+            for around in AROUND:
+                text = around.format(line)
+                call = ToolCall(f"c{around[:1]}", "read_config", "{}")
+                if role == "user":
+                    await session.record(user(text))
+                else:
+                    await session.record(assistant("", calls=[call]), tool(text, answers=call.id))
+                await session.record(assistant("I see."))
+                await session.settle()
+            await session.end()
+            notes = [note.text for note in await session.notes()]
+            items = [item.summary for item in await memory.items.list(f"o{number}")]
+            assert notes
+            context = await session.context()
+            if any(is_seen(part, text) for text in (*notes, *items, context.system)):
+                seen.add(name)
+    assert seen == set()

@@ -60,7 +60,8 @@ def own_words(text: str) -> str:
     if "```" in text or "~~~" in text:
         text = _FENCED.sub("\n", text)
     if "<" in text:
-        text = _without_blocks(text, lambda _: "\n")
+        # Masked first: without its tag, nothing says of a password that it is one.
+        text = _without_blocks(mask(text), lambda _: "\n")
     if pasted := _PASTED.search(text):
         text = text[: _end_of_own(pasted)]
     return _QUOTED_LINE.sub("", text) if ">" in text or "|" in text else text
