@@ -305,9 +305,11 @@ class _Functions:
 
 
 def _fact_line(item: Item) -> str:
+    from onlooker.policy.items.choose import shown_summary
+
     since = f", since {item.valid_from:%Y-%m-%d}" if item.valid_from else ""
     said = {"user": "said by the user", "agent": "noted by an assistant", "tool": "from a tool"}[item.origin]
-    return f"[{item.id}] {item.summary} ({item.type}{since}, {said})"
+    return f"[{item.id}] {shown_summary(item)} ({item.type}{since}, {said})"
 
 
 def _end_of(day: str) -> datetime:

@@ -114,9 +114,21 @@ def items_heading(owner: str) -> str:
 _BY: dict[Origin, str] = {"user": "", "agent": " (said by the assistant)", "tool": " (from a tool)"}
 
 
+# What would make it read as a line of the user's, or as one that matters more than others.
+_LABELS = regex(
+    r"\A(?:(?:CRITICAL|IMPORTANT|NOTE)\b[ :：]{0,4}|(?i:critical|important|note|(?:the )?user) ?[:：] ?)+"
+)
+
+
+def shown_summary(item: Item) -> str:
+    """Return the summary on one line. One that is not the user's word does not begin as if it were."""
+    summary = re.sub(r"\s+", " ", item.summary).strip()
+    return summary if item.origin == "user" else _LABELS.sub("", summary) or summary
+
+
 def item_line(item: Item) -> str:
     """Render an item as one line, with the date since when it is true."""
-    summary = re.sub(r"\s+", " ", item.summary).strip() + _BY[item.origin]
+    summary = shown_summary(item) + _BY[item.origin]
     day = item.valid_from
     if day is None or (_DATED.search(summary) and not item.replaces):
         return f"- {summary}"
