@@ -219,7 +219,9 @@ class Chaos:
             assert len(set(call) & set(found)) in (0, len(call)), f"{call} is half there"
         unsure = {i for call in given_up for i in call}
         said = [i for call in sure for i in call]
-        assert [i for i in found if i not in unsure] == said, "lost, or out of order"
+        kept = [i for i in found if i not in unsure]
+        lost, unknown = [i for i in said if i not in kept], [i for i in kept if i not in said]
+        assert kept == said, f"{key}: lost {lost}, never acknowledged {unknown}, or out of order"
 
     def _calls(self, kind: str, key: str, name: str) -> list[list[str]]:
         lines = lines_of(self.path, kind)

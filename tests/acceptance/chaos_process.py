@@ -78,6 +78,8 @@ async def write(job: Job) -> None:
             if not chance.randrange(CONTEXT_EVERY):
                 await _look(memory.session(key))
             await asyncio.sleep(chance.uniform(0, 2 * job["pause"]))
+        if unheard:  # told to stop before it could ask
+            log.write("given-up", *unheard)
 
 
 def _told_to_stop() -> asyncio.Event:
