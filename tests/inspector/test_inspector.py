@@ -548,6 +548,8 @@ def test_a_keyboard_alone_reads_and_changes_notes(page: Page, server: Server) ->
     page.keyboard.press("Enter")
     second = page.locator("#tree .leaf").nth(1)
     expect(second).to_have_attribute("aria-current", "true")
+    page.reload()
+    expect(second).to_have_attribute("aria-current", "true")
     pin = page.get_by_role("button", name=re.compile("^(Pin|Unpin)$"))
     said = pin.inner_text()
     pin.focus()
