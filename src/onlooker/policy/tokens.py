@@ -53,7 +53,6 @@ def _classes(*members: tuple[bytes, bytes], ascii: bytes, high: bytes) -> bytes:
 # In a long text, words and characters are looked up in a third of it, in pieces near to each other, so that
 # none of its parts is missed.
 _LONG = 16_000
-_LONG_EAST_ASIAN = 2_000  # a character costs more to look up than a word
 _SAMPLED = 128
 _SAMPLED_OF = 384
 _WORDS_CUT = 0.97  # what words cut at the edges of the sample add is taken off again
@@ -75,9 +74,9 @@ def _common_words() -> frozenset[bytes]:
     return frozenset((*words, *map(bytes.title, words), *map(bytes.upper, words[:_UPPER_WORDS])))
 
 
-def _sample(text: str, long: int = _LONG) -> str:
+def _sample(text: str) -> str:
     """Return the text, or pieces of it at equal distances if it is long."""
-    if len(text) <= long:
+    if len(text) <= _LONG:
         return text
     return "\n".join([text[i : i + _SAMPLED] for i in range(0, len(text), _SAMPLED_OF)])
 
@@ -287,14 +286,14 @@ def _other_weight(text: str, data: bytes) -> float:
         if row in (_HAN, _HANGUL):
             east_asian += found
         elif row == _THAI and found:
-            sample = _sample(text, _LONG_EAST_ASIAN)
+            sample = _sample(text)
             weight += len(_RARE_THAI.findall(sample)) * len(text) / len(sample)
     if leads := data.translate(None, _OTHER_LEADS):
         weight += sum(leads.count(lead) * w for lead, w in _BY_LEAD)
     if _CYRILLIC in leads:
         weight += 3.0 * data.translate(_NOT_RUSSIAN).count(b"xy")
     if east_asian:
-        sample = _sample(text, _LONG_EAST_ASIAN)
+        sample = _sample(text)
         common = (len(sample) - len(_COMMON.sub("", sample))) * len(text) / len(sample)
         weight += _RARE * max(0.0, east_asian - common)
     return weight
