@@ -26,6 +26,7 @@ from onlooker.stores.postgres.store import Workforce
 from onlooker.testing import FaultyModel, ScriptedModel
 from tests.acceptance.command_line import call
 from tests.postgres.server import Server
+from tests.server.serving import serving
 
 pytestmark = pytest.mark.anyio
 
@@ -337,3 +338,24 @@ async def test_status_tells_of_a_file_what_waits(tmp_path: Path) -> None:
     told = await asyncio.to_thread(_told, url)
     assert "1 session is due" in told
     assert "does not list" in told
+
+
+async def test_the_inspector_lists_the_workers(server: Server) -> None:
+    url = server.new_url()
+    async with serving(
+        onlooker.open_memory(url, settings=SMALL, timing=TIMING, workers="external")
+    ) as client:
+
+        async def shown() -> str:
+            return (await client.get("/inspect/health")).text
+
+        assert "<code>onlooker worker</code> starts one" in await shown()
+        async with onlooker.open_memory(url, settings=SMALL, timing=TIMING, workers="queue"):
+
+            async def is_there() -> bool:
+                return ">there<" in await shown()
+
+            await until(is_there)
+            page = await shown()
+        assert "0 of " in page
+        assert "starts one" not in page

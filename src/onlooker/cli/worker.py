@@ -24,8 +24,6 @@ from onlooker.wiring import WorkerMode, open_memory
 
 # How long a worker may take to exit after the second signal.
 EXIT_SECONDS = 2.0
-# A worker that was not seen for this long is gone.
-AWAY_SECONDS = 30.0
 # How many failing sessions are listed.
 MAX_FAILING = 20
 
@@ -207,7 +205,7 @@ def _failing_view(session: SessionId, failures: int, due_at: datetime, now: date
 def _worker_view(worker: Any) -> View:
     view = asdict(worker)
     times = {name: view[name].isoformat() for name in ("started_at", "seen_at")}
-    return view | times | {"state": "away" if worker.unseen_seconds > AWAY_SECONDS else "there"}
+    return view | times | {"state": worker.state}
 
 
 def _backlog_sentence(view: View) -> str:

@@ -535,10 +535,13 @@ async def health(request: Request, memory: UsedMemory, principal: Asker, checks:
     waiting = await memory.store.due(now + timedelta(days=1), limit=MAX_WAITING)
     progress = [s.progress for w in waiting for s in await memory.sessions(owner=w.owner, key=w.key)]
     troubles: Troubles = request.app.state.troubles
+    read_workforce: Any = getattr(memory.store, "workforce", None)
     return page(
         request,
         "health.html",
         here=memory.background.here,
+        # A database file does not list its workers.
+        workers=(await read_workforce(now)).workers if read_workforce else None,
         pending=memory.background.pending,
         due=[p for p in progress if p.due_at and p.due_at <= now and not p.failures],
         failing=[p for p in progress if p.failures],

@@ -171,6 +171,10 @@ class PostgresStore(Transactions):
         )
 
 
+# A worker that was not seen for this long is gone.
+AWAY_SECONDS = 30.0
+
+
 @dataclass(frozen=True, slots=True)
 class WorkerSeen:
     """A worker as it last reported itself."""
@@ -185,6 +189,11 @@ class WorkerSeen:
     started_at: datetime
     seen_at: datetime
     unseen_seconds: float  # by the server's clock
+
+    @property
+    def state(self) -> str:
+        """Whether it was seen lately: "there" or "away"."""
+        return "away" if self.unseen_seconds > AWAY_SECONDS else "there"
 
 
 @dataclass(frozen=True, slots=True)
