@@ -191,7 +191,7 @@ class Settings:
     reflect_to: float = _setting(
         0.7,
         "How far they are condensed, as a share of `reflect_at`. 0: every observation. In a budget below "
-        "2,048 tokens, which no provider caches, the built-in model condenses to at least 0.95.",
+        "2,048 tokens, of which providers cache little, the built-in model condenses to at least 0.95.",
         low=0,
         high=0.95,
     )
@@ -476,9 +476,10 @@ FREE_RATIO = 0.75
 # The size of a chunk if an observer costs nothing: the smaller, the sooner text is noted, and the more room
 # memory has. A language model reads its rules with every chunk.
 FREE_CHUNK = 0.5
-# How far memory is condensed if that costs nothing and the prompt is too short for a provider's cache, which
-# keeps no prefix of fewer tokens: the less at a time, the less is lost.
-FREE_REFLECT_TO, LEAST_CACHED = 0.95, 2_048
+# How far memory is condensed if that costs nothing and a provider's cache would hardly save anything: caches
+# keep no prefix below 1,024 tokens, and memory is about half of a prompt. The less at a time, the less is
+# lost.
+FREE_REFLECT_TO, HARDLY_CACHED = 0.95, 2_048
 # The most that recall adds to a turn, as a share of the room. Notes are condensed to leave it free, so that
 # none has to make way for what a turn recalls.
 RECALL_SHARE = 0.2
@@ -541,7 +542,7 @@ def limits_for(settings: Settings, budget: int) -> Limits:
     left = whole - observe_at - recall_limit
     memory_limit = max(1, min(tokens(settings.memory_limit, whole * 7 // 10), left))
     to = settings.reflect_to
-    if free and budget and budget < LEAST_CACHED:
+    if free and budget and budget < HARDLY_CACHED:
         to = max(to, FREE_REFLECT_TO)
     # Until notes are condensed, the one that made them too many must fit as well.
     one_more = round(chunk_tokens * NOTE_RATIO) if isinstance(settings.memory_limit, float) else 0

@@ -293,7 +293,7 @@ def test_the_default_thresholds_are_those_that_the_figures_speak_for() -> None:
     assert tried == set(THRESHOLDS)
 
 
-def test_a_budget_that_no_provider_caches_is_condensed_little_at_a_time() -> None:
+def test_a_budget_that_providers_hardly_cache_is_condensed_little_at_a_time() -> None:
     free = replace(preset("default"), free_models="both")
     assert limits_for(free, 1_000).reflect_to > limits_for(free, 4_000).reflect_to
     assert limits_for(preset("default"), 1_000).reflect_to == limits_for(free, 4_000).reflect_to
