@@ -9,7 +9,6 @@ import sqlite3
 import stat
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from importlib.util import find_spec
 from pathlib import Path
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from onlooker.atomic import read
 from onlooker.domain.errors import SettingsError, StoreError
+from onlooker.domain.frozen import frozen
 from onlooker.engine.indexing import COUNTS
 from onlooker.files.folder import Folder, owners_in
 from onlooker.files.markdown import damage
@@ -44,7 +44,7 @@ MAX_LISTED = 3
 KeyOf = Callable[[Path], Key | None]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Finding:
     """The result of one check, with advice if something is wrong."""
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import json as json_module
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from pathlib import Path
@@ -24,6 +24,7 @@ from urllib.parse import quote
 from onlooker.domain import errors
 from onlooker.domain.errors import NotFoundError, OnlookerError, SettingsError, StoreError
 from onlooker.domain.events import Consolidated
+from onlooker.domain.frozen import frozen
 from onlooker.domain.history import ForgetResult
 from onlooker.domain.items import Item
 from onlooker.domain.messages import GENERATED_ID_PREFIX, Message, MessageLike, SdkMessage, new_id
@@ -296,7 +297,7 @@ def _named_error(name: str, detail: str, otherwise: type[OnlookerError]) -> Onlo
     return found
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RemoteSession:
     """One conversation on a server."""
 

@@ -16,12 +16,13 @@ import hashlib
 from collections import Counter, defaultdict
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from onlooker.domain.errors import SettingsError, StoreError
+from onlooker.domain.frozen import frozen
 from onlooker.domain.history import (
     EVERYTHING,
     ChangeRow,
@@ -54,7 +55,7 @@ Location = str | Path | Store
 MigrationPhase = Literal["comparing", "copying", "verifying", "indexing"]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class MigrationProgress:
     """How many of the sessions a migration has processed."""
 
@@ -63,7 +64,7 @@ class MigrationProgress:
     total: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RefusedSession:
     """A session that was not changed in the target, and why."""
 
@@ -71,7 +72,7 @@ class RefusedSession:
     why: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class MigrationReport:
     """What a migration did, or would do.
 
@@ -99,7 +100,7 @@ class MigrationReport:
         return not self.refused and not self.dry_run
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class MigrateOptions:
     """Whether to replace sessions that differ in the target, about how many sessions to compare at a time,
     and a callback for the progress."""

@@ -10,12 +10,13 @@ import logging
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from onlooker.domain import events
 from onlooker.domain.context import Stats
 from onlooker.domain.events import Event
+from onlooker.domain.frozen import frozen
 from onlooker.domain.messages import SessionId
 from onlooker.domain.notes import Note, Usage
 
@@ -85,7 +86,7 @@ class LazyTelemetry:
         self._telemetry(event)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Operation:
     """One operation of the conventions, which becomes a span."""
 

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import UTC, datetime
 from typing import Any, Literal, cast
 
+from onlooker.domain.frozen import frozen
 from onlooker.domain.messages import Message
 from onlooker.policy.injected import is_plain, split_item
 from onlooker.policy.intake import as_history, intake_all
@@ -31,7 +32,7 @@ MAX_REPLY = 64 << 20
 _LEADING = ("system", "developer")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Conversation:
     """A client's items without what its agent injected.
 
@@ -82,7 +83,7 @@ def without_injected(items: Sequence[Item], *, system_is_injected: bool = False)
 # ------------------------------------------------------------------------------------ what stays as it came
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Verbatim:
     """How many items at the end of a client's conversation go out as they came, and how many messages of the
     context they are."""

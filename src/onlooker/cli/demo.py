@@ -25,6 +25,7 @@ from onlooker.cli.replay import ReplayClock, replay_messages
 from onlooker.cli.screen import Json, Screen, UsageError, View, count, iso, printable
 from onlooker.cli.target import database_path
 from onlooker.domain.events import Event, Noted, Reflected
+from onlooker.domain.frozen import frozen
 from onlooker.domain.messages import Message
 from onlooker.domain.notes import Note, Progress, State
 from onlooker.engine.memory import Memory
@@ -151,7 +152,7 @@ def _count_lost(messages: Sequence[Message], state: State) -> int:
 # ------------------------------------------------------------------------------------ figures
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Point:
     """The raw tokens and the context tokens on a day."""
 
@@ -327,7 +328,7 @@ def _figures_table(report: dict[str, Any]) -> Table:
 # ------------------------------------------------------------------------------------ the plot
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Ink:
     """The characters of a plot."""
 

@@ -8,7 +8,7 @@ import time
 from collections import Counter
 from collections.abc import AsyncIterator, Generator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime, tzinfo
 from pathlib import Path
 from typing import Annotated
@@ -22,6 +22,7 @@ from onlooker.cli.settings import ConfigFile, load_settings
 from onlooker.cli.target import DEFAULT_DATABASE, Budget, Database, SystemPrompt, key_for
 from onlooker.domain.errors import MessageError
 from onlooker.domain.events import Event, Noted, Reflected
+from onlooker.domain.frozen import frozen
 from onlooker.domain.messages import DEFAULT_OWNER, GENERATED_ID_PREFIX, Message
 from onlooker.engine.memory import Memory
 from onlooker.engine.preview import ContextBuilder
@@ -216,7 +217,7 @@ class ReplayClock:
             self._now = at
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Turn:
     """A recorded message. An assistant's message comes with the context that it would have been given."""
 

@@ -10,7 +10,6 @@ import json
 import os
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import IO, Annotated, Any
 
@@ -21,6 +20,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from onlooker.domain.frozen import frozen
 from onlooker.policy.text import count as count  # the commands take it from here
 
 # One object as `--json` prints it. The keys are documented and stay.
@@ -73,7 +73,7 @@ UNBOUNDED = 100_000
 MIN_TEXT = 36
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Column:
     """A column of a table. A text column takes the remaining width and wraps."""
 
@@ -82,7 +82,7 @@ class Column:
     text: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Screen:
     """Where a command prints: results on `out`, everything else on `err`."""
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated
 
@@ -14,6 +13,7 @@ import typer
 from onlooker.cli.screen import Column, Json, Screen, View, iso, minute
 from onlooker.cli.target import SessionTarget, Target
 from onlooker.cli.worker import show_workers
+from onlooker.domain.frozen import frozen
 from onlooker.domain.messages import tokens_of
 from onlooker.domain.notes import LIVE, NOTE_STATUSES, Extraction, Note, NoteKind, SessionSummary, State
 from onlooker.engine.memory import Memory
@@ -160,7 +160,7 @@ def _note_row(view: View, with_status: bool) -> list[str]:
     ]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Positions:
     """The positions of messages in the conversation, counted from 0.
 

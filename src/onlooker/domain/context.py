@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Awaitable, Generator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Protocol
 
+from onlooker.domain.frozen import frozen
 from onlooker.domain.messages import DEFAULT_OWNER, SessionId
 
 # -- The session that a call belongs to
@@ -15,7 +16,7 @@ from onlooker.domain.messages import DEFAULT_OWNER, SessionId
 _CHANNELS = ("telegram", "discord", "slack")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RuntimeContext:
     """The session key and channel of one call. Made per call, never shared."""
 
@@ -51,7 +52,7 @@ def current_session() -> SessionId | None:
 # -- What a context is made of
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Stats:
     """The tokens of a context by section, and what did not fit."""
 
@@ -100,7 +101,7 @@ LAYERS = (
 OWN_LAYERS = ("observations", "reflections")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LayerRequest:
     """The input of a knowledge layer, for one context.
 
@@ -127,7 +128,7 @@ class Knowledge(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Layer:
     """A layer with options.
 

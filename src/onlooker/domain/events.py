@@ -6,56 +6,32 @@ docs/events.md lists them in a table; a test compares the two.
 from __future__ import annotations
 
 import datetime as dt
-from dataclasses import dataclass, field, fields
+from dataclasses import field
 from datetime import UTC, datetime
-from typing import Literal, TypeVar, cast, dataclass_transform
+from typing import Literal
 
 from onlooker.domain.context import Stats
 from onlooker.domain.errors import SpendScope
+from onlooker.domain.frozen import frozen
 from onlooker.domain.history import ForgetResult
 from onlooker.domain.items import Item
 from onlooker.domain.messages import Message, SessionId
 from onlooker.domain.notes import Extraction, Note, NoteKind, Usage
 from onlooker.domain.search import IndexName
 
-E = TypeVar("E")
-
 # The time of an event that was not emitted yet.
 UNSTAMPED = datetime.min.replace(tzinfo=UTC)
 
 
-@dataclass_transform(frozen_default=True, field_specifiers=(field,))
-def event(cls: type[E]) -> type[E]:
-    """A frozen dataclass that is compared and shown by `BaseEvent`: methods of its own for each of forty
-    classes would take a tenth of an import."""
-    return dataclass(frozen=True, slots=True, eq=False, repr=False)(cls)
-
-
-@event
+@frozen
 class BaseEvent:
     """The fields of every event: when it happened, set when it is emitted, and how long it took."""
 
     at: datetime = field(default=UNSTAMPED, kw_only=True, compare=False)
     seconds: float = field(default=0.0, kw_only=True, compare=False)
 
-    def __eq__(self, other: object) -> bool:
-        if other.__class__ is not self.__class__:
-            return NotImplemented
-        return self._compared == cast("BaseEvent", other)._compared
 
-    def __hash__(self) -> int:
-        return hash(self._compared)
-
-    def __repr__(self) -> str:
-        shown = (f"{f.name}={getattr(self, f.name)!r}" for f in fields(self))
-        return f"{self.__class__.__qualname__}({', '.join(shown)})"
-
-    @property
-    def _compared(self) -> tuple[object, ...]:
-        return tuple(getattr(self, f.name) for f in fields(self) if f.compare)
-
-
-@event
+@frozen
 class SessionEvent(BaseEvent):
     """An event of one session."""
 
@@ -69,14 +45,14 @@ class SessionEvent(BaseEvent):
 # -- Messages
 
 
-@event
+@frozen
 class Recorded(SessionEvent):
     """Messages were recorded durably."""
 
     messages: tuple[Message, ...]
 
 
-@event
+@frozen
 class Realigned(SessionEvent):
     """The host's history diverged: messages after `keep` were taken back, and `added` ones recorded."""
 
@@ -84,7 +60,7 @@ class Realigned(SessionEvent):
     added: int
 
 
-@event
+@frozen
 class Compacted(SessionEvent):
     """Messages up to and including seq `up_to` were replaced by a summary."""
 
@@ -96,7 +72,7 @@ class Compacted(SessionEvent):
 StepName = Literal["observe", "activate", "reflect", "rewrite"]
 
 
-@event
+@frozen
 class Planned(SessionEvent):
     """A step is due and starts now; `tokens` is the size of its input."""
 
@@ -104,7 +80,7 @@ class Planned(SessionEvent):
     tokens: int
 
 
-@event
+@frozen
 class Noted(SessionEvent):
     """An observation was written, or a note rewritten. A buffered note is not shown yet.
 
@@ -116,14 +92,14 @@ class Noted(SessionEvent):
     calls: tuple[Usage, ...] = ()
 
 
-@event
+@frozen
 class Activated(SessionEvent):
     """Buffered notes are now shown in the prompt in place of their messages."""
 
     notes: tuple[Note, ...]
 
 
-@event
+@frozen
 class Reflected(SessionEvent):
     """Notes were condensed into one."""
 
@@ -132,14 +108,14 @@ class Reflected(SessionEvent):
     calls: tuple[Usage, ...] = ()
 
 
-@event
+@frozen
 class ModelReplied(SessionEvent):
     """A model replied; `usage` has the cost of the call and whether the reply was accepted."""
 
     usage: Usage
 
 
-@event
+@frozen
 class ReplyRejected(SessionEvent):
     """A model's reply cannot become a note. No message was consumed."""
 
@@ -148,7 +124,7 @@ class ReplyRejected(SessionEvent):
     detail: str
 
 
-@event
+@frozen
 class StepFailed(SessionEvent):
     """A step failed; it is tried again after `retry_in` seconds."""
 
@@ -157,7 +133,7 @@ class StepFailed(SessionEvent):
     retry_in: float
 
 
-@event
+@frozen
 class SpendLimitReached(SessionEvent):
     """A model was not called, because the spend limit of the session, owner or day is reached."""
 
@@ -166,14 +142,14 @@ class SpendLimitReached(SessionEvent):
     limit: float
 
 
-@event
+@frozen
 class Extracted(SessionEvent):
     """Values of your own types were stored together with a note."""
 
     extractions: tuple[Extraction, ...]
 
 
-@event
+@frozen
 class ExtractionRejected(SessionEvent):
     """A value was not stored; its note was judged separately. An empty `type` means all values of a reply."""
 
@@ -185,7 +161,7 @@ class ExtractionRejected(SessionEvent):
 # -- Corrections and forgetting
 
 
-@event
+@frozen
 class Cleared(SessionEvent):
     """Notes of one kind or of both were deleted, and the messages they covered set aside."""
 
@@ -193,7 +169,7 @@ class Cleared(SessionEvent):
     notes: int
 
 
-@event
+@frozen
 class Pinned(SessionEvent):
     """A note or message was pinned, or unpinned."""
 
@@ -201,12 +177,12 @@ class Pinned(SessionEvent):
     on: bool
 
 
-@event
+@frozen
 class Deleted(SessionEvent):
     """The session and everything in it was deleted."""
 
 
-@event
+@frozen
 class Edited(SessionEvent):
     """A person changed a note's text."""
 
@@ -214,21 +190,21 @@ class Edited(SessionEvent):
     by: str
 
 
-@event
+@frozen
 class Undone(SessionEvent):
     """A reflection was replaced by the notes it was made from."""
 
     note: Note
 
 
-@event
+@frozen
 class Forgotten(SessionEvent):
     """Messages were forgotten, with everything derived from them."""
 
     done: ForgetResult
 
 
-@event
+@frozen
 class OwnerForgotten(BaseEvent):
     """Everything of an owner was forgotten."""
 
@@ -236,7 +212,7 @@ class OwnerForgotten(BaseEvent):
     done: ForgetResult
 
 
-@event
+@frozen
 class Pruned(BaseEvent):
     """Old rows were purged, over all sessions."""
 
@@ -246,7 +222,7 @@ class Pruned(BaseEvent):
 # -- Items
 
 
-@event
+@frozen
 class ItemsMade(BaseEvent):
     """Items were saved for the owner's other sessions, or ended; `session` is the key of the session they
     come from, empty if a person saved them. `ended` are the ids of items that are no longer so."""
@@ -257,7 +233,7 @@ class ItemsMade(BaseEvent):
     ended: tuple[str, ...] = ()
 
 
-@event
+@frozen
 class ItemsForgotten(BaseEvent):
     """An item was archived, together with the items derived from it."""
 
@@ -265,7 +241,7 @@ class ItemsForgotten(BaseEvent):
     items: tuple[Item, ...]
 
 
-@event
+@frozen
 class ItemPinned(BaseEvent):
     """An item was pinned, or unpinned."""
 
@@ -277,7 +253,7 @@ class ItemPinned(BaseEvent):
 # -- Indexing
 
 
-@event
+@frozen
 class IndexDropped(SessionEvent):
     """The queue of an index is full, so the message or note `target` was not queued. The sweep indexes it
     later; `dropped` is the number of texts dropped so far."""
@@ -287,7 +263,7 @@ class IndexDropped(SessionEvent):
     dropped: int
 
 
-@event
+@frozen
 class IndexFailed(BaseEvent):
     """Texts could not be indexed; the sweep tries again after `retry_in` seconds."""
 
@@ -300,7 +276,7 @@ class IndexFailed(BaseEvent):
 # -- Files: journals, and the Markdown files that people read and edit
 
 
-@event
+@frozen
 class JournalFailed(BaseEvent):
     """A journal could not be written; nothing is lost, and it is tried again."""
 
@@ -309,7 +285,7 @@ class JournalFailed(BaseEvent):
     retry_in: float
 
 
-@event
+@frozen
 class FileEdited(BaseEvent):
     """A person's changes to MEMORY.md were applied. Lines in `too_long` stay in the file."""
 
@@ -321,7 +297,7 @@ class FileEdited(BaseEvent):
     too_long: tuple[str, ...] = ()
 
 
-@event
+@frozen
 class FileBackedUp(BaseEvent):
     """A file had unexpected content and was copied before it was overwritten."""
 
@@ -331,7 +307,7 @@ class FileBackedUp(BaseEvent):
     reason: str
 
 
-@event
+@frozen
 class FileFailed(BaseEvent):
     """An owner's files could not be written; nothing is lost, and it is tried again."""
 
@@ -341,7 +317,7 @@ class FileFailed(BaseEvent):
     retry_in: float
 
 
-@event
+@frozen
 class Consolidated:
     """The result of consolidating one daily file.
 
@@ -357,7 +333,7 @@ class Consolidated:
     problem: str = ""
 
 
-@event
+@frozen
 class FileConsolidated(BaseEvent):
     """The notes of a day became items, and their file was archived."""
 
@@ -368,14 +344,14 @@ class FileConsolidated(BaseEvent):
 # -- Contexts and search
 
 
-@event
+@frozen
 class ContextBuilt(SessionEvent):
     """A context was built; `stats` has its tokens by section and layer, and what did not fit."""
 
     stats: Stats
 
 
-@event
+@frozen
 class Searched(BaseEvent):
     """An owner's sessions were searched, or only the one with the key `session`."""
 
@@ -385,14 +361,14 @@ class Searched(BaseEvent):
     session: str = ""
 
 
-@event
+@frozen
 class Waited(SessionEvent):
     """A context waited for notes that were far behind (`block_after`)."""
 
     caught_up: bool
 
 
-@event
+@frozen
 class LayerLeftOut(SessionEvent):
     """A knowledge layer is missing from a context, because it failed or took too long."""
 
@@ -401,7 +377,7 @@ class LayerLeftOut(SessionEvent):
     detail: str
 
 
-@event
+@frozen
 class LayerCut(SessionEvent):
     """A knowledge layer was cut to its share: `tokens` were kept, `left_out` were cut."""
 
@@ -410,7 +386,7 @@ class LayerCut(SessionEvent):
     left_out: int
 
 
-@event
+@frozen
 class Calibrated(BaseEvent):
     """The correction factor of token counts changed, after usage reported by providers."""
 

@@ -3,16 +3,17 @@ migrations are made of."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import datetime
 from typing import Literal, NamedTuple, get_args
 
+from onlooker.domain.frozen import frozen
 from onlooker.domain.items import Item
 from onlooker.domain.messages import Message, SessionId
 from onlooker.domain.notes import Extraction, Note, NoteStatus, Progress, Usage
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Change:
     """One entry of a session's history: where the session stood after its notes changed.
 
@@ -36,7 +37,7 @@ class Change:
     said_at: datetime | None = None  # when the newest message was said
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Version:
     """One text of an edited note, past or present. A note that was never edited has no versions."""
 
@@ -49,7 +50,7 @@ class Version:
     at: datetime
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Forgetting:
     """Messages to forget, with everything derived from them.
 
@@ -69,7 +70,7 @@ class Forgetting:
     summaries: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ForgetResult:
     """The counts of what was forgotten, or would be in a dry run.
 
@@ -86,7 +87,7 @@ class ForgetResult:
     erased: bool = True
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ForgetRecord:
     """Who had something forgotten, what kind of thing it was, and when. Names are hashes (`SessionId.sid`),
     and nothing of the content is in it."""
@@ -99,7 +100,7 @@ class ForgetRecord:
     session: str  # empty for an owner, and for items
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class NoteHistory:
     """A note's past: its texts, oldest first, its status over time, and the notes made from it."""
 
@@ -112,7 +113,7 @@ class NoteHistory:
 # -- Retention: how long messages are kept
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RetentionLimits:
     """Limits on a session's noted messages: by time (`_before`), or by number, newest first (`_beyond`).
 
@@ -131,7 +132,7 @@ class RetentionLimits:
         return self != RetentionLimits()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SessionRetention:
     """The counts of one session."""
 
@@ -140,7 +141,7 @@ class SessionRetention:
     deleted: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RetentionResult:
     """How many messages were archived and deleted, in total and by session."""
 
@@ -178,7 +179,7 @@ BEGINNING = Position()
 ALL_HASHES = ("0" * 32, "f" * 32)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SessionRow:
     """A session: where it stands, when it was last used, how often its notes changed, what is pinned,
     and which of its owner's items it shows (None: not chosen yet)."""
@@ -194,7 +195,7 @@ class SessionRow:
         return self.progress.session
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class MessageRow:
     session: SessionId
     message: Message
@@ -202,13 +203,13 @@ class MessageRow:
     summary: bool = False  # compaction put it in
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class NoteRow:
     session: SessionId
     note: Note
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ExtractionRow:
     """A value, and its place among those of its note."""
 
@@ -217,31 +218,31 @@ class ExtractionRow:
     extraction: Extraction
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class VersionRow:
     session: SessionId
     version: Version
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ChangeRow:
     session: SessionId
     change: Change
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RestartRow:
     """In a journal: what stands before this about the session no longer holds."""
 
     session: SessionId
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ItemRow:
     item: Item
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class UsageRow:
     """What a call cost, and for whom; the session's key is gone where that was deleted."""
 
@@ -250,7 +251,7 @@ class UsageRow:
     usage: Usage
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ValueRow:
     """A named value of the store itself."""
 
@@ -283,7 +284,7 @@ RowKind = Literal["session", "message", "note", "extraction", "version", "change
 _OF_STORE: frozenset[RowKind] = frozenset({"item", "usage", "value"})
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Scope:
     """What is wanted of a store: all of it, one owner's, or one session; of some kinds only.
 

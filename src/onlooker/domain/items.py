@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
+from onlooker.domain.frozen import frozen
 from onlooker.domain.messages import SessionId
 
 # knowledge: facts and decisions. behavior: preferences and standing instructions. event: something with a
@@ -20,7 +20,7 @@ ItemStatus = Literal["live", "ended", "archived"]
 ITEM_STATUSES: tuple[ItemStatus, ...] = ("live", "ended", "archived")  # a status moves only in this order
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Item:
     """One fact of one owner. Its summary never changes; a changed fact becomes a new item.
 
@@ -64,7 +64,7 @@ class Item:
         return self.status == "live" and (self.expires_at is None or self.expires_at > now)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class EndMark:
     """Marks a session as ended: items were made from all messages up to seq `up_to`.
 
@@ -79,7 +79,7 @@ class EndMark:
     revision: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ItemChange:
     """One change to an owner's items, committed as a whole or not at all."""
 

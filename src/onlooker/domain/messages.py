@@ -7,11 +7,13 @@ import json
 import os
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import UTC, datetime
 from functools import lru_cache
 from json.encoder import encode_basestring_ascii
 from typing import Any, Literal, NamedTuple, Protocol
+
+from onlooker.domain.frozen import frozen
 
 Role = Literal["system", "user", "assistant", "tool"]
 
@@ -52,7 +54,7 @@ def _sid(session: SessionId) -> str:
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ToolCall:
     """A tool call of the assistant. `arguments` is JSON text, as the provider gave it."""
 
@@ -61,7 +63,7 @@ class ToolCall:
     arguments: str = "{}"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Message:
     """One message. Never edited.
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import date, datetime
 from typing import Any, Literal, Protocol, Self
 
+from onlooker.domain.frozen import frozen
 from onlooker.domain.items import Item
 from onlooker.domain.messages import EMPTY_HISTORY_HASH, Message, SessionId
 
@@ -22,7 +23,7 @@ NoteFormat = Literal["lines", "stamped", "prose"]
 LIVE: tuple[NoteStatus, ...] = ("buffered", "active")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Note:
     """An observation (generation 0) or a reflection (generation 1 and up).
 
@@ -47,7 +48,7 @@ class Note:
         return "reflection" if self.generation else "observation"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Progress:
     """Where a session stands. Every decision and every guard reads this row.
 
@@ -77,7 +78,7 @@ class Progress:
         return self.session.sid
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Guard:
     """The state that a commit expects. If it has changed, nothing is committed."""
 
@@ -87,7 +88,7 @@ class Guard:
     fence: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Usage:
     """The tokens and cost of one model call."""
 
@@ -100,7 +101,7 @@ class Usage:
     cost: float | None = None  # in dollars; None if the price is unknown
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class UsageDay:
     """What one model did for one purpose on one day (UTC). `cost` is None if no price is known."""
 
@@ -114,7 +115,7 @@ class UsageDay:
     cost: float | None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Commit:
     """One change to a session's notes, committed as a whole or not at all."""
 
@@ -141,7 +142,7 @@ class Commit:
         return self.changes_notes or self.tail_start is not None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class State:
     """The input of a plan or a context, read in one transaction.
 
@@ -240,7 +241,7 @@ class State:
         return replace(self, progress=progress, messages=(*self.messages, *messages))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class AppendResult:
     """The result of an append: the session's progress after it, and the messages that were new."""
 
@@ -248,7 +249,7 @@ class AppendResult:
     messages: tuple[Message, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class MessageDigest:
     """What alignment compares of a recorded message."""
 
@@ -258,7 +259,7 @@ class MessageDigest:
     digest: bytes
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Realignment:
     """Changes a recorded session to match the host's current conversation.
 
@@ -273,7 +274,7 @@ class Realignment:
     revision: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SessionSummary:
     """One session in a listing."""
 
@@ -303,7 +304,7 @@ class Extractor(Protocol):
     def model_validate(cls, obj: Any) -> Self: ...
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Schema:
     """An extractor as described to a model: its name, and its JSON Schema as text."""
 
@@ -311,7 +312,7 @@ class Schema:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Extraction:
     """One value of an extractor's type, as the model gave it.
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, get_args
 
+from onlooker.domain.frozen import frozen
 from onlooker.domain.messages import SessionId
 
 HitKind = Literal["message", "note", "item"]
@@ -17,7 +18,7 @@ Why = Literal["words", "meaning", "graph"]
 TextKind = Literal[HitKind, "retired"]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Hit:
     """A search result: a message, a note or an item.
 
@@ -40,7 +41,7 @@ class Hit:
     why: Why = "words"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Query:
     """Asks a store for texts of one kind that contain any of the terms.
 
@@ -79,7 +80,7 @@ class Match:
         return str(self.seq) if self.kind == "retired" else self.id
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SearchResult:
     """The best matches of a query, and the statistics that BM25 needs: the number of texts searched
     (`docs`), their total number of tokens (`length`), and how many of them contain each term (`holders`)."""
@@ -102,7 +103,7 @@ EdgeKind = Literal["in_session", "follows", "reflects_on", "mentions"]
 EDGE_KINDS: tuple[EdgeKind, ...] = get_args(EdgeKind)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Node:
     """A note by its id, a session by its key, or an entity by its name. An entity belongs to an owner and
     has no session."""
@@ -112,7 +113,7 @@ class Node:
     session: SessionId | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Edge:
     """Links a note to its session, to the note before it, to a note it condenses, or to an entity."""
 
@@ -130,7 +131,7 @@ def note_node(session: SessionId, note: str) -> Node:
 IndexName = Literal["vectors", "graph"]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Document:
     """A message or note to index, with its text as it was read. `id` is `Match.indexed_as`."""
 
@@ -140,7 +141,7 @@ class Document:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class VectorQuery:
     """Asks a store for texts of one kind with the vectors closest to this one.
 
@@ -158,7 +159,7 @@ class VectorQuery:
     limit: int = 50
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class IndexCoverage:
     """How much of a store is indexed: `vectors` of all `texts`, and `linked` of all `notes`."""
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, tzinfo
 
 from onlooker.domain.context import RuntimeContext
 from onlooker.domain.errors import BudgetError, NotFoundError, SettingsError
 from onlooker.domain.events import Cleared, Edited, Event, Realigned, Undone
+from onlooker.domain.frozen import frozen
 from onlooker.domain.history import (
     MessagePlace,
     MessageRow,
@@ -37,7 +38,7 @@ from onlooker.policy.settings import Limits, Settings
 from onlooker.ports import Clock, Store
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Moment:
     """A session's memory at one point in time: its notes, its raw messages, and its context.
 

@@ -14,6 +14,7 @@ from typing import Literal
 
 from onlooker.domain.errors import ConflictError, NotFoundError, SettingsError
 from onlooker.domain.events import Deleted, Event, Forgotten, OwnerForgotten
+from onlooker.domain.frozen import frozen
 from onlooker.domain.history import (
     ForgetRecord,
     ForgetResult,
@@ -72,7 +73,7 @@ class _Found:
         return "\n".join(self.said)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Forgetter:
     """Forgets messages of one session."""
 
@@ -305,7 +306,7 @@ _INTENTIONS = "forgetting"
 Left = Literal["all", "bytes", "files"]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Intention:
     """To forget messages of a session by their `targets`, or without those the session; without a session,
     the owner, whose sessions are the targets then."""

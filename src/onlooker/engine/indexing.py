@@ -14,7 +14,6 @@ import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from onlooker.domain.errors import OnlookerError, StoreError
@@ -28,6 +27,7 @@ from onlooker.domain.events import (
     Recorded,
     Reflected,
 )
+from onlooker.domain.frozen import frozen
 from onlooker.domain.messages import SessionId
 from onlooker.domain.notes import Note
 from onlooker.domain.search import EDGE_KINDS, Document, Edge, EdgeKind, IndexName, Node
@@ -66,7 +66,7 @@ class TextIndex(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class IndexStatus:
     """The state of one index in this process: how many texts are waiting, done, dropped by a full queue, and
     in failed batches; and the error, if the last batch failed."""
@@ -253,7 +253,7 @@ class IndexQueue:
 # ------------------------------------------------------------------------------------ both indexes
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class IndexingStatus:
     """The state of indexing in this process, in total and by index. `vectors` is None without an embedder."""
 
@@ -417,7 +417,7 @@ def embeddable(text: str) -> str:
     return mask(text)[:MAX_EMBEDDED_LENGTH]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class GraphIndex:
     """Stores which names and ids notes mention."""
 
@@ -432,7 +432,7 @@ class GraphIndex:
         return await self.store.unlinked(limit=limit)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class VectorIndex:
     """Stores the vectors of texts, made by the embedder."""
 

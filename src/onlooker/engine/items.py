@@ -7,12 +7,13 @@ import asyncio
 import logging
 import re
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
 from onlooker.domain.errors import ConflictError, NotFoundError, OnlookerError, SettingsError
 from onlooker.domain.events import Event, ItemPinned, ItemsForgotten, ItemsMade
+from onlooker.domain.frozen import frozen
 from onlooker.domain.history import ForgetRecord
 from onlooker.domain.items import (
     ITEM_STATUSES,
@@ -207,7 +208,7 @@ class Items:
 # ------------------------------------------------------------------------------------ in a prompt
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ShownItems:
     """Which items a session shows. They are chosen when it begins, and again when its notes change the
     prompt, so that the prompt's prefix never changes just for them."""

@@ -7,11 +7,12 @@ import inspect
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from onlooker.domain.context import Knowledge, Layer, LayerRequest, RuntimeContext
 from onlooker.domain.events import Event, LayerCut, LayerLeftOut
+from onlooker.domain.frozen import frozen
 from onlooker.domain.messages import Message, SessionId
 from onlooker.policy.assemble import Counting, PromptRequest
 from onlooker.policy.layers import allot, room_for_layers, shorten, split_room, with_layers
@@ -20,7 +21,7 @@ from onlooker.policy.settings import MAX_TOKENS, TIMING, Settings
 log = logging.getLogger("onlooker")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LayerCall:
     """Asks the layers of one context for their texts."""
 

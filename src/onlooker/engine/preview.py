@@ -5,11 +5,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 from onlooker.domain.context import RuntimeContext
 from onlooker.domain.errors import BudgetError
+from onlooker.domain.frozen import frozen
 from onlooker.domain.messages import Message, SessionId
 from onlooker.domain.notes import Progress, State
 from onlooker.engine.items import ShownItems
@@ -78,7 +79,7 @@ async def with_items(store: Store, state: State, settings: Settings, counting: C
 Remind = Callable[[State, PromptRequest, Layout], Awaitable[tuple[PromptRequest, Layout]]]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ContextBuilder:
     """Builds contexts of one session's state, without changing anything stored.
 

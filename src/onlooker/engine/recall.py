@@ -13,10 +13,11 @@ import asyncio
 import logging
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from onlooker.domain.errors import NotFoundError, SettingsError, StoreError
+from onlooker.domain.frozen import frozen
 from onlooker.domain.messages import Message, SessionId
 from onlooker.domain.notes import Note, State
 from onlooker.domain.search import (
@@ -58,7 +59,7 @@ SEARCH_SECONDS = 5.0
 # ------------------------------------------------------------------------------------ search
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Search:
     """Where to search, for what kinds, and how many hits to return."""
 
@@ -186,7 +187,7 @@ async def _sources(store: Store, session: SessionId, note: str, neighbours: int)
 # ------------------------------------------------------------------------------------ recall
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Recall:
     """Finds messages for a turn to recall."""
 
@@ -246,7 +247,7 @@ class Recall:
         return None if self.owner_wide else self.session
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RecallResult:
     """What recall found: messages and their neighbours, what each is worth, and the terms of the question."""
 
@@ -366,7 +367,7 @@ MIN_ROOM = 40
 QUESTION_MEANING, TURN_MEANING = 5.0, 0.3
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PromptContent:
     """What a prompt shows without recall, which must not be repeated."""
 
@@ -374,7 +375,7 @@ class PromptContent:
     memory: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Reminder:
     """Adds recall to the contexts of a session."""
 

@@ -18,13 +18,14 @@ import logging
 import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, tzinfo
 from typing import Any, Generic, TypeVar
 from weakref import WeakValueDictionary
 
 from onlooker.domain.errors import ConflictError
 from onlooker.domain.events import Compacted, Event, Realigned, Recorded
+from onlooker.domain.frozen import frozen
 from onlooker.domain.messages import (
     EMPTY_HISTORY_HASH,
     GENERATED_ID_PREFIX,
@@ -83,7 +84,7 @@ def _fills(messages: Sequence[Message], budget: int) -> bool:
     return tokens_of(messages) >= 2 * budget
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RecordedHistory:
     """A host's history, once it is recorded.
 
@@ -330,7 +331,7 @@ async def _beside(messages: int, work: Callable[[], V]) -> V:
 # ------------------------------------------------------------------------------------ hosts' histories
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LastHistory:
     """The history that a host passed last: its items, the messages before the conversation, the record's
     hash after it, which part of the record it had, and its newest message."""
@@ -344,7 +345,7 @@ class LastHistory:
     size: int = 0  # in bytes, about
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class UnreadPart:
     """The part of a history that was not read yet, and the record's hash before it. `continues` is the last
     history, if this one continues it."""

@@ -10,13 +10,14 @@ import asyncio
 import logging
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import datetime, tzinfo
 from typing import TYPE_CHECKING, TypeVar
 
 from onlooker.domain.context import Layer, Layers, RuntimeContext
 from onlooker.domain.errors import ConflictError, NotFoundError, OnlookerError, SettingsError, StoreError
 from onlooker.domain.events import ContextBuilt, Deleted, Pinned, Waited
+from onlooker.domain.frozen import frozen
 from onlooker.domain.items import Item
 from onlooker.domain.messages import Message, MessageLike, SdkMessage, SessionId
 from onlooker.domain.notes import NOTE_STATUSES, Extractor, Note, NoteKind, NoteStatus, Progress, State
@@ -63,7 +64,7 @@ V = TypeVar("V", bound=Extractor)
 LOCK_SECONDS = 1.0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Session:
     """One conversation in a memory. It is cheap to make and has no state of its own."""
 

@@ -6,11 +6,11 @@ import asyncio
 from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
 from dataclasses import replace as changed
 from pathlib import Path
 
 from onlooker.domain.errors import ConflictError, SettingsError
+from onlooker.domain.frozen import frozen
 from onlooker.domain.history import ForgetRecord, ItemRow, MessageRow, Row, Scope, UsageRow, ValueRow
 from onlooker.domain.items import ITEM_STATUSES, Item
 from onlooker.domain.messages import DEFAULT_OWNER, SessionId
@@ -185,7 +185,7 @@ async def _reported(rows: AsyncGenerator[Row], progress: Callable[[int], None]) 
             yield row
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Named:
     """The owner that an import writes for, or everybody. Rows of others are left out, or refused."""
 

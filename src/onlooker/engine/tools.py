@@ -9,11 +9,12 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Any, cast
 
 from onlooker.domain.errors import NotFoundError, OnlookerError, SettingsError
+from onlooker.domain.frozen import frozen
 from onlooker.domain.items import ITEM_STATUSES, Item, ItemType
 from onlooker.domain.messages import Message, SessionId
 from onlooker.domain.search import Hit
@@ -42,7 +43,7 @@ _NO_OWNER = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Tool:
     """One tool, for any framework: call it, or pass on its definition."""
 
@@ -142,7 +143,7 @@ def _mapping(arguments: Mapping[str, Any] | str | None) -> dict[str, Any] | None
     return {str(key): value for key, value in (arguments or {}).items()}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Functions:
     """The functions behind the tools."""
 

@@ -10,7 +10,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import date
 from functools import cache
 from types import UnionType
@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Literal, TypeVar
 
 from onlooker.domain.errors import ModelError
 from onlooker.domain.events import Event, ModelReplied, ReplyRejected
+from onlooker.domain.frozen import frozen
 from onlooker.domain.messages import SessionId
 from onlooker.domain.notes import Extraction, Note, NoteFormat, Usage
 from onlooker.policy.pace import paced
@@ -42,7 +43,7 @@ class UnusableError(ModelError):
     """The model answered, twice, with something that cannot become this note."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class WrittenNote:
     """The text of a note, the model that wrote it, and the values extracted along with it.
 
@@ -69,7 +70,7 @@ class WrittenNote:
         return tuple(replace(e, note=note.id, made_at=note.made_at) for e in self.extractions)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Answer:
     """One reply: the verdict on its note, and the JSON block after it if one was asked for."""
 
@@ -78,7 +79,7 @@ class Answer:
     block: Block | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Writer:
     """One model with its judge. After a bad reply it asks once more, and says what was wrong."""
 
@@ -252,7 +253,7 @@ LEDGER_SHARE = 0.2
 MIN_LEDGER = 48
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Source:
     """What a note is made from, as the judge needs it."""
 

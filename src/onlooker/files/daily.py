@@ -19,6 +19,7 @@ from urllib.parse import quote, unquote
 
 from onlooker.atomic import read, swap, write
 from onlooker.domain.events import Event
+from onlooker.domain.frozen import frozen
 from onlooker.domain.messages import SessionId
 from onlooker.domain.notes import Note, NoteStatus
 from onlooker.files.folder import BusyError, Folder, day_of, locked, report_copy
@@ -44,7 +45,7 @@ _BULLET = re.compile(r"[-*+]\s")
 # ------------------------------------------------------------------------------------ the text
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Block:
     """The block of a note: the lines from `start` up to `end`."""
 
@@ -62,7 +63,7 @@ class Block:
         return _digest([self.text]) == self.digest
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DayPage:
     """A daily file: its blocks, and the text that a person added outside of them."""
 
@@ -176,7 +177,7 @@ def _digest(body: Sequence[str]) -> str:
 # ------------------------------------------------------------------------------------ the files
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DatedNote:
     """An observation, and when it was made in the time zone of its session."""
 

@@ -19,13 +19,14 @@ import shutil
 import sys
 from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any, Self, cast
 
 from onlooker.atomic import NO_LINKS, make_folder, read, write
 from onlooker.domain.errors import StoreError
 from onlooker.domain.events import Event, FileBackedUp
+from onlooker.domain.frozen import frozen
 from onlooker.files.markdown import Base, BaseLine, digest_of
 
 log = logging.getLogger("onlooker")
@@ -67,7 +68,7 @@ def day_of(name: str) -> dt.date | None:
 # ------------------------------------------------------------------------------------ the sidecar
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Sidecar:
     """What we wrote into an owner's files, to recognize a person's edits. It holds hashes and ids, no text.
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
+from onlooker.domain.frozen import frozen
 from onlooker.domain.items import Item, ItemChange, ItemType
 from onlooker.domain.messages import DEFAULT_OWNER
 from onlooker.policy.items.extract import expiry, tags_of
@@ -84,7 +85,7 @@ def one_line(text: str) -> str:
 # ------------------------------------------------------------------------------------ reading
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Entry:
     """One fact: the lines from `start` up to `end`, and the text without bullet and mark."""
 
@@ -95,7 +96,7 @@ class Entry:
     section: Section = ""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Page:
     """The lines of the file, the section of each line, and the facts."""
 
@@ -207,7 +208,7 @@ def _section_of(title: str) -> Section:
 # ------------------------------------------------------------------------------------ finding edits
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class BaseLine:
     """A line as we wrote it: its item, its section, and a hash of its text."""
 
@@ -216,7 +217,7 @@ class BaseLine:
     digest: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Base:
     """A version of the file as we wrote it: a hash of the whole, and its lines by mark."""
 
@@ -502,7 +503,7 @@ class _Resolver:
 # ------------------------------------------------------------------------------------ writing
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Rendered:
     """The new file, and the base to compare it with the next time."""
 

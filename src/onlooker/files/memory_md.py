@@ -13,6 +13,7 @@ from pathlib import Path
 from onlooker.atomic import before_of, read, swap
 from onlooker.domain.errors import ConflictError
 from onlooker.domain.events import Event, FileEdited, ItemsMade
+from onlooker.domain.frozen import frozen
 from onlooker.domain.items import ITEM_STATUSES, Item
 from onlooker.files.folder import BusyError, Folder, Sidecar, locked, report_copy
 from onlooker.files.markdown import (
@@ -44,7 +45,7 @@ MAX_TRIES = 5
 MAX_ITEMS = 2_000
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Found:
     """The file on the disk, and what we know about it."""
 

@@ -15,7 +15,6 @@ import contextvars
 import json
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import accumulate
 from pathlib import Path
@@ -24,6 +23,7 @@ from typing import Any, Generic, Literal, Self, TypeVar, cast
 from onlooker import blocking
 from onlooker.domain.context import current_session
 from onlooker.domain.errors import ModelError, OnlookerError, SettingsError
+from onlooker.domain.frozen import frozen
 from onlooker.domain.messages import DEFAULT_OWNER, Message, SessionId, ToolCall
 from onlooker.engine.memory import Memory
 from onlooker.engine.session import Session
@@ -52,7 +52,7 @@ DEADLINE = 10.0
 # ------------------------------------------------------------------------------------ the prompt
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Prompt(Generic[M]):
     """What the model sees on this call instead of the framework's whole history.
 

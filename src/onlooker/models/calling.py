@@ -12,11 +12,12 @@ import logging
 import random
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Literal
 
 from onlooker.domain.errors import ModelError, SettingsError, SpendError, SpendScope
+from onlooker.domain.frozen import frozen
 from onlooker.domain.messages import SessionId
 from onlooker.ports import Clock, ItemsRequest, Model, ObserveRequest, Reply, Request, Store, SystemClock
 
@@ -411,7 +412,7 @@ class BySize:
 # -- Money
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Price:
     """Dollars per million tokens."""
 
@@ -441,7 +442,7 @@ class Priced(ModelWrapper):
         return replace(reply, cost=price.of(reply.input_tokens, reply.output_tokens))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Spend:
     """Dollars that note-taking may cost. None is no limit. A day begins at midnight in `tz`."""
 

@@ -22,6 +22,7 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Literal
 
+from onlooker.domain.frozen import frozen
 from onlooker.domain.messages import GENERATED_ID_PREFIX, Message
 from onlooker.domain.notes import MessageDigest
 from onlooker.policy.text import regex
@@ -40,7 +41,7 @@ SHORT_RECORD = 64
 Rewind = Literal["auto", "never"]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SentRange:
     """What a host sent last: everything that stands in the record from `first` to `last`.
 
@@ -53,7 +54,7 @@ class SentRange:
     opening: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Alignment:
     """How a history relates to the record.
 
@@ -85,7 +86,7 @@ class Alignment:
 # ------------------------------------------------------------------------ which messages are recorded
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Comparison:
     """A history and a record. `found` is the position in the record of each message of the history that is
     there, ascending."""
@@ -123,7 +124,7 @@ class Comparison:
             at, place = i + 1, p + 1
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Gap:
     """Messages of the history that are not recorded, opposite recorded ones that the history lacks."""
 

@@ -15,11 +15,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 from typing import NamedTuple
 
+from onlooker.domain.frozen import frozen
 from onlooker.domain.messages import Message
 from onlooker.policy.instructions import (
     ASKS_QUESTION,
@@ -46,7 +46,7 @@ _MAX_REQUEST = 60
 _MAX_FOLLOW_UP = 40
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Asked:
     """What the user asked for, in the user's words. `request` is None where the notes say nothing of one."""
 

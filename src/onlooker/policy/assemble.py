@@ -8,13 +8,14 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import date, datetime
 from itertools import groupby
 from typing import NamedTuple
 
 from onlooker.domain.context import OWN_LAYERS, RuntimeContext, Stats
 from onlooker.domain.errors import BudgetError
+from onlooker.domain.frozen import frozen
 from onlooker.domain.messages import Message, filled_in, newest_group, tokens_of
 from onlooker.domain.notes import Note, State
 from onlooker.policy.asked import (
@@ -38,7 +39,7 @@ from onlooker.policy.values import HEAD as VALUES
 # -- What a call asks for, and how tokens are counted
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PromptRequest:
     """What a call asks for: everything in a context except memory and recorded messages."""
 
@@ -72,7 +73,7 @@ class PromptRequest:
         return "\n\n".join(t for t in (self.prompt, *self.knowledge.values()) if t)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Counting:
     """Counts tokens: an estimator, and its calibration by the usage that providers report."""
 
@@ -114,7 +115,7 @@ class Counting:
 # -- The memory section: which items and notes are shown
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class MemorySection:
     """The memory section of a prompt, and its tokens by part."""
 
@@ -442,7 +443,7 @@ ELISION = " […] "
 FILLED_IN_TOKENS = 20
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Tail:
     """The raw messages shown, how many were left out, and how many of those shown are shortened."""
 
@@ -507,7 +508,7 @@ def _shorten(message: Message, tokens: int, counting: Counting) -> Message:
 # -- The layout, and the context
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Layout:
     """The sizes of a context's parts, before its messages are chosen."""
 

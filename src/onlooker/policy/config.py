@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from onlooker.domain.errors import SettingsError
+from onlooker.domain.frozen import frozen
 from onlooker.policy.model_names import from_parts
 from onlooker.policy.settings import (
     KEYS,
@@ -26,7 +27,7 @@ from onlooker.policy.settings import (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Section:
     """The section of a founding system: where it stands in a file, what it starts from, and its documented
     keys with our names for them."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from difflib import unified_diff
 
+from onlooker.domain.frozen import frozen
 from onlooker.domain.history import (
     Change,
     ChangeRow,
@@ -27,7 +28,7 @@ from onlooker.policy.values import find_values, holds
 # -- Taking back: which notes remain when a host takes messages back
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Rollback:
     """Notes to retire and to revive, and the session's new frontier and watermark."""
 
@@ -83,7 +84,7 @@ def _reaching_beyond(live: Iterable[Note], keep: int, by_id: dict[str, Note]) ->
 # -- Forgetting: which notes and items go with messages, and which are rewritten
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RemakePlan:
     """What becomes of the notes that forgetting touches.
 
@@ -231,7 +232,7 @@ def _with_derived(items: Sequence[Item], going: set[str]) -> set[str]:
 # -- The past: a session's memory at an earlier time
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PastState:
     """The state at an earlier time. `missing` counts its notes that have been deleted or purged since."""
 
@@ -355,7 +356,7 @@ def _state(
 # -- Differences between two texts, line by line
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Diff:
     """Two texts compared line by line. None of the three lists contains day headings."""
 

@@ -6,10 +6,10 @@ agent's model if it is there, or else that provider's usual small one; ":NAME" i
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from urllib.parse import urlsplit, urlunsplit
 
 from onlooker.domain.errors import SettingsError
+from onlooker.domain.frozen import frozen
 from onlooker.policy.text import regex
 
 # The model that needs no language model.
@@ -35,7 +35,7 @@ _PROVIDER = regex(r"[a-z][a-z0-9/-]*")
 ALLOWED = 'must be "PROVIDER:NAME", such as ' + ", ".join(f'"{provider}:…"' for provider in PROVIDERS)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ModelName:
     """A provider, the name of the model there, and an address if it is not the usual one."""
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import cache
 
+from onlooker.domain.frozen import frozen
 from onlooker.domain.items import Origin
 from onlooker.domain.messages import Message
 from onlooker.policy.instructions import own_and_quoted
@@ -22,7 +22,7 @@ from onlooker.policy.text import bounded, regex, sentences
 from onlooker.policy.vocabulary import COMMON_WORDS
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Part:
     """What somebody said, and how a line that repeats it names them."""
 

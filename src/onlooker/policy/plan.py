@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import groupby
 
+from onlooker.domain.frozen import frozen
 from onlooker.domain.messages import Message, groups, is_open, newest_group, tokens_of
 from onlooker.domain.notes import Note, Progress, State
 from onlooker.policy.settings import NOTE_RATIO, SECTION_TOKENS, Limits, Settings, Timing, limits_for
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Idle:
     """Nothing is due."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Observe:
     """Write an observation of these messages. A buffered one is written ahead of time and shown later."""
 
@@ -31,7 +31,7 @@ class Observe:
         return tokens_of(self.messages)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Activate:
     """Show these buffered notes in place of their messages, without a model call.
 
@@ -47,7 +47,7 @@ class Activate:
         return sum(n.tokens for n in self.notes)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Reflect:
     """Condense these notes into one note of the given generation."""
 
@@ -60,7 +60,7 @@ class Reflect:
         return sum(n.tokens for n in self.notes)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Rewrite:
     """Let the model rewrite a note that the built-in model wrote in its place."""
 

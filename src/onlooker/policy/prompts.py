@@ -12,8 +12,8 @@ import datetime as dt
 import hashlib
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from onlooker.domain.frozen import frozen
 from onlooker.domain.messages import Message, ToolCall
 from onlooker.domain.notes import Note, NoteFormat, Schema
 from onlooker.policy.reply.note_text import clean
@@ -29,7 +29,7 @@ _SAMPLE = 2_000  # characters that tell the script of a conversation
 _WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Prompt:
     """The text of one model call: the fixed rules, and the input."""
 

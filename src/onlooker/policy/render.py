@@ -6,13 +6,14 @@ import hashlib
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import lru_cache
 from itertools import groupby
 from typing import Any, Literal, Required, TypedDict, cast
 
 from onlooker.domain.context import OWN_LAYERS, RuntimeContext, Stats
 from onlooker.domain.errors import MessageError
+from onlooker.domain.frozen import frozen
 from onlooker.domain.messages import Message, ToolCall, groups
 from onlooker.policy.intake import OPENAI_BLOCKS, as_mapping, is_anthropic, parts_in
 from onlooker.policy.text import indented, regex
@@ -52,7 +53,7 @@ def strip_memory(prompt: str) -> str:
     return "".join(kept).lstrip("\n") if at else prompt
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Sections:
     """The stable part of the system prompt, in order. Notes have a text each: what stands before a new one is
     the same as it was, and a provider reads it from its cache."""
@@ -89,7 +90,7 @@ class AnthropicPrompt(TypedDict, total=False):
     messages: Required[list[Any]]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Context:
     """What the agent receives: the system prompt with memory, and the recent messages."""
 
@@ -288,7 +289,7 @@ _FORBIDDEN_IN_ID = regex(r"[^a-zA-Z0-9_-]")
 _OPENAI_FIELDS = ("name", "tool_calls", "function_call", "refusal", "audio")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Piece:
     """Content blocks of one role, and the host's own message if it can be sent instead of them."""
 
@@ -479,7 +480,7 @@ def _lines(message: Message, names: Mapping[str, str]) -> Iterator[str]:
 NO_RESULT = "[no result was recorded]"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Exchange:
     """An assistant message with calls, each with a unique id, and the results that follow it."""
 

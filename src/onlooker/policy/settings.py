@@ -7,17 +7,16 @@ share if it is a fraction (0.25) and a number of tokens if it is an integer (800
 A number that no host has a reason to change is a constant beside the code that uses it, or part of `Timing`.
 """
 
-# ruff: noqa: RUF009  `_setting` is `field` with a reason
-
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import field, fields, replace
 from datetime import UTC, tzinfo
 from functools import lru_cache
 from typing import Any, Literal, TypeVar
 
 from onlooker.domain.errors import SettingsError
+from onlooker.domain.frozen import frozen
 from onlooker.domain.messages import DEFAULT_OWNER
 from onlooker.domain.notes import NoteFormat
 from onlooker.policy import model_names
@@ -44,7 +43,7 @@ def _setting(default: T, about: str, **allowed: Any) -> T:
     return field(default=default, metadata={"about": about, **allowed})  # pyright: ignore[reportReturnType]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Settings:
     """How a memory behaves. Make one with `preset`, `from_mapping` or `replace`."""
 
@@ -487,7 +486,7 @@ RECALL_SHARE = 0.2
 SECTION_TOKENS = 60
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Limits:
     """The settings in tokens, for one budget. Plans and contexts are made from these."""
 
@@ -572,7 +571,7 @@ def limits_for(settings: Settings, budget: int) -> Limits:
 # -- Intervals and deadlines
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Timing:
     """Intervals and deadlines in seconds. Not in settings files; tests and operators pass others."""
 

@@ -6,12 +6,12 @@ import json
 import math
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache
 from itertools import filterfalse
 from typing import TYPE_CHECKING, Protocol, cast
 
 from onlooker.domain.errors import SettingsError
+from onlooker.domain.frozen import frozen
 from onlooker.domain.messages import Message
 from onlooker.policy.intake import arguments_as_given, only_in_original
 from onlooker.policy.text import CJK, regex
@@ -403,7 +403,7 @@ class CachingEstimator:
         return self._estimator.message(message)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Counted:
     """Counts each part of a message with one function for texts."""
 
@@ -430,7 +430,7 @@ class _Counted:
 _CJK_RUN = regex(f"[{CJK}]+")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Lango:
     """Four characters to a token, two in Han, kana and hangul, each rounded down."""
 
@@ -447,7 +447,7 @@ class _Lango:
         return tokens
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Zora:
     """3.5 characters to a token, 3.0 in structured text, rounded up: early rather than late."""
 
@@ -557,7 +557,7 @@ def estimator(name: str = "default") -> Estimator:
 # ------------------------------------------------------------------------------------ calibration
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Calibration:
     """How far providers' counts differ from ours: `ratio` is reported tokens per counted token.
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Literal, Protocol
 
+from onlooker.domain.frozen import frozen
 from onlooker.domain.messages import Message, SessionId
 from onlooker.domain.notes import Note, NoteFormat, Schema
 
@@ -26,7 +26,7 @@ class SystemClock:
         return datetime.now(UTC)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ObserveRequest:
     """Write an observation of `messages`.
 
@@ -47,7 +47,7 @@ class ObserveRequest:
     schemas: tuple[Schema, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ReflectRequest:
     """Condense `notes`, oldest first, into one reflection of the given generation."""
 
@@ -60,7 +60,7 @@ class ReflectRequest:
     correction: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ItemsRequest(ReflectRequest):
     """Choose what other sessions of the owner should know about a session that has ended.
 
@@ -76,7 +76,7 @@ class ItemsRequest(ReflectRequest):
 Request = ObserveRequest | ReflectRequest
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Reply:
     """A model's answer. `finish` is "length" if it was cut off.
 

@@ -12,7 +12,7 @@ import secrets
 import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, MutableMapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -20,6 +20,7 @@ from urllib.parse import unquote, urlsplit
 from starlette.exceptions import HTTPException
 
 from onlooker.domain.errors import ConflictError, NotFoundError, SettingsError
+from onlooker.domain.frozen import frozen
 from onlooker.ports import Store
 from onlooker.server.config import LOOPBACK, ServerConfig
 
@@ -38,7 +39,7 @@ MAX_TRIES = 20
 # ------------------------------------------------------------------------------------ tokens
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Token:
     """What is stored of a token. `owner` is None if it is for all owners."""
 
@@ -53,7 +54,7 @@ class Token:
         return self.expires_at is not None and datetime.fromisoformat(self.expires_at) <= now
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Principal:
     """Who asks: one owner, or whoever may see all owners (None). `token` is the token's id, if there is
     one."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from fnmatch import fnmatchcase
 from typing import Any, cast, get_args
 from urllib.parse import urlsplit
 
 from onlooker.domain.errors import SettingsError
+from onlooker.domain.frozen import frozen
 from onlooker.wire import Protocol
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
@@ -18,7 +19,7 @@ RESERVED = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Upstream:
     """A provider that the proxy passes requests on to, under `/NAME/v1/…`.
 
@@ -41,7 +42,7 @@ UPSTREAMS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ServerConfig:
     """How the server runs; the section `server` of a settings file, and the options of `onlooker serve`."""
 

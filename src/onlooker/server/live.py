@@ -8,7 +8,7 @@ import secrets
 import time
 from collections import deque
 from collections.abc import AsyncGenerator, MutableMapping
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import fields, is_dataclass
 from datetime import datetime
 from typing import Annotated, Any
 
@@ -18,6 +18,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
 from onlooker.domain.events import Event, ModelReplied, Recorded
+from onlooker.domain.frozen import frozen
 from onlooker.domain.messages import Message, SessionId
 from onlooker.domain.notes import Note
 from onlooker.engine.memory import Memory
@@ -37,7 +38,7 @@ MAX_TEXT = 500
 # ------------------------------------------------------------------------------------ events
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Sent:
     number: int
     owner: str

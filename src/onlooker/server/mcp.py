@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass
 from typing import Annotated, Any, Literal, cast
 
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
@@ -19,6 +18,7 @@ from starlette.requests import Request
 from starlette.routing import BaseRoute
 
 from onlooker import __version__
+from onlooker.domain.frozen import frozen
 from onlooker.domain.items import ItemType
 from onlooker.engine.memory import Memory
 from onlooker.engine.session import Session
@@ -42,7 +42,7 @@ _Session = Annotated[str, Field(description="The conversation; the default is th
 _Ident = Annotated[str, Field(description="The id in brackets, as memory_search shows it.")]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Asked:
     """Whose memory a request is about, and which conversation."""
 

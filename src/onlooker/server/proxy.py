@@ -30,6 +30,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from onlooker.domain.errors import OnlookerError
+from onlooker.domain.frozen import frozen
 from onlooker.domain.messages import EMPTY_HISTORY_HASH, SessionId, extend_history_hash
 from onlooker.engine.memory import Memory
 from onlooker.engine.recording import Recent
@@ -69,7 +70,7 @@ MAX_ENDS = 100_000
 MAX_BYTES = 32_000_000
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Seen:
     """What a client sent last, before the answer by which it is known."""
 

@@ -17,11 +17,12 @@ import socket
 import struct
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
 from typing import Any, Literal, Self, cast
 
+from onlooker.domain.frozen import frozen
 from onlooker.policy.tokens import estimate
 from onlooker.testing.models import DIMENSIONS, word_vector
 
@@ -35,7 +36,7 @@ ServerFault = Literal[
 ]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Answer:
     """An answer to give: a text, tool calls, an error status, or a fault. The default is a correct note."""
 
@@ -49,7 +50,7 @@ class Answer:
     calls: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Received:
     """A request that the server received."""
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from math import log2
 
+from onlooker.domain.frozen import frozen
 from onlooker.domain.items import Item, Origin
 from onlooker.domain.messages import DEFAULT_OWNER, SessionId
 from onlooker.policy.search.rank import K1, B, rarity
@@ -62,7 +62,7 @@ def _fitting(items: Sequence[Item], left: int, count: Callable[[str], int]) -> I
             yield item
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RankedItem:
     """An item that matches a query, with its score."""
 

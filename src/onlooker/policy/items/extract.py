@@ -6,9 +6,10 @@ import datetime as dt
 import json
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, cast
 
+from onlooker.domain.frozen import frozen
 from onlooker.domain.items import ITEM_TYPES, ItemType, Origin
 from onlooker.domain.messages import Message
 from onlooker.domain.notes import Note
@@ -171,7 +172,7 @@ AFTERWARDS = dt.timedelta(days=7)
 _ISO_DAY = regex(r"\b(\d{4})-(\d\d)-(\d\d)\b")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Candidate:
     """An item before it is stored."""
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
+from onlooker.domain.frozen import frozen
 from onlooker.domain.items import Item
 from onlooker.policy.items.statements import FAMILY, NEGATION, kind_of, leading_name, speaker_of
 from onlooker.policy.search.words import query_tokens
@@ -89,7 +90,7 @@ _UNREAL = regex(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Fact:
     """A subject, an attribute and its value. A denied fact says that the value is not so."""
 
@@ -257,7 +258,7 @@ _FILLERS = frozenset(("a", "an", "the", "do", "does", "did", "really"))
 _STEMS = {"have": "has", "am": "is", "are": "is", "works": "work", "lives": "live", "likes": "like"}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Meaning:
     """What comparing needs of a summary."""
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import datetime as dt
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Literal
 
+from onlooker.domain.frozen import frozen
 from onlooker.domain.items import ItemType, Origin
 from onlooker.domain.notes import NoteFormat
 from onlooker.policy.items.sentence import predicate, request, sentence
@@ -18,7 +18,7 @@ from onlooker.policy.text import bounded, regex
 # -- Kinds of facts, recognised by their words
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Kind:
     """One kind of fact: its item type and tag, its weight, and the patterns that recognise it.
 
@@ -264,7 +264,7 @@ _NO_NAME = regex(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Statement:
     """One statement of a note, word for word, with its speaker or subject."""
 

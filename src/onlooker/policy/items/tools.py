@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Literal, cast
 
+from onlooker.domain.frozen import frozen
 from onlooker.domain.items import ITEM_TYPES, Item
 from onlooker.policy.items.match import contradictions, duplicates
 from onlooker.policy.items.statements import MAX_CHARACTERS, TRANSIENT
@@ -16,7 +16,7 @@ from onlooker.policy.text import CJK_CHARACTER
 _ID = {"type": "string", "description": "The id in brackets, as memory_search shows it."}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Definition:
     """A tool's name, its description, and its arguments as JSON Schema."""
 
@@ -120,7 +120,7 @@ SAVES_WITHIN = timedelta(hours=1)
 Reason = Literal["too short", "too long", "transient", "duplicate", "contradiction", "too many"]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Refusal:
     """Why an item is not saved, and a sentence that says what to do instead."""
 

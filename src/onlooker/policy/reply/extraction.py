@@ -12,12 +12,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from typing import Any, Literal, cast
 
 from onlooker.domain.errors import SettingsError
 from onlooker.domain.events import ExtractionRejected
+from onlooker.domain.frozen import frozen
 from onlooker.domain.messages import Message, SessionId
 from onlooker.domain.notes import Extraction, Extractor, Schema
 from onlooker.policy.render import text_lines
@@ -33,7 +34,7 @@ _MAX_DETAIL_LENGTH = 300
 _WANTED = "must be classes with `model_json_schema` and `model_validate`, such as Pydantic models"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Extractors:
     """The types whose values a model is asked for."""
 
@@ -132,7 +133,7 @@ _MAX_CHARACTERS = 100_000
 MAX_RECORDS = 100
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Block:
     """The records of a block as pairs of type and value, or why it cannot be read.
 

@@ -10,11 +10,12 @@ import datetime as dt
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from itertools import groupby, islice
 from typing import Literal
 
+from onlooker.domain.frozen import frozen
 from onlooker.domain.notes import NoteFormat
 from onlooker.policy.pace import give_way
 from onlooker.policy.reply.evidence import Evidence, Invented
@@ -50,7 +51,7 @@ _CORRECTIONS: dict[Reason, str] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Accepted:
     """A note that may be committed: `text` in Onlooker's format, and the same parsed."""
 
@@ -59,7 +60,7 @@ class Accepted:
     struck: tuple[str, ...] = ()  # invented values that were taken out
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Rejected:
     """Why a reply cannot become a note. `detail` is for the log."""
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import datetime as dt
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Literal, NamedTuple
 
+from onlooker.domain.frozen import frozen
 from onlooker.domain.messages import Message
 from onlooker.domain.notes import NoteFormat
 from onlooker.policy.text import regex
@@ -348,7 +349,7 @@ _NO_TOPIC = regex(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Line:
     """One line of a note: its text, when it was said, and its priority."""
 
@@ -367,7 +368,7 @@ class Line:
         return stamp + self.text if understood else f"{stamp}NOTE {self.text}"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class NoteText:
     """A parsed note: its lines, ordered by day, its ledger of exact values, and what the user asked for."""
 

@@ -10,9 +10,10 @@ import re
 from calendar import monthrange
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import date, datetime, timedelta
 
+from onlooker.domain.frozen import frozen
 from onlooker.domain.messages import Message
 from onlooker.domain.search import MessageRef, SearchResult
 from onlooker.policy.dates import is_real, resolve
@@ -45,7 +46,7 @@ SMALL_TALK = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RecallQuery:
     """What a turn asks for: its terms with their weights, and the dates and speakers that it names."""
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 
 import bisect
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from itertools import pairwise
 from typing import Literal
 
+from onlooker.domain.frozen import frozen
 from onlooker.domain.history import Change
 from onlooker.domain.messages import Message, SessionId
 from onlooker.domain.notes import NOTE_STATUSES, Note, State, UsageDay
@@ -29,7 +30,7 @@ MAX_MARKS = 150
 Place = Literal["raw", "noted", "archived", "taken back"]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ShownMessage:
     """A message, and what became of it. `note` is the live note that covers it, if one does."""
 
@@ -40,7 +41,7 @@ class ShownMessage:
     pinned: bool
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Page:
     """Part of a conversation, and the seqs at which the pages before and after it end."""
 
@@ -91,7 +92,7 @@ def _is_in(message: Message, context: Context) -> bool:
 # ------------------------------------------------------------------------------------ over time
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Point:
     """Sizes after a message: of everything said so far, and of the notes and raw messages in its place."""
 
@@ -101,7 +102,7 @@ class Point:
     context: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Mark:
     """Notes that took the place of messages, or of notes of `replaced` tokens."""
 
@@ -111,7 +112,7 @@ class Mark:
     replaced: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Span:
     """What happened from one change of the notes to a later one, `changes` in all. What was said grew from
     `start` to `end`, and the context from `after` to `before`; then a change made it `left`, of which the
@@ -128,7 +129,7 @@ class Span:
     left: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Timeline:
     """A session's sizes over time. Where notes changed they are known; in between they are interpolated."""
 
@@ -254,7 +255,7 @@ def _filled(points: Sequence[Point]) -> list[Point]:
 # ------------------------------------------------------------------------------------ what it saved
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Billed:
     """What a provider bills for all calls of an agent, in tokens that are sent without a cache: if it has no
     cache, and with its cache."""
@@ -266,7 +267,7 @@ class Billed:
         return Billed(self.plain + other.plain, self.cached + other.cached)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Bills:
     """What a session's prompts came to with memory, with the full history, and with a sliding window; and
     what the notes cost, which is in the first."""
@@ -309,7 +310,7 @@ def bills(line: Timeline, used: Iterable[UsageDay], budget: int, prices: Prices)
     return total
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Rate:
     """What a provider bills, while it keeps a prompt in its cache until the next call, or does not."""
 

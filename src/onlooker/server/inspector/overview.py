@@ -6,7 +6,7 @@ import asyncio
 import re
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime, time, timedelta
 from itertools import chain, zip_longest
 from pathlib import Path
@@ -28,6 +28,7 @@ from onlooker.domain.events import (
     SpendLimitReached,
     StepFailed,
 )
+from onlooker.domain.frozen import frozen
 from onlooker.domain.items import ITEM_TYPES, ItemStatus, ItemType
 from onlooker.domain.messages import Message, SessionId
 from onlooker.domain.search import Why
@@ -61,7 +62,7 @@ DAYS_SHOWN = 7
 PROBE = "I moved to Oslo last week, and my order 88-1431 has arrived."
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Installation:
     """What a server knows of itself that was started from the command line: its settings file, and how to
     check it."""
@@ -91,7 +92,7 @@ _WHY: dict[Why, str] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Found:
     """A search result, as it is shown."""
 
@@ -343,7 +344,7 @@ async def cost(
 # ------------------------------------------------------------------------------------ settings
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Setting:
     """A setting, as it is shown."""
 
@@ -429,7 +430,7 @@ async def save_setting(
     return redirect(f"/inspect/settings?{urlencode({'done': done})}#{key if key in KEYS else ''}")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Tested:
     ok: bool
     said: str
@@ -475,7 +476,7 @@ async def _ask(name: str, seconds: float) -> Tested:
 # ------------------------------------------------------------------------------------ health
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Trouble:
     """Something that went wrong, and what to do."""
 

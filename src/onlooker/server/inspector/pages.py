@@ -11,7 +11,7 @@ import json
 import logging
 import secrets
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cache
 from hmac import compare_digest
@@ -27,6 +27,7 @@ from starlette.exceptions import HTTPException
 from onlooker import __version__, demo
 from onlooker.domain.context import RuntimeContext
 from onlooker.domain.errors import BudgetError, ConflictError, NotFoundError, OnlookerError, SettingsError
+from onlooker.domain.frozen import frozen
 from onlooker.domain.messages import SessionId
 from onlooker.domain.notes import NOTE_STATUSES, SessionSummary, State
 from onlooker.engine.memory import Memory
@@ -307,7 +308,7 @@ def redirect(where: str) -> RedirectResponse:
 # ------------------------------------------------------------------------------------ sessions
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Listed:
     """A session in the list: its summary, and what is not well with it."""
 
@@ -471,7 +472,7 @@ async def message(
 # ------------------------------------------------------------------------------------ what the model will see
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Part:
     """A part of a prompt: what it is, its text, and its tokens."""
 
@@ -502,7 +503,7 @@ def _parts(context: Context) -> list[Part]:
     return [p for p in found if p.text or p.tokens]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Seen:
     """What a model would see with these settings."""
 

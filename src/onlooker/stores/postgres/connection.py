@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qsl, quote, urlencode
 
@@ -13,6 +12,7 @@ from psycopg import errors, pq
 from psycopg.conninfo import conninfo_to_dict
 
 from onlooker.domain.errors import ConflictError, SettingsError, StoreError
+from onlooker.domain.frozen import frozen
 from onlooker.stores.sql.database import OUTGROWN
 from onlooker.stores.urls import shown
 
@@ -96,7 +96,7 @@ _WHILE_CONNECTING: tuple[tuple[str, str], ...] = (
 _LOST = "the connection was lost, or cannot be established; the next call connects again"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Address:
     """Where the store is: the parameters of libpq, the schema of its tables, the most connections that a
     process uses, and the seconds that a call waits for one."""

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from contextlib import closing
-from dataclasses import dataclass
 from typing import Any
 
 import psycopg
 
 from onlooker.domain.errors import StoreError
+from onlooker.domain.frozen import frozen
 from onlooker.stores.postgres.connection import address, store_error
 from onlooker.stores.postgres.database import PACKAGE, PostgresDatabase
 from onlooker.stores.postgres.schema import version_of
@@ -16,7 +16,7 @@ from onlooker.stores.sql.database import migrations
 from onlooker.stores.sql.inspection import Contents, Inspection
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ServerReport:
     """How a server and our schema on it are. `contents` is None if this program cannot read them."""
 

@@ -13,7 +13,6 @@ import asyncio
 import time
 from collections.abc import Callable, Hashable, Sequence
 from contextlib import closing
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from threading import Lock
@@ -22,6 +21,7 @@ from typing import Any, TypeVar, cast
 import psycopg
 
 from onlooker.domain.errors import ClosedError, StoreError
+from onlooker.domain.frozen import frozen
 from onlooker.domain.messages import Message, SessionId
 from onlooker.domain.notes import AppendResult, Progress
 from onlooker.domain.search import Document
@@ -175,7 +175,7 @@ class PostgresStore(Transactions):
 AWAY_SECONDS = 30.0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class WorkerSeen:
     """A worker as it last reported itself."""
 
@@ -196,7 +196,7 @@ class WorkerSeen:
         return "away" if self.unseen_seconds > AWAY_SECONDS else "there"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Workforce:
     """The workers, the number of due sessions, the seconds that the oldest has waited, and the number of
     sessions whose last attempt failed; and the worst of these, each with its failures and the time of its

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 
 from onlooker.domain.errors import StoreError
+from onlooker.domain.frozen import frozen
 from onlooker.domain.history import RetentionLimits, RetentionResult
 from onlooker.domain.messages import Message, SessionId
 from onlooker.domain.notes import LIVE, Note, Progress
@@ -66,7 +67,7 @@ def compact(
 # ------------------------------------------------------------------------------------ retention
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DatedMessage:
     """A message of the current conversation, without its text."""
 
@@ -76,7 +77,7 @@ class DatedMessage:
     live: bool
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Outlived:
     """The messages to archive, and those to delete."""
 

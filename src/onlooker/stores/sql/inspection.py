@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from string import ascii_lowercase, ascii_uppercase
 from typing import Any, NamedTuple
 
+from onlooker.domain.frozen import frozen
 from onlooker.domain.messages import SessionId
 from onlooker.domain.notes import SessionSummary
 from onlooker.domain.search import IndexCoverage
@@ -144,7 +144,7 @@ def newest_message(db: Database) -> datetime | None:
     return None if at is None else datetime.fromisoformat(at)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Inspection:
     """What to look for: how sessions stand `now`, what was spent since `since`, how far the indexes are with
     the vectors of `embedder`, and some of the store's named values."""
@@ -165,7 +165,7 @@ class Inspection:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Contents:
     """Sessions, spending and indexes of a store."""
 

@@ -7,11 +7,12 @@ it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
 from onlooker.domain.errors import ConflictError
+from onlooker.domain.frozen import frozen
 from onlooker.domain.history import MessagePlace
 from onlooker.domain.messages import GENERATED_ID_PREFIX, Message, SessionId
 from onlooker.domain.notes import AppendResult, Note, NoteStatus, Progress, Realignment
@@ -33,7 +34,7 @@ from onlooker.stores.sql.sessions import StoredSession, check_realignment, made_
 # ------------------------------------------------------------------------------------ the decision
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Known:
     """A recorded message or summary, without its text."""
 
@@ -49,7 +50,7 @@ class Known:
         return self.status != "retired" and not self.summary
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Placement:
     """What happens to the messages after `keep`.
 
@@ -70,7 +71,7 @@ class Placement:
         return self.fresh[message.seq].original
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RolledBack:
     """The frontier after and before a rollback: messages between the two are no longer noted."""
 

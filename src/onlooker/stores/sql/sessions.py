@@ -11,12 +11,13 @@ from __future__ import annotations
 import heapq
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import count, islice
 from typing import Any, NamedTuple
 
 from onlooker.domain.errors import ConflictError
+from onlooker.domain.frozen import frozen
 from onlooker.domain.history import Change
 from onlooker.domain.items import Item
 from onlooker.domain.messages import EMPTY_HISTORY_HASH, Message, SessionId, extend_history_hash
@@ -135,7 +136,7 @@ def released(
 # ------------------------------------------------------------------------------------ the row
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class StoredSession:
     """A session as stored: its progress, and what only the store needs."""
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import sqlite3
 from contextlib import closing
-from dataclasses import dataclass
 from pathlib import Path
 
 from onlooker.domain.errors import StoreError
+from onlooker.domain.frozen import frozen
 from onlooker.stores.sql.database import migrations
 from onlooker.stores.sql.inspection import Contents, Inspection
 from onlooker.stores.sqlite.connection import (
@@ -24,7 +24,7 @@ from onlooker.stores.sqlite.key import Key
 LOCK_SECONDS = 5.0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FileReport:
     """How a database file is. `contents` is None if this program cannot read them."""
 
