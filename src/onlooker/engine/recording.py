@@ -20,7 +20,7 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, tzinfo
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, cast
 from weakref import WeakValueDictionary
 
 from onlooker.domain.errors import ConflictError
@@ -39,7 +39,7 @@ from onlooker.domain.messages import (
 from onlooker.domain.notes import AppendResult, Note, Progress, Realignment, State
 from onlooker.policy.align import Alignment, Rewind, SentRange, compare, decide, is_telling
 from onlooker.policy.assemble import limits_beside_items
-from onlooker.policy.intake import intake, intake_all, size_of
+from onlooker.policy.intake import as_chat, intake, intake_all, size_of
 from onlooker.policy.plan import due_tokens
 from onlooker.policy.settings import Limits, Settings, limits_for
 from onlooker.policy.tokens import Estimator, margin
@@ -88,13 +88,15 @@ def _fills(messages: Sequence[Message], budget: int) -> bool:
 class RecordedHistory:
     """A host's history, once it is recorded.
 
-    `lead` and `preface` come before the conversation: system messages, then the host's own additions.
+    `items` is the history as chat messages. `lead` and `preface` come before the conversation: system
+    messages, then the host's own additions.
     `newest` is the history's newest message; the record may go on after it, if two programs speak at once.
     `retired` are the messages that the host took back. `state` is the session's, if it is known without
     loading it again. The rest is for the next call: `continues` is the last history, if this one continues
     it.
     """
 
+    items: list[MessageLike]
     lead: tuple[Message, ...]
     preface: tuple[Message, ...]
     history_hash: bytes
@@ -148,7 +150,7 @@ class Recorder:
     async def record_history(
         self,
         session: SessionId,
-        history: Sequence[MessageLike],
+        history: Sequence[object],
         tz: tzinfo,
         rewind: Rewind = "auto",
         budget: int = 0,
@@ -166,14 +168,14 @@ class Recorder:
                     done = await self._record_history(session, history, tz, rewind, budget)
                 except ConflictError:
                     continue
-                await self._histories.keep(session.sid, history, done)
+                await self._histories.keep(session.sid, done)
                 return replace(done, state=_newest(done.state, budget)) if done.state else done
         raise ConflictError("other writers keep changing this session; pass the history again")
 
     async def _record_history(
         self,
         session: SessionId,
-        history: Sequence[MessageLike],
+        history: Sequence[object],
         tz: tzinfo,
         rewind: Rewind,
         budget: int,
@@ -219,6 +221,7 @@ class Recorder:
         said = unread.messages or (unread.continues.newest if unread.continues else ())
         newest = self._newest(said, after.last_seq)
         return RecordedHistory(
+            unread.items,
             unread.lead,
             unread.preface,
             after.history_hash,
@@ -244,7 +247,7 @@ class Recorder:
         now_sent = SentRange(found.sent_from, found.newest or after.last_seq, sent.opening if sent else 0)
         newest = self._newest(unread.messages, found.newest or after.last_seq)
         return RecordedHistory(
-            unread.lead, preface, after.history_hash, known, newest, found.retired, now_sent
+            unread.items, unread.lead, preface, after.history_hash, known, newest, found.retired, now_sent
         )
 
     async def _align(
@@ -347,9 +350,10 @@ class LastHistory:
 
 @frozen
 class UnreadPart:
-    """The part of a history that was not read yet, and the record's hash before it. `continues` is the last
-    history, if this one continues it."""
+    """The part of a history that was not read yet, and the record's hash before it. `items` is the whole
+    history as chat messages; `continues` is the last one, if this one continues it."""
 
+    items: list[MessageLike]
     lead: tuple[Message, ...]
     preface: tuple[Message, ...]
     messages: tuple[Message, ...]
@@ -366,20 +370,25 @@ class UnreadPart:
         return () if history_hash == progress.history_hash else None
 
 
-def read_on(
-    items: Sequence[MessageLike], last: LastHistory | None, *, at: datetime, tz: tzinfo
-) -> UnreadPart:
+def read_on(given: Sequence[object], last: LastHistory | None, *, at: datetime, tz: tzinfo) -> UnreadPart:
     """Read the messages of a history that the last one did not have; all of them if it does not continue the
-    last one. Comparing the two costs about 50 ns a message."""
-    if last and list(items[: len(last.items)]) == last.items:
-        known = len(last.items)
-        new = intake_all(list(items[known:]), at=at, tz=tz, first=known)
-        return UnreadPart(last.lead, last.preface, new, last.history_hash, last)
-    messages = intake_all(list(items), at=at, tz=tz)
+    last one. Comparing the two costs about 50 ns a message, and is all that is done for those before."""
+    known = len(last.items) if last else 0
+    before = list(given[:known])
+    if goes_on := last is not None and before == last.items:
+        # What equals chat messages is chat messages.
+        items = [*cast("list[MessageLike]", before), *as_chat(given[known:], first=known)]
+    else:
+        items = as_chat(given)
+        goes_on = last is not None and items[:known] == last.items
+    if last and goes_on:
+        new = intake_all(items[known:], at=at, tz=tz, first=known)
+        return UnreadPart(items, last.lead, last.preface, new, last.history_hash, last)
+    messages = intake_all(items, at=at, tz=tz)
     lead = 0
     while lead < len(messages) and messages[lead].role == "system":
         lead += 1
-    return UnreadPart(messages[:lead], (), messages[lead:], EMPTY_HISTORY_HASH)
+    return UnreadPart(items, messages[:lead], (), messages[lead:], EMPTY_HISTORY_HASH)
 
 
 class Recent(Generic[K, V]):
@@ -436,12 +445,12 @@ class Histories:
         """The history that was passed last."""
         return self._by_sid.get(sid)
 
-    async def keep(self, sid: str, items: Sequence[MessageLike], recorded: RecordedHistory) -> None:
+    async def keep(self, sid: str, recorded: RecordedHistory) -> None:
         """Remember a history that is now recorded."""
         old = self.drop(sid)
         goes_on = old is not None and old is recorded.continues
         copies, size = (old.items, old.size) if goes_on and old else ([], 0)
-        rest = items[len(copies) :]
+        rest = recorded.items[len(copies) :]
         for copied, its_size in await _beside(len(rest), lambda: [_copy(item) for item in rest]):
             copies.append(copied)
             size += its_size

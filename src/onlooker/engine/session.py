@@ -36,7 +36,7 @@ from onlooker.policy.assemble import (
     lay_out,
     relative_days,
 )
-from onlooker.policy.intake import as_history, as_items, intake_all
+from onlooker.policy.intake import as_chat, as_items, history_items, intake_all
 from onlooker.policy.layers import in_order
 from onlooker.policy.plan import (
     MIN_STEP_TOKENS,
@@ -122,17 +122,17 @@ class Session:
         It records what came before this turn and the newest message. The answer is recorded with the next
         call; call `record` with it to have it recorded at once.
         """
-        history = as_history(history)
+        items = history_items(history)
         layers = self._layers(knowledge)
         if not self._runtime.settings.enabled:
-            messages = intake_all(history, at=self._runtime.clock.now(), tz=self._tz)
+            messages = intake_all(as_chat(items), at=self._runtime.clock.now(), tz=self._tz)
             request = await self._add_knowledge(PromptRequest(system, end=end), layers, messages)
             return assemble_without_memory(request, messages, self._runtime.counting)
         await self._runtime.ready()
         if rewind not in ("auto", "never"):
             raise SettingsError("rewind", rewind, "must be auto or never")
         budget = self._budget(budget)
-        recorded = await self._runtime.recorder.record_history(self.id, history, self._tz, rewind, budget)
+        recorded = await self._runtime.recorder.record_history(self.id, items, self._tz, rewind, budget)
         request = PromptRequest(
             system,
             lead=recorded.lead,
@@ -145,7 +145,7 @@ class Session:
         )
         with waiting_for_locks(LOCK_SECONDS):
             context = await self._context(request, layers, relative_time, recorded.state)
-        tail = with_originals(context.messages, history, at=self._runtime.clock.now(), tz=self._tz)
+        tail = with_originals(context.messages, recorded.items, at=self._runtime.clock.now(), tz=self._tz)
         return replace(context, messages=tail)
 
     # -- the context

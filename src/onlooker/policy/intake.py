@@ -75,32 +75,41 @@ def as_items(given: Sequence[object]) -> list[MessageLike]:
             items.extend(cast("Iterable[object]", argument))
         except TypeError:
             raise wrong("record", argument, _RIGHT_CALL) from None
-    return _as_chat(items, _RIGHT_CALL)
+    return as_chat(items, right=_RIGHT_CALL)
 
 
-def as_history(history: object) -> Sequence[MessageLike]:
-    """The history that a caller of `prepare` passed.
+def as_history(history: object) -> list[MessageLike]:
+    """The history that a caller of `prepare` passed, as chat messages.
 
     Raises:
         MessageError: It is not a list of messages. The error shows the right call.
     """
+    return as_chat(history_items(history))
+
+
+def history_items(history: object) -> list[object]:
+    """The items of the history that a caller of `prepare` passed, whatever they are.
+
+    Raises:
+        MessageError: It is not a list. The error shows the right call.
+    """
     if isinstance(history, str | bytes | Message) or as_mapping(history) is not None:
         raise wrong("prepare", history, _RIGHT_HISTORY)
     try:
-        items = list(cast("Iterable[object]", history))
+        return list(cast("Iterable[object]", history))
     except TypeError:
         raise wrong("prepare", history, _RIGHT_HISTORY) from None
-    return _as_chat(items, _RIGHT_HISTORY)
 
 
-def _as_chat(items: Sequence[object], right: str) -> list[MessageLike]:
-    """Make chat messages of SDKs' objects, and of runs of items of the Responses API."""
-    # A long history is plain chat messages and comes again with every call: 50 ns each.
+def as_chat(items: Sequence[object], *, first: int = 0, right: str = _RIGHT_HISTORY) -> list[MessageLike]:
+    """Make chat messages of SDKs' objects, and of runs of items of the Responses API. In an error, the items
+    are numbered from `first`, and `right` is the right call."""
+    # A long history is plain chat messages: 50 ns each.
     if not [item for item in items if type(item) is not dict or "role" not in item or "type" in item]:
         return cast("list[MessageLike]", list(items))
     out: list[MessageLike] = []
     run: _ResponseRun | None = None
-    for i, item in enumerate(items):
+    for i, item in enumerate(items, first):
         # A plain chat message is most of a long history.
         if isinstance(item, Message) or _is_chat_message(item):
             out.append(cast("MessageLike", item))

@@ -26,7 +26,7 @@ from onlooker.engine.recording import (
     read_on,
     with_originals,
 )
-from onlooker.policy.intake import intake_all
+from onlooker.policy.intake import as_history, intake_all
 
 NOW = datetime(2026, 2, 16, tzinfo=UTC)
 SID = "one"
@@ -55,12 +55,13 @@ def recorded(messages: Sequence[Message]) -> Progress:
 
 def keep(histories: Histories, items: Sequence[MessageLike], sid: str = SID) -> None:
     recorded = RecordedHistory(
+        list(items),
         (),
         (),
         history_hash(intake_all(items, at=NOW, tz=UTC)),
         continues=look(histories, items, sid).continues,
     )
-    asyncio.run(histories.keep(sid, items, recorded))
+    asyncio.run(histories.keep(sid, recorded))
 
 
 # ------------------------------------------------------------------------------------ what is new
@@ -105,6 +106,29 @@ def test_a_change_in_place_is_noticed() -> None:
     assert texts(look(histories, history)) == ["b"]
 
 
+def test_items_of_the_responses_api_continue_as_the_chat_messages_that_they_are() -> None:
+    histories = Histories()
+    history: list[MessageLike] = [
+        {"role": "user", "content": "Is it open?"},
+        {"type": "function_call", "call_id": "c1", "name": "opening_hours", "arguments": "{}"},
+        {"type": "function_call_output", "call_id": "c1", "output": "until 18:00"},
+    ]
+    keep(histories, as_history(history))
+    history += [
+        {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "Until six."}]}
+    ]
+    unread = look(histories, history)
+    assert texts(unread) == ["Until six."]
+    assert len(unread.items) == 4
+
+
+def test_an_item_that_is_no_message_is_named_by_its_place_in_the_whole_history() -> None:
+    histories = Histories()
+    keep(histories, said("a", "b"))
+    with pytest.raises(MessageError, match=r"messages\[3\]: found 5"):
+        read_on([*said("a", "b", "c"), 5], histories.last(SID), at=NOW, tz=UTC)
+
+
 def test_system_messages_at_the_head_are_told_apart() -> None:
     history: list[MessageLike] = [
         {"role": "system", "content": "be kind"},
@@ -119,7 +143,7 @@ def test_system_messages_at_the_head_are_told_apart() -> None:
 def test_what_stands_before_the_record_is_remembered() -> None:
     histories = Histories()
     lead, preface = (Message("system", "be kind"),), (Message("user", "summary"),)
-    asyncio.run(histories.keep(SID, said("a", "b"), RecordedHistory(lead, preface, b"hash")))
+    asyncio.run(histories.keep(SID, RecordedHistory(said("a", "b"), lead, preface, b"hash")))
     unread = look(histories, said("a", "b", "c"))
     assert (unread.lead, unread.preface, unread.history_hash) == (lead, preface, b"hash")
 
@@ -129,7 +153,7 @@ def test_what_stands_before_the_record_is_remembered() -> None:
 
 def test_a_history_that_goes_on_is_recognised_by_its_chain() -> None:
     messages = intake_all(said("a", "b", "c"), at=NOW, tz=UTC)
-    unread = UnreadPart((), (), messages, EMPTY_HISTORY_HASH)
+    unread = UnreadPart([], (), (), messages, EMPTY_HISTORY_HASH)
     assert unread.after(Progress(SessionId("default", "s"))) == messages
     assert unread.after(recorded(messages[:2])) == messages[2:]
     assert unread.after(recorded(messages)) == ()
@@ -137,7 +161,7 @@ def test_a_history_that_goes_on_is_recognised_by_its_chain() -> None:
 
 def test_a_history_that_does_not_go_on_is_not() -> None:
     messages = intake_all(said("a", "b", "c"), at=NOW, tz=UTC)
-    unread = UnreadPart((), (), messages, EMPTY_HISTORY_HASH)
+    unread = UnreadPart([], (), (), messages, EMPTY_HISTORY_HASH)
     assert unread.after(recorded(intake_all(said("a", "x"), at=NOW, tz=UTC))) is None
     assert unread.after(recorded(intake_all(said("a", "b", "c", "d"), at=NOW, tz=UTC))) is None
 
