@@ -38,7 +38,7 @@ from onlooker.server.inspector import overview, pages
 from onlooker.server.live import Live, Metrics
 from onlooker.server.live import router as live_router
 from onlooker.server.proxy import Proxy
-from onlooker.server.views import PROBLEM_TYPE, PROBLEMS
+from onlooker.server.views import PROBLEM_TYPE
 
 log = logging.getLogger("onlooker.server")
 
@@ -106,7 +106,6 @@ def make_app(
         lifespan=lifespan,
         docs_url="/docs",
         redoc_url=None,
-        responses=PROBLEMS,
     )
     app.state.memory = memory
     app.state.config = config
@@ -117,10 +116,9 @@ def make_app(
     app.state.troubles = troubles
     app.state.installation = installation
     app.state.metrics = metrics
-    app.include_router(rest.router)
-    app.include_router(live_router)
-    app.include_router(pages.router)
-    app.include_router(overview.router)
+    # As they are: `include_router` would make each of them anew with the first request, for half a second.
+    for router in (rest.router, live_router, pages.router, overview.router):
+        app.router.routes.extend(router.routes)
     app.router.routes.append(Route("/mcp", mcp))
     app.add_api_route("/healthz", healthz, include_in_schema=False)
     app.add_api_route("/readyz", readyz, include_in_schema=False)

@@ -24,8 +24,9 @@ from onlooker.domain.notes import Note
 from onlooker.engine.memory import Memory
 from onlooker.server.auth import App, Receive, Scope, Send
 from onlooker.server.rest import Asker, Owner, need_all, owner_of
+from onlooker.server.views import PROBLEMS
 
-router = APIRouter()
+router = APIRouter(responses=PROBLEMS)
 
 # How many events are kept for whoever comes back.
 MAX_KEPT = 5_000

@@ -37,6 +37,7 @@ from onlooker.server.auth import Principal, decoded
 from onlooker.server.jobs import JSON_LINES, PAUSE, Report, run_job
 from onlooker.server.views import (
     MAX_MESSAGES,
+    PROBLEMS,
     ConsolidatedDay,
     ConsolidatedDays,
     ContextRequest,
@@ -73,7 +74,7 @@ from onlooker.server.views import (
     UsageView,
 )
 
-router = APIRouter(prefix="/v1")
+router = APIRouter(prefix="/v1", responses=PROBLEMS)
 
 MAX_PAGE = 1_000
 # The largest number that every store can hold.
