@@ -7,13 +7,18 @@ import os
 import subprocess
 import sys
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
-from typer.testing import CliRunner
+import typer
+import typer.testing
 
 from onlooker.cli.app import app
 from onlooker.demo import conversation
+
+# A runner makes all commands anew for each call, which takes longer than most of them do.
+setattr(typer.testing, "_get_command", cache(typer.main.get_command))  # noqa: B010
 
 
 @dataclass(frozen=True)
@@ -37,7 +42,9 @@ def environment(**more: str) -> dict[str, str]:
 
 def call(*arguments: object, input: str | None = None, **environ: str) -> Done:
     """Run the command in this process."""
-    runner = CliRunner(env={"ONLOOKER_DB": None, "ONLOOKER_CONFIG": None, "COLUMNS": None, **environ})
+    runner = typer.testing.CliRunner(
+        env={"ONLOOKER_DB": None, "ONLOOKER_CONFIG": None, "COLUMNS": None, **environ}
+    )
     result = runner.invoke(app, [str(a) for a in arguments], input=input)
     if result.exception and not isinstance(result.exception, SystemExit):
         raise result.exception
