@@ -27,6 +27,7 @@ from onlooker.engine.knowledge import LayerCall, last_question
 from onlooker.engine.recall import KINDS, Reminder, Search, messages_behind
 from onlooker.engine.recording import load_newest, with_originals
 from onlooker.engine.runtime import Runtime
+from onlooker.policy import pace
 from onlooker.policy.align import Rewind
 from onlooker.policy.assemble import (
     Layout,
@@ -96,7 +97,8 @@ class Session:
             StoreError: The store cannot write; nothing was recorded.
         """
         await self._runtime.ready()
-        return await self._runtime.recorder.record(self.id, as_items(messages), self._tz)
+        with pace.turn():
+            return await self._runtime.recorder.record(self.id, as_items(messages), self._tz)
 
     async def prepare(
         self,
@@ -132,7 +134,8 @@ class Session:
         if rewind not in ("auto", "never"):
             raise SettingsError("rewind", rewind, "must be auto or never")
         budget = self._budget(budget)
-        recorded = await self._runtime.recorder.record_history(self.id, items, self._tz, rewind, budget)
+        with pace.turn():
+            recorded = await self._runtime.recorder.record_history(self.id, items, self._tz, rewind, budget)
         request = PromptRequest(
             system,
             lead=recorded.lead,
@@ -211,16 +214,18 @@ class Session:
         if new_budget and (state.missing or not isinstance(plan(state, runtime.budgets.limits(state)), Idle)):
             # `record` wakes the background when a note is due; a new budget may make one due as well.
             runtime.wake(state)
-        if reminder:
-            request, layout = await reminder.remind(state, request, layout)
-        context = assemble(state, request, runtime.settings, runtime.counting, channel, layout)
+        with pace.turn():
+            if reminder:
+                request, layout = await reminder.remind(state, request, layout)
+            context = assemble(state, request, runtime.settings, runtime.counting, channel, layout)
         context = replace(context, messages=runtime.originals.restore(self.id.sid, context.messages))
         runtime.emit(ContextBuilt(self.id, context.stats, seconds=time.perf_counter() - began))
         return context
 
     async def _load(self, request: PromptRequest) -> State:
         """The session as this call sees it."""
-        state = await load_newest(self._runtime.store, self.id, request.budget)
+        with pace.turn():
+            state = await load_newest(self._runtime.store, self.id, request.budget)
         return (state or State(Progress(self.id))).until(request.newest)
 
     async def _add_knowledge(

@@ -6,6 +6,8 @@ import re
 from collections import Counter
 from typing import Any, AnyStr, cast
 
+from onlooker.policy.pace import give_way
+
 
 class _Regex:
     """Stands for a pattern until it is first used."""
@@ -14,6 +16,7 @@ class _Regex:
         self._source, self._flags = source, flags
 
     def __getattr__(self, name: str) -> Any:
+        give_way()  # compiling takes milliseconds, and a first note needs many patterns
         value = getattr(re.compile(self._source, self._flags), name)
         setattr(self, name, value)  # so that the next use finds it at once
         return value
