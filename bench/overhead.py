@@ -64,9 +64,9 @@ LIMITS = {
     "at once": 750.0,
     "note": 45.0,
     "import": 0.5,
-    "use": 5.5,
+    "use": 3.6,
     "hook": 150.0,
-    "answer": 450.0,
+    "answer": 300.0,
     "resident": 64.0,
     "thirds": 2.0,
 }

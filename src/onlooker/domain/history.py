@@ -197,6 +197,8 @@ class SessionRow:
 
 @frozen
 class MessageRow:
+    """A message, and whether it still stands in its session."""
+
     session: SessionId
     message: Message
     place: MessagePlace = "live"
@@ -205,6 +207,8 @@ class MessageRow:
 
 @frozen
 class NoteRow:
+    """A note of a session."""
+
     session: SessionId
     note: Note
 
@@ -220,12 +224,16 @@ class ExtractionRow:
 
 @frozen
 class VersionRow:
+    """An earlier text of a note."""
+
     session: SessionId
     version: Version
 
 
 @frozen
 class ChangeRow:
+    """A change of a session's notes."""
+
     session: SessionId
     change: Change
 
@@ -239,6 +247,8 @@ class RestartRow:
 
 @frozen
 class ItemRow:
+    """An item of an owner."""
+
     item: Item
 
 

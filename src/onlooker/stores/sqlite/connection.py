@@ -14,8 +14,8 @@ import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from secrets import token_hex
 from typing import Any
-from uuid import uuid4
 
 from onlooker.domain.errors import ConflictError, StoreError
 from onlooker.stores.sql.database import (
@@ -115,7 +115,7 @@ def store_error(error: sqlite3.Error, path: Path) -> StoreError:
 def new_in_memory() -> Path:
     """The path of a new database in memory. All connections of this process to it share its content, which is
     discarded when the last one is closed."""
-    return Path(f"{IN_MEMORY}{uuid4().hex}")
+    return Path(f"{IN_MEMORY}{token_hex(16)}")
 
 
 def is_in_memory(path: Path) -> bool:
