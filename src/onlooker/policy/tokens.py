@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import threading
+from codecs import charmap_build, charmap_encode
 from collections.abc import Callable
 from functools import cache
 from itertools import filterfalse
@@ -222,6 +223,7 @@ def _ascii_weight(text: bytes, data: bytes) -> float:
 
 # ------------------------------------------------------------------------------------ other scripts
 
+_EACH_CYRILLIC = 0.355  # and a weight for each word
 # The weight of a character by the high byte of its UTF-16 code, which tells its script: frequent ones first.
 _BY_HIGH_BYTE: tuple[tuple[tuple[range, ...], float], ...] = (
     ((range(0x4E, 0xA0),), 0.765),  # Han
@@ -230,14 +232,14 @@ _BY_HIGH_BYTE: tuple[tuple[tuple[range, ...], float], ...] = (
     ((range(0xAC, 0xD8),), 0.75),  # hangul
     ((range(0x20, 0x21),), 1.674),  # quotation marks, dashes, joiners
     ((range(0x01, 0x02),), 0.863),  # Latin of central Europe
-    ((range(0x04, 0x05),), 0.52),  # Cyrillic
+    ((range(0x04, 0x05),), _EACH_CYRILLIC),  # Cyrillic
     ((range(0xD8, 0xE0),), 1.439),  # half of an emoji
     ((range(0x06, 0x07), range(0xFB, 0xFF)), 0.862),  # Arabic
     ((range(0x09, 0x0A),), 1.35),  # Devanagari, Bengali
     ((range(0x03, 0x04), range(0x1F, 0x20)), 1.067),  # Greek, combining marks
     ((range(0x05, 0x06),), 1.198),  # Hebrew
     ((range(0x0E, 0x0F),), 0.95),  # Thai
-    ((range(0x1E, 0x1F),), 0.229),  # Vietnamese; the other accents of its words count enough
+    ((range(0x1E, 0x1F),), 0.4),  # Vietnamese; the other accents of its words count enough
     ((range(0x25, 0x26),), 0.75),  # boxes: one token each in trees and tables, fewer in long lines
     ((range(0x26, 0x28),), 2.352),  # symbols
     ((range(0x21, 0x25),), 2.154),  # arrows, mathematics
@@ -252,50 +254,75 @@ _ROWS = bytes(
     next((i for i, (ranges, _) in enumerate(_BY_HIGH_BYTE, 1) if any(code in r for r in ranges)), 0)
     for code in range(256)
 )
-_HAN, _HANGUL, _THAI = (_ROWS[code] for code in (0x4E, 0xAC, 0x0E))
-_RARE = 1.83  # added for Han and hangul that are not common
-# Letters of two bytes that their script's weight does not fit, by first byte.
-_BY_LEAD = (
+_HAN, _HANGUL, _THAI, _CYRILLIC = (_ROWS[code] for code in (0x4E, 0xAC, 0x0E, 0x04))
+_LATIN = (
     (b"\xc2", 0.5),  # signs of western Europe
     (b"\xc3", 0.696),  # letters with accents
-    (b"\xd2", 3.0 - 0.52),  # Cyrillic of central Asia
-    (b"\xd3", 3.0 - 0.52),
-    (b"\xd4", 2.275 - 1.198),  # Armenian
-    (b"\xd5", 2.275 - 1.198),
 )
-_CYRILLIC = b"\xd1"
-_OTHER_LEADS = bytes({*range(256)} - {lead[0] for lead, _ in _BY_LEAD} - {_CYRILLIC[0]})
-# Letters that Russian does not have.
+# Letters that their script's weight does not fit: what is added, by the first bytes of their code.
+_BY_FIRST_BYTES: dict[int, tuple[tuple[bytes, float], ...]] = {
+    _CYRILLIC: ((b"\xd2", 3.0 - _EACH_CYRILLIC), (b"\xd3", 3.0 - _EACH_CYRILLIC)),  # central Asia
+    _ROWS[0x05]: ((b"\xd4", 2.275 - 1.198), (b"\xd5", 2.275 - 1.198)),  # Armenian
+    _ROWS[0x06]: (
+        (b"\xda", 0.3),  # Persian
+        (b"\xdb", 0.3),
+        (b"\xdb\x81", 1.7),  # Urdu
+        (b"\xdb\x92", 1.7),
+        (b"\xda\xba", 1.7),
+        (b"\xda\xbe", 1.7),
+    ),
+    _ROWS[0x09]: ((b"\xe0\xa6", 0.17), (b"\xe0\xa7", 0.17)),  # Bengali
+    _ROWS[0x0B]: ((b"\xe0\xac", 1.3), (b"\xe0\xad", 1.3)),  # Oriya
+}
+_CYRILLIC_WORDS = _classes((b"\xd0\xd1\xd2\xd3", b"x"), ascii=b" ", high=b" ")
+# "xy": letters that Russian does not have.
 _NOT_RUSSIAN = bytes(
-    ord("x") if code == _CYRILLIC[0] else ord("y") if 0x90 <= code < 0xA0 else 0 for code in range(256)
+    ord("x") if code == 0xD1 else ord("y") if 0x90 <= code < 0xA0 else 0 for code in range(256)
 )
-_COMMON = regex(f"[{COMMON_HAN}{COMMON_HANGUL}]+")
+_RARE = 1.83  # added for Han and hangul that are not common
 _RARE_THAI = regex("[ฃฅฆฉซฌญฎฏฐฑฒธฝฟภฤฦศษฬฮฯึฺโๅๆ๊๋ํ๎-๛]")  # two tokens each
 
 
+# Encodings that have only the common characters, each 255 of them beside NUL: what can be encoded is common.
+# A pattern takes three to nine times as long.
+_encoding = cache(charmap_build)
+
+
+def _alphabets(characters: str) -> tuple[str, ...]:
+    return tuple("\0" + characters[i : i + 255].ljust(255, "\ufffe") for i in range(0, len(characters), 255))
+
+
+_COMMON = {_HAN: _alphabets(COMMON_HAN), _HANGUL: _alphabets(COMMON_HANGUL)}
+
+
+def _common_characters(text: str, row: int) -> int:
+    encoded = [charmap_encode(text, "ignore", _encoding(alphabet))[0] for alphabet in _COMMON[row]]
+    return sum(map(len, encoded)) - len(encoded) * text.count("\0")
+
+
 def _other_weight(text: str, data: bytes) -> float:
+    """Weigh the characters beyond ASCII by their script."""
     rows = text.encode("utf-16-le", "surrogatepass")[1::2].translate(_ROWS)
     left = len(rows) - rows.count(0)
-    weight, east_asian = 0.0, 0
+    weight = sum(data.count(first) * each for first, each in _LATIN)
     for row, (_, each) in enumerate(_BY_HIGH_BYTE, 1):
         if not left:
             break
-        found = rows.count(row)
+        if not (found := rows.count(row)):
+            continue
         left -= found
         weight += found * each
-        if row in (_HAN, _HANGUL):
-            east_asian += found
-        elif row == _THAI and found:
+        weight += sum(data.count(first) * each for first, each in _BY_FIRST_BYTES.get(row, ()))
+        if row in _COMMON:
+            sample = _sample(text)
+            common = _common_characters(sample, row) * len(text) / len(sample)
+            weight += _RARE * max(0.0, found - common)
+        elif row == _THAI:
             sample = _sample(text)
             weight += len(_RARE_THAI.findall(sample)) * len(text) / len(sample)
-    if leads := data.translate(None, _OTHER_LEADS):
-        weight += sum(leads.count(lead) * w for lead, w in _BY_LEAD)
-    if _CYRILLIC in leads:
-        weight += 3.0 * data.translate(_NOT_RUSSIAN).count(b"xy")
-    if east_asian:
-        sample = _sample(text)
-        common = (len(sample) - len(_COMMON.sub("", sample))) * len(text) / len(sample)
-        weight += _RARE * max(0.0, east_asian - common)
+        elif row == _CYRILLIC:
+            letters = b" " + data.translate(_CYRILLIC_WORDS, _CONTINUATION)
+            weight += 1.25 * letters.count(b" x") + 1.75 * data.translate(_NOT_RUSSIAN).count(b"xy")
     return weight
 
 
