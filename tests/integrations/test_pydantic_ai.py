@@ -2,25 +2,37 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pytest
 from pydantic_ai import Agent as PydanticAgent
 from pydantic_ai.messages import (
+    CompactionPart,
     ModelMessage,
+    ModelRequest,
     ModelResponse,
     TextPart,
     ToolCallPart,
     ToolReturnPart,
     UserPromptPart,
 )
+from pydantic_ai.models import Model
+from pydantic_ai.models.anthropic import AnthropicModel
 from pydantic_ai.models.function import AgentInfo, FunctionModel
+from pydantic_ai.models.openai import OpenAIChatModel, OpenAIResponsesModel
+from pydantic_ai.providers.anthropic import AnthropicProvider
+from pydantic_ai.providers.openai import OpenAIProvider
 
+from onlooker.blocking import open_memory
 from onlooker.integrations.pydantic_ai import OnlookerMemory
+from onlooker.policy.tokens import estimate
 from onlooker.testing import AdapterContract
 from onlooker.testing.adapter_contract import (
     BUDGET,
+    FACT,
     OWNER,
     SYSTEM,
     TOOLS,
@@ -29,6 +41,7 @@ from onlooker.testing.adapter_contract import (
     Item,
     Seen,
 )
+from onlooker.testing.provider import Answer, LocalProvider
 from tests.integrations import examples
 
 
@@ -47,6 +60,11 @@ def items_of(messages: list[ModelMessage]) -> list[Item]:
             elif isinstance(part, UserPromptPart):
                 items.append({"role": "user", "content": part.content})
     return items
+
+
+def memory_in(messages: list[ModelMessage]) -> str:
+    parts = [part for message in messages for part in message.parts if isinstance(part, CompactionPart)]
+    return "".join(part.content or "" for part in parts)
 
 
 @dataclass
@@ -72,7 +90,7 @@ class Agent(AdapterHost):
         )
 
     def answer(self, messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
-        said = self.model(Seen(info.instructions or "", items_of(messages)))
+        said = self.model(Seen(f"{info.instructions}\n{memory_in(messages)}", items_of(messages)))
         number = len(self.model.prompts)
         calls = [ToolCallPart(n, a, tool_call_id=f"call_{number}_{n}") for n, a in said.calls]
         return ModelResponse(parts=[*calls] if calls else [TextPart(said.text)])
@@ -105,6 +123,53 @@ class Agent(AdapterHost):
 class TestPydanticAI(AdapterContract):
     def make_host(self, memory: Any, model: FakeModel) -> AdapterHost:
         return Agent(memory, model)
+
+
+def model_of(provider: str, url: str) -> Model:
+    if provider == "anthropic":
+        return AnthropicModel("m", provider=AnthropicProvider(base_url=url, api_key="k"))
+    kind = OpenAIChatModel if provider == "chat" else OpenAIResponsesModel
+    return kind("m", provider=OpenAIProvider(base_url=f"{url}/v1", api_key="k"))
+
+
+@pytest.mark.parametrize("provider", ["chat", "responses", "anthropic"])
+def test_a_provider_gets_memory_as_a_summary_and_not_as_instructions(tmp_path: Path, provider: str) -> None:
+    with (
+        LocalProvider(lambda _: Answer("I have put it on the list. " * 20)) as server,
+        open_memory(tmp_path / "agent.db", budget=BUDGET) as memory,
+    ):
+        agent = PydanticAgent(
+            model_of(provider, server.url),
+            instructions=SYSTEM,
+            capabilities=[OnlookerMemory(memory, tools=False)],
+        )
+        history: list[ModelMessage] = []
+        for turn in range(30):
+            said = FACT if turn == 3 else f"Parcel {turn} weighs {turn + 1} kg. " * 10
+            history = agent.run_sync(said, message_history=history, conversation_id="t1").all_messages()
+            memory.session("t1").settle()
+        sent = server.received[-1]
+    first = sent.user.partition("</conversation_summary>")[0]
+    assert sent.system.endswith(SYSTEM)
+    assert "Conversation Memory" not in sent.system
+    assert first.startswith("<conversation_summary>")
+    assert "## Conversation Memory" in first
+    assert "4711-B" in first
+    assert all(estimate(json.dumps(r.body, ensure_ascii=False)) <= BUDGET for r in server.received)
+    assert memory_in(history) == ""
+
+
+def test_a_summary_that_the_application_stored_is_recorded(tmp_path: Path) -> None:
+    with open_memory(tmp_path / "agent.db") as memory:
+        agent = PydanticAgent(
+            FunctionModel(lambda messages, info: ModelResponse(parts=[TextPart("Yes.")])),
+            capabilities=[OnlookerMemory(memory, owner=OWNER)],
+        )
+        history: list[ModelMessage] = [ModelRequest(parts=[CompactionPart(f"The user said: {FACT}")])]
+        agent.run_sync("Do you know my locker code?", message_history=history, conversation_id="t1")
+        recorded = memory.session("t1", owner=OWNER).messages()
+    assert [m.role for m in recorded] == ["assistant", "user", "assistant"]
+    assert "4711-B" in recorded[0].text
 
 
 def test_the_example_runs(tmp_path: Path) -> None:

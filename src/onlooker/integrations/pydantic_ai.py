@@ -15,9 +15,10 @@ from pydantic_ai import FunctionToolset, RunContext, Tool
 from pydantic_ai.capabilities import AbstractCapability
 from pydantic_ai.direct import model_request
 from pydantic_ai.messages import (
-    InstructionPart,
+    CompactionPart,
     ModelMessage,
     ModelRequest,
+    ModelRequestPart,
     ModelResponse,
     SystemPromptPart,
     TextPart,
@@ -52,8 +53,9 @@ from onlooker.integrations.host import (
 class OnlookerMemory(AbstractCapability[Any]):
     """Gives an agent memory: each model request has notes and the newest messages, within a budget.
 
-    The conversation id is the session, and `deps.user_id`, where there is one, its owner. The message history
-    stays as it is.
+    The conversation id is the session, and `deps.user_id`, where there is one, its owner. Memory is a
+    `CompactionPart` in front of the messages, as a summary by Pydantic AI's own compaction is: providers get
+    it in the user's voice, marked as context and not as instructions. The message history stays as it is.
 
     Args:
         memory: A file or a URL, so that the agent's own model writes the notes; or what
@@ -97,7 +99,8 @@ class OnlookerMemory(AbstractCapability[Any]):
 
     async def _prepare(self, session: Session, request: ModelRequestContext) -> Prompt[ModelMessage] | None:
         instructions = request.model_request_parameters.instruction_parts or []
-        system = "\n\n".join(part.content for part in (*_system_parts(request.messages), *instructions))
+        parts = [part.content for part in (*_system_parts(request.messages), *instructions)]
+        system = "\n\n".join([*parts, _FRAME])
         return await self._host.prepare(session, request.messages, system, read=read, write=write)
 
     def _tool(self, definition: Definition) -> Tool[Any]:
@@ -108,6 +111,10 @@ class OnlookerMemory(AbstractCapability[Any]):
         return Tool.from_schema(
             run, definition.name, definition.description, dict(definition.parameters), takes_ctx=True
         )
+
+
+# As long as what Pydantic AI puts around a summary, so that it counts in the budget.
+_FRAME = "<conversation_summary> This is what a separate model wrote of the earlier conversation. " * 3
 
 
 def _asking(model: Model) -> Ask:
@@ -122,20 +129,18 @@ def _asking(model: Model) -> Ask:
 
 
 def _changed(request: ModelRequestContext, prompt: Prompt[ModelMessage]) -> ModelRequestContext:
-    """The request with memory behind the instructions. System prompts stand in the oldest message, which may
-    not be sent any more: they go in front."""
-    parts = _system_parts(request.messages)
-    messages = [_without_system(m) for m in prompt.messages] if parts else list(prompt.messages)
-    if parts:
-        messages = [ModelRequest(parts=list(parts)), *messages]
+    """The request with memory in front of the messages. System prompts stand in the oldest message, which may
+    not be sent any more: they come before it."""
+    front: list[ModelRequestPart] = [*_system_parts(request.messages)]
+    messages = [_without_system(m) for m in prompt.messages] if front else list(prompt.messages)
+    if prompt.memory:
+        front.append(CompactionPart(prompt.memory))
+    if front:
+        messages = [ModelRequest(parts=front), *messages]
     last = messages[-1]
     if prompt.note and isinstance(last, ModelRequest):
         messages[-1] = replace(last, parts=[*last.parts, UserPromptPart(prompt.note)])
-    parameters = request.model_request_parameters
-    if prompt.memory:
-        added = InstructionPart(prompt.memory, dynamic=True)
-        parameters = replace(parameters, instruction_parts=[*(parameters.instruction_parts or ()), added])
-    return replace(request, messages=messages, model_request_parameters=parameters)
+    return replace(request, messages=messages)
 
 
 def _system_parts(messages: Sequence[ModelMessage]) -> list[SystemPromptPart]:
@@ -166,6 +171,8 @@ def read(message: ModelMessage) -> list[Item]:
                 items.append(chat("user", _content(part.content)))
             case ToolReturnPart():
                 items.append(result(part.tool_call_id, part.model_response_str()))
+            case CompactionPart(content=str(text)):  # a model wrote it in the place of messages
+                items.append(chat("assistant", text))
             case _ if part.part_kind == "retry-prompt":  # in histories of earlier versions
                 text = part.model_response()
                 items.append(result(part.tool_call_id, text) if part.tool_name else chat("user", text))
