@@ -10,13 +10,16 @@ from typing import Any
 
 from agents import Agent as SdkAgent
 from agents import Model, ModelResponse, Runner, SQLiteSession, Usage, function_tool, set_tracing_disabled
+from agents.memory import OpenAIResponsesCompactionArgs, is_openai_responses_compaction_aware_session
 from openai.types.responses import ResponseFunctionToolCall, ResponseOutputMessage, ResponseOutputText
 
+from onlooker.blocking import open_memory
 from onlooker.integrations.host import Host
 from onlooker.integrations.openai_agents import OnlookerSession
 from onlooker.testing import AdapterContract
 from onlooker.testing.adapter_contract import (
     BUDGET,
+    FACT,
     OWNER,
     SYSTEM,
     TOOLS,
@@ -72,7 +75,7 @@ class Fake(Model):
                 id=f"msg_{number}", content=[part], role="assistant", status="completed", type="message"
             )
             output.append(message)
-        return ModelResponse(output=output, usage=Usage(), response_id=None)
+        return ModelResponse(output=output, usage=Usage(), response_id=f"resp_{number}")
 
     def stream_response(self, *args: Any, **options: Any) -> AsyncIterator[Any]:
         raise NotImplementedError
@@ -123,6 +126,50 @@ class Agent(AdapterHost):
 class TestOpenAIAgents(AdapterContract):
     def make_host(self, memory: Any, model: FakeModel) -> AdapterHost:
         return Agent(memory, model)
+
+
+class Compacting(SQLiteSession):
+    """A store that puts a summary in the place of all but the last items, as OpenAI's does."""
+
+    def __init__(self) -> None:
+        super().__init__("t1")
+        self.asked: list[OpenAIResponsesCompactionArgs] = []
+
+    async def run_compaction(self, args: OpenAIResponsesCompactionArgs | None = None) -> None:
+        self.asked.append(args or {})
+        items = await self.get_items()
+        if len(items) > 20:
+            await self.clear_session()
+            summary: Any = {"type": "compaction", "encrypted_content": "c3VtbWFyeQ==", "id": "cmp_1"}
+            await self.add_items([summary, *items[-4:]])
+
+
+def test_the_sdk_asks_a_store_to_compact_and_memory_keeps_all(tmp_path: Path) -> None:
+    model, store = FakeModel(), Compacting()
+    with open_memory(tmp_path / "agent.db", budget=BUDGET, workers="external") as memory:
+        session = OnlookerSession("t1", memory, owner=OWNER, store=store)
+        assert is_openai_responses_compaction_aware_session(session)
+        agent = SdkAgent(name="a", instructions=SYSTEM, model=Fake(model))
+        for turn in range(1, 41):
+            said = FACT if turn == 3 else f"Parcel {turn} weighs {turn} kg. " * 5
+            Runner.run_sync(agent, said, session=session, run_config=session.run_config)
+        assert [asked.get("response_id") for asked in store.asked] == [f"resp_{n}" for n in range(1, 41)]
+        recorded = memory.session("t1", owner=OWNER).messages()
+        assert [m.role for m in recorded] == ["user", "assistant"] * 40
+        assert "4711-B" in model.prompts[-1].text
+
+
+def test_compaction_that_a_program_forces_takes_the_notes_that_are_due(tmp_path: Path) -> None:
+    with open_memory(tmp_path / "agent.db", budget=BUDGET, workers="external") as memory:
+        session = OnlookerSession("t1", memory, owner=OWNER)
+        agent = SdkAgent(name="a", instructions=SYSTEM, model=Fake(FakeModel()))
+        for turn in range(1, 13):
+            said = f"Turn {turn * 3 + 1}. {FACT} " * 3
+            Runner.run_sync(agent, said, session=session, run_config=session.run_config)
+        of_memory = memory.session("t1", owner=OWNER)
+        assert not of_memory.notes()
+        asyncio.run(session.run_compaction({"force": True}))
+        assert any("4711-B" in note.text for note in of_memory.notes())
 
 
 def test_the_example_runs(tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ from agents import (
     SessionSettings,
     SQLiteSession,
 )
+from agents.memory import OpenAIResponsesCompactionArgs, is_openai_responses_compaction_aware_session
 from agents.run import CallModelData, ModelInputData
 
 from onlooker.integrations.host import (
@@ -98,6 +99,16 @@ class OnlookerSession:
     async def clear_session(self) -> None:
         """Clear what is stored. Memory keeps what it knows; `session.delete()` of Onlooker forgets it."""
         await self._store.clear_session()
+
+    async def run_compaction(self, args: OpenAIResponsesCompactionArgs | None = None) -> None:
+        """Take every note that is due, if `force` says so. The SDK calls this after each turn, and does not
+        force it: notes are taken in the background, and the run waits for none. A store that compacts what it
+        has is told as well."""
+        if is_openai_responses_compaction_aware_session(self._store):
+            await self._store.run_compaction(args)
+        session = self.host.session(self.session_id, self._owner) if args and args.get("force") else None
+        if session is not None:
+            await self.host.over(session.settle(), None)
 
     # -- memory
 
