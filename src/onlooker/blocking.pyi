@@ -790,8 +790,9 @@ def open_memory(
             name of one, such as "openai:text-embedding-3-small" or "local:BAAI/bge-small-en-v1.5".
         notes_folder: Where MEMORY.md and daily notes are kept for people to read and edit; none where it is
             not named.
-        workers: Who takes notes: "embedded" is tasks of this process, "external" leaves it to others, so that
-            this process only records; "queue" makes it one of those others on PostgreSQL.
+        workers: Who takes notes: "embedded" is tasks of this process; "beside" is the same with a process for
+            the built-in model's writing; "external" leaves it to others, so that this process only records;
+            "queue" makes it one of those others on PostgreSQL.
         timing: Intervals and deadlines, for tests and for operators who have measured that they need others.
         clock: Where the time comes from; for tests.
         tz: The time zone of messages that come without one, by name, such as "Europe/Oslo", or as a `tzinfo`;

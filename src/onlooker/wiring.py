@@ -41,9 +41,10 @@ NEED_A_MODEL = (
 )
 
 
-# Who takes notes: tasks of this process; others, so that this process only records; or this process by way
-# of the queue that many share on PostgreSQL, as `onlooker worker` does.
-WorkerMode = Literal["embedded", "external", "queue"]
+# Who takes notes: tasks of this process; the same with a process beside it that does the built-in model's
+# writing; others, so that this process only records; or this process by way of the queue that many share on
+# PostgreSQL, as `onlooker worker` does.
+WorkerMode = Literal["embedded", "beside", "external", "queue"]
 
 
 def open_memory(
@@ -93,8 +94,9 @@ def open_memory(
             name of one, such as "openai:text-embedding-3-small" or "local:BAAI/bge-small-en-v1.5".
         notes_folder: Where MEMORY.md and daily notes are kept for people to read and edit; none where it is
             not named.
-        workers: Who takes notes: "embedded" is tasks of this process, "external" leaves it to others, so that
-            this process only records; "queue" makes it one of those others on PostgreSQL.
+        workers: Who takes notes: "embedded" is tasks of this process; "beside" is the same with a process for
+            the built-in model's writing; "external" leaves it to others, so that this process only records;
+            "queue" makes it one of those others on PostgreSQL.
         timing: Intervals and deadlines, for tests and for operators who have measured that they need others.
         clock: Where the time comes from; for tests.
         tz: The time zone of messages that come without one, by name, such as "Europe/Oslo", or as a `tzinfo`;
@@ -102,7 +104,7 @@ def open_memory(
     """
     chosen = _chosen(settings, owner, budget, instruction, notes_folder, workers)
     zone = time_zone(chosen.tz if tz is None else tz)
-    builtin = ExtractiveModel()
+    builtin = _builtin(workers)
     store = make_store(url, key)
     clock = clock or SystemClock()
     first = _configured(chosen.model, model)
@@ -236,7 +238,7 @@ def _workers(
     workers: WorkerMode, store: Store, clock: Clock, concurrency: int, timing: Timing
 ) -> Callable[[Advance], Workers] | None:
     """Who takes notes, unless it is tasks of this process."""
-    if workers == "embedded":
+    if workers in ("embedded", "beside"):
         return None
     if workers == "external":
         from onlooker.engine.background import RecordOnly
@@ -257,6 +259,14 @@ def _workers(
         sweep_seconds=timing.sweep_seconds,
         heartbeat=timedelta(seconds=timing.lease_seconds / 2),
     )
+
+
+def _builtin(workers: WorkerMode) -> ExtractiveModel:
+    if workers != "beside":
+        return ExtractiveModel()
+    from onlooker.models.extractive.process import ExtractiveProcess
+
+    return ExtractiveProcess()
 
 
 def _model(model: str | Model, builtin: Model, clock: Clock) -> Model:

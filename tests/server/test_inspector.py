@@ -11,6 +11,7 @@ from typing import Any
 
 import httpx2
 import pytest
+from jinja2 import Environment
 
 import onlooker
 from onlooker.checkup import Finding
@@ -18,6 +19,8 @@ from onlooker.domain.messages import SessionId
 from onlooker.domain.notes import Commit, Guard, Note, Usage
 from onlooker.errors import ModelError
 from onlooker.policy.cost import PRICES, Prices, Transcript, bill_host, full, window
+from onlooker.server.app import warm_up
+from onlooker.server.inspector import pages
 from onlooker.server.inspector.figures import bills, timeline
 from onlooker.server.inspector.overview import Installation
 from onlooker.testing import ScriptedModel
@@ -47,6 +50,28 @@ async def form_key(client: httpx2.AsyncClient) -> str:
     )
     assert found
     return found[1]
+
+
+async def test_a_server_that_is_warm_compiles_nothing_for_its_first_pages(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    compiled: Any = Environment.compile
+    made = list[str | None]()
+
+    def counting(self: Environment, source: Any, name: str | None = None, *rest: Any, **more: Any) -> Any:
+        made.append(name)
+        return compiled(self, source, name, *rest, **more)
+
+    monkeypatch.setattr(Environment, "compile", counting)
+    pages.templates.cache_clear()
+    await warm_up()
+    assert "sessions.html" in made
+    made.clear()
+    async with serving() as client:
+        await fill(client)
+        for path in (*pages.PAGES, SESSION, f"{SESSION}/prompt", f"{SESSION}/notes"):
+            assert (await client.get(path, params=ANA)).status_code == 200
+    assert made == []
 
 
 async def test_a_session_shows_what_became_of_each_message() -> None:

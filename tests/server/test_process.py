@@ -2,17 +2,54 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import httpx2
 import pytest
 
 from tests.acceptance.command_line import call
-from tests.server.process import started
+from tests.server.process import Server, started
 from tests.server.serving import said
+
+
+def children(process: int) -> list[int]:
+    """The processes that this one has started and that still run."""
+    found: list[int] = []
+    for listed in Path(f"/proc/{process}/task").glob("*/children"):
+        with suppress(OSError):  # the thread has ended
+            found += map(int, listed.read_text().split())
+    return found
+
+
+def is_running(process: int) -> bool:
+    with suppress(OSError):
+        return "\nState:\tZ" not in Path(f"/proc/{process}/status").read_text()
+    return False
+
+
+def wait_until(is_so: Callable[[], bool]) -> None:
+    for _ in range(600):
+        if is_so():
+            return
+        time.sleep(0.05)
+    raise AssertionError("it did not happen within 30 seconds")
+
+
+def noted(server: Server, session: str) -> list[str]:
+    """Have a conversation that has to be noted, and the texts of its notes."""
+    facts = [f"Parcel ZQ{n:05}K went from Oslo to hall {n}, and Ana signed for it." for n in range(600)]
+    turns = [{"role": "user", "content": fact, "created_at": "2026-02-16T14:00Z"} for fact in facts]
+    where = f"{server.url}/v1/sessions/{session}"
+    httpx2.post(f"{where}/messages", json={"messages": turns}, timeout=60).raise_for_status()
+    httpx2.post(f"{where}/settle", timeout=60).raise_for_status()
+    return [note["text"] for note in httpx2.get(f"{where}/notes").json()["notes"]]
 
 
 def test_it_starts_serves_and_stops_cleanly_on_a_signal(tmp_path: Path) -> None:
@@ -20,12 +57,35 @@ def test_it_starts_serves_and_stops_cleanly_on_a_signal(tmp_path: Path) -> None:
         assert any("REST" in line and f"{server.url}/v1" in line for line in server.printed)
         answer = httpx2.post(f"{server.url}/v1/sessions/a/messages", json=said(1))
         assert len(answer.json()["recorded"]) == 1
+        noted(server, "b")
+        (beside,) = children(server.process.pid)
         assert server.stop(signal.SIGTERM) == 0
         assert server.process.stderr is not None
         assert server.process.stderr.read() == ""
+        assert not is_running(beside)
     with started(tmp_path / "a.db") as server:
         messages = httpx2.get(f"{server.url}/v1/sessions/a/messages").json()["messages"]
         assert [m["id"] for m in messages] == ["m1"]
+
+
+def test_notes_are_written_in_a_process_beside_it_that_lives_no_longer(tmp_path: Path) -> None:
+    with started(tmp_path / "a.db") as server:
+        first = noted(server, "a")
+        assert any("ZQ00000K" in text for text in first)
+        (beside,) = children(server.process.pid)
+        os.kill(beside, signal.SIGTERM)  # as service managers do; the server says when it ends
+        assert noted(server, "b") == first
+        assert children(server.process.pid) == [beside]
+        os.kill(beside, signal.SIGKILL)
+        assert noted(server, "c") == first
+        assert noted(server, "d") == first
+        (again,) = children(server.process.pid)
+        assert again != beside
+        server.stop(signal.SIGKILL)
+        wait_until(lambda: not is_running(again))
+    with started(tmp_path / "a.db", "--workers", "embedded") as server:
+        assert noted(server, "e") == first
+        assert children(server.process.pid) == []
 
 
 def test_a_port_that_is_taken_is_said(tmp_path: Path) -> None:

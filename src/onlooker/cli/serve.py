@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import os
 import signal
@@ -41,6 +42,7 @@ NEEDS_EXTRA = 'the server needs an extra: pip install "onlooker[server]"'
 class WorkersOption(StrEnum):
     """Who takes the notes."""
 
+    beside = "beside"
     embedded = "embedded"
     external = "external"
 
@@ -86,9 +88,12 @@ async def serve(
     workers: Annotated[
         WorkersOption,
         typer.Option(
-            "--workers", metavar="WHO", help="`embedded`, or `external` to leave notes to `onlooker worker`."
+            "--workers",
+            metavar="WHO",
+            help="Who writes notes: a process `beside` the server, the server itself (`embedded`), or "
+            "`onlooker worker` (`external`).",
         ),
-    ] = WorkersOption.embedded,
+    ] = WorkersOption.beside,
     deadline: Annotated[
         float,
         typer.Option(
@@ -190,6 +195,7 @@ def _listen(config: ServerConfig) -> socket.socket:
 
 async def _run(screen: Screen, server: Any, app: Any, config: ServerConfig, listening: socket.socket) -> None:
     """Serve until a signal says to stop."""
+    from onlooker.server.app import warm_up
 
     def stop() -> None:
         if app.state.stopping.is_set():
@@ -210,6 +216,10 @@ async def _run(screen: Screen, server: Any, app: Any, config: ServerConfig, list
         await asyncio.sleep(0.01)
     if server.started:
         _announce(screen, listening.getsockname()[1], config)
+        await warm_up()
+        # What is loaded now stays. Python would look through all of it again and again for what it can free,
+        # and every request would wait for that: 70 ms each time.
+        gc.freeze()
     await serving
     if not server.started:
         raise CommandError("the database cannot be opened: the log says why")

@@ -3,7 +3,6 @@ written again from what is left."""
 
 from __future__ import annotations
 
-import asyncio
 import json
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
@@ -40,7 +39,6 @@ from onlooker.policy.history import (
     text_of,
     with_descendants,
 )
-from onlooker.policy.pace import paced
 from onlooker.policy.settings import Settings
 from onlooker.policy.text import seen
 from onlooker.ports import Clock, ObserveRequest, ReflectRequest, Request, Store
@@ -221,7 +219,7 @@ class Forgetter:
         made: dict[str, Note] = {}
         for note in plan.remake:
             request = self._request(note, found, {**found.notes, **made})
-            text = await asyncio.to_thread(paced, self.builtin.compose, request)
+            text = (await self.builtin.write(request)).text
             made[note.id] = replace(
                 note,
                 text=text,

@@ -33,7 +33,6 @@ from onlooker.engine.indexing import index_session
 from onlooker.engine.leases import Lease, Leases
 from onlooker.engine.recording import MIN_READ, Budgets, Compaction
 from onlooker.engine.writer import Source, UnusableError, Writer, WrittenNote
-from onlooker.policy.pace import paced
 from onlooker.policy.plan import (
     Activate,
     Idle,
@@ -49,7 +48,7 @@ from onlooker.policy.plan import (
 from onlooker.policy.render import text_lines
 from onlooker.policy.settings import NOTE_RATIO, Settings, Timing
 from onlooker.policy.tokens import Estimator
-from onlooker.ports import Clock, ObserveRequest, ReflectRequest, Request, Store
+from onlooker.ports import Clock, ObserveRequest, ReflectRequest, Reply, Request, Store
 
 log = logging.getLogger("onlooker")
 
@@ -69,7 +68,9 @@ class Composer(Protocol):
     @property
     def name(self) -> str: ...
 
-    def compose(self, request: Request) -> str: ...
+    async def write(self, request: Request) -> Reply: ...
+
+    def close(self) -> None: ...
 
 
 @dataclass(slots=True)
@@ -377,8 +378,8 @@ class NoteTaker:
     async def _compose(self, request: Request) -> WrittenNote:
         # It takes its sentences from the source, so there is nothing to judge.
         began = time.perf_counter()
-        text = await asyncio.to_thread(paced, self._builtin.compose, request)
-        return WrittenNote(text, self._builtin.name, seconds=time.perf_counter() - began)
+        reply = await self._builtin.write(request)
+        return WrittenNote(reply.text, self._builtin.name, seconds=time.perf_counter() - began)
 
     def _observation(
         self, messages: Sequence[Message], written: WrittenNote, *, buffered: bool, degraded: bool

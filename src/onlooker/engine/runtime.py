@@ -276,6 +276,7 @@ class Runtime:
         stop_by = time.monotonic() + deadline
         await self._loop.stop()
         await self.workers.stop(deadline)
+        self.builtin.close()
         await self.session_end.stop(stop_by - time.monotonic())
         await self.index.stop(stop_by - time.monotonic())
         if self.query_vectors:

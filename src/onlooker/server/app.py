@@ -10,6 +10,7 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Any
 
+import anyio
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
@@ -78,7 +79,8 @@ def make_app(
     """The application over a memory, which it opens when it starts and closes when it stops.
 
     `installation` lets the inspector change the settings file and check the database.
-    Behind another server it is used like any ASGI application: `uvicorn module:app`.
+    Behind another server it is used like any ASGI application: `uvicorn module:app`. `warm_up` does
+    beforehand what its first requests would wait for.
     """
     config = config or ServerConfig()
     live, metrics, mcp = Live(), Metrics(memory), Mcp(memory)
@@ -89,9 +91,7 @@ def make_app(
     async def lifespan(_: FastAPI) -> AsyncGenerator[None]:
         leave = [memory.subscribe(each.hear) for each in (live, metrics, troubles)]
         async with memory:
-            compiling = asyncio.create_task(asyncio.to_thread(pages.compile_templates))
             yield
-            await compiling
             app.state.stopping.set()
             await app.state.player.stop()
             await mcp.stop()
@@ -133,6 +133,16 @@ def make_app(
     app.add_middleware(Guard, config=config, tokens=lambda: app.state.tokens, refused=refused)
     app.add_middleware(metrics.measured)
     return app
+
+
+async def warm_up() -> None:
+    """Do what the first requests would wait for, in a thread."""
+
+    def work() -> None:
+        pages.compile_templates()
+        anyio.run(anyio.sleep, 0)  # which loads what it runs on
+
+    await asyncio.get_running_loop().run_in_executor(None, work)
 
 
 class Mcp:

@@ -85,12 +85,15 @@ MAX_DUE = 10_000
 
 # ------------------------------------------------------------------------------------ who asks, for what
 
+# Coroutines, though none of them waits: FastAPI calls plain functions in threads, and that takes longer than
+# what they do.
 
-def memory_of(request: Request) -> Memory:
+
+async def memory_of(request: Request) -> Memory:
     return request.app.state.memory
 
 
-def principal_of(request: Request) -> Principal:
+async def principal_of(request: Request) -> Principal:
     return request.state.principal
 
 
@@ -101,7 +104,7 @@ Owner = Annotated[
 ]
 
 
-def actor_of(
+async def actor_of(
     principal: Asker,
     by: Annotated[str, Query(max_length=100, description="Who wants it, for `/v1/forgotten`.")] = "",
 ) -> str:
@@ -123,7 +126,7 @@ def owner_of(principal: Principal, asked: str | None) -> str | None:
     return asked or principal.owner
 
 
-def named_owner(memory: UsedMemory, principal: Asker, owner: Owner = None) -> str:
+async def named_owner(memory: UsedMemory, principal: Asker, owner: Owner = None) -> str:
     """The owner whose items are meant."""
     return owner_of(principal, owner) or memory.session("-").owner
 
@@ -131,7 +134,7 @@ def named_owner(memory: UsedMemory, principal: Asker, owner: Owner = None) -> st
 OneOwner = Annotated[str, Depends(named_owner)]
 
 
-def any_session(
+async def any_session(
     memory: UsedMemory,
     principal: Asker,
     key: Annotated[str, Path(min_length=1, max_length=3_000)],

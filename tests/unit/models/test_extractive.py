@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import subprocess
 import sys
@@ -19,11 +20,15 @@ from tests.unit.models.extractive_requests import MODEL, SESSION, START, TALK, n
 from onlooker.domain.messages import Message, Role, ToolCall
 from onlooker.domain.notes import NoteFormat
 from onlooker.engine.writer import Source, judge_reply
+from onlooker.errors import ModelError
+from onlooker.models.extractive.process import ExtractiveProcess
 from onlooker.policy.pace import paced
 from onlooker.policy.render import text_lines
 from onlooker.policy.reply.judge import Accepted, judge
 from onlooker.policy.tokens import estimate, estimator
 from onlooker.ports import ObserveRequest, Reply
+
+_SIZES: list[tuple[int, NoteFormat]] = [(80, "lines"), (300, "stamped"), (200, "prose")]
 
 # ------------------------------------------------------------------------------------ observing
 
@@ -313,6 +318,30 @@ async def test_it_answers_as_any_model_does() -> None:
     assert reply.finish == "stop"
     assert MODEL.name == "extractive"
     assert MODEL.window >= 1_000_000
+
+
+@pytest.mark.anyio
+async def test_a_process_beside_this_one_writes_the_same() -> None:
+    model = ExtractiveProcess()
+    requests = [ObserveRequest(SESSION, TALK, (), tokens, format) for tokens, format in _SIZES]
+    replies = await asyncio.gather(*(model.write(request) for request in requests))
+    assert [r.text for r in replies] == [MODEL.compose(request) for request in requests]
+    model.close()
+    # It may be opened again.
+    assert (await model.write(requests[0])).text == replies[0].text
+    model.close()
+    model.close()
+
+
+@pytest.mark.anyio
+async def test_a_process_that_is_closed_gives_up_its_note() -> None:
+    model = ExtractiveProcess()
+    long = ObserveRequest(SESSION, TALK * 2_000, (), 5_000)
+    writing = [asyncio.create_task(model.write(long)) for _ in range(3)]
+    await asyncio.sleep(0)  # each has asked
+    model.close()
+    for answer in await asyncio.gather(*writing, return_exceptions=True):
+        assert isinstance(answer, ModelError)
 
 
 @pytest.mark.parametrize("judging", [False, True])

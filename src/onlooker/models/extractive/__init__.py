@@ -30,3 +30,6 @@ class ExtractiveModel:
     async def write(self, request: Request) -> Reply:
         """Write the note in a thread."""
         return Reply(await asyncio.to_thread(paced, self.compose, request))
+
+    def close(self) -> None:
+        """Release what writing needs, which here is nothing. Another note may be written later."""

@@ -142,7 +142,7 @@ def templates() -> Environment:
 
 
 def compile_templates() -> None:
-    """Do what the first request would wait for. Takes a while: for a thread."""
+    """Compile the templates, which the first requests would wait for."""
     for name in templates().list_templates():
         templates().get_template(name)
 
