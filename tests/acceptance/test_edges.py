@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import tempfile
 import threading
 from contextlib import suppress
@@ -38,6 +39,40 @@ async def use(session: onlooker.Session, memory: onlooker.Memory) -> None:
     await session.end()
     with tempfile.TemporaryDirectory() as folder:
         await memory.storage.export(Path(folder) / "all.jsonl")
+
+
+async def test_half_of_a_character_reaches_no_prompt_that_a_client_has_to_send() -> None:
+    cut = "The weather in Oslo is fine, says the tool that cuts \ud83d"
+    async with onlooker.open_memory(":memory:", budget=2000) as memory:
+        session, other = memory.session("a", owner="ana"), memory.session("b", owner="ana")
+        for n in range(30):
+            call = {"id": f"c{n}", "type": "function", "function": {"name": "say", "arguments": {"x": cut}}}
+            await session.record({"role": "user", "content": f"And now, for the {n}th time? {cut}"})
+            await session.record({"role": "assistant", "content": None, "tool_calls": [call]})
+            await session.record({"role": "tool", "tool_call_id": f"c{n}", "content": cut})
+        await session.settle()
+        await other.record(onlooker.user("What is the weather in Oslo like?"))
+        contexts = [await each.context(system="Be brief.") for each in (session, other)]
+        contexts.append(await memory.session("c").prepare([{"role": "user", "content": cut}]))
+        assert [m.text for m in await session.messages(archived=True)].count(cut) == 30
+    assert "says the tool" in str(contexts[1].openai())  # recalled
+    for context in contexts:
+        for prompt in (context.openai(), context.anthropic(), context.text()):
+            json.dumps(prompt, ensure_ascii=False).encode()
+
+
+@pytest.mark.parametrize("provider", ["openai", "anthropic"])
+async def test_an_answer_that_the_host_began_stays_last(provider: str) -> None:
+    history = [
+        {"role": "user", "content": "Where does order 88-1 go? Answer in JSON."},
+        {"role": "assistant", "content": "{"},
+    ]
+    async with onlooker.open_memory(":memory:") as memory:
+        context = await memory.session("a").prepare(history, end="It is Monday.")
+    sent = context.openai() if provider == "openai" else context.anthropic()["messages"]
+    assert sent[-1]["role"] == "assistant"
+    assert "{" in str(sent[-1]["content"])
+    assert "It is Monday." in str(sent[-2]["content"])
 
 
 @pytest.mark.parametrize(

@@ -149,7 +149,8 @@ class Session:
         with waiting_for_locks(LOCK_SECONDS):
             context = await self._context(request, layers, relative_time, recorded.state)
         tail = with_originals(context.messages, recorded.items, at=self._runtime.clock.now(), tz=self._tz)
-        return replace(context, messages=tail)
+        prefill = bool(tail) and tail[-1].role == "assistant" and not tail[-1].calls
+        return replace(context, messages=tail, prefill=prefill)
 
     # -- the context
 

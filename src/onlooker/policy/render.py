@@ -16,7 +16,7 @@ from onlooker.domain.errors import MessageError
 from onlooker.domain.frozen import frozen
 from onlooker.domain.messages import Message, ToolCall, groups
 from onlooker.policy.intake import OPENAI_BLOCKS, as_mapping, is_anthropic, parts_in
-from onlooker.policy.text import indented, regex
+from onlooker.policy.text import encodable, indented, regex
 
 # How the memory section begins. It ends with a line that has a checksum of what stands between.
 MEMORY_HEAD = (
@@ -103,6 +103,8 @@ class Context:
     # The system messages at the head of the host's history. They are returned unchanged if nothing was added.
     lead: tuple[Message, ...] = field(default=(), repr=False)
     knowledge: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)  # the host's layers
+    # The last message is the beginning of an answer, which the model continues: the end stands before it.
+    prefill: bool = field(default=False, repr=False)
 
     @property
     def layers(self) -> dict[str, str]:
@@ -123,9 +125,7 @@ class Context:
 
     def openai(self) -> list[Any]:
         """Messages for an OpenAI-compatible chat API, as dictionaries."""
-        system = self._openai_system()
-        end = [{"role": "system", "content": self.end}] if self.end else []
-        return system + openai_messages((*self.preface, *self.messages)) + end
+        return self._openai_system() + openai_messages((*self.preface, *self._messages_and_end()))
 
     def _openai_system(self) -> list[dict[str, Any]]:
         if self.lead and self.system == "\n\n".join(m.text for m in self.lead if m.text):
@@ -138,14 +138,14 @@ class Context:
         A request may have four breakpoints. Those that the host set in its messages count, and fewer are
         added. Pass a lower number if you set others, on tools for example.
         """
-        end = self._end_message()
-        messages = anthropic_messages((*self.preface, *self.messages, *end))
+        messages = anthropic_messages((*self.preface, *self._messages_and_end()))
         if not self.memory:
             return {"system": self.system, "messages": messages} if self.system else {"messages": messages}
         tiers = [[{"type": "text", "text": t} for t in tier] for tier in self.sections.tiers()]
         messages = [_copied(m) for m in messages]
         ends = [tier[-1] for tier in tiers[:-1]]
-        _set_breakpoints(ends, messages, breakpoints, last=len(end))
+        changing = 1 + self.prefill if self.end.strip() else 0
+        _set_breakpoints(ends, messages, breakpoints, last=changing)
         return {"system": [block for tier in tiers for block in tier], "messages": messages}
 
     def text(self) -> str:
@@ -154,8 +154,11 @@ class Context:
         tail = [f"## Recent messages\n{lines}"] if lines and self.memory else [lines] if lines else []
         return "\n\n".join([*self.sections.texts(), *tail, *([self.end] if self.end else [])]) + "\n"
 
-    def _end_message(self) -> tuple[Message, ...]:
-        return (Message("system", self.end),) if self.end.strip() else ()
+    def _messages_and_end(self) -> tuple[Message, ...]:
+        if not self.end.strip():
+            return self.messages
+        last = len(self.messages) - self.prefill
+        return (*self.messages[:last], Message("system", self.end), *self.messages[last:])
 
 
 def _set_breakpoints(
@@ -448,7 +451,7 @@ def text_lines(messages: Sequence[Message]) -> str:
     lines: list[str] = []
     names: dict[str, str] = {}
     day = ""
-    for message in messages:
+    for message in map(_without_halves, messages):
         names.update((call.id, call.name) for call in message.calls)
         heading = f"## {message.at.date()}" if message.at else day
         if heading != day:
@@ -501,7 +504,7 @@ def turns(messages: Sequence[Message]) -> Iterator[Message | Exchange]:
     message that says so.
     """
     names: dict[str, str] = {}
-    for head, *results in groups(messages):
+    for head, *results in groups([_without_halves(m) for m in messages]):
         names.update((call.id, call.name) for call in head.calls)
         if head.role == "assistant" and head.calls:
             yield Exchange(head, _distinct(head.calls), tuple(results))
@@ -509,6 +512,26 @@ def turns(messages: Sequence[Message]) -> Iterator[Message | Exchange]:
         yield _orphan(head, names) if head.role == "tool" else head
         for result in results:
             yield _orphan(result, names)
+
+
+def _without_halves(message: Message) -> Message:
+    """The message without halves of characters, which tools that cut a text leave and no client can send."""
+    texts = (message.text, *(call.arguments for call in message.calls))
+    if all(encodable(text) is text for text in texts):
+        return message
+    calls = tuple(replace(call, arguments=encodable(call.arguments)) for call in message.calls)
+    original = None if message.original is None else _encodable(message.original)
+    return replace(message, text=encodable(message.text), calls=calls, original=original)
+
+
+def _encodable(value: Any) -> Any:
+    if isinstance(value, str):
+        return encodable(value)
+    if isinstance(value, Mapping):
+        return {key: _encodable(part) for key, part in cast("Mapping[str, Any]", value).items()}
+    if isinstance(value, list | tuple):
+        return [_encodable(part) for part in cast("Sequence[Any]", value)]
+    return value
 
 
 def _distinct(calls: Sequence[ToolCall]) -> tuple[ToolCall, ...]:

@@ -69,6 +69,18 @@ _NAME_END = regex("(?<=\\w)\\s*[\n\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029:：;]")
 MAX_NAME_LENGTH = 60
 
 
+_SURROGATE = regex("[\ud800-\udfff]")
+
+
+def encodable(text: str) -> str:
+    """A text that UTF-8 can hold: half of a character becomes the sign for an unknown one."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return _SURROGATE.sub("\ufffd", text)
+    return text
+
+
 def seen(text: str) -> str:
     """A text without the characters that nobody sees."""
     return _UNSEEN.sub("", text)

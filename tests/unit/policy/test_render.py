@@ -537,6 +537,15 @@ def test_the_breakpoint_stands_before_what_changes_each_turn() -> None:
     assert marks(after_answer)[-1] == "message 6"
 
 
+def test_an_answer_that_the_host_began_stays_last_and_what_changes_each_turn_stands_before_it() -> None:
+    found = replace(context(numbered(0, 0, 0, 0, 5, 5), NOTES, end="It is Monday."), prefill=True)
+    assert [m["content"] for m in found.openai()[-2:]] == ["It is Monday.", "message 6"]
+    request = found.anthropic()
+    assert [m["role"] for m in request["messages"][-2:]] == ["user", "assistant"]
+    assert "It is Monday." in str(request["messages"][-2])
+    assert marks(request)[-1] == "message 5"
+
+
 @pytest.mark.parametrize("most", [4, 3])
 @pytest.mark.parametrize("own", range(6))
 def test_breakpoints_of_the_host_stay_and_are_left_room(own: int, most: int) -> None:

@@ -11,7 +11,7 @@ from typing import Literal, NamedTuple
 from onlooker.domain.frozen import frozen
 from onlooker.domain.messages import Message
 from onlooker.domain.notes import NoteFormat
-from onlooker.policy.text import regex
+from onlooker.policy.text import encodable, regex
 
 # -- Unwrapping: remove thinking, code fences, a preamble and a closing offer from a reply
 
@@ -26,7 +26,6 @@ _TABLE_RULE = regex(r"[\s|:-]+$")
 # Tokens of chat templates, which could end a message inside a prompt.
 _TEMPLATE_TOKEN = regex(r"<\|([A-Za-z_]{1,30})\|>")
 _UNPRINTABLE = regex("[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f\ufeff\ufff9-\ufffb]")
-_SURROGATE = regex("[\ud800-\udfff]")
 # Any of these two, or a line break that is not "\n".
 _UNCLEAN = regex("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ufeff\ufff9-\ufffb\ud800-\udfff]")
 
@@ -70,7 +69,7 @@ def clean(text: str) -> str:
     if "<|" not in text and not _UNCLEAN.search(text):
         return text
     text = text.replace("\r\n", "\n").replace("\r", "\n").replace("\u2028", "\n").replace("\u2029", "\n")
-    text = _UNPRINTABLE.sub("", _SURROGATE.sub("\ufffd", text.replace("\x0b", "\n").replace("\x0c", "\n")))
+    text = _UNPRINTABLE.sub("", encodable(text.replace("\x0b", "\n").replace("\x0c", "\n")))
     return _TEMPLATE_TOKEN.sub(r"[\1]", text.replace("\x85", "\n"))
 
 

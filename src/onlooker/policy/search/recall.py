@@ -20,7 +20,7 @@ from onlooker.policy.dates import is_real, resolve
 from onlooker.policy.search.rank import SPEAKER_BOOST, fuse, rarity, scores, snippet
 from onlooker.policy.search.words import query_tokens, telling_tokens, text_of, tokens
 from onlooker.policy.secrets import mask
-from onlooker.policy.text import beginning, indented, regex, sentences
+from onlooker.policy.text import beginning, encodable, indented, regex, sentences
 
 # -- What a turn asks for
 
@@ -376,7 +376,7 @@ def _cost(message: Message, line: str, count: Callable[[str], int]) -> int:
 def _line(message: Message, terms: Mapping[str, float]) -> str:
     said = indented(snippet(mask(beginning(text_of(message))), terms, limit=MAX_SHOWN_LENGTH))
     speaker = " ".join(message.speaker.split())
-    return f"← {speaker}: {said}" if message.role == "tool" else f"{speaker}: {said}"
+    return encodable(f"← {speaker}: {said}" if message.role == "tool" else f"{speaker}: {said}")
 
 
 def _day(message: Message) -> str:
