@@ -233,6 +233,7 @@ def test_with_memory_off_in_the_settings_nothing_is_replayed(tmp_path: Path) -> 
         assert "memory is off" in done.err
 
 
+@pytest.mark.long
 def test_the_cost_of_a_conversation_is_billed_with_each_providers_cache(tmp_path: Path) -> None:
     """Of a conversation many times longer than the budget, memory costs less than the whole history."""
     words = "about the harbour, the ferries and the weather in Bergen, where the boats lie at the quay"

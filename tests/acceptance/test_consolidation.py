@@ -170,6 +170,7 @@ async def test_where_the_model_is_down_the_built_in_choice_stands_in(tmp_path: P
 # ------------------------------------------------------------------------------------ crashes
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("point", ["asked", "kept", "archived"])
 async def test_a_process_that_is_killed_neither_loses_nor_doubles(tmp_path: Path, point: str) -> None:
     await talked(tmp_path, "is allergic to peanuts.", "prefers short answers.")

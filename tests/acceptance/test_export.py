@@ -224,6 +224,7 @@ async def test_a_file_that_is_there_is_not_overwritten(tmp_path: Path) -> None:
     assert names(tmp_path) == ["export.jsonl"]
 
 
+@pytest.mark.long
 async def test_memory_stays_bounded_however_long_the_session(tmp_path: Path) -> None:
     async with onlooker.open_memory(tmp_path / "a.db", settings=onlooker.Settings(enabled=False)) as memory:
         session = memory.session("long")

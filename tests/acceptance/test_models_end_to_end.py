@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from tests.acceptance.providers import START, model_at
+from tests.marks import first
 from tests.promises.checks import check_coverage
 
 import onlooker
@@ -104,7 +105,7 @@ async def test_a_conversation_is_noted_reflected_and_in_the_final_prompt(
 
 
 @pytest.mark.req(9, 96)
-@pytest.mark.parametrize("protocol", ["chat", "anthropic"])
+@pytest.mark.parametrize("protocol", first(["chat", "anthropic"]))
 async def test_a_provider_that_dies_and_comes_back_costs_nothing_that_was_said(
     protocol: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -144,6 +144,7 @@ print(sorted({address[1] for address in seen}), "opentelemetry.sdk" in sys.modul
 """
 
 
+@pytest.mark.long
 def test_nothing_but_the_provider_is_contacted() -> None:
     names = ["openai:gpt-5-mini", "openai-responses:gpt-5-mini", "anthropic:claude-haiku-4-5"]
     with LocalProvider() as provider:

@@ -290,7 +290,10 @@ LIMITS = (
 
 @pytest.mark.parametrize(
     ("place", "limits"),
-    [*(("sqlite", each) for each in LIMITS), ("encrypted", LIMITS[-1]), ("postgres", LIMITS[-1])],
+    [
+        *(("sqlite", each) for each in LIMITS),
+        *(pytest.param(each, LIMITS[-1], marks=pytest.mark.long) for each in ("encrypted", "postgres")),
+    ],
     indirect=["place"],
 )
 async def test_a_dry_run_lists_exactly_what_the_real_run_does(

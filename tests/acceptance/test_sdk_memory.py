@@ -237,10 +237,12 @@ class TestChatCompletions(_Contract):
     kind = Chat
 
 
+@pytest.mark.long
 class TestResponses(_Contract):
     kind = Responses
 
 
+@pytest.mark.long
 class TestAnthropicMessages(_Contract):
     kind = Anthropics
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from tests.acceptance.crash_writer import KEY, SETTINGS, Log, said, slow_model
 from tests.acceptance.crashing import EVERY, Forker, forking, lines_of, log_of, reading, wait_for_call
+from tests.marks import first
 from tests.promises.checks import check_coverage
 
 import onlooker
@@ -35,7 +36,7 @@ async def _check_writers(session: onlooker.Session, counts: dict[str, int]) -> N
     await check_coverage(session)
 
 
-@pytest.mark.parametrize("names", ["ab", "abc"])
+@pytest.mark.parametrize("names", first(["ab", "abc"]))
 def test_processes_that_share_a_session_double_neither_messages_nor_calls(
     forker: Forker, tmp_path: Path, names: str
 ) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.marks import first
 
 import onlooker
 from onlooker.ports import ObserveRequest, Request
@@ -46,7 +47,7 @@ def step(i: int) -> list[dict[str, Any]]:
     ]
 
 
-@pytest.mark.parametrize("budget", [1000, 2000])
+@pytest.mark.parametrize("budget", first([1000, 2000]))
 @pytest.mark.parametrize("model", ["builtin", "language model"])
 async def test_one_request_stays_through_two_hundred_tool_calls(model: str, budget: int) -> None:
     async with opened(model) as memory:
@@ -155,6 +156,7 @@ async def test_forgetting_a_message_forgets_what_was_asked_in_it() -> None:
     assert "book a table" not in after.text()
 
 
+@pytest.mark.long
 def test_the_check_of_every_prompt_runs_on_files_of_the_right_form(tmp_path: Path) -> None:
     steps = [message for i in range(25) for message in step(i)]
     call = [

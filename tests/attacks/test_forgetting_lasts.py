@@ -138,6 +138,7 @@ async def test_no_file_makes_a_store_forget(tmp_path: Path) -> None:
 # -- Two at once
 
 
+@pytest.mark.long
 async def test_two_processes_that_forget_at_once_forget_everything(tmp_path: Path, database: str) -> None:
     keys = [f"s{n}" for n in range(12)]
     async with onlooker.open_memory(database, settings=settings(tmp_path)) as memory:
@@ -158,6 +159,7 @@ async def test_two_processes_that_forget_at_once_forget_everything(tmp_path: Pat
         assert rows_with(SECRET, database) == []
 
 
+@pytest.mark.long
 async def test_two_processes_that_forget_one_session_at_once_forget_it(tmp_path: Path, database: str) -> None:
     """Of the same session: each message once, whoever is first."""
     async with onlooker.open_memory(database, settings=settings(tmp_path)) as memory:

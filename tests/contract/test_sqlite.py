@@ -309,6 +309,7 @@ async def test_a_database_that_another_process_holds_is_an_error_that_says_so(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("onlooker.stores.sqlite.connection.BUSY_SECONDS", 0.1)
+    monkeypatch.setattr("onlooker.stores.sqlite.store.WRITE_SECONDS", 0.1)
     async with opened(path) as store:
         with closing(sqlite3.connect(path, isolation_level=None)) as other:
             other.execute("BEGIN IMMEDIATE")

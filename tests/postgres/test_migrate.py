@@ -128,6 +128,7 @@ def test_a_session_goes_on_after_it_was_moved_as_it_would_have(url: str, tmp_pat
 
 
 @pytest.mark.req(43)
+@pytest.mark.long
 def test_killed_in_the_middle_it_goes_on_where_it_was(server: Server, tmp_path: Path) -> None:
     src, url = tmp_path / "many.db", server.new_url()
     many_sessions(src, 80)

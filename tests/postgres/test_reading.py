@@ -15,6 +15,7 @@ from onlooker.stores.postgres import PostgresStore
 from onlooker.stores.postgres.connection import address
 from onlooker.stores.postgres.snapshot import PORTION, PostgresSnapshot
 from onlooker.testing.store_contract.case import ANA, NEVER, NOW, note, said
+from tests.marks import first
 from tests.postgres.server import Server
 
 MANY = 30_000
@@ -81,7 +82,7 @@ def multiply(url: str, kind: str, times: int) -> None:
         connection.execute(statement.encode())
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", first(KINDS))
 def test_no_more_than_a_portion_of_any_kind_is_held_at_once(server: Server, kind: str) -> None:
     url = server.new_url()
     asyncio.run(one_of_each(url))

@@ -204,6 +204,7 @@ def filled(server: Server) -> str:
     return url
 
 
+@pytest.mark.long
 async def test_every_statement_goes_by_an_index_at_fifty_thousand_rows(filled: str) -> None:
     through = re.compile(rf"Seq Scan on ({'|'.join(LARGE)})\b")
     found: dict[str, str] = {}

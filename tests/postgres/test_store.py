@@ -112,6 +112,7 @@ async def test_sessions_that_are_made_and_deleted_at_once_leave_no_half(server: 
 # ------------------------------------------------------------------------------------ trouble
 
 
+@pytest.mark.long
 @pytest.mark.req(42)
 async def test_no_acknowledged_append_is_lost_when_every_process_of_the_server_is_killed() -> None:
     with Server() as own:

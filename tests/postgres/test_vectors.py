@@ -128,6 +128,7 @@ async def test_owners_sessions_and_times_are_kept_apart_by_the_index(server: Ser
         assert all(int(ident[1:]) < 50 for ident in early)
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("always")
 async def test_the_server_goes_by_the_index_where_an_owner_has_many(server: Server) -> None:
     async with opened(server.new_url()) as store:

@@ -111,6 +111,7 @@ def test_a_worker_that_is_told_to_stop_completes_the_note_it_is_at(url: str, tmp
     assert (due, free) == (False, True)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("url", ["postgres"], indirect=True)
 def test_a_worker_does_not_wait_for_longer_than_its_deadline(url: str, tmp_path: Path) -> None:
     with (

@@ -238,6 +238,7 @@ async def test_a_worker_outlives_a_restart_of_the_server() -> None:
 # ------------------------------------------------------------------------------------ processes
 
 
+@pytest.mark.long
 @pytest.mark.req(30, 97)
 async def test_two_worker_processes_of_which_one_is_killed(server: Server) -> None:
     url, shared = server.new_url(), ("--lease", "4")

@@ -29,6 +29,7 @@ def test_promises_hold_on_sqlite(program: Program) -> None:
         run(program, lambda: SqliteStore(Path(folder) / "memory.db"))
 
 
+@pytest.mark.long
 @pytest.mark.req(103)
 @given(programs(most=14))
 def test_promises_hold_on_an_encrypted_file(program: Program) -> None:

@@ -394,6 +394,7 @@ async def test_cost_counts_calls_by_model_and_day_and_what_contexts_saved() -> N
         assert "$0.7500" not in (await client.get("/inspect/cost", params={"owner": "ben"})).text
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("prices", PRICES, ids=lambda p: p.name)
 @pytest.mark.parametrize("pause", [1, 60])
 async def test_what_a_history_would_have_cost_is_estimated_within_a_tenth_of_the_exact_bill(

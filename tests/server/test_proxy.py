@@ -21,6 +21,7 @@ from pydantic import TypeAdapter
 import onlooker
 from onlooker.server.config import ServerConfig, Upstream
 from onlooker.testing.provider import Answer, LocalProvider, Received
+from tests.marks import first
 from tests.server.serving import BASE, app_of, serving
 
 pytestmark = pytest.mark.anyio
@@ -243,7 +244,7 @@ async def converse_on(sdk: Sdk, history: list[Any], http: httpx2.AsyncClient) ->
     await asking(sdk, http)([*history, asked], False)
 
 
-@pytest.mark.parametrize("sdk", SDKS)
+@pytest.mark.parametrize("sdk", first(SDKS))
 async def test_a_long_conversation_with_tools_streams_and_restarts_keeps_its_facts(sdk: Sdk) -> None:
     await the_conversation_keeps_within_its_budget(sdk, 36)
 
