@@ -1,4 +1,5 @@
-"""How long the inspector's pages take on a long session: `python bench/inspector.py [--messages N]`.
+"""How long the inspector's pages take on a long session: `python bench/inspector.py [--messages N]`, and with
+`--store postgres` on a PostgreSQL server that it starts itself.
 
 The session has its messages, an observation for every fifty of them, and a reflection that condenses forty
 of those and the reflection before it, as an agent's would have after months. Each page is asked for seven
@@ -21,12 +22,13 @@ from statistics import median
 import httpx2
 
 import onlooker
+from _places import PLACES
 from _talk import Talk
 from onlooker.domain.messages import SessionId
 from onlooker.domain.notes import Commit, Guard, Note, Usage
 from onlooker.policy.tokens import estimator
 from onlooker.ports import Store
-from onlooker.server.app import make_app
+from onlooker.server.app import make_app, warm_up
 
 SESSION = SessionId("ana", "telegram:42")
 NEVER = 1 << 62
@@ -97,6 +99,7 @@ async def measure(memory: onlooker.Memory, messages: int) -> None:
         app.router.lifespan_context(app),
         httpx2.AsyncClient(transport=transport, base_url="http://127.0.0.1", timeout=600) as http,
     ):
+        await warm_up()
         print(f"{'page':32} {'first':>9} {'then':>9} {'CPU':>9} {'bytes':>9}")
         for name, path in pages.items():
             joined = "&" if "?" in path else "?"
@@ -118,12 +121,12 @@ async def measure(memory: onlooker.Memory, messages: int) -> None:
 async def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--messages", type=int, default=100_000)
-    parser.add_argument("--keep", type=Path, help="keep the database in this file, or use it")
+    parser.add_argument("--store", choices=PLACES, default="sqlite")
+    parser.add_argument("--keep", type=Path, help="keep the SQLite database in this file, or use it")
     given = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="onlooker-bench-") as folder:
-        path = given.keep or Path(folder) / "inspector.db"
-        filled = path.exists()
-        memory = onlooker.open_memory(path, budget=16_000)
+    with PLACES[given.store](Path(tempfile.gettempdir())) as place:
+        filled = given.keep and given.keep.exists()
+        memory = onlooker.open_memory(given.keep or place.url, budget=16_000)
         await memory.store.open()
         if not filled:
             began = time.perf_counter()
@@ -132,7 +135,11 @@ async def main() -> None:
                 at = datetime.now(UTC) - timedelta(hours=hours)
                 used = Usage("anthropic:claude-haiku-4-5", "observe", 4_000, 500, "accepted", at, 0.005)
                 await memory.store.record_usage(SESSION, used)
-            print(f"{given.messages:,} messages recorded and noted in {time.perf_counter() - began:.0f} s")
+            if not given.keep:
+                place.rest()
+            print(
+                f"{place.name}: {given.messages:,} messages recorded and noted in {time.perf_counter() - began:.0f} s"
+            )
         await measure(memory, given.messages)
 
 

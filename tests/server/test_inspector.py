@@ -20,7 +20,7 @@ from onlooker.domain.notes import Commit, Guard, Note, Usage
 from onlooker.errors import ModelError
 from onlooker.policy.cost import PRICES, Prices, Transcript, bill_host, full, window
 from onlooker.server.app import warm_up
-from onlooker.server.inspector import pages
+from onlooker.server.inspector import layout
 from onlooker.server.inspector.figures import bills, timeline
 from onlooker.server.inspector.overview import Installation
 from onlooker.testing import ScriptedModel
@@ -63,13 +63,13 @@ async def test_a_server_that_is_warm_compiles_nothing_for_its_first_pages(
         return compiled(self, source, name, *rest, **more)
 
     monkeypatch.setattr(Environment, "compile", counting)
-    pages.templates.cache_clear()
+    layout.templates.cache_clear()
     await warm_up()
     assert "sessions.html" in made
     made.clear()
     async with serving() as client:
         await fill(client)
-        for path in (*pages.PAGES, SESSION, f"{SESSION}/prompt", f"{SESSION}/notes"):
+        for path in (*layout.PAGES, SESSION, f"{SESSION}/prompt", f"{SESSION}/notes"):
             assert (await client.get(path, params=ANA)).status_code == 200
     assert made == []
 

@@ -35,7 +35,7 @@ from onlooker.engine.memory import Memory
 from onlooker.server import rest
 from onlooker.server.auth import Guard, Tokens, decoded, is_page
 from onlooker.server.config import ServerConfig
-from onlooker.server.inspector import overview, pages
+from onlooker.server.inspector import layout, overview, pages
 from onlooker.server.live import Live, Metrics
 from onlooker.server.live import router as live_router
 from onlooker.server.proxy import Proxy
@@ -117,7 +117,7 @@ def make_app(
     app.state.installation = installation
     app.state.metrics = metrics
     # As they are: `include_router` would make each of them anew with the first request, for half a second.
-    for router in (rest.router, live_router, pages.router, overview.router):
+    for router in (rest.router, live_router, layout.router, pages.router, overview.router):
         app.router.routes.extend(router.routes)
     app.router.routes.append(Route("/mcp", mcp))
     app.add_api_route("/healthz", healthz, include_in_schema=False)
@@ -139,7 +139,7 @@ async def warm_up() -> None:
     """Do what the first requests would wait for, in a thread."""
 
     def work() -> None:
-        pages.compile_templates()
+        layout.compile_templates()
         anyio.run(anyio.sleep, 0)  # which loads what it runs on
 
     await asyncio.get_running_loop().run_in_executor(None, work)
@@ -244,7 +244,7 @@ def refused(
     """The same for whoever asked: a page for a person, who may log in, a problem for a program."""
     if not is_page(path):
         return problem(status, detail, headers, error)
-    return pages.refused(path, status, _TITLES.get(status, "Error"), detail, headers)
+    return layout.refused(path, status, _TITLES.get(status, "Error"), detail, headers)
 
 
 def _add_errors(app: FastAPI) -> None:

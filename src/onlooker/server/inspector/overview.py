@@ -41,7 +41,8 @@ from onlooker.policy.settings import DEFAULT, KEYS, about, allowed, choices
 from onlooker.ports import ObserveRequest
 from onlooker.server.auth import Principal, decoded
 from onlooker.server.inspector import figures, text
-from onlooker.server.inspector.pages import MAX_OWNERS, OwnForm, address, page, redirect
+from onlooker.server.inspector.layout import OwnForm, address, page, redirect
+from onlooker.server.inspector.pages import MAX_OWNERS
 from onlooker.server.rest import Actor, Asker, OneOwner, UsedMemory, need_all, owner_of
 from onlooker.settings_file import change_file, load_settings, parse_value, sources
 

@@ -1,30 +1,21 @@
-"""The pages, under `/` and `/inspect`. Every figure on them comes from the methods that REST uses as well.
-
-A page is a whole document that can be reloaded and linked to. htmx asks for the same page and takes the part
-that changes. Forms are sent as forms, with a key that only our own pages know, and answer with a redirect.
-"""
+"""The pages about sessions, under `/` and `/inspect/sessions`. Every figure on them comes from the methods
+that REST uses as well."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import logging
-import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from functools import cache
-from hmac import compare_digest
-from importlib import resources
 from typing import Annotated, Any, Literal
-from urllib.parse import quote, urlencode
+from urllib.parse import urlencode
 
 from fastapi import APIRouter, Depends, Form, Path, Query, Request, Response
-from fastapi.responses import JSONResponse, RedirectResponse
-from jinja2 import Environment, PackageLoader, StrictUndefined
-from starlette.exceptions import HTTPException
+from fastapi.responses import JSONResponse
 
-from onlooker import __version__, demo
+from onlooker import demo
 from onlooker.domain.context import RuntimeContext
 from onlooker.domain.errors import BudgetError, ConflictError, NotFoundError, OnlookerError, SettingsError
 from onlooker.domain.frozen import frozen
@@ -33,12 +24,12 @@ from onlooker.domain.notes import NOTE_STATUSES, SessionSummary, State
 from onlooker.engine.memory import Memory
 from onlooker.engine.preview import last_budget, preview
 from onlooker.engine.session import Session
-from onlooker.policy.model_names import BUILT_IN
 from onlooker.policy.render import Context
 from onlooker.policy.settings import MAX_TOKENS, MIN_BUDGET, PRESETS, Settings
 from onlooker.server import live
-from onlooker.server.auth import COOKIE, Tokens, cookie_in, decoded, form_key
+from onlooker.server.auth import decoded
 from onlooker.server.inspector import figures, text
+from onlooker.server.inspector.layout import SAFE_HEADERS, OwnForm, address, ago, page, redirect
 from onlooker.server.rest import (
     MAX_SEQ,
     Actor,
@@ -59,250 +50,12 @@ router = APIRouter(include_in_schema=False)
 # What happens, for the pages: the same stream as /v1/events, for whoever has the cookie.
 router.add_api_route("/inspect/events", live.events)
 
-# What the bar on top leads to.
-PAGES = {
-    "/": "Sessions",
-    "/inspect/search": "Search",
-    "/inspect/items": "Items",
-    "/inspect/cost": "Cost",
-    "/inspect/settings": "Settings",
-    "/inspect/health": "Health",
-}
-PACKAGE = "onlooker.server.inspector"
 # Sessions on a page, how many are looked through for those of a channel, and owners to choose from.
 SESSIONS = 25
 MAX_LOOKED_AT = 500
 MAX_OWNERS = 200
 # Messages that are shown beside a note.
 BESIDE = 30
-
-# No script, style or address but our own, no frame around it, and forms that go nowhere else.
-SAFE_HEADERS = {
-    "content-security-policy": (
-        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
-        "font-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
-    ),
-    "x-content-type-options": "nosniff",
-    "referrer-policy": "same-origin",
-    "cross-origin-opener-policy": "same-origin",
-    "cache-control": "no-store",
-}
-
-
-# ------------------------------------------------------------------------------------ templates
-
-
-def _number(number: float) -> str:
-    return f"{number:,.0f}"
-
-
-def _percent(share: float) -> str:
-    return f"{share:.0%}"
-
-
-def _dollars(cost: float | None) -> str:
-    return f"${cost:,.4f}" if cost and cost < 1 else f"${cost or 0:,.2f}"
-
-
-def _minute(at: datetime | None) -> str:
-    return f"{at:%Y-%m-%d %H:%M}" if at else "–"
-
-
-def _day(at: datetime | None) -> str:
-    return f"{at:%Y-%m-%d}" if at else "–"
-
-
-def _writer(model: str) -> str:
-    return "the built-in model" if model in ("", BUILT_IN) else model
-
-
-def _channel(key: str) -> str:
-    return RuntimeContext.of(key).channel
-
-
-@cache
-def templates() -> Environment:
-    made: Any = Environment(
-        loader=PackageLoader(PACKAGE),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    made.filters.update(_FILTERS)
-    made.globals.update(
-        at=address,
-        pages=PAGES,
-        version=__version__,
-        max_shown=text.MAX_SHOWN,
-        build=_build(),
-        marked=text.marked,
-    )
-    return made
-
-
-def compile_templates() -> None:
-    """Compile the templates, which the first requests would wait for."""
-    for name in templates().list_templates():
-        templates().get_template(name)
-
-
-def address(session: SessionId, *parts: object, **query: object) -> str:
-    """The address of a session's page."""
-    path = "/".join(quote(str(p), safe="", errors="replace") for p in (session.key, *parts))
-    asked = {"owner": session.owner, **{k: v for k, v in query.items() if v not in (None, "")}}
-    return f"/inspect/sessions/{path}?{urlencode(asked, errors='replace')}"
-
-
-def _ago(at: datetime | None) -> str:
-    if at is None:
-        return "–"
-    seconds = (datetime.now(UTC) - at).total_seconds()
-    for unit, length in (("day", 86_400), ("hour", 3_600), ("minute", 60)):
-        if abs(seconds) >= length:
-            count = int(abs(seconds) // length)
-            said = f"{count} {unit}{'s' if count > 1 else ''}"
-            return f"in {said}" if seconds < 0 else f"{said} ago"
-    return "now"
-
-
-_FILTERS = {
-    "n": _number,
-    "percent": _percent,
-    "dollars": _dollars,
-    "minute": _minute,
-    "day": _day,
-    "writer": _writer,
-    "ago": _ago,
-    "visible": text.visible,
-    "cut": text.cut,
-    "gist": text.gist,
-    "size": text.size,
-    "channel": _channel,
-}
-
-
-@cache
-def _build() -> str:
-    """Changes with the files, so that a browser may keep each of them for ever."""
-    import hashlib
-
-    digest = hashlib.blake2b(digest_size=6)
-    for file in sorted(_static().iterdir(), key=lambda f: f.name):
-        digest.update(file.read_bytes())
-    return digest.hexdigest()
-
-
-def _static() -> Any:
-    return resources.files(PACKAGE).joinpath("static")
-
-
-_TYPES = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml", "LICENSE": "text/plain"}
-
-
-@router.get("/static/{name}")
-async def static(name: str) -> Response:
-    """A file of the pages."""
-    body = _file(name)
-    kind = _TYPES[name.rpartition(".")[2]]
-    headers = {"cache-control": "public, max-age=31536000, immutable", "x-content-type-options": "nosniff"}
-    return Response(body, headers=headers, media_type=kind)
-
-
-@cache
-def _files() -> Mapping[str, bytes]:
-    return {file.name: file.read_bytes() for file in _static().iterdir()}
-
-
-def _file(name: str) -> bytes:
-    if name not in _files():
-        raise HTTPException(404, "no such file")
-    return _files()[name]
-
-
-def page(request: Request, name: str, code: int = 200, /, **values: Any) -> Response:
-    """A page with what every page has: who looks at it, and the key of its forms."""
-    known = cookie_in(request.headers.get("cookie", ""))
-    cookie = known or secrets.token_urlsafe(24)
-    principal = getattr(request.state, "principal", None)
-    values = {
-        "path": request.url.path,
-        "form_key": form_key(cookie),
-        "principal": principal,
-        "done": request.query_params.get("done", ""),
-        **values,
-    }
-    answer = _html(name, code, values)
-    if not known:
-        _set_cookie(answer, request, cookie)
-    return answer
-
-
-def _html(name: str, status: int, values: Mapping[str, Any], headers: Mapping[str, str] = {}) -> Response:
-    body = templates().get_template(name).render(**values).encode("utf-8", "replace")
-    return Response(body, status, {**SAFE_HEADERS, **headers}, "text/html; charset=utf-8")
-
-
-def _set_cookie(answer: Response, request: Request, value: str) -> None:
-    secure = request.url.scheme == "https"
-    answer.set_cookie(COOKIE, value, httponly=True, samesite="strict", secure=secure, path="/")
-
-
-def refused(path: str, status: int, title: str, detail: str, headers: Mapping[str, str] | None) -> Response:
-    """The page for a request that is refused; the login page if that may help."""
-    values = {"path": path, "title": title, "status": status, "detail": detail, "principal": None, "done": ""}
-    return _html("login.html" if status == 401 else "error.html", status, values, headers or {})
-
-
-# ------------------------------------------------------------------------------------ forms, logging in
-
-
-async def own_form(request: Request, form_key_: Annotated[str, Form(alias="form_key")] = "") -> None:
-    """Refuse a form that is not from a page of ours. A program that sends a token in a header has none."""
-    if request.state.by_header:
-        return
-    cookie = cookie_in(request.headers.get("cookie", ""))
-    if not cookie or not compare_digest(form_key(cookie).encode(), form_key_.encode("utf-8", "replace")):
-        raise HTTPException(403, "this form is too old, or from another site: reload the page and try again")
-
-
-OwnForm = Depends(own_form)
-
-
-@router.get("/inspect/login")
-async def login_page(request: Request) -> Response:
-    """Where a token is entered."""
-    return page(request, "login.html", detail="")
-
-
-@router.post("/inspect/login")
-async def login(
-    request: Request,
-    token: Annotated[str, Form(max_length=200)] = "",
-    next: Annotated[str, Form(max_length=4_000)] = "/",
-) -> Response:
-    """Enter a token. The browser keeps it in a cookie that no script can read."""
-    tokens: Tokens = request.app.state.tokens
-    if await tokens.principal(token.strip()) is None:
-        detail = "This token is unknown or expired. Make one with: onlooker token make"
-        return page(request, "login.html", 401, detail=detail)
-    # Nowhere but here: "//other.example" is another site. Who came to log in goes to the first page.
-    is_ours = next.startswith(("/inspect/", "/?")) and not next.startswith("/inspect/login")
-    answer = redirect(next if is_ours else "/")
-    _set_cookie(answer, request, token.strip())
-    return answer
-
-
-@router.post("/inspect/logout", dependencies=[OwnForm])
-async def logout() -> Response:
-    """Delete the cookie."""
-    answer = redirect("/inspect/login")
-    answer.delete_cookie(COOKIE, path="/", httponly=True, samesite="strict")
-    return answer
-
-
-def redirect(where: str) -> RedirectResponse:
-    return RedirectResponse(where, 303, SAFE_HEADERS)
 
 
 # ------------------------------------------------------------------------------------ sessions
@@ -387,7 +140,7 @@ def _troubles(summary: SessionSummary) -> list[str]:
         found.append(f"{summary.degraded} degraded note{'s' if summary.degraded > 1 else ''}")
     lag = (datetime.now(UTC) - due_at).total_seconds() if due_at else 0
     if lag > 5:
-        found.append(f"notes are due since {_ago(due_at)}")
+        found.append(f"notes are due since {ago(due_at)}")
     return found
 
 
