@@ -137,9 +137,8 @@ async def main() -> None:
                 await memory.store.record_usage(SESSION, used)
             if not given.keep:
                 place.rest()
-            print(
-                f"{place.name}: {given.messages:,} messages recorded and noted in {time.perf_counter() - began:.0f} s"
-            )
+            took = time.perf_counter() - began
+            print(f"{place.name}: {given.messages:,} messages recorded and noted in {took:.0f} s")
         await measure(memory, given.messages)
 
 
