@@ -33,7 +33,6 @@ from onlooker.testing.adapter_contract import (
     Item,
     Seen,
     check_pairs,
-    wait_for,
 )
 from tests.integrations import examples
 
@@ -72,10 +71,21 @@ def item(message: BaseMessage) -> Item:
     return {"role": role, "content": message.text, **({"tool_calls": calls} if calls else {})}
 
 
+class Traced(BaseCallbackHandler):
+    """What a tracer of the run is told."""
+
+    def __init__(self) -> None:
+        self.systems: list[str] = []
+
+    def on_chat_model_start(self, serialized: Any, messages: list[list[BaseMessage]], **more: Any) -> None:
+        self.systems.append(messages[0][0].text)
+
+
 class Agent(AdapterHost):
     def __init__(self, memory: Any, model: FakeModel) -> None:
         self.model = model
         self.saver = InMemorySaver()
+        self.tracer = Traced()
         self.memories: list[OnlookerMiddleware] = []
         self.restart(memory)
 
@@ -90,7 +100,8 @@ class Agent(AdapterHost):
         )
 
     def config(self, thread: str) -> Any:
-        return {"configurable": {"thread_id": thread, "user_id": OWNER}, "recursion_limit": 50}
+        named = {"thread_id": thread, "user_id": OWNER}
+        return {"configurable": named, "recursion_limit": 50, "callbacks": [self.tracer]}
 
     def say(self, thread: str, text: str) -> str:
         given = {"messages": [{"role": "user", "content": text}]}
@@ -99,6 +110,14 @@ class Agent(AdapterHost):
     async def say_async(self, thread: str, text: str) -> str:
         given = {"messages": [{"role": "user", "content": text}]}
         return (await self.agent.ainvoke(given, self.config(thread)))["messages"][-1].text
+
+    async def stream(self, thread: str, text: str) -> list[str]:
+        given = {"messages": [{"role": "user", "content": text}]}
+        pieces = self.agent.astream(given, self.config(thread), stream_mode="messages")
+        return [piece.text async for piece, _ in pieces if isinstance(piece, AIMessage)]
+
+    def traced(self) -> list[str]:
+        return self.tracer.systems
 
     def messages(self, thread: str) -> list[BaseMessage]:
         return self.agent.get_state(self.config(thread)).values["messages"]
@@ -163,29 +182,3 @@ def test_a_hook_before_the_model_hides_nothing_of_a_long_conversation(tmp_path: 
         assert "4711-B" in model.prompts[-1].text
         assert len(model.prompts[-1].messages) < 40
         assert len(agent.get_state(config).values["messages"]) > 100
-
-
-def test_notes_are_in_no_stream_and_no_trace(tmp_path: Path) -> None:
-    model = FakeModel()
-    host = Agent(str(tmp_path / "own.db"), model)
-    seen: list[str] = []
-    traced = Traced()
-    config = host.config("t1") | {"callbacks": [traced]}
-    for turn in range(20):
-        said = {"messages": [{"role": "user", "content": f"Parcel {turn} " + "is heavy and brown. " * 40}]}
-        for piece, _ in host.agent.stream(said, config, stream_mode="messages"):
-            seen.append(piece.text)
-    wait_for(lambda: bool(model.notes))
-    host.close()
-    assert len(traced.systems) == len(model.prompts)
-    assert not any("You keep the memory" in text for text in (*seen, *traced.systems))
-
-
-class Traced(BaseCallbackHandler):
-    """What a tracer of the run is told."""
-
-    def __init__(self) -> None:
-        self.systems: list[str] = []
-
-    def on_chat_model_start(self, serialized: Any, messages: list[list[BaseMessage]], **more: Any) -> None:
-        self.systems.append(messages[0][0].text)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from llama_index.core.agent.workflow import FunctionAgent
+from llama_index.core.agent.workflow import AgentStream, FunctionAgent
 from llama_index.core.base.llms.types import ChatMessage, MessageRole, ToolCallBlock
 from llama_index.core.callbacks import CallbackManager, LlamaDebugHandler
 from llama_index.core.chat_engine import SimpleChatEngine
@@ -28,7 +28,6 @@ from onlooker.testing.adapter_contract import (
     FakeModel,
     Item,
     Seen,
-    wait_for,
 )
 from tests.integrations import examples
 
@@ -64,7 +63,8 @@ def fake(model: FakeModel, **options: Any) -> MockFunctionCallingLLM:
 
 class Agent(AdapterHost):
     def __init__(self, memory: Any, model: FakeModel) -> None:
-        self.llm = fake(model)
+        self.tracer = LlamaDebugHandler(print_trace_on_end=False)
+        self.llm = fake(model, callback_manager=CallbackManager([self.tracer]))
         self.threads: dict[str, SQLAlchemyChatStore] = {}
         self.hosts: list[Host] = []
         self.restart(memory)
@@ -82,10 +82,20 @@ class Agent(AdapterHost):
         return asyncio.run(self.say_async(thread, text))
 
     async def say_async(self, thread: str, text: str) -> str:
+        return str(await self.run(thread, text))
+
+    async def stream(self, thread: str, text: str) -> list[str]:
+        run = self.run(thread, text)
+        return [event.delta async for event in run.stream_events() if isinstance(event, AgentStream)]
+
+    def run(self, thread: str, text: str) -> Any:
         memory = self.memory(thread)
         tools: Any = [*map(FunctionTool.from_defaults, TOOLS.values()), *memory.tools]
         agent: Any = FunctionAgent(llm=self.llm, system_prompt=SYSTEM, tools=tools)
-        return str(await agent.run(user_msg=text, memory=memory))
+        return agent.run(user_msg=text, memory=memory)
+
+    def traced(self) -> list[str]:
+        return [str(start.payload) for start, _ in self.tracer.get_llm_inputs_outputs()]
 
     def stored(self, thread: str) -> list[Item]:
         return [item(m) for m in self.memory(thread).get_all()]
@@ -119,15 +129,3 @@ def test_a_chat_engine_has_memory_too() -> None:
         assert "## Conversation Memory" in model.prompts[-1].system
         assert len(model.prompts[-1].messages) < 30
         assert len(opened.session("t1", owner=OWNER).messages()) == 80
-
-
-def test_notes_reach_no_callback(tmp_path: Path) -> None:
-    model, seen = FakeModel(), LlamaDebugHandler(print_trace_on_end=False)
-    llm = fake(model, callback_manager=CallbackManager([seen]))
-    memory = OnlookerMemory(tmp_path / "own.db", session_id="t1", llm=llm, budget=BUDGET)
-    engine = SimpleChatEngine.from_defaults(llm=llm, memory=memory, system_prompt=SYSTEM)
-    for turn in range(20):
-        engine.chat(f"Parcel {turn} " + "is heavy and brown. " * 40)
-    wait_for(lambda: bool(model.notes))
-    memory.close()
-    assert len(seen.get_llm_inputs_outputs()) == len(model.prompts)

@@ -148,7 +148,8 @@ def test_the_sdk_asks_a_store_to_compact_and_memory_keeps_all(tmp_path: Path) ->
     model, store = FakeModel(), Compacting()
     with open_memory(tmp_path / "agent.db", budget=BUDGET, workers="external") as memory:
         session = OnlookerSession("t1", memory, owner=OWNER, store=store)
-        assert is_openai_responses_compaction_aware_session(session)
+        as_sdk: Any = session
+        assert is_openai_responses_compaction_aware_session(as_sdk)
         agent = SdkAgent(name="a", instructions=SYSTEM, model=Fake(model))
         for turn in range(1, 41):
             said = FACT if turn == 3 else f"Parcel {turn} weighs {turn} kg. " * 5

@@ -154,6 +154,14 @@ class AdapterHost(ABC):
         """Run one turn with `await`."""
         raise AssertionError("override say_async, or set has_async to False")
 
+    async def stream(self, thread: str, text: str) -> list[str]:
+        """Run one turn as a stream, and return the texts of the model's that a program sees in it."""
+        raise AssertionError("override stream, or set has_stream to False")
+
+    def traced(self) -> list[str]:
+        """What the framework's own tracing has of each model call of this agent: a text with the prompt."""
+        raise AssertionError("override traced, or set has_trace to False")
+
     async def close_async(self) -> None:  # noqa: B027
         """Close what `say_async` opened."""
 
@@ -184,6 +192,9 @@ class AdapterContract:
     has_tools: ClassVar[bool] = True
     # Whether the framework's model can write the notes.
     has_model: ClassVar[bool] = True
+    # Whether the framework has streams, and tracing or callbacks for model calls.
+    has_stream: ClassVar[bool] = True
+    has_trace: ClassVar[bool] = True
 
     def make_host(self, memory: Any, model: FakeModel) -> AdapterHost:
         """An agent with this memory, which is one of `onlooker.blocking`, or the path of a file."""
@@ -297,6 +308,26 @@ class AdapterContract:
         assert [_comparable(p) for p in one.prompts] == [_comparable(p) for p in two.prompts]
         assert any("## Conversation Memory" in p.system for p in two.prompts)
 
+    def test_a_stream_gives_the_same_prompts_and_is_recorded(self, opened: Any, hosted: Any) -> None:
+        if not self.has_stream:
+            return
+        one, two = FakeModel(), FakeModel()
+        first, second = opened("one.db"), opened("two.db")
+        whole, streamed = hosted(first, one), hosted(second, two)
+        told: list[tuple[str, str]] = []
+        with asyncio.Runner() as runner:
+            for turn in range(1, 25):
+                assert whole.say("t1", _question(turn)) == _answer(turn)
+                first.session("t1", owner=OWNER).settle()
+                pieces = runner.run(streamed.stream("t1", _question(turn)))
+                assert "".join(pieces) == _answer(turn)
+                second.session("t1", owner=OWNER).settle()
+                told += _told(turn)
+            runner.run(streamed.close_async())
+        assert [_comparable(p) for p in one.prompts] == [_comparable(p) for p in two.prompts]
+        recorded = second.session("t1", owner=OWNER).messages()
+        assert [(m.role, m.text) for m in recorded if m.text] == told
+
     # -- the host's own life
 
     def test_a_restart_and_a_trimmed_history_lose_nothing(self, opened: Any, hosted: Any) -> None:
@@ -380,6 +411,25 @@ class AdapterContract:
         with open_memory(tmp_path / "own.db", workers="external") as memory:
             session = memory.session("t1", owner=OWNER)
             wait_for(lambda: any(n.model == "host" for n in session.notes(statuses=("active", "buffered"))))
+
+
+    def test_calls_for_notes_are_in_no_stream_and_no_trace(self, tmp_path: Path, hosted: Any) -> None:
+        if not self.has_model or not (self.has_stream or self.has_trace):
+            return
+        model = FakeModel()
+        host = hosted(str(tmp_path / "own.db"), model)
+        with asyncio.Runner() as runner:
+            for turn in range(1, 41):
+                if self.has_stream:
+                    assert "".join(runner.run(host.stream("t1", _question(turn)))) == _answer(turn)
+                else:
+                    assert host.say("t1", _question(turn)) == _answer(turn)
+            runner.run(host.close_async())
+        wait_for(lambda: bool(model.notes))
+        if self.has_trace:
+            traced = host.traced()
+            assert len(traced) == len(model.prompts)
+            assert all(SYSTEM in text and "You keep the memory" not in text for text in traced)
 
 
 def model_prompts(model: FakeModel, word: str) -> str:
