@@ -8,6 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from google.adk.agents import LlmAgent
+from google.adk.agents.run_config import (
+    RunConfig,
+    StreamingMode,  # pyright: ignore[reportPrivateImportUsage]  it is exported nowhere
+)
 from google.adk.apps import App
 from google.adk.memory.memory_entry import MemoryEntry
 from google.adk.models.base_llm import BaseLlm
@@ -33,7 +37,7 @@ from onlooker.testing.adapter_contract import (
     Said,
     Seen,
 )
-from tests.integrations import examples
+from tests.integrations import examples, tracing
 
 
 def items_of(contents: list[types.Content]) -> list[Item]:
@@ -64,6 +68,11 @@ class Fake(BaseLlm):
         said = self.fake(Seen(system, items_of(llm_request.contents)))
         calls = [types.Part(function_call=types.FunctionCall(name=n, args=a)) for n, a in said.calls]
         parts = calls or [types.Part(text=said.text)]
+        if stream and not calls:
+            half = len(said.text) // 2
+            for text in (said.text[:half], said.text[half:]):
+                piece = types.Content(role="model", parts=[types.Part(text=text)])
+                yield LlmResponse(content=piece, partial=True)
         yield LlmResponse(content=types.Content(role="model", parts=parts))
 
 
@@ -72,6 +81,7 @@ class Agent(AdapterHost):
         self.model = model
         self.service = InMemorySessionService()
         self.plugins: list[OnlookerPlugin] = []
+        tracing.start()
         self.restart(memory)
 
     def restart(self, memory: Any) -> None:
@@ -94,6 +104,14 @@ class Agent(AdapterHost):
 
     async def say_async(self, thread: str, text: str) -> str:
         return text_of([event async for event in self.runner.run_async(**self.options(thread, text))])
+
+    async def stream(self, thread: str, text: str) -> list[str]:
+        streaming = RunConfig(streaming_mode=StreamingMode.SSE)
+        run = self.runner.run_async(**self.options(thread, text), run_config=streaming)
+        return [text_of([event]) async for event in run if event.partial]
+
+    def traced(self) -> list[str]:
+        return tracing.model_calls()
 
     def events(self, thread: str) -> list[Any]:
         return self.service.sessions["parcels"][OWNER][thread].events

@@ -9,9 +9,26 @@ from pathlib import Path
 from typing import Any
 
 from agents import Agent as SdkAgent
-from agents import Model, ModelResponse, Runner, SQLiteSession, Usage, function_tool, set_tracing_disabled
+from agents import (
+    Model,
+    ModelResponse,
+    Runner,
+    SQLiteSession,
+    TracingProcessor,
+    Usage,
+    function_tool,
+    generation_span,
+    set_trace_processors,
+)
 from agents.memory import OpenAIResponsesCompactionArgs, is_openai_responses_compaction_aware_session
-from openai.types.responses import ResponseFunctionToolCall, ResponseOutputMessage, ResponseOutputText
+from openai.types.responses import (
+    Response,
+    ResponseCompletedEvent,
+    ResponseFunctionToolCall,
+    ResponseOutputMessage,
+    ResponseOutputText,
+    ResponseTextDeltaEvent,
+)
 
 from onlooker.blocking import open_memory
 from onlooker.integrations.host import Host
@@ -29,8 +46,6 @@ from onlooker.testing.adapter_contract import (
     Seen,
 )
 from tests.integrations import examples
-
-set_tracing_disabled(True)
 
 
 def items_of(items: Any) -> list[Item]:
@@ -59,9 +74,59 @@ class Fake(Model):
         self.model = model
 
     async def get_response(
-        self, system_instructions: str | None, input: Any, *args: Any, **options: Any
+        self,
+        system_instructions: str | None,
+        input: Any,
+        model_settings: Any,
+        tools: Any,
+        output_schema: Any,
+        handoffs: Any,
+        tracing: Any,
+        **options: Any,
     ) -> ModelResponse:
-        said = self.model(Seen(system_instructions or "", items_of(input)))
+        # As the SDK's own models do.
+        with generation_span([{"system": system_instructions}], disabled=tracing.is_disabled()):
+            output, number = self.said(system_instructions, input)
+        return ModelResponse(output=output, usage=Usage(), response_id=f"resp_{number}")
+
+    async def stream_response(
+        self,
+        system_instructions: str | None,
+        input: Any,
+        model_settings: Any,
+        tools: Any,
+        output_schema: Any,
+        handoffs: Any,
+        tracing: Any,
+        **options: Any,
+    ) -> AsyncIterator[Any]:
+        with generation_span([{"system": system_instructions}], disabled=tracing.is_disabled()):
+            output, number = self.said(system_instructions, input)
+        said = [part.text for item in output if item.type == "message" for part in item.content]
+        for n, word in enumerate("".join(said).split(" ")):
+            yield ResponseTextDeltaEvent(
+                content_index=0,
+                delta=f" {word}" if n else word,
+                item_id=f"msg_{number}",
+                logprobs=[],
+                output_index=0,
+                sequence_number=n,
+                type="response.output_text.delta",
+            )
+        whole = Response(
+            id=f"resp_{number}",
+            created_at=0,
+            model="fake",
+            object="response",
+            output=output,
+            parallel_tool_calls=True,
+            tool_choice="auto",
+            tools=[],
+        )
+        yield ResponseCompletedEvent(response=whole, sequence_number=999, type="response.completed")
+
+    def said(self, system: str | None, input: Any) -> tuple[list[Any], int]:
+        said = self.model(Seen(system or "", items_of(input)))
         number = len(self.model.prompts)
         output: list[Any] = [
             ResponseFunctionToolCall(
@@ -75,10 +140,24 @@ class Fake(Model):
                 id=f"msg_{number}", content=[part], role="assistant", status="completed", type="message"
             )
             output.append(message)
-        return ModelResponse(output=output, usage=Usage(), response_id=f"resp_{number}")
+        return output, number
 
-    def stream_response(self, *args: Any, **options: Any) -> AsyncIterator[Any]:
-        raise NotImplementedError
+
+class Traced(TracingProcessor):
+    """What the SDK's tracing is told of model calls."""
+
+    def __init__(self) -> None:
+        self.calls: list[str] = []
+
+    def on_span_end(self, span: Any) -> None:
+        if span.span_data.type == "generation":
+            self.calls.append(str(span.span_data.input))
+
+    def on_span_start(self, span: Any) -> None: ...
+    def on_trace_start(self, trace: Any) -> None: ...
+    def on_trace_end(self, trace: Any) -> None: ...
+    def shutdown(self) -> None: ...
+    def force_flush(self) -> None: ...
 
 
 class Agent(AdapterHost):
@@ -86,6 +165,8 @@ class Agent(AdapterHost):
         self.model = model
         self.threads: dict[str, SQLiteSession] = {}
         self.hosts: list[Host] = []
+        self.tracer = Traced()
+        set_trace_processors([self.tracer])
         self.restart(memory)
 
     def restart(self, memory: Any) -> None:
@@ -104,6 +185,16 @@ class Agent(AdapterHost):
     async def say_async(self, thread: str, text: str) -> str:
         agent, session = self.run(thread)
         return (await Runner.run(agent, text, session=session, run_config=session.run_config)).final_output
+
+    async def stream(self, thread: str, text: str) -> list[str]:
+        agent, session = self.run(thread)
+        run = Runner.run_streamed(agent, text, session=session, run_config=session.run_config)
+        events = [event async for event in run.stream_events()]
+        raw = [event.data for event in events if event.type == "raw_response_event"]
+        return [data.delta for data in raw if isinstance(data, ResponseTextDeltaEvent)]
+
+    def traced(self) -> list[str]:
+        return self.tracer.calls
 
     def items(self, thread: str) -> list[Any]:
         return asyncio.run(self.threads[thread].get_items())

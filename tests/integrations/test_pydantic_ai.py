@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pydantic_ai import Agent as PydanticAgent
+from pydantic_ai.capabilities import Instrumentation
 from pydantic_ai.messages import (
     CompactionPart,
     ModelMessage,
@@ -21,7 +23,7 @@ from pydantic_ai.messages import (
 )
 from pydantic_ai.models import Model
 from pydantic_ai.models.anthropic import AnthropicModel
-from pydantic_ai.models.function import AgentInfo, FunctionModel
+from pydantic_ai.models.function import AgentInfo, DeltaToolCall, FunctionModel
 from pydantic_ai.models.openai import OpenAIChatModel, OpenAIResponsesModel
 from pydantic_ai.providers.anthropic import AnthropicProvider
 from pydantic_ai.providers.openai import OpenAIProvider
@@ -42,7 +44,7 @@ from onlooker.testing.adapter_contract import (
     Seen,
 )
 from onlooker.testing.provider import Answer, LocalProvider
-from tests.integrations import examples
+from tests.integrations import examples, tracing
 
 
 def items_of(messages: list[ModelMessage]) -> list[Item]:
@@ -77,16 +79,17 @@ class Agent(AdapterHost):
         self.model = model
         self.threads: dict[str, list[ModelMessage]] = {}
         self.memories: list[OnlookerMemory] = []
+        tracing.start()
         self.restart(memory)
 
     def restart(self, memory: Any) -> None:
         self.memories.append(OnlookerMemory(memory, budget=BUDGET))
         self.agent: Any = PydanticAgent(
-            FunctionModel(self.answer),
+            FunctionModel(self.answer, stream_function=self.pieces),
             instructions=SYSTEM,
             deps_type=User,
             tools=list(TOOLS.values()),
-            capabilities=[self.memories[-1]],
+            capabilities=[self.memories[-1], Instrumentation()],
         )
 
     def answer(self, messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
@@ -94,6 +97,25 @@ class Agent(AdapterHost):
         number = len(self.model.prompts)
         calls = [ToolCallPart(n, a, tool_call_id=f"call_{number}_{n}") for n, a in said.calls]
         return ModelResponse(parts=[*calls] if calls else [TextPart(said.text)])
+
+    async def pieces(self, messages: list[ModelMessage], info: AgentInfo) -> AsyncIterator[Any]:
+        for n, part in enumerate(self.answer(messages, info).parts):
+            if isinstance(part, ToolCallPart):
+                yield {
+                    n: DeltaToolCall(part.tool_name, part.args_as_json_str(), tool_call_id=part.tool_call_id)
+                }
+            elif isinstance(part, TextPart):
+                for word in part.content.split(" "):
+                    yield word if part.content.startswith(word) else f" {word}"
+
+    async def stream(self, thread: str, text: str) -> list[str]:
+        async with self.agent.run_stream(text, **self.options(thread)) as run:
+            pieces = [piece async for piece in run.stream_text(delta=True)]
+            self.threads[thread] = run.all_messages()
+        return pieces
+
+    def traced(self) -> list[str]:
+        return tracing.model_calls()
 
     def options(self, thread: str) -> Any:
         history = self.threads.get(thread, [])

@@ -30,7 +30,7 @@ from onlooker.testing.adapter_contract import (
     Said,
     Seen,
 )
-from tests.integrations import examples
+from tests.integrations import examples, tracing
 
 
 def items_of(messages: Any) -> list[Item]:
@@ -76,7 +76,9 @@ class Fake(Model):
             yield {"contentBlockDelta": {"delta": {"toolUse": {"input": json.dumps(given)}}}}
             yield {"contentBlockStop": {}}
         if not said.calls:
-            yield {"contentBlockDelta": {"delta": {"text": said.text}}}
+            half = len(said.text) // 2
+            for text in (said.text[:half], said.text[half:]):
+                yield {"contentBlockDelta": {"delta": {"text": text}}}
             yield {"contentBlockStop": {}}
         yield {"messageStop": {"stopReason": "tool_use" if said.calls else "end_turn"}}
 
@@ -89,6 +91,7 @@ class Agent(AdapterHost):
         self.model = model
         self.folder = TemporaryDirectory()
         self.memories: list[OnlookerPlugin] = []
+        tracing.start()
         self.restart(memory)
 
     def restart(self, memory: Any) -> None:
@@ -115,6 +118,13 @@ class Agent(AdapterHost):
     async def say_async(self, thread: str, text: str) -> str:
         answer = await self.agent(thread).invoke_async(text, invocation_state={"user_id": OWNER})
         return str(answer).rstrip("\n")
+
+    async def stream(self, thread: str, text: str) -> list[str]:
+        run = self.agent(thread).stream_async(text, invocation_state={"user_id": OWNER})
+        return [event["data"] async for event in run if "data" in event]
+
+    def traced(self) -> list[str]:
+        return tracing.model_calls()
 
     def stored(self, thread: str) -> list[Item]:
         return items_of(self.agent(thread).messages)

@@ -12,6 +12,7 @@ from typing import Any
 
 from agent_framework import (
     AgentSession,
+    BaseChatClient,
     ChatContext,
     ChatMiddleware,
     ChatResponse,
@@ -144,12 +145,13 @@ def _tool(host: Host, session: Session, definition: Definition) -> FunctionTool:
 def _asking(client: Any) -> Ask:
     """Ask the agent's model, outside of every run."""
     stored = {"store": False} if getattr(client, "STORES_BY_DEFAULT", False) else {}
+    # Below the client's own layers, which trace a call and pass it to middleware.
+    layer: Any = BaseChatClient if isinstance(client, BaseChatClient) else type(client)
 
     async def ask(system: str, user: str) -> str:
         said = [Message("user", [user])]
-        response: ChatResponse[Any] = await client.get_response(
-            said, options={"instructions": system, **stored}
-        )
+        options = {"instructions": system, **stored}
+        response: ChatResponse[Any] = await layer.get_response(client, said, options=options)
         return response.text
 
     return ask
