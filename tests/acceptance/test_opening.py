@@ -45,7 +45,8 @@ def test_settings_of_another_kind_are_refused_by_name(settings: Any, says: str) 
 
 
 def test_an_unknown_way_to_take_notes_is_refused_by_name() -> None:
-    with pytest.raises(SettingsError, match="workers = 'extern': must be one of embedded, external, queue"):
+    says = "workers = 'extern': must be one of embedded, beside, external, queue"
+    with pytest.raises(SettingsError, match=says):
         onlooker.open_memory(":memory:", workers=cast("Any", "extern"))
 
 

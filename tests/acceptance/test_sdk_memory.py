@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, ClassVar
 
 import pytest
@@ -65,6 +65,19 @@ class Program(AdapterHost):
                 return answer
             self.results(history, [(i, TOOLS[name](given["place"])) for i, name, given in calls])
 
+    async def stream(self, thread: str, text: str) -> list[str]:
+        history = self.threads.setdefault(thread, [])
+        history.append({"role": "user", "content": text})
+        self.awaited = self.awaited or self.waiting()
+        pieces: list[str] = []
+        while True:
+            with onlooker.use_session(thread, owner=OWNER):
+                reply = await self.create_streamed(self.awaited, history, pieces)
+            _, calls = self.read(reply, history)
+            if not calls:
+                return pieces
+            self.results(history, [(i, TOOLS[name](given["place"])) for i, name, given in calls])
+
     async def close_async(self) -> None:
         await self.awaited.close()
 
@@ -90,7 +103,8 @@ class Program(AdapterHost):
     blocking: Callable[[], Any]
     waiting: Callable[[], Any]
     seen: Callable[[Item], Seen]
-    create: Callable[[Any, Sequence[Any]], Any]
+    create: Callable[..., Any]
+    create_streamed: Callable[[Any, Sequence[Any], list[str]], Awaitable[Any]]
     read: Callable[[Any, list[Any]], tuple[str, list[tuple[str, str, Item]]]]
     results: Callable[[list[Any], list[tuple[str, str]]], None]
 
@@ -116,10 +130,19 @@ class _OpenAI(Program):
 
 
 class Chat(_OpenAI):
-    def create(self, client: Any, history: Sequence[Any]) -> Any:
+    def create(self, client: Any, history: Sequence[Any], **more: Any) -> Any:
         tools = [{"type": "function", "function": {"name": n, "parameters": PLACE}} for n in TOOLS]
         said = [{"role": "system", "content": SYSTEM}, *history]
-        return client.chat.completions.create(model="test", messages=said, tools=tools)
+        return client.chat.completions.create(model="test", messages=said, tools=tools, **more)
+
+    async def create_streamed(self, client: Any, history: Sequence[Any], pieces: list[str]) -> Any:
+        from openai.lib.streaming.chat import ChatCompletionStreamState
+
+        state: Any = ChatCompletionStreamState()
+        async for chunk in await self.create(client, history, stream=True):
+            state.handle_chunk(chunk)
+            pieces += [choice.delta.content or "" for choice in chunk.choices]
+        return state.get_final_completion()
 
     def read(self, reply: Any, history: list[Any]) -> tuple[str, list[tuple[str, str, Item]]]:
         message = reply.choices[0].message
@@ -141,10 +164,15 @@ class Responses(_OpenAI):
     def body(self, history: Sequence[Any]) -> Item:
         return {"input": history}
 
-    def create(self, client: Any, history: Sequence[Any]) -> Any:
+    def create(self, client: Any, history: Sequence[Any], **more: Any) -> Any:
         tools = [{"type": "function", "name": n, "parameters": PLACE} for n in TOOLS]
         said = [{"role": "developer", "content": SYSTEM}, *history]
-        return client.responses.create(model="test", input=said, tools=tools, store=False)
+        return client.responses.create(model="test", input=said, tools=tools, store=False, **more)
+
+    async def create_streamed(self, client: Any, history: Sequence[Any], pieces: list[str]) -> Any:
+        events = [event async for event in await self.create(client, history, stream=True)]
+        pieces += [event.delta for event in events if event.type == "response.output_text.delta"]
+        return events[-1].response
 
     def read(self, reply: Any, history: list[Any]) -> tuple[str, list[tuple[str, str, Item]]]:
         history += [item.model_dump(exclude_none=True) for item in reply.output]
@@ -192,11 +220,17 @@ class Anthropics(Program):
         client = AsyncAnthropic(base_url=self.provider.url, api_key="x", max_retries=0)
         return for_anthropic.with_memory(client, self.memory, session="t1", owner=OWNER, budget=BUDGET)
 
-    def create(self, client: Any, history: Sequence[Any]) -> Any:
+    def asked(self, history: Sequence[Any]) -> dict[str, Any]:
         tools = [{"name": n, "input_schema": PLACE} for n in TOOLS]
-        return client.messages.create(
-            model="test", max_tokens=500, system=SYSTEM, messages=history, tools=tools
-        )
+        return {"model": "test", "max_tokens": 500, "system": SYSTEM, "messages": history, "tools": tools}
+
+    def create(self, client: Any, history: Sequence[Any]) -> Any:
+        return client.messages.create(**self.asked(history))
+
+    async def create_streamed(self, client: Any, history: Sequence[Any], pieces: list[str]) -> Any:
+        async with client.messages.stream(**self.asked(history)) as stream:
+            pieces += [text async for text in stream.text_stream]
+            return await stream.get_final_message()
 
     def read(self, reply: Any, history: list[Any]) -> tuple[str, list[tuple[str, str, Item]]]:
         history.append({"role": "assistant", "content": [b.model_dump() for b in reply.content]})
@@ -227,6 +261,7 @@ class Anthropics(Program):
 
 class _Contract(AdapterContract):
     has_tools: ClassVar[bool] = False  # a program passes them itself, as it passes its own
+    has_trace: ClassVar[bool] = False  # neither SDK has one
     kind: ClassVar[Callable[[Any, FakeModel], Program]]
 
     def make_host(self, memory: Any, model: FakeModel) -> AdapterHost:
