@@ -41,7 +41,7 @@ async def talked(
     folder: Path, *said: str, at: datetime = NOON, owner: str = "ana", key: str = "telegram:1"
 ) -> None:
     """A day on which this was said and noted. Sessions shared no items then, so that only its file has it."""
-    alone = replace(SETTINGS, cross_session="off")
+    alone = replace(SETTINGS, cross_session_limit=0)
     model = ScriptedModel(observer)
     async with opened(folder, at, model=model, reflector="extractive", settings=alone) as memory:
         session = memory.session(key, owner=owner)

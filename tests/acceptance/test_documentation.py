@@ -103,6 +103,12 @@ def test_the_settings_page_has_every_setting_with_the_value_of_each_preset() -> 
     assert rows == [f"{_row(key)} | {about(key)} |" for key in KEYS]
 
 
+def test_the_settings_page_says_of_each_setting_why_it_is_one() -> None:
+    page = (ROOT / "docs" / "settings.md").read_text(encoding="utf-8")
+    reasons = page.split("## Why each is a setting")[1].split("\n## ")[0]
+    assert sorted(re.findall(r"`(\w+)`", reasons)) == sorted(KEYS)
+
+
 def _row(key: str) -> str:
     values = (getattr(PRESETS[name], key) for name in ("default", "lango", "zora"))
     return f"| `{key}` | " + " | ".join(_as_toml(value) for value in values)

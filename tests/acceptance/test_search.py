@@ -273,9 +273,9 @@ async def test_other_sessions_of_the_owner_are_recalled_where_that_is_wanted(tmp
             assert "9999" not in context.text()
 
 
-@pytest.mark.parametrize(("owner", "sharing"), [("", "named"), ("ana", "off")])
-async def test_sessions_that_share_no_facts_recall_nothing_of_each_other(owner: str, sharing: str) -> None:
-    settings = replace(RECALL, recall="owner", cross_session=sharing)
+@pytest.mark.parametrize(("owner", "limit"), [("", 0.1), ("ana", 0)])
+async def test_sessions_that_share_no_facts_recall_nothing_of_each_other(owner: str, limit: float) -> None:
+    settings = replace(RECALL, recall="owner", cross_session_limit=limit)
     async with onlooker.open_memory(":memory:", settings=settings, timing=PATIENT) as memory:
         of_owner = {"owner": owner} if owner else {}
         await memory.session("old", **of_owner).record(user(SECRET))

@@ -90,8 +90,7 @@ class SessionEnd:
     def is_automatic(self) -> bool:
         """Whether sessions end by themselves after a time without a message."""
         settings = self._settings
-        on = settings.cross_session != "off" and bool(settings.cross_session_limit)
-        return settings.enabled and on and settings.idle_minutes > 0
+        return settings.enabled and bool(settings.cross_session_limit) and settings.idle_minutes > 0
 
     async def stop(self, deadline: float) -> None:
         """End the sessions that this process used, within the deadline; the rest is left to a later sweep."""

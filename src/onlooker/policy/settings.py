@@ -130,15 +130,10 @@ class Settings:
     )
     cross_session_limit: Size = _setting(
         0.10,
-        "How much of the memory [facts of other sessions](items.md) may take.",
+        "How much of the memory [facts of other sessions](items.md) of the same owner may take. 0: sessions "
+        "share no facts.",
         low=0,
         high=MAX_TOKENS,
-    )
-    cross_session: Literal["named", "off"] = _setting(
-        "named",
-        "Which sessions share such facts: those of `named` owners, or none (`off`). Sessions without an "
-        "owner may belong to many people.",
-        choices=("named", "off"),
     )
     owner: str = _setting(
         "",
@@ -167,7 +162,7 @@ class Settings:
     recall: Literal["owner", "session", "off"] = _setting(
         "owner",
         "On every turn, quote [earlier messages](recall.md#recall-in-the-prompt) that bear on what the user "
-        "says: from the sessions of its `owner` that share facts (`cross_session`), from this `session` "
+        "says: from the sessions of its `owner`, if they share facts, from this `session` "
         "alone, or none (`off`).",
         choices=("owner", "session", "off"),
     )
@@ -250,7 +245,7 @@ class Settings:
     def shares_items(self, owner: str) -> bool:
         """Return whether this owner's sessions share items. Sessions without an owner do not, since they may
         belong to different people, unless the settings say that they are one person's."""
-        if not self.enabled or not self.cross_session_limit or self.cross_session == "off":
+        if not self.enabled or not self.cross_session_limit:
             return False
         return owner != DEFAULT_OWNER or owner == self.owner
 
@@ -287,7 +282,6 @@ LANGO = Settings(
     memory_limit=4000,
     message_limit=8000,
     cross_session_limit=0,
-    cross_session="off",
     knowledge_limit=0,
     max_reflections=5,
     max_observations=20,
