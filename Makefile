@@ -34,9 +34,10 @@ help: ## List the targets
 demo: $(ENVIRONMENT) ## Replay a long conversation and show what is remembered of it
 	@$(BIN)/onlooker demo
 
-# On all cores. Whoever is done takes over what others have left.
+# One process more than there are cores, since tests wait for disks and servers, and at most four. Whoever is done
+# takes over what others have left.
 PYTEST = $(BIN)/python -m pytest
-TOGETHER = --numprocesses=auto --maxprocesses=4 --dist=worksteal
+TOGETHER = --numprocesses=$$($(BIN)/python -c 'import os; print(min(4, (os.cpu_count() or 1) + 1))') --dist=worksteal
 
 .PHONY: test
 test: $(ENVIRONMENT) ## Run the tests that every change needs
