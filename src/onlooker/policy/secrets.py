@@ -26,13 +26,15 @@ class Secret(NamedTuple):
     end: int
 
 
-# Most texts have none of these, and can have no token, key line or number that is a secret.
-_GUARDS = {
-    "<run>": regex(r"[\w-]{15}", re.A),
-    "<long run>": regex(r"[A-Za-z0-9+/]{40}"),
+# Most texts have none of these, and can have no token, key line or number that is a secret. The first two are
+# in a word, and the others have a digit.
+_RUNS = {"<run>": regex(r"[\w-]{15}", re.A), "<long run>": regex(r"[A-Za-z0-9+/]{40}")}
+_SHORTEST_RUN = 15
+_NUMBERS = {
     "<number>": regex(r"\d{3}[\d .\u00a0\u202f-]\d"),
     "<account>": regex(r"[A-Z]{2}\d\d[ \u00a0]?[A-Z0-9]{4}"),
 }
+_DIGIT = regex(r"\d")
 
 
 class _Rule(NamedTuple):
@@ -304,7 +306,8 @@ _RULES: tuple[_Rule, ...] = (
     _Rule("Ethereum key", ("0x",), regex(r"\b0x[0-9a-fA-F]{64}\b")),
 )  # fmt: skip
 
-_SIGNS = sorted({sign for rule in _RULES for sign in rule.signs} - _GUARDS.keys())
+_SIGNS = sorted({sign for rule in _RULES for sign in rule.signs} - _RUNS.keys() - _NUMBERS.keys())
+_ASCII_SIGNS = [sign for sign in _SIGNS if sign.isascii()]
 
 # Patterns of the program that uses Onlooker, with what they find.
 _more: dict[str, re.Pattern[str]] = {}
@@ -361,8 +364,13 @@ def _found(text: str, signs: Set[str]) -> Iterator[Secret]:
 
 def _signs_in(text: str) -> set[str]:
     lower = text.lower()
-    signs = {sign for sign in _SIGNS if sign in lower}
-    return signs.union(name for name, guard in _GUARDS.items() if guard.search(text))
+    signs = {sign for sign in (_ASCII_SIGNS if lower.isascii() else _SIGNS) if sign in lower}
+    # Patterns take longer than everything else here, and most texts have neither a long word nor a digit.
+    if max(map(len, text.split()), default=0) >= _SHORTEST_RUN:
+        signs.update(name for name, guard in _RUNS.items() if guard.search(text))
+    if _DIGIT.search(text):
+        signs.update(name for name, guard in _NUMBERS.items() if guard.search(text))
+    return signs
 
 
 def _span(found: re.Match[str]) -> tuple[int, int]:

@@ -100,6 +100,8 @@ def as_name(text: str) -> str:
 
 def indented(text: str) -> str:
     """A text whose lines after the first are indented, so that none passes for a heading or a message."""
+    if text.isascii() and text.isprintable():  # as most texts are
+        return text
     return seen(_LINE_ENDS.sub("\n  ", text))
 
 

@@ -390,8 +390,9 @@ class Store(Protocol):
     async def search_around(
         self, queries: Sequence[Query], pick: Pick, reach: int
     ) -> Mapping[MessageRef, Message]:
-        """Search, and read the messages that `pick` picks from the results and those around them, all in one
-        transaction: a turn waits once. `pick` may run in another thread."""
+        """Search messages, and read those that `pick` picks from the results and those around them, all in
+        one transaction: a turn waits once. `pick` may run in another thread; its matches may have no text and
+        no time."""
         ...
 
     async def unindexed(

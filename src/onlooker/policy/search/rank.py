@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import heapq
-from collections import Counter
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from math import log
 from typing import TypeVar
@@ -41,7 +39,8 @@ def shortlist(
         weight = terms[term] * rarity(docs, len(numbers))
         for number in numbers:
             weights[number] = weights.get(number, 0.0) + weight
-    return heapq.nlargest(limit, weights, key=lambda number: (weights[number], number))
+    best = sorted(zip(weights.values(), weights, strict=True), reverse=True)
+    return [number for _, number in best[:limit]]
 
 
 def scores(found: SearchResult, terms: Mapping[str, float]) -> dict[Match, float]:
@@ -53,8 +52,11 @@ def scores(found: SearchResult, terms: Mapping[str, float]) -> dict[Match, float
 
 def _score(words: Sequence[str], weights: Mapping[str, float], average: float) -> float:
     norm = K1 * (1 - B + B * len(words) / average)
-    counts = Counter(filter(weights.__contains__, words))  # once, however many terms there are
-    return sum(weights[term] * count * (K1 + 1) / (count + norm) for term, count in sorted(counts.items()))
+    counts: dict[str, int] = {}
+    for word in words:  # once, however many terms there are
+        if word in weights:
+            counts[word] = counts.get(word, 0) + 1
+    return sum([weights[term] * count * (K1 + 1) / (count + norm) for term, count in sorted(counts.items())])
 
 
 def best_first(scored: Mapping[Match, float]) -> list[Match]:

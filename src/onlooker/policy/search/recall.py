@@ -98,7 +98,8 @@ def of_turn(messages: Sequence[Message], now: datetime) -> RecallQuery | None:
         return None
     text = messages[at].text
     questions = _questions(text)
-    query, asked = of_question(text, now), of_question(questions, now)
+    query = of_question(text, now)
+    asked = query if questions == text else of_question(questions, now)
     said = [t for t in query.terms if t not in SMALL_TALK]
     if not said and not query.days and not SMALL_TALK.isdisjoint(query_tokens(text)):
         return None

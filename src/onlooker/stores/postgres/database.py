@@ -27,7 +27,7 @@ _INTEGERS = (
     *("last_seq", "frontier", "watermark", "tail_start", "unnoted_tokens", "revision", "prompt_version"),
     *("budget", "due_at", "wake_at", "failures", "ended", "fence", "messages", "message_tokens", "used_at"),
     *("items_chosen", "number", "limit", "now", "until", "far", "since", "before", "after", "up_to"),
-    *("first", "last", "seq", "new_seq", "expected_seq", "reach", "is_summary", "lowest", "highest"),
+    *("first", "last", "seq", "new_seq", "expected_seq", "is_summary", "lowest", "highest"),
     *("generation", "tokens", "degraded", "input_tokens", "output_tokens", "spent_at", "position", "kept"),
     *("taken", "change", "instant", "pinned", "uses", "ranked_at", "length", "reached", "space"),
     *("dimensions", "pid", "concurrency", "running", "done", "failed", "notes_indexed", "retired"),

@@ -145,6 +145,14 @@ def _scope(kind: TextKind, owner: str, session: SessionId | None) -> str:
 
 
 def search(db: Database, query: Query) -> SearchResult:
+    return _search(db, query, matches)
+
+
+# Reads the texts with these numbers.
+Reading = Callable[[Database, TextKind, Sequence[int]], Iterable[Match]]
+
+
+def _search(db: Database, query: Query, read: Reading) -> SearchResult:
     check_owner(query.owner, query.session)
     where: dict[str, Any] = {"owner": pack(query.owner), "kind": query.kind}
     where["sid"] = query.session and sid_of(query.session)
@@ -156,14 +164,14 @@ def search(db: Database, query: Query) -> SearchResult:
         rows = db.run("said_between", **where, **time_range(query.after, query.before), limit=query.limit)
         numbers = [number for (number,) in rows]
     counts = {term: _count(found, docs, query.max_holders) for term, found in holders.items()}
-    return SearchResult(docs, length, counts, tuple(matches(db, query.kind, numbers)))
+    return SearchResult(docs, length, counts, tuple(read(db, query.kind, numbers)))
 
 
 def search_around(
     db: Database, queries: Sequence[Query], pick: Pick, reach: int
 ) -> Mapping[MessageRef, Message]:
     seqs: dict[SessionId, list[int]] = defaultdict(list)
-    for session, seq in pick([search(db, query) for query in queries]):
+    for session, seq in pick([_search(db, query, _ranked) for query in queries]):
         seqs[session].append(seq)
     return {(session, m.seq): m for session, near in seqs.items() for m in around(db, session, near, reach)}
 
@@ -177,7 +185,7 @@ def _holders(db: Database, query: Query, term: str, where: Mapping[str, Any]) ->
     else:
         times = time_range(query.after, query.before)
         found = db.value("holders_between", match=match, limit=query.max_holders, **times)
-    return json.loads(found)
+    return json.loads(found)[: query.max_holders]
 
 
 def _count(found: Sequence[int], docs: int, limit: int) -> int:
@@ -197,6 +205,21 @@ def matches(db: Database, kind: TextKind, numbers: Sequence[int]) -> Iterable[Ma
     found = {row[0]: tuple(row) for row in rows}
     there = (found[number] for number in numbers if number in found)
     return map(_note_match, there) if kind == "note" else (_message_match(row, kind) for row in there)
+
+
+def _ranked(db: Database, kind: TextKind, numbers: Sequence[int]) -> Iterable[Match]:
+    """The messages with these numbers, in this order, without their texts: of most, only the rank is of
+    interest."""
+    if kind != "message":
+        return matches(db, kind, numbers)
+    found = {row[0]: row for row in json.loads(db.value("ranked_messages", numbers=json.dumps(numbers)))}
+    return (_ranked_match(found[number]) for number in numbers if number in found)
+
+
+def _ranked_match(row: Sequence[Any]) -> Match:
+    _, owner, key, words, seq, ident, name = row
+    session = SessionId(unpack(owner), unpack(key))
+    return Match("message", session, unpack(ident), seq, None, unpack(name), "", words)
 
 
 def _message_match(row: Sequence[Any], kind: TextKind) -> Match:

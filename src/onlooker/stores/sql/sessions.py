@@ -258,9 +258,21 @@ def merged(live: Iterable[Sequence[Any]], archived: Iterable[Sequence[Any]]) -> 
 def around(
     db: Database, session: SessionId, seqs: Sequence[int], reach: int, *, retired: bool = False
 ) -> Sequence[Message]:
-    wanted = f"[{', '.join(str(clamp(seq)) for seq in seqs)}]"
-    where: dict[str, Any] = {"seqs": wanted, "reach": clamp(max(reach, 0)), "retired": int(retired)}
-    return list(map(to_message, json.loads(db.value("around", sid=sid_of(session), **where))))
+    spans = json.dumps(_spans(map(clamp, seqs), max(reach, 0)))
+    found = db.value("around", sid=sid_of(session), spans=spans, retired=int(retired))
+    return list(map(to_message, json.loads(found)))
+
+
+def _spans(seqs: Iterable[int], reach: int) -> list[list[int]]:
+    """The first and last seq of what is up to `reach` away from one of these, where nothing overlaps."""
+    spans: list[list[int]] = []
+    for seq in sorted(seqs):
+        first, last = clamp(seq - reach), clamp(seq + reach)
+        if spans and first <= spans[-1][1] + 1:
+            spans[-1][1] = last
+        else:
+            spans.append([first, last])
+    return spans
 
 
 # ------------------------------------------------------------------------------------ notes

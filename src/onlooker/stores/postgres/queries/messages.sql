@@ -97,16 +97,18 @@ WHERE sid = :sid AND reason <> 'retired' AND id IN (SELECT target FROM pins WHER
 ORDER BY seq;
 
 -- name: around
+-- Spans as JSON: [[first, last], …], none of which overlaps another.
+WITH asked AS (
+    SELECT (span ->> 0)::bigint AS first, (span ->> 1)::bigint AS last FROM jsonb_array_elements(:spans::jsonb) AS span
+)
 SELECT COALESCE(json_agg(json_build_array(seq, id, role, tokens, at, name, extra, text) ORDER BY seq), '[]')::text
 FROM (
     SELECT seq, messages.id AS id, role, tokens, at, name, extra, text
-    FROM (SELECT value FROM json_each(:seqs)) AS asked (value)
-        JOIN messages ON seq BETWEEN value - :reach AND value + :reach
+    FROM asked JOIN messages ON seq BETWEEN first AND last
     WHERE sid = :sid AND summary = 0
-    UNION
+    UNION ALL
     SELECT seq, archive.id, role, tokens, at, name, extra, text
-    FROM (SELECT value FROM json_each(:seqs)) AS asked (value)
-        JOIN archive ON seq BETWEEN value - :reach AND value + :reach
+    FROM asked JOIN archive ON seq BETWEEN first AND last
     WHERE sid = :sid AND summary = 0 AND (reason <> 'retired' OR :retired = 1)
 ) AS conversation;
 
@@ -123,6 +125,22 @@ FROM (
     UNION ALL
     SELECT number, sessions.owner, sessions.key, searchable.words,
         archive.seq, archive.id, role, tokens, archive.at, name, extra, text
+    FROM searchable JOIN sessions USING (sid)
+        JOIN archive ON archive.sid = searchable.sid AND archive.id = searchable.id AND reason <> 'retired'
+    WHERE number IN (SELECT value FROM json_each(:numbers))
+) AS found;
+
+-- name: ranked_messages
+-- What ranking needs of `matched_messages`: not the texts themselves.
+SELECT COALESCE(json_agg(json_build_array(number, owner, key, words, seq, id, name)), '[]')::text
+FROM (
+    SELECT number, sessions.owner AS owner, sessions.key AS key, searchable.words AS words,
+        messages.seq AS seq, messages.id AS id, name
+    FROM searchable JOIN sessions USING (sid)
+        JOIN messages ON messages.sid = searchable.sid AND messages.id = searchable.id
+    WHERE number IN (SELECT value FROM json_each(:numbers))
+    UNION ALL
+    SELECT number, sessions.owner, sessions.key, searchable.words, archive.seq, archive.id, name
     FROM searchable JOIN sessions USING (sid)
         JOIN archive ON archive.sid = searchable.sid AND archive.id = searchable.id AND reason <> 'retired'
     WHERE number IN (SELECT value FROM json_each(:numbers))

@@ -140,16 +140,17 @@ WHERE sid = :sid AND reason <> 'retired' AND id IN (SELECT target FROM pins WHER
 ORDER BY seq;
 
 -- name: around
--- As JSON: a thread may have to wait for the interpreter after each row.
+-- Spans as JSON: [[first, last], …], none of which overlaps another. The result too: a thread may have to wait
+-- for the interpreter after each row.
 SELECT json_group_array(json_array(seq, id, role, tokens, at, name, extra, text)) FROM (
     SELECT seq, messages.id AS id, role, tokens, at, name, extra, text
-    FROM json_each(:seqs) JOIN sessions
-        JOIN messages ON place BETWEEN base + max(value - :reach, -134217728) AND base + min(value + :reach, 134217727)
+    FROM json_each(:spans) JOIN sessions
+        JOIN messages ON place BETWEEN base + json_extract(value, '$[0]') AND base + json_extract(value, '$[1]')
             AND +slot = base >> 28
     WHERE sid = :sid AND NOT summary
-    UNION
+    UNION ALL
     SELECT seq, archive.id, role, tokens, at, name, extra, text
-    FROM json_each(:seqs) JOIN archive ON seq BETWEEN value - :reach AND value + :reach
+    FROM json_each(:spans) JOIN archive ON seq BETWEEN json_extract(value, '$[0]') AND json_extract(value, '$[1]')
     WHERE sid = :sid AND NOT summary AND (reason <> 'retired' OR :retired = 1)
     ORDER BY seq
 );
@@ -164,6 +165,19 @@ SELECT json_group_array(json_array(number, owner, key, words, seq, id, role, tok
     UNION ALL
     SELECT number, sessions.owner, sessions.key, searchable.words,
         archive.seq, archive.id, role, tokens, archive.at, name, extra, text
+    FROM json_each(:numbers) JOIN searchable ON number = value JOIN sessions USING (sid)
+        JOIN archive ON archive.sid = searchable.sid AND archive.id = searchable.id AND reason <> 'retired'
+);
+
+-- name: ranked_messages
+-- What ranking needs of `matched_messages`: not the texts themselves.
+SELECT json_group_array(json_array(number, owner, key, words, seq, id, name)) FROM (
+    SELECT number, sessions.owner AS owner, sessions.key AS key, searchable.words AS words,
+        messages.seq AS seq, messages.id AS id, name
+    FROM json_each(:numbers) JOIN searchable ON number = value JOIN sessions USING (sid)
+        JOIN messages ON messages.slot = base >> 28 AND messages.id = searchable.id
+    UNION ALL
+    SELECT number, sessions.owner, sessions.key, searchable.words, archive.seq, archive.id, name
     FROM json_each(:numbers) JOIN searchable ON number = value JOIN sessions USING (sid)
         JOIN archive ON archive.sid = searchable.sid AND archive.id = searchable.id AND reason <> 'retired'
 );

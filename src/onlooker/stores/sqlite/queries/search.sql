@@ -31,24 +31,24 @@ SELECT :kind, :owner, :sid, json_extract(value, '$[0]'), json_extract(value, '$[
 FROM json_each(:texts);
 
 -- name: holders
--- The newest texts that hold a term, as JSON. The limit bounds the cost of a very common word. `match` has the
--- term and the scope, which all texts of an owner share: for a rare term FTS5 would go through all of them. So
--- the newest holders of the term, whosever they are, are looked at first. Mostly they are enough.
-WITH held AS MATERIALIZED (
-    SELECT rowid AS number FROM search WHERE search MATCH :words ORDER BY rowid DESC LIMIT :limit * 5 / 4
-), own AS MATERIALIZED (
-    SELECT number FROM held CROSS JOIN searchable USING (number)
-    WHERE owner = :owner AND kind = :kind AND (:sid IS NULL OR sid = :sid) LIMIT :limit
-)
+-- The newest texts that hold a term, as JSON: the limit, which bounds the cost of a very common word, or a few
+-- more. `match` has the term and the scope, which all texts of an owner share: for a rare term FTS5 would go
+-- through all of them. So the newest holders of the term, whosever they are, are looked at first. Mostly they are
+-- enough.
 SELECT CASE
-    WHEN (SELECT COUNT(*) FROM own) = :limit OR (SELECT COUNT(*) FROM held) < :limit * 5 / 4
-    THEN (SELECT json_group_array(number) FROM own)
+    WHEN COUNT(*) FILTER (WHERE own) >= :limit OR COUNT(*) < :limit * 5 / 4
+    THEN json_group_array(number) FILTER (WHERE own)
     ELSE (
         SELECT json_group_array(rowid) FROM (
             SELECT rowid FROM search WHERE search MATCH :match ORDER BY rowid DESC LIMIT :limit
         )
     )
-END;
+END
+FROM (
+    SELECT number, owner = :owner AND kind = :kind AND (:sid IS NULL OR sid = :sid) AS own
+    FROM search CROSS JOIN searchable ON number = search.rowid
+    WHERE search MATCH :words ORDER BY search.rowid DESC LIMIT :limit * 5 / 4
+);
 
 -- name: holders_between
 SELECT json_group_array(number) FROM (
