@@ -144,7 +144,7 @@ def test_what_one_session_said_reaches_the_next(tmp_path: Path, agent: str) -> N
         assert said in start["additionalContext"]
     first.wait()
     # By then there are items, of what is to be done always.
-    known = second.context("SessionStart", source="startup").partition("## Known")[2]
+    known = second.others("s-3").context("SessionStart", source="startup").partition("## Known")[2]
     assert "tabs in this depot" in known.partition("##")[0]
     asked = second.context("UserPromptSubmit", prompt="Whose parcel is ZQ003K?")
     assert "ZQ003K belongs to Ana" in asked
@@ -281,6 +281,27 @@ def test_an_agent_is_not_told_what_it_still_has(desk: Desk) -> None:
     desk.transcript.write_text(text)
     assert "belongs to Ana" in desk.context("UserPromptSubmit", prompt="Whose parcel is ZQ003K?")
     assert "belongs to Ana" in desk.context("SessionStart", source="compact")
+
+
+def test_an_agent_that_runs_a_hook_twice_is_told_once(desk: Desk) -> None:
+    """With hooks in the user's settings and in the project's."""
+    desk.says(user(FIRST), assistant("I see."))
+    desk.hook("Stop")
+    desk.wait()
+    for event, given in (
+        ("SessionStart", {"source": "startup"}),
+        ("UserPromptSubmit", {"prompt": "Whose parcel is ZQ003K?"}),
+    ):
+        later = desk.others("s-2")
+        assert "belongs to Ana" in later.context(event, **given)
+        assert later.context(event, **given) == ""
+        # Another prompt, another session and another memory are answered.
+        assert "belongs to Ana" in later.context(event, prompt="Say again whose parcel ZQ003K is.")
+        assert "belongs to Ana" in desk.others("s-3").context(event, **given)
+        # As is the same prompt after a while.
+        for claim in (desk.home / ".onlooker" / "hooks" / "told").iterdir():
+            os.utime(claim, (0, 0))
+        assert "belongs to Ana" in later.context(event, **given)
 
 
 def test_the_context_stays_small(desk: Desk) -> None:

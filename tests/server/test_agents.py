@@ -223,8 +223,12 @@ def hooked(home: Path, agent: str, scope: str) -> Path:
     work.mkdir()
     (work / "CLAUDE.md").write_text(f"{RULE}\n")
     (work / "AGENTS.md").write_text(f"{RULE}\n")
-    command = (sys.executable, "-m", "onlooker", "hook", "install", "--agent", agent, "--deadline", "60")
-    run_in(home, work, *command, "--scope", scope)
+    (work / ".git").mkdir()  # without it, Codex reads no settings of a project
+    # Agents may run two that are equal once, so these are not.
+    for deadline, place in (("60", "user"), ("61", "project")):
+        if scope in (place, "both"):
+            options = ("--agent", agent, "--deadline", deadline, "--scope", place)
+            run_in(home, work, sys.executable, "-m", "onlooker", "hook", "install", *options)
     return work
 
 
@@ -239,6 +243,8 @@ def check_hooked(home: Path, work: Path, provider: LocalProvider) -> None:
     first, second = provider.received[0], provider.received[-1]
     assert not told(first)
     assert told(second)
+    # When it started and with the prompt, once each.
+    assert json.dumps(second.body).count("kept by Onlooker") == 2
     wait_for_notes(home)
     with open_memory(home / ".onlooker" / "memory.db", workers="external") as memory:
         summaries = memory.sessions(owner=os.path.realpath(work))
@@ -268,7 +274,7 @@ def _works_in(folder: Path, process: Path) -> bool:
         return False
 
 
-@pytest.mark.parametrize("scope", ["project", "user"])
+@pytest.mark.parametrize("scope", ["project", "user", "both"])
 def test_claude_code_is_told_what_an_earlier_session_said(tmp_path: Path, scope: str) -> None:
     work = hooked(tmp_path, "claude", scope)
     with LocalProvider(Depot(2)) as provider:
@@ -279,10 +285,11 @@ def test_claude_code_is_told_what_an_earlier_session_said(tmp_path: Path, scope:
         check_hooked(tmp_path, work, provider)
 
 
-def test_codex_is_told_what_an_earlier_session_said(tmp_path: Path) -> None:
+@pytest.mark.parametrize("scope", ["user", "both"])
+def test_codex_is_told_what_an_earlier_session_said(tmp_path: Path, scope: str) -> None:
     with LocalProvider(Depot(2)) as provider:
         codex_settings(tmp_path, f"{provider.url}/v1")
-        work = hooked(tmp_path, "codex", "user")
+        work = hooked(tmp_path, "codex", scope)
         # Nobody can review the hooks here.
         ask = ("codex", "exec", "--skip-git-repo-check", "--dangerously-bypass-hook-trust")
         for said in (FIRST, SECOND):

@@ -131,9 +131,17 @@ def run(event: str, options: Options, stdin: Any) -> str:
     is_new = not os.path.exists(options.db) and "://" not in options.db
     if is_new and not jobs.of(job) and not jobs.unread(job):
         return ""  # nothing was ever said
+    asked = cast("dict[str, Any]", given)
+    claim = jobs.claim(event, job, str(asked.get("prompt") or asked.get("source") or ""))
+    if not claim:
+        return ""
     import asyncio
 
-    found = asyncio.run(answer(event, job, cast("dict[str, Any]", given), options))
+    try:
+        found = asyncio.run(answer(event, job, asked, options))
+    except BaseException:
+        jobs.done([claim])
+        raise
     if not found:
         return ""
     shown = {"hookSpecificOutput": {"hookEventName": event, "additionalContext": found}}
@@ -284,7 +292,8 @@ class Jobs:
         own = os.path.join(home(), "hooks")
         self._due = os.path.join(own, "due")
         self._read = os.path.join(own, "read")
-        for folder in (own, self._due, self._read):
+        self._told = os.path.join(own, "told")
+        for folder in (own, self._due, self._read, self._told):
             os.makedirs(folder, mode=0o700, exist_ok=True)
 
     def add(self, job: Job) -> None:
@@ -343,11 +352,28 @@ class Jobs:
         os.replace(part, path)
 
     def prune(self) -> None:
-        """Forget the positions of old transcripts."""
-        for entry in os.scandir(self._read):
+        """Forget the positions of old transcripts, and who answered whom."""
+        for folder, kept in ((self._read, self.KEPT_SECONDS), (self._told, DEADLINE)):
+            for entry in os.scandir(folder):
+                with suppress(OSError):
+                    if time.time() - entry.stat().st_mtime > kept:
+                        os.unlink(entry.path)
+
+    # -- answers
+
+    def claim(self, event: str, job: Job, asked: str) -> str:
+        """The file that says that this process answers the event; empty if another one does. An agent whose
+        user and whose project both have our hooks runs each of them, and would be told everything twice."""
+        size = str(self.unread(job) + self.position(job))
+        path = os.path.join(self._told, digest("\0".join((event, job.db, job.owner, job.key, size, asked))))
+        try:
+            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+        except FileExistsError:
             with suppress(OSError):
-                if time.time() - entry.stat().st_mtime > self.KEPT_SECONDS:
-                    os.unlink(entry.path)
+                if time.time() - os.path.getmtime(path) < DEADLINE:
+                    return ""
+                os.utime(path)
+        return path
 
     def _position(self, job: Job) -> str:
         return os.path.join(self._read, digest("\0".join((job.db, job.owner, job.key, job.transcript))))
