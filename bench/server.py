@@ -5,7 +5,8 @@
 
 The server is a process of its own (`onlooker serve`), and so is the provider, which answers at once. "Added
 before the upstream call" is what the provider saw: the time from the client's send to the request's arrival,
-less the same without the proxy.
+less the same without the proxy. On a busy machine that says more about the machine: the CPU time that the
+server took for a turn, its answer included, says more about the server.
 """
 
 from __future__ import annotations
@@ -95,18 +96,33 @@ async def ask(
     return float(answer.headers["x-arrived"]) - began, took
 
 
-async def measure_proxy(server: str, provider: str, named: bool) -> None:
+def cpu_seconds(process: int) -> tuple[float, float]:
+    """The CPU time of a process so far: of the thread that serves, and of all the others. Linux says it."""
+    found = {
+        task.name: int((task / "schedstat").read_text().split()[0]) / 1e9
+        for task in Path(f"/proc/{process}/task").glob("*")
+    }
+    serving = found.pop(str(process), 0.0)
+    return serving, sum(found.values())
+
+
+async def measure_proxy(server: str, provider: str, process: int, named: bool) -> None:
     """A conversation that goes on at 1,000 messages, through the proxy and directly, turn about."""
     history: list[Any] = [said(n) for n in range(HISTORY)]
     headers = {"x-onlooker-session": "bench"} if named else {}
     through, direct = list[tuple[float, float]](), list[tuple[float, float]]()
+    serving, others = list[float](), list[float]()
     async with httpx2.AsyncClient(timeout=120) as client:
         await ask(client, f"{server}/openai/v1/chat/completions", [*history, said(HISTORY)], **headers)
         for n in range(REQUESTS):
             history += [said(HISTORY + 2 * n), {"role": "assistant", "content": "Noted."}]
             sent = [*history, said(HISTORY + 2 * n + 2)]
             direct.append(await ask(client, f"{provider}/v1/chat/completions", sent))
+            before = cpu_seconds(process)
             through.append(await ask(client, f"{server}/openai/v1/chat/completions", sent, **headers))
+            after = cpu_seconds(process)
+            serving.append(after[0] - before[0])
+            others.append(after[1] - before[1])
     name = "named by a header" if named else "known by its history"
     print(f"{HISTORY} messages of history, {name}, {REQUESTS} turns")
     report("  at the provider, directly", [a for a, _ in direct])
@@ -116,6 +132,8 @@ async def measure_proxy(server: str, provider: str, named: bool) -> None:
     )
     report("  answer, directly", [b for _, b in direct])
     report("  answer, through the proxy", [b for _, b in through])
+    report("  CPU of the server, the thread that serves", serving)
+    report("  CPU of the server, its other threads", others)
 
 
 async def measure_load(server: str, sessions: int, turns: int) -> None:
@@ -180,8 +198,8 @@ def main() -> None:
         try:
             server = process.stdout.readline().split()[-1]
             print(f"started in {time.monotonic() - began:.2f} s")
-            asyncio.run(measure_proxy(server, provider, named=True))
-            asyncio.run(measure_proxy(server, provider, named=False))
+            asyncio.run(measure_proxy(server, provider, process.pid, named=True))
+            asyncio.run(measure_proxy(server, provider, process.pid, named=False))
             asyncio.run(measure_load(server, *((200, 50) if full else (50, 20))))
         finally:
             process.terminate()

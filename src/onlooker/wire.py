@@ -47,13 +47,18 @@ class Conversation:
     opening: list[Item] = field(default_factory=list[Item])
 
 
-def without_injected(items: Sequence[Item], *, system_is_injected: bool = False) -> Conversation:
-    """The conversation as memory sees it. In some protocols only an agent can put in a system message."""
-    kept: list[Item] = []
-    places: list[int] = []
-    opening: list[Item] = []
-    lead = 0
-    for i, item in enumerate(items):
+def without_injected(
+    items: Sequence[Item],
+    *,
+    system_is_injected: bool = False,
+    before: Conversation | None = None,
+    first: int = 0,
+) -> Conversation:
+    """The conversation as memory sees it. In some protocols only an agent can put in a system message. What
+    the items before `first` come to may be known from the request before."""
+    before = before or Conversation([], [], 0)
+    kept, places, opening, lead = [*before.items], [*before.places], [*before.opening], before.lead
+    for i, item in enumerate(items[first:], first):
         role, content = item.get("role"), item.get("content")
         if kept and (
             role in ("assistant", "tool")
@@ -139,12 +144,14 @@ class Wire:
     """One protocol."""
 
     provider: Protocol = "openai"
+    # The field of a request that has the conversation.
+    field = "messages"
     # Whether a system message in the conversation is an agent's own. Elsewhere an application may speak so.
     system_is_injected = False
 
     def items(self, body: Item) -> list[Item]:
         """The conversation of a request; empty if it has none that can be read."""
-        return _items(body.get("messages"))
+        return _items(body.get(self.field))
 
     def unit(self, items: Sequence[Item], stop: int) -> int:
         """Where the item begins that ends before `stop`; several may be one message."""
@@ -236,8 +243,10 @@ def _is_prefill(items: Sequence[Item]) -> bool:
 class _Responses(Wire):
     """OpenAI's responses."""
 
+    field = "input"
+
     def items(self, body: Item) -> list[Item]:
-        given = body.get("input")
+        given = body.get(self.field)
         if isinstance(given, str):
             return [{"role": "user", "content": given}] if given else []
         items = _items(given)

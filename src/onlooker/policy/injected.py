@@ -55,7 +55,8 @@ def split_item(item: Item) -> tuple[Item | None, list[Item]]:
             blocks.append(block)
         elif said:
             blocks.append({**cast("Item", block), "text": said})
-            removed += [{"type": block["type"], "text": t} for t in injected]
+            kind = cast("Item", block).get("type", "text")
+            removed += [{"type": kind, "text": t} for t in injected]
         else:
             removed.append({k: v for k, v in cast("Item", block).items() if k != "cache_control"})
     if not removed:

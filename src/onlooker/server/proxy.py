@@ -5,6 +5,7 @@ replaced by memory, and the rest goes to the provider as it came. The answer goe
 recorded before its end is passed on, so that the client's next request finds it. If memory fails, the request
 goes through unchanged.
 
+    Requests        a request as it comes, of which only what is new is read
     Conversations   which session a conversation belongs to
     Proxy           one request, from the client to the provider and back
     Passing         an answer as it comes
@@ -57,6 +58,135 @@ AGENT_HEADER = "x-claude-code-session-id"
 _NOT_RETURNED = frozenset(("connection", "keep-alive", "transfer-encoding", "upgrade", "trailer", "te"))
 _NOT_PASSED = _NOT_RETURNED | {"host", "content-length", "proxy-authorization", "accept-encoding", "expect"}
 MAX_KEY = 500
+
+
+# ------------------------------------------------------------------------------------ requests as they come
+
+# Requests that are kept to compare the next ones with, and their bytes in all. What continues one that was
+# dropped is read whole, once.
+MAX_KEPT = 100
+MAX_KEPT_BYTES = 8_000_000
+
+
+@frozen
+class Asked:
+    """A request that was read. `start` are its bytes up to the end of its last item, of which the first
+    `first` stand before its items; empty if the next request has to be read whole."""
+
+    owner: str
+    wire: Wire
+    body: dict[str, Any]
+    start: bytes = b""
+    first: int = 0
+    continues: Kept | None = None
+
+
+@frozen
+class Kept:
+    """A request to compare the next ones with: its items, and the conversation that they are."""
+
+    owner: str
+    wire: Wire
+    start: bytes
+    first: int
+    items: list[Any]
+    conversation: Conversation
+
+
+class Requests:
+    """Reads requests. A client sends its whole conversation with each of them: what has the same bytes as the
+    last time is not read again."""
+
+    def __init__(self) -> None:
+        self._kept: list[Kept] = []  # the newest first
+
+    def read(self, owner: str, wire: Wire, raw: bytes) -> Asked | None:
+        """The request; None if it is not a JSON object."""
+        same = [k for k in self._kept if k.owner == owner and k.wire is wire and raw.startswith(k.start)]
+        known = max(same, key=lambda k: len(k.start), default=None)
+        try:
+            text = _from_new(raw, known) if known else raw
+            body, first, left = _read_object(text, wire.field)
+        except (ValueError, RecursionError):
+            whole = _parsed(raw)
+            return None if whole is None else Asked(owner, wire, whole)
+        if known:
+            body[wire.field] = [*known.items, *body[wire.field]]
+        return Asked(owner, wire, body, raw[: len(raw) - left], first, known)
+
+    def conversation(self, asked: Asked, items: list[Any]) -> Conversation:
+        """The conversation that the items of a request are. The next request may continue it."""
+        known = asked.continues
+        found = without_injected(
+            items,
+            system_is_injected=asked.wire.system_is_injected,
+            before=known.conversation if known else None,
+            first=len(known.items) if known else 0,
+        )
+        if asked.start:
+            now = Kept(asked.owner, asked.wire, asked.start, asked.first, items, found)
+            self._kept = [now, *(k for k in self._kept if k is not known)][:MAX_KEPT]
+            while len(self._kept) > 1 and sum(len(k.start) for k in self._kept) > MAX_KEPT_BYTES:
+                self._kept.pop()
+        return found
+
+
+def _from_new(raw: bytes, known: Kept) -> bytes:
+    """The request without the items that are known."""
+    rest = raw[len(known.start) :].lstrip(_BLANKS)
+    if rest.startswith(b"]"):
+        return raw[: known.first] + rest
+    new = rest[1:].lstrip(_BLANKS)
+    if not rest.startswith(b",") or new.startswith(b"]"):
+        raise ValueError
+    return raw[: known.first] + new
+
+
+_BLANKS = b" \t\n\r"
+_blanks = re.compile(r"[ \t\n\r]*")
+_value = json.JSONDecoder().raw_decode
+
+
+def _read_object(raw: bytes, field: str) -> tuple[dict[str, Any], int, int]:
+    """A JSON object; how many bytes stand before the items of its list `field`, and how many after them.
+
+    Raises:
+        ValueError: It has no such list, or two. Or it is not JSON, and `json` says what is wrong.
+    """
+    text = raw.decode("utf-8", "surrogatepass")
+    found: dict[str, Any] = {}
+    first = end = 0
+
+    def sign(at: int, wanted: str) -> tuple[str, int]:
+        """The sign that comes next, and the place after it and its blanks."""
+        at = cast("re.Match[str]", _blanks.match(text, at)).end()
+        if not (it := text[at : at + 1]) or it not in wanted:
+            raise ValueError
+        return it, cast("re.Match[str]", _blanks.match(text, at + 1)).end()
+
+    comes, at = sign(0, "{")
+    while comes != "}":
+        key, at = _value(text, at)
+        _, at = sign(at, ":")
+        if not isinstance(key, str) or (key == field and field in found):
+            raise ValueError
+        if key != field:
+            found[key], at = _value(text, at)
+        else:
+            found[field] = items = list[Any]()
+            comes, at = sign(at, "[")
+            first = end = at
+            if text.startswith("]", at):
+                comes, at = "]", at + 1
+            while comes != "]":
+                item, end = _value(text, at)
+                items.append(item)
+                comes, at = sign(end, ",]")
+        comes, at = sign(at, ",}")
+    if at != len(text) or not first:
+        raise ValueError
+    before, after = text[:first], text[end:]
+    return found, len(before.encode("utf-8", "surrogatepass")), len(after.encode("utf-8", "surrogatepass"))
 
 
 # ------------------------------------------------------------------------------------ conversations
@@ -234,6 +364,7 @@ class Proxy:
         self._memory = memory
         self._config = config
         self._on_turn = on_turn  # called with what memory did, the seconds it took, and the tokens saved
+        self._requests = Requests()
         self._conversations = Conversations(memory)
         self._recording: set[asyncio.Task[None]] = set()
         self._with_tools: Recent[str, bool] = Recent(1_000_000)  # sessions of agents that sent tools
@@ -262,25 +393,25 @@ class Proxy:
         ):
             return JSONResponse({"error": {"message": "no such owner"}}, 404)
         wire = PROTOCOLS.get(path) if request.method == "POST" else None
-        body = _parsed(raw) if wire else None
-        upstream = self._config.upstream(name, str((body or {}).get("model", "")))
+        asked = self._requests.read(self._owner(request), wire, raw) if wire else None
+        upstream = self._config.upstream(name, str(asked.body.get("model", "")) if asked else "")
         if upstream is None:
             known = ", ".join(f"/{u.name}/v1" for u in self._config.upstreams)
             return JSONResponse({"error": {"message": f"no upstream {name!r}; there are {known}"}}, 404)
         turn = Turn(raw, why="off")
-        if wire and body is not None and upstream.protocol == wire.provider:
+        if wire and asked and upstream.protocol == wire.provider:
             began = time.perf_counter()
-            turn = await self._turn(request, wire, body, raw)
+            turn = await self._turn(request, asked, raw)
             self._on_turn(turn.why, time.perf_counter() - began, turn.tokens_saved)
         return await self._send(request, upstream, path, wire, turn)
 
     # -- memory
 
-    async def _turn(self, request: Request, wire: Wire, body: dict[str, Any], raw: bytes) -> Turn:
+    async def _turn(self, request: Request, asked: Asked, raw: bytes) -> Turn:
         """What memory makes of the request. It never raises: without memory the request goes through."""
         try:
             async with asyncio.timeout(self._config.memory_deadline):
-                return await self._remember(request, wire, body, raw)
+                return await self._remember(request, asked, raw)
         except Skip as reason:
             return Turn(raw, why=f"off: {reason}")
         except (OnlookerError, TimeoutError) as error:
@@ -290,15 +421,15 @@ class Proxy:
             log.exception("a request goes through without memory: this is a bug in Onlooker")
             return Turn(raw, why=f"failed: {type(error).__name__}")
 
-    async def _remember(self, request: Request, wire: Wire, body: dict[str, Any], raw: bytes) -> Turn:
+    async def _remember(self, request: Request, asked: Asked, raw: bytes) -> Turn:
+        owner, wire, body = asked.owner, asked.wire, asked.body
         items = wire.items(body)
         if not items:
             raise Skip("there are no messages")
-        conversation = without_injected(items, system_is_injected=wire.system_is_injected)
+        conversation = self._requests.conversation(asked, items)
         if not conversation.items:
             raise Skip("nobody said anything")
         now = datetime.now(UTC)
-        owner = self._owner(request)
         key = _named(request, body)
         previous = body.get("previous_response_id")
         if body.get("conversation") and key is not None:
