@@ -401,3 +401,24 @@ async def test_a_long_past_handed_over_at_once_is_read_beside_the_event_loop(way
         assert len(await session.messages()) == len(history)
     assert sum(clock.asked.values()) > len(history)
     assert clock.asked[threading.get_ident()] < 100
+
+
+async def test_a_prompt_continues_its_own_conversation_though_another_tab_goes_another_way() -> None:
+    base = [(assistant if i % 2 else user)(f"Line {i} of what both tabs have in common.") for i in range(12)]
+    async with onlooker.open_memory(":memory:") as memory:
+        session = memory.session("a")
+        await session.prepare(base[:-1])
+        for turn in range(3):
+            ours = [*base, user(f"Which ferry goes to Bodø, and is turn {turn} a good time?")]
+            edited = user(f"Line 4, said in other words in turn {turn}.")
+            theirs = [*base[:4], edited, *base[5:], user(f"Who brings the boat in turn {turn}?")]
+
+            async def other_tab(theirs: History = theirs) -> str:
+                await session.prepare(theirs)
+                return "What was learned."
+
+            # While a layer is filled, the other tab edits a message: all that follows it moves.
+            context = await session.prepare(ours, knowledge={"learnings": lambda _: other_tab()})
+            assert context.openai()[1:] == ours
+            known = {m.text for m in (*await session.messages(), *await session.history.taken_back())}
+            assert {m["content"] for m in (*ours, *theirs)} <= known

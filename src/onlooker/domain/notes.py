@@ -200,15 +200,15 @@ class State:
 
     def until(self, newest: Message | None) -> State:
         """The state as a caller sees it whose newest message is this one, without what others said since."""
-        if newest is None:
+        if newest is None or (self.messages and self.messages[-1].id == newest.id):
             return self
-        if self.messages and self.messages[-1].seq == newest.seq:
-            return self
+        # Its seq may have changed meanwhile: another caller may have edited what came before it.
+        place = next((i for i, m in enumerate(self.messages) if m.id == newest.id), None)
+        if place is not None:
+            return replace(self, messages=self.messages[: place + 1])
         before = tuple(m for m in self.messages if m.seq < newest.seq)
-        known = next((m for m in self.messages if m.seq == newest.seq), newest)
         # It is shown raw, even if notes cover it by now.
-        shown = known.with_seq(max(newest.seq, self.progress.tail_start))
-        return replace(self, messages=(*before, shown))
+        return replace(self, messages=(*before, newest.with_seq(max(newest.seq, self.progress.tail_start))))
 
     def after(self, change: Commit, progress: Progress) -> State:
         """Return the state after a commit, without messages recorded since this state was read."""

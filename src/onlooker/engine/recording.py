@@ -202,7 +202,7 @@ class Recorder:
         if state is None:
             raise ConflictError("the session was deleted meanwhile")
         whole = await _beside(len(history), lambda: read_on(history, None, at=now, tz=tz))
-        return await self._realign(state, whole, last, rewind)
+        return await self._realign(state, whole, last, rewind, budget)
 
     async def _continue(
         self, progress: Progress, state: State | None, unread: UnreadPart, new: Sequence[Message]
@@ -219,7 +219,7 @@ class Recorder:
         else:
             sent = SentRange(1, after.last_seq, opening=0 if progress.last_seq else len(new))
         said = unread.messages or (unread.continues.newest if unread.continues else ())
-        newest = self._newest(said, after.last_seq)
+        newest = self._newest(said, after.last_seq, grown)
         return RecordedHistory(
             unread.items,
             unread.lead,
@@ -232,7 +232,7 @@ class Recorder:
         )
 
     async def _realign(
-        self, state: State, unread: UnreadPart, last: LastHistory | None, rewind: Rewind
+        self, state: State, unread: UnreadPart, last: LastHistory | None, rewind: Rewind, budget: int
     ) -> RecordedHistory:
         session = state.progress.session
         sent = last.sent if last else None
@@ -240,12 +240,14 @@ class Recorder:
         preface = unread.messages[: found.preface]
         known, after = state, state.progress
         if (new := found.only_new) is None or await self._may_revive(session, new):
-            known, after = None, (await self._change(session, after, found)).progress
+            after = (await self._change(session, after, found)).progress
+            # As it is now, before another caller changes it again.
+            known = await load_newest(self._store, session, budget)
         elif new:
             after, recorded = await self._append(session, new, after)
             known = state.grown(after, recorded)
         now_sent = SentRange(found.sent_from, found.newest or after.last_seq, sent.opening if sent else 0)
-        newest = self._newest(unread.messages, found.newest or after.last_seq)
+        newest = self._newest(unread.messages, found.newest or after.last_seq, known)
         return RecordedHistory(
             unread.items, unread.lead, preface, after.history_hash, known, newest, found.retired, now_sent
         )
@@ -312,8 +314,12 @@ class Recorder:
         self._on_append(session, appended)
         return appended.progress, appended.messages
 
-    def _newest(self, messages: Sequence[Message], seq: int) -> Message | None:
-        return self._counted(messages[-1]).with_seq(seq) if messages else None
+    def _newest(self, messages: Sequence[Message], seq: int, state: State | None) -> Message | None:
+        """The newest message of a history as it is recorded; as the host gave it if a note covers it."""
+        if not messages:
+            return None
+        recorded = (m for m in reversed(state.messages if state else ()) if m.seq == seq)
+        return next(recorded, None) or self._counted(messages[-1]).with_seq(seq)
 
     def _counted(self, message: Message) -> Message:
         """The message with the id and the token count that it is stored with."""

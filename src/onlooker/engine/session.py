@@ -200,7 +200,7 @@ class Session:
         request = await self._add_knowledge(request, layers, state.messages)
         if any(layer.is_dynamic for layer in layers.values()):
             # Calling them takes time: messages and notes may have been added.
-            state = await self._load(request)
+            state = await self._load(request, state)
         if relative_time:
             today = relative_days(state.active, self._now)
             request = replace(request, end="\n".join(t for t in (today, request.end) if t))
@@ -223,11 +223,15 @@ class Session:
         runtime.emit(ContextBuilt(self.id, context.stats, seconds=time.perf_counter() - began))
         return context
 
-    async def _load(self, request: PromptRequest) -> State:
-        """The session as this call sees it."""
+    async def _load(self, request: PromptRequest, before: State | None = None) -> State:
+        """The session as this call sees it. If another caller went another way since `before`, it stays as it
+        was then: the prompt continues this caller's conversation."""
         with pace.turn():
             state = await load_newest(self._runtime.store, self.id, request.budget)
-        return (state or State(Progress(self.id))).until(request.newest)
+        state = (state or State(Progress(self.id))).until(request.newest)
+        if before and request.newest and before.progress.revision != state.progress.revision:
+            return before
+        return state
 
     async def _add_knowledge(
         self, request: PromptRequest, layers: Mapping[str, Layer], messages: Sequence[Message]
@@ -298,7 +302,7 @@ class Session:
         except (TimeoutError, StoreError) as error:
             log.warning("%s: notes are behind and did not catch up: %r", self.key, error)
         runtime.emit(Waited(self.id, caught_up, seconds=time.perf_counter() - began))
-        return await self._load(request)
+        return await self._load(request, state)
 
     async def _make_room(self, state: State, request: PromptRequest) -> tuple[State, Layout]:
         """Take notes on the spot of messages that would otherwise be cut off without a note, and condense
@@ -324,7 +328,10 @@ class Session:
                     state = await runtime.note_taker.do(state, step, fence=None, on_the_spot=True)
                 except ConflictError:
                     log.debug("%s: another worker took the note", self.key)
-                    state = await self._load(request)
+                    now = await self._load(request, state)
+                    if now is state:
+                        break  # another caller changed the conversation, and with it the notes
+                    state = now
                 layout = lay_out(state, request, runtime.settings, runtime.counting, runtime.section)
         except OnlookerError as error:
             log.warning("%s: could not make room: %s", self.key, error)

@@ -60,9 +60,9 @@ class Alignment:
 
     `history[:preface]` comes before everything recorded and is passed on without being recorded. `follow` is
     what stands after message `keep` from now on: new messages, and the seqs of recorded ones that stay.
-    `retired` are the seqs of those that do not. `newest` is the history's newest message: its seq, or None if
-    it is the last of `follow` or of the record. From seq `sent_from` on, the history has every message of the
-    record.
+    `retired` are the seqs of those that do not. `newest` is the seq that the history's newest message will
+    have, or None if it will be the last of the record: others may have spoken since. From seq `sent_from` on,
+    the history has every message of the record.
     """
 
     preface: int
@@ -359,19 +359,30 @@ class _Decision:
         changed = min((*gone, *(after + 1 for after in placed)), default=end + 1)
         follow: list[int | Message] = []
         known = {r.id: p for p, r in enumerate(recorded)}
+        newest, place = self._newest(), -1  # where the newest message is in `follow`
         for p in range(changed, end + 2):
-            follow += [self._named(m, known, gone) for m in placed.get(p - 1, ())]
+            for message in placed.get(p - 1, ()):
+                place = len(follow) if message is newest else place
+                follow.append(self._named(message, known, gone))
             if p <= end and p not in gone:
+                place = len(follow) if p == newest else place
                 follow.append(recorded[p].seq)
-        first = recorded[0].seq if recorded else 1
+        first, last = (recorded[0].seq, recorded[-1].seq) if recorded else (1, 0)
+        seq = last + 1 + place if place >= 0 else recorded[newest].seq if isinstance(newest, int) else None
         return Alignment(
             self.preface,
             recorded[changed - 1].seq if changed else first - 1,
             tuple(follow),
             tuple(recorded[p].seq for p in sorted(gone)),
-            self._newest(changed, bool(follow)),
+            seq if seq != last + len(follow) else None,
             self._sent_from(changed),
         )
+
+    def _newest(self) -> Message | int | None:
+        """The history's newest message if it is new, else its position in the record."""
+        history = self.comparison.history
+        p = self.same.get(len(history) - 1)
+        return (history[-1] if history else None) if p is None or p in self.fuller else p
 
     def _named(self, message: Message, known: Mapping[str, int], gone: Container[int]) -> Message:
         """The message without its id, if one with other content stays recorded under that."""
@@ -379,13 +390,6 @@ class _Decision:
         if p is None or p in gone or self.comparison.recorded[p].digest == message.digest:
             return message
         return replace(message, id="")
-
-    def _newest(self, changed: int, follows: bool) -> int | None:
-        newest = self.same.get(len(self.comparison.history) - 1)
-        recorded = self.comparison.recorded
-        if newest is None or newest >= changed or (newest == len(recorded) - 1 and not follows):
-            return None
-        return recorded[newest].seq
 
     def _fill(self, gap: Gap) -> list[tuple[int, Message]]:
         """The new messages of a gap, each with the position in the record that it follows."""

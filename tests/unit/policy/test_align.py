@@ -160,6 +160,24 @@ def test_the_last_call_made_again_adds_nothing_and_ends_with_its_question() -> N
     assert (found.follow, found.retired, found.newest) == ((), (), 3)
 
 
+def test_where_others_spoke_since_the_newest_message_is_found_however_the_record_changes() -> None:
+    """A second tab asked after this one: the prompt for the first still ends with its own question."""
+    record = [*HELLO, Message("user", "no"), Message("user", "who brings the boat?")]
+    decorated = replace(record[6], text="no\n\n<context>page 3</context>")
+    edited = replace(HELLO[2], text="is it cold in Oslo?")
+    longer = talk("no, I have to work then")
+    for history, newest in (
+        ([*HELLO, decorated], decorated.text),  # it replaces what it had before
+        ([*HELLO[:2], edited, *HELLO[3:], record[6]], "no"),  # it moves behind an edit
+        ([*HELLO, record[6]], "no"),
+        ([*HELLO[:2], edited, *HELLO[3:], *longer], longer[0].text),
+    ):
+        found = align(history, record, SentRange(1, 7, opening=1))
+        seqs = [*range(1, found.keep + 1), *range(9, 9 + len(found.follow))]
+        texts = dict(zip(seqs, outcome(found, record), strict=True))
+        assert texts[found.newest or seqs[-1]] == newest
+
+
 def test_a_common_beginning_means_nothing_where_the_record_is_only_the_end() -> None:
     record = talk("hello there", "again?", "yes, again", "I see", "what now", "nothing")
     history = [record[0], Message("user", "something new")]
