@@ -539,6 +539,7 @@ async def test_nothing_ends_by_itself_where_that_is_switched_off(tmp_path: Path)
     async with onlooker.open_memory(path, settings=replace(DEFAULT, idle_minutes=0)) as memory:
         await talk(memory.session("one", owner="ana"), "I'm allergic to peanuts.")
     async with onlooker.open_memory(path, settings=replace(DEFAULT, idle_minutes=0)) as memory:
+        assert about(await talk(memory.session("two", owner="ana"), "Hello")) == []
         assert list(await memory.items.list("ana")) == []
 
 
@@ -573,6 +574,28 @@ async def test_facts_reach_other_sessions_with_the_notes_and_without_an_end(url:
         assert state.progress.ended == state.progress.frontier
         await session.record(onlooker.user("I prefer short answers."))
         assert [i.summary for i in await session.end()] == ["The user prefers short answers"]
+
+
+@pytest.mark.req(25)
+@pytest.mark.parametrize("asked", [False, True])
+async def test_what_was_said_a_minute_ago_is_known_to_the_next_session(url: str, asked: bool) -> None:
+    clock, model = FrozenClock(), ScriptedModel() if asked else None
+    async with onlooker.open_memory(url, model=model, clock=clock) as memory:
+        first = memory.session("one", owner="ana")
+        await talk(first, "I'm allergic to peanuts.")
+        clock.advance(60)
+        second = memory.session("two", owner="ana")
+        before = await talk(second, "Hello")
+        assert about(before) == ["- The user is allergic to peanuts (2026-02-16)"]
+        assert about(await talk(memory.session("two", owner="ben"), "Hello")) == []
+        # What changes while both go on changes no prompt that is there already, and reaches the next one.
+        await talk(first, "Actually, I'm not allergic to peanuts any more.")
+        assert (await talk(second, "Go on")).system == before.system
+        third = await talk(memory.session("three", owner="ana"), "Hello")
+        assert about(third) == ["- The user is not allergic to peanuts any more (since 2026-02-16)"]
+        assert model is None or not model.calls  # until the session ends
+        await memory.session("two", owner="ana").end()
+        assert len(await memory.items.list("ana")) == 1
 
 
 async def test_facts_of_notes_that_a_turn_takes_itself_reach_other_sessions(url: str) -> None:

@@ -385,6 +385,14 @@ class ModelStore:
         ]
         return [session for _, _, session in sorted(open_ones)][: max(limit, 0)]
 
+    async def open_sessions(self, owner: str, since: datetime, *, limit: int = 100) -> Sequence[SessionId]:
+        open_ones = [
+            (since - h.used_at, s.sid, s)
+            for s, h in self._all().items()
+            if s.owner == owner and h.used_at >= since and h.progress.last_seq > h.progress.ended
+        ]
+        return [session for _, _, session in sorted(open_ones)][: max(limit, 0)]
+
     # -- corrections
 
     async def edit(

@@ -217,6 +217,8 @@ class ShownItems:
     settings: Settings
     count: Callable[[str], int]
     clock: Clock
+    # Makes items of what the owner's other sessions said last.
+    read_up: Callable[[SessionId], Awaitable[None]] | None = None
 
     async def choose(self, state: State, budget: int) -> State:
         """The state with the items that its session shows from now on.
@@ -225,6 +227,8 @@ class ShownItems:
         """
         session, items = state.progress.session, ()
         try:
+            if self.read_up:
+                await self.read_up(session)
             items = await self.choice(session, budget)
             return await self._show(state, items, anew=False)
         except OnlookerError as error:
@@ -238,6 +242,8 @@ class ShownItems:
         if state.items is None or not self.settings.shares_items(session.owner):
             return None
         try:
+            if self.read_up:
+                await self.read_up(session)
             items = tuple(await self.choice(session, budget))
         except OnlookerError as error:
             log.warning("%s: could not choose items: %s", session.key, error)

@@ -125,7 +125,7 @@ class Runtime:
             reflector=asked,
             asks_model=not free_reflector,
         )
-        self.shown_items = ShownItems(store, settings, self.estimator.text, clock)
+        self.shown_items = ShownItems(store, settings, self.estimator.text, clock, self.session_end.read_up)
         self.note_taker = NoteTaker(
             store,
             settings,

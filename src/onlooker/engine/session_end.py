@@ -1,4 +1,5 @@
-"""Items made of a session: when notes of it are taken or condensed, and when it ends.
+"""Items made of a session: when notes of it are taken or condensed, when its owner begins another one, and
+when it ends.
 
 A session ends on request, after some time without a message, when the process stops, or in a later sweep.
 `Progress.ended` marks the last message that items were made from. Without a language model it moves with
@@ -43,6 +44,10 @@ ANSWER_TOKENS = 800
 MAX_KNOWN_ITEMS = 60
 # Messages that are read at a time to make items of.
 MAX_READ = 200
+# A new session reads up on what was said in so many others of its owner, how long ago, and for how long.
+MAX_READ_UP = 5
+READ_UP_WITHIN = timedelta(days=1)
+READ_UP_SECONDS = 1.0
 # How often a change is tried if another worker changes the items at the same time.
 MAX_TRIES = 3
 
@@ -166,6 +171,33 @@ class SessionEnd:
         except OnlookerError as error:
             log.warning("%s: no items made with a note: %s", session.key, error)
 
+    async def read_up(self, session: SessionId) -> None:
+        """Make items, without a model, of what the owner said lately in other sessions and no note covers
+        yet: the person expects to be known by what they said a minute ago. What fails, or takes long, is left
+        to the notes and ends of those sessions."""
+        if not self.is_automatic or not self._settings.shares_items(session.owner):
+            return
+        try:
+            async with asyncio.timeout(READ_UP_SECONDS):
+                since = self._clock.now() - READ_UP_WITHIN
+                for other in await self._store.open_sessions(session.owner, since, limit=MAX_READ_UP):
+                    if other != session:
+                        await self._read_up(other)
+        except (TimeoutError, OnlookerError) as error:
+            log.warning("%s: what other sessions said last becomes known later: %r", session.key, error)
+
+    async def _read_up(self, session: SessionId) -> None:
+        progress = await self._progress_of(session)
+        if progress is None:
+            return
+        if not self._asks_model:
+            await self._make_up_to(progress, progress.last_seq)
+            return
+        # The mark stays: a model is asked about these messages at the end.
+        after = max(progress.ended, progress.frontier, progress.last_seq - MAX_READ)
+        messages = await self._store.messages(session, after=after, archived=True)
+        await self._keep_some(progress, await self._pick(session, messages))
+
     async def condensed(self, progress: Progress, notes: Sequence[Note]) -> None:
         """Ask the language model, if there is one, for items of notes that were just condensed: the
         reflection leaves out some of their content. A failure is logged."""
@@ -224,7 +256,7 @@ class SessionEnd:
             try:
                 await self._store.change_items(change)
             except ConflictError:
-                progress = await self._progress_of(mark)
+                progress = await self._progress_of(mark.session)
                 if progress is None or progress.ended != mark.expected:
                     return ()
                 if progress.revision != mark.revision:
@@ -249,8 +281,8 @@ class SessionEnd:
         known = {item.id for item in past if duplicates(item.summary, ended)}
         return tuple(item for item in add if item.id not in known)
 
-    async def _progress_of(self, mark: EndMark) -> Progress | None:
-        state = await self._store.load(mark.session, newest=1)
+    async def _progress_of(self, session: SessionId) -> Progress | None:
+        state = await self._store.load(session, newest=1)
         return state.progress if state else None
 
     # -- who chooses

@@ -370,6 +370,11 @@ class Store(Protocol):
         """Sessions last used at or before then that have messages after their `ended`, oldest first."""
         ...
 
+    async def open_sessions(self, owner: str, since: datetime, *, limit: int = 100) -> Sequence[SessionId]:
+        """Sessions of the owner last used at or after then that have messages after their `ended`, newest
+        first."""
+        ...
+
     # -- search
 
     async def search(self, query: Query) -> SearchResult:

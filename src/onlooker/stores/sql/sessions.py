@@ -554,6 +554,11 @@ def idle(db: Database, before: datetime, *, limit: int = 100) -> Sequence[Sessio
     return [to_session(row) for row in db.run("idle", before=instant(before), limit=limit_of(limit))]
 
 
+def open_sessions(db: Database, owner: str, since: datetime, *, limit: int = 100) -> Sequence[SessionId]:
+    rows = db.run("open_sessions", owner=pack(owner), since=instant(since), limit=limit_of(limit))
+    return [to_session(row) for row in rows]
+
+
 # ------------------------------------------------------------------------------------ usage
 
 

@@ -185,6 +185,7 @@ class Transactions(ABC):
     release = writes(of_sessions.release)
     due = reads(of_sessions.due)
     idle = reads(of_sessions.idle)
+    open_sessions = reads(of_sessions.open_sessions)
     record_usage = writes(of_sessions.record_usage)
     usage = reads(of_sessions.usage)
     usage_by_day = reads(of_sessions.usage_by_day)

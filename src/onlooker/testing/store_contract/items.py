@@ -231,3 +231,14 @@ class ItemContract(StoreCase):
         assert list(await store.idle(later(2))) == [BEN, OTHER]
         assert list(await store.idle(later(99), limit=2)) == [BEN, OTHER]
         assert list(await store.idle(later(0.5))) == []
+
+    async def test_open_sessions_are_an_owners_last_used_first(self, store: Store) -> None:
+        for minute, session in ((1, ANA), (3, BEN), (2, OTHER)):
+            await store.append(session, talk(1, 1), due_tokens=1 << 40, now=later(minute))
+        await store.show_items(SessionId("ana", "empty"), [], now=later(4))
+        assert list(await store.open_sessions("ana", later(1))) == [OTHER, ANA]
+        assert list(await store.open_sessions("ana", later(1.5))) == [OTHER]
+        assert list(await store.open_sessions("ana", later(1), limit=1)) == [OTHER]
+        revision = (await self.state(store)).progress.revision
+        await store.change_items(ItemChange("ana", later(5), mark=EndMark(ANA, 0, 1, revision)))
+        assert list(await store.open_sessions("ana", later(0))) == [OTHER]

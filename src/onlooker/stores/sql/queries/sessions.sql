@@ -189,3 +189,8 @@ SELECT
 
 -- name: newest_message
 SELECT MAX(at) FROM messages;
+
+-- name: open_sessions
+SELECT owner, key FROM sessions
+WHERE owner = :owner AND used_hour >= :since / 3600000000 AND used_at >= :since AND is_open
+ORDER BY used_at DESC, sid LIMIT :limit;
