@@ -107,6 +107,26 @@ def test_a_session_follows_the_conversation(page: Page, server: Server) -> None:
     newest = page.locator(".message").last
     expect(newest).to_contain_text("The plumber comes on Thursday")
     expect(newest.locator(".badge.place")).to_have_text("raw")
+    expect(newest).to_be_in_viewport()
+
+
+def test_what_someone_reads_stands_still_while_the_agent_talks(page: Page, server: Server) -> None:
+    page.goto(server.url + DEMO)
+    talk = page.locator("#conversation")
+    expect(page.locator(".message").last).to_be_in_viewport()
+    talk.evaluate("e => e.scrollTo({top: 0})")
+    first = page.locator(".message").first
+    reading, count = first.get_attribute("id"), page.locator("#figures dd").first
+    for n in range(3):
+        before = count.inner_text()
+        said = {"role": "user", "content": f"Shelf {n} is full.", "id": f"still-{n}"}
+        httpx2.post(f"{server.url}/v1/sessions/demo/messages", params={"owner": "ana"}, json=said, timeout=60)
+        expect(count).not_to_have_text(before)  # the page has heard of it
+    expect(first).to_have_attribute("id", str(reading))
+    expect(talk).not_to_contain_text("Shelf 2 is full.")
+    talk.evaluate("e => e.scrollTo({top: e.scrollHeight})")
+    expect(page.locator(".message").last).to_contain_text("Shelf 2 is full.")
+    expect(page.locator(".message").last).to_be_in_viewport()
 
 
 def test_notes_are_read_edited_and_pinned(page: Page, server: Server) -> None:
@@ -261,20 +281,30 @@ def test_the_prompt_follows_words_budget_and_preset(page: Page, server: Server) 
     expect(page.locator(".prompt")).to_have_count(2)
     expect(total).to_have_text(smaller)
     expect(page.get_by_label("The user's next words")).to_have_value(re.compile("apartment number"))
-    for name, top in (("OpenAI", {"messages"}), ("Anthropic", {"messages", "system"})):
-        page.get_by_role("button", name=name).click()
-        expect(page.locator("#copied")).to_contain_text("Copied")
-        copied: Any = json.loads(page.evaluate("navigator.clipboard.readText()"))
-        assert set(copied) == top
-        expect(page.locator("#copied")).to_contain_text("Copied")
-        page.locator("#copied").evaluate("e => e.textContent = ''")
+    rows = [column.locator("tbody th").all_inner_texts() for column in page.locator(".prompt").all()]
+    assert rows[0] == rows[1]
+    texts: list[str] = []
+    for column in page.locator(".prompt").all():
+        status = column.get_by_role("status")
+        for name, top in (("OpenAI", {"messages"}), ("Anthropic", {"messages", "system"})):
+            status.evaluate("e => e.textContent = ''")
+            column.get_by_role("button", name=name).click()
+            expect(status).to_contain_text("Copied")
+            copied: Any = json.loads(page.evaluate("navigator.clipboard.readText()"))
+            assert set(copied) == top
+            texts.append(json.dumps(copied))
+    assert "H0402" in texts[0]
+    assert texts[0] != texts[2]  # each column copies what it shows
 
 
 def test_search_says_why_it_found_something(page: Page, server: Server) -> None:
     page.goto(server.url + "/inspect/search")
     page.get_by_label("Words").fill("apartment H0402")
     hits = page.locator("#hits .message")
-    expect(hits.first).to_contain_text("has the words")
+    expect(hits.first).to_contain_text("has apartment, H0402")
+    expect(hits.locator(".badge.reflection").first).to_have_text("reflection")
+    message = hits.filter(has=page.locator(".badge.raw")).first
+    expect(message.locator("strong")).to_have_text(re.compile("Ana|assistant|tool"))
     expect(hits.locator("mark").first).to_be_visible()
     count = hits.count()
     page.reload()
@@ -385,7 +415,7 @@ def test_cost_compares_with_the_full_history_and_a_window(page: Page, server: Se
     page.get_by_label("Its price").fill("6")
     expect(against).not_to_have_text(saved)
     page.get_by_label("The agent's provider").select_option("OpenAI")
-    expect(page.locator("#cost")).to_contain_text("OpenAI's cache bills 0.1")
+    expect(page.locator("#cost")).to_contain_text("with OpenAI's cache, a token read from it counts as 0.1")
     page.reload()
     expect(page.get_by_label("The agent's provider")).to_have_value("OpenAI")
     assert figures()[:3] == [plain, full, window]

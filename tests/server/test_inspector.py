@@ -326,9 +326,10 @@ async def test_search_finds_messages_notes_and_items_and_says_why() -> None:
         memory = await fill(client)
         item = await memory.items.save("Ana's parcels go to hall seven.", owner="ana")
         page = (await client.get("/inspect/search", params={"q": "parcel ZQ007K"})).text
-        for kind in ("message", "note", "item"):
+        for kind in ("message", "observation", "item"):
             assert f">{kind}</span>" in page, kind
-        assert "has the words" in page
+        assert "has parcel, ZQ007K<" in page
+        assert "<strong>user</strong>" in page
         assert "<mark>ZQ007K</mark>" in page
         only = (await client.get("/inspect/search", params={"q": "parcels", "kind": "item"})).text
         assert ">message</span>" not in only
@@ -386,7 +387,7 @@ async def test_cost_counts_calls_by_model_and_day_and_what_contexts_saved() -> N
         assert "old:model" not in page
         assert "old:model" in (await client.get("/inspect/cost", params={"all": "true"})).text
         saved = page.partition('id="saved"')[2]
-        figures = [int(n.replace(",", "")) for n in re.findall(r'class="number">([\d,]+)<', saved)][:6]
+        figures = [int(n.replace(",", "")) for n in re.findall(r'class="number"[^>]*>([\d,]+)<', saved)][:6]
         plain, full, _, cached, full_cached, _ = figures
         assert 0 < plain < full
         assert cached <= plain  # below 1,024 tokens nothing is cached

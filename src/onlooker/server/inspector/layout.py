@@ -60,7 +60,7 @@ def _number(number: float) -> str:
 
 
 def _percent(share: float) -> str:
-    return f"{share:.0%}"
+    return "<1%" if 0 < share < 0.005 else f"{share:.0%}"
 
 
 def _dollars(cost: float | None) -> str:

@@ -31,12 +31,15 @@ from onlooker.domain.events import (
 from onlooker.domain.frozen import frozen
 from onlooker.domain.items import ITEM_TYPES, ItemStatus, ItemType
 from onlooker.domain.messages import Message, SessionId
-from onlooker.domain.search import Why
+from onlooker.domain.notes import NOTE_STATUSES, Note
+from onlooker.domain.search import Hit, Why
 from onlooker.engine.memory import Memory
 from onlooker.files.folder import Folder
 from onlooker.policy import model_names
 from onlooker.policy.cost import PRICES
 from onlooker.policy.items.choose import rank_items
+from onlooker.policy.search.rank import snippet
+from onlooker.policy.search.words import query_tokens, tokens
 from onlooker.policy.settings import DEFAULT, KEYS, about, allowed, choices
 from onlooker.ports import ObserveRequest
 from onlooker.server.auth import Principal, decoded
@@ -86,8 +89,9 @@ async def _owners(memory: Memory, principal: Principal) -> list[str]:
 
 # Around the words that were found. They are for private use, and mean nothing in a text.
 _MARKS = ("\ue000", "\ue001")
+_FOUND_WORD = re.compile(f"{_MARKS[0]}(.*?){_MARKS[1]}", re.DOTALL)
 _WHY: dict[Why, str] = {
-    "words": "has the words",
+    "words": "has words of the query",
     "meaning": "is close in meaning",
     "graph": "is about the same names as other results",
 }
@@ -95,13 +99,13 @@ _WHY: dict[Why, str] = {
 
 @frozen
 class Found:
-    """A search result, as it is shown."""
+    """A search result, as it is shown: `look` is the kind of thing whose colour it has, `what` and `place`
+    say what it is and where."""
 
-    kind: str
     look: str
-    session: str
+    what: str
+    place: str
     address: str
-    seq: int
     speaker: str
     at: datetime | None
     snippet: Markup
@@ -135,43 +139,75 @@ async def _search(memory: Memory, owner: str, q: str, kind: str) -> list[Found]:
         return items
     kinds = (kind,) if kind else ("message", "note")
     hits = await memory.search(q, owner=owner, kinds=kinds, limit=MAX_HITS, marks=_MARKS)  # pyright: ignore[reportArgumentType]
-    found = [
-        Found(
-            hit.kind,
-            "observation" if hit.kind == "note" else "raw",
-            hit.session.key,
-            address(hit.session, "notes", note=hit.id)
-            if hit.kind == "note"
-            else f"{address(hit.session, seq=hit.seq)}#m{hit.seq}",
-            hit.seq,
-            hit.speaker,
-            hit.at,
-            _marked(hit.snippet),
-            _WHY[hit.why],
-            hit.taken_back,
-        )
-        for hit in hits
-    ]
-    return [hit for pair in zip_longest(found, items) for hit in pair if hit is not None]
+    found: dict[int, Found] = {}
+    for session in {hit.session for hit in hits}:
+        here = [(place, hit) for place, hit in enumerate(hits) if hit.session == session]
+        names = [hit.id for _, hit in here if hit.kind == "note"]
+        notes = {n.id: n for n in await memory.store.notes(session, statuses=NOTE_STATUSES, ids=names)}
+        seqs = [hit.seq for _, hit in here if hit.kind == "message"]
+        said = {m.seq: m for m in await memory.store.around(session, seqs, 0, retired=True)}
+        for place, hit in here:
+            note = notes.get(hit.id) if hit.kind == "note" else None
+            found[place] = _found_note(q, hit, note) if note else _found_message(q, hit, said.get(hit.seq))
+    in_order = [found[place] for place in sorted(found)]
+    return [hit for pair in zip_longest(in_order, items) for hit in pair if hit is not None]
+
+
+def _found_note(q: str, hit: Hit, note: Note) -> Found:
+    return Found(
+        note.kind,
+        note.kind,
+        f"{hit.session.key} · {note.first:,}–{note.last:,}",
+        address(hit.session, "notes", note=hit.id),
+        "",
+        note.made_at,
+        _marked(hit.snippet),
+        _why(q, hit.snippet, hit.why),
+    )
+
+
+def _found_message(q: str, hit: Hit, message: Message | None) -> Found:
+    return Found(
+        "raw",
+        "message",
+        f"{hit.session.key} · {hit.seq:,}",
+        f"{address(hit.session, seq=hit.seq)}#m{hit.seq}",
+        message.speaker if message else hit.speaker,
+        hit.at,
+        _marked(hit.snippet),
+        _why(q, hit.snippet, hit.why),
+        hit.taken_back,
+    )
 
 
 async def _search_items(memory: Memory, owner: str, q: str) -> list[Found]:
     # Not `items.search`: being looked at here is no use.
     live = [item for item in await memory.items.list(owner) if item.holds(datetime.now(UTC))]
-    return [
-        Found(
-            "item",
-            "item",
-            owner,
-            f"/inspect/items?{urlencode({'owner': owner, 'q': q}, errors='replace')}#{found.item.id}",
-            0,
-            found.item.type,
-            found.item.stated_at,
-            text.visible(found.item.summary),
-            _WHY["words"],
+    terms = query_tokens(q)
+    found: list[Found] = []
+    for ranked in rank_items(live, q, datetime.now(UTC))[:MAX_HITS]:
+        item, shown = ranked.item, snippet(ranked.item.summary, terms, marks=_MARKS)
+        where = f"/inspect/items?{urlencode({'owner': owner, 'q': q}, errors='replace')}#{item.id}"
+        found.append(
+            Found(
+                "item",
+                "item",
+                f"about {owner}",
+                where,
+                item.type,
+                item.stated_at,
+                _marked(shown),
+                _why(q, shown, "words"),
+            )
         )
-        for found in rank_items(live, q, datetime.now(UTC))[:MAX_HITS]
-    ]
+    return found
+
+
+def _why(q: str, shown: str, why: Why) -> str:
+    """Why a text was found: the words of the query that it has, if it was found by words that are shown."""
+    has = {token for word in _FOUND_WORD.findall(shown) for token in tokens(word)}
+    named = [word for word in dict.fromkeys(q.split()) if not has.isdisjoint(query_tokens(word))]
+    return f"has {', '.join(named)}" if why == "words" and named else _WHY[why]
 
 
 def _marked(snippet: str) -> Markup:

@@ -190,14 +190,14 @@ async def timeline(memory: UsedMemory, session: KnownSession, state: LoadedState
     """The chart's figures."""
     line = await figures.timeline(memory.store, session.id)
     # No context exceeds its budget, even where notes came late.
-    most = state.progress.budget or memory.settings.budget or MAX_TOKENS
+    budget = last_budget(state.progress.budget, "", memory.counting, memory.settings)
     body = {
         "seq": [p.seq for p in line.points],
         "at": [p.at.isoformat() if p.at else None for p in line.points],
         "raw": [p.raw for p in line.points],
-        "context": [min(p.context, most) for p in line.points],
+        "context": [min(p.context, budget or MAX_TOKENS) for p in line.points],
         "marks": [_mark(mark) for mark in line.marks],
-        "budget": state.progress.budget,
+        "budget": budget,
     }
     return JSONResponse(body, headers=SAFE_HEADERS)
 
@@ -241,9 +241,11 @@ def _parts(context: Context) -> list[Part]:
     reflections, first = sections.layer("reflections"), "\n".join(sections.reflections)
     above = first[: len(first) - len(reflections)]
     closing = sections.texts()[-1] if context.memory else ""
+    known = stats.items + stats.pinned
     found = [
         Part("system", "Base prompt", sections.base, stats.system + stats.knowledge),
-        Part("item", "Heading, items and pins", above, stats.items + stats.pinned),
+        # The heading alone is counted with what follows it.
+        Part("item", "Heading, items and pins" if known else "Heading", above, known),
         Part("reflection", "Reflections", reflections, stats.reflections),
         Part("observation", "Observations", "\n".join(sections.observations), stats.observations),
         Part("item", "Now: what the user asked for", closing, stats.now),
@@ -260,9 +262,24 @@ def _parts(context: Context) -> list[Part]:
 class Seen:
     """What a model would see with these settings."""
 
-    name: str
+    preset: str
     context: Context
     parts: Sequence[Part]
+
+    @property
+    def sizes(self) -> list[tuple[str, str, int]]:
+        """What the prompt is made of, and the tokens of each, in the order in which it is sent."""
+        stats = self.context.stats
+        return [
+            ("system", "base prompt and knowledge", stats.system + stats.knowledge),
+            ("item", "items of other sessions", stats.items),
+            ("item", "pinned", stats.pinned),
+            ("reflection", "reflections", stats.reflections),
+            ("observation", "observations", stats.observations),
+            ("item", "what the user asked for", stats.now),
+            ("raw", "raw messages", stats.messages),
+            ("recall", "recall and end", stats.end),
+        ]
 
 
 Words = Annotated[str, Query(max_length=20_000)]
@@ -286,7 +303,7 @@ async def _seen(memory: Memory, session: Session, name: str, budget: int | None,
         )
     except BudgetError as error:
         return str(error)
-    return Seen(name or "present settings", context, _parts(context))
+    return Seen(name, context, _parts(context))
 
 
 @router.get("/inspect/sessions/{key}/prompt")
@@ -306,11 +323,14 @@ async def prompt(
     columns = [await _seen(memory, session, preset, chosen, words)]
     if beside:
         columns.append(await _seen(memory, session, beside, chosen, words))
+    seen = [column for column in columns if isinstance(column, Seen)]
     return page(
         request,
         "prompt.html",
         **await _head(memory, session, state),
         columns=columns,
+        # The same rows in each column, so that they can be compared.
+        rows={name for column in seen for _, name, tokens in column.sizes if tokens},
         budget=chosen,
         usual=usual,
         most=max(32_000, 2 * usual, chosen),
@@ -319,7 +339,7 @@ async def prompt(
         preset=preset,
         beside=beside,
         presets=list(PRESETS),
-        query={"budget": chosen, "words": words, "preset": preset},
+        query={"budget": chosen, "words": words},
     )
 
 

@@ -39,6 +39,9 @@ const colour = (name) => {
   return found;
 };
 
+// Between two ticks of the axis of messages.
+const STEPS = [...Array(9).keys()].flatMap((power) => [1, 2, 5].map((digit) => digit * 10 ** power));
+
 const short = (number) => (number >= 1e6 ? `${+(number / 1e6).toFixed(1)}M` : number >= 1e3 ? `${+(number / 1e3).toFixed(1)}k` : `${number}`);
 
 function nearest(seq) {
@@ -66,7 +69,9 @@ function drawMarks(chart) {
   const colours = { observation: colour("observation"), reflection: colour("reflection") };
   const dot = devicePixelRatio;
   ctx.save();
-  if (figures.budget && figures.budget <= chart.scales.y.max) {
+  const isShown = Boolean(figures.budget) && figures.budget <= chart.scales.y.max;
+  find("#chart-budget").hidden = !isShown;
+  if (isShown) {
     const y = Math.round(chart.valToPos(figures.budget, "y", true)) + 0.5;
     ctx.strokeStyle = colour("muted");
     ctx.setLineDash([4 * dot, 4 * dot]);
@@ -76,9 +81,13 @@ function drawMarks(chart) {
     ctx.stroke();
     ctx.setLineDash([]);
   }
+  let last = -Infinity;
   for (const mark of figures.marks) {
     const x = Math.round(chart.valToPos(mark.seq, "x", true));
     const condensed = mark.kind === "reflection";
+    // Where notes are closer than the eye can tell apart, some of their ticks stand for all.
+    if (!condensed && x - last < 5 * dot) continue;
+    last = condensed ? last : x;
     ctx.fillStyle = colours[mark.kind];
     if (condensed) {
       ctx.globalAlpha = 0.22;
@@ -105,10 +114,10 @@ function draw() {
       width: box.clientWidth,
       height: box.clientHeight,
       legend: { show: false },
-      scales: { x: { time: false }, y: steep ? { distr: 3 } : {} },
-      cursor: { drag: { x: false, y: false } },
+      scales: { x: { time: false }, y: steep ? { distr: 3, range: (_, low, high) => [100, 1.6 * high] } : {} },
+      cursor: { y: false, drag: { x: false, y: false } },
       axes: [
-        { ...axis, size: 30, space: 70, grid: { show: false }, values: (_, ticks) => ticks.map((t) => (Number.isInteger(t) ? t.toLocaleString("en") : "")) },
+        { ...axis, size: 30, space: 70, incrs: STEPS, grid: { show: false }, values: (_, ticks) => ticks.map((t) => t.toLocaleString("en")) },
         { ...axis, size: 46, filter: tens, grid: { ...axis.grid, filter: tens }, ticks: { ...axis.ticks, filter: tens }, values: (_, ticks) => ticks.map((t) => (t === null ? "" : short(t))) },
       ],
       series: [
@@ -151,10 +160,17 @@ if (box) {
 
 // ---------------------------------------------------------------------------- notes and their messages
 
+let lit = "";
+
+function lightUp() {
+  if (lit) for (const message of findAll(".message")) message.classList.toggle("lit", message.dataset.note === lit);
+}
+
 document.addEventListener("click", (event) => {
   const light = event.target.closest("[data-light]");
   if (light) {
-    for (const message of findAll(".message")) message.classList.toggle("lit", message.dataset.note === light.dataset.light);
+    lit = light.dataset.light;
+    lightUp();
   }
   const chosen = event.target.closest("[data-choose]");
   if (chosen) {
@@ -164,11 +180,10 @@ document.addEventListener("click", (event) => {
     }
   }
   const copy = event.target.closest("[data-copy]");
-  if (copy) copyFrom(copy.dataset.copy);
+  if (copy) copyFrom(copy.dataset.copy, find("[role=status]", copy.closest("header")));
 });
 
-async function copyFrom(address) {
-  const words = find("#copied");
+async function copyFrom(address, words) {
   const text = await (await fetch(address)).text();
   try {
     await navigator.clipboard.writeText(text);
@@ -200,12 +215,35 @@ document.addEventListener("keydown", (event) => {
     event.preventDefault();
   } else if (event.key === "j" || event.key === "k") {
     const all = findAll("[data-item]");
-    const next = all.indexOf(document.activeElement) + (event.key === "j" ? 1 : -1);
+    const present = all.indexOf(document.activeElement);
+    const next = present < 0 && event.key === "k" ? all.length : present + (event.key === "j" ? 1 : -1);
     all[Math.max(0, Math.min(all.length - 1, next))]?.focus();
   }
 });
 
 // ---------------------------------------------------------------------------- news
+
+// The conversation is a window at the end of what is said. Who has scrolled up reads: nothing moves then.
+const talk = () => find("#conversation");
+const isAtEnd = (window) => window.scrollHeight - window.scrollTop - window.clientHeight < 60;
+const toEnd = () => talk()?.scrollTo({ top: talk().scrollHeight });
+let isBehind = false;
+
+function follow() {
+  if (!talk()?.hasAttribute("hx-get")) return;
+  isBehind = !isAtEnd(talk());
+  if (!isBehind) document.body.dispatchEvent(new CustomEvent("talk"));
+}
+
+if (talk()?.hasAttribute("hx-get")) {
+  if (!location.hash) toEnd();
+  document.addEventListener("htmx:after:settle", (event) => {
+    if (event.target.id !== "conversation") return;
+    lightUp();
+    toEnd();
+  });
+  document.addEventListener("scroll", (event) => isBehind && event.target === talk() && follow(), true);
+}
 
 const listening = find("[data-live]");
 if (listening && window.EventSource) {
@@ -217,6 +255,7 @@ if (listening && window.EventSource) {
   const tell = () => {
     waiting = null;
     document.body.dispatchEvent(new CustomEvent("live"));
+    follow();
     load();
   };
   const hear = (event) => {
