@@ -137,15 +137,16 @@ def _window(text: str, spans: list[tuple[int, int]], limit: int) -> tuple[int, i
         return 0, len(text)
     if not spans:
         return 0, _at_a_space(text, limit)
-    # The window that begins at a found word and contains the most of them, with a little text before it. Its
-    # end moves on with its beginning, so that each word is counted once.
+    # The window that begins a little before a found word and contains the most of them. Its end moves on with
+    # its beginning, so that each word is counted once.
+    lead = limit // 5
     first = most = end = 0
     for number, (left, _) in enumerate(spans):
-        while end < len(spans) and spans[end][1] <= left + limit:
+        while end < len(spans) and spans[end][1] <= left + limit - lead:
             end += 1
         if end - number > most:
             first, most = left, end - number
-    start = max(0, min((first if most else spans[0][0]) - limit // 5, len(text) - limit))
+    start = max(0, min((first if most else spans[0][0]) - lead, len(text) - limit))
     if start:
         start = text.find(" ", start, first) + 1 or start
     return start, _at_a_space(text, start + limit)

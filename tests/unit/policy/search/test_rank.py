@@ -84,6 +84,15 @@ def test_rankings_are_joined_by_rank_alone() -> None:
     assert fuse() == {}
 
 
+def test_a_snippet_shows_every_word_that_it_was_chosen_for() -> None:
+    # Two words that fit only without the text before them, and later two that fit with it.
+    apart, close = ("keys " + "word " * n + "Oslo " for n in (16, 3))
+    text = "word " * 30 + apart + "word " * 30 + close + "word " * 30
+    shown = snippet(text, set(query_tokens("keys Oslo")), limit=100, marks=("[", "]"))
+    assert "[keys]" in shown
+    assert "[Oslo]" in shown
+
+
 def test_a_snippet_is_where_the_words_stand_closest() -> None:
     text = "boat " + "and nothing else of interest " * 30 + "the locker code of the boat is 4417 " + "x " * 90
     shown = snippet(text, set(query_tokens("locker code boat")), limit=80, marks=("[", "]"))
