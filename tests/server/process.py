@@ -24,8 +24,8 @@ class Server:
 
 
 @contextmanager
-def started(db: Path | str, *options: str) -> Generator[Server]:
-    """`onlooker serve` on a free port, ready for requests."""
+def started(db: Path | str, *options: str, folder: Path | None = None) -> Generator[Server]:
+    """`onlooker serve` on a free port, ready for requests, in the folder of its file or another one."""
     arguments = [sys.executable, "-m", "onlooker", "serve", "--db", str(db), *options]
     if "--port" not in options:
         arguments += ["--port", "0"]
@@ -34,7 +34,7 @@ def started(db: Path | str, *options: str) -> Generator[Server]:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        cwd=Path(db).parent,
+        cwd=folder or Path(db).parent,
         env={**os.environ, "PYTHONUNBUFFERED": "1"},
     )
     assert process.stdout is not None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import threading
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -20,6 +21,7 @@ from pydantic import TypeAdapter
 
 import onlooker
 from onlooker.server.config import ServerConfig, Upstream
+from onlooker.server.proxy import SESSION_HEADERS
 from onlooker.testing.provider import Answer, LocalProvider, Received
 from tests.marks import first
 from tests.server.serving import BASE, app_of, serving
@@ -298,9 +300,10 @@ LOOK = {"type": "function", "function": {"name": "look", "parameters": {"type": 
 @pytest.mark.parametrize(
     ("headers", "body", "key"),
     [
-        ({"x-onlooker-session": "a", "session-id": "b"}, {}, "a"),
-        ({"x-claude-code-session-id": "cc-1"}, {"tools": [LOOK]}, "cc-1"),
-        ({"thread-id": "t-1"}, {}, "t-1"),
+        *(({name: "a-1"}, {"tools": [LOOK]}, "a-1") for name in SESSION_HEADERS),
+        ({"x-onlooker-session": "a", "session-id": "b"}, {"user": "c"}, "a"),
+        ({}, {"conversation": "conv_1"}, "conv_1"),
+        ({}, {"conversation": {"id": "conv_2"}, "user": "c"}, "conv_2"),
         ({}, {"metadata": {"session_id": "m-1"}}, "m-1"),
         ({}, {"metadata": {"user_id": json.dumps({"session_id": "j-1"})}}, "j-1"),
         (
@@ -356,6 +359,36 @@ async def test_a_conversation_is_known_again_by_another_process(tmp_path: Any) -
                 answer = await http.post(PATHS["chat"], json={"model": "m", "messages": messages})
                 keys.append(answer.headers["x-onlooker-session"])
         assert keys[0] == keys[1]
+
+
+async def test_servers_on_one_database_keep_apart_what_begins_alike(tmp_path: Any) -> None:
+    db = tmp_path / "a.db"
+    with LocalProvider(lambda _: Answer("Good day to you.")) as provider:
+        async with (
+            proxied(provider, onlooker.open_memory(db)) as one,
+            proxied(provider, onlooker.open_memory(db)) as other,
+        ):
+
+            async def ask(http: httpx2.AsyncClient, *said: str) -> str:
+                messages = [
+                    {"role": "assistant" if n % 2 else "user", "content": t} for n, t in enumerate(said)
+                ]
+                answer = await http.post(PATHS["chat"], json={"model": "m", "messages": messages})
+                return answer.headers["x-onlooker-session"]
+
+            hello = ("Hello there.", "Good day to you.")
+            began = {await ask(one, hello[0]) for _ in range(4)}
+            assert len(began) == 4
+            # Two of them go on at the other server. What the first one knows of those is old.
+            asked = [(other, 7718), (other, 9924), (one, 5501), (one, 6602)]
+            keys = [await ask(http, *hello, f"My code is {code}.") for http, code in asked]
+            assert set(keys) == began
+            for (http, code), key in zip(asked, keys, strict=True):
+                elsewhere = one if http is other else other
+                said = (*hello, f"My code is {code}.", "Good day to you.", "What is my code?")
+                assert await ask(elsewhere, *said) == key
+                sent = prompt_of(provider.received[-1])
+                assert [str(c) in sent for _, c in asked] == [c == code for _, c in asked]
 
 
 async def test_a_response_continues_the_one_before_it() -> None:
@@ -455,6 +488,33 @@ async def test_what_a_provider_refuses_is_passed_on(sdk: Sdk) -> None:
             down = await http.post(PATHS[sdk], json=HELLO[sdk])
             assert down.status_code == 502
             assert "cannot be reached" in down.json()["error"]["message"]
+
+
+async def test_redirects_are_not_followed_and_no_key_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    asked = list[bytes]()
+
+    async def redirect(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        asked.append(await reader.readuntil(b"\r\n\r\n"))
+        writer.write(b"HTTP/1.1 307 Moved\r\nlocation: /elsewhere\r\ncontent-length: 0\r\n\r\n")
+        writer.close()
+
+    caplog.set_level(logging.DEBUG)
+    headers = {"authorization": f"Bearer {KEY}", "x-api-key": KEY, "x-onlooker-session": "a"}
+    async with await asyncio.start_server(redirect, "127.0.0.1", 0) as provider:
+        url = f"http://127.0.0.1:{provider.sockets[0].getsockname()[1]}"
+        async with serving(config=ServerConfig(upstreams=(Upstream("openai", url, "openai"),))) as http:
+            answer = await http.post(PATHS["chat"], json=HELLO["chat"], headers=headers)
+            assert (answer.status_code, answer.headers["location"]) == (307, "/elsewhere")
+            assert len(asked) == 1
+            provider.close()
+            down = await http.post(PATHS["chat"], json=HELLO["chat"], headers=headers)
+            assert down.status_code == 502
+            await app_of(http).state.memory.store.close()
+            failed = await http.post(PATHS["chat"], json=HELLO["chat"], headers=headers)
+            assert failed.headers["x-onlooker-memory"].startswith("failed")
+            await app_of(http).state.memory.store.open()
+    assert "without memory" in caplog.text
+    assert KEY not in caplog.text
 
 
 @pytest.mark.parametrize("sdk", SDKS)

@@ -23,6 +23,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import cache
 from typing import Any, cast
 from urllib.parse import quote
 
@@ -213,7 +214,8 @@ class Conversations:
 
     It is one whose whole record the client sent back: the hash of all its messages is known. So nothing of
     it can be new to the client. Another with the same beginning is another conversation, and what was edited
-    is a new one, with the history that came along.
+    is a new one, with the history that came along. Other servers may use the same database: what is known
+    here is compared with it.
     """
 
     def __init__(self, memory: Memory) -> None:
@@ -230,23 +232,50 @@ class Conversations:
     async def claim(self, owner: str, wire: Wire, items: list[Any], now: datetime) -> str:
         """The session's key, a new one if the conversation is not known. It is not given to others until
         `release`."""
-        key = await self._find(owner, wire, items, now) or DERIVED + secrets.token_hex(8)
-        self._busy.add(SessionId(owner, key))
-        return key
+        ends = cache(lambda: _chain(items, now)[::-1])
+        has_read = not _known_part(items)
+        while True:
+            session = self._find(owner, wire, items, now, ends)
+            if session is not None and await self._is_current(session):
+                return session.key
+            if session is None and has_read:
+                break
+            if session is None:
+                await self._read(owner)
+                has_read = True
+        session = SessionId(owner, DERIVED + secrets.token_hex(8))
+        self._busy.add(session)
+        return session.key
 
-    async def _find(self, owner: str, wire: Wire, items: list[Any], now: datetime) -> str | None:
-        known = _known_part(items)
-        if known:
+    def _find(
+        self, owner: str, wire: Wire, items: list[Any], now: datetime, ends: Callable[[], Sequence[bytes]]
+    ) -> SessionId | None:
+        """The session that the conversation belongs to, as far as this process knows. `ends` are the hashes
+        of the conversation after each message, the last one first."""
+        if known := _known_part(items):
             start = wire.unit(items, known)
             seen = self._seen.get((owner, _digest(items[start:known], now)))
             if seen and SessionId(owner, seen.key) not in self._busy and items[:start] == seen.items:
-                return seen.key
-        hashes = _chain(items, now)
-        found = self._longest(owner, hashes)
-        if found is None and known:
-            await self._read(owner)
-            found = self._longest(owner, hashes)
-        return found
+                return SessionId(owner, seen.key)
+        found = (SessionId(owner, key) for end in ends() for key in self._by_end.get((owner, end), ()))
+        return next((session for session in found if session not in self._busy), None)
+
+    async def _is_current(self, session: SessionId) -> bool:
+        """Whether a session is as it is known here: then it is claimed. If another server continued it, that
+        is known now."""
+        self._busy.add(session)  # nobody else may have it while it is looked at
+        is_current = False
+        try:
+            state = await self._memory.store.load(session, newest=1)
+            end = state.progress.history_hash if state else b""
+            is_current = end == self._end_of.get(session)
+        finally:
+            if not is_current:
+                self._busy.discard(session)
+        if not is_current:
+            self._unsee(session)
+            self._put(session, end)
+        return is_current
 
     async def release(self, session: Session, turn: Turn, reply: list[Any], now: datetime) -> None:
         """Know the conversation again by what it has now."""
@@ -256,8 +285,7 @@ class Conversations:
                 self._put(session.id, state.progress.history_hash)
         finally:
             self._busy.discard(session.id)
-        if (before := self._last.pop(session.id, None)) is not None:
-            self._seen.pop((session.owner, before))
+        self._unsee(session.id)
         if reply:
             digest = _digest(reply, now)
             self._last[session.id] = digest
@@ -265,6 +293,10 @@ class Conversations:
             if len(self._last) > 2 * len(self._seen) + 100:
                 kept = set(self._seen)
                 self._last = {s: d for s, d in self._last.items() if (s.owner, d) in kept}
+
+    def _unsee(self, session: SessionId) -> None:
+        if (before := self._last.pop(session, None)) is not None:
+            self._seen.pop((session.owner, before))
 
     def _put(self, session: SessionId, end: bytes) -> None:
         before = self._end_of.pop(session, None)
@@ -285,13 +317,6 @@ class Conversations:
     def of_response(self, owner: str, response: str) -> str | None:
         """The session of a `previous_response_id`."""
         return self._responses.get((owner, response))
-
-    def _longest(self, owner: str, hashes: Sequence[bytes]) -> str | None:
-        for end in reversed(hashes):
-            for key in self._by_end.get((owner, end), ()):
-                if SessionId(owner, key) not in self._busy:
-                    return key
-        return None
 
     async def _read(self, owner: str) -> None:
         """Read what earlier processes, or others, recorded."""
