@@ -21,14 +21,11 @@ from starlette.types import Receive, Scope, Send
 
 from onlooker import __version__
 from onlooker.domain.errors import (
-    BudgetError,
     ClosedError,
     ConflictError,
-    MessageError,
     ModelError,
     NotFoundError,
     OnlookerError,
-    SettingsError,
     StoreError,
 )
 from onlooker.engine.memory import Memory
@@ -46,10 +43,8 @@ log = logging.getLogger("onlooker.server")
 # The most that is told of a value that is not allowed.
 MAX_DETAIL = 500
 
+# The status of an error that is not about a value that was sent (422).
 _STATUS: dict[type[OnlookerError], int] = {
-    SettingsError: 422,
-    MessageError: 422,
-    BudgetError: 422,
     NotFoundError: 404,
     ConflictError: 409,
     StoreError: 503,
@@ -255,7 +250,7 @@ def _add_errors(app: FastAPI) -> None:
 
 
 async def _on_own_error(request: Request, error: Exception) -> Response:
-    status = next(status for kind, status in _STATUS.items() if isinstance(error, kind))
+    status = next((status for kind, status in _STATUS.items() if isinstance(error, kind)), 422)
     detail = str(error)
     if len(detail) > MAX_DETAIL:
         detail = f"{detail[: MAX_DETAIL // 2]} … {detail[-MAX_DETAIL // 2 :]}"

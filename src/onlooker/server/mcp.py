@@ -73,69 +73,85 @@ def make_mcp(memory: Memory, *, owner: str = OWNER, session: str = SESSION) -> M
     server: MCPServer = MCPServer(
         "onlooker", version=__version__, instructions=INSTRUCTIONS, log_level="WARNING", middleware=[ask]
     )
+    offered = Offered(memory)
+    server.add_tool(offered.memory_search, description=SEARCH.description)
+    server.add_tool(offered.memory_save, description=SAVE.description)
+    server.add_tool(offered.memory_forget, description=FORGET.description)
+    server.add_tool(offered.recall, description=RECALL.description)
+    server.add_tool(offered.record)
+    server.add_tool(offered.context)
+    server.resource("onlooker://sessions", mime_type="application/json")(offered.sessions)
+    server.resource("onlooker://sessions/{key}/notes", mime_type="text/plain")(offered.notes)
+    server.prompt("memory")(offered.remember)
+    return server
 
-    def session_of(key: str = "") -> Session:
+
+class Offered:
+    """What a program is offered: tools, resources, and a prompt. Names, arguments and descriptions are those
+    that it is shown."""
+
+    def __init__(self, memory: Memory) -> None:
+        self._memory = memory
+
+    def _session(self, key: str = "") -> Session:
         about = _asked.get()
-        return memory.session(key or about.session, owner=about.owner)
+        return self._memory.session(key or about.session, owner=about.owner)
 
-    async def use(tool: str, **arguments: Any) -> str:
+    async def _use(self, tool: str, **arguments: Any) -> str:
         given = {name: value for name, value in arguments.items() if value not in ("", None, ())}
-        return await session_of().tools().call(tool, given)
+        return await self._session().tools().call(tool, given)
 
-    @server.tool(description=SEARCH.description)
+    # -- the tools that the library gives to agents; their descriptions are there
+
     async def memory_search(
+        self,
         query: Annotated[str, Field(description="Words to look for: names, topics, values.")],
         limit: Annotated[int, Field(ge=1, le=20)] = 5,
     ) -> str:
-        return await use("memory_search", query=query, limit=limit)
+        return await self._use("memory_search", query=query, limit=limit)
 
-    @server.tool(description=SAVE.description)
     async def memory_save(
+        self,
         summary: Annotated[str, Field(description='Such as "Ana is allergic to peanuts".')],
         type: ItemType = "knowledge",
         tags: Annotated[list[str], Field(description="Words to find it by.")] = [],  # noqa: B006  a schema's default
         supersedes: Annotated[str, Field(description="The id of the fact whose place it takes.")] = "",
         expires: Annotated[str, Field(description="The day after which nobody needs it, YYYY-MM-DD.")] = "",
     ) -> str:
-        return await use(
-            "memory_save",
-            summary=summary,
-            type=type,
-            tags=tags or None,
-            supersedes=supersedes,
-            expires=expires,
-        )
+        about = {"type": type, "tags": tags or None, "supersedes": supersedes, "expires": expires}
+        return await self._use("memory_save", summary=summary, **about)
 
-    @server.tool(description=FORGET.description)
-    async def memory_forget(id: _Ident) -> str:
-        return await use("memory_forget", id=id)
+    async def memory_forget(self, id: _Ident) -> str:
+        return await self._use("memory_forget", id=id)
 
-    @server.tool(description=RECALL.description)
-    async def recall(id: _Ident, session: _Session = "", page: Annotated[int, Field(ge=1)] = 1) -> str:
-        return await use("recall", id=id, session=session, page=page)
+    async def recall(self, id: _Ident, session: _Session = "", page: Annotated[int, Field(ge=1)] = 1) -> str:
+        return await self._use("recall", id=id, session=session, page=page)
 
-    @server.tool(description="Record what was said, so that it is remembered.")
+    # -- a conversation
+
     async def record(
+        self,
         text: Annotated[str, Field(min_length=1, description="What was said, word for word.")],
         role: Literal["user", "assistant"] = "user",
         session: _Session = "",
     ) -> str:
-        done = await session_of(session).record({"role": role, "content": text})
+        """Record what was said, so that it is remembered."""
+        done = await self._session(session).record({"role": role, "content": text})
         return f"Recorded as {done[0].id}."
 
-    @server.tool(description="The memory of a conversation as text: notes, and the newest messages.")
     async def context(
+        self,
         session: _Session = "",
         budget: Annotated[int, Field(ge=100, le=1_000_000, description="At most so many tokens.")] = 4_000,
         question: Annotated[str, Field(description="What it is to answer, if anything.")] = "",
     ) -> str:
-        found = await session_of(session).context(budget=budget, question=question)
+        """The memory of a conversation as text: notes, and the newest messages."""
+        found = await self._session(session).context(budget=budget, question=question)
         return found.text().strip() or "Nothing is remembered yet."
 
-    @server.resource("onlooker://sessions", name="sessions", mime_type="application/json")
-    async def sessions() -> str:
+    async def sessions(self) -> str:
         """The conversations that are remembered, most recently used first."""
-        found = await memory.sessions(owner=_asked.get().owner, limit=MAX_LISTED)
+        found = await self._memory.sessions(owner=_asked.get().owner, limit=MAX_LISTED)
         listed = [
             {
                 "key": s.progress.session.key,
@@ -146,20 +162,15 @@ def make_mcp(memory: Memory, *, owner: str = OWNER, session: str = SESSION) -> M
         ]
         return json.dumps(listed, ensure_ascii=False)
 
-    @server.resource("onlooker://sessions/{key}/notes", name="notes", mime_type="text/plain")
-    async def notes(key: str) -> str:
+    async def notes(self, key: str) -> str:
         """The notes of a conversation, oldest first."""
-        found = await session_of(key).notes(recent=MAX_LISTED)
+        found = await self._session(key).notes(recent=MAX_LISTED)
         return "\n\n".join(note.text for note in found) or "No notes yet."
 
-    @server.prompt(name="memory", description="Begin with what is remembered of this conversation.")
-    async def remember(session: str = "") -> str:
-        found = await session_of(session).context(budget=4_000)
+    async def remember(self, session: str = "") -> str:
+        """Begin with what is remembered of this conversation."""
+        found = await self._session(session).context(budget=4_000)
         return f"This is remembered of our conversation:\n\n{found.text().strip() or '(nothing yet)'}"
-
-    # They are registered by their decorators.
-    _ = (memory_search, memory_save, memory_forget, recall, record, context, sessions, notes, remember)
-    return server
 
 
 def route_of(server: MCPServer) -> BaseRoute:
