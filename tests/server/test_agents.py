@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -119,10 +120,10 @@ class Desk:
         assert len(results) == 2 * TURNS
         assert all(f"row {n} is full" in text for n, text in zip(self.shown(), results, strict=True))
         # What it said by itself still reaches the model, and so does what was said first.
-        last = json.dumps(self.provider.received[-1].body)
+        sent = [r for r in self.provider.received if r.body.get("tools")]
+        last = json.dumps(sent[-1].body)
         assert RULE in last
         assert "ZQ003K belongs to Ana" in last
-        sent = [r for r in self.provider.received if r.body.get("tools")]
         whole = sum(len(json.dumps(m)) for m in recorded)
         size = len(json.dumps(sent[-1].body.get("messages") or sent[-1].body["input"]))
         lead = len(json.dumps(sent[0].body.get("messages") or sent[0].body["input"]))
@@ -143,7 +144,6 @@ def desk(tmp_path: Path) -> Generator[Desk]:
 
 CLAUDE = {
     "ANTHROPIC_API_KEY": "sk-ant-test-0123456789",
-    "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
     "DISABLE_AUTOUPDATER": "1",
     "IS_SANDBOX": "1",
 }
@@ -167,6 +167,54 @@ def test_claude_code_works_and_resumes_through_the_proxy(tmp_path: Path) -> None
         assert "on top" in at.run(*ask, "--session-id", ident, FIRST, **environment)
         assert "on top" in at.run(*ask, "--resume", ident, SECOND, **environment)
         at.check()
+        # It asked for a title as well, by the same session.
+        assert [r for r in at.provider.received if "title" in json.dumps(r.body) and not r.body.get("tools")]
+
+
+def test_an_agent_that_claude_code_starts_has_a_conversation_of_its_own(tmp_path: Path) -> None:
+    task = "Count the parcels in hall 9."
+
+    def answer(received: Received) -> Answer:
+        said = json.dumps(received.body["messages"])
+        if not received.body.get("tools"):
+            return Answer("A depot.")
+        if FIRST in said and "There are 12" in said:
+            return Answer("All rows are looked at, and the parcel is on top.")
+        if FIRST in said:
+            asked = {"description": "Count", "prompt": task, "subagent_type": "claude"}
+            return Answer(calls={"Agent": asked})
+        return Answer("There are 12.") if "row 7 is full" in said else Answer(calls=call(["Bash"], 7))
+
+    with (
+        LocalProvider(answer) as provider,
+        started(tmp_path / "a.db", f"--upstream=anthropic={provider.url}") as server,
+    ):
+        (tmp_path / "work").mkdir()
+        environment = {"ANTHROPIC_BASE_URL": f"{server.url}/anthropic", **CLAUDE}
+        ask = ("claude", "-p", "--allowedTools", "Bash", "--output-format", "json")
+        assert "on top" in run_in(tmp_path, tmp_path / "work", *ask, FIRST, **environment)
+        (session,) = httpx2.get(f"{server.url}/v1/sessions").json()["sessions"]
+        messages = httpx2.get(f"{server.url}/v1/sessions/{session['key']}/messages").json()["messages"]
+        assert [m["text"] for m in messages if m["role"] == "user"] == [FIRST]
+        assert "There are 12." in json.dumps([m["text"] for m in messages if m["role"] == "tool"])
+        of_it = [r.body["messages"] for r in provider.received if "x-claude-code-agent-id" in r.headers]
+        assert len(of_it) == 2
+        assert all(task in json.dumps(sent) and FIRST not in json.dumps(sent) for sent in of_it)
+
+
+@pytest.mark.parametrize(
+    ("program", "agent", "says"), [("Claude Code", "claude", "Connected"), ("Codex", "codex", "enabled")]
+)
+def test_the_documented_command_adds_memory_to_an_agent(
+    tmp_path: Path, program: str, agent: str, says: str
+) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "mcp.md").read_text("utf-8")
+    (command,) = re.findall(rf"^\| {program} \| `(.*)` \|$", page, re.MULTILINE)
+    path = f"{Path(sys.executable).parent}:{FOLDER}/node_modules/.bin:{os.environ['PATH']}"
+    run_in(tmp_path, tmp_path, "bash", "-c", command, PATH=path)
+    listed = run_in(tmp_path, tmp_path, agent, "mcp", "list", PATH=path)
+    assert "onlooker" in listed
+    assert says in listed
 
 
 def test_codex_works_and_resumes_through_the_proxy(tmp_path: Path) -> None:

@@ -452,10 +452,19 @@ async def test_what_an_agent_asks_for_itself_is_passed_on_and_not_remembered() -
             asked = {"role": "user", "content": "Fix the build of hall 7."}
             answered = {"role": "assistant", "content": "Good day."}
             more = {"role": "user", "content": "Summarize this conversation."}
-            for messages, own in (([title], {}), ([asked], {"tools": tools}), ([asked, answered, more], {})):
+            started = {"x-claude-code-agent-id": "a50"}
+            for messages, own, agent in (
+                ([title], {}, {}),
+                ([asked], {"tools": tools}, {}),
+                ([asked, answered, more], {}, {}),
+                # Agents that it starts have tools, and its session.
+                ([{"role": "user", "content": "Count the parcels."}], {"tools": tools}, started),
+                ([{"role": "user", "content": "Review."}], {"tools": tools}, {"x-openai-subagent": "review"}),
+            ):
                 body = {"model": "m", "max_tokens": 9, "messages": messages, **own}
-                answer = await http.post(PATHS["messages"], json=body, headers=headers)
-                assert answer.headers["x-onlooker-memory"].partition(":")[0] == ("on" if own else "off")
+                answer = await http.post(PATHS["messages"], json=body, headers={**headers, **agent})
+                is_on = bool(own) and not agent
+                assert answer.headers["x-onlooker-memory"].partition(":")[0] == ("on" if is_on else "off")
                 assert provider.received[-1].body["messages"] == messages
             recorded = await memory.session("cc").messages()
             assert [m.text for m in recorded] == ["Fix the build of hall 7.", "Good day."]

@@ -55,6 +55,9 @@ SESSION_HEADERS = (
 # The one of them that is of an agent with tools. What it asks without them, such as a title for the
 # conversation, it asks for itself.
 AGENT_HEADER = "x-claude-code-session-id"
+# Headers of agents that Claude Code or Codex started. They have conversations of their own, with the session
+# of the agent that started them, and only that one speaks to them.
+SUBAGENT_HEADERS = ("x-claude-code-agent-id", "x-openai-subagent")
 # Headers that are about one connection, and those that are ours.
 _NOT_RETURNED = frozenset(("connection", "keep-alive", "transfer-encoding", "upgrade", "trailer", "te"))
 _NOT_PASSED = _NOT_RETURNED | {"host", "content-length", "proxy-authorization", "accept-encoding", "expect"}
@@ -485,6 +488,8 @@ class Proxy:
         self, request: Request, body: Mapping[str, Any], conversation: Conversation, key: str | None
     ) -> None:
         """Skip what an agent asks for itself, beside the conversation whose session it names."""
+        if any(header in request.headers for header in SUBAGENT_HEADERS):
+            raise Skip("an agent asks another one, not its user")
         if key is None or AGENT_HEADER not in request.headers:
             return
         if body.get("tools"):
