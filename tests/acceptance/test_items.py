@@ -576,6 +576,18 @@ async def test_facts_reach_other_sessions_with_the_notes_and_without_an_end(url:
         assert [i.summary for i in await session.end()] == ["The user prefers short answers"]
 
 
+async def test_of_a_long_chat_the_newest_is_known_to_the_next_session_at_once(url: str) -> None:
+    async with onlooker.open_memory(url, clock=FrozenClock()) as memory:
+        first = memory.session("one", owner="ana")
+        await first.record(onlooker.user("My sister is called Carla."))
+        await first.record(*(onlooker.user(f"Parcel {n} weighs {n} grams.") for n in range(50)))
+        await first.record(onlooker.user("I'm allergic to peanuts."))
+        known = "- The user is allergic to peanuts (2026-02-16)"
+        assert about(await talk(memory.session("two", owner="ana"), "Hello")) == [known]
+        made = await first.end()  # nothing is left out, and nothing is there twice
+        assert ["Carla" in item.summary for item in made] == [True]
+
+
 @pytest.mark.req(25)
 @pytest.mark.parametrize("asked", [False, True])
 async def test_what_was_said_a_minute_ago_is_known_to_the_next_session(url: str, asked: bool) -> None:

@@ -44,8 +44,9 @@ ANSWER_TOKENS = 800
 MAX_KNOWN_ITEMS = 60
 # Messages that are read at a time to make items of.
 MAX_READ = 200
-# A new session reads up on what was said in so many others of its owner, how long ago, and for how long.
-MAX_READ_UP = 5
+# A new session reads up on what was said in so many others of its owner, so many messages of each, how long
+# ago, and for how long. A turn waits for it: a message takes a fifth of a millisecond.
+MAX_READ_UP, MAX_READ_UP_MESSAGES = 3, 50
 READ_UP_WITHIN = timedelta(days=1)
 READ_UP_SECONDS = 1.0
 # How often a change is tried if another worker changes the items at the same time.
@@ -190,11 +191,12 @@ class SessionEnd:
         progress = await self._progress_of(session)
         if progress is None:
             return
-        if not self._asks_model:
+        newest = progress.last_seq - MAX_READ_UP_MESSAGES
+        if not self._asks_model and progress.ended >= newest:
             await self._make_up_to(progress, progress.last_seq)
             return
-        # The mark stays: a model is asked about these messages at the end.
-        after = max(progress.ended, progress.frontier, progress.last_seq - MAX_READ)
+        # The mark stays: at the end a model is asked about these messages, or those before them are read too.
+        after = max(progress.ended, progress.frontier, newest)
         messages = await self._store.messages(session, after=after, archived=True)
         await self._keep_some(progress, await self._pick(session, messages))
 
