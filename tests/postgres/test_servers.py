@@ -1,11 +1,19 @@
-"""Two servers on one PostgreSQL behave as one."""
+"""Two servers on one PostgreSQL behave as one, and the services of the compose file work together."""
 
 from __future__ import annotations
 
+import json
+import os
+import re
+import subprocess
+import sys
+import time
 from pathlib import Path
 from typing import Any
 
 import httpx2
+import pytest
+import yaml
 
 from onlooker.testing.provider import Answer, LocalProvider
 from tests.acceptance.command_line import call
@@ -71,3 +79,49 @@ def test_what_one_server_does_the_other_knows(server: Server, tmp_path: Path) ->
                 mine = http.get(f"{at}/v1/sessions", headers={"authorization": f"Bearer {made}"})
                 assert {s["owner"] for s in mine.raise_for_status().json()["sessions"]} == {"ana"}
             assert (one.stop(), two.stop()) == (0, 0)
+
+
+DEPLOY = Path(__file__).parents[2] / "deploy"
+PROGRAM = (sys.executable, "-m", "onlooker")
+
+
+@pytest.mark.long
+def test_the_commands_of_the_compose_file_work_together(server: Server, tmp_path: Path) -> None:
+    services: Any = yaml.safe_load((DEPLOY / "compose.yaml").read_text("utf-8"))["services"]
+    serve, *options = services["server"]["command"]
+    assert serve == "serve"
+    environment = {**os.environ, "ONLOOKER_DB": server.new_url()}
+    worker = subprocess.Popen([*PROGRAM, *services["worker"]["command"]], env=environment, cwd=tmp_path)
+    try:
+        with started("", *options, folder=tmp_path, ONLOOKER_DB=environment["ONLOOKER_DB"]) as serving:
+            address = serving.url.replace("0.0.0.0", "127.0.0.1")
+            made = subprocess.run(
+                [*PROGRAM, "token", "make", "--all"],
+                env=environment,
+                cwd=tmp_path,
+                capture_output=True,
+                text=True,
+                check=True,
+            )
+            headers = {"authorization": f"Bearer {made.stdout.strip()}"}
+            assert httpx2.get(f"{address}/v1/sessions").status_code == 401
+            with httpx2.Client(headers=headers, timeout=120) as http:
+                many = [{"role": "user", "content": said(n), "id": f"m{n}"} for n in range(1_500)]
+                told = http.post(f"{address}/v1/sessions/s/messages", json={"messages": many})
+                assert len(told.raise_for_status().json()["recorded"]) == 1_500
+                until = time.monotonic() + 120
+                while not http.get(f"{address}/v1/sessions/s/notes").json()["notes"]:
+                    assert time.monotonic() < until, "the worker takes no notes"
+                    time.sleep(0.2)
+            # What the container asks to know whether it is healthy.
+            text = (DEPLOY / "Containerfile").read_text("utf-8")
+            (asks,) = re.findall(r"^  CMD (\[.*\])$", text, re.MULTILINE)
+            _, *code = json.loads(asks.replace("http://127.0.0.1:8787", address))
+            assert subprocess.run([sys.executable, *code], check=False).returncode == 0
+            assert serving.stop() == 0
+            assert subprocess.run([sys.executable, *code], check=False, stderr=subprocess.DEVNULL).returncode
+        worker.terminate()
+        assert worker.wait(60) == 0
+    finally:
+        worker.kill()
+        worker.wait()

@@ -24,9 +24,12 @@ class Server:
 
 
 @contextmanager
-def started(db: Path | str, *options: str, folder: Path | None = None) -> Generator[Server]:
-    """`onlooker serve` on a free port, ready for requests, in the folder of its file or another one."""
-    arguments = [sys.executable, "-m", "onlooker", "serve", "--db", str(db), *options]
+def started(
+    db: Path | str, *options: str, folder: Path | None = None, **environment: str
+) -> Generator[Server]:
+    """`onlooker serve` on a free port, ready for requests, in the folder of its file or another one. Without
+    a database, the environment names one."""
+    arguments = [sys.executable, "-m", "onlooker", "serve", *(["--db", str(db)] if db else []), *options]
     if "--port" not in options:
         arguments += ["--port", "0"]
     process = subprocess.Popen(
@@ -35,7 +38,7 @@ def started(db: Path | str, *options: str, folder: Path | None = None) -> Genera
         stderr=subprocess.PIPE,
         text=True,
         cwd=folder or Path(db).parent,
-        env={**os.environ, "PYTHONUNBUFFERED": "1"},
+        env={**os.environ, "PYTHONUNBUFFERED": "1", **environment},
     )
     assert process.stdout is not None
     assert process.stderr is not None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 
 import onlooker
 from onlooker import blocking
-from onlooker.client import RemoteMemory
+from onlooker.client import RemoteMemory, RemoteSession
 from onlooker.errors import BudgetError, MessageError, NotFoundError, SettingsError, StoreError
 from tests.server.process import started
 from tests.server.serving import app_of, serving
@@ -81,6 +82,31 @@ async def test_a_session_of_a_server_gives_what_one_of_the_library_gives() -> No
             )
         for ours, theirs in zip(*found, strict=True):
             assert ours == theirs
+
+
+# What a server's memory has of its own: requests for everything else, and jobs that say how far they are.
+OWN_METHODS = {"call", "consolidate", "export", "import_file"}
+OWN_PARAMETERS = {"progress"}
+
+
+@pytest.mark.parametrize(
+    ("remote", "local"), [(RemoteMemory, onlooker.Memory), (RemoteSession, onlooker.Session)]
+)
+def test_what_both_have_is_called_alike(remote: type, local: type) -> None:
+    compared = 0
+    for name, method in inspect.getmembers(remote, inspect.isfunction):
+        if name.startswith("_") or name in OWN_METHODS:
+            continue
+        ours, theirs = (
+            inspect.signature(method).parameters,
+            inspect.signature(getattr(local, name)).parameters,
+        )
+        for parameter in ours.values():
+            if parameter.name not in OWN_PARAMETERS:
+                other = theirs[parameter.name]
+                assert (parameter.kind, parameter.default) == (other.kind, other.default), (name, parameter)
+                compared += 1
+    assert compared > 5
 
 
 @pytest.mark.anyio

@@ -78,6 +78,29 @@ async def test_metrics_count_requests_by_route_and_what_memory_did() -> None:
         assert "secret-key" not in text
 
 
+async def test_whoever_comes_back_gets_what_it_missed_over_http() -> None:
+    async with serving() as client:
+        app = app_of(client)
+
+        async def heard(*texts: str, **headers: str) -> list[tuple[str, str]]:
+            """The ids and texts of events that a request hears until the server stops."""
+            app.state.stopping.clear()
+            asking = asyncio.ensure_future(client.get("/v1/events?session=a", headers=headers))
+            await asyncio.sleep(0.05)
+            for text in texts:
+                await app.state.memory.session("a").record(said(1, text) | {"id": text})
+            await asyncio.sleep(0.05)
+            app.state.stopping.set()
+            pairs = [each.split("\ndata: ") for each in (await asking).text.split("\n\n") if "data: " in each]
+            return [(ident.removeprefix("id: "), text) for ident, text in pairs if "Recorded" in text]
+
+        first = await heard("one", "two")
+        assert [json.loads(text)["messages"][0]["id"] for _, text in first] == ["one", "two"]
+        await app.state.memory.session("a").record(said(1) | {"id": "three"})
+        again = await heard("four", **{"last-event-id": first[0][0]})
+        assert [json.loads(text)["messages"][0]["id"] for _, text in again] == ["two", "three", "four"]
+
+
 async def test_an_owner_hears_of_its_own_sessions_and_sees_no_counts() -> None:
     async with serving(config=PUBLIC) as client:
         app = app_of(client)

@@ -54,7 +54,17 @@ def noted(server: Server, session: str) -> list[str]:
 
 def test_it_starts_serves_and_stops_cleanly_on_a_signal(tmp_path: Path) -> None:
     with started(tmp_path / "a.db") as server:
-        assert any("REST" in line and f"{server.url}/v1" in line for line in server.printed)
+        for what, where in (
+            ("inspector", "/"),
+            ("REST", "/v1"),
+            ("proxy, openai", "/openai/v1"),
+            ("proxy, anthropic", "/anthropic"),
+            ("MCP", "/mcp"),
+            ("health", "/healthz"),
+        ):
+            assert any(
+                line.strip().startswith(what) and server.url + where in line for line in server.printed
+            )
         answer = httpx2.post(f"{server.url}/v1/sessions/a/messages", json=said(1))
         assert len(answer.json()["recorded"]) == 1
         noted(server, "b")

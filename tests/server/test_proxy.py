@@ -294,6 +294,100 @@ async def test_the_first_request_goes_out_as_it_came_with_the_clients_key(sdk: S
             assert KEY not in exported
 
 
+IMAGE = "data:image/png;base64,iVBORw0KGgo="
+# What a client sends last: an image, thinking, a call and its result, fields that nobody knows.
+TAILS: dict[Sdk, list[Any]] = {
+    "chat": [
+        {
+            "role": "user",
+            "content": [
+                {"type": "text", "text": "What is on this label?"},
+                {"type": "image_url", "image_url": {"url": IMAGE, "detail": "low"}},
+            ],
+        },
+        {
+            "role": "assistant",
+            "content": None,
+            "reasoning_content": "The label is small.",
+            "tool_calls": [
+                {"id": "c1", "type": "function", "function": {"name": "look", "arguments": '{"row":  7}'}}
+            ],
+        },
+        {"role": "tool", "tool_call_id": "c1", "content": "Row 7 is full.", "x_unknown": 1},
+    ],
+    "responses": [
+        {
+            "role": "user",
+            "content": [
+                {"type": "input_text", "text": "What is on this label?"},
+                {"type": "input_image", "image_url": IMAGE, "detail": "low"},
+            ],
+        },
+        {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "gAAAAA"},
+        {"type": "function_call", "call_id": "c1", "name": "look", "arguments": '{"row":  7}', "id": "fc_1"},
+        {"type": "function_call_output", "call_id": "c1", "output": "Row 7 is full.", "x_unknown": 1},
+    ],
+    "messages": [
+        {
+            "role": "user",
+            "content": [
+                {"type": "text", "text": "What is on this label?"},
+                {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "iVBO"}},
+            ],
+        },
+        {
+            "role": "assistant",
+            "content": [
+                {"type": "thinking", "thinking": "The label is small.", "signature": "c2ln"},
+                {"type": "tool_use", "id": "c1", "name": "look", "input": {"row": 7}},
+            ],
+        },
+        {
+            "role": "user",
+            "content": [
+                {"type": "tool_result", "tool_use_id": "c1", "content": "Row 7 is full."},
+                {"type": "text", "text": "And now?", "cache_control": {"type": "ephemeral"}},
+            ],
+        },
+    ],
+}
+
+
+@pytest.mark.parametrize("sdk", SDKS)
+async def test_images_thinking_and_unknown_fields_go_out_as_they_came_behind_memory(sdk: Sdk) -> None:
+    talk: list[Any] = [
+        m for n in range(120) for m in (question(n), {"role": "assistant", "content": "Noted."})
+    ]
+    memory = onlooker.open_memory(":memory:", budget=4_000)
+    with LocalProvider(lambda _: Answer("Good day.")) as provider:
+        async with proxied(provider, memory) as http:
+            field = "input" if sdk == "responses" else "messages"
+            body: dict[str, Any] = {**HELLO[sdk], field: [*talk, *TAILS[sdk]], "x_unknown": {"a": [1]}}
+            if sdk == "messages":
+                body["system"] = [{"type": "text", "text": "Hi.", "cache_control": {"type": "ephemeral"}}]
+            answer = await http.post(PATHS[sdk], json=body, headers={"x-onlooker-session": "a"})
+            assert answer.headers["x-onlooker-memory"] == "on"
+            received = provider.received[-1]
+            sent = received.body[field]
+            check(sdk, received)
+            assert received.body["x_unknown"] == {"a": [1]}
+            assert len(sent) < len(talk)
+            first = sent.index(TAILS[sdk][0])
+            for given, went in zip(TAILS[sdk], sent[first:], strict=False):
+                # Anthropic's last message may have what is recalled at its end.
+                blocks = given["content"] if sdk == "messages" else None
+                assert went == given or went == {**given, "content": [*(blocks or ()), went["content"][-1]]}
+            assert 0 < int(answer.headers["x-onlooker-tokens-in"]) <= 4_000
+            saved = int(answer.headers["x-onlooker-tokens-saved"])
+            assert 0.3 < saved / (len(json.dumps(talk)) / 4) < 1.5
+            if sdk == "messages":
+                # Memory is in blocks of its own, with as many breakpoints as the client left of four.
+                system = received.body["system"]
+                assert system[0] == body["system"][0]
+                assert system[-1]["cache_control"] == {"type": "ephemeral"}
+                assert str(received.body).count("cache_control") <= 4
+
+
 LOOK = {"type": "function", "function": {"name": "look", "parameters": {"type": "object"}}}
 
 
