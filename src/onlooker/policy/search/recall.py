@@ -164,8 +164,8 @@ MAX_SESSIONS = 6
 # share of the query, by how rare its words are, stands in one message. What is told, not asked, must match
 # better: most of it needs nothing from the past.
 MIN_MATCH, MIN_TOLD_MATCH = 0.2, 0.45
-# A term is looked up in at most this many texts, the newest: a hundred find nothing more, in half as much time
-# again where an owner has 100,000.
+# A term is looked up in at most this many texts, the newest. A hundred find nothing more, and take half
+# as much time again where an owner has 100,000.
 MAX_HOLDERS = 60
 # The share of a hit's score that goes to the messages one and two positions away.
 NEARNESS = (0.5, 0.25)
