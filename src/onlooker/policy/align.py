@@ -152,8 +152,8 @@ def compare(
     telling = [isinstance(k, tuple) or is_telling(m) for k, m in zip(ours, history, strict=True)]
     found = _common(ours, theirs, telling, whole=whole)
     others = any(_has_other_id(history[i], recorded[p]) for i, p in found.items())
-    if others and (len(found) == 1 or not any(telling[i] for i in found)):
-        found = {}
+    if others and (found.keys() == {len(history) - 1} or not any(telling[i] for i in found)):
+        found = {}  # the same words, said again
     return Comparison(history, recorded, found, by_id, whole)
 
 
@@ -204,21 +204,29 @@ def _common(
         return {i: i for i in range(prefix)}
     window = _window(history, recorded)
     is_certain = prefix >= CERTAIN_RUN or any(telling[:prefix])
-    if window and (len(window) >= prefix or not is_certain):
+    is_window = len(window) >= CERTAIN_RUN or any(telling[i] for i in window)
+    if is_window and (len(window) >= prefix or not is_certain):
+        return window
+    anchors = _anchors(history, recorded, telling, prefix)
+    if window and not anchors and (len(window) >= prefix or not is_certain):
         return window
     found = {i: i for i in range(prefix)}
-    anchors = _anchors(history, recorded, telling, prefix) or _long_run(history, recorded, prefix)
+    anchors = anchors or _long_run(history, recorded, prefix)
     at = place = prefix  # what follows the last common message
     for anchor in anchors:
         i, p = anchor
         if i < at:
             continue
-        # Next to a message that is no coincidence, short ones count as well.
-        while i > at and p > place and history[i - 1] == recorded[p - 1]:
-            i, p = i - 1, p - 1
+        # Next to a message that is no coincidence, short ones count as well, and so do those before an edit.
         length = _equal(history, recorded, i, p)
-        found.update((i + n, p + n) for n in range(length))
-        at, place = i + length, p + length
+        run = [(i + n, p + n) for n in range(length)]
+        for _ in range(2):
+            while i > at and p > place and history[i - 1] == recorded[p - 1]:
+                i, p = i - 1, p - 1
+                run.append((i, p))
+            i, p = i - 1, p - 1
+        found.update(sorted(run))
+        at, place = anchor[0] + length, anchor[1] + length
     # The history may continue with the last messages of the record: it left out some to save room.
     window = _window(history[at:], recorded[place:]) if found else {}
     found.update((at + i, place + p) for i, p in window.items())
@@ -347,13 +355,13 @@ class _Decision:
         recorded = self.comparison.recorded
         self._pair()
         placed: dict[int, list[Message]] = {}  # new messages, by the position that they follow
-        for p, i in self.fuller.items():
-            # It has all that the recorded one had, and takes its place.
-            self.retired.append(p)
-            placed[p] = [self.comparison.history[i]]
         for gap in self.comparison.gaps():
             for after, message in self._fill(gap):
                 placed.setdefault(after, []).append(message)
+        for p, i in self.fuller.items():
+            # It has all that the recorded one had, and takes its place.
+            self.retired.append(p)
+            placed.setdefault(p, []).insert(0, self.comparison.history[i])
         end = len(recorded) - 1
         gone = set(self.retired)
         changed = min((*gone, *(after + 1 for after in placed)), default=end + 1)
@@ -434,7 +442,7 @@ class _Decision:
         while start and history[start - 1].role != "assistant":
             start -= 1
         for i in range(start, len(history)):
-            self.same.pop(i, None)
+            self.fuller.pop(self.same.pop(i, -1), None)
         return list(range(start, len(history)))
 
     def _place_beginning(self, new: Sequence[int], after: int) -> list[tuple[int, Message]]:
@@ -454,14 +462,18 @@ class _Decision:
     def _pair(self) -> None:
         """Find the messages that are recorded in another form. Those that lost content stay as recorded."""
         self.same = dict(self.comparison.found)
+        history = self.comparison.history
         for gap in self.comparison.gaps():
             free = list(gap.ends)
-            if gap.new and len(gap.new) == len(self.comparison.history):
-                # With nothing in common, a history is more likely to continue than to repeat old messages.
+            nothing_in_common = len(gap.new) == len(history)
+            if gap.new and nothing_in_common:
+                # A history is then more likely to continue than to repeat old messages.
                 free = [p for p in free if self._relation(0, p) != "other"][-1:] + [
                     p for p in free if p == len(self.comparison.recorded) - 1
                 ]
             for i in gap.new:
+                if nothing_in_common and i and not is_telling(history[i]):
+                    continue
                 for n, p in enumerate(free):
                     if (relation := self._relation(i, p)) != "other":
                         self.same[i] = p
@@ -504,7 +516,8 @@ class _Decision:
         run = [i for i in range(gap.new.start) if i in self.same]
         if not run:
             return False
-        if self.comparison.by_id and all(self.comparison.history[i].id for i in run):
+        # What has no id beside those that have is not the user's: it says that something was left out.
+        if self.comparison.by_id and all(self.comparison.history[i].id for i in (*run, *gap.new)):
             return True
         if self._is_regenerated(gap, lacking):
             return True
@@ -560,10 +573,12 @@ def _is_answer(recorded: MessageDigest) -> bool:
 
 Relation = Literal["lost", "fuller", "other"]
 
+# What stands in the place of a message's content. A person may write the same without brackets.
 _BLANK = regex(
     r"\W*(?:\S{1,20} ){0,6}(?:cleared|removed|omitted|truncated|redacted|elided|hidden)\b[^\n]{0,40}",
     re.IGNORECASE,
 )
+_BRACKETS = ("[", "(", "<", "{")
 _CUT = regex(r"(?:…|\.\.\.|\[[^\]\n]{1,60}\]|<[^>\n]{1,60}>)\s*$")
 # What a message may lose and still be the same: it keeps this share, or so many characters.
 MIN_SHARE, MIN_LENGTH = 0.3, 24
@@ -586,7 +601,7 @@ def relate(message: Message, known: Message) -> Relation:
     ):
         return "fuller"
     ours, theirs = " ".join(message.text.split()), " ".join(known.text.split())
-    if message.answers and len(ours) < len(theirs) and fewer:
+    if message.answers and fewer and (len(ours) < len(theirs) or _BLANK.fullmatch(ours)):
         return "lost"  # a result that was blanked or shortened: its call says which one it is
     if fewer and _lost(ours, theirs):
         return "lost"
@@ -598,10 +613,10 @@ def relate(message: Message, known: Message) -> Relation:
 def _lost(ours: str, theirs: str) -> bool:
     if not ours or ours == theirs or _contains(theirs, ours):
         return True
+    if ours.startswith(_BRACKETS) and _BLANK.fullmatch(ours):
+        return True
     if len(ours) >= len(theirs):
         return False
-    if _BLANK.fullmatch(ours):
-        return True
     cut = _CUT.search(ours)
     return bool(cut) and theirs.startswith(ours[: cut.start()].rstrip()) and cut.start() >= MIN_LENGTH
 

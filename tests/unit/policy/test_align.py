@@ -124,6 +124,14 @@ def test_a_greeting_said_again_is_new() -> None:
     assert (found.keep, found.follow, found.retired) == (3, tuple(again), ())
 
 
+@pytest.mark.parametrize("ids", [True, False])
+def test_a_short_message_said_again_with_context_is_new_and_replaces_nothing(ids: bool) -> None:
+    record = [*HELLO[:2], Message("user", "thanks"), *HELLO[3:5]]
+    again = Message("user", "<context>page 3</context>\n\nthanks", id="host-99" if ids else "")
+    found = align([again], record, SentRange(1, 5, opening=1))
+    assert (found.keep, found.follow, found.retired) == (5, (again,), ())
+
+
 def test_a_restart_that_begins_with_the_same_examples_goes_on() -> None:
     examples = talk("Translate: cat", "Katze, which is feminine")
     record = [*examples, *talk("Translate: dog", "Hund", "and mouse?", "Maus")]
@@ -193,6 +201,20 @@ def test_one_short_message_behind_something_unknown_is_no_common_ground() -> Non
     assert (found.keep, found.follow) == (4, tuple(history))
 
 
+def test_one_short_message_in_another_form_is_no_common_ground_either() -> None:
+    record = talk("do you like it?", "I do", " yes \n")
+    history = [Message("user", "tell me of Oslo"), Message("assistant", "It rains."), Message("user", "yes")]
+    found = align(history, record)
+    assert (found.keep, found.preface, found.follow) == (3, 0, tuple(history))
+    assert align(history[-1:], record).follow == ()  # the last call made again
+
+
+def test_a_telling_message_under_a_new_id_is_the_same_where_a_window_begins() -> None:
+    record = [Message("user", "which ferry goes to Bodø?", id="first")]
+    history = [replace(record[0], id="second"), *talk("the late one", "thanks a lot")]
+    assert outcome(align(history, record), record) == [m.text for m in history]
+
+
 # ------------------------------------------------------------------------------------ taken back, on proof
 
 
@@ -226,6 +248,29 @@ def test_three_short_messages_in_a_row_are_no_coincidence() -> None:
     record = talk("a", "b", "c", "d", "e", "f")
     assert found_in(talk("x", "b", "c", "d", "y"), record).found == {1: 1, 2: 2, 3: 3}
     assert found_in(talk("x", "b", "c", "y"), record).found == {}
+
+
+def test_messages_that_are_no_coincidence_outweigh_a_short_one_at_the_end() -> None:
+    start = talk("ok", "noted", "a first question of mine", "an answer to the first one", "y")
+    record = [*start, *talk("what do you mean?", "go on", "fine", "ok")]
+    record = [replace(m, role=ROLES[i % 2]) for i, m in enumerate(record)]
+    skipped = Message("user", "3 messages were skipped here.")
+    history = [*record[:2], skipped, *record[5:], *talk("a second question of mine")]
+    found = align(history, record, SentRange(1, 9, opening=1))
+    assert found.retired == ()
+    added = Counter(outcome(found, record)) - Counter(m.text for m in record)
+    assert added <= Counter([skipped.text, history[-1].text])
+
+
+def test_before_an_edit_short_messages_are_the_same() -> None:
+    start = talk("hi", "Hello!", "I need a boat for Friday", "Which harbour is it?", "Bodø", "hello")
+    start += talk("How can I help?")
+    record = [*start, *talk("hello", "How can I help?", "a train to Oslo, please", "For how many people?")]
+    edited = Message("user", "a train to Bergen, please")
+    history = [*record[7:9], edited, record[10], *talk("for three of us")]
+    found = align(history, record, None)
+    assert (found.preface, found.retired) == (0, ())
+    assert outcome(found, record) == [m.text for m in (*record[:10], edited, record[10], history[-1])]
 
 
 @pytest.mark.parametrize(("short", "certain"), [(2, False), (3, True)])
@@ -298,6 +343,12 @@ def test_ids_of_the_host_prove_a_branch() -> None:
     assert found.retired == (3, 4, 5, 6)
 
 
+def test_a_message_without_an_id_among_those_that_have_one_takes_nothing_back() -> None:
+    record = talk("hello there", "how can I help?", "the weather?", "sunny", ids=True)
+    skipped = Message("user", "1 message was skipped.")
+    assert align([*record[:2], skipped, record[3]], record).retired == ()
+
+
 def test_ids_that_are_new_with_every_call_say_nothing() -> None:
     record = [replace(m, id=f"first-{i}") for i, m in enumerate(HELLO)]
     history = [
@@ -324,6 +375,8 @@ def test_an_id_that_we_gave_says_nothing_about_the_hosts_message() -> None:
         ("where is it?", "where is it?\n\n<context>page 3</context>", "lost"),
         ("", "a long answer", "lost"),
         ("[Old content removed]", "a long answer with a number, 88-1431", "lost"),
+        ("[Old message content cleared]", "no, blue", "lost"),
+        ("I removed it", "where are the keys for the old door?", "other"),
         ("A long answer that begins like this…", "A long answer that begins like this and goes on.", "lost"),
         ("a line\n\nwhere is it?", "where is it?", "fuller"),
         ("My name is Eva", "My name is Ana", "other"),
@@ -340,9 +393,10 @@ def test_a_tool_result_that_was_blanked_is_the_same() -> None:
     call = Message("assistant", "", calls=(ToolCall("c1", "look"),))
     result = Message("tool", "88-1431 is in Oslo, in row 7", answers="c1")
     record = [Message("user", "where is parcel 88-1431?"), call, result, Message("assistant", "In Oslo.")]
-    blanked = [*record[:2], replace(result, text="[cleared]"), record[3], Message("user", "thanks a lot")]
-    found = align(blanked, record, SentRange(1, 3, opening=1))
-    assert (found.keep, found.follow, found.retired) == (4, (blanked[-1],), ())
+    for text in ("[cleared]", "[Old tool result content cleared to save room]", ""):
+        blanked = [*record[:2], replace(result, text=text), record[3], Message("user", "thanks a lot")]
+        found = align(blanked, record, SentRange(1, 3, opening=1))
+        assert (found.keep, found.follow, found.retired) == (4, (blanked[-1],), ())
 
 
 def test_a_message_that_grows_replaces_its_beginning() -> None:
