@@ -8,6 +8,7 @@ import logging
 import threading
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from itertools import pairwise
 from typing import Any, Literal
 
 import httpx2
@@ -233,12 +234,28 @@ async def the_conversation_keeps_within_its_budget(sdk: Sdk, turns: int) -> None
             assert said[:turns] == [question(n)["content"] for n in range(turns)]
             assert len([m for m in recorded if m.role == "assistant"]) == len(provider.received)
             # Between two changes of the notes, a prompt begins with all of the one before it but its end.
-            kept = 0
-            for a, b in zip(provider.received, provider.received[1:], strict=False):
-                one, two = prompt_of(a), prompt_of(b)
-                same = next((i for i, (x, y) in enumerate(zip(one, two, strict=False)) if x != y), len(one))
-                kept += same > 0.5 * len(one)
-            assert kept > 0.6 * len(provider.received)
+            pairs = [(prefix_of(sdk, a), prefix_of(sdk, b)) for a, b in pairwise(provider.received)]
+            same = [(one, two) for one, two in pairs if one[0] == two[0]]
+            assert len(same) > 0.6 * len(pairs)
+            for (_, one), (_, two) in same:
+                assert two[: len(one)] == one
+
+
+def prefix_of(sdk: Sdk, received: Received) -> tuple[Any, list[Any]]:
+    """What a prompt says of the past, and its messages without what changes with each turn, at the end."""
+    sent: list[Any] = received.body["input" if sdk == "responses" else "messages"]
+    system: list[Any] | str = received.body.get("system", "")
+    if sdk == "messages":
+        *before, last = sent
+        blocks: list[Any] = last["content"] if isinstance(last["content"], list) else []
+        if blocks and str(blocks[-1].get("text")).startswith("[system] "):
+            text = blocks[0]["text"] if len(blocks) == 2 and blocks[0]["type"] == "text" else None
+            last = {**last, "content": text or blocks[:-1]}
+        memory: list[Any] = [block["text"] for block in system[1:]] if isinstance(system, list) else []
+        return memory, [*before, last]
+    injected = ("system", "developer")
+    memory = [sent[0]] if sent[0].get("role") in injected else []
+    return memory, [m for m in sent if m.get("role") not in injected]
 
 
 async def converse_on(sdk: Sdk, history: list[Any], http: httpx2.AsyncClient) -> None:
