@@ -502,18 +502,28 @@ async def test_servers_on_one_database_keep_apart_what_begins_alike(tmp_path: An
                 assert [str(c) in sent for _, c in asked] == [c == code for _, c in asked]
 
 
-async def test_a_response_continues_the_one_before_it() -> None:
-    with LocalProvider(lambda _: Answer("Good day.")) as provider:
-        async with proxied(provider) as http:
-            first = await http.post(PATHS["responses"], json={"model": "m", "input": "My code is 7718."})
+async def test_a_response_continues_the_one_before_it_at_any_server(tmp_path: Any) -> None:
+    numbers = iter(range(9))
+    db = tmp_path / "a.db"
+    with LocalProvider(lambda _: Answer(f"Good day {next(numbers)}.")) as provider:
+        async with (
+            proxied(provider, onlooker.open_memory(db)) as one,
+            proxied(provider, onlooker.open_memory(db)) as other,
+        ):
+            first = await one.post(PATHS["responses"], json={"model": "m", "input": "My code is 7718."})
             asked = {"model": "m", "input": "What is it?", "previous_response_id": first.json()["id"]}
-            second = await http.post(PATHS["responses"], json=asked)
-            assert second.headers["x-onlooker-session"] == first.headers["x-onlooker-session"]
-            assert "previous_response_id" not in provider.received[-1].body
-            assert "7718" in prompt_of(provider.received[-1])
-            unknown = await http.post(PATHS["responses"], json=asked | {"previous_response_id": "resp_other"})
+            for http in (other, one):
+                again = await http.post(PATHS["responses"], json=asked)
+                assert again.headers["x-onlooker-session"] == first.headers["x-onlooker-session"]
+                assert "previous_response_id" not in provider.received[-1].body
+                assert "7718" in prompt_of(provider.received[-1])
+                asked["previous_response_id"] = again.json()["id"]
+            unknown = await one.post(PATHS["responses"], json=asked | {"previous_response_id": "resp_other"})
             assert unknown.headers["x-onlooker-memory"].startswith("off")
             assert provider.received[-1].body["previous_response_id"] == "resp_other"
+            ana = {"x-onlooker-owner": "ana"}
+            hers = await one.post(PATHS["responses"], json=asked, headers=ana)
+            assert hers.headers["x-onlooker-memory"].startswith("off")
 
 
 async def test_what_an_agent_injects_is_passed_on_and_not_remembered() -> None:

@@ -14,6 +14,7 @@ goes through unchanged.
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
 import logging
 import re
@@ -200,6 +201,8 @@ DERIVED = "chat-"
 # How many of an owner's sessions are looked at to find one that an earlier process began.
 MAX_KNOWN = 1_000
 MAX_ENDS = 100_000
+# Answers whose session the store knows, about.
+MAX_RESPONSES = 50_000
 # Bytes of the conversations that were seen last.
 MAX_BYTES = 32_000_000
 
@@ -313,13 +316,21 @@ class Conversations:
         self._end_of[session] = end
         self._by_end.setdefault((session.owner, end), []).append(session.key)
 
-    def answered(self, owner: str, response: str, key: str) -> None:
-        """Know the session of an answer's id."""
-        self._responses.put((owner, response), key, 200)
+    async def answered(self, owner: str, response: str, key: str) -> None:
+        """Know the session of an answer's id, also after a restart, and at other servers on the database. Who
+        names the session does so with each request."""
+        if key.startswith(DERIVED):
+            self._responses.put((owner, response), key, 200)
+            place, digest = _place_of(owner, response)
+            await self._memory.store.set_value(place, f"{digest} {key}")
 
-    def of_response(self, owner: str, response: str) -> str | None:
+    async def of_response(self, owner: str, response: str) -> str | None:
         """The session of a `previous_response_id`."""
-        return self._responses.get((owner, response))
+        if key := self._responses.get((owner, response)):
+            return key
+        place, digest = _place_of(owner, response)
+        found, _, key = (await self._memory.store.get_value(place) or "").partition(" ")
+        return key if found == digest else None
 
     async def _read(self, owner: str) -> None:
         """Read what earlier processes, or others, recorded."""
@@ -327,6 +338,13 @@ class Conversations:
             session = summary.progress.session
             if session.key.startswith(DERIVED) and summary.progress.history_hash:
                 self._put(session, summary.progress.history_hash)
+
+
+def _place_of(owner: str, response: str) -> tuple[str, str]:
+    """The value of the store that has the session of an answer, and how the answer is called there. A later
+    answer may take its place."""
+    digest = hashlib.blake2b(f"{owner}\0{response}".encode("utf-8", "replace"), digest_size=16).hexdigest()
+    return f"proxy response {int(digest, 16) % MAX_RESPONSES}", digest
 
 
 def _known_part(items: Sequence[Any]) -> int:
@@ -466,7 +484,7 @@ class Proxy:
             await session.record(conversation.items)
             return Turn(raw, session, "recorded: the provider keeps this conversation")
         if isinstance(previous, str) and key is None:
-            key = self._conversations.of_response(owner, previous)
+            key = await self._conversations.of_response(owner, previous)
             if key is None:
                 raise Skip("the previous response is not known here")
         self._check_is_a_turn(request, body, conversation, key)
@@ -565,7 +583,7 @@ class Proxy:
             if items:
                 await turn.session.record(items)
             if reply and reply.id:
-                self._conversations.answered(turn.session.owner, reply.id, turn.session.key)
+                await self._conversations.answered(turn.session.owner, reply.id, turn.session.key)
         except OnlookerError as error:
             log.warning("an answer was not recorded: %s", error)
         except Exception:
