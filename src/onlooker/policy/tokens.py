@@ -183,9 +183,11 @@ _OTHERS_ALIKE = bytes(range(0x80)) + _OTHER * 0x80
 
 
 def _without_runs(data: bytes) -> bytes:
-    """The characters of ASCII, and one byte for others in a row."""
+    """The characters of ASCII, and few bytes for others in a row, whose number weighs nothing here."""
     alike = data.translate(_OTHERS_ALIKE, _CONTINUATION)
-    return alike.replace(_OTHER * 4, _OTHER).replace(_OTHER * 2, _OTHER)
+    if 8 * alike.count(b" ") > len(alike):  # nor does a space between two words of another script
+        alike = alike.replace(_OTHER + b" " + _OTHER, _OTHER)
+    return alike.replace(_OTHER * 12, _OTHER).replace(_OTHER * 4, _OTHER)
 
 
 def _ascii_weight(text: bytes, data: bytes) -> float:
