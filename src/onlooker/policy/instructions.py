@@ -547,8 +547,8 @@ _TASK = regex(
     r"|kannst du|könntest du|können sie|könnten sie|bitte|hilf mir"
     r"|peux-tu|pouvez-vous|pourrais-tu|pourriez-vous|aide[rz]?-moi|s'il (?:te|vous) plaît|merci de"
     r"|puedes|podrías|puede usted|podría|ayúdame|por favor)\b"
-    r"|请|請|帮我|幫我|帮忙|能不能|可不可以|麻烦|麻煩|给我|給我"
-    r"|ください|下さい|お願い|手伝って|くれ(?:る|ます)|教えて"
+    r"|请|請|帮我|幫我|^帮忙|[你您][^。，]{0,6}帮忙|能不能|可不可以|麻烦|麻煩|给我|給我"
+    r"|ください|下さい|お願い|手伝って|くれ(?:る|ます|ない|ません)か?[?？]|くれますか|教えて"
     r"|주세요|줘|부탁|도와"
 )
 # A wish is a request if the assistant goes to work on it: people tell each other what they want as well.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -57,6 +58,8 @@ def test_names_that_only_address_somebody_go() -> None:
         "I went there, and it was fun, but I got ill.",
         "Did you sell it and I missed that?",
         '"I went to Oslo and I met Bo" is its title.',
+        "The game was called Counter-Strike, and me and my team had a blast.",
+        "I visited my sister and my aunt.",
     ],
 )
 def test_a_sentence_is_not_parted_where_something_governs_all_of_it(said: str) -> None:
@@ -207,6 +210,44 @@ def test_a_spoken_percentage_is_kept_as_said() -> None:
     )
 
 
+def test_what_was_said_at_two_times_is_not_one_line() -> None:
+    text = chat(
+        ("Mel", "Last Friday I took my kids to a pottery workshop in Bergen."),
+        ("Caro", "Wow, nice!"),
+        ("Mel", "Our latest painting from last weekend shows a palm tree."),
+    )
+    assert [line for line in lines(text) if line.startswith("Mel: ")] == [
+        "Mel: Last Friday (2026-02-13) I took my kids to a pottery workshop in Bergen.",
+        "Mel: Our latest painting from last weekend (2026-02-14/15) shows a palm tree.",
+    ]
+
+
+def test_a_person_is_named_wherever_somebody_is_meant() -> None:
+    said = [
+        role("user", "我妈下个月要做白内障手术，她住在绵阳。"),
+        role("assistant", "手术日期定了吗？", 1),
+        role("user", "定在2月9日上午八点半。", 2),
+        role("assistant", "建议提前一天到达绵阳。", 3),
+        role("user", "她血压一直偏高，在吃氨氯地平，还对青霉素过敏。", 4),
+    ]
+    for tokens in range(20, 160, 10):
+        text = observe(*said, THANKS, tokens=tokens)
+        assert "她血压" not in text.split("## ")[-1] or "我妈" in text
+
+
+@pytest.mark.parametrize(
+    ("said", "priority"),
+    [
+        ("Allergies can be tough.", ""),
+        ("I am allergic to peanuts.", "CRITICAL "),
+        ("My son has a severe allergy to nuts.", "CRITICAL "),
+    ],
+)
+def test_only_what_somebody_has_is_critical(said: str, priority: str) -> None:
+    text = chat(("Nate", said))
+    assert f"{priority}Nate: {said}" in text.splitlines()
+
+
 # ------------------------------------------------------------------------------------ with tools
 
 
@@ -230,6 +271,98 @@ def test_a_request_in_a_session_with_tools_is_whole(request_: str) -> None:
         role("user", request_), *result("get_trips", "{}", '{"trips": ["AX-1", "AX-2"]}'), tokens=150
     )
     assert request_ in text
+
+
+@pytest.mark.parametrize("tokens", range(30, 120, 15))
+def test_a_request_is_whole_where_no_tool_was_called_yet(tokens: int) -> None:
+    asked = (
+        "Is there someone else I could speak to about this? Maybe a supervisor who could make an exception?"
+    )
+    text = observe(
+        role("user", "Yes, let's upgrade Noah Hernandez to business class. Please use the card on file."),
+        role("assistant", "I'm sorry, the fare rules of this ticket do not allow any refund at all.", 1),
+        role("user", asked, 2),
+        tokens=tokens,
+    ).split("## ")[-1]
+    assert ("Maybe a supervisor" in text) == ("someone else I could speak to" in text)
+    assert ("let's upgrade" in text) == ("Yes, let's upgrade" in text)
+
+
+def test_a_sign_between_programs_is_not_noted() -> None:
+    text = observe(role("user", "Cancel 59XX6W now, please."), role("user", "###STOP###", 1), tokens=60)
+    assert "STOP" not in text
+
+
+def test_an_announcement_without_what_it_announces_is_not_noted() -> None:
+    listing = "Here are the nonstop flights from LAS to IAH on May 19:\n- HAT175 for $155\n- HAT266 for $146"
+    for tokens in range(35, 80, 4):
+        text = observe(role("assistant", listing), THANKS, tokens=tokens)
+        assert not text.endswith(("May 19:", "May 19:."))
+        assert "HAT" not in text or "from LAS to IAH" in text
+
+
+def test_an_edit_that_worked_says_so_beside_the_lines_it_shows() -> None:
+    shown = (
+        "The file /src/parser.pony has been edited. Here's the result of running `cat -n` on a snippet:\n"
+        + "\n".join(f"    {n}\tmatch _spec.commands()({n})?" for n in range(99, 109))
+    )
+    edit = '{"command": "insert", "path": "/src/parser.pony", "new_str": "// default"}'
+    text = observe(*result("edit", edit, shown), tokens=120)
+    assert "The file /src/parser.pony has been edited." in text
+    assert "lines 99–108" in text
+
+
+def test_what_every_call_is_given_says_nothing() -> None:
+    calls = [
+        message
+        for n, path in enumerate(("a.c", "b.c", "c.c", "d.c"))
+        for message in result(
+            "edit", f'{{"path": "{path}", "impl_source": "oh_aci", "state": "confirmed"}}', f"read {path}", n
+        )
+    ]
+    text = observe(*calls, tokens=200)
+    assert "edit(a.c): " in text
+    assert "oh_aci" not in text.split("Values:")[0]
+    assert "confirmed" not in text
+
+
+def test_what_a_call_is_about_stays_in_every_one_of_them() -> None:
+    calls = [
+        message
+        for n, date in enumerate(("2024-05-20", "2024-05-21", "2024-05-22"))
+        for message in result(
+            "search_flight",
+            f'{{"origin": "JFK", "destination": "SEA", "date": "{date}"}}',
+            f"found HAT{n}36",
+            n,
+        )
+    ]
+    text = observe(*calls, tokens=200)
+    assert text.count("search_flight(JFK, SEA, 2024-05-2") == 3
+
+
+def test_what_refers_to_an_attempt_that_is_left_out_is_left_out_too() -> None:
+    call, answer = result("make", "{}", "gmake: Error 2")
+    said = replace(
+        call,
+        text="The condition in match.c has been added and indented. Now, let's verify that the fix works. "
+        "To do this, we need to recompile the Pony compiler.",
+    )
+    text = observe(said, answer, tokens=200)
+    assert "match.c has been added and indented." in text
+    assert "To do this" not in text
+
+
+def test_the_smallest_note_of_a_request_ends_with_a_sentence() -> None:
+    asked = "I'll proceed with the cancellation. My user ID is amelia_rossi_1297, and I booked in March."
+    for tokens in range(8, 24, 2):
+        text = observe(role("user", asked), tokens=tokens)
+        assert "My user ID is…" not in text
+
+
+def test_a_result_without_its_call_does_not_pass_for_a_call_without_arguments() -> None:
+    lone = Message("tool", '{"order": "88-1431"}', at=START, answers="c9", name="get_order")
+    assert "get_order(…): order 88-1431" in observe(role("user", "Where is my order?"), lone, tokens=80)
 
 
 def test_a_rejected_edit_keeps_its_error_and_the_next_says_that_it_worked() -> None:
@@ -295,6 +428,45 @@ def test_a_sentence_without_spaces_is_whole_and_has_its_speaker(said: str, kept:
     text = observe(say("민지", said), THANKS, tokens=120)
     (line,) = [line for line in lines(text) if kept in line]
     assert line.startswith("민지: ")
+
+
+@pytest.mark.req(105)
+def test_a_sentence_without_a_subject_stays_with_the_one_that_has_it() -> None:
+    said = [
+        say("健", "弟さん、元気？"),
+        say("美咲", "元気だよ。四月から札幌の大学院に行く。専攻は海洋生物で、ヒトデを研究するらしい。", 1),
+        say("健", "そういえば、母が入院しました。手術は成功して、来週退院の予定です。", 2),
+        say("美咲", "それと、自転車を買ったの。中古で二万三千円だったけど、ブレーキが壊れていた。", 3),
+    ]
+    for tokens in range(20, 200, 10):
+        text = observe(*said, THANKS, tokens=tokens)
+        assert "大学院" not in text or "弟さん" in text
+        assert "手術" not in text or "母が入院" in text
+        assert "二万三千円" not in text or "自転車" in text
+
+
+@pytest.mark.req(105)
+def test_an_item_of_a_list_in_one_line_is_whole() -> None:
+    advice = (
+        "自测方法：1. BMI计算：体重(kg)÷身高(m)²。标准：<18.5过轻，18.5-23.9正常，24.0-27.9超重。"
+        "2. 腰围测量：肋骨下缘与骨盆上缘中点水平测量，呼气末读数。标准：男性≥90cm、女性≥85cm提示腹型肥胖。"
+        "3. 腰臀比：腰围÷臀围。标准：男性<0.90、女性<0.85。"
+    )
+    for tokens in range(30, 240, 15):
+        text = observe(role("assistant", advice), THANKS, tokens=tokens)
+        assert "<0.90" not in text or "腰臀比" in text
+        assert "≥90cm" not in text or "腰围测量" in text
+        assert "18.5" not in text or "BMI" in text
+
+
+@pytest.mark.parametrize("who", ["健", "王小明", "Ana"])
+def test_a_line_has_its_speaker_in_the_smallest_note(who: str) -> None:
+    for text in (
+        "淡路島の釣りは三月二十日に決まった。車は西村さんが出してくれる。",
+        "我妈很紧张。有什么办法吗？",
+    ):
+        for tokens in (1, 5, 12):
+            assert f"{who}: " in observe(say(who, text), tokens=tokens)
 
 
 def test_in_chinese_a_fact_about_the_person_comes_before_a_request_that_was_answered() -> None:

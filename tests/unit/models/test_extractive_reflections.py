@@ -137,9 +137,19 @@ def speakers(text: str) -> list[str]:
     return [line.partition(": ")[0] for line in text.splitlines()]
 
 
-def test_sentences_of_one_speaker_that_follow_each_other_are_one_line() -> None:
+def test_what_one_speaker_said_at_two_times_is_not_one_line() -> None:
     said = "## 2026-02-16\nAna: I sold the boat in Bergen.\nAna: I rented the garage at Nygata 3."
-    assert reflect(said, tokens=400) == said.replace("\nAna: I rented", " I rented")
+    assert reflect(said, tokens=400) == said
+
+
+def test_an_item_of_a_list_stays_with_what_announces_it() -> None:
+    said = "assistant: These reservations are on your profile: OWZ4XL. 8WMF4C. ZX7K2Q."
+    days = [f"## 2026-02-{day}\n{said.replace('OWZ4XL', f'OWZ4X{day}')}" for day in range(10, 20)]
+    text = reflect(*days, tokens=60)
+    assert all(
+        "These reservations are on your profile:" in line for line in text.splitlines() if "8WM" in line
+    )
+    assert not any(line.endswith("profile:") for line in text.splitlines())
 
 
 @pytest.mark.parametrize(

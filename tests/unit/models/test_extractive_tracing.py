@@ -7,6 +7,7 @@ import json
 import os
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -101,6 +102,39 @@ def test_every_piece_of_the_bundled_conversation_is_traced_to_its_sentence() -> 
         assert untraced(observe(*chunk, tokens=400), chunk, speakers(messages)) == []
 
 
+TALKS = Path(__file__).parents[2] / "data" / "talks"
+_SPEAKER = re.compile(r"(\w+): (.*)")
+
+
+def talk_of(name: str) -> list[Message]:
+    """A conversation in a text file: headings with the time, and below them who says what."""
+    found: list[Message] = []
+    at = START
+    for line in (TALKS / f"{name}.txt").read_text(encoding="utf-8").splitlines():
+        said = _SPEAKER.match(line)
+        if line.startswith("## "):
+            at = datetime.fromisoformat(line[3:]).replace(tzinfo=UTC)
+        elif said and said[1] in ("user", "assistant"):
+            found.append(Message("user" if said[1] == "user" else "assistant", said[2], at=at))
+        elif said:
+            found.append(Message("user", said[2], name=said[1], at=at))
+        else:  # a line of a list
+            found[-1] = replace(found[-1], text=f"{found[-1].text}\n{line}")
+    return found
+
+
+@pytest.mark.req(105)
+@pytest.mark.parametrize("name", sorted(path.stem for path in TALKS.glob("*.txt")))
+@pytest.mark.parametrize("tokens", [80, 150, 300])
+def test_every_piece_of_a_talk_is_traced_to_its_sentence(name: str, tokens: int) -> None:
+    messages = talk_of(name)
+    notes: list[str] = []
+    for chunk in chunks(messages, 12):
+        notes.append(observe(*chunk, tokens=tokens))
+        assert untraced(notes[-1], chunk, speakers(messages)) == []
+    assert untraced(reflect(*notes, tokens=2 * tokens), messages, speakers(messages)) == []
+
+
 def _public(name: str) -> list[list[Message]]:
     """The conversations of a public set of two people's talk."""
     found: list[list[Message]] = []
@@ -118,18 +152,14 @@ def _public(name: str) -> list[list[Message]]:
 
 
 @pytest.mark.long
-@pytest.mark.skipif(not (DATA / "locomo-dev.json").exists(), reason="the public conversations are not there")
+@pytest.mark.skipif(not (DATA / "locomo-dev.json").exists(), reason="only talks of our own are there")
 def test_every_piece_of_public_conversations_is_traced_to_its_sentence() -> None:
-    lines = 0
     wrong: list[str] = []
     for messages in _public("locomo-dev.json"):
         for chunk in chunks(messages, 30):
             note = observe(*chunk, tokens=300)
-            lines += note.count("\n")
             wrong += untraced(note, chunk, speakers(messages))
-    # Whom a pronoun means is now and then two sentences away.
-    assert [fault for fault in wrong if not fault.startswith("nobody says who")] == []
-    assert len(wrong) <= 0.005 * lines
+    assert wrong == []
 
 
 # ------------------------------------------------------------------------------------ what it catches

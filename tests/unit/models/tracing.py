@@ -38,6 +38,14 @@ _CJK_GOVERNING = re.compile(
 )
 _FEW_WORDS = 5
 _PERSONS = frozenset({"he", "she", "they", "him", "them"})
+# A sentence that speaks of somebody: by a name, or by what they are to the speaker.
+_SEVERAL = re.compile(r"\b(?!(?:this|was|has|does|its|yes)\b)\w{3,}(?<!s)s\b|\bpeople\b|\bcrew\b", re.I)
+_SOMEBODY = re.compile(
+    r"(?<=[a-z,] )[A-Z][a-z]+|^(?!(?:He|She|They|It|We|You|This|That|What|Who|How)\b)"
+    r"[A-Z][a-z]+ (?:[a-z]+ed|met|sold|ran|paid|is|was|has)\b"
+    r"|\b(?:cousin|aunt|uncle|woman|man|sister|brother|friend|vet|mom|mum|dad|mother|father|son|daughter|wife|husband|kid|dog|cat|puppy"
+    r"|pup|doctor|teacher|coach|partner|girlfriend|boyfriend|someone|people)s?\b"
+)
 
 
 class Sentence(NamedTuple):
@@ -67,13 +75,16 @@ def untraced(note: str, messages: Sequence[Message], exempt: frozenset[str] = fr
     `exempt` are the names by which speakers address each other.
     """
     said: dict[str, list[Sentence]] = {}
+    everything: list[Sentence] = []
     for i, message in enumerate(messages):
         opens = True
         for sentence in (part for line in message.text.split("\n") for part in sentences(line)):
-            said.setdefault(message.speaker, []).append(Sentence(i, words(sentence), sentence, opens))
+            everything.append(Sentence(i, words(sentence), sentence, opens))
+            said.setdefault(message.speaker, []).append(everything[-1])
             opens = opens and len(words(sentence)) < _FEW_WORDS
     wrong: list[str] = []
     before: list[Run | None] = [None]  # what the run before may be, if it was said several times
+    noted_before: set[Sentence] = set()
     for speaker, text in _quoted(note):
         # By sentence: two of them may have the words of one that somebody said.
         noted = [words(_ADDED.sub(" ", _DATE.sub("", part))) for part in sentences(text)]
@@ -83,12 +94,19 @@ def untraced(note: str, messages: Sequence[Message], exempt: frozenset[str] = fr
             wrong.append(f"{speaker}: {' '.join(rest)!r} was not said: {text}")
         for candidates in runs:
             faults = {
-                run: min(([*_faults(run, one, text, exempt)] for one in before), key=len)
+                run: min(
+                    (
+                        [*_faults(run, one, text, exempt, _meant(run, everything, exempt) in noted_before)]
+                        for one in before
+                    ),
+                    key=len,
+                )
                 for run in candidates
             }
             fewest = min(faults.values(), key=len)
             before = [run for run in candidates if len(faults[run]) == len(fewest)]
             wrong.extend(f"{reason}: {text}" for reason in fewest)
+            noted_before |= {run.sentence for run in candidates}
     return wrong
 
 
@@ -129,15 +147,33 @@ def _matches(noted: Sequence[str], at: int, said: Iterable[Sentence]) -> Iterato
                 yield Run(sentence, start, end)
 
 
-def _faults(run: Run, before: Run | None, text: str, exempt: frozenset[str]) -> Iterator[str]:
+def _meant(run: Run, everything: Sequence[Sentence], exempt: frozenset[str]) -> Sentence | None:
+    """Return the last sentence before that speaks of somebody, beside the speakers, or of several."""
+    earlier = everything[: everything.index(run.sentence)]
+    if run.sentence.words[run.start] in ("they", "them"):
+        return next((one for one in reversed(earlier) if _SEVERAL.search(one.text)), None)
+    return next(
+        (
+            one
+            for one in reversed(earlier)
+            if any(name.lower() not in exempt for name in _SOMEBODY.findall(one.text))
+        ),
+        None,
+    )
+
+
+def _faults(run: Run, before: Run | None, text: str, exempt: frozenset[str], is_named: bool) -> Iterator[str]:
     all_words = run.sentence.words
     lost = [*all_words[: run.start], *all_words[run.end :]]
     serious = [word for word in lost if word not in FILLERS and word not in exempt]
     governed = GOVERNING & {*all_words} or any(word.endswith("n't") for word in all_words)
+    if len(all_words) - len(lost) == 1 and len(serious) > 1:
+        yield f"{all_words[run.start]!r} alone of {run.sentence.text!r}"
     if serious and (governed or _CJK_GOVERNING.search(run.sentence.text)) and "…" not in text:
         yield f"{' '.join(serious)!r} was cut from {run.sentence.text!r}"
     opens_all = run.sentence.message == 0 and run.sentence.opens  # nobody has said who is meant
     if all_words[run.start] in _PERSONS and run.sentence.text[:1].isupper() and not opens_all:
         near = (0, 1) if run.sentence.opens else (0,)
-        if before is None or run.sentence.message - before.sentence.message not in near:
+        follows = before is not None and run.sentence.message - before.sentence.message in near
+        if not follows and not is_named:
             yield f"nobody says who {all_words[run.start]!r} is"

@@ -63,6 +63,7 @@ ENGLISH = {
     "a year and a half ago": "2024-08",
     "3 hours ago": "2026-02-18",
     "fifteen hours ago": "2026-02-17",
+    "24 hours ago": "2026-02-17",
     "20 minutes ago": "2026-02-18",
     "twelve hours from now": "2026-02-19",
     "last week": "2026-W07",
@@ -205,6 +206,7 @@ CHINESE = {
     "下周一": "2026-02-23",
     "上週五": "2026-02-13",
     "上周末": "2026-02-14/15",
+    "24小时前": "2026-02-17",
     "上个月": "2026-01",
     "下个月": "2026-03",
     "下个月5号": "2026-03-05",
@@ -233,6 +235,7 @@ JAPANESE = {
     "一昨年": "2024",
     "来年": "2027",
     "今週末": "2026-02-21/22",
+    "24時間前": "2026-02-17",
 }
 KOREAN = {
     "오늘": "2026-02-18",
@@ -255,6 +258,7 @@ KOREAN = {
     "재작년": "2024",
     "내년": "2027",
     "지난 주말": "2026-02-14/15",
+    "24시간 전": "2026-02-17",
 }
 LANGUAGES = {
     "en": ENGLISH, "de": GERMAN, "fr": FRENCH, "es": SPANISH, "zh": CHINESE, "ja": JAPANESE, "ko": KOREAN,
@@ -316,6 +320,20 @@ def test_the_date_stands_beside_its_phrase() -> None:
 
 def test_no_space_is_put_into_chinese() -> None:
     assert annotate("预计下周出个demo", AT) == "预计下周(2026-W09)出个demo"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "I booked it less than 24 hours ago",
+        "we met over a year ago",
+        "More than two weeks ago",
+        "at least three months ago",
+        "不到一个月前",
+    ],
+)
+def test_a_time_that_is_only_bounded_is_no_date(text: str) -> None:
+    assert annotate(text, AT) == text
 
 
 def test_annotating_twice_changes_nothing() -> None:

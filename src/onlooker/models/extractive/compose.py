@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import lru_cache, partial
 
 from onlooker.domain.messages import Message
@@ -34,8 +35,11 @@ from onlooker.models.extractive.pieces import (
     is_courtesy,
     is_question,
     link,
+    only_asks,
     priority,
     quotes,
+    refers_back,
+    split,
     vocatives,
     weigh_record,
     weigh_speech,
@@ -97,7 +101,8 @@ _JSON_KEY = regex(r'"(\w{1,60})"\s?:')
 
 def _observe(request: ObserveRequest, asked: Sequence[str]) -> str:
     noted = [piece for note in request.notes for piece in _noted(note.text, request.format)]
-    reader = _Reader(request.messages, "\n".join(note.text for note in request.notes))
+    standing = [line.removeprefix(STANDING) for line in asked if line.startswith(STANDING)]
+    reader = _Reader(request.messages, "\n".join(note.text for note in request.notes), standing)
     pieces = without_repeats(reader.pieces())
     source = _source_tokens(request.messages)
     limit = max(1, min(request.target_tokens, source - 1))
@@ -158,22 +163,31 @@ def _values(messages: Sequence[Message]) -> list[str]:
 def _last_resort(messages: Sequence[Message], pieces: Sequence[Piece], limit: int, most: int) -> str:
     """Return something for a source that is too short, too plain or too strange to choose from.
 
-    A whole piece may exceed the limit, up to what it stands for. Its speaker is always named.
+    A whole piece may exceed the limit, up to what it stands for; or else one of its sentences. Its speaker is
+    always named.
     """
-    alone = [piece for piece in pieces if piece.needs is None]
+    alone = [piece for piece in pieces if piece.needs is None and piece.quality > 0]
     alone.sort(key=lambda piece: -piece.quality * sum(piece.units.values()) / max(1, piece.cost))
-    for room in (limit, most):
-        for piece in alone:
+    said = [
+        replace(piece, text=text) for piece in alone for text in split(piece.text) if not refers_back(text)
+    ]
+    for room, choice in ((limit, alone), (most, alone), (most, said)):
+        for piece in choice:
             for text in (render([piece]), f"{piece.speaker}: {piece.text}"):
                 if estimate(text) <= room:
                     return text
-    said = [(who, " ".join(text.split())) for m in messages for who, text in _parts(m, m.body)]
-    who, words = next(((who, text) for who, text in said if text), ("", ""))
+    spoken = [(who, " ".join(text.split())) for m in messages for who, text in _parts(m, m.body)]
+    who, words = next(((who, text) for who, text in spoken if text), ("", ""))
+    if not messages:
+        return ""
+    who = who or messages[0].speaker
     # Its beginning alone: the end of a sentence without its "if" says something else.
-    text = shorten(words, min(120, max(12, 3 * limit))).strip(_OPEN)
-    who = who or (messages[0].speaker if messages else "")
-    named = f"{who}: {text or '…'}" if messages else ""
-    return named if estimate(named) <= max(limit, most) or not text else text
+    longest = min(120, max(_SHORTEST, 3 * limit))
+    for length in range(longest, _SHORTEST, -_SHORTEST):
+        text = f"{who}: {shorten(words, length).strip(_OPEN) or '…'}"
+        if estimate(text) <= max(limit, most):
+            return text
+    return f"{who}: {shorten(words, _SHORTEST).strip(_OPEN) or '…'}"
 
 
 # -- From messages to pieces
@@ -200,7 +214,11 @@ _SPACES = regex(r"(?<=\S)[^\S\n]+")
 _STUTTER = regex(r"(\S{1,8}?|\b\S{1,20}\s)\1{9,}")
 _LONG_PROMPT = 400  # characters
 _PROMPT_PIECES = 2
+_RECENT = 8  # pieces among which a pronoun finds whom it means
 _MAX_WORD_LENGTH = 100
+_SHORTEST = 12  # characters of a last resort
+# A sign between programs, such as ###STOP###.
+_MARKER = regex(r"[#<\[|*=_-]{2,}[A-Z_ ]{2,20}[#>\]|*=_-]{2,}\.?$")
 _SYSTEM_WORTH = 0.15
 _PRIORITY_WORTH = {"CRITICAL": 2.0, "IMPORTANT": 1.5, "NOTE": 1.0}
 # Places within a message: words first, then pictures, then calls.
@@ -210,14 +228,14 @@ _FIRST_PICTURE, _FIRST_CALL = 1000, 2000
 class _Reader:
     """Reads messages in order, and keeps track of what was said last and of the keys that were shown."""
 
-    def __init__(self, messages: Sequence[Message], noted: str) -> None:
+    def __init__(self, messages: Sequence[Message], noted: str, standing: Sequence[str]) -> None:
         self._messages = messages
+        self._standing = standing
         people = frozenset(m.name for m in messages if m.name and m.role != "tool")
         self._vocatives = vocatives(people)
         self._names = name_units(people)
         self._traffic = ToolTraffic(messages, noted)
-        self._has_calls = any(m.calls or m.role == "tool" for m in messages)
-        self._last: Piece | None = None  # of the message before
+        self._recent: list[Piece] = []  # what was said last, since the last result of a tool
         # Values that people and arguments name are likely to be needed again.
         self._wanted = frozenset(
             unit
@@ -244,7 +262,7 @@ class _Reader:
 
     def _of_message(self, message: Message, i: int) -> list[Piece]:
         if message.role == "tool":
-            self._last = None
+            self._recent = []
             return self._recorded(message, i, self._traffic.result_records(message), 0)
         parts = _parts(message, message.text)
         said = self._said(message, i, parts)
@@ -253,21 +271,24 @@ class _Reader:
             said = said[:_PROMPT_PIECES]
         pictured = self._pictured(message, i, parts[-1] if parts else (message.speaker, ""))
         calls = self._recorded(message, i, self._traffic.call_records(message), _FIRST_CALL)
-        self._last = said[-1] if said else None
         return [*said, *pictured, *calls]
 
     def _said(self, message: Message, i: int, parts: Sequence[tuple[str, str]]) -> list[Piece]:
         """Return what a message says, without praise, courtesies, and what nobody could understand."""
         role = "" if message.name else message.role
-        asked = (
-            self._last is not None and is_question(self._last.text) and self._last.speaker != message.speaker
-        )
-        whole = self._has_calls and role == "user"
+        last = self._recent[-1] if self._recent else None
+        asked = last is not None and is_question(last.text) and last.speaker != message.speaker
         found: dict[int, Piece] = {}
-        before = self._last
+        # A standing instruction has a line of its own, so that the rest of its message must do without.
+        whole = role == "user" and not any(line.rstrip(".…") in message.text for line in self._standing)
+        skipped = False  # whether the sentence before was left out
         for k, who, quote in self._quotes(parts, answers=asked, whole=whole):
             give_way()
+            was_skipped, skipped = skipped, False
             if role == "assistant" and is_attempt(quote.text, with_call=bool(message.calls)):
+                skipped = True
+                continue
+            if was_skipped and refers_back(quote.text):
                 continue
             piece = self._piece(message, (i, k), quote.text, who)
             weigh_speech(piece, self._names, role=role, answers=asked)
@@ -275,13 +296,14 @@ class _Reader:
                 continue
             if quote.needs in found:
                 piece.needs, piece.depth = found[quote.needs].place, found[quote.needs].depth + 1
-            elif not link(piece, before):
+            elif not link(piece, self._recent):
                 continue
             piece.quality *= _SYSTEM_WORTH if role == "system" else 1.0
             others = role in ("assistant", "system") or who != message.speaker
-            piece.priority = priority(quote.text, asks=is_question(quote.text), by_others=others)
+            piece.priority = priority(quote.text, asks=only_asks(quote.text), by_others=others)
             piece.quality *= _PRIORITY_WORTH[piece.priority]
-            found[k] = before = piece
+            found[k] = piece
+            self._recent = [*self._recent, piece][-_RECENT:]
         return list(found.values())
 
     def _quotes(
@@ -329,6 +351,7 @@ def _says_something(piece: Piece) -> bool:
         max(piece.units.values(), default=0.0) > GENERAL
         and not is_courtesy(piece.text)
         and bool(_SAYS.search(piece.text))
+        and not _MARKER.match(piece.text)
     )
 
 

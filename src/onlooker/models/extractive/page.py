@@ -1,7 +1,7 @@
 """The page of a note: which pieces are on it, and how they are written and read again.
 
 Chosen are the pieces that say the most for the fewest tokens, counting what is repeated only once. They are
-written under date headings, one line for each run of a speaker's pieces.
+written under date headings, a line for each message: sentences of two messages on one line would read as one.
 """
 
 from __future__ import annotations
@@ -14,7 +14,15 @@ from datetime import date
 from itertools import accumulate, chain, groupby
 
 from onlooker.domain.notes import NoteFormat
-from onlooker.models.extractive.pieces import Piece, is_call, link, split, whole_parts
+from onlooker.models.extractive.pieces import (
+    Piece,
+    announces,
+    is_call,
+    link,
+    passages,
+    split,
+    whole_parts,
+)
 from onlooker.models.extractive.words import DENIAL
 from onlooker.policy.reply import Line, read
 from onlooker.policy.reply.note_text import reads_as_asked
@@ -35,6 +43,8 @@ _PIECE_PRICE = 3
 # Pieces of one line explain each other.
 _SAME_LINE = 1.15
 _SAME = 0.85  # the overlap from which two pieces say the same
+
+_RECENT = 8  # pieces among which one is looked for that another needs
 
 # A piece of an earlier note: its speaker and its units.
 Noted = tuple[str, Mapping[str, float]]
@@ -303,10 +313,8 @@ def read_notes(texts: Iterable[str], format: NoteFormat = "lines") -> Page:
     for text in texts:
         note = read(text, format=format)
         lines = note.lines if format != "prose" else [line for part in note.lines for line in _prose(part)]
-        # In a conversation with tools the user's requests are whole.
-        has_calls = any(is_call(_speaker(line.text)) for line in lines)
         for line in lines:
-            page.pieces.extend(_pieces(line, number, page.pieces, format, has_calls=has_calls))
+            page.pieces.extend(_pieces(line, number, page.pieces, format))
             number += 1
         page.values.extend(note.values)
     return page
@@ -329,15 +337,14 @@ def _speaker(line: str) -> str:
     return found["speaker"] if found else ""
 
 
-def _pieces(
-    line: Line, number: int, before: Sequence[Piece], format: NoteFormat, *, has_calls: bool
-) -> Iterable[Piece]:
+def _pieces(line: Line, number: int, before: Sequence[Piece], format: NoteFormat) -> Iterable[Piece]:
     speaker = _speaker(line.text)
     text = line.text[len(speaker) + 2 :] if speaker else line.text
-    # A critical line is kept whole.
-    whole = line.priority == "CRITICAL" or (has_calls and speaker == "user")
+    # A critical line is kept whole, and so is what the user says to the assistant.
+    whole = line.priority == "CRITICAL" or (speaker == "user" and format != "prose")
     day = line.day.isoformat() if line.day else ""
-    last = before[-1] if before and before[-1].day == day and not is_call(before[-1].speaker) else None
+    recent = [piece for piece in before[-_RECENT:] if piece.day == day and not is_call(piece.speaker)]
+    heading: Piece | None = None  # what announces the rest of the line
     for k, part in enumerate([text] if whole else _split(text, speaker, format)):
         piece = Piece(
             text=part,
@@ -347,9 +354,14 @@ def _pieces(
             time=f"{line.time:%H:%M}" if line.time else "",
             priority=line.priority,
         )
-        if not is_call(speaker) and not link(piece, last) and last is not None:
+        if heading is not None:
+            piece.needs, piece.depth = heading.place, heading.depth + 1
+        elif not is_call(speaker) and not link(piece, recent) and recent:
+            last = recent[-1]
             piece.needs, piece.depth = last.place, last.depth  # it was noted, so it stays with what it means
-        last = piece
+        if heading is None and not is_call(speaker) and announces(part):
+            heading = piece
+        recent.append(piece)
         yield piece
 
 
@@ -359,11 +371,11 @@ def _split(text: str, speaker: str, format: NoteFormat) -> list[str]:
     if format == "prose":
         parts = _BETWEEN_PIECES.split(text)
         return [part if part[-1] in _ENDS else part + "." for part in parts if part.strip()]
-    return [part for shown in _AROUND_PICTURES.split(text) for part in split(shown)]
+    return [part for shown in _AROUND_PICTURES.split(text) for part in passages(split(shown))]
 
 
 def render(pieces: Sequence[Piece], values_line: str = "") -> str:
-    """Write a note as lines: a heading for each day, a line for each run of one speaker's pieces."""
+    """Write a note as lines: a heading for each day, a line for each message or call."""
     lines: list[str] = []
     for day, of_day in groupby(pieces, key=lambda piece: piece.day):
         if day:
@@ -375,7 +387,7 @@ def render(pieces: Sequence[Piece], values_line: str = "") -> str:
 
 
 def _runs(pieces: Iterable[Piece]) -> Iterable[list[Piece]]:
-    """Yield the pieces of each line: of one speaker and priority, up to a length."""
+    """Yield the pieces of each line: of one message or call and one priority, up to a length."""
     run: list[Piece] = []
     for piece in pieces:
         if run and not _goes_on(run, piece):
@@ -388,13 +400,22 @@ def _runs(pieces: Iterable[Piece]) -> Iterable[list[Piece]]:
 
 def _goes_on(run: Sequence[Piece], piece: Piece) -> bool:
     return (
-        run[-1].speaker == piece.speaker
+        _is_same_source(run[-1], piece)
         and run[-1].priority == piece.priority != "CRITICAL"
         and run[0].time == piece.time
         # What ends in a colon announces only what needs it.
-        and (piece.needs == run[-1].place or not run[-1].text.endswith((":", "：")))
+        and (piece.needs == run[-1].place or not announces(run[-1].text))
         and (piece.needs == run[-1].place or sum(c.cost for c in run) + piece.cost <= _MAX_LINE_TOKENS)
     )
+
+
+def _is_same_source(before: Piece, piece: Piece) -> bool:
+    """Whether two pieces are of one message, or of one call: its arguments, then its result."""
+    if before.speaker != piece.speaker:
+        return False
+    if is_call(piece.speaker):
+        return before.place[0] == piece.place[0] or piece.place == before.needs
+    return before.place[0] == piece.place[0]
 
 
 def _line(run: Sequence[Piece]) -> str:

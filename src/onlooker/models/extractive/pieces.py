@@ -83,6 +83,34 @@ def split(line: str) -> list[str]:
     return found
 
 
+# Where the subject of a sentence is left out, it is that of the one before.
+_MAX_PASSAGE = 90  # characters
+
+
+def passages(found: Sequence[str]) -> list[str]:
+    """Join Chinese, Japanese and Korean sentences that follow each other, up to a length."""
+    joined: list[str] = []
+    for text in found:
+        if joined and is_cjk(text) and is_cjk(joined[-1]) and len(joined[-1]) + len(text) <= _MAX_PASSAGE:
+            joined[-1] = run_on((joined[-1], text))
+        else:
+            joined.append(text)
+    return joined
+
+
+def run_on(texts: Sequence[str]) -> str:
+    """Write sentences one after the other, without spaces where their script has none."""
+    out = texts[0]
+    for text in texts[1:]:
+        out += ("" if out[-1] in "。！？」』）：" else " ") + text
+    return out
+
+
+def announces(text: str) -> bool:
+    """Whether a text only announces what follows it."""
+    return text.endswith((":", "："))
+
+
 def whole_parts(parts: Sequence[str], separator: str) -> Iterator[str]:
     """Join parts that were cut inside a quotation or a bracket."""
     i = 0
@@ -134,7 +162,8 @@ GOVERNS = regex(
     r"|that|which|who|whose|where|why|how|what)\b|n['’]t\b|['’](?:ll|d)\b|\?",
     re.I,
 )
-_SUBJECT = r"(?:i|we|he|she|they|it|my|our|i'm|i've|we're|we've|it's|it was|they're|he's|she's)"
+# Not "my" or "our": "I met my sister and my aunt" has one subject.
+_SUBJECT = r"(?:i|we|he|she|they|it|i'm|i've|we're|we've|it's|it was|they're|he's|she's)"
 # After "and I" comes a verb, or it is half of "Ana and I".
 _BREAK = regex(
     rf",? and (?={_SUBJECT} [a-z]{{2,}})(?!i (?:at|in|on|to|for|with|and|or|from|by)\b)"
@@ -271,7 +300,8 @@ _SOMEBODY = regex(
     r"|teacher|coach|mentor"
     r"|roommate|manager|teammate|buddy|doctor|vet|guy|man|woman|girl|boy|kid|baby|someone|somebody"
     r"|person|dog|puppy|pup|cat"
-    r"|kitten|pet)\b"
+    r"|kitten|pet)\b|[妈爸父母弟哥姐妹妻姉姑叔舅姨]|儿子|女儿|老婆|老公|丈夫|朋友|同事|医生|老师|邻居|孩子"
+    r"|さん|くん|ちゃん|友達|同僚|上司|엄마|아빠|친구|동생|누나|형|언니|오빠"
 )
 _PRONOUN = regex(
     r"\b(?P<person>he|she|him|his|hers|her|he's|she's|himself|herself)\b"
@@ -303,6 +333,7 @@ _CJK_POINTER = regex(
     r"^(?:它|他|她|这|這|那(?!么)|其|此|それ|これ|あれ|その|この|あの|彼|そこ|ここ|그(?:것|건|녀|는"
     r"|가|의|들|래서|때|곳)|이(?:것|건|거)|저것|거기)"
 )
+_CJK_PERSON = regex(r"[他她彼]|그녀")
 # A reason, or what follows from one, is said of the sentence before.
 _CJK_REASON = regex(
     r"^(?:因为|所以|因此|だから|なので|그래서|왜냐)|(?:から|ため)です。?$|때문(?:이에요|입니다)\.?$"
@@ -360,9 +391,11 @@ def is_elliptic(answer: str) -> bool:
 _DEEPEST = 3
 
 
-def link(piece: Piece, before: Piece | None) -> bool:
-    """Let a piece need the one before it, if it does. Return whether it can be understood then."""
+def link(piece: Piece, recent: Sequence[Piece]) -> bool:
+    """Let a piece need one of those before it, if it does. Return whether it can be understood then."""
+    before = recent[-1] if recent else None
     if refers_back(piece.text):
+        before = _meant(piece.text, recent)
         if before is None or before.depth == _DEEPEST:
             return False
     elif before is None or before.depth == _DEEPEST or not _continues(piece, before):
@@ -371,10 +404,21 @@ def link(piece: Piece, before: Piece | None) -> bool:
     return True
 
 
+def _meant(text: str, recent: Sequence[Piece]) -> Piece | None:
+    """Return the piece that says what a pronoun means: of a person the last that speaks of one, of a thing
+    the last."""
+    found = _PRONOUN.search(text.replace("’", "'"))
+    if _CJK_PERSON.match(text) or (found and found["person"]):
+        named = (piece for piece in reversed(recent) if _SOMEBODY.search(piece.text))
+        return next(named, recent[-1] if recent else None)
+    return recent[-1] if recent else None
+
+
 def _continues(piece: Piece, before: Piece) -> bool:
     """Whether a piece says little alone: without a subject of its own, or without its question."""
-    answers = before.speaker != piece.speaker and is_question(before.text) and is_elliptic(piece.text)
-    return answers or goes_on(piece.text)
+    opening = next(iter(sentences(piece.text)), "")
+    answers = before.speaker != piece.speaker and is_question(before.text) and is_elliptic(opening)
+    return answers or goes_on(opening)
 
 
 # -- Lists, tables and code
@@ -385,6 +429,8 @@ _TABLE_RULE = regex(r"[ |:+=-]+$")
 _FENCED = regex(r"```([^\n`]*)\n(.*?)(?:```|\Z)", re.S)
 _MANY_CODE_LINES = 3
 _FEW_LINES = 4
+# Items of a list that is written in one line.
+_INLINE_ITEM = regex(r"(?<=[：:。；;\s])[(（]?(\d{1,2})[.)、）]\s*(?=[^\d\s])")
 
 
 def without_code(text: str) -> str:
@@ -415,7 +461,7 @@ def quotes(
 ) -> list[Quote]:
     """Take a message apart. A line of a list or table stays with what announces it. `whole` keeps a short
     message in one piece."""
-    lines = [line for line in text.splitlines() if line.strip()]
+    lines = [part for line in text.splitlines() if line.strip() for part in _items_apart(line)]
     found: list[Quote] = []
     heading: int | None = None  # the quote that announces the lines below it
     item: int | None = None  # the last item of a list
@@ -438,18 +484,32 @@ def quotes(
             continue
         first = len(found)
         said = split(content)
-        for sentence in said if whole else [part for one in said for part in clauses(one)]:
-            if cut := quote(sentence, addressed, answers=answers and not found):
-                found.append(Quote(cut, above if len(found) == first else first if mark else None))
+        parts = said if whole else [part for one in said for part in clauses(one)]
+        kept = [
+            cut
+            for k, sentence in enumerate(parts)
+            if (cut := quote(sentence, addressed, answers=whole or (answers and not (first or k))))
+        ]
+        for passage in passages(kept):
+            found.append(Quote(passage, above if len(found) == first else first if mark else None))
         if len(found) == first:
             continue
+        before_list = i + 1 < len(lines) and bool(_ITEM.match(lines[i + 1]))
         if mark and not inside:
             item, depth = first, indent
-        elif content.endswith((":", "：")) or (in_table and heading is None):
+        elif announces(content) or before_list or (in_table and heading is None):
             heading, item = len(found) - 1, None
-    if whole and len(text) <= _MAX_LENGTH and len(lines) <= _FEW_LINES and found:
-        return [Quote(" ".join(quote.text for quote in found))]
+    room = _MAX_LENGTH // 3 if is_cjk(text) else _MAX_LENGTH
+    if whole and len(text) <= room and len(lines) <= _FEW_LINES and found:
+        return [Quote(run_on([quote.text for quote in found]))]
     return found
+
+
+def _items_apart(line: str) -> list[str]:
+    """Part a list that is written in one long line, where words are not parted by blanks."""
+    if len(line) <= _MAX_PASSAGE or not is_cjk(line) or len(_INLINE_ITEM.findall(line)) < 2:
+        return [line]
+    return [part for part in _INLINE_ITEM.sub(r"\n\1. ", line).split("\n") if part.strip()]
 
 
 def _indent(line: str) -> int:
@@ -520,6 +580,11 @@ def is_question(text: str) -> bool:
     return bool(_QUESTION_END.search(text))
 
 
+def only_asks(text: str) -> bool:
+    """Whether every sentence is a question."""
+    return is_question(text) and all(is_question(sentence) for sentence in sentences(text))
+
+
 def is_own(text: str) -> bool:
     """Whether the speakers talk about themselves."""
     return bool(_SELF.search(text) or _WITHOUT_SUBJECT.match(text))
@@ -572,6 +637,7 @@ _GENERAL = regex(
 _CAPTION = "[pic: "
 _COURTESY_WORTH = 0.15
 _OWN_WORTH = 1.25
+_USERS_OWN_WORTH = 1.75  # what the user tells an assistant about themselves
 _GENERAL_WORTH = 0.75
 _CAPTION_WORTH = 0.4
 # "Right attitude": two or three words without a subject.
@@ -609,19 +675,21 @@ def _weights(text: str, names: frozenset[str]) -> tuple[int, int, Mapping[str, f
 @lru_cache(maxsize=1_024)
 def _quality(text: str, role: str, answers: bool) -> float:
     """A factor around 1 for the kind of thing that the piece says."""
-    worth = _COURTESY_WORTH if is_courtesy(text) else 1.0
+    # An announcement is taken only with what it announces.
+    worth = 0.0 if announces(text) else _COURTESY_WORTH if is_courtesy(text) else 1.0
     own = is_own(text)
     speaks_of_you = bool(_YOU.search(text)) and not _SELF.search(text)
-    if is_question(text):
+    asks = only_asks(text)
+    if asks:
         worth *= 0.9 if role == "user" else 0.35
         worth *= 0.7 if speaks_of_you else 1.0
     elif speaks_of_you:
         worth *= 0.5
     elif own:
-        worth *= _OWN_WORTH
+        worth *= _USERS_OWN_WORTH if role == "user" else _OWN_WORTH
     elif _GENERAL.match(text):
         worth *= _GENERAL_WORTH
-    if _SPENT.search(text) or (is_question(text) and is_cjk(text)):
+    if is_cjk(text) and all(_SPENT.search(said) or is_question(said) for said in sentences(text)):
         worth *= _SPENT_WORTH
     if not own and text.count(" ") < _FEW_SPACES and ":" not in text and not is_cjk(text):
         worth *= _FRAGMENT_WORTH
@@ -655,7 +723,8 @@ def weigh_record(piece: Piece, wanted: frozenset[str]) -> None:
 
 # A critical line is kept word for word for ever, so few lines are critical.
 _CRITICAL = regex(
-    r"\ballerg(?:y|ies|ic)\b|\bemergency\b|\b(?:production|prod|site|server|service) (?:is |was "
+    r"\ballergic\b|\b(?:my|his|her|our|their|ha(?:ve|s|d)|severe) (?:\w+ ){0,3}allerg(?:y|ies)\b"
+    r"|\ballerg(?:y|ies) to\b|\bemergency\b|\b(?:production|prod|site|server|service) (?:is |was "
     r"|went )?down\b|\boutage\b"
     r"|\bdata loss\b|\bbreach(?:ed)?\b|\b(?:never|do not|don't) (?:ever )?(?:deploy|delete|push|share"
     r"|drop|publish|commit)\b|过敏|紧急|緊急|アレルギー|알레르기|긴급",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import NamedTuple, cast
@@ -27,6 +27,8 @@ from onlooker.policy.secrets import mask
 from onlooker.policy.text import regex
 
 # -- Labels: a call in short
+
+Argument = tuple[str, str, str]  # of a call: the tool, the key, the value
 
 _MAX_LABEL_LENGTH = 64  # characters
 _MAX_TAIL_LENGTH = 36
@@ -60,10 +62,14 @@ def changes_something(label: str) -> bool:
     return bool(_CHANGES.search(label)) and not _LOOKS.search(label)
 
 
-def label(call: ToolCall) -> str:
-    """Return the call in short, as the subject of its result's line: `get_order(88-1431)`."""
+def label(call: ToolCall, usual: Collection[Argument] = ()) -> str:
+    """Return the call in short, as the subject of its result's line: `get_order(88-1431)`.
+
+    `usual` are arguments that say nothing, since calls of this tool always have them.
+    """
+    given = [argument for argument in _scalars(call.arguments) if (call.name, *argument) not in usual]
     # The action and its object come first.
-    arguments = sorted(_scalars(call.arguments), key=lambda argument: not _is_action(argument[0]))
+    arguments = sorted(given, key=lambda argument: not _is_action(argument[0]))
     shown: list[str] = []
     room = _MAX_LABEL_LENGTH
     for key, value in arguments:
@@ -116,9 +122,9 @@ def _cut(text: str, room: int, *, first: bool) -> str:
     return text[:room].rpartition(" ")[0].rstrip(" ,") + "…" if first else ""
 
 
-def _remaining_arguments(call: ToolCall) -> list[str]:
+def _remaining_arguments(call: ToolCall, usual: Collection[Argument] = ()) -> list[str]:
     """Return the arguments that the label has no room for, as records."""
-    shown = label(call)
+    shown = label(call, usual)
     parsed = parse(call.arguments)
     if not isinstance(parsed, dict):
         if parsed is None and len(call.arguments) > 2:
@@ -127,7 +133,9 @@ def _remaining_arguments(call: ToolCall) -> list[str]:
     left = {
         key: value
         for key, value in cast("dict[str, object]", parsed).items()
-        if not (_is_plain(value) and _GO_THERE.sub("", _one_line(value)) in shown) and not _THOUGHT.match(key)
+        if not (_is_plain(value) and _GO_THERE.sub("", _one_line(value)) in shown)
+        and not _THOUGHT.match(key)
+        and not (_is_plain(value) and (call.name, key, _one_line(value)) in usual)
     }
     return json_records(left, set())
 
@@ -159,6 +167,27 @@ class _Repeats:
 
 
 _KEY = regex(r"\b[a-z]+_\w+\b")
+_OFTEN = 3  # calls of a tool with the same argument
+_SETTING = regex(r"[a-z_ -]+$")  # a value that is one of a few: no name, no number, no place
+
+
+def _usual_arguments(calls: Iterable[ToolCall], noted: str) -> frozenset[Argument]:
+    """Return the settings that all of several calls of a tool have, or that the notes show of such a call."""
+    given: dict[str, list[set[tuple[str, str]]]] = {}
+    for call in calls:
+        given.setdefault(call.name, []).append(set(_scalars(call.arguments)))
+    shown = [line for line in noted.splitlines() if "): " in line]
+    return frozenset(
+        (name, key, value)
+        for name, each in given.items()
+        for key, value in each[0].union(*each)
+        if _SETTING.match(value)
+        and not _is_action(key)
+        and (
+            (len(each) >= _OFTEN and all((key, value) in one for one in each))
+            or any(line.startswith(f"{name}(") and f"{key} {value}" in line for line in shown)
+        )
+    )
 
 
 class ToolTraffic:
@@ -166,6 +195,7 @@ class ToolTraffic:
 
     def __init__(self, messages: Sequence[Message], noted: str = "") -> None:
         self._calls = {call.id: call for message in messages for call in _calls_of(message)}
+        self._usual = _usual_arguments(self._calls.values(), noted)
         self._answers: dict[str, Message] = {}
         for message in messages:
             if message.role == "tool" and message.answers in self._calls:
@@ -190,15 +220,20 @@ class ToolTraffic:
         run = self._runs.get(call.id)
         if run is not None and run.calls[-1] != call.id:
             return []
-        rest = _remaining_arguments(call)[:_MAX_ARGUMENTS]
+        rest = _remaining_arguments(call, self._usual)[:_MAX_ARGUMENTS]
         if run is None and not rest:
             rest = ["called"]
-        return [Record(label(call), record) for record in rest]
+        return [Record(self._label(call), record) for record in rest]
+
+    def _label(self, call: ToolCall) -> str:
+        return label(call, self._usual)
 
     def result_records(self, message: Message) -> list[Record]:
         """Return what a tool answered."""
         call = self._calls.get(message.answers)
-        speaker = label(call) if call else f"{message.name or 'tool'}()"
+        speaker = (
+            self._label(call) if call else f"{message.name or 'tool'}(…)"
+        )  # what it was given is not known
         if call is None or self._answers.get(call.id) is not message:  # no call, or a second answer to it
             texts = records_of_result(result_text(message.text), self._shown_keys, speaker) or ["done"]
         else:
@@ -212,7 +247,7 @@ class ToolTraffic:
             return _troubles(text, speaker) if text != run.results[-1] else []
         records = records_of_result(text, self._shown_keys, speaker)
         if not last or len(run.calls) == 1:
-            return records or ([] if _remaining_arguments(call) else ["done"])
+            return records or ([] if _remaining_arguments(call, self._usual) else ["done"])
         return _with_count(run, records or ["done"])
 
 

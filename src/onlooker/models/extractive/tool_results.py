@@ -341,9 +341,15 @@ def _output_records(text: str) -> list[str]:
     lines = _joined_headings(_bare(line) for line in said)
     spoken = [line for line in _distinct(lines, counted=whole) if _SPOKEN.search(line)]
     spoken = [line for line in spoken if not _NO_TROUBLE.match(line)] or spoken[:1]
-    if digest:  # the digest replaces what such a line announces
-        spoken = [line for line in spoken if not line.endswith(":")]
+    if digest:  # the digest replaces what the end of such a line announces
+        spoken = [_before_announcement(line) if line.endswith(":") else line for line in spoken]
+        spoken = [line for line in spoken if line]
     return [*_most_telling(_without_noise(spoken)), *digest]
+
+
+def _before_announcement(line: str) -> str:
+    """Return a line without its last sentence."""
+    return line[: line.rfind(". ") + 1]
 
 
 def outcome_line(text: str) -> str:

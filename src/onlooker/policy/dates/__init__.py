@@ -46,15 +46,25 @@ def obvious_dates(at: datetime) -> frozenset[str]:
     return frozenset({day(at), week(at, -1), week(at), week(at, 1), month(at), year(at)})
 
 
+# "More than a year ago" is no year.
+_BOUND = regex(
+    r"(?:\b(?:(?:less|more|fewer|longer|earlier) than|over|under|at least|within)\s|不到|不足|超过|至少)$",
+    re.I,
+)
+_LONGEST_BOUND = 16  # characters
+
+
 def annotate(text: str, at: datetime, *, but_not: Container[str] = ()) -> str:
-    """Add each resolved date in parentheses after its expression, except those in `but_not`.
+    """Add each resolved date in parentheses after its expression, except those in `but_not`, and those that
+    the words only bound.
 
     >>> annotate("I moved yesterday", datetime(2026, 2, 16))
     'I moved yesterday (2026-02-15)'
     """
     for span in reversed(resolve(text, at)):
         already = text[span.end :].lstrip().startswith(("(" + span.iso, "（" + span.iso))
-        if span.iso not in but_not and not already:
+        bound = _BOUND.search(text, max(0, span.start - _LONGEST_BOUND), span.start)
+        if span.iso not in but_not and not already and not bound:
             gap = "" if CJK_CHARACTER.match(text[span.end - 1]) else " "
             text = f"{text[: span.end]}{gap}({span.iso}){text[span.end :]}"
     return text

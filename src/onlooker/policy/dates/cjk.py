@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from onlooker.policy import dates
 from onlooker.policy.dates import Resolver, Rules
@@ -50,6 +50,10 @@ def _by(unit: str, sign: int) -> Resolver:
     return lambda found, at: dates.shifted(at, unit, sign * _number(found["n"]))
 
 
+def _hours(sign: int) -> Resolver:
+    return lambda found, at: dates.day(at + timedelta(hours=sign * _number(found["n"])))
+
+
 def _weekend(weekends: int) -> Resolver:
     return lambda _, at: dates.weekend(at, weekends)
 
@@ -78,6 +82,7 @@ _CHINESE: tuple[tuple[str, Resolver], ...] = (
     (r"明天(?:早上|上午|中午|下午|晚上)?|明晚|明早", _days(1)),
     (r"(?<!大)[后後]天", _days(2)),
     (r"大[后後]天", _days(3)),
+    (rf"{N}(?:[个個]?小时|個?小時|個?鐘頭|个?钟头)(?:以|之)?前", _hours(-1)),
     (rf"{N}天(?:以|之)?前", _by("day", -1)),
     (rf"{N}天(?:以|之)?[后後]", _by("day", 1)),
     (rf"{N}(?:[周週]|个?星期|個?星期|个?礼拜)(?:以|之)?前", _by("week", -1)),
@@ -120,6 +125,7 @@ _JAPANESE: tuple[tuple[str, Resolver], ...] = (
     (r"一昨日|おととい", _days(-2)),
     (r"明日|あした", _days(1)),
     (r"明後日|あさって", _days(2)),
+    (rf"{N}時間前", _hours(-1)),
     (rf"{N}日前", _by("day", -1)),
     (rf"{N}日後", _by("day", 1)),
     (rf"{N}週間前", _by("week", -1)),
@@ -156,6 +162,7 @@ _KOREAN_RULES: tuple[tuple[str, Resolver], ...] = (
     (r"내일(?: ?(?:아침|오전|오후|저녁|밤))?", _days(1)),
     (r"(?<!내일)모레", _days(2)),
     (r"글피", _days(3)),
+    (rf"{KN} ?시간 전", _hours(-1)),
     (rf"{KN} ?일 전", _by("day", -1)),
     (rf"{KN} ?일 (?:후|뒤)", _by("day", 1)),
     (
