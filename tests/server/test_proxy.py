@@ -603,6 +603,15 @@ async def test_when_memory_fails_the_request_goes_through_unchanged() -> None:
             assert provider.received[-1].body == HELLO["chat"]
 
 
+async def test_when_memory_takes_too_long_the_request_goes_through_unchanged() -> None:
+    with LocalProvider(Answer("Good day.")) as provider:
+        async with proxied(provider, memory_deadline=1e-9) as http:
+            answer = await http.post(PATHS["chat"], json=HELLO["chat"], headers={"x-onlooker-session": "a"})
+            assert answer.json()["choices"][0]["message"]["content"] == "Good day."
+            assert answer.headers["x-onlooker-memory"] == "failed: it took too long"
+            assert provider.received[-1].body == HELLO["chat"]
+
+
 @pytest.mark.parametrize("sdk", SDKS)
 async def test_what_a_provider_refuses_is_passed_on(sdk: Sdk) -> None:
     with LocalProvider(Answer(status=429, retry_after="7"), Answer("Good day.")) as provider:

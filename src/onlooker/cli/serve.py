@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 NEEDS_EXTRA = 'the server needs an extra: pip install "onlooker[server]"'
 
 
-SWITCH_SECONDS = 0.0005
+SWITCH_SECONDS = 0.0002
 
 
 class WorkersOption(StrEnum):

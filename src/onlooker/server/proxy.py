@@ -462,7 +462,7 @@ class Proxy:
             return Turn(raw, why=f"off: {reason}")
         except (OnlookerError, TimeoutError) as error:
             log.warning("a request goes through without memory: %r", error)
-            return Turn(raw, why=f"failed: {error or 'it took too long'}")
+            return Turn(raw, why=f"failed: {str(error) or 'it took too long'}")
         except Exception as error:  # a bug of ours must not cost the client its answer
             log.exception("a request goes through without memory: this is a bug in Onlooker")
             return Turn(raw, why=f"failed: {type(error).__name__}")
