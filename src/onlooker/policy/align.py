@@ -428,7 +428,8 @@ class _Decision:
         newest = self.same.get(len(history) - 1)
         if newest is None or not lacking:
             return False
-        if not is_telling(history[-1]):
+        known = self.contents.get(recorded[newest].seq, history[-1])
+        if not (is_telling(history[-1]) and is_telling(known)):
             return True
         answered = all(_is_answer(recorded[p]) for p in lacking)
         return not answered and (self.sent is None or recorded[newest].seq != self.sent.last)

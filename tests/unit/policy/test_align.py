@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import random
+import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import count
 
 import pytest
 from hypothesis import given
@@ -509,6 +511,57 @@ def test_without_edits_everything_that_was_said_stays_in_order(name: str, seed: 
     rest = iter(live)
     assert all(any(text == other for other in rest) for text in said)
     assert record.retired == [] or name in ("decorates the newest", "strips what is old")
+
+
+def blanked(history: list[Message]) -> list[Message]:
+    """Old tool results as hosts blank them, with more or fewer words than they had."""
+    texts = ("[cleared]", "[Old tool result content cleared]", "")
+    return [
+        replace(m, text=texts[i % 3]) if m.answers and i < len(history) - 3 else m
+        for i, m in enumerate(history)
+    ]
+
+
+def decorated_before(history: list[Message]) -> list[Message]:
+    newest = replace(history[-1], text=f"<context>page {len(history)}</context>\n\n{history[-1].text}")
+    return [*history[:-1], newest]
+
+
+MIXED = {**VIEWS, "blanks": blanked, "decorates before": decorated_before}
+
+
+@given(seed=st.integers(0, 2**32))
+def test_a_host_that_does_several_things_in_one_conversation_loses_nothing(seed: int) -> None:
+    """It sends another view with each call, restarts, and calls tools. Answers are recorded at once."""
+    chance = random.Random(seed)
+    views = chance.sample(list(MIXED.values()), 3)
+    record, history, said, pages = Record(), list[Message](), Counter[str](), count()
+
+    def prepare() -> None:
+        *before, newest = chance.choice(views)(list(history))
+        record.prepare([*before, replace(newest, text=newest.text.replace("page ", f"page {next(pages)}-"))])
+
+    def add(*messages: Message) -> None:
+        history.extend(messages)
+        said.update(m.text for m in messages)
+
+    for turn in range(chance.randint(1, 14)):
+        if chance.random() < 0.1:
+            history.clear()
+        add(
+            Message("user", chance.choice(SHORT) if chance.random() < 0.5 else f"I said this in turn {turn}.")
+        )
+        prepare()
+        if chance.random() < 0.4:
+            call = Message("assistant", "", calls=(ToolCall(f"c{turn}", "look"),))
+            add(call, Message("tool", f"row {turn}", answers=f"c{turn}"))
+            for message in history[-2:]:
+                record.record(message)
+            prepare()
+        add(Message("assistant", "ok" if chance.random() < 0.3 else f"This is answer {turn}."))
+        record.record(history[-1])
+    live = Counter(re.sub(r"\s*<context>.*</context>\s*", "", t).strip() for t in record.texts)
+    assert said - live == Counter()
 
 
 @pytest.mark.parametrize("change", ["regenerate", "branch", "edit", "there and back"])
