@@ -406,13 +406,13 @@ class Reminder:
 
     async def _for_turn(self, state: State, request: PromptRequest, layout: Layout) -> PromptRequest:
         """Recall gets what notes and messages leave, up to its limit, which depends on how much is asked."""
-        shown, left = self._content(state, request, layout)
-        query = of_turn(state.messages, self.now)
+        query = of_turn(state.messages, self.now) if self._has_past(state) else None
         if query is None:
             return request
+        shown, left = self._content(state, request, layout)
         limit = query.room(layout.limits.recall_limit)
         room = min(limit, left) if request.budget else limit
-        if room <= MIN_ROOM or not self._has_past(state):
+        if room <= MIN_ROOM:
             return request
         if self._wide:
             await self._catch_up(but=self.session)
