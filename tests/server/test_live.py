@@ -101,6 +101,30 @@ async def test_whoever_comes_back_gets_what_it_missed_over_http() -> None:
         assert [json.loads(text)["messages"][0]["id"] for _, text in again] == ["two", "three", "four"]
 
 
+async def test_events_have_nothing_of_what_was_said() -> None:
+    async with serving() as client:
+        live: Live = app_of(client).state.live
+        waiting = asyncio.ensure_future(read(live, 1))
+        await asyncio.sleep(0)
+        told = [
+            said(n, f"I am allergic to peanuts, and my code is ZQ{n:03}K. " * 8) for n in range(1, 121, 2)
+        ]
+        await client.post("/v1/sessions/a/messages?owner=ana", json={"messages": told})
+        await client.post("/v1/sessions/a/end?owner=ana")
+        await client.post("/v1/items?owner=ana", json={"summary": "Ana lives in Oslo, with peanuts."})
+        await client.get("/v1/search?owner=ana&q=peanuts")
+        (first,) = await waiting
+        kinds = {"Noted", "ItemsMade", "Searched"}
+        heard = list[Any]()
+        while not kinds <= {event["type"] for event in heard}:
+            heard = await read(live, len(heard) + 1, last=first["id"])
+        (note,) = [event["note"]["id"] for event in heard if event["type"] == "Noted"][:1]
+        assert "peanuts" in (await client.get(f"/v1/sessions/a/notes/{note}?owner=ana")).text
+        everything = json.dumps(heard)
+        assert "peanuts" not in everything
+        assert "ZQ0" not in everything
+
+
 async def test_an_owner_hears_of_its_own_sessions_and_sees_no_counts() -> None:
     async with serving(config=PUBLIC) as client:
         app = app_of(client)

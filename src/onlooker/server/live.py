@@ -19,6 +19,7 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
 from onlooker.domain.events import Event, ModelReplied, Recorded
 from onlooker.domain.frozen import frozen
+from onlooker.domain.items import Item
 from onlooker.domain.messages import Message, SessionId
 from onlooker.domain.notes import Note
 from onlooker.engine.memory import Memory
@@ -32,7 +33,10 @@ router = APIRouter(responses=PROBLEMS)
 MAX_KEPT = 5_000
 # Seconds after which a line is sent if nothing happens, so that a connection that is gone is noticed.
 HEARTBEAT = 15.0
-# Characters of a text that an event carries.
+# Fields that hold what people or models said. Events are kept for a while, and what is forgotten meanwhile
+# must not be heard again: whoever may read it asks for it by its id.
+WORDS = ("query", "detail", "value", "text", "summary")
+# Characters of any other text.
 MAX_TEXT = 500
 
 
@@ -65,7 +69,7 @@ class Live:
         owner = str(getattr(event, "owner", ""))
         body: dict[str, Any] = {"type": type(event).__name__, "owner": owner, "session": session}
         for each in fields(event):
-            if each.name not in ("session", "owner"):
+            if each.name not in ("session", "owner", *WORDS):
                 body[each.name] = _brief(getattr(event, each.name))
         self._kept.append(_Sent(self._number, owner, session, json.dumps(body)))
         self._came.set()
@@ -100,7 +104,7 @@ class Live:
 
 
 def _brief(value: Any) -> Any:
-    """A value of an event as JSON, texts in part."""
+    """A value of an event as JSON, without what was said."""
     match value:
         case None | bool() | int() | float():
             return value
@@ -113,13 +117,16 @@ def _brief(value: Any) -> Any:
         case Message():
             return {"id": value.id, "seq": value.seq, "role": value.role, "tokens": value.tokens}
         case Note():
-            return {"id": value.id, "kind": value.kind, "tokens": value.tokens, "text": value.text[:MAX_TEXT]}
+            return {"id": value.id, "kind": value.kind, "tokens": value.tokens}
+        case Item():
+            return {"id": value.id, "type": value.type, "status": value.status}
         case tuple() | list():
             return [_brief(each) for each in value[:100]]  # pyright: ignore[reportUnknownVariableType]
         case dict():
             return {str(key): _brief(each) for key, each in value.items()}  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
         case _ if is_dataclass(value):
-            return {each.name: _brief(getattr(value, each.name)) for each in fields(value)}
+            named = [each.name for each in fields(value) if each.name not in WORDS]
+            return {name: _brief(getattr(value, name)) for name in named}
         case _:
             return str(value)[:MAX_TEXT]
 
