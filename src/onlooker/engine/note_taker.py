@@ -456,10 +456,11 @@ async def observe(
 def _source_of_messages(messages: Sequence[Message]) -> Source:
     at = messages[0].at
     assert at is not None  # recorded messages have a time
-    said: dict[str, str] = {}
+    by_day: dict[str, list[str]] = {}
     for m in messages:
-        day = f"## {m.at.date()}" if m.at else ""
-        said[day] = "\n".join(filter(None, (said.get(day), m.body, *(c.arguments for c in m.calls))))
+        texts = by_day.setdefault(f"## {m.at.date()}" if m.at else "", [])
+        texts.extend(filter(None, (m.body, *(c.arguments for c in m.calls))))
+    said = {day: "\n".join(texts) for day, texts in by_day.items()}
     return Source(text_lines(messages), said, tokens_of(messages), at.date())
 
 

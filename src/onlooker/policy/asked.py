@@ -35,7 +35,7 @@ from onlooker.policy.instructions import (
 from onlooker.policy.pace import give_way
 from onlooker.policy.reply.note_text import FOLLOW_UP, OPEN_REQUEST, STANDING, clean
 from onlooker.policy.secrets import mask
-from onlooker.policy.text import CJK, is_cjk, regex, sentences
+from onlooker.policy.text import CJK, Phrases, is_cjk, plain_words, regex, sentences
 from onlooker.policy.tokens import estimate
 
 NONE = "none"  # what a note says of a request that was finished
@@ -251,7 +251,7 @@ class _Talk:
         if not (self._pending and self._asked_back):
             self._pending, self._is_question = "", found is not None
         if found is None:
-            waits = self._asked_back and not _GIVES_UP.search(fold(said.own))
+            waits = self._asked_back and not _GIVES_UP.search(fold(said.own), plain_words(said.own))
             if self.request and not waits and _closes(said):
                 self.request = self.follow_up = ""
             elif not _is_trifle(said.own):
@@ -287,25 +287,30 @@ class _Talk:
     def hear_assistant(self, message: Message) -> None:
         text = message.text.strip()
         self._is_opening = False
-        end = fold(text[-_END:])
-        if self._pending and (message.calls or _NEEDS.search(end) or _DECLINES.match(fold(text[:_END]))):
+        begin, end = fold(text[:_END]), fold(text[-_END:])
+        words = plain_words(end)
+        if self._pending and (message.calls or _NEEDS.search(end, words) or _DECLINES.match(begin)):
             self._take_pending()
         if message.calls:
             self._works = True
             return
-        self._asked_back = _ASKS_BACK.search(end) is not None and any(
-            _ASKS_BACK.search(said) and not _ANYTHING_ELSE.search(said) for said in sentences(end)
+        self._asked_back = _asks_back(end, words) and any(
+            _asks_back(said, plain_words(said)) and not _ANYTHING_ELSE.search(said) for said in sentences(end)
         )
-        if not text or self._asked_back or _PROMISES.match(fold(text[:_END])):
+        if not text or self._asked_back or _PROMISES.match(begin):
             return
         self._pending = ""
         if self.follow_up and not is_task(self.follow_up):
             self.follow_up = ""
         elif self.request and not is_task(self.request) and ASKS_QUESTION.search(self.request):
             self.request = self.follow_up = ""
-        elif not self._works and not _DECLINES.match(fold(text[:_END])):
+        elif not self._works and not _DECLINES.match(begin):
             # Text may be all that was asked for. The next request replaces this one.
             self._answered = True
+
+
+def _asks_back(said: str, words: frozenset[str] | None) -> bool:
+    return "?" in said or _ASKS_BACK.search(said, words) is not None
 
 
 _CONFIRMS = regex(
@@ -327,31 +332,40 @@ _REFERS_BACK = regex(
     r"|eso|esto|también)\b|^\W{0,8}(?:and|but|or|so|now|then|und|et|y|pero|mais|aber)\b"
     r"|[这這那它]|也|还|還|それ|これ|あれ|그것|그거|이것|이거",
 )
-_CLOSES = regex(
+_CLOSES = Phrases(
     r"\b(?:thanks|thank you|thx|that's all|that is all|that's it|all (?:good|set|done)|we're done"
     r"|perfect|great|awesome|it works"
     r"|works now|never ?mind|forget (?:it|about it)|cancel that|scrap that|bye|goodbye|talk soon"
     r"|danke|das war's|das wäre alles|vergiss es|tschüss|merci|c'est tout|laisse tomber|gracias"
     r"|eso es todo|olvídalo|adiós)\b"
     r"|谢谢|謝謝|就这些|就這些|没事了|沒事了|算了|再见|再見|ありがとう|以上です|もういい|감사|고마워|됐어",
+    """
+    thanks thank thx that all done perfect great awesome works never nevermind forget cancel scrap bye goodbye
+    talk danke das vergiss merci tout laisse gracias todo
+    """,
 )
-_GIVES_UP = regex(
+_GIVES_UP = Phrases(
     r"\b(?:never ?mind|forget (?:it|about it)|cancel that|scrap that|that's all|that is all|vergiss es"
     r"|laisse tomber|olvídalo)\b"
     r"|算了|没事了|沒事了|もういい|됐어",
+    "never nevermind forget cancel scrap that vergiss laisse",
 )
-_ASKS_BACK = regex(
-    r"[?？]|\b(?:i(?:'ll| will)? need|please (?:provide|let|confirm|share|tell|give|specify)|let me know"
+_ASKS_BACK = Phrases(
+    r"？|\b(?:i(?:'ll| will)? need|please (?:provide|let|confirm|share|tell|give|specify)|let me know"
     r"|could you|can you|would you|if you (?:can|could) (?:provide|share|give|tell|send)|confirm"
     r"|which|brauche|bitte|veuillez|dites-moi|necesito|por favor|indícame)\b"
     r"|请(?:提供|告诉|确认)|教えて|ください|알려|주세요",
+    """
+    need please let could can would if confirm which brauche bitte veuillez dites necesito favor
+    """,
 )
-_NEEDS = regex(
+_NEEDS = Phrases(
     r"\b(?:(?:i(?:'ll| will)?|we(?:'ll| will)?) need (?:your|the|to know)|(?:please"
     r"|could you(?: please)?|can you(?: please)?) "
     r"(?:provide|confirm|share|give me|tell me your|specify)|bitte (?:nennen|geben)|veuillez (?:fournir"
     r"|indiquer)"
     r"|por favor,? (?:proporcione|indique))\b|请(?:提供|确认)|教えてください|알려 ?주세요",
+    "need provide confirm share give tell specify nennen geben fournir indiquer proporcione indique",
 )
 # What was declined is not done: the user may insist.
 _DECLINES = regex(
@@ -408,7 +422,8 @@ def _quote(said: Said) -> _Quote | None:
     if before and estimate(" ".join(parts[first - 1 : first + 1])) <= room:
         first -= 1
     while last + 1 < len(parts) and estimate(" ".join(parts[first : last + 2])) <= room:
-        if _CLOSES.search(fold(parts[last + 1])) and not is_task(parts[last + 1]):
+        following = fold(parts[last + 1])
+        if _CLOSES.search(following, plain_words(following)) and not is_task(parts[last + 1]):
             break
         last += 1
     words = " ".join(" ".join(parts[first : last + 1]).split())
@@ -432,7 +447,8 @@ def _closes(said: Said) -> bool:
     """Return whether a message says nothing but that the matter is closed."""
     folded = [fold(sentence) for sentence in said.sentences]
     return 0 < len(folded) <= 4 and all(
-        _CLOSES.search(s) and len(s.split()) <= _MAX_CLOSING_WORDS and not _GOES_ON.search(s) for s in folded
+        _CLOSES.search(s, plain_words(s)) and len(s.split()) <= _MAX_CLOSING_WORDS and not _GOES_ON.search(s)
+        for s in folded
     )
 
 
@@ -451,6 +467,7 @@ def _first_sentences(said: Sequence[str], tokens: int) -> str:
 
 
 _WORD = regex(rf"[^\W\d_{CJK}][\w'-]+|[{CJK}]{{2}}|\d+")
+_ASCII_WORD = regex(r"[a-z][\w'-]+|\d+")
 _COMMON = frozenset(
     """
     about after again also always answer because been before being could does doing done each every from
@@ -467,6 +484,9 @@ _MIN_STEMS = 3  # of a request that can be understood alone
 @lru_cache(maxsize=8)  # the open request is compared with each message
 def _stems(text: str) -> frozenset[str]:
     """Return the beginnings of the words that say what a text is about."""
+    if text.isascii():
+        words = _ASCII_WORD.findall(text.lower())
+        return frozenset({w[:_STEM] for w in words if len(w) >= _SHORTEST_STEM and w not in _COMMON})
     return frozenset(
         w[:_STEM] if w.isascii() else w
         for w in _WORD.findall(fold(text))

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import lru_cache
 
 from onlooker.policy.reply.note_text import clean
 from onlooker.policy.secrets import mask
-from onlooker.policy.text import clauses, is_cjk, regex, sentences
+from onlooker.policy.text import Phrases, clauses, is_cjk, plain_words, regex, sentences
 from onlooker.policy.tokens import estimate
 
 _MAX_INSTRUCTION = 90  # tokens
@@ -45,6 +46,7 @@ _PASTED = regex(
     r"\b(?:e-?mail|mail|letter|document|doc|article|log|logs|output|text|file|transcript|page|error|trace"
     r"|contents?|code|readme|report|ticket|issue|post|spec|instructions|prompt|message)\b[^\n]{0,40}:[ \t]*$"
 )
+_PASTED_SIGNS = ("mess", "mensaj", "nachr")  # it has one of these, or a colon
 _QUOTATION = regex(
     r"\"[^\"\n]{0,400}\"|“[^”\n]{0,400}”|「[^」\n]{0,400}」|『[^』\n]{0,400}』|`[^`\n]{1,400}`"
 )
@@ -62,7 +64,7 @@ def own_words(text: str) -> str:
     if "<" in text:
         # Masked first: without its tag, nothing says of a password that it is one.
         text = _without_blocks(mask(text), lambda _: "\n")
-    if pasted := _PASTED.search(text):
+    if pasted := _pasted(text):
         text = text[: _end_of_own(pasted)]
     return _QUOTED_LINE.sub("", text) if ">" in text or "|" in text else text
 
@@ -81,17 +83,20 @@ def own_and_quoted(text: str) -> list[tuple[bool, str]]:
         quoted.append(_TAKEN_OUT.sub(lambda place: quoted[int(place[1])], inside))
         return f"\n\ue000{len(quoted) - 1}\ue001\n"
 
-    text = text.translate(_PLACE_MARKS)
+    if not text.isascii():
+        text = text.translate(_PLACE_MARKS)
     if "`" in text or "~~~" in text:
         text = _FENCED.sub(lambda code: take(_FENCE_LINE.sub("", code[0])), text)
         text = _CODE_ALONE.sub(lambda code: take(code[0]), text)
     if "<" in text:
         text = _without_blocks(text, take)
-    if pasted := _PASTED.search(text):
+    if pasted := _pasted(text):
         end = _end_of_own(pasted)
         text = text[:end] + take(text[end:])
     if ">" in text or "|" in text:
         text = _QUOTED_LINE.sub(lambda line: take(line[0]), text)
+    if not quoted:  # as with most messages
+        return [(True, text)] if text.strip() else []
     parts: list[tuple[bool, str]] = []
     for i, found in enumerate(_TAKEN_OUT.split(text)):
         is_own, part = i % 2 == 0, quoted[int(found)] if i % 2 else found
@@ -102,6 +107,14 @@ def own_and_quoted(text: str) -> list[tuple[bool, str]]:
         else:
             parts.append((is_own, part))
     return parts
+
+
+def _pasted(text: str) -> re.Match[str] | None:
+    if ":" not in text:
+        folded = text.casefold()
+        if not any(sign in folded for sign in _PASTED_SIGNS):
+            return None
+    return _PASTED.search(text)
 
 
 def _end_of_own(pasted: re.Match[str]) -> int:
@@ -168,16 +181,23 @@ class Said:
 
 def is_standing(sentence: str) -> bool:
     """Return whether a sentence tells the assistant what to do from now on."""
-    said = _QUOTATION.sub("…", fold(sentence[:_MAX_SENTENCE_LENGTH])).strip()
-    if not _MAYBE_STANDING.search(said):
+    said = _unquoted(sentence[:_MAX_SENTENCE_LENGTH]).strip()
+    words = plain_words(said)
+    if not _MAYBE_STANDING.search(said, words):
         return False
     if is_cjk(said):
         return any(rule(said) for rule in (_in_chinese, _in_japanese, _in_korean))
-    if _ENCOURAGES.search(said):
+    if _ENCOURAGES.search(said, words):
         return False
-    return _in_english(said) or any(
-        pattern.search(said) and not said.endswith("?") for pattern in (_GERMAN, _FRENCH, _SPANISH)
+    return _in_english(said, words) or any(
+        phrases.search(said, words) and not said.endswith("?") for phrases in (_GERMAN, _FRENCH, _SPANISH)
     )
+
+
+@lru_cache(maxsize=64)  # a sentence is asked about several times in a row
+def _unquoted(sentence: str) -> str:
+    """Return a sentence in small letters, with "…" for what it quotes."""
+    return _QUOTATION.sub("…", fold(sentence))
 
 
 def _clause_of(sentence: str) -> str:
@@ -190,7 +210,7 @@ def _clause_of(sentence: str) -> str:
     return sentence[max(0, start) :]
 
 
-_MAYBE_STANDING = regex(
+_MAYBE_STANDING = Phrases(
     r"\b(?:always|never|ever|from (?:now|here|this point)|going forward|future|henceforth|until further"
     r"|remember|forget|in mind|every time|each time|whenever|any ?time|when i|any ?more|again|stop|quit"
     r"|no more|no longer|no need|call me|address me|refer to me|until i|unless i|if i|for (?:all|every"
@@ -206,16 +226,25 @@ _MAYBE_STANDING = regex(
     r"|[从從]今|记住|記住|记得|記得|每次|每当|每當|一定要|禁止|不[许許]|不用再|[无無]需再"
     r"|必ず|いつも|常に|毎回|これから|以後|二度と|絶対|決して|覚えて|忘れ|たびに|もう"
     r"|항상|언제나|늘 |절대|앞으로|이제부터|지금부터|매번|때마다|기억|잊지|다시는|더 이상",
+    """
+    always never ever from going future henceforth further remember forget mind time whenever anytime when
+    more anymore again stop quit longer need call address refer until unless if all every each any under no
+    ignore drop
+    immer stets nie niemals ab nun zukunft jedes jedesmal wann merk merke daran vergiss nicht
+    toujours jamais partir avenir oublie souviens rappelle fois plus
+    siempre nunca adelante ahora futuro recuerda olvides cada deja ya
+    """,
 )
 # What people say to each other, and nobody to an assistant.
-_ENCOURAGES = regex(
+_ENCOURAGES = Phrases(
     r"\b(?:never|don't ever|do not ever|don't|do not)\s+(?:say never|give up|quit|look back|doubt yourself"
     r"|underestimate|lose (?:hope|faith|heart|sight)|stop (?:believing|dreaming|learning|smiling|trying))\b"
     r"|\b(?:remember|don't forget|do not forget|never forget)\s+"
     r"(?:to\s+(?:stay (?:positive|strong|true|safe|calm)|take care|have fun|enjoy|breathe|relax|rest|smile"
     r"|laugh|believe|love|look after|be (?:kind|proud)|treat yourself|eat|sleep|drink"
     r"|be (?:patient|gentle|good|easy) (?:with|to|on) yourself|prepare (?:emotionally|mentally|yourself))"
-    r"|(?:that )?(?:you're|you are|i'm|i am|we're|we are|life|everyone|nobody)\b(?! to\b))"
+    r"|(?:that )?(?:you're|you are|i'm|i am|we're|we are|life|everyone|nobody)\b(?! to\b))",
+    "never ever don do remember forget",
 )
 # A sentence that limits the one before it.
 _EXCEPTION = regex(
@@ -303,13 +332,17 @@ _ALWAYS_AFTER = regex(
     r"(?:[,;]|\band|\bbut|\bor)\s+(?:always|never)\s"
     r"|\b(?:always|never)\s*(?:[.,;!]|$|(?:when|if|in|with|for|before|after|unless|as|on|at|to)\b)",
 )
-_LASTING = regex(
+_LASTING = Phrases(
     r"\b(?:from now on|from here on(?: out)?|from this point (?:on|forward)|going forward"
     r"|henceforth"
     r"|in (?:the )?future|until further notice|every time|each time|whenever|any ?time|unless i|until i"
     r"|when i (?:ask|say|mention|tell|send|paste|give|report|write|use|type|request|talk|want|need|share)"
     r"|in (?:all|every|each|any) (?:answer|reply|response|message|commit|file)\w*"
     r"|at no time|under no circumstances)\b",
+    """
+    from going henceforth future further time whenever anytime unless until when all every each any
+    circumstances
+    """,
 )
 _FROM_NOW = regex(
     r"\b(?:from now on|from here on(?: out)?|from this point (?:on|forward)|going forward|henceforth"
@@ -336,9 +369,10 @@ _NOT_AGAIN = regex(
     r"|you no longer (?:have|need) to\b"
     r"|(?:forget|ignore|drop) (?:what i said (?:about|on)|the rule|that rule|my (?:earlier )?instruction))",
 )
-_CALL_ME = regex(
+_CALL_ME = Phrases(
     _LEAD + r"(?:(?:you )?(?:can |should |must )?)(?:call|address) me (?!back|when|if|at|later|on"
-    r"|tomorrow|crazy)|refer to me as\b",
+    r"|tomorrow|crazy)|\brefer to me as\b",
+    "call address refer",
 )
 _CONDITION_FIRST = regex(
     _LEAD + r"(?:whenever|every time|each time|any ?time"
@@ -352,22 +386,27 @@ _LEAD_ALONE = regex(_LEAD)
 _MAY_ASK = regex(_LEAD + r"(?:can|could|will|would) you\b")
 
 
-def _in_english(said: str) -> bool:
+_ALWAYS = frozenset({"always", "never", "ever"})
+
+
+def _in_english(said: str, words: frozenset[str] | None) -> bool:
     asks = said.rstrip(" \"')").endswith("?")
     if asks and not _MAY_ASK.match(said):
         return False
-    found = _ALWAYS_FIRST.match(said) or _ALWAYS_ASKED.search(said) or _ALWAYS_LATER.match(said)
+    always = words is None or not _ALWAYS.isdisjoint(words)
+    found = always and (_ALWAYS_FIRST.match(said) or _ALWAYS_ASKED.search(said) or _ALWAYS_LATER.match(said))
     if found and _is_imperative(found["word"]):
         return True
+    lasting = _LASTING.may_be_in(words)
     first = _FIRST_WORD.match(said)
     verb_first = first is not None and first["word"] in _VERBS
-    if verb_first and not asks and (_LASTING.search(said) or _ALWAYS_AFTER.search(said)):
+    if verb_first and not asks and (_LASTING.search(said, words) or (always and _ALWAYS_AFTER.search(said))):
         return True
-    if _REMEMBER.match(said) or _NOT_AGAIN.match(said) or _CALL_ME.search(said):
+    if _REMEMBER.match(said) or _NOT_AGAIN.match(said) or _CALL_ME.search(said, words):
         return not asks or _MAY_ASK.match(said) is not None
-    if (asked := _ASKED.search(said)) and _LASTING.search(said, asked.end()):
+    if lasting and (asked := _ASKED.search(said)) and _LASTING.pattern.search(said, asked.end()):
         return not _OWN_PLAN.match(said) or said[asked.start()] == "i"
-    if now := _FROM_NOW.search(said):
+    if now := lasting and _FROM_NOW.search(said):
         rest = now["rest"]
         before = _LEAD_ALONE.sub("", said[: now.start()], count=1)
         return not _OWN_PLAN.match(before or rest) and bool(rest.strip(" .!") or before)
@@ -406,7 +445,7 @@ _GERMAN_LEAD = (
     r"^[\W_]{0,8}(?:(?:bitte|und|also|ok|okay|ja|nein|aber|außerdem|wichtig|hinweis|danke|übrigens"
     r"|noch etwas)\b[\W_]{0,8}){0,4}"
 )
-_GERMAN = regex(
+_GERMAN = Phrases(
     rf"{_GERMAN_LEAD}(?:{_GERMAN_VERBS}\b[^.]{{0,300}}\b{_GERMAN_LASTING}\b"
     rf"|{_GERMAN_LASTING}\b[\s,:]*(?:bitte |nur |noch )?(?:{_GERMAN_VERBS}\b"
     rf"|[^.,]{{2,200}}[a-zäöüß]{{2,}}(?:en|ern|eln)(?:[,.!]|$))"
@@ -419,6 +458,9 @@ _GERMAN = regex(
     rf"|kannst du (?:bitte )?|könntest du (?:bitte )?"
     rf"|(?:dass|damit) du|(?:dass|damit) sie)\b[^.]{{0,200}}\b{_GERMAN_LASTING}\b"
     rf"|\bich (?:möchte|will)\b[^.]{{0,80}}\b{_GERMAN_LASTING}\b[^.]{{0,80}}\bdass du\b",
+    """
+    immer stets nie niemals ab nun zukunft jedes jedesmal wann nicht merk merke daran nenn nenne
+    """,
 )
 _FRENCH_VERBS = (
     r"(?:réponds|répondez|utilise[rz]?|écris|écrivez|inclus|incluez|indique[rz]?|ajoute[rz]?|donne[rz]?"
@@ -438,17 +480,21 @@ _FRENCH_LEAD = (
     r"^[\W_]{0,8}(?:(?:et|mais|ok|oui|non|donc|merci|bon|s'il (?:te|vous) plaît|stp|svp|important"
     r"|note|aussi|au fait)\b[\W_]{0,8}){0,4}"
 )
-_FRENCH = regex(
+_FRENCH = Phrases(
     rf"{_FRENCH_LEAD}(?:{_FRENCH_VERBS}\b[^.]{{0,300}}\b{_FRENCH_LASTING}\b"
-    rf"|{_FRENCH_LASTING}(?: que [^.]{{2,200}}?)?[\s,:]*(?:{_FRENCH_VERBS}\b|ne \w+|n'\w+|merci de\b"
+    rf"|{_FRENCH_LASTING}\b(?: que [^.]{{2,200}}?)?[\s,:]*(?:{_FRENCH_VERBS}\b|ne \w+|n'\w+|merci de\b"
     rf"|tu (?:dois|peux)\b|vous (?:devez|pouvez)\b)"
     rf"|(?:ne |n')[\w' -]{{2,40}}? (?:jamais|plus)\b"
     rf"|(?:n'oublie[sz]? pas|souviens-toi|souvenez-vous|rappelle-toi|rappelez-vous|arrête[rz]? d)"
     rf"|(?:quand|lorsque|si) [^.]{{2,300}}?, (?:{_FRENCH_VERBS}\b[^.]{{0,200}}\b{_FRENCH_LASTING}"
-    rf"|n[e'][^.]{{2,40}}(?:jamais|plus))\b"
+    rf"|n[e'][^.]{{2,40}}\b(?:jamais|plus))\b"
     rf"|appelle[rz]?-moi\b)"
     rf"|\b(?:tu dois|vous devez|il faut|tu devrais|que tu|que vous|peux-tu|pourrais-tu"
     rf"|merci de)\b[^.]{{0,200}}\b{_FRENCH_LASTING}\b",
+    """
+    toujours jamais partir avenir fois plus oublie oublies oubliez souviens souvenez rappelle rappelez
+    appelle appeller appellez
+    """,
 )
 _SPANISH_VERBS = (
     r"(?:responde|contesta|usa|utiliza|escribe|incluye|añade|agrega|pon|muestra|explica|pregunta"
@@ -468,15 +514,18 @@ _SPANISH_LEAD = (
     r"^[\W_]{0,8}(?:(?:y|pero|ok|sí|si|no te olvides|bueno|gracias|por favor|importante"
     r"|nota|además|también)\b[\W_]{0,8}){0,4}"
 )
-_SPANISH = regex(
+_SPANISH = Phrases(
     rf"{_SPANISH_LEAD}(?:{_SPANISH_VERBS}\b[^.]{{0,300}}\b{_SPANISH_LASTING}\b"
-    rf"|{_SPANISH_LASTING}(?: [^.,]{{2,200}},)?[\s,:]*(?:{_SPANISH_VERBS}\b|no \w+)"
+    rf"|{_SPANISH_LASTING}\b(?: [^.,]{{2,200}},)?[\s,:]*(?:{_SPANISH_VERBS}\b|no \w+)"
     rf"|(?:nunca|jamás) \w+[ae]s\b|no \w+[ae]s (?:nunca|jamás|más)\b|no vuelvas a\b"
     rf"|(?:recuerda(?:d)?|recuerde|no (?:te )?olvides?|no olvide|deja de|deje de|llámame)\b(?! cuando)"
     rf"|(?:cuando|si) [^.]{{2,300}}?, {_SPANISH_LASTING} {_SPANISH_VERBS}\b"
     rf"|ya no (?:hace falta|es necesario|tienes que|hay que)\b)"
     rf"|\b(?:debes|tienes que|deberías|hay que|quiero que|puedes"
     rf"|podrías)\b[^.]{{0,200}}\b{_SPANISH_LASTING}\b",
+    """
+    siempre nunca adelante ahora futuro cada vuelvas recuerda recuerdad recuerde olvide olvides deja deje ya
+    """,
 )
 
 # Chinese, Japanese, Korean
@@ -540,7 +589,7 @@ def _in_korean(said: str) -> bool:
 # -- Requests
 
 # How people ask for something to be done, by language. A verb in the imperative does so too.
-_TASK = regex(
+_TASK = Phrases(
     r"\b(?:(?:can|could|would|will) (?:you|we|i (?:get|have|change|cancel|book|also))"
     r"|please|your (?:task|job|goal) is|i(?:'d| would)? (?:want|like|need) you to"
     r"|^(?:and |also |just )?need(?: some)? help"
@@ -549,10 +598,14 @@ _TASK = regex(
     r"|puedes|podrías|puede usted|podría|ayúdame|por favor)\b"
     r"|请|請|帮我|幫我|^帮忙|[你您][^。，]{0,6}帮忙|能不能|可不可以|麻烦|麻煩|给我|給我"
     r"|ください|下さい|お願い|手伝って|くれ(?:る|ます|ない|ません)か?[?？]|くれますか|教えて"
-    r"|주세요|줘|부탁|도와"
+    r"|주세요|줘|부탁|도와",
+    """
+    can could would will please task job goal want like need help kannst bitte hilf peux pouvez pourrais
+    pourriez aide aider aidez merci puedes puede favor
+    """,
 )
 # A wish is a request if the assistant goes to work on it: people tell each other what they want as well.
-_WISH = regex(
+_WISH = Phrases(
     r"\b(?:(?:i|we)(?:'d| would) (?:like|love|need|prefer)"
     r"|(?:i|we) (?:also |really |just |still |now )?(?:want|need|wish) (?!that\b|i\b)\w+"
     r"|(?:i'm|i am|we're|we are) (?:looking|trying|hoping|planning|calling|interested|wanting) (?:to|for|in)"
@@ -560,15 +613,20 @@ _WISH = regex(
     r"|ich (?:möchte|brauche|will|hätte gern)|lass uns|wir (?:müssen|sollten)"
     r"|je (?:veux|voudrais)|j'(?:aimerais|ai besoin)|il faut"
     r"|quiero|quisiera|me gustaría|necesito|hay que)\b"
-    r"|我想|我要|我需要|ほしい|欲しい|したい|싶어|싶습니다|필요(?:해|합니다)"
+    r"|我想|我要|我需要|ほしい|欲しい|したい|싶어|싶습니다|필요(?:해|합니다)",
+    """
+    like love need prefer want wish looking trying hoping planning calling interested wanting let task goal
+    aim brauche will lass sollten veux voudrais aimerais besoin faut quiero quisiera necesito hay
+    """,
 )
 # Phrases in the form of a request that ask for nothing.
-_PHRASE = regex(
+_PHRASE = Phrases(
     r"\b(?:can you (?:believe|imagine|guess)|let me know|let's (?:go for it|hope|face it|see)"
     r"|keep (?:it up|up the|going|at it|in touch|me posted|you posted|being|believing|pushing|doing|chasing)"
     r"|take (?:care|it easy|your time)|stay (?:safe|strong|positive|tuned|motivated|in touch)|go for it"
     r"|talk (?:to you )?(?:soon|later)|(?:take a )?look (?:at this|how)|check (?:this |it )?out"
-    r"|have (?:fun|a (?:good|great|nice)))\b"
+    r"|have (?:fun|a (?:good|great|nice)))\b",
+    "believe imagine guess know hope face see keep take stay go talk look check have",
 )
 # In German, French or Spanish.
 _VERB_ELSEWHERE = regex(
@@ -579,17 +637,23 @@ ASKS_QUESTION = regex(r"[?？][\"'”’)\s]*$|[吗嗎呢][。]?$")
 
 def is_wish(text: str) -> bool:
     """Return whether a sentence says what the user wants."""
-    return _WISH.search(_asked(text)) is not None
+    return _WISH.search(*_asked(text)) is not None
 
 
-def _asked(text: str) -> str:
-    return _PHRASE.sub("…", _QUOTATION.sub("…", fold(text[:_MAX_SENTENCE_LENGTH])))
+@lru_cache(maxsize=64)  # as above
+def _asked(text: str) -> tuple[str, frozenset[str] | None]:
+    said = _unquoted(text[:_MAX_SENTENCE_LENGTH])
+    words = plain_words(said)
+    if _PHRASE.may_be_in(words):
+        said = _PHRASE.pattern.sub("…", said)
+    return said, words
 
 
+@lru_cache(maxsize=64)
 def is_task(text: str) -> bool:
     """Return whether a request asks for more than an answer."""
-    said = _asked(text)
-    if _TASK.search(said):
+    said, words = _asked(text)
+    if _TASK.search(said, words):
         return True
     first = _FIRST_WORD.match(said)
     verb = first is not None and first["word"] in _VERBS and not ASKS_QUESTION.search(said)

@@ -1,12 +1,15 @@
-"""Sentences and clauses."""
+"""Sentences, clauses, and the words of phrases."""
 
 from __future__ import annotations
+
+import re
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from onlooker.policy.text import clauses, is_cjk, sentences
+from onlooker.policy import asked, instructions
+from onlooker.policy.text import Phrases, clauses, is_cjk, plain_words, sentences
 
 
 @pytest.mark.parametrize(
@@ -69,3 +72,30 @@ def test_no_letter_is_lost(text: str) -> None:
     for sentence in sentences(text):
         joined = "".join(clauses(sentence))
         assert [c for c in sentence if c.isalpha()] == [c for c in joined if c.isalpha()]
+
+
+PHRASES = {
+    f"{module.__name__}.{name}": phrases
+    for module in (asked, instructions)
+    for name, phrases in vars(module).items()
+    if isinstance(phrases, Phrases)
+}
+PLAIN = st.characters(max_codepoint=127)
+
+
+@pytest.mark.parametrize("name", PHRASES)
+@given(data=st.data())
+def test_every_match_of_a_phrase_has_one_of_its_words(name: str, data: st.DataObject) -> None:
+    phrases = PHRASES[name]
+    text = data.draw(st.from_regex(phrases.pattern.pattern, alphabet=PLAIN)).lower()
+    found = re.search(phrases.pattern.pattern, text)
+    assert (phrases.search(text, plain_words(text)) is None) == (found is None)
+
+
+def test_all_phrases_are_tried() -> None:
+    assert len(PHRASES) >= 12
+
+
+def test_words_are_split_at_all_but_letters() -> None:
+    assert plain_words("Don't — “stop”, 2nd_try! 🎉") == {"don", "t", "stop", "nd", "try"}
+    assert plain_words("für Ana") is plain_words("停止") is None

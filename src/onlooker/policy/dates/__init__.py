@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from calendar import monthrange
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Callable, Container, Iterable, Sequence
 from datetime import date, datetime, timedelta
 from functools import cache, lru_cache
 from typing import NamedTuple
@@ -201,13 +201,33 @@ class Rules:
     def find(self, text: str, small: str, at: datetime) -> Iterable[Resolved]:
         """Find what the rules match in a text, which is also given in small letters."""
         # A list, since a generator takes twice as long.
-        if not [word for word in self._words if word in small] or not self._hint.search(text):
+        words = [word for word in self._words if word in small]
+        if not words or not self._hint.search(text):
             return
-        for pattern, resolver in self._rules:
-            for found in pattern.finditer(text):
-                iso = _within_calendar(resolver, found, at)
-                if iso is not None:
-                    yield Resolved(found.start(), found.end(), iso)
+        for start, end in self._lines(text, small, words):
+            for pattern, resolver in self._rules:
+                for found in pattern.finditer(text, start, end):
+                    iso = _within_calendar(resolver, found, at)
+                    if iso is not None:
+                        yield Resolved(found.start(), found.end(), iso)
+
+    def _lines(self, text: str, small: str, words: Sequence[str]) -> Iterable[tuple[int, int]]:
+        """Return where the lines are that a rule could match; none matches more than one."""
+        if "\n" not in text or len(small) != len(text):
+            return [(0, len(text))]
+        if not all(words):  # any line may have one
+            return [line.span() for line in _LINE.finditer(text) if self._hint.search(line[0])]
+        lines: set[tuple[int, int]] = set()
+        for word in words:
+            at = small.find(word)
+            while at >= 0:
+                start, end = small.rfind("\n", 0, at) + 1, small.find("\n", at)
+                lines.add((start, end if end >= 0 else len(text)))
+                at = small.find(word, end) if end >= 0 else -1
+        return sorted(lines)
+
+
+_LINE = regex(r"[^\n]+")
 
 
 def _within_calendar(resolver: Resolver, found: re.Match[str], at: datetime) -> str | None:

@@ -12,7 +12,8 @@ from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from itertools import groupby, islice
+from itertools import islice
+from operator import eq
 from typing import Literal
 
 from onlooker.domain.frozen import frozen
@@ -208,7 +209,7 @@ def _under_their_days(note: NoteText, evidence: Evidence) -> NoteText:
     (day, *others) = evidence.days or (None,)
     if day is None or others or all(line.day in (None, day) for line in note.lines):
         return note
-    return replace(note, lines=tuple(replace(line, day=day) for line in note.lines))
+    return replace(note, lines=tuple(Line(line.text, day, line.time, line.priority) for line in note.lines))
 
 
 def _made_up(note: NoteText, evidence: Evidence) -> list[list[Invented]]:
@@ -494,11 +495,18 @@ _MIN_COPY = 0.6
 _MAX_COPY = 0.95
 _BEYOND_TARGET = 1.5
 _PROMPT_SHARE = 0.3
+_USUAL_WORD = 12  # characters, with the space after it
 
 
 def units(text: str) -> list[str]:
     """Split a text into words, or into characters in scripts without spaces."""
+    if text.isascii():
+        return text.translate(_ASCII_UNITS).split()
     return _UNIT.findall(text.lower())
+
+
+# Lower case, and a space for what is part of no word.
+_ASCII_UNITS = {i: c.lower() if (c := chr(i)).isalnum() else " " for i in range(128)}
 
 
 def _degenerate(text: str, words: Sequence[str], lines: Sequence[Line]) -> str:
@@ -528,7 +536,7 @@ def _may_stutter(words: Sequence[str]) -> bool:
 
     Nothing else can stutter, and the pattern is slow.
     """
-    if any(len(word) >= _STUTTERED and _STUTTER.search(word) for word in words):
+    if any(_STUTTER.search(word) for word in words if len(word) >= _STUTTERED):
         return True
     if max(Counter(words).values(), default=0) < _STUTTERED - 1:
         return False
@@ -537,15 +545,18 @@ def _may_stutter(words: Sequence[str]) -> bool:
 
 def _longest_run(words: Sequence[str], apart: int) -> int:
     """Return for how many words in a row each is the same as the one so far before it."""
-    same = (a == b for a, b in zip(words, islice(words, apart, None), strict=False))
-    return max((sum(1 for _ in run) for is_same, run in groupby(same) if is_same), default=0)
+    same = bytes(map(eq, words, islice(words, apart, None)))
+    return max(map(len, same.split(b"\0")))
 
 
 def _copies(words: Sequence[str], source: str, asked: float) -> bool:
     """Return whether the words are a copy of the source, when a note of the `asked` share was requested."""
     share = max(_MIN_COPY, min(_MAX_COPY, _BEYOND_TARGET * asked))
     # A note is far shorter than its source, so most of the source need not be split.
-    begin = [unit[0] for unit in islice(_UNIT.finditer(source.lower()), int(len(words) / share) + 2)]
+    enough = int(len(words) / share) + 2
+    if len(units(source[: _USUAL_WORD * enough])) > enough:  # one of them may be cut
+        return False
+    begin = units(source)
     if len(begin) < _COPY_SOURCE or len(words) < share * len(begin):
         return False
     return shared(words, set(windows(begin))) > _COPY_SHARE

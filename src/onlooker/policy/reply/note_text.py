@@ -363,8 +363,24 @@ class Line:
         if self.priority != "NOTE":
             return f"{stamp}{self.priority} {self.text}"
         # NOTE is left out unless the text alone would be read differently.
-        understood = read(stamp + self.text, format="lines", day=self.day).lines == (self,)
-        return stamp + self.text if understood else f"{stamp}NOTE {self.text}"
+        line = stamp + self.text
+        plain = _is_plain(self.text) and (
+            self.time is None or not (self.time.second or self.time.microsecond)
+        )
+        understood = plain or read(line, format="lines", day=self.day).lines == (self,)
+        return line if understood else f"{stamp}NOTE {self.text}"
+
+
+def _is_plain(text: str) -> bool:
+    """Return whether a text is surely read as a line of a note, as it is: most are."""
+    return (
+        _is_text(text)
+        and not text.endswith((":", "：", "__"))
+        and "**" not in text
+        and "</" not in text
+        and clean(text) == text == " ".join(text.split())
+        and not (announces(text) or _CLOSING.match(text) or _ASKED.match(text) or _VALUES.match(text))
+    )
 
 
 @frozen

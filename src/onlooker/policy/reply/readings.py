@@ -10,12 +10,12 @@ from __future__ import annotations
 import datetime as dt
 import re
 from calendar import monthrange
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from itertools import islice
 from typing import NamedTuple
 
 from onlooker.policy.dates import resolve
-from onlooker.policy.text import regex
+from onlooker.policy.text import plain_words, regex
 
 Day = dt.date
 
@@ -222,7 +222,11 @@ _DATE_FORMS = (
     r"(?<![\w.,$€£¥#/-])(?P<y11>(?:1[89]|20)\d\d)\s?[-–—/]\s?(?P<y11b>(?:1[89]|20)?\d\d)(?![\w%/-]|[.,]\d)",
 )
 # Each begins with a figure, a month's name or a quarter. Looking for that first saves most of the time.
-_DATE_BEGINS = rf"(?=\d|(?<!\w)[{''.join(sorted({word[0] for word in MONTH_OF}))}q])"
+_MONTH_BEGINS = "|".join(
+    f"{first}(?:{'|'.join(sorted({word[1:3] for word in MONTH_OF if word[0] == first}))})"
+    for first in sorted({word[0] for word in MONTH_OF})
+)
+_DATE_BEGINS = rf"(?=\d|(?<!\w)(?:{_MONTH_BEGINS}|q\d))"
 _WRITTEN = regex(rf"{_DATE_BEGINS}(?:{'|'.join(_DATE_FORMS)})", re.I)
 DIGIT = regex(r"\d")
 _NEXT_WEEKDAY = regex(rf"\s{{0,4}}[,(（]?\s{{0,4}}(?P<day>{_WEEKDAY})", re.I)
@@ -393,8 +397,11 @@ _SEASONS = {
 }  # fmt: skip
 MOST_SUMS = 40
 LANGUAGES = frozenset({"", "english", "german", "french", "spanish", "han", "kana", "hangul"})
-HEADING = regex(r"^## (\d{4}-\d\d-\d\d)[ \t]*$", re.M)
+HEADING = regex(r"## (?<![^\n]## )(\d{4}-\d\d-\d\d)[ \t]*$", re.M)
 
+
+# Words that `_named` knows.
+_NAMED = frozenset({*WEEKDAY_OF, *_SEASONS, *_WEEKEND, *_VAGUE, *_SOON})
 
 # Most sentences speak of no time: only those with a digit, one of these words or another script are searched.
 _TIME_WORDS = frozenset(
@@ -422,9 +429,13 @@ def timed(text: str) -> str:
     return "\n".join(
         part
         for part in _PART.findall(text)
-        if _OTHER_SCRIPT.search(part)
-        or not _TIME_WORDS.isdisjoint(WORD.findall(part.lower().replace("'s", "")))
+        if _OTHER_SCRIPT.search(part) or not _TIME_WORDS.isdisjoint(_words(part.lower().replace("'s", "")))
     )
+
+
+def _words(text: str) -> Collection[str]:
+    words = plain_words(text)
+    return WORD.findall(text) if words is None else words
 
 
 def _months_away(day: Day, months: int) -> Day:
@@ -475,7 +486,7 @@ def _spans(text: str, day: Day) -> Iterator[Span]:
             yield from _amounts(text, found, day)
         elif word in MONTH_OF:
             yield from _named_month(text, found, day)
-        else:
+        elif word in _NAMED or (word[-1] == "s" and word.rstrip("s") in WEEKDAY_OF):
             yield from _named(word, day)
     if not text.isascii():
         for found in _CJK_TIME.finditer(text):
@@ -494,7 +505,7 @@ def _amounts(text: str, unit: re.Match[str], day: Day) -> Iterator[Span]:
     back = text[max(0, unit.start() - LOOK_BACK) : unit.start()]
     if which := _WHICH.search(back):
         yield from _relative(which[1].lower(), unit[0].lower(), day)
-    found = _AMOUNT.search(back)
+    found = _amount_before(text, unit)
     if found is None or _UNIT_OF[unit[0].lower()] == "season":
         return
     after = _AFTER.match(text, unit.end())
@@ -508,9 +519,28 @@ def lengths_of_time(text: str) -> Iterator[tuple[int, str, bool]]:
     """Yield each amount of time, its unit, and whether it is said how long ago or ahead that is."""
     for unit in WORD.finditer(text):
         if unit[0].lower() in _UNIT_OF:
-            found = _AMOUNT.search(text[max(0, unit.start() - LOOK_BACK) : unit.start()])
+            found = _amount_before(text, unit)
             for n in _amount(found["n"]) if found else ():
                 yield n, _UNIT_OF[unit[0].lower()], _AFTER.match(text, unit.end()) is not None
+
+
+def _amount_before(text: str, unit: re.Match[str]) -> re.Match[str] | None:
+    """Find the amount before a word such as "weeks"."""
+    back = text[max(0, unit.start() - LOOK_BACK) : unit.start()]
+    last = _LAST_WORD.search(back[-_LONGEST_AMOUNT:])
+    # The pattern tries every word for a number at each character.
+    if last is None or not (last[1][-1].isdigit() or last[1].lower() in _AMOUNT_ENDS):
+        return None
+    return _AMOUNT.search(back)
+
+
+_LAST_WORD = regex(r"(\w+)\W{0,2}$")
+_AMOUNT_ENDS = {
+    *_NUMBER_WORDS,
+    *word_list("few couple of several some einige einiger einigen paar quelques unos unas pocos cuantos"),
+    *word_list("more full whole"),
+}
+_LONGEST_AMOUNT = 2 + max(map(len, _AMOUNT_ENDS))
 
 
 def _amount(word: str) -> Sequence[int]:
@@ -579,6 +609,7 @@ def _named_month(text: str, name: re.Match[str], day: Day) -> Iterator[Span]:
 
 def _in_figures(text: str, day: Day) -> Iterator[Span]:
     """Yield what "6/20", "the 15th", "'98", "the 90s" and "I'm 32" can mean."""
+    text = "\n".join(filter(DIGIT.search, text.split("\n")))
     for found in _IN_FIGURES.finditer(text):
         a, b = int(found[1] or found[3]), int(found[2] or found[4] or 0)
         for year in (day.year - 1, day.year, day.year + 1):

@@ -42,7 +42,7 @@ _ASCII_PARTS = regex(r"[A-Za-z0-9]++")
 _ASCII_RUN = regex(rf"[A-Za-z0-9]++(?:{_JOINT}[A-Za-z0-9]++)*")
 _SLASH = regex(r"[/\\]")
 _HUMPS = regex(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
-_GROUPED = regex(r"(?<=\d)[,'’\u202f\u00a0](?=\d{3}(?!\d))")
+_GROUPED = regex(r"[,'’\u202f\u00a0](?<=\d.)(?=\d{3}(?!\d))")
 # Parts after an apostrophe in English, or before it in French and Italian.
 _CLITICS = frozenset("s t d m re ve ll l n c j qu dell nell all un".split())  # noqa: SIM905
 # Diacritics of Latin, Greek and Cyrillic, vowel points of Hebrew and Arabic.
