@@ -82,13 +82,14 @@ async def measure(memory: onlooker.Memory, messages: int) -> None:
         "sessions": "/",
         "conversation, newest": base,
         "conversation, in the middle": f"{base}?to={messages // 2}",
-        "what the model will see": f"{base}/prompt?words=What+did+Ana+say+about+the+printer",
+        "what the model will see": f"{base}/prompt?words=What+did+Ana+say+about+the+invoice",
         "notes": f"{base}/notes",
         "a note with its source": f"{base}/notes?note={notes[-1].id}",
         "a reflection with its source": f"{base}/notes?note={notes[0].id}",
         "notes as of the middle": f"{base}/notes?then={messages // 2}",
         "chart (loaded after the page)": f"{base}/timeline",
-        "search": "/inspect/search?q=printer+error",
+        "search, a value": "/inspect/search?q=88-5001",
+        "search, words that every third message has": "/inspect/search?q=invoice+delivery",
         "items": "/inspect/items",
         "cost": "/inspect/cost",
         "health": "/inspect/health",
@@ -100,7 +101,7 @@ async def measure(memory: onlooker.Memory, messages: int) -> None:
         httpx2.AsyncClient(transport=transport, base_url="http://127.0.0.1", timeout=600) as http,
     ):
         await warm_up()
-        print(f"{'page':32} {'first':>9} {'then':>9} {'CPU':>9} {'bytes':>9}")
+        print(f"{'page':42} {'first':>9} {'then':>9} {'CPU':>9} {'bytes':>9}")
         for name, path in pages.items():
             joined = "&" if "?" in path else "?"
             took: list[float] = []
@@ -114,7 +115,7 @@ async def measure(memory: onlooker.Memory, messages: int) -> None:
                 answer.raise_for_status()
                 size = len(answer.content)
             print(
-                f"{name:32} {took[0]:6.0f} ms {median(took[1:]):6.0f} ms {median(used[1:]):6.0f} ms {size:9,}"
+                f"{name:42} {took[0]:6.0f} ms {median(took[1:]):6.0f} ms {median(used[1:]):6.0f} ms {size:9,}"
             )
 
 

@@ -58,7 +58,7 @@ class Query:
     after: datetime | None = None
     before: datetime | None = None
     limit: int = 300
-    max_holders: int = 50_000
+    max_holders: int = 10_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)

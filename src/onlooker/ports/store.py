@@ -456,8 +456,8 @@ class Store(Protocol):
         limit: int = 10_000,
     ) -> Sequence[Edge]:
         """Edges between an owner's active and superseded notes, their sessions and entities. `of` selects
-        edges that start or end at one of the nodes. Entities are compared without regard to case and
-        spelling."""
+        edges that start or end at one of the nodes; each entity among them has an equal part of the
+        limit. Entities are compared without regard to case and spelling."""
         ...
 
     async def notes_by_id(self, wanted: Sequence[tuple[SessionId, str]]) -> Sequence[Match]:

@@ -402,7 +402,8 @@ def _structure(db: Database, owner: str, of: Sequence[Node], session: SessionId 
 
 def _stub(row: Any) -> Stub:
     ident, generation, first, sources = row
-    return Stub(unpack(ident), generation, first, unpack_ids(sources))
+    # The sources of an observation are messages, which are no part of the graph.
+    return Stub(unpack(ident), generation, first, unpack_ids(sources) if generation else ())
 
 
 def _mentions(
@@ -411,13 +412,15 @@ def _mentions(
     sid, name = session and sid_of(session), pack(owner)
     if not of:
         yield from map(_mention, db.run("mentions", owner=name, sid=sid, limit=limit_of(limit)))
+    # A name that is mentioned everywhere takes the room of no other.
+    each = limit_of(-(-limit // max(1, len(of))))
     for node in of:
         if node.kind == "note" and node.session and session in (None, node.session):
             rows = db.run("mentions_of_note", owner=name, sid=sid_of(node.session), id=pack(node.name))
             yield from map(_mention, rows)
         elif node.kind == "entity":
             where: dict[str, Any] = {"owner": name, "folded": pack(folded(node.name)), "sid": sid}
-            yield from map(_mention, db.run("mentions_of_entity", **where, limit=limit_of(limit)))
+            yield from map(_mention, db.run("mentions_of_entity", **where, limit=each))
 
 
 def _mention(row: Any) -> Edge:

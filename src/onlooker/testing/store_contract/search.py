@@ -454,6 +454,9 @@ class VectorContract(StoreCase):
             ("o3", "mentions", "Oslo"),
         }
         assert len(await store.edges("ana", kinds=("mentions",), limit=2)) == 2
+        # A name that is mentioned everywhere takes the room of no other.
+        both = await self.tied(store, ("mentions",), of=[*oslo, Node("entity", "Ana")], limit=2)
+        assert {name for _, _, name in both} == {"Oslo", "Ana"}
         coverage = await store.coverage(SPACE)
         assert (coverage.notes, coverage.linked) == (2, 2)
 
