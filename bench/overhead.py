@@ -428,10 +428,11 @@ def hooks(folder: Path, sizes: Sizes) -> list[Figure]:
 
     cpu("UserPromptSubmit", "first", str(transcript))  # it records the session
     pieces, stops, answers = list[float](), list[float](), list[float]()
-    for _ in range(sizes.rounds):
+    for n in range(sizes.rounds):
         pieces.append(a_piece())
         stops.append(cpu("Stop", "first", str(transcript)))
-        answers.append(cpu("UserPromptSubmit", "second", ""))
+        # Another session each time: the same prompt is not answered twice.
+        answers.append(cpu("UserPromptSubmit", f"later-{n}", ""))
     while any(_works_in(folder / ".onlooker", process) for process in Path("/proc").glob("[0-9]*")):
         time.sleep(0.05)  # what takes notes after a hook must be done before the folder goes
     one = min(pieces)
