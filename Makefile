@@ -14,6 +14,8 @@ ENVIRONMENT := $(VENV)/.environment-is-current
 DOCS_ENVIRONMENT := $(VENV)/.docs-environment-is-current
 FRAMEWORKS := .venv-frameworks
 FRAMEWORKS_ENVIRONMENT := $(FRAMEWORKS)/.environment-is-current
+LITELLM := .venv-litellm
+LITELLM_ENVIRONMENT := $(LITELLM)/.environment-is-current
 
 # The first interpreter that runs and is new enough; looked for only when .venv is made.
 PYTHON ?= $(shell for python in python3.11 python3.12 python3.13 python3.14 python3; do \
@@ -77,16 +79,17 @@ test-browser: $(ENVIRONMENT) ## Drive the inspector in a real browser
 	$(PYTEST) -m browser tests/inspector $(ARGS)
 
 # Only the plugins that are named: a framework's test tools bring a dozen. A warning of a framework's own is not
-# our error.
+# our error. MCP is there as well: with all the extras together, its SDK is the oldest that we take.
 FRAMEWORK_PYTEST = $(FRAMEWORKS)/bin/python -m pytest -p anyio.pytest_plugin -p xdist.plugin \
 	-p _hypothesis_pytestplugin -o filterwarnings="error:::onlooker"
 
 .PHONY: test-frameworks
 test-frameworks: export ONLOOKER_FRAMEWORKS = 1
+test-frameworks: export ONLOOKER_LITELLM = $(CURDIR)/$(LITELLM)/bin
 test-frameworks: export PYTEST_DISABLE_PLUGIN_AUTOLOAD = 1
-test-frameworks: $(FRAMEWORKS_ENVIRONMENT) ## Check and test the integrations with the real agent frameworks
+test-frameworks: $(FRAMEWORKS_ENVIRONMENT) $(LITELLM_ENVIRONMENT) ## Check and test the integrations with the real agent frameworks
 	$(BIN)/pyright --project pyright-frameworks.json
-	$(FRAMEWORK_PYTEST) $(TOGETHER) tests/integrations $(ARGS)
+	$(FRAMEWORK_PYTEST) $(TOGETHER) tests/integrations tests/server/test_mcp.py $(ARGS)
 
 .PHONY: coverage
 coverage: $(ENVIRONMENT) ## Say which branches the tests of `make test` reach
@@ -149,13 +152,12 @@ serve: $(ENVIRONMENT) ## Run the server; ARGS="--port 9000" for options
 COMPILE = $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-header --no-emit-index-url --no-annotate $(UPGRADE)
 
-FRAMEWORK_EXTRAS = langchain openai-agents pydantic-ai google-adk agent-framework strands llama-index claude-agent-sdk
-
 .PHONY: lock
 lock: $(ENVIRONMENT) ## Remake the locks; UPGRADE=--upgrade for newer versions
 	$(COMPILE) requirements/bootstrap.in --output-file requirements/bootstrap.lock
 	$(COMPILE) pyproject.toml --extra tiktoken --group dev --output-file requirements/dev.lock
-	$(COMPILE) pyproject.toml $(FRAMEWORK_EXTRAS:%=--extra %) --group frameworks --output-file requirements/frameworks.lock
+	$(COMPILE) pyproject.toml --all-extras --group frameworks --output-file requirements/frameworks.lock
+	$(COMPILE) --group litellm --output-file requirements/litellm.lock
 	$(COMPILE) pyproject.toml --group docs --constraint requirements/dev.lock --output-file requirements/docs.lock
 
 .PHONY: clean
@@ -181,6 +183,12 @@ $(FRAMEWORKS_ENVIRONMENT): requirements/frameworks.lock $(ENVIRONMENT)
 	@$(UV) venv --quiet --allow-existing --python $(BIN)/python $(FRAMEWORKS)
 	@$(UV) pip sync --quiet --python $(FRAMEWORKS)/bin/python --require-hashes requirements/frameworks.lock
 	@$(UV) pip install --quiet --python $(FRAMEWORKS)/bin/python --no-deps --no-build-isolation --editable .
+	@touch $@
+
+# Without the project, which the recipe's test puts on its path: it needs nothing but the standard library.
+$(LITELLM_ENVIRONMENT): requirements/litellm.lock $(ENVIRONMENT)
+	@$(UV) venv --quiet --allow-existing --python $(BIN)/python $(LITELLM)
+	@$(UV) pip sync --quiet --python $(LITELLM)/bin/python --require-hashes requirements/litellm.lock
 	@touch $@
 
 $(DOCS_ENVIRONMENT): requirements/docs.lock $(ENVIRONMENT)

@@ -1,4 +1,5 @@
-"""Memory in a LiteLLM proxy: `litellm --config config.yaml` in this folder.
+"""Memory in a LiteLLM proxy: `litellm --config config.yaml` in this folder, with LITELLM_MASTER_KEY set to
+the key that clients send.
 
 pip install onlooker "litellm[proxy]"
 

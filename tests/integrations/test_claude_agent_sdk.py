@@ -1,6 +1,6 @@
 """Agents of the Claude Agent SDK with memory: Claude Code itself, against a local provider.
 
-Claude Code makes its own prompts, so `AdapterContract` does not apply.
+Claude Code makes its own prompts, so `AdapterContract` does not apply. What of it can be asked here is.
 """
 
 from __future__ import annotations
@@ -23,7 +23,9 @@ from claude_agent_sdk.testing import run_session_store_conformance
 from onlooker.blocking import open_memory
 from onlooker.integrations.claude_agent_sdk import OnlookerMemory, OnlookerStore
 from onlooker.integrations.host import Host
+from onlooker.policy.settings import Timing
 from onlooker.testing.adapter_contract import wait_for
+from onlooker.testing.models import Fault, FaultyModel
 from onlooker.testing.provider import Answer, LocalProvider, Received, note_for
 from tests.integrations import examples
 
@@ -64,11 +66,11 @@ def claude(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Claude]:
         yield claude
 
 
-def say(memory: OnlookerMemory, folder: Path, *texts: str) -> list[str]:
+def say(memory: OnlookerMemory, folder: Path, *texts: str, resume: str | None = None) -> list[str]:
     """Say it in one session, and return the answers."""
 
     async def run() -> list[str]:
-        options = memory.options(ClaudeAgentOptions(cwd=folder, setting_sources=[]))
+        options = memory.options(ClaudeAgentOptions(cwd=folder, setting_sources=[], resume=resume))
         answers: list[str] = []
         async with ClaudeSDKClient(options) as client:
             for text in texts:
@@ -133,13 +135,53 @@ def test_the_memorys_tools_are_the_agents_own(tmp_path: Path, claude: Claude) ->
         assert [i.summary for i in opened.items.list(owner="ana")] == ["Ana likes to bike to work"]
 
 
+ROWS = [
+    " ".join(f"Shelf {row}-{n} holds {n * 7 + row} boxes for customer C{row}{n}." for n in range(80))
+    for row in range(8)
+]
+
+
+def test_projects_stay_apart(tmp_path: Path, claude: Claude) -> None:
+    with open_memory(tmp_path / "m.db") as opened:
+        for name, said in (
+            ("one", FACT),
+            ("two", "Whose parcel is ZQ003K?"),
+            ("one", "Whose parcel is ZQ003K?"),
+        ):
+            (tmp_path / name).mkdir(exist_ok=True)
+            say(OnlookerMemory(opened), tmp_path / name, said)
+        assert "belongs to Ana" not in claude.prompts[-2]
+        assert "belongs to Ana" in claude.prompts[-1]
+
+
+def test_a_session_that_is_resumed_after_a_restart_is_recorded_once(tmp_path: Path, claude: Claude) -> None:
+    kept = InMemorySessionStore()
+    with open_memory(tmp_path / "m.db") as opened:
+        say(OnlookerMemory(opened, owner="ana", store=kept), tmp_path, FACT)
+        key = opened.sessions(owner="ana")[0].progress.session.key
+    with open_memory(tmp_path / "m.db") as opened:
+        say(OnlookerMemory(opened, owner="ana", store=kept), tmp_path, "Thank you.", resume=key)
+        (found,) = opened.sessions(owner="ana")
+        messages = opened.session(found.progress.session.key, owner="ana").messages()
+        assert [m.text for m in messages] == [FACT, "Noted.", "Thank you.", "Noted."]
+
+
+@pytest.mark.parametrize("fault", ["error", "hang", "refusal"])
+def test_an_observer_that_fails_leaves_every_run_intact(tmp_path: Path, claude: Claude, fault: Fault) -> None:
+    observer = FaultyModel(fault)
+    with open_memory(
+        tmp_path / "m.db", budget=4_000, model=observer, timing=Timing(stop_deadline=0.1)
+    ) as opened:
+        memory = OnlookerMemory(opened, owner="ana")
+        assert say(memory, tmp_path, FACT, *ROWS) == ["Noted."] * (1 + len(ROWS))
+        wait_for(lambda: observer.misbehaved > 0)
+        assert say(memory, tmp_path, "Whose parcel is ZQ003K?") == ["Noted."]
+        assert "belongs to Ana" in claude.prompts[-1]
+
+
 def test_claude_writes_the_notes(tmp_path: Path, claude: Claude) -> None:
-    rows = [
-        " ".join(f"Shelf {row}-{n} holds {n * 7 + row} boxes for customer C{row}{n}." for n in range(80))
-        for row in range(8)
-    ]
     memory = OnlookerMemory(tmp_path / "own.db", owner="ana")
-    say(memory, tmp_path, FACT, *rows)
+    say(memory, tmp_path, FACT, *ROWS)
     wait_for(lambda: bool(claude.notes))
     with open_memory(tmp_path / "own.db", workers="external") as opened:
         (found,) = opened.sessions(owner="ana")
