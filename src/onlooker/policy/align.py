@@ -431,12 +431,23 @@ class _Decision:
         known = self.contents.get(recorded[newest].seq, history[-1])
         if not (is_telling(history[-1]) and is_telling(known)):
             return True
+        if history[-1].answers or (self._follows_in_both(newest) and self.same.get(0) != 0):
+            return False  # the same place in the record: only others spoke since
         answered = all(_is_answer(recorded[p]) for p in lacking)
         return not answered and (self.sent is None or recorded[newest].seq != self.sent.last)
 
+    def _follows_in_both(self, newest: int) -> bool:
+        """Whether the newest message follows the same one in the history and in the record."""
+        return self.same.get(len(self.comparison.history) - 2) == newest - 1
+
     def _take_newest(self) -> list[int]:
-        """What is said again, as new: all but a beginning that is the record's as well, up to an answer."""
+        """What is said again, as new: the newest alone if it follows the same message in both, else all but a
+        beginning that is the record's as well, up to an answer."""
         history = self.comparison.history
+        newest = len(history) - 1
+        if newest and self._follows_in_both(self.same[newest]):
+            self.fuller.pop(self.same.pop(newest), None)
+            return [newest]
         start = 0
         while self.same.get(start) == start and start < len(history):
             start += 1

@@ -188,6 +188,19 @@ def test_where_others_spoke_since_the_newest_message_is_found_however_the_record
         assert texts[found.newest or seqs[-1]] == newest
 
 
+def test_a_history_that_others_spoke_after_is_not_recorded_again() -> None:
+    """Two tabs, and nothing is taken back: what one of them edited stands twice, the rest once."""
+    call = Message("assistant", "", calls=(ToolCall("c1", "look"),))
+    result = Message("tool", "in row 7", answers="c1")
+    edited = Message("user", "is it cold in Oslo?")
+    record = [*HELLO[:3], edited, *HELLO[3:], call, result, Message("user", "who brings the boat?")]
+    for history in ([*HELLO[:2], edited, *HELLO[3:], call, result], HELLO[1:3]):
+        found = align(history, record, SentRange(9, 9, opening=1), rewind="never")
+        assert (found.follow, found.retired) == ((), ())
+        assert found.newest is not None
+        assert record[found.newest - 1] == history[-1]
+
+
 def test_a_common_beginning_means_nothing_where_the_record_is_only_the_end() -> None:
     record = talk("hello there", "again?", "yes, again", "I see", "what now", "nothing")
     history = [record[0], Message("user", "something new")]
