@@ -316,7 +316,8 @@ _ASKS_YOU = (
 )
 # A noun that could be a verb goes on differently: "Change of plan", "Test 4: …".
 _FIRST_WORD = regex(
-    _LEAD + r"(?P<word>[a-z']+)\b(?!\s*:|\s+(?:of|is|are|was|were|has|had|care|soon|\w+:)(?!\w))"
+    _LEAD + r"(?P<word>[a-z']+)\b(?!\s*:|\s+(?:of|is|are|was|were|has|had|care|soon|completed?|done|finished"
+    r"|ready|failed|passed|\w+:)(?!\w))"
 )
 _ALWAYS_FIRST = regex(_LEAD + r"(?:do )?(?:always|never)\b[,\s]+(?:ever\s+)?(?P<word>[a-z']+)")
 _ALWAYS_ASKED = regex(rf"\b{_ASKS_YOU}\s+(?:always|never|not ever)\s+(?P<word>[a-z']+)")
@@ -546,7 +547,7 @@ _CHINESE_OWN = regex(
     r"^(?:我|他|她|它|咱)"
     r"|^(?:以后|以後|今后|今後|往后|[从從][^，,]{1,4}(?:起|开始|開始|后|後))[，, ]?(?:我|他|她|它|咱)"
     r"(?!.*(?:请|請|务必"
-    r"|務必|你|您|不要|别|別|都要|必须|必須))"
+    r"|務必|你|您|不要|别|別|都要|必须|必須))|我来"
 )
 
 
@@ -554,7 +555,7 @@ def _in_chinese(said: str) -> bool:
     if re.search(r"[\u3040-\u30ff\uac00-\ud7af]", said) or re.search(r"[吗嗎呢?？]\W*$", said):
         return False
     asked = _CHINESE.match(said) or re.match(r"^[^，,]{0,12}(?:请|請|你要|你必须|您)", said)
-    return bool(asked and _CHINESE_LASTING.search(said) and not _CHINESE_OWN.match(said))
+    return bool(asked and _CHINESE_LASTING.search(said) and not _CHINESE_OWN.search(said))
 
 
 _JAPANESE_LASTING = regex(
@@ -613,7 +614,7 @@ _WISH = Phrases(
     r"|ich (?:möchte|brauche|will|hätte gern)|lass uns|wir (?:müssen|sollten)"
     r"|je (?:veux|voudrais)|j'(?:aimerais|ai besoin)|il faut"
     r"|quiero|quisiera|me gustaría|necesito|hay que)\b"
-    r"|我想|我要|我需要|ほしい|欲しい|したい|싶어|싶습니다|필요(?:해|합니다)",
+    r"|我想|我要|我需要|ほしい|欲しい|したい(?!と)|싶어|싶습니다|필요(?:해|합니다)",
     """
     like love need prefer want wish looking trying hoping planning calling interested wanting let task goal
     aim brauche will lass sollten veux voudrais aimerais besoin faut quiero quisiera necesito hay

@@ -9,7 +9,15 @@ import pytest
 from tests.unit.models.extractive_requests import START, observe, reflect, role, say
 
 from onlooker.domain.messages import Message, ToolCall
-from onlooker.models.extractive.pieces import clauses, quote, quotes, refers_back, vocatives
+from onlooker.models.extractive.pieces import (
+    Piece,
+    clauses,
+    quote,
+    quotes,
+    refers_back,
+    vocatives,
+    weigh_speech,
+)
 
 
 @pytest.mark.parametrize(
@@ -286,6 +294,20 @@ def test_a_request_is_whole_where_no_tool_was_called_yet(tokens: int) -> None:
     ).split("## ")[-1]
     assert ("Maybe a supervisor" in text) == ("someone else I could speak to" in text)
     assert ("let's upgrade" in text) == ("Yes, let's upgrade" in text)
+
+
+@pytest.mark.parametrize(
+    "offer",
+    ["Please confirm if everything is correct.", "If you need further assistance, I can ask a human agent."],
+)
+def test_what_an_assistant_offers_counts_less_than_what_it_says(offer: str) -> None:
+    offered, said = (
+        Piece(text, "assistant", "", (0, n))
+        for n, text in enumerate((offer, "The refund goes to the card on file."))
+    )
+    for piece in (offered, said):
+        weigh_speech(piece, frozenset(), role="assistant")
+    assert offered.quality < said.quality / 3
 
 
 def test_a_sign_between_programs_is_not_noted() -> None:

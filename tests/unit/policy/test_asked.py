@@ -59,6 +59,7 @@ A partir de ahora, incluye el código de estado.
 오류를 물어보면 항상 상태 코드를 포함해 줘.
 절대 이모지를 쓰지 마세요.""".splitlines()
 IN_PASSING = """\
+记得结尾那句我来写。
 I always wanted to see Oslo
 I never eat meat.
 Always wanted to see Oslo.
@@ -241,6 +242,24 @@ def test_a_request_that_was_answered_ends_when_the_user_speaks_of_another_matter
 def test_phrases_of_people_to_each_other_ask_for_nothing() -> None:
     for said in ("Keep up the great work, Maria!", "Let me know your thoughts.", "Take care and stay safe!"):
         assert after([user(said), assistant("Will do, and the same to you over there.")]) == []
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "Update completed; the accuracy rose from 0.78 to 0.91.",
+        "Review done, two comments left.",
+        "邻居张姐说可以帮忙，但只能到周五。",
+        "車は西村さんが出してくれる。",
+        "韓国語版も出したいと、営業の森さんが言っています。",
+    ],
+)
+def test_what_somebody_reports_of_others_or_of_work_is_no_request(said: str) -> None:
+    assert after([user(FIX), works(), assistant("It is fixed and deployed."), user(said), works()]) in (
+        [f"Open request: {FIX}"],
+        ["Open request: none"],
+        [],
+    )
 
 
 def test_a_long_request_is_cut_at_a_clause_and_names_the_block_that_it_is_about() -> None:

@@ -628,6 +628,14 @@ _SPENT = regex(
     r"|추천해)[.?]?$"
 )
 _SPENT_WORTH = 0.4
+# What an assistant asks for or offers, which the user's next words answer.
+_OFFER = regex(
+    r"(?:(?:could|can|would|may) (?:you|i) (?:please )?(?:provide|confirm|share|tell|let|have|specify)\b"
+    r"|would you like\b|do you (?:want|have any)\b|please (?:confirm|provide|share|specify|let me)\b"
+    r"|(?:if|once|whenever) you (?:need|have|confirm|would like|change|provide|want)\b|feel free\b"
+    r"|i'll need (?:you|your)\b|to (?:assist|help) you\b|how would you like\b)",
+    re.I,
+)
 # "Seeing them smile is the best", "Keep going", "It was great": true of anybody, or of nothing.
 _GENERAL = regex(
     r"(?:\w{3,}ing|it|it's|that|that's|this|keep|let's|let|enjoy|take|remember|stay|go|everyone|everybody"
@@ -699,6 +707,8 @@ def _quality(text: str, role: str, answers: bool) -> float:
         worth *= 1.1
     if answers:
         worth *= 1.15
+    if role == "assistant" and _OFFER.match(text):
+        worth *= _COURTESY_WORTH
     if role == "assistant" and not _explains_failure(text):
         worth *= 0.5 if value_units(text) else 0.35
     return worth

@@ -11,7 +11,7 @@ from typing import cast
 
 from onlooker.models.extractive.words import MAX_TEXT_LENGTH, UNPRINTABLE, keep_ends
 from onlooker.policy.secrets import mask
-from onlooker.policy.text import regex
+from onlooker.policy.text import is_cjk, regex
 from onlooker.policy.values import holds
 
 MAX_JSON_LENGTH = 200_000
@@ -56,12 +56,13 @@ def _as_displayed(text: str) -> str:
 
 
 def shorten(record: str, limit: int = MAX_RECORD_LENGTH) -> str:
-    """Put a record on one line and cut it between words."""
+    """Put a record on one line and cut it between words, where there are spaces between them."""
     record = re.sub(r"\s+", " ", record).strip(" ;")
     if len(record) <= limit:
         return record
     cut = record.rfind(" ", 0, limit)
-    return record[: cut if cut > 0 else limit].rstrip(" ,;:") + "…"
+    is_near = cut > 0 and not (cut < limit // 2 and is_cjk(record[:limit]))
+    return record[: cut if is_near else limit].rstrip(" ,;:") + "…"
 
 
 def records_of_result(text: str, shown_keys: set[str], label: str = "") -> list[str]:
