@@ -220,7 +220,6 @@ class Turns:
     tally: Tally
     # Messages that some context had neither raw nor in a note.
     unseen: set[int] = field(default_factory=set[int])
-    _system: str = ""
     _prompt: str = ""
 
     async def next(self) -> State:
@@ -241,11 +240,10 @@ class Turns:
             tally.turns += 1
             tally.sent += tokens
             tally.reused += max(0, tokens - estimate(prompt[shared_prefix(self._prompt, prompt) :]))
-            if context.system != self._system:
-                grew = context.system.startswith(self._system)
-                tally.appended += grew
-                tally.rewritten += not grew
-        self._system, self._prompt = context.system, prompt
+            changed = context.stats.changed
+            tally.appended += changed == "messages"
+            tally.rewritten += changed not in ("", "messages")
+        self._prompt = prompt
 
 
 def unseen(context: Context, state: State) -> set[int]:

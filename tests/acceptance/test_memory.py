@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
+from collections import Counter
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal
 
@@ -431,6 +433,31 @@ async def test_what_changes_each_turn_stands_at_the_end() -> None:
     assert monday.system == wednesday.system
     assert "2026-02-16 2 days ago" in wednesday.openai()[-1]["content"]
     assert wednesday.openai()[:-1] == monday.openai()[:-1]
+
+
+async def test_statistics_say_how_often_the_prefix_changes_and_where() -> None:
+    """Notes come behind those that stand, for many turns; then they are condensed, from the front."""
+    async with onlooker.open_memory(":memory:", budget=2_100) as memory:
+        session = memory.session("s", owner="ana")
+        prompts: list[onlooker.Context] = []
+        for i in range(160):
+            at = datetime(2026, 2, 16, 9, tzinfo=UTC) + timedelta(minutes=i)
+            told = f"Parcel {i} for customer {i * 7919} weighs {i * 3 + 1} kg and left quay {i * 31} today."
+            await session.record(replace(onlooker.user(told), at=at))
+            await session.settle()
+            prompts.append(await session.context(system="You are an assistant."))
+    for before, after in pairwise(prompts):
+        old, new = before.sections, after.sections
+        same = before.memory == after.memory and before.messages == after.messages[: len(before.messages)]
+        assert same == (not after.stats.changed)
+        if after.stats.changed == "messages":
+            assert old.reflections == new.reflections[: len(old.reflections)]
+            assert old.observations == new.observations[: len(old.observations)]
+    counts = Counter(prompt.stats.changed for prompt in prompts)
+    assert 0 < counts["reflections"] < counts["messages"] / 3
+    assert counts["base"] == counts["observations"] == 0
+    expected = {part: 100 * counts[part] / 160 for part in ("reflections", "messages")}
+    assert prompts[-1].stats.changes_per_100 == pytest.approx(expected)
 
 
 async def test_the_count_learns_from_what_providers_report() -> None:

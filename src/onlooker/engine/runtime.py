@@ -7,6 +7,7 @@ import json
 import logging
 import os
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import tzinfo
@@ -33,6 +34,7 @@ from onlooker.engine.writer import Writer
 from onlooker.policy.assemble import Counting, MemorySection, memory_section
 from onlooker.policy.layers import in_order
 from onlooker.policy.plan import is_due_now, is_postponed
+from onlooker.policy.render import Context, Prefix
 from onlooker.policy.secrets import mask
 from onlooker.policy.settings import TIMING, Limits, Settings, Timing, check, with_models
 from onlooker.policy.tokens import CachingEstimator, Calibration, estimator
@@ -51,6 +53,8 @@ _FOLDERS = "folders"
 log = logging.getLogger("onlooker")
 # Bytes of memory sections that are cached: those of some 120 sessions with a budget of 16,000 tokens.
 MAX_SECTION_BYTES = 4_000_000
+# Bytes of prefixes that are kept to compare the next prompt with: those of some thousand sessions.
+MAX_PREFIX_BYTES = 1_000_000
 # The longest time between two looks for idle sessions, in seconds.
 MAX_PAUSE = 60.0
 
@@ -90,6 +94,7 @@ class Runtime:
         self.emit = self.events.emit
         self._calibration = Calibration()
         self._sections: Recent[str, tuple[tuple[int, int, Limits], MemorySection]] = Recent(MAX_SECTION_BYTES)
+        self._prefixes: Recent[str, tuple[Prefix, Counter[str]]] = Recent(MAX_PREFIX_BYTES)
         self._histories = Histories()
         self.originals = Originals()
         self._open = False
@@ -329,6 +334,17 @@ class Runtime:
         self._sections.put(progress.sid, (key, section), 1_000 + sum(map(len, section.sections.texts())))
         return section
 
+    def compare(self, sid: str, context: Context) -> Context:
+        """The context, with where its prompt departs from the session's last one, and how often that was."""
+        prefix = Prefix.of(context)
+        known = self._prefixes.get(sid)
+        changed = known[0].change_to(prefix) if known else ""
+        counts = known[1] if known else Counter[str]()
+        counts[changed] += 1
+        self._prefixes.put(sid, (prefix, counts), 1_000)
+        per_100 = {part: 100 * n / counts.total() for part, n in counts.items() if part}
+        return replace(context, stats=replace(context.stats, changed=changed, changes_per_100=per_100))
+
     async def search(self, search: Search, text: str) -> list[Hit]:
         """Search, and report it as an event; the best hits first."""
         began = time.perf_counter()
@@ -345,6 +361,7 @@ class Runtime:
         self.originals.drop(session.sid)
         self.session_end.drop_cached(session)
         self._sections.pop(session.sid)
+        self._prefixes.pop(session.sid)
 
     async def erase(self, sessions: Sequence[SessionId], owners: Sequence[str]) -> bool:
         """Remove what was forgotten from caches and files; False if the store's files are being read, so that

@@ -220,6 +220,8 @@ class Session:
                 request, layout = await reminder.remind(state, request, layout)
             context = assemble(state, request, runtime.settings, runtime.counting, channel, layout)
         context = replace(context, messages=runtime.originals.restore(self.id.sid, context.messages))
+        if not request.question:
+            context = runtime.compare(self.id.sid, context)
         runtime.emit(ContextBuilt(self.id, context.stats, seconds=time.perf_counter() - began))
         return context
 

@@ -83,6 +83,38 @@ class Sections:
         return ["\n".join(tier) for tier in self.tiers()]
 
 
+@frozen
+class Prefix:
+    """What of a prompt a provider may have cached, as hashes, to be compared with the prompt after it."""
+
+    base: int
+    reflections: tuple[int, ...]
+    observations: tuple[int, ...]
+    first_message: str  # its id; empty if there is none
+
+    @classmethod
+    def of(cls, context: Context) -> Prefix:
+        sections = context.sections
+        return cls(
+            hash(sections.base),
+            tuple(map(hash, sections.reflections)),
+            tuple(map(hash, sections.observations)),
+            context.messages[0].id if context.messages else "",
+        )
+
+    def change_to(self, after: Prefix) -> str:
+        """Return where the prompt after this one departs from it; see `Stats.changed`."""
+        if self.base != after.base:
+            return "base"
+        for name in ("reflections", "observations"):
+            before: tuple[int, ...] = getattr(self, name)
+            if before != getattr(after, name)[: len(before)]:
+                return name
+        grew = (self.reflections, self.observations) != (after.reflections, after.observations)
+        moved = bool(self.first_message) and self.first_message != after.first_message
+        return "messages" if grew or moved else ""
+
+
 class AnthropicPrompt(TypedDict, total=False):
     """Arguments for `messages.create` of the Anthropic SDK."""
 
