@@ -2,8 +2,9 @@
 
 Every call of an agent is billed: what the provider has cached, what it writes into its cache, and the rest.
 The cached full history is 1. Beside it stand a sliding window, a host that drops the older half when it is
-full, and Onlooker with recall and without, with the built-in model and with a language model's stand-in
-whose own tokens are in the bill. `--frontier` prints what other thresholds would cost and answer.
+full, and Onlooker with recall and without, with the built-in model and with a language model's stand-in, its
+prompts alone and with the tokens of its own work. `--frontier` prints what other thresholds would cost and
+answer, and `--plot FILE` draws the bills.
 """
 
 from __future__ import annotations
@@ -14,9 +15,11 @@ import json
 import sys
 import tempfile
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import onlooker
 from _conversations import Conversation, in_one_session, load, load_agents
@@ -41,20 +44,16 @@ SYSTEM = "You are a helpful assistant. Answer in the user's language, briefly, a
 
 @dataclass
 class Changes:
-    """How often the prefix changed: by an addition at its end, or before it."""
+    """How often the prefix changed: by new notes at its end, or where something stood (`Stats.changed`)."""
 
     calls: int = 0
     appended: int = 0
     rewritten: int = 0
-    _last: str = ""
 
-    def see(self, system: str) -> None:
+    def see(self, changed: str) -> None:
         self.calls += 1
-        if self._last and system != self._last:
-            grew = system.startswith(self._last)
-            self.appended += grew
-            self.rewritten += not grew
-        self._last = system
+        self.appended += changed == "messages"
+        self.rewritten += changed not in ("", "messages")
 
 
 async def bill_onlooker(
@@ -75,15 +74,13 @@ async def bill_onlooker(
         for n, message in enumerate(conversation.messages):
             if message.role == "assistant" and n:
                 context = await session.context(system=SYSTEM)
-                changes.see(context.system)
+                changes.see(context.stats.changed)
                 prompt = list(sent(context.anthropic()))
                 for bill in bills:
                     bill.add(prompt, message.at or clock.now())
             clock.move_to(message.at)
             await session.record(message)
             await memory.background.flush()
-    for bill in bills:
-        bill.add_model(tally.observer + tally.reflector, tally.written)
     return bills, changes, tally
 
 
@@ -124,7 +121,10 @@ def in_one_sitting(conversation: Conversation) -> Conversation:
 def conversations(data: Path, *, quick: bool) -> dict[str, tuple[Conversation, tuple[int, ...]]]:
     """Each kind of conversation, with the budgets to bill it at."""
     found: dict[str, tuple[Conversation, tuple[int, ...]]] = {
-        "long answers": (long_answers(40 if quick else 94), (8_000,) if quick else (8_000, 16_000, 32_000)),
+        "long answers": (
+            long_answers(40 if quick else 94),
+            (8_000,) if quick else (8_000, 16_000, 32_000, 64_000),
+        ),
     }
     try:
         sets, agents = load(data), load_agents(data)
@@ -142,6 +142,9 @@ def conversations(data: Path, *, quick: bool) -> dict[str, tuple[Conversation, t
         loops[0] if quick else in_one_session("openhands", loops),
         (8_000,) if quick else (8_000, 16_000, 32_000),
     )
+    if not quick:
+        calls = [c.spoken for c in agents["tau"][:20]]
+        found["customers, with tools"] = (in_one_session("tau", calls), (8_000, 16_000))
     return found
 
 
@@ -157,11 +160,11 @@ def _row(
     return f"| {name} | {budget:,} | {how} | {' | '.join(cells)} |"
 
 
-async def table(data: Path, *, quick: bool, only: str) -> list[dict[str, object]]:
+async def table(data: Path, *, quick: bool, only: str) -> list[dict[str, Any]]:
     heads = " | ".join(prices.name for prices in PRICES)
     print(f"| conversation | budget | how | {heads} | reused | appended per 100 | rewritten per 100 |")
     print("|---|---:|---|" + "---:|" * (len(PRICES) + 3))
-    rows: list[dict[str, object]] = []
+    rows: list[dict[str, Any]] = []
     for name, (conversation, budgets) in conversations(data, quick=quick).items():
         if only and only not in name:
             continue
@@ -169,18 +172,25 @@ async def table(data: Path, *, quick: bool, only: str) -> list[dict[str, object]
         whole = bill_host(said, full, 0)
         for budget in budgets:
             settings = replace(DEFAULT, budget=budget)
-            without = replace(settings, recall="off")
             found: list[tuple[str, list[Bill], Changes | None]] = [
                 ("sliding window", bill_host(said, window, budget), None),
                 ("drop half", bill_host(said, DropHalf(), budget), None),
             ]
-            for how, chosen, model in (
-                ("Onlooker", settings, False),
-                ("Onlooker, no recall", without, False),
-                ("Onlooker, a language model", settings, True),
+            for how, chosen in (
+                ("Onlooker", settings),
+                ("Onlooker, no recall", replace(settings, recall="off")),
             ):
-                bills, changes, _ = await bill_onlooker(conversation, chosen, language_model=model)
+                bills, changes, _ = await bill_onlooker(conversation, chosen, language_model=False)
                 found.append((how, bills, changes))
+            bills, changes, tally = await bill_onlooker(conversation, settings, language_model=True)
+            found.append(("a language model's prompts", bills, changes))
+            read, written = tally.observer + tally.reflector, tally.written
+            bills = [copy(bill) for bill in bills]
+            for bill in bills:
+                bill.add_model(read, written)
+            per_said = [tokens / said.size(0, len(conversation.messages)) for tokens in (read, written)]
+            how = "with its own work: {:.2f} read, {:.2f} written".format(*per_said)
+            found.append((how, bills, changes))
             for how, bills, changes in found:
                 ratios = [bill.billed / base.billed for bill, base in zip(bills, whole, strict=True)]
                 reuse = bills[0].reused / max(1, bills[0].sent)
@@ -192,18 +202,62 @@ async def table(data: Path, *, quick: bool, only: str) -> list[dict[str, object]
     return rows
 
 
+# ------------------------------------------------------------------------------------ the plot
+
+BARS = {"drop half": "#b8b8b8", "Onlooker": "#1f6feb", "a language model's prompts": "#8ab4f8"}
+LEFT, WIDE, HIGH = 210, 440, 9  # pixels: before the bars, of a bill of 1, and of a bar
+
+
+def plot(rows: Sequence[dict[str, Any]]) -> str:
+    """Draw what each way to send a conversation costs with Anthropic's prices, as SVG."""
+    shapes: list[str] = []
+    y = 34
+    for n, (how, colour) in enumerate(BARS.items()):
+        shapes.append(f'<rect x="{LEFT + 150 * n}" y="8" width="10" height="10" fill="{colour}"/>')
+        shapes.append(f'<text x="{LEFT + 15 + 150 * n}" y="17">{how}</text>')
+    cases = dict.fromkeys((row["conversation"], row["budget"]) for row in rows)
+    for name, budget in cases:
+        shapes.append(f'<text x="{LEFT - 8}" y="{y + 19}" text-anchor="end">{name}, {budget:,}</text>')
+        for how, colour in BARS.items():
+            of = (
+                r["Anthropic"]
+                for r in rows
+                if (r["conversation"], r["budget"], r["how"]) == (name, budget, how)
+            )
+            for bill in of:
+                size = f'width="{WIDE * bill:.0f}" height="{HIGH - 1}"'
+                shapes.append(f'<rect x="{LEFT}" y="{y}" {size} fill="{colour}"/>')
+                shapes.append(
+                    f'<text x="{LEFT + WIDE * bill + 4:.0f}" y="{y + 8}" class="small">{bill:.2f}</text>'
+                )
+            y += HIGH
+        y += 10
+    whole = f'<line x1="{LEFT + WIDE}" x2="{LEFT + WIDE}" y1="28" y2="{y}" stroke="#d1242f"/>'
+    said = f'<text x="{LEFT + WIDE}" y="{y + 14}" text-anchor="middle">the whole history, cached</text>'
+    style = "<style>text{font:12px sans-serif}.small{font-size:9px}</style>"
+    canvas = f'width="{LEFT + WIDE + 110}" height="{y + 24}"'
+    return "\n".join(
+        [
+            f'<svg xmlns="http://www.w3.org/2000/svg" {canvas}>{style}<rect {canvas} fill="white"/>',
+            *shapes,
+            whole,
+            said,
+            "</svg>\n",
+        ]
+    )
+
+
 # ------------------------------------------------------------------------------------ the frontier
 
 # The default, and each threshold with another value.
 VARIANTS: tuple[dict[str, float], ...] = (
     {},
-    {"observe_at": 0.3},
-    {"chunk_tokens": 0.18},
+    {"observe_at": 0.25},
+    {"chunk_tokens": 0.07},
     {"keep_recent": 0.1},
     {"precompute_at": 0.1},
-    {"reflect_at": 0.5},
-    {"reflect_to": 0.5},
-    {"reflect_to": 0.85},
+    {"reflect_at": 0.45},
+    {"reflect_to": 0.25},
 )
 ASKED_BUDGET = 4_000
 
@@ -243,6 +297,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="one budget, and shorter conversations")
     parser.add_argument("--only", default="", help="a conversation's name, or a part of it")
     parser.add_argument("--json", action="store_true", help="print the figures as JSON, too")
+    parser.add_argument("--plot", type=Path, metavar="FILE", help="draw them into this file, too")
     parser.add_argument("--frontier", action="store_true", help="other thresholds: the bill, and the answers")
     parser.add_argument("--quality", type=Path, default=DATA.parent / "quality", help="where score.py is")
     chosen = parser.parse_args()
@@ -252,6 +307,8 @@ def main() -> None:
     rows = asyncio.run(table(chosen.data, quick=chosen.quick, only=chosen.only))
     if chosen.json:
         print(json.dumps(rows))
+    if chosen.plot:
+        chosen.plot.write_text(plot(rows), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -247,11 +247,13 @@ def test_the_cost_of_a_conversation_is_billed_with_each_providers_cache(tmp_path
         for i in range(240)
     ]
     transcript = write_transcript(tmp_path / "t.jsonl", said)
-    options = ("replay", transcript, "--budget", 4000, "--cost")
+    options = ("replay", transcript, "--budget", 8000, "--cost")
     cost = json.loads(call(*options, "--db", tmp_path / "x.db", "--json").out)["cost"]
     assert set(cost) == {"Anthropic", "OpenAI", "Gemini"}
     for billed in cost.values():
         assert 0 < billed["onlooker"] < billed["full_history"]
+        # Not above a host that drops the older half, and forgets it, by more than a tenth.
+        assert billed["onlooker"] <= 1.1 * billed["drop_half"]
         assert billed["of_full_history"] == round(billed["onlooker"] / billed["full_history"], 2)
     shown = call(*options, "--db", tmp_path / "y.db", "--context", tmp_path / "context.txt", "-q").out
     assert f"{cost['Anthropic']['onlooker']:,}" in shown

@@ -145,7 +145,7 @@ async def test_what_a_person_does_is_an_event() -> None:
         await memory.retention.prune(older_than=timedelta(0))
         context = await session.context(system="You are helpful. " * 60)
         for _ in range(3):
-            await memory.calibrate(context, input_tokens=round(context.stats.total * 1.4))
+            await memory.calibrate(context, input_tokens=int(context.stats.total * 1.4))
         assert await session.delete()
         assert not await session.delete()
     # The context may make the session due, and then the background plans beside this.

@@ -112,8 +112,8 @@ CASES = {
         messages=300,
         message_words=20,
         note_words=20,
-        reflections=((1, 91, 1), (92, 157, 1), (158, 227, 1)),
-        observations=tuple((first, first + 4) for first in range(228, 294, 5)),
+        reflections=((1, 122, 1), (123, 217, 1)),
+        observations=tuple((first, first + 4) for first in range(218, 294, 5)),
         first_raw=298,
     ),
     "lango": Case(

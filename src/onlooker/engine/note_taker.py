@@ -46,7 +46,7 @@ from onlooker.policy.plan import (
     wake_at,
 )
 from onlooker.policy.render import text_lines
-from onlooker.policy.settings import NOTE_RATIO, Settings, Timing
+from onlooker.policy.settings import Settings, Timing
 from onlooker.policy.tokens import Estimator
 from onlooker.ports import Clock, ObserveRequest, ReflectRequest, Reply, Request, Store
 
@@ -344,7 +344,8 @@ class NoteTaker:
         else:
             messages = await self._store.sources(session, note.id)
             earlier = [n for n in state.active if n.last < note.first]
-            written = await observe(session, messages, earlier, NOTE_RATIO, self._observer)
+            ratio = self._budgets.limits(state).note_ratio
+            written = await observe(session, messages, earlier, ratio, self._observer)
         now = self._clock.now()
         better = replace(
             note,

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 # The most tokens that the observer reads for each token said. What the rules leave goes to notes so far, so
 # that the model can say what changed and does not repeat itself. Showing all notes with every chunk would
 # cost several times as much as the messages.
-MAX_READ = 1.3
+MAX_READ = 1.2
 # The same for small chunks, in tokens, whose rules are shorter but weigh more.
 SMALL_CHUNK = 700
 MAX_READ_SMALL = 1.5
@@ -297,8 +297,8 @@ def _unusable(name: ModelName, error: Exception) -> str:
 
 _MIN_NOTES = 0.05  # of the chunk: some notes are shown even with the smallest chunk
 _FENCE = 24  # tokens around the notes
-# A chunk of so many tokens gets the full rules, which are a quarter of it.
-BRIEF_BELOW = 2_000
+# A chunk of so many tokens gets the full rules, which are less than a fifth of it.
+BRIEF_BELOW = 3_000
 # Room for the reasoning of models that think before they write, which counts as output. Of local models it
 # is not known whether they do.
 _REASONING = 4_500

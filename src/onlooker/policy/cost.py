@@ -126,14 +126,27 @@ def shared_prefix(a: str, b: str) -> int:
 
 
 def sent(request: AnthropicPrompt) -> Iterator[Block]:
-    """The blocks of a request, in the order in which a provider reads them."""
-    for content in (request.get("system", ""), *(message["content"] for message in request["messages"])):
+    """The blocks of a request, in the order in which a provider reads them. They are written as a host's
+    messages are (`Transcript`), so that the two can be compared."""
+    messages = [("", request.get("system", "")), *((m["role"], m["content"]) for m in request["messages"])]
+    for role, content in messages:
         parts: list[dict[str, Any]] = (
             [{"type": "text", "text": content}] if isinstance(content, str) else content
         )
-        for part in parts:
-            text = {key: value for key, value in part.items() if key != "cache_control"}
-            yield Block(json.dumps(text, ensure_ascii=False, default=str), "cache_control" in part)
+        for i, part in enumerate(parts):
+            text = f"{role}: {_part_text(part)}" if role and not i else _part_text(part)
+            yield Block(text, "cache_control" in part)
+
+
+def _part_text(part: dict[str, Any]) -> str:
+    match part:
+        case {"type": "text", "text": str(text)} | {"type": "tool_result", "content": str(text)}:
+            return text
+        case {"type": "tool_use", "name": name, "input": arguments}:
+            return f"{name}({json.dumps(arguments, ensure_ascii=False, default=str)})"
+        case _:
+            others = {key: value for key, value in part.items() if key != "cache_control"}
+            return json.dumps(others, ensure_ascii=False, default=str)
 
 
 # ------------------------------------------------------------------------------------ hosts without memory

@@ -9,7 +9,7 @@ from itertools import groupby
 from onlooker.domain.frozen import frozen
 from onlooker.domain.messages import Message, groups, is_open, newest_group, tokens_of
 from onlooker.domain.notes import Note, Progress, State
-from onlooker.policy.settings import NOTE_RATIO, SECTION_TOKENS, Limits, Settings, Timing, limits_for
+from onlooker.policy.settings import SECTION_TOKENS, Limits, Settings, Timing, limits_for
 
 
 @frozen
@@ -196,9 +196,13 @@ def _noting(state: State, chunk: Sequence[Message], limits: Limits, *, buffered:
 
 
 def _note_ratio(state: State, limits: Limits) -> float:
-    """Return a ratio between `first_ratio`, while memory is empty, and `NOTE_RATIO`, when it is full."""
+    """Return a ratio between `first_ratio`, while memory is empty, and `note_ratio`, when it is full.
+
+    It is `note_ratio` once notes were condensed: longer ones would have to be condensed again soon."""
+    if state.reflections:
+        return limits.note_ratio
     full = min(1.0, sum(n.tokens for n in state.notes) / limits.reflect_at)
-    return limits.first_ratio - (limits.first_ratio - NOTE_RATIO) * full
+    return limits.first_ratio - (limits.first_ratio - limits.note_ratio) * full
 
 
 def _activation(state: State, notes: Sequence[Note], limits: Limits) -> Activate:
@@ -305,7 +309,7 @@ def _reflect_all(state: State, limits: Limits) -> Reflect | None:
     if len(chosen) > 2:
         chosen = _but_newest(chosen, state)
     tokens = sum(n.tokens for n in chosen)
-    target = max(1, tokens - _excess(state, limits), tokens // 2)
+    target = max(1, tokens - _excess(state, limits), round(tokens * _least_left(limits)))
     return Reflect(chosen, 1 + max(n.generation for n in chosen), target)
 
 
@@ -318,7 +322,9 @@ def _consolidate(state: State, limits: Limits) -> Reflect | None:
     total = sum(n.tokens for n in notes)
     gentle = limits.reflect_to and not _overflow(state, limits)
     target = total - _excess(state, limits) if gentle else total // 2
-    return Reflect(notes, 1 + max(n.generation for n in notes), max(1, target, total // 2))
+    return Reflect(
+        notes, 1 + max(n.generation for n in notes), max(1, target, round(total * _least_left(limits)))
+    )
 
 
 def _reflections_crowd(state: State, limits: Limits) -> bool:
@@ -345,19 +351,19 @@ def _reflect(state: State, limits: Limits) -> Reflect | None:
         return None
     if not limits.reflect_to:
         tokens = sum(n.tokens for n in notes)
-        return Reflect(notes, 1, max(1, round(tokens * NOTE_RATIO)))
-    # Notes are condensed to a half, so take twice what must go, oldest first.
+        return Reflect(notes, 1, max(1, round(tokens * limits.note_ratio)))
+    # Take as many that what must go is no more than may go of them, oldest first.
     excess = _excess(state, limits)
     chosen: list[Note] = []
     tokens = 0
     if limits.settings.reflect_counts == "memory":
         notes = _but_newest(notes, state) or notes
     for note in notes:
-        if tokens >= 2 * excess:
+        if tokens * (1 - _least_left(limits)) >= excess:
             break
         chosen.append(note)
         tokens += note.tokens
-    return Reflect(tuple(chosen), 1, max(1, tokens - excess, tokens // 2))
+    return Reflect(tuple(chosen), 1, max(1, tokens - excess, round(tokens * _least_left(limits))))
 
 
 def _but_newest(notes: Sequence[Note], state: State) -> tuple[Note, ...]:
@@ -369,6 +375,12 @@ def _excess(state: State, limits: Limits) -> int:
     """Return the tokens to remove for memory to come down to `reflect_to` and to fit the prompt."""
     goal = round(limits.reflect_at * limits.reflect_to)
     return max(0, _memory_tokens(state, limits) - goal, _overflow(state, limits))
+
+
+def _least_left(limits: Limits) -> float:
+    """Return the share that is left at least of notes that are condensed at once: a half, or less where
+    `reflect_to` asks for it."""
+    return min(0.5, limits.reflect_to or 0.5)
 
 
 def _condensable(state: State) -> tuple[Note, ...]:

@@ -102,10 +102,7 @@ class Settings:
     )
     keep_recent: Size = _setting(0.05, "How much of that stays raw afterwards.", low=0, high=MAX_TOKENS)
     chunk_tokens: Size = _setting(
-        0.13,
-        "How much one observation covers. 0: all there is. With the built-in model half as much.",
-        low=0,
-        high=MAX_TOKENS,
+        0.13, "How much one observation covers. 0: all there is.", low=0, high=MAX_TOKENS
     )
     chunk_messages: int = _setting(
         0, "How many messages one observation covers. 0: any number.", low=0, high=100_000
@@ -172,10 +169,10 @@ class Settings:
         "`local:MODEL`. Empty: search by words only.",
     )
 
-    # When notes are condensed: late, since free room is lost memory, and by much, since each rewrite of the
-    # prefix costs the provider's cache.
+    # When notes are condensed: seldom and by much, since a provider's cache loses what stands after a change.
+    # Room that they leave is not paid for, and recall brings what was condensed away.
     reflect_at: Size = _setting(
-        0.90, "How large notes may grow before they are condensed.", low=0.01, high=MAX_TOKENS
+        0.6, "How large notes may grow before they are condensed.", low=0.01, high=MAX_TOKENS
     )
     reflect_counts: Literal["memory", "observations"] = _setting(
         "memory",
@@ -183,7 +180,7 @@ class Settings:
         choices=("memory", "observations"),
     )
     reflect_to: float = _setting(
-        0.7,
+        0.4,
         "How far they are condensed, as a share of `reflect_at`. 0: every observation. In a budget below "
         "2,048 tokens, of which providers cache little, the built-in model condenses to at least 0.95.",
         low=0,
@@ -461,14 +458,14 @@ def _comparable(a: Size, b: Size) -> bool:
 
 # -- Sizes in tokens
 
-# How long a note should be, as a share of what it covers. Longer notes make the reflector read twice as much
-# and keep nothing more (docs/notes.md).
-NOTE_RATIO = 0.25
-# The same while memory is empty, if notes cost nothing to write and to condense: free room is lost memory.
+# How long a note should be, as a share of what it covers. Longer notes are condensed sooner, which breaks the
+# prefix and lets the reflector read twice as much, and keep nothing more (docs/cost.md, docs/notes.md).
+NOTE_RATIO = 0.2
+# The same for the presets with numbers of their own, where reflections do not count towards `reflect_at`.
+PRESET_NOTE_RATIO = 0.25
+# The same while memory is empty and has never been condensed, if notes cost nothing to write and to condense:
+# free room is lost memory.
 FREE_RATIO = 0.75
-# The size of a chunk if an observer costs nothing: the smaller, the sooner text is noted, and the more room
-# memory has. A language model reads its rules with every chunk.
-FREE_CHUNK = 0.5
 # How far memory is condensed if that costs nothing and a provider's cache would hardly save anything: caches
 # keep no prefix below 1,024 tokens, and memory is about half of a prompt. The less at a time, the less is
 # lost.
@@ -491,14 +488,15 @@ class Limits:
     chunk_tokens: int
     precompute_at: int
     overlap: int
-    first_ratio: float  # how long a note should be while memory is empty, as a share of what it covers
+    note_ratio: float  # how long a note should be, as a share of what it covers
+    first_ratio: float  # the same while memory is empty
     memory_limit: int
     message_limit: int
     cross_session_limit: int
     recall_limit: int
     reflect_at: int
     reflect_to: float
-    condenses_all: bool  # all notes at once, instead of twice what must go
+    condenses_all: bool  # all notes at once, instead of the oldest
     block_after: int
 
 
@@ -522,32 +520,30 @@ def limits_for(settings: Settings, budget: int) -> Limits:
     # If only observations are counted, their size was decided by whoever set the number.
     free = condenses_all and settings.free_models == "both" and settings.reflect_counts == "memory"
 
-    raw, chunk, ahead = settings.observe_at, settings.chunk_tokens, settings.precompute_at
-    if free and isinstance(raw, float) and isinstance(chunk, float) and isinstance(ahead, float):
-        saved = round(min(chunk * (1 - FREE_CHUNK), raw / 2, ahead / 2), 4)
-        raw, chunk, ahead = raw - saved, chunk - saved, ahead - saved
     message_limit = tokens(settings.message_limit, whole)
-    observe_at = max(1, min(tokens(raw, whole // 4), message_limit))
+    observe_at = max(1, min(tokens(settings.observe_at, whole // 4), message_limit))
     keep_recent = min(tokens(settings.keep_recent), observe_at - 1)
-    chunk_tokens = tokens(chunk)
+    chunk_tokens = tokens(settings.chunk_tokens)
     recall_limit = 0 if settings.recall == "off" else round(RECALL_SHARE * base)
     # Memory gives way to what may stand raw or be recalled, so that each of them can be set alone.
     left = whole - observe_at - recall_limit
     memory_limit = max(1, min(tokens(settings.memory_limit, whole * 7 // 10), left))
+    # Until notes are condensed, the one that made them too many must fit as well.
+    note_ratio = NOTE_RATIO if settings.reflect_counts == "memory" else PRESET_NOTE_RATIO
+    one_more = round(chunk_tokens * note_ratio) if isinstance(settings.memory_limit, float) else 0
     to = settings.reflect_to
     if free and budget and budget < HARDLY_CACHED:
         to = max(to, FREE_REFLECT_TO)
-    # Until notes are condensed, the one that made them too many must fit as well.
-    one_more = round(chunk_tokens * NOTE_RATIO) if isinstance(settings.memory_limit, float) else 0
     return Limits(
         settings=settings,
         budget=budget,
         observe_at=observe_at,
         keep_recent=keep_recent,
         chunk_tokens=chunk_tokens,
-        precompute_at=max(keep_recent + 1, min(tokens(ahead), observe_at)),
+        precompute_at=max(keep_recent + 1, min(tokens(settings.precompute_at), observe_at)),
         overlap=min(tokens(settings.overlap), max(0, message_limit - observe_at)),
-        first_ratio=FREE_RATIO if free else NOTE_RATIO,
+        note_ratio=note_ratio,
+        first_ratio=FREE_RATIO if free else note_ratio,
         memory_limit=memory_limit,
         message_limit=message_limit,
         # At most half of the memory, so that a session's own notes are never crowded out.
