@@ -328,7 +328,7 @@ async def test_a_long_past_is_counted_until_it_is_noted_and_then_all_behind_note
         elif way == "prepare":
             context = await session.prepare(LONG_PAST)
         else:
-            for end in range(1, 301, 75):
+            for end in (1, 151):
                 await session.prepare(LONG_PAST[:end])
             context = await session.prepare(LONG_PAST)
         assert context.openai()[-1] == LONG_PAST[-1]

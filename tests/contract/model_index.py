@@ -44,8 +44,13 @@ def search(sessions: Mapping[SessionId, Held], query: Query) -> SearchResult:
         numbers = shortlist(holders, query.terms, len(texts), query.limit)
     else:
         numbers = _newest(then)[: query.limit]
-    counts = {term: len(numbers) for term, numbers in holders.items()}
+    counts = {term: _count(numbers, len(texts), query.max_holders) for term, numbers in holders.items()}
     return SearchResult(len(texts), length, counts, tuple(texts[number] for number in numbers))
+
+
+def _count(found: Sequence[int], docs: int, limit: int) -> int:
+    """All that hold a term, or an estimate: as many in each text as between the newest and the last looked at."""
+    return len(found) if len(found) < limit else max(len(found), docs * limit // (found[0] - found[-1] + 1))
 
 
 def check_owner(owner: str, session: SessionId | None) -> None:

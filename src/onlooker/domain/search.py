@@ -48,7 +48,7 @@ class Query:
     Terms are tokens from `policy.search.words`, each with its weight. The search covers one session, or all
     sessions of one owner; `after` is inclusive, `before` is exclusive. Without terms, it returns everything
     said in that time, newest first. A term is looked up in at most `max_holders` texts, the newest: a more
-    frequent word says next to nothing.
+    frequent word says next to nothing. How many texts have it is then estimated from how close they are.
     """
 
     owner: str

@@ -501,10 +501,6 @@ def _pieces(message: Message, writer: Writer) -> Iterator[Message]:
 # ---------------------------------------------------------------------------------- notes become a reflection
 
 
-# CRITICAL lines are kept word for word, up to this share of a reflection; beyond it the oldest may go.
-CRITICAL_SHARE = 0.5
-
-
 def reflect_request(
     session: SessionId, notes: Sequence[Note], generation: int, target_tokens: int, writer: Writer
 ) -> ReflectRequest:
@@ -525,7 +521,7 @@ async def reflect(
 
 
 def _source_of_notes(request: ReflectRequest, writer: Writer) -> Source:
-    from onlooker.policy.reply import critical_lines, read
+    from onlooker.policy.reply.note_text import CRITICAL_SHARE, critical_lines, read
     from onlooker.policy.values import by_day
 
     text = "\n".join(n.text for n in request.notes)
@@ -543,7 +539,7 @@ def _source_of_notes(request: ReflectRequest, writer: Writer) -> Source:
 
 
 def _newest(lines: Sequence[str], tokens: int, writer: Writer) -> Sequence[str]:
-    """The newest lines that fit. Without a limit, lines kept word for word would fill the memory in time."""
+    """The newest lines that fit."""
     start = len(lines)
     while start and (tokens := tokens - writer.estimator.text(lines[start - 1])) >= 0:
         start -= 1

@@ -55,6 +55,16 @@ def test_the_ledger_is_carried_on() -> None:
 
 
 @pytest.mark.req(26)
+def test_critical_lines_do_not_fill_a_reflection_in_time() -> None:
+    failed = [f"CRITICAL shell: build {n} failed because of file number {n}" for n in range(100)]
+    rest = [f"Ana: I moved house {n} to Oslo in my van." for n in range(20)]
+    text = reflect("\n".join(["## 2026-02-16", *failed, *rest]), tokens=400)
+    assert estimate(text) <= 400
+    assert all(line in text for line in failed[-5:])
+    assert "my van" in text
+
+
+@pytest.mark.req(26)
 def test_a_note_that_fits_is_left_as_it_is() -> None:
     text = "## 2026-02-16\nAna: I moved to Oslo. I adopted a dog.\nBen: I'm starting a pottery class."
     assert reflect(text, tokens=200) == text

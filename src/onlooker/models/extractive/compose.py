@@ -61,7 +61,7 @@ from onlooker.policy.dates import annotate, obvious_dates
 from onlooker.policy.instructions import own_and_quoted
 from onlooker.policy.pace import give_way
 from onlooker.policy.reply.judge import SMALL_NOTE
-from onlooker.policy.reply.note_text import QUOTED_BY, STANDING
+from onlooker.policy.reply.note_text import CRITICAL_SHARE, QUOTED_BY, STANDING
 from onlooker.policy.secrets import mask
 from onlooker.policy.text import regex
 from onlooker.policy.tokens import estimate, estimator
@@ -378,7 +378,8 @@ def _running_text(text: str) -> str:
 
 # -- A reflection: notes
 
-_IMPORTANT_WORTH = 3.0
+# How much more a piece counts that has a priority; a CRITICAL one only beyond the share that stays in any case.
+_MARKED_WORTH = 3.0
 
 
 def _reflect(request: ReflectRequest, asked: Sequence[str]) -> str:
@@ -389,7 +390,7 @@ def _reflect(request: ReflectRequest, asked: Sequence[str]) -> str:
     if request.format == "prose":
         text = _fit(_selection(page.pieces, Coverage()), limit, _REFLECTION_IN_PROSE)
         return _below(asked, text or _REFLECTION_IN_PROSE(page.pieces[:1]))
-    critical = with_needed(page.pieces, [piece for piece in page.pieces if piece.priority == "CRITICAL"])
+    critical = with_needed(page.pieces, _newest_critical(page.pieces, limit))
     stays = {piece.place for piece in critical}
     others = [piece for piece in page.pieces if piece.place not in stays]
     said = Coverage()
@@ -409,6 +410,18 @@ def _reflect(request: ReflectRequest, asked: Sequence[str]) -> str:
     return _below(asked, _fit_with_ledger(list(dict.fromkeys(reversed(page.values))), limit, fit, asked))
 
 
+_MIN_CRITICAL = 64
+
+
+def _newest_critical(pieces: Sequence[Piece], limit: int) -> Iterator[Piece]:
+    """Yield the newest CRITICAL pieces, within their share. The smallest reflection has room for a few."""
+    room = max(limit * CRITICAL_SHARE, _MIN_CRITICAL)
+    for piece in reversed(pieces):
+        if piece.priority == "CRITICAL" and room > 0:
+            room -= estimate(f"CRITICAL {piece.speaker}: {piece.text}\n")
+            yield piece
+
+
 def _weigh_notes(notes: Sequence[Note], format: NoteFormat) -> Page:
     """Read the notes, drop what is out of date, and weigh each piece."""
     page = read_notes((note.text for note in notes), format)
@@ -426,8 +439,8 @@ def _weigh_notes(notes: Sequence[Note], format: NoteFormat) -> Page:
         else:
             role = piece.speaker if piece.speaker in ROLES else ""
             weigh_speech(piece, names, role=role)
-        if piece.priority == "IMPORTANT":
-            piece.quality *= _IMPORTANT_WORTH
+        if piece.priority != "NOTE":
+            piece.quality *= _MARKED_WORTH
     return page
 
 

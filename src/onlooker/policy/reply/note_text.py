@@ -450,6 +450,11 @@ def _as_asked(line: str) -> str | None:
     return _ASKED_KINDS[found["kind"][0].lower()] + text if text else ""
 
 
+# CRITICAL lines are kept word for word, up to this share of a reflection: without a limit they would fill the
+# memory in time. Beyond it the oldest may go.
+CRITICAL_SHARE = 0.5
+
+
 def critical_lines(text: str) -> tuple[str, ...]:
     """Return the texts of a note's CRITICAL lines. A reflection of it must keep them word for word."""
     return _unique([line.text for line in read(text, format="lines").lines if line.priority == "CRITICAL"])
