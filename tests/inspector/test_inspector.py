@@ -270,7 +270,7 @@ def test_the_prompt_follows_words_budget_and_preset(page: Page, server: Server) 
     before = total.inner_text()
     page.get_by_label("The user's next words").fill("What is the apartment number of the new flat in Oslo?")
     expect(page.locator(".part.recall")).to_contain_text("H0402")
-    drag(page, "budget", 0.06)
+    drag(page, "budget", 0.15)
     budget = int(page.locator("[name=budget]").input_value())
     expect(total).to_contain_text(f"of {budget:,} tokens")  # on its way the slider shows other budgets
     assert total.inner_text() != before

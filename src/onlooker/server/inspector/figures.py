@@ -4,6 +4,7 @@ contexts saved."""
 from __future__ import annotations
 
 import bisect
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field
 from datetime import datetime
@@ -292,8 +293,7 @@ def bills(line: Timeline, used: Iterable[UsageDay], budget: int, prices: Prices)
     notes = float(sum(day.input_tokens + prices.output * day.output_tokens for day in used))
     total = Bills(Billed(notes, notes), notes=notes)
     for span in line.spans:
-        pause = 0.0 if span.seconds is None else span.seconds / max(1, span.replies)
-        rate = _Rate(prices, is_kept=pause <= 60 * prices.minutes)
+        rate = _Rate(prices, _share_cold((span.seconds or 0.0) / max(1, span.replies), 60 * prices.minutes))
         said = span.end - span.start
         # A context never exceeds its budget, even if notes came late.
         size = min((span.after + span.before) / 2, budget)
@@ -310,17 +310,23 @@ def bills(line: Timeline, used: Iterable[UsageDay], budget: int, prices: Prices)
     return total
 
 
+def _share_cold(pause: float, kept: float) -> float:
+    """How many calls come after a pause that is longer than `kept`, if it is `pause` on average and calls come
+    at random: only how long they took together is known."""
+    return math.exp(-kept / pause) if pause > 0 else 0.0
+
+
 @frozen
 class _Rate:
-    """What a provider bills, while it keeps a prompt in its cache until the next call, or does not."""
+    """What a provider bills, if its cache is cold for this share of the calls."""
 
     prices: Prices
-    is_kept: bool
+    cold: float
 
     def bill(self, calls: float, size: float, new: float) -> Billed:
         """So many prompts of a size, with `new` tokens in all that no earlier one began with."""
         sent = calls * size
         if size < self.prices.smallest:
             return Billed(sent, sent)
-        written = min(sent, new) if self.is_kept else sent
+        written = self.cold * sent + (1 - self.cold) * min(sent, new)
         return Billed(sent, self.prices.write * written + self.prices.read * (sent - written))
