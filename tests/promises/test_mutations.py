@@ -84,7 +84,7 @@ def test_the_properties_go_red_when(name: str, tmp_path: Path) -> None:
     broken.write_text(text.replace(mutation.line, mutation.becomes))
     run = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "--strict-markers",
-         "-o", "markers=req", "tests/promises/test_promises.py"],
+         "-o", "markers=req\nlong", "tests/promises/test_promises.py"],
         cwd=tmp_path,
         check=False,
         env={**os.environ, "PYTHONPATH": f"{tmp_path / 'src'}:{tmp_path}", "ONLOOKER_HYPOTHESIS": "mutation"},
