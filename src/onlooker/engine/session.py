@@ -325,10 +325,11 @@ class Session:
                 if step is None:
                     break
                 made += 1
-                noted += max(MIN_STEP_TOKENS, step.tokens)
                 try:
                     state = await runtime.note_taker.do(state, step, fence=None, on_the_spot=True)
+                    noted += max(MIN_STEP_TOKENS, step.tokens)
                 except ConflictError:
+                    noted += MIN_STEP_TOKENS
                     log.debug("%s: another worker took the note", self.key)
                     now = await self._load(request, state)
                     if now is state:

@@ -249,7 +249,9 @@ def limits_beside_items(limits: Limits, state: State, count: Callable[[str], int
     if not state.items and not unshown:
         return limits
     beside = count(_items_text(state, limits, count)) + count(_now(state, limits, count)[0])
-    left = limits.memory_limit - beside - SECTION_TOKENS
+    # Until they are condensed, the note that made them too many must fit as well.
+    one_more = round(limits.chunk_tokens * limits.note_ratio) + JOINING_TOKENS * len(state.active)
+    left = limits.memory_limit - beside - SECTION_TOKENS - one_more
     return replace(limits, reflect_at=max(1, min(limits.reflect_at, left)) + max(0, unshown))
 
 
