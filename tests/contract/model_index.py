@@ -49,7 +49,7 @@ def search(sessions: Mapping[SessionId, Held], query: Query) -> SearchResult:
 
 
 def _count(found: Sequence[int], docs: int, limit: int) -> int:
-    """All that hold a term, or an estimate: as many in each text as between the newest and the last looked at."""
+    """All that hold a term, or an estimate from how close together the newest are."""
     return len(found) if len(found) < limit else max(len(found), docs * limit // (found[0] - found[-1] + 1))
 
 

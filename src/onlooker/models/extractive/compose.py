@@ -378,7 +378,7 @@ def _running_text(text: str) -> str:
 
 # -- A reflection: notes
 
-# How much more a piece counts that has a priority; a CRITICAL one only beyond the share that stays in any case.
+# How much more a piece counts that has a priority; a CRITICAL one only beyond the share that stays anyway.
 _MARKED_WORTH = 3.0
 
 

@@ -311,8 +311,8 @@ def bills(line: Timeline, used: Iterable[UsageDay], budget: int, prices: Prices)
 
 
 def _share_cold(pause: float, kept: float) -> float:
-    """How many calls come after a pause that is longer than `kept`, if it is `pause` on average and calls come
-    at random: only how long they took together is known."""
+    """How many calls come after a pause that is longer than `kept`, if it is `pause` on average and calls
+    come at random: only how long they took together is known."""
     return math.exp(-kept / pause) if pause > 0 else 0.0
 
 
