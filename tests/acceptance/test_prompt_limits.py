@@ -119,6 +119,23 @@ async def test_a_critical_line_that_a_reflection_drops_is_in_the_prompt_word_for
         assert line in prompt(context).partition("### Observations")[0]
 
 
+@pytest.mark.long
+@pytest.mark.req(26)
+async def test_failures_do_not_fill_the_memory_however_many_there_are() -> None:
+    async with onlooker.open_memory(":memory:", budget=4_000) as memory:
+        session = memory.session("a")
+        for n in range(1_500):
+            failed = f"The deploy of build {n} failed because the variable {n} was missing in file {n * 3}."
+            await session.record(user(failed), assistant(f"I moved file {n} to shelf {n % 9} and told Ana."))
+            await session.settle()
+        context = await session.context()
+        notes = await session.notes()
+    assert "CRITICAL user: The deploy of build 14" in context.system
+    assert (context.stats.left_out_notes, context.stats.shortened_notes) == (0, 0)
+    # They are condensed when they are full, and not with every note.
+    assert max(note.generation for note in notes) < 20
+
+
 @pytest.mark.req(14)
 async def test_the_prompt_has_when_it_was_said_what_it_refers_to_and_how_long_ago() -> None:
     clock = FrozenClock(NOON)

@@ -38,8 +38,7 @@ if TYPE_CHECKING:
     from onlooker.server.config import ServerConfig, Upstream
 
 NEEDS_EXTRA = 'the server needs an extra: pip install "onlooker[server]"'
-
-
+# How long a thread that computes may keep the interpreter from a request.
 SWITCH_SECONDS = 0.0002
 
 

@@ -410,11 +410,12 @@ def _reflect(request: ReflectRequest, asked: Sequence[str]) -> str:
     return _below(asked, _fit_with_ledger(list(dict.fromkeys(reversed(page.values))), limit, fit, asked))
 
 
+# Tokens that CRITICAL pieces have in any case: the smallest reflection has room for a few.
 _MIN_CRITICAL = 64
 
 
 def _newest_critical(pieces: Sequence[Piece], limit: int) -> Iterator[Piece]:
-    """Yield the newest CRITICAL pieces, within their share. The smallest reflection has room for a few."""
+    """Yield the newest CRITICAL pieces, within their share."""
     room = max(limit * CRITICAL_SHARE, _MIN_CRITICAL)
     for piece in reversed(pieces):
         if piece.priority == "CRITICAL" and room > 0:
