@@ -306,8 +306,12 @@ async def related_notes(
     if not seeds:
         return []
     try:
-        condensed = await store.edges(owner, of=list(seeds), session=session, kinds=("reflects_on",))
-        seeds = graph.with_sources(seeds, condensed)
+        ids: dict[SessionId, list[str]] = {}
+        for match in notes:
+            ids.setdefault(match.session, []).append(match.id)
+        # Not as edges: for those a store goes through all notes of the session.
+        read = [(where, note) for where, those in ids.items() for note in await store.notes(where, ids=those)]
+        seeds = graph.with_sources(seeds, read)
         best = await _related(store, owner, session, seeds, ("mentions",))
         # Condensed notes lead to others, and are not hits themselves.
         wanted = [(n.session, n.name) for n in best if n.session]

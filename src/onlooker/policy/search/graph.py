@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from onlooker.domain.messages import SessionId
+from onlooker.domain.notes import Note
 from onlooker.domain.search import Edge, EdgeKind, Node, note_node
 from onlooker.policy.search.words import STOP_WORDS
 from onlooker.policy.text import regex
@@ -133,14 +134,13 @@ PASSED_ON: Mapping[EdgeKind, float] = {"mentions": 1.0, "reflects_on": 0.5, "fol
 GRAPH_WEIGHT = 0.5
 
 
-def with_sources(seeds: Mapping[Node, float], edges: Sequence[Edge]) -> dict[Node, float]:
-    """Add to the seeds the first notes that each of them condenses."""
+def with_sources(seeds: Mapping[Node, float], notes: Iterable[tuple[SessionId, Note]]) -> dict[Node, float]:
+    """Add to the seeds the first notes that each of them condenses. `notes` are those of the seeds."""
     found = dict(seeds)
-    taken: dict[Node, int] = defaultdict(int)
-    for edge in edges:
-        if edge.kind == "reflects_on" and edge.source in seeds and taken[edge.source] < MAX_SEEDS:
-            taken[edge.source] += 1
-            found.setdefault(edge.target, PASSED_ON["reflects_on"] * seeds[edge.source])
+    for session, note in notes:
+        passed_on = PASSED_ON["reflects_on"] * seeds.get(note_node(session, note.id), 0.0)
+        for source in note.sources[:MAX_SEEDS] if note.generation else ():
+            found.setdefault(note_node(session, source), passed_on)
     return found
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from heapq import nlargest
 from math import log
 from typing import TypeVar
 
@@ -39,8 +40,8 @@ def shortlist(
         weight = terms[term] * rarity(docs, len(numbers))
         for number in numbers:
             weights[number] = weights.get(number, 0.0) + weight
-    best = sorted(zip(weights.values(), weights, strict=True), reverse=True)
-    return [number for _, number in best[:limit]]
+    best = nlargest(limit, zip(weights.values(), weights, strict=True))
+    return [number for _, number in best]
 
 
 def scores(found: SearchResult, terms: Mapping[str, float]) -> dict[Match, float]:

@@ -243,6 +243,17 @@ class SearchContract(StoreCase):
                 assert [m.id for m in found.matches] == expected
                 assert {m.session.owner for m in found.matches} == {owner}
 
+    async def test_a_common_term_of_two_owners_is_found_in_every_text_of_one(self, store: Store) -> None:
+        for owner in ("ana", "ben"):
+            session = SessionId(owner, "chat")
+            await self.record(store, *(said(f"m{n}", f"boat {n}") for n in range(80)), session=session)
+            await store.index(session)
+        for owner in ("ana", "ben"):
+            found = await store.search(Query(owner, "message", {"boat": 1.0}))
+            assert [m.id for m in found.matches] == [f"m{79 - n}" for n in range(80)]
+            assert {m.session.owner for m in found.matches} == {owner}
+            assert found.holders == {"boat": 80}
+
     async def test_what_stands_around_a_message_is_never_of_another_session(self, store: Store) -> None:
         sessions = [SessionId(owner, f"chat {n}") for n, owner in enumerate(("ana", "ben", "ana", "zed"))]
         for session in sessions:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from onlooker.domain.messages import SessionId
+from onlooker.domain.notes import Note
 from onlooker.domain.search import Edge, Node, note_node
 from onlooker.policy.search.graph import (
     MAX_ENTITIES,
     MAX_HOLDERS,
+    MAX_SEEDS,
     Stub,
     entities,
     folded,
@@ -108,5 +112,11 @@ def test_worth_passes_both_ways_along_the_other_edges() -> None:
     edges = [Edge("reflects_on", note("r"), note("o")), Edge("follows", note("o2"), note("o"))]
     assert [n.name for n in rank_related({note("o"): 1.0}, edges)] == ["r", "o2"]
     assert [n.name for n in rank_related({note("r"): 1.0}, edges)] == ["o"]
-    assert with_sources({note("r"): 1.0}, edges) == {note("r"): 1.0, note("o"): 0.5}
-    assert with_sources({note("o"): 1.0}, edges) == {note("o"): 1.0}
+
+
+def test_what_a_reflection_condenses_is_sought_with_it() -> None:
+    at = datetime(2026, 2, 16, tzinfo=UTC)
+    reflection = Note("r", 1, 1, 9, "", 0, at, tuple(f"o{n}" for n in range(MAX_SEEDS + 2)))
+    observation = Note("o", 0, 10, 11, "", 0, at, ("m1", "m2"))
+    seeds = with_sources({note("r"): 1.0, note("o"): 0.5}, [(ANA, reflection), (ANA, observation)])
+    assert seeds == {note("r"): 1.0, note("o"): 0.5} | {note(f"o{n}"): 0.5 for n in range(MAX_SEEDS)}

@@ -33,10 +33,10 @@ FROM json_each(:texts);
 -- name: holders
 -- The newest texts that hold a term, as JSON: the limit, which bounds the cost of a very common word, or a few
 -- more. `match` has the term and the scope, which all texts of an owner share: for a rare term FTS5 would go
--- through all of them. So the newest holders of the term, whosever they are, are looked at first. Mostly they are
--- enough.
+-- through all of them. So the newest holders of the term, whosever they are, are looked at first, a few: each is
+-- looked up in its table, which costs more than the scope does once the term is common.
 SELECT CASE
-    WHEN COUNT(*) FILTER (WHERE own) >= :limit OR COUNT(*) < :limit * 5 / 4
+    WHEN COUNT(*) FILTER (WHERE own) >= :limit OR COUNT(*) < MIN(:limit * 5 / 4, 100)
     THEN json_group_array(number) FILTER (WHERE own)
     ELSE (
         SELECT json_group_array(rowid) FROM (
@@ -47,7 +47,7 @@ END
 FROM (
     SELECT number, owner = :owner AND kind = :kind AND (:sid IS NULL OR sid = :sid) AS own
     FROM search CROSS JOIN searchable ON number = search.rowid
-    WHERE search MATCH :words ORDER BY search.rowid DESC LIMIT :limit * 5 / 4
+    WHERE search MATCH :words ORDER BY search.rowid DESC LIMIT MIN(:limit * 5 / 4, 100)
 );
 
 -- name: holders_between
