@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
 
 import pytest
@@ -47,3 +48,24 @@ async def test_the_note_that_is_always_refused_stays_built_in_and_the_others_are
         assert len(refused) == asked, "it is not asked for again"
     assert len(left) == 1
     assert "forbidden" in left[0].text
+
+
+async def test_a_reply_that_is_cut_inside_a_word_becomes_no_note_whatever_its_finish_reason() -> None:
+    def answer(request: Request) -> Reply:
+        line, *_ = source_text(request).split("\n")
+        return Reply(line[: line.index("station") + 4])
+
+    model = ScriptedModel(answer)
+    async with onlooker.open_memory(":memory:", model=model, budget=1_000) as memory:
+        session = memory.session("chat")
+        for i in range(30):
+            said = f"Visitor {i} has ticket 88-{i} and asked for the way to the station on foot. "
+            await session.record(onlooker.user(said), onlooker.assistant(f"Visitor {i} got a map and a pen."))
+        await session.settle()
+        context = await session.context()
+        notes = await session.notes()
+    assert model.requests
+    assert notes
+    assert all(note.degraded for note in notes)
+    assert re.search(r"\bstat\b", context.text()) is None
+    assert "88-0" in context.system

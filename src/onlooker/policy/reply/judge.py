@@ -21,7 +21,7 @@ from onlooker.domain.notes import NoteFormat
 from onlooker.policy.pace import give_way
 from onlooker.policy.reply.evidence import Evidence, Invented
 from onlooker.policy.reply.note_text import Line, NoteText, clean, is_thinking_only, read, take_head
-from onlooker.policy.text import CJK_CHARACTER, regex, wrong_language
+from onlooker.policy.text import regex, wrong_language
 
 Reason = Literal[
     "empty",
@@ -126,7 +126,7 @@ def judge(
         return rejected
     if says_nothing_of(note, source):
         return Rejected("refusal", "speaks of the request, and says nothing of the source")
-    if rejected := _cut_off(reply_text, finish, note, source):
+    if rejected := _cut_off(reply_text, finish, note, f"{source}\n{shown_text}"):
         return rejected
     own_words, note, lost = _keep_critical(note, must_keep)
     text = note.render()
@@ -596,28 +596,48 @@ def _repeated_line(lines: Sequence[Line]) -> str:
 # -- Replies that end too early, although the provider did not say so
 
 
-def _cut_off(reply: str, finish: str, note: NoteText, source: str) -> Rejected | None:
+def _cut_off(reply: str, finish: str, note: NoteText, shown: str) -> Rejected | None:
     if finish == "length":
         return Rejected("cut off", "the provider says so")
-    shows = stops_short(reply, note) or stops_in_a_word(reply, source)
+    shows = stops_short(reply, note) or stops_in_a_word(reply, shown)
     return Rejected("cut off", shows) if shows else None
 
 
 _LAST_WORD = regex(r"(?<![^\W_])[^\W\d_]{2,40}$")
-# What a name may lack without being cut: "Berg" of "Bergs".
-_ENDINGS = frozenset({"", "s", "es", "n", "en", "er", "e", "ns"})
+_WORD_BEFORE = regex(r"([^\W\d_]+)\s+$")
+_BEFORE = 60  # characters in which the word before is looked for
+# What a word may lack without being cut, and what a name may lack: "Berg" of "Bergs".
+_PLURALS = frozenset({"", "s", "es"})
+_ENDINGS = _PLURALS | {"n", "en", "er", "e", "ns"}
 
 
-def stops_in_a_word(reply: str, source: str) -> str:
-    """Say so if the reply ends with the beginning of a name in its source, or ""."""
-    found = _LAST_WORD.search(reply.rstrip("`~ \n"))
-    # Other words have too many forms: a "photo" is not the beginning of "photography".
-    if found is None or not found[0][0].isupper() or CJK_CHARACTER.search(found[0]):
+def stops_in_a_word(reply: str, shown: str) -> str:
+    """Say so if the reply ends with the beginning of a word that the model was shown, or "".
+
+    Words have many forms, a "photo" is not the beginning of "photography": the word before it must be the
+    same as well. Without one, it must be the beginning of a name. Scripts that have no capital letters are
+    left out: they have no spaces, or signs inside their words.
+    """
+    text = reply.rstrip("`~ \n")
+    found = _LAST_WORD.search(text)
+    if found is None or found[0].lower() == found[0].upper():
         return ""
-    longer = re.findall(rf"\b{re.escape(found[0])}([^\W\d_]*)", source)
-    if not longer or any(rest in _ENDINGS for rest in longer):
-        return ""
-    return f"ends in the middle of a word: {found[0]!r}"
+    word, place = found[0], found.start()
+    longer = list(re.finditer(rf"\b{word}([^\W\d_]*)", shown, re.I))
+    rests = {match[1].lower() for match in longer}
+    if not rests.isdisjoint(_PLURALS) or re.search(rf"\b{word}(?:e?s)?\b", text[:place], re.I):
+        return ""  # it is a word, of the source or of the model
+    line_start = text.rfind("\n") + 1
+    if before := _word_before(text[line_start:], place - line_start):
+        is_cut = any(_word_before(shown, match.start()) == before for match in longer)
+    else:
+        is_cut = word[0].isupper() and rests.isdisjoint(_ENDINGS) and any(m[0][0] == word[0] for m in longer)
+    return f"ends in the middle of a word: {word!r}" if is_cut else ""
+
+
+def _word_before(text: str, place: int) -> str:
+    found = _WORD_BEFORE.search(text[max(0, place - _BEFORE) : place])
+    return found[1].lower() if found else ""
 
 
 _SENTENCE_END = tuple(".!?…。！？」』”\"')）]*`")
