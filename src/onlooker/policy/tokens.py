@@ -409,6 +409,7 @@ class CachingEstimator:
         self._estimator = estimator
         self._known: dict[str, int] = {}
         self._length = 0
+        self._lock = threading.Lock()  # replies are judged beside the event loop
 
     @property
     def name(self) -> str:
@@ -417,15 +418,15 @@ class CachingEstimator:
     def text(self, text: str, *, structured: bool = False) -> int:
         if structured:
             return self._estimator.text(text, structured=structured)
-        tokens = self._known.pop(text, None)
-        if tokens is None:
-            tokens = self._estimator.text(text)
-            self._length += len(text)
-        self._known[text] = tokens
-        while self._known and (len(self._known) > self.MAX_KNOWN or self._length > self.MAX_LENGTH):
-            oldest = next(iter(self._known))
-            del self._known[oldest]
-            self._length -= len(oldest)
+        known = self._known.get(text)
+        tokens = self._estimator.text(text) if known is None else known
+        with self._lock:
+            self._length += len(text) if self._known.pop(text, None) is None else 0
+            self._known[text] = tokens
+            while self._known and (len(self._known) > self.MAX_KNOWN or self._length > self.MAX_LENGTH):
+                oldest = next(iter(self._known))
+                del self._known[oldest]
+                self._length -= len(oldest)
         return tokens
 
     def message(self, message: Message) -> int:

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -23,7 +24,14 @@ from tests.cl100k import encoding
 from onlooker.domain.errors import SettingsError
 from onlooker.domain.messages import Message, ToolCall
 from onlooker.policy.intake import intake
-from onlooker.policy.tokens import ATTACHMENT_TOKENS, Calibration, estimate, estimator, tiktoken_estimator
+from onlooker.policy.tokens import (
+    ATTACHMENT_TOKENS,
+    CachingEstimator,
+    Calibration,
+    estimate,
+    estimator,
+    tiktoken_estimator,
+)
 
 SAMPLES = Path(__file__).parents[2] / "data" / "tokens"
 KINDS = sorted(path.stem for path in SAMPLES.glob("*.json"))
@@ -471,3 +479,21 @@ def test_a_field_out_of_range_starts_anew(field: str, value: str) -> None:
 
 def _object(fields: dict[str, str]) -> str:
     return "{" + ",".join(f'"{k}":{v}' for k, v in fields.items()) + "}"
+
+
+def test_counts_are_cached_for_several_threads() -> None:
+    """A turn counts on the event loop while replies are judged beside it."""
+    caching = CachingEstimator(estimator("default"))
+    caching.MAX_KNOWN = 2
+
+    def count(thread: int) -> None:
+        for i in range(4_000):
+            assert caching.text(f"{thread} {i}") == estimate(f"{thread} {i}")
+
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(4) as threads:
+            list(threads.map(count, range(4)))
+    finally:
+        sys.setswitchinterval(before)
