@@ -481,10 +481,10 @@ def _object(fields: dict[str, str]) -> str:
     return "{" + ",".join(f'"{k}":{v}' for k, v in fields.items()) + "}"
 
 
-def test_counts_are_cached_for_several_threads() -> None:
+def test_counts_are_cached_for_several_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     """A turn counts on the event loop while replies are judged beside it."""
     caching = CachingEstimator(estimator("default"))
-    caching.MAX_KNOWN = 2
+    monkeypatch.setattr(caching, "MAX_KNOWN", 2)
 
     def count(thread: int) -> None:
         for i in range(4_000):
