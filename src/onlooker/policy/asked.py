@@ -6,7 +6,8 @@ Both are found in the user's own words, not asked of a model, and stand in the n
     Open request: Can you fix the login page?
     Follow-up request: and add a test for it
 
-Each line is written once, in the note of the message that says it. A later request replaces the open one, a
+Where several people talk, a request begins with the name of whoever asks ("Open request: Ana: …"). Each
+line is written once, in the note of the message that says it. A later request replaces the open one, a
 follow-up stands beside it, and "Open request: none" says that it was finished. What holds now follows from
 all live notes in order (`gather`), so forgetting a message forgets what was asked in it.
 """
@@ -163,13 +164,14 @@ def of_messages(messages: Sequence[Message], notes: Iterable[str], reply: str = 
     known = gather(notes)
     before = {_key(text) for text in known.standing}
     standing: list[str] = []
-    talk = _Talk(known, is_opening=len(messages) == 1 and known == Asked())
+    people = _people(messages)
+    talk = _Talk(known, people, is_opening=len(messages) == 1 and known == Asked())
     for message in messages:
         give_way()
         if message.role == "user":
             said = Said(message.text)
             standing += [text for text in said.instructions() if _key(text) not in before]
-            talk.hear_user(said)
+            talk.hear_user(said, _named(message, people))
         elif message.role == "assistant":
             talk.hear_assistant(message)
     found = gather([STANDING + text for text in standing])
@@ -177,6 +179,22 @@ def of_messages(messages: Sequence[Message], notes: Iterable[str], reply: str = 
     if reply:
         new = _as_the_model_says(reply, messages, known, new)
     return Asked(found.standing, new.request, new.follow_up).lines()
+
+
+def _people(messages: Sequence[Message]) -> frozenset[str]:
+    """Return the names of the people who talk, where there are several."""
+    names = frozenset(m.name for m in messages if m.name and m.role in ("user", "assistant"))
+    return names if len(names) > 1 else frozenset()
+
+
+def _named(message: Message, people: frozenset[str]) -> str:
+    return f"{message.name}: " if message.name in people else ""
+
+
+def _words(request: str, people: frozenset[str]) -> str:
+    """Return a request without the name of whoever asks."""
+    name, colon, words = request.partition(": ")
+    return words if colon and name in people else request
 
 
 def of_notes(notes: Iterable[str]) -> list[str]:
@@ -189,12 +207,15 @@ def _as_the_model_says(reply: str, messages: Sequence[Message], known: Asked, fo
     says = gather([reply]).request
     if says is None or _key(says) == NONE or _key(says) == _key(known.request or ""):
         return found
+    people = _people(messages)
+    says = _words(says, people)
     quote = _bare(says)
-    words = (_bare(own_words(m.text)) for m in messages if m.role == "user")
+    saying = (m for m in messages if m.role == "user" and quote in _bare(own_words(m.text)))
     is_short = len(quote.split()) < 2 and not is_cjk(quote)
-    if is_short or not any(quote in own for own in words):
+    if is_short or (message := next(saying, None)) is None:
         return found
-    return Asked((), mask(_fitted(says.strip("\"'“”‘’「」 "), _MAX_REQUEST)))
+    words = _fitted(says.strip("\"'“”‘’「」 "), _MAX_REQUEST)
+    return Asked((), mask(_named(message, people) + words))
 
 
 _NO_QUOTES = str.maketrans("", "", "\"'“”‘’`*「」『』")
@@ -218,7 +239,8 @@ class _Quote(NamedTuple):
 class _Talk:
     """Follows a conversation, and keeps track of what the user asked for last."""
 
-    def __init__(self, known: Asked, *, is_opening: bool) -> None:
+    def __init__(self, known: Asked, people: frozenset[str], *, is_opening: bool) -> None:
+        self._people = people
         self.request = known.request if known.is_open else ""
         self.follow_up = known.follow_up if known.is_open else ""
         self._pending = ""  # a question or a statement: a request only if the assistant uses tools for it
@@ -243,7 +265,7 @@ class _Talk:
             return Asked((), None, follow_up or NONE)
         return Asked()
 
-    def hear_user(self, said: Said) -> None:
+    def hear_user(self, said: Said, named: str) -> None:
         if self._answered and not self._is_same_matter(said.own):
             self.request = self.follow_up = ""
         found = _quote(said)
@@ -255,19 +277,19 @@ class _Talk:
             if self.request and not waits and _closes(said):
                 self.request = self.follow_up = ""
             elif not _is_trifle(said.own):
-                self._pending = self._pending or _first_sentences(said.sentences, _MAX_REQUEST)
+                self._pending = self._pending or named + _first_sentences(said.sentences, _MAX_REQUEST)
         elif not found.is_task:
-            self._pending = self._pending or found.text
+            self._pending = self._pending or named + found.text
         else:
-            self._hear_task(found)
+            self._hear_task(named, found.text)
         self._asked_back = False
 
-    def _hear_task(self, found: _Quote) -> None:
+    def _hear_task(self, named: str, text: str) -> None:
         # Whatever answers a question of the assistant's is about the request that is open.
-        if self.request and not self._answered and (self._asked_back or self._continues(found.text)):
-            self.follow_up = _fitted(found.text, _MAX_FOLLOW_UP)
+        if self.request and not self._answered and (self._asked_back or self._continues(text)):
+            self.follow_up = named + _fitted(text, _MAX_FOLLOW_UP)
         else:
-            self.request, self.follow_up = found.text, ""
+            self.request, self.follow_up = named + text, ""
         self._works = self._answered = False
 
     def _continues(self, text: str) -> bool:
@@ -300,9 +322,10 @@ class _Talk:
         if not text or self._asked_back or _PROMISES.match(begin):
             return
         self._pending = ""
-        if self.follow_up and not is_task(self.follow_up):
+        request, follow_up = (_words(asked or "", self._people) for asked in (self.request, self.follow_up))
+        if follow_up and not is_task(follow_up):
             self.follow_up = ""
-        elif self.request and not is_task(self.request) and ASKS_QUESTION.search(self.request):
+        elif request and not is_task(request) and ASKS_QUESTION.search(request):
             self.request = self.follow_up = ""
         elif not self._works and not _DECLINES.match(begin):
             # Text may be all that was asked for. The next request replaces this one.
@@ -325,7 +348,8 @@ _CONFIRMS = regex(
 )
 # A pronoun that stands for something said before, not one that a clause follows ("a note that lists …").
 _REFERS_BACK = regex(
-    r"\b(?:those|them|it|that|this|these|ones?)\b(?=\s*(?:[.?!,;:…]|$)"
+    r"\b(?:could|can|would|will|should|does|do|did) (?:those|it|that|this|these|they)\b"
+    r"|\b(?:those|them|it|that|this|these|ones?)\b(?=\s*(?:[.?!,;:…]|$)"
     r"|\s+(?:to|for|in|as|from|with|up|on|out|too|instead|again|now|please)\b)"
     r"|\b(?:also|too|as well|instead|another|same|else|again|either|auch|noch|dazu|stattdessen|aussi"
     r"|celui|celle|ça|cela"
@@ -522,4 +546,8 @@ FOLLOW_UP_LABEL = "Then asked: "
 def said_in(text: str, messages: Iterable[Message]) -> Message | None:
     """Return the first of the messages in which a user says this."""
     wanted = _bare(re.sub(r" \([\w:-]+: “[^”]*”\)$", "", text).rstrip("…"))
-    return next((m for m in messages if m.role == "user" and wanted in _bare(m.text)), None)
+    for message in messages:
+        words = wanted.removeprefix(_bare(f"{message.name}: ")).strip()
+        if message.role == "user" and words in _bare(message.text):
+            return message
+    return None

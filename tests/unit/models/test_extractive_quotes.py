@@ -500,3 +500,57 @@ def test_in_chinese_a_fact_about_the_person_comes_before_a_request_that_was_answ
     )
     assert "我是四川人，身高170厘米，最喜欢吃火锅。" in text
     assert "请推荐" not in text.split("## ")[-1]
+
+
+@pytest.mark.parametrize("heading", ["**Expected result:**\n", "## Expected result\n", "Expected result:\n"])
+def test_a_paragraph_stays_with_the_heading_that_says_what_it_is(heading: str) -> None:
+    issue = (
+        "Matching a tuple of one element segfaults in genmatch.c, see below for what I tried first.\n\n"
+        f"{heading}\nThe compiler does not crash on line 77.\n\n## Actual result\n\nIt crashes in genmatch.c."
+    )
+    text = observe(role("assistant", issue), tokens=60)
+    assert "The compiler does not crash" not in text or "Expected result: The compiler does not" in text
+    assert "It crashes" not in text or "Actual result: It crashes" in text
+    assert "crash" in text
+
+
+def test_lines_below_an_item_go_on_with_its_last_sentence() -> None:
+    found = quotes(
+        "1. Compare the code with the base. Run all tests related to:\n   - The issue\n   - The files"
+    )
+    assert [one.text for one in found] == [
+        "Compare the code with the base.",
+        "Run all tests related to: The issue; The files.",
+    ]
+
+
+def test_a_second_list_in_one_line_has_its_own_heading() -> None:
+    """What is to be avoided does not read as advice."""
+    said = (
+        "今晚注意事项：可以做：1. 分多次小口喝温水，不要一次喝完。2. 饭后30-60分钟慢走或轻微伸展。"
+        "3. 腹部保暖，热敷10-15分钟。避免：1. 油炸、甜点、烧烤等。2. 餐后2小时内躺平。3. 紧身裤或束腰衣物。"
+    )
+    for tokens in (40, 80, 120, 200):
+        for line in observe(role("assistant", said), tokens=tokens).splitlines():
+            assert "躺平" not in line or "避免" in line, line
+
+
+def test_a_japanese_sentence_with_a_path_stays_with_its_subject() -> None:
+    text = observe(
+        say("佐藤", "わかりました。金曜の朝六時にサーバーの設定を変更します。"),
+        say("李", "金曜は休みなので、手順書を書いておきます。場所は docs/release-0306.md です。"),
+    )
+    assert "手順書を書いておきます。場所は docs/release-0306.md です。" in text
+
+
+def test_what_says_little_alone_is_on_the_line_that_it_needs() -> None:
+    text = observe(
+        say("John", "I got promoted at work! It took four years, and I'm over the moon about it!"), tokens=60
+    )
+    assert "IMPORTANT John: I got promoted at work! " in text
+    assert not any(line.startswith("John: I'm over") for line in text.splitlines())
+
+
+@pytest.mark.parametrize("said", ["I took this pic last summer.", "We love those photos."])
+def test_a_picture_that_nobody_describes_is_referred_to(said: str) -> None:
+    assert refers_back(said)

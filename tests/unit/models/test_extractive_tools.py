@@ -330,3 +330,62 @@ def test_ids_come_before_free_text_where_room_is_short() -> None:
     assert "card_77120" in text
     assert "voucher_5519" in text
     assert "gardening" not in text
+
+
+# ------------------------------------------------------------------------------------ no half of a message
+
+
+def test_a_wrapped_message_of_a_program_is_one_line() -> None:
+    """ "be sure it has been" and "installed." say the opposite of each other."""
+    output = (
+        "CMake Error at CMakeLists.txt:27 (find_package):\n"
+        '  Could not find a package configuration file provided by "Frob" with any of\n'
+        "  the following names:\n\n    FrobConfig.cmake\n    frob-config.cmake\n\n"
+        '  Add the installation prefix of "Frob" to CMAKE_PREFIX_PATH.  If "Frob"\n'
+        "  provides a separate development package or SDK, be sure it has been\n"
+        "  installed.\n\n\n-- Configuring incomplete, errors occurred!\n"
+    )
+    text = noted(exchange("bash", {"command": "cmake .."}, output))
+    assert "be sure it has been installed." in text
+    assert "; installed" not in text
+
+
+def test_a_quotation_of_several_lines_in_an_error_is_not_taken_apart() -> None:
+    error = (
+        "ERROR:\nNo replacement was performed, old_str `315\t    case CAPTURE:\n   316\t    case OTHER:\n"
+        "   317\t      return pattern;` did not appear verbatim in /w/match.c."
+    )
+    text = noted(exchange("editor", {"path": "/w/match.c"}, error))
+    assert "old_str `315 case CAPTURE: 316 case OTHER: 317 return pattern;` did not appear verbatim" in text
+
+
+def test_of_a_long_quotation_in_an_error_both_ends_of_the_error_stay() -> None:
+    code = "\n".join(f"total += price[{n}]" for n in range(11))
+    error = f"No replacement was performed, old_str `{code}` did not appear verbatim in /w/cart.py."
+    text = noted(exchange("editor", {"path": "/w/cart.py"}, error))
+    assert "No replacement was performed, old_str `total += price[0]" in text
+    assert "…` did not appear verbatim in /w/cart.py." in text
+
+
+def test_what_a_call_says_to_itself_is_noted_as_said() -> None:
+    thought = "The total price is $305, but the certificates cover only $255. I need to ask for a card."
+    text = noted(exchange("think", {"thought": thought}, ""))
+    assert "assistant: The total price is $305, but the certificates cover only $255." in text
+    assert "think(" not in text
+    assert "ask for a card" not in text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said", "shown"),
+    [
+        ({"path": "/w/a.c", "impl_source": "oh_aci"}, "12 lines", False),
+        ({"command": "ls /w", "confirmation_state": "confirmed"}, "a.c b.c", False),
+        ({"user": "mia_31", "flight_type": "one_way"}, "one-way trip booked", True),
+        ({"ticket": "T-9901", "priority": "high"}, "saved", True),
+    ],
+)
+def test_a_setting_of_the_program_itself_is_not_noted(
+    arguments: dict[str, object], said: str, *, shown: bool
+) -> None:
+    text = noted(exchange("tool", arguments, said))
+    assert (str(list(arguments.values())[-1]) in text) is shown, text

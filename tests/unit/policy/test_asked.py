@@ -327,3 +327,28 @@ def test_a_cut_leaves_no_part_of_a_secret(before: int) -> None:
         lines = "\n".join(of_messages([user(request)], []))
         assert lines
         assert "4111" not in lines
+
+
+def test_where_several_people_talk_a_request_says_who_asks() -> None:
+    ana = Message("user", "Can you send me the guest list for Friday?", name="Ana")
+    ben = Message("user", "I am still working on the menu.", name="Ben")
+    assert of_messages([ben, ana], []) == ["Open request: Ana: Can you send me the guest list for Friday?"]
+    assert of_messages([ana], []) == ["Open request: Can you send me the guest list for Friday?"]
+    asks = Message("user", "Which room is the party in?", name="Ana")
+    assert of_messages([ben, asks], []) == ["Open request: Ana: Which room is the party in?"]
+    known = of_messages([ben, asks], [])
+    answer = Message("assistant", "It is in the blue room on the second floor.")
+    assert of_messages([answer, ben, ana], ["\n".join(known)])[0].startswith("Open request: Ana: Can you")
+
+
+def test_a_follow_up_that_refers_back_has_what_it_refers_to() -> None:
+    lines = after(
+        [
+            user("Please move my flight HAT110 to Friday."),
+            assistant("There is a price difference of $50. Would you like to go on?"),
+            user("I have the travel insurance. Could that be applied here to waive the difference?"),
+        ]
+    )
+    assert lines[-1] == (
+        "Follow-up request: I have the travel insurance. Could that be applied here to waive the difference?"
+    )

@@ -30,6 +30,7 @@ from onlooker.models.extractive.pieces import (
     ROLES,
     Piece,
     Quote,
+    announces,
     is_attempt,
     is_call,
     is_courtesy,
@@ -45,7 +46,7 @@ from onlooker.models.extractive.pieces import (
     weigh_speech,
     without_code,
 )
-from onlooker.models.extractive.tool_calls import Record, ToolTraffic
+from onlooker.models.extractive.tool_calls import Record, ToolTraffic, thought
 from onlooker.models.extractive.tool_results import shorten
 from onlooker.models.extractive.words import (
     GENERAL,
@@ -122,7 +123,7 @@ def _observe(request: ObserveRequest, asked: Sequence[str]) -> str:
     else:
         selection = _selection(pieces, said)
         text = _fit_with_ledger(
-            _values(request.messages), limit, lambda room: _fit(selection, room, render), asked
+            _values(request.messages, reader.unsaid), limit, lambda room: _fit(selection, room, render), asked
         )
     return _below(asked, text or _last_resort(request.messages, pieces, limit, left))
 
@@ -152,11 +153,12 @@ def _ration_critical(pieces: Sequence[Piece], limit: int) -> None:
                 piece.priority = "IMPORTANT"
 
 
-def _values(messages: Sequence[Message]) -> list[str]:
-    """Return the exact values of the messages. The names of JSON fields are none."""
+def _values(messages: Sequence[Message], unsaid: frozenset[str]) -> list[str]:
+    """Return the exact values of the messages. The names of JSON fields are none, nor settings that say
+    nothing."""
     texts = (text for m in messages for text in (m.text, *(call.arguments for call in m.calls)))
     source = "\n".join(keep_ends(text, MAX_TEXT_LENGTH) for text in texts)
-    keys = frozenset(_JSON_KEY.findall(source))
+    keys = unsaid.union(_JSON_KEY.findall(source))
     return [value for value in audit("", source, NAMING) if value not in keys]
 
 
@@ -201,6 +203,8 @@ _MARKUP = regex(
     r"|\[([^\]\n\[]{1,200})\]\(https?[^)\s]{1,500}\)",
     re.M,
 )
+# A line that is a heading announces what is below it.
+_HEADING = regex(r"^(?:#{1,6} +(?:\*\*)?|\*\*)([^*\n]{1,80}[^*\s.!?。！？:：])(?:\*\*)?[:：]? *$", re.M)
 # "Feels like yesterday" is no day, and "this weekend", said of the past, may be the one before.
 _UNCLEAR_DATE = regex(
     r"\b(?:feels?|felt|seems?) like (?:it was )?(?:just |only )?(?:yesterday|last)\b"
@@ -235,6 +239,7 @@ class _Reader:
         self._vocatives = vocatives(people)
         self._names = name_units(people)
         self._traffic = ToolTraffic(messages, noted)
+        self.unsaid = self._traffic.unsaid  # values that say nothing
         self._recent: list[Piece] = []  # what was said last, since the last result of a tool
         # Values that people and arguments name are likely to be needed again.
         self._wanted = frozenset(
@@ -264,7 +269,9 @@ class _Reader:
         if message.role == "tool":
             self._recent = []
             return self._recorded(message, i, self._traffic.result_records(message), 0)
-        parts = _parts(message, message.text)
+        # A tool to think with is told what would else be said.
+        thoughts = [words for call in message.calls if (words := thought(call))]
+        parts = _parts(message, "\n".join([message.text, *thoughts]))
         said = self._said(message, i, parts)
         # The host sends a long system prompt again with every call.
         if message.role == "system" and len(message.text) > _LONG_PROMPT:
@@ -292,7 +299,8 @@ class _Reader:
                 continue
             piece = self._piece(message, (i, k), quote.text, who)
             weigh_speech(piece, self._names, role=role, answers=asked)
-            if not _says_something(piece):
+            # What only announces is worth nothing alone, but may say of what follows that it is not so.
+            if not _says_something(piece) and not announces(quote.text):
                 continue
             if quote.needs in found:
                 piece.needs, piece.depth = found[quote.needs].place, found[quote.needs].depth + 1
@@ -359,6 +367,7 @@ def _parts(message: Message, text: str) -> list[tuple[str, str]]:
     """Return a text of a message without secrets, in parts with who says each: what a user quotes, attaches
     or pastes is not their word."""
     text = without_code(mask(UNPRINTABLE.sub("", keep_ends(text, MAX_TEXT_LENGTH)).expandtabs(4)))
+    text = _HEADING.sub(r"\1:", text)
     if message.role != "user":
         return [(message.speaker, _running_text(text))]
     return [

@@ -401,7 +401,8 @@ def _runs(pieces: Iterable[Piece]) -> Iterable[list[Piece]]:
 def _goes_on(run: Sequence[Piece], piece: Piece) -> bool:
     return (
         _is_same_source(run[-1], piece)
-        and run[-1].priority == piece.priority != "CRITICAL"
+        and "CRITICAL" not in (run[-1].priority, piece.priority)
+        and (run[-1].priority == piece.priority or piece.needs == run[-1].place)
         and run[0].time == piece.time
         # What ends in a colon announces only what needs it.
         and (piece.needs == run[-1].place or not announces(run[-1].text))
@@ -421,7 +422,8 @@ def _is_same_source(before: Piece, piece: Piece) -> bool:
 def _line(run: Sequence[Piece]) -> str:
     first = run[0]
     head = f"[{first.time}] " if first.time else ""
-    head += f"{first.priority} " if first.priority != "NOTE" else ""
+    priority = next((piece.priority for piece in run if piece.priority != "NOTE"), "NOTE")
+    head += f"{priority} " if priority != "NOTE" else ""
     text = _subject(first.speaker) + _joined([piece.text for piece in run])
     # Nobody's name or words may pass for what the user asked for.
     return f"NOTE {text}" if not head and reads_as_asked(text) else head + text

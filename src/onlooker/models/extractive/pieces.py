@@ -18,7 +18,7 @@ from typing import NamedTuple
 from onlooker.models.extractive.tool_calls import changes_something
 from onlooker.models.extractive.tool_results import CODE_LINE, OUTCOME, TROUBLE, definitions
 from onlooker.models.extractive.words import FUNCTION, units, value_units
-from onlooker.policy.text import is_cjk, regex, sentences
+from onlooker.policy.text import CJK_CHARACTER, is_cjk, regex, sentences
 from onlooker.policy.tokens import estimate
 
 ROLES = ("user", "assistant", "system")  # the speakers of messages without a name
@@ -91,7 +91,8 @@ def passages(found: Sequence[str]) -> list[str]:
     """Join Chinese, Japanese and Korean sentences that follow each other, up to a length."""
     joined: list[str] = []
     for text in found:
-        if joined and is_cjk(text) and is_cjk(joined[-1]) and len(joined[-1]) + len(text) <= _MAX_PASSAGE:
+        cjk = bool(joined) and bool(CJK_CHARACTER.search(text)) and is_cjk(joined[-1])
+        if cjk and len(joined[-1]) + len(text) <= _MAX_PASSAGE:
             joined[-1] = run_on((joined[-1], text))
         else:
             joined.append(text)
@@ -311,6 +312,7 @@ _PRONOUN = regex(
     r"|means|makes|made|one|ones|really|also|looks|sounds)\b)"
     r"|\b(?:this|that|these|those)(?=\s*(?:[.,;!?)]|$)|\s(?:is|was|are|were|too|though|as well)\b)"
     r"|\b(?:the|this|that|these|those|another|which|an?) (?:\w+ )?ones?\b(?! of)"
+    r"|\b(?:this|that|these|those) (?:pic|picture|photo|shot|image|view)s?\b"
     r"|\b(?:been|be|go|went|going|gone|get|got|lived?|moved?|drove|drive|fly|flew|over|out|from|up"
     r"|down|back|works?|worked|study|stay"
     r"|stayed|while) there\b|^there(?=[,!.]|$)|\b(?:for|of|in|on|with|to|about) (?:this|that|these"
@@ -431,6 +433,13 @@ _MANY_CODE_LINES = 3
 _FEW_LINES = 4
 # Items of a list that is written in one line.
 _INLINE_ITEM = regex(r"(?<=[：:。；;\s])[(（]?(\d{1,2})[.)、）]\s*(?=[^\d\s])")
+# After the last item of one such list, what announces the next: it says "avoid" where that said "do".
+_INLINE_HEADING = regex(r"([。；！])([^。；！：:\n]{1,30}[：:])\s*\n")
+# One side of what the sentence before it speaks of.
+_CJK_ASPECT = regex(
+    r"(?:时间|時間|地点|地址|价格|费用|时长|标准|方法|原因|避免|推荐|结果|备注|場所|日時|期限|値段|料金|価格|費用"
+    r"|理由|結果|担当)(?:[：:]|は)"
+)
 
 
 def without_code(text: str) -> str:
@@ -473,7 +482,8 @@ def quotes(
         in_table = line.count("|") >= 2
         inside = item is not None and indent > depth
         if not (mark or inside or in_table):
-            heading = item = None
+            # What is announced may be a list, a table or one paragraph.
+            heading, item = heading if i and announces(lines[i - 1].rstrip()) else None, None
         above = item if inside else heading
         has_parts = i + 1 < len(lines) and _indent(lines[i + 1]) > indent
         a_field = bool(mark and not mark[2][0].isdigit() and _FIELD.match(content)) and not has_parts
@@ -491,12 +501,16 @@ def quotes(
             if (cut := quote(sentence, addressed, answers=whole or (answers and not (first or k))))
         ]
         for passage in passages(kept):
-            found.append(Quote(passage, above if len(found) == first else first if mark else None))
+            needs = above
+            if len(found) > first:
+                follows = _CJK_ASPECT.match(passage)
+                needs = len(found) - 1 if follows else first if mark or above is not None else None
+            found.append(Quote(passage, needs))
         if len(found) == first:
             continue
         before_list = i + 1 < len(lines) and bool(_ITEM.match(lines[i + 1]))
         if mark and not inside:
-            item, depth = first, indent
+            item, depth = len(found) - 1, indent  # what is below an item goes on with its last sentence
         elif announces(content) or before_list or (in_table and heading is None):
             heading, item = len(found) - 1, None
     room = _MAX_LENGTH // 3 if is_cjk(text) else _MAX_LENGTH
@@ -509,7 +523,8 @@ def _items_apart(line: str) -> list[str]:
     """Part a list that is written in one long line, where words are not parted by blanks."""
     if len(line) <= _MAX_PASSAGE or not is_cjk(line) or len(_INLINE_ITEM.findall(line)) < 2:
         return [line]
-    return [part for part in _INLINE_ITEM.sub(r"\n\1. ", line).split("\n") if part.strip()]
+    apart = _INLINE_HEADING.sub(r"\1\n\2\n", _INLINE_ITEM.sub(r"\n\1. ", line))
+    return [part for part in apart.split("\n") if part.strip()]
 
 
 def _indent(line: str) -> int:
@@ -533,7 +548,8 @@ _COURTESY = regex(
     r"|have a (?:great|good|nice)|you're welcome|no problem|any time|anytime|cheers\b|bye\b"
     r"|long time no (?:see|talk)\b|let me know\b"
     r"|feel free\b|sorry (?:to hear|about that)\b|glad (?:to|you)\b|happy to (?:help|hear)\b"
-    r"|great (?:job|work)\b|good (?:job|for you)\b|well done\b"
+    r"|great (?:job|work)\b|good (?:job|for you)\b|well done\b|what an? [\w' -]{1,40}!+$"
+    r"|(?:please )?(?:hold on|bear with me|wait|one moment|just a (?:moment|second|minute))\b"
     r"|(?:(?:pleased|nice|great|good|lovely) )?to meet you(?: too| both| all)?[.!]*$"
     r"|(?:is there )?anything else\?$"
     r"|(?:what can i do for you|how (?:can|may) i (?:help|assist)(?: you)?)(?: today| now)?\?$"
@@ -560,7 +576,8 @@ _ATTEMPT = regex(
     r"(?:(?:now|first|next|then|ok(?:ay)?|great|good|perfect),? )*(?:let me|let's|let us|让我|我来)\b", re.I
 )
 _INTENT = regex(
-    r"(?:(?:now|first|next|then|ok(?:ay)?|great|good|perfect),? )*(?:i'll|i will|i'm going to|i am going to"
+    r"(?:(?:now|first|next|then|ok(?:ay)?|great|good|perfect),? )*(?:to [^,.:;]{3,80}, )?"
+    r"(?:i'll|i will|i'm going to|i am going to"
     r"|i'm now|i need to|we need to|i should|i want to|we should)\b",
     re.I,
 )

@@ -22,7 +22,7 @@ from onlooker.models.extractive.tool_results import (
     shorten,
     value_text,
 )
-from onlooker.models.extractive.words import UNPRINTABLE, keep_ends
+from onlooker.models.extractive.words import MAX_TEXT_LENGTH, UNPRINTABLE, keep_ends
 from onlooker.policy.secrets import mask
 from onlooker.policy.text import regex
 
@@ -67,7 +67,11 @@ def label(call: ToolCall, usual: Collection[Argument] = ()) -> str:
 
     `usual` are arguments that say nothing, since calls of this tool always have them.
     """
-    given = [argument for argument in _scalars(call.arguments) if (call.name, *argument) not in usual]
+    given = [
+        argument
+        for argument in _scalars(call.arguments)
+        if (call.name, *argument) not in usual and not _THOUGHT.match(argument[0])
+    ]
     # The action and its object come first.
     arguments = sorted(given, key=lambda argument: not _is_action(argument[0]))
     shown: list[str] = []
@@ -78,6 +82,15 @@ def label(call: ToolCall, usual: Collection[Argument] = ()) -> str:
             shown.append(text)
             room -= len(text) + 2
     return _ENDS_LABEL.sub("", f"{call.name}({', '.join(shown)})")
+
+
+def thought(call: ToolCall) -> str:
+    """Return what a call says to itself, if it does nothing else, or ""."""
+    parsed = parse(call.arguments)
+    if not isinstance(parsed, dict):
+        return ""
+    given = cast("Mapping[str, object]", parsed)
+    return "\n".join(map(str, given.values())) if all(map(_THOUGHT.match, given)) else ""
 
 
 def _scalars(arguments: str) -> Iterable[tuple[str, str]]:
@@ -166,13 +179,16 @@ class _Repeats:
     results: list[str] = field(default_factory=list[str])
 
 
+_SEPARATOR = regex(r"[_-]")
 _KEY = regex(r"\b[a-z]+_\w+\b")
 _OFTEN = 3  # calls of a tool with the same argument
+_STEM = 6  # letters
 _SETTING = regex(r"[a-z_ -]+$")  # a value that is one of a few: no name, no number, no place
 
 
-def _usual_arguments(calls: Iterable[ToolCall], noted: str) -> frozenset[Argument]:
-    """Return the settings that all of several calls of a tool have, or that the notes show of such a call."""
+def _usual_arguments(calls: Iterable[ToolCall], noted: str, said: str) -> frozenset[Argument]:
+    """Return the settings of calls that say nothing: all of several calls of a tool have them, the notes show
+    them of such a call, or they are a program's own word, which is in nothing that was `said`."""
     given: dict[str, list[set[tuple[str, str]]]] = {}
     for call in calls:
         given.setdefault(call.name, []).append(set(_scalars(call.arguments)))
@@ -186,8 +202,14 @@ def _usual_arguments(calls: Iterable[ToolCall], noted: str) -> frozenset[Argumen
         and (
             (len(each) >= _OFTEN and all((key, value) in one for one in each))
             or any(line.startswith(f"{name}(") and f"{key} {value}" in line for line in shown)
+            or (_is_internal(key, value) and value.replace("_", " ") not in said)
         )
     )
+
+
+def _is_internal(key: str, value: str) -> bool:
+    """Whether a setting looks like a program's own: `oh_aci`, or `confirmed` for a `confirmation_state`."""
+    return "_" in value or value[:_STEM] == key[:_STEM]
 
 
 class ToolTraffic:
@@ -195,7 +217,9 @@ class ToolTraffic:
 
     def __init__(self, messages: Sequence[Message], noted: str = "") -> None:
         self._calls = {call.id: call for message in messages for call in _calls_of(message)}
-        self._usual = _usual_arguments(self._calls.values(), noted)
+        said = "\n".join(keep_ends(message.text, MAX_TEXT_LENGTH) for message in messages).lower()
+        self._usual = _usual_arguments(self._calls.values(), noted, _SEPARATOR.sub(" ", said))
+        self.unsaid = frozenset(value for _, _, value in self._usual)
         self._answers: dict[str, Message] = {}
         for message in messages:
             if message.role == "tool" and message.answers in self._calls:
@@ -221,7 +245,7 @@ class ToolTraffic:
         if run is not None and run.calls[-1] != call.id:
             return []
         rest = _remaining_arguments(call, self._usual)[:_MAX_ARGUMENTS]
-        if run is None and not rest:
+        if run is None and not rest and not thought(call):
             rest = ["called"]
         return [Record(self._label(call), record) for record in rest]
 
@@ -247,7 +271,8 @@ class ToolTraffic:
             return _troubles(text, speaker) if text != run.results[-1] else []
         records = records_of_result(text, self._shown_keys, speaker)
         if not last or len(run.calls) == 1:
-            return records or ([] if _remaining_arguments(call, self._usual) else ["done"])
+            silent = thought(call) or _remaining_arguments(call, self._usual)
+            return records or ([] if silent else ["done"])
         return _with_count(run, records or ["done"])
 
 

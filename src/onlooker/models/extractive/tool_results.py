@@ -55,11 +55,21 @@ def _as_displayed(text: str) -> str:
     return text
 
 
+# A message around a quotation: what it says is at both ends.
+_LONG_QUOTE = regex(r"([^`]{1,120}`)([^`]{40,})(`[^`]{1,160})$")
+_MIN_QUOTE = 20  # characters of it
+
+
 def shorten(record: str, limit: int = MAX_RECORD_LENGTH) -> str:
     """Put a record on one line and cut it between words, where there are spaces between them."""
     record = re.sub(r"\s+", " ", record).strip(" ;")
     if len(record) <= limit:
         return record
+    if quoted := _LONG_QUOTE.match(record):
+        before, inside, after = quoted.groups()
+        room = limit - len(before) - len(after) - 1
+        if room >= _MIN_QUOTE:
+            return f"{before}{inside[:room].rstrip()}…{after}"
     cut = record.rfind(" ", 0, limit)
     is_near = cut > 0 and not (cut < limit // 2 and is_cjk(record[:limit]))
     return record[: cut if is_near else limit].rstrip(" ,;:") + "…"
@@ -338,7 +348,7 @@ def _output_records(text: str) -> list[str]:
     if len(raw) > _MAX_LINES:
         raw = raw[: _MAX_LINES // 2] + raw[-_MAX_LINES // 2 :]
     raw = [line for line in raw if not _SURROUNDINGS.match(line)]
-    said, digest = _without_content(raw)
+    said, digest = _without_content(_unwrapped(raw))
     lines = _joined_headings(_bare(line) for line in said)
     spoken = [line for line in _distinct(lines, counted=whole) if _SPOKEN.search(line)]
     spoken = [line for line in spoken if not _NO_TROUBLE.match(line)] or spoken[:1]
@@ -346,6 +356,47 @@ def _output_records(text: str) -> list[str]:
         spoken = [_before_announcement(line) if line.endswith(":") else line for line in spoken]
         spoken = [line for line in spoken if line]
     return [*_most_telling(_without_noise(spoken)), *digest]
+
+
+# A program wraps its messages and indents them, or quotes several lines in them.
+_WRAPPED = regex(r"( {2,})(?=[\"'(]?(?:[a-z]+|[A-Z_]{2,}[\"')])[\"')]?[ .,;])")
+_MAX_QUOTED_LINES = 12
+_MIN_WRAPPED = 50  # characters of a line that another goes on with
+
+
+def _unwrapped(raw: Sequence[str]) -> list[str]:
+    """Join the lines of one message: a part of it can say something else ("installed.")."""
+    lines: list[str] = []
+    i = 0
+    while i < len(raw):
+        end = _quotation_end(raw, i)
+        line = " ".join(part.strip() if k else part for k, part in enumerate(raw[i:end]))
+        before = lines[-1] if lines else ""
+        wrapped = _WRAPPED.match(line)
+        if wrapped and before.startswith(wrapped[1]) and _is_unended(before, wrapped[1]):
+            lines[-1] = f"{before.rstrip()} {line.strip()}"
+        else:
+            lines.append(line)
+        i = end
+    return lines
+
+
+def _is_unended(line: str, indent: str) -> bool:
+    text = line[len(indent) :].rstrip()
+    goes_on = len(text) >= _MIN_WRAPPED and text[0] != " " and text[-1] not in ".:;!?…"
+    return goes_on and not CODE_LINE.search(line)
+
+
+def _quotation_end(raw: Sequence[str], i: int) -> int:
+    """Return where the lines end that a quotation in backticks is in, if it ends at all."""
+    if raw[i].count("`") % 2 == 0 or "```" in raw[i]:
+        return i + 1
+    for end in range(i + 1, min(len(raw), i + _MAX_QUOTED_LINES)):
+        if "```" in raw[end]:
+            break
+        if raw[end].count("`") % 2:
+            return end + 1
+    return i + 1
 
 
 def _before_announcement(line: str) -> str:
