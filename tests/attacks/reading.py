@@ -27,7 +27,6 @@ from onlooker.policy.assemble import Counting
 from onlooker.policy.items.statements import KINDS, Kind
 from onlooker.policy.origins import Part
 from onlooker.policy.reply.evidence import Evidence
-from onlooker.policy.search.words import tokens
 from onlooker.policy.settings import preset
 from onlooker.policy.tokens import Calibration, estimate, estimator
 from onlooker.ports import ObserveRequest, ReflectRequest
@@ -134,7 +133,7 @@ MAKERS: dict[Any, Callable[[str], object]] = {
     type(preset("default")): lambda _: preset("default"),
     Kind: lambda _: KINDS[0],
     Counting: lambda _: Counting(estimator(), Calibration()),
-    Part: lambda text: Part("tool", "tool", frozenset(tokens(text))),
+    Part: lambda text: Part("tool", "tool", text),
     Evidence: lambda text: Evidence(text, NOW.date(), text),
     re.Pattern: lambda _: re.compile("a"),
 }

@@ -378,9 +378,7 @@ def notes_so_far(notes: Sequence[Note], messages: Sequence[Message], most: int) 
     used = 0
     for order, limit in ((topical, _TOPICAL * most), (weighty, most), (newest, most)):
         for i in order:
-            cost = estimate(lines[i][1]) + (
-                0 if any(lines[k][0] == lines[i][0] for k in chosen) else _HEADING_COST
-            )
+            cost = estimate(lines[i][1]) + (0 if lines[i][0] in days else _HEADING_COST)
             if used + cost > limit:
                 break
             if i not in chosen:

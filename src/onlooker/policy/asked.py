@@ -491,7 +491,7 @@ def _first_sentences(said: Sequence[str], tokens: int) -> str:
 
 
 _WORD = regex(rf"[^\W\d_{CJK}][\w'-]+|[{CJK}]{{2}}|\d+")
-_ASCII_WORD = regex(r"[a-z][\w'-]+|\d+")
+_ASCII_WORD = regex(r"[a-z][\w'-]{3,}|\d{4,}")  # no shorter ones: they say little
 _COMMON = frozenset(
     """
     about after again also always answer because been before being could does doing done each every from
@@ -509,8 +509,7 @@ _MIN_STEMS = 3  # of a request that can be understood alone
 def _stems(text: str) -> frozenset[str]:
     """Return the beginnings of the words that say what a text is about."""
     if text.isascii():
-        words = _ASCII_WORD.findall(text.lower())
-        return frozenset({w[:_STEM] for w in words if len(w) >= _SHORTEST_STEM and w not in _COMMON})
+        return frozenset({w[:_STEM] for w in {*_ASCII_WORD.findall(text.lower())} - _COMMON})
     return frozenset(
         w[:_STEM] if w.isascii() else w
         for w in _WORD.findall(fold(text))

@@ -197,7 +197,8 @@ def is_standing(sentence: str) -> bool:
 @lru_cache(maxsize=64)  # a sentence is asked about several times in a row
 def _unquoted(sentence: str) -> str:
     """Return a sentence in small letters, with "…" for what it quotes."""
-    return _QUOTATION.sub("…", fold(sentence))
+    folded = fold(sentence)
+    return _QUOTATION.sub("…", folded) if any(mark in folded for mark in '"“「『`') else folded
 
 
 def _clause_of(sentence: str) -> str:
@@ -663,7 +664,8 @@ def is_task(text: str) -> bool:
 
 def cut(text: str, tokens: int) -> str:
     """Return the text, or its first clauses or words that fit, with "…" where it was cut."""
-    if estimate(text) <= tokens:
+    size = estimate(text)
+    if size <= tokens:
         return text
     at = 0
     for part in clauses(text):
@@ -672,7 +674,7 @@ def cut(text: str, tokens: int) -> str:
             break
         at = end
     if not at:
-        at = max(1, len(text) * (tokens - 1) // max(1, estimate(text)))
+        at = max(1, len(text) * (tokens - 1) // max(1, size))
         at = text.rfind(" ", 0, at) if " " in text[:at] and not is_cjk(text[:at]) else at
         while at > 1 and estimate(text[:at]) >= tokens:
             at = at * 9 // 10

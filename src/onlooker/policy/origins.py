@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from functools import cache
+from functools import cache, cached_property
 
-from onlooker.domain.frozen import frozen
 from onlooker.domain.items import Origin
 from onlooker.domain.messages import Message
 from onlooker.policy.instructions import own_and_quoted
@@ -22,13 +21,19 @@ from onlooker.policy.text import bounded, regex, sentences
 from onlooker.policy.vocabulary import COMMON_WORDS
 
 
-@frozen
 class Part:
-    """What somebody said, and how a line that repeats it names them."""
+    """What somebody said, and how a line that repeats it names them. Most are not looked at, so their words
+    are found when they are first asked for."""
 
-    origin: Origin
-    label: str
-    words: frozenset[str]
+    def __init__(self, origin: Origin, label: str, text: str) -> None:
+        self.origin: Origin = origin
+        self.label = label
+        self._text = text
+
+    @cached_property
+    def words(self) -> frozenset[str]:
+        give_way()
+        return frozenset(tokens(self._text))
 
 
 def parts_of(messages: Iterable[Message]) -> Iterator[Part]:
@@ -38,13 +43,13 @@ def parts_of(messages: Iterable[Message]) -> Iterator[Part]:
         if message.role == "user":
             for is_own, text in own_and_quoted(bounded(message.body)):
                 label = message.speaker if is_own else f"{QUOTED_BY}{message.speaker}"
-                yield Part("user" if is_own else "tool", label, frozenset(tokens(text)))
+                yield Part("user" if is_own else "tool", label, text)
         else:
-            words = frozenset(tokens(bounded(message.body)))
+            text = bounded(message.body)
             is_agent = message.role == "assistant"
-            yield Part("agent", message.speaker, words) if is_agent else Part("tool", "tool", words)
+            yield Part("agent", message.speaker, text) if is_agent else Part("tool", "tool", text)
         for call in message.calls:
-            yield Part("tool", "tool", frozenset(tokens(bounded(call.arguments))))
+            yield Part("tool", "tool", bounded(call.arguments))
 
 
 def noted_parts(notes: Iterable[str]) -> Iterator[Part]:
@@ -53,8 +58,8 @@ def noted_parts(notes: Iterable[str]) -> Iterator[Part]:
         if (found := _LINE.match(line)) and (said := found["text"]):
             who, rest = speaker_of(said)
             origin = origin_of(who)
-            label = who if who.startswith(QUOTED_BY) else "assistant" if origin == "agent" else "tool"
-            yield Part(origin, label, frozenset(tokens(rest)))
+            label = {"user": "user", "agent": "assistant", "tool": "tool"}[origin]
+            yield Part(origin, who if who.startswith(QUOTED_BY) else label, rest)
 
 
 # -- Facts
@@ -83,8 +88,9 @@ _LINE = regex(
 )
 _ROLES = frozenset({"user", "assistant"})
 _OF_THE_USER = regex(r"(?:the )?user\b|(?:i|i['’]m|i['’]ve|my|we|our)\b", re.I)
-# A word that every conversation has says little about whose line it is.
-_COMMON_WEIGHT = 0.2
+# A word that every conversation has says little about whose line it is: a fifth of another. In whole numbers,
+# whose sum is the same in any order: a set has another one in each process.
+_WEIGHT, _COMMON_WEIGHT = 5, 1
 # How many times as much of a line somebody else must have said, and the user not, for it to be theirs.
 _TIMES = 2
 
@@ -94,9 +100,8 @@ def _common() -> frozenset[str]:
     return frozenset(tokens(COMMON_WORDS))
 
 
-def _weight(words: Iterable[str]) -> float:
-    common = _common()
-    return sum(_COMMON_WEIGHT if word in common else 1.0 for word in words)
+def _weight(words: frozenset[str]) -> int:
+    return _WEIGHT * len(words) - (_WEIGHT - _COMMON_WEIGHT) * len(words & _common())
 
 
 def reattributed(note: str, parts: Iterable[Part], *, prose: bool = False) -> str:
@@ -107,12 +112,21 @@ def reattributed(note: str, parts: Iterable[Part], *, prose: bool = False) -> st
     user's, its priority goes; any other line of a tool's is at most important.
     """
     said = list(parts)
-    own = [part.words for part in said if part.origin == "user"]
+    own = [part for part in said if part.origin == "user"]
     others = [part for part in said if part.origin != "user"]
     if not others:
         return note
-    everything = frozenset(word for words in own for word in words)
-    people = {part.label.casefold() for part in said if part.origin == "user"} | {"user"}
+    people = {part.label.casefold() for part in own} | {"user"}
+    heard: set[str] = set()
+    unheard = iter(own)
+
+    def never_said(wanted: frozenset[str]) -> frozenset[str]:
+        """Those that the user said nowhere. Most lines are of the first messages, so no others are read."""
+        left = wanted - heard
+        while left and (part := next(unheard, None)):
+            heard.update(part.words)
+            left -= part.words
+        return left
 
     def attribute(line: re.Match[str]) -> str:
         who, text = speaker_of(line["text"])
@@ -120,10 +134,10 @@ def reattributed(note: str, parts: Iterable[Part], *, prose: bool = False) -> st
         if not claims_user and origin_of(who) != "user":
             return line[0]
         wanted = frozenset(telling_tokens(text if claims_user else line["text"])) - _ROLES
-        if not (unsaid := wanted - everything):
+        if not (unsaid := never_said(wanted)):
             return line[0]
         share, origin, label = max((_weight(unsaid & p.words), p.origin, p.label) for p in others)
-        if share <= _TIMES * max((_weight(wanted & words) for words in own), default=0.0):
+        if share <= _TIMES * max((_weight(wanted & part.words) for part in own), default=0):
             return line[0]
         if origin == "agent" and (label != "assistant" or not claims_user):
             return line[0]  # of two people who talk, one has the assistant's role

@@ -171,6 +171,7 @@ _FOREIGN = regex("[^\x00-\xbf\u2000-\u2bff\ufe0f\U0001f000-\U0001faff]")
 _ASCII_LETTERS = {i: c.lower() if (c := chr(i)).isalpha() else " " for i in range(128)}
 
 
+@lru_cache(maxsize=8)  # a sentence is asked about several times in a row
 def plain_words(text: str) -> frozenset[str] | None:
     """Return the words of a text in small letters, split at all but letters; None if it has other letters
     than plain ones, or a CJK character."""

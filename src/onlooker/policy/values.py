@@ -275,6 +275,10 @@ def _is_worth_listing(value: str) -> bool:
     return not (value.lstrip("-−").isdigit() and len(value) < 3) and not _LETTERS.fullmatch(value)
 
 
+# Numbers of the same length count alike, and most values differ in their digits alone.
+_ALIKE = str.maketrans("123456789", "000000000")
+
+
 @lru_cache(maxsize=1_024)
 def _price(value: str) -> int:
     return estimate(BETWEEN + value)
@@ -287,7 +291,7 @@ def values_line(values: Iterable[str], budget: int) -> str:
     for value in values:
         if used >= budget:
             break
-        price = _price(value)
+        price = _price(value.translate(_ALIKE))
         if used + price <= budget and not _UNFIT.search(value):
             kept.append(value)
             used += price
@@ -315,7 +319,7 @@ def with_values(note_text: str, said: Mapping[str, str], budget: int) -> str:
     by_day_of: dict[str, list[str]] = {}
     last = max(said, default="")
     for value in filter(None, chosen.split(BETWEEN)):
-        days = [day for day, text in said.items() if holds(text, value)]
+        days = [day for day, text in said.items() if holds(text, value)] if len(said) > 1 else []
         by_day_of.setdefault(days[-1] if days else last, []).append(value)
     sections = by_day(body)
     for day, values in by_day_of.items():

@@ -70,7 +70,25 @@ def test_condensing_makes_no_users_word_of_a_tools() -> None:
     assert reattributed(condensed, noted_parts(notes)) == expected
 
 
+def test_condensing_names_a_tool_once() -> None:
+    notes = ["## 2026-02-16\nlives in Bergen\ntool: QUOKKA wants to be paid"]
+    condensed = "lives in Bergen\ntool: QUOKKA wants to be paid"
+    assert reattributed(condensed, noted_parts(notes)) == condensed
+
+
 def test_a_sentence_of_prose_is_given_to_whoever_said_it() -> None:
     prose = "On 2026-02-16, the user lives in Bergen. The user wants QUOKKA paid first."
     expected = "On 2026-02-16, the user lives in Bergen. tool: The user wants QUOKKA paid first."
     assert reattributed(prose, parts_of(MESSAGES), prose=True) == expected
+
+
+def test_exactly_twice_as_much_leaves_a_line_with_the_user_in_every_process() -> None:
+    # Common words, each worth a fifth: in fractions, 14 of them came to more than twice 7, or less, by the
+    # order in which a process has them.
+    words = (
+        "well object default view good request child person method count check open next support sign best "
+        "mark group world process main"
+    )
+    some = " ".join(words.split()[:7])
+    said = parts_of([Message("tool", words, answers="c"), Message("user", some)])
+    assert reattributed(line := f"CRITICAL {words}", said) == line

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from heapq import nlargest
 from math import log
@@ -53,10 +54,8 @@ def scores(found: SearchResult, terms: Mapping[str, float]) -> dict[Match, float
 
 def _score(words: Sequence[str], weights: Mapping[str, float], average: float) -> float:
     norm = K1 * (1 - B + B * len(words) / average)
-    counts: dict[str, int] = {}
-    for word in words:  # once, however many terms there are
-        if word in weights:
-            counts[word] = counts.get(word, 0) + 1
+    # Once, however many terms there are, and without a step of Python's for each word.
+    counts = Counter(filter(weights.__contains__, words))
     return sum([weights[term] * count * (K1 + 1) / (count + norm) for term, count in sorted(counts.items())])
 
 

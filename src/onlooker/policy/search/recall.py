@@ -85,9 +85,15 @@ class RecallQuery:
 
 def of_question(question: str, now: datetime) -> RecallQuery:
     """Return what a question asks for."""
-    question = _shortened(question)
-    terms = dict.fromkeys(telling_tokens(question)[:MAX_TERMS], 1.0)
-    return RecallQuery(terms, tuple(dict.fromkeys(days_in(question, now))))
+    return RecallQuery(_terms_of(question), _days_of(question, now))
+
+
+def _terms_of(question: str) -> dict[str, float]:
+    return dict.fromkeys(telling_tokens(_shortened(question))[:MAX_TERMS], 1.0)
+
+
+def _days_of(question: str, now: datetime) -> tuple[tuple[str, str], ...]:
+    return tuple(dict.fromkeys(days_in(_shortened(question), now))) if question else ()
 
 
 def of_turn(messages: Sequence[Message], now: datetime) -> RecallQuery | None:
@@ -98,15 +104,16 @@ def of_turn(messages: Sequence[Message], now: datetime) -> RecallQuery | None:
         return None
     text = messages[at].text
     questions = _questions(text)
-    query = of_question(text, now)
-    asked = query if questions == text else of_question(questions, now)
-    said = [t for t in query.terms if t not in SMALL_TALK]
-    if not said and not query.days and not SMALL_TALK.isdisjoint(query_tokens(text)):
+    terms = _terms_of(text)
+    asked = of_question(questions, now)
+    said = [t for t in terms if t not in SMALL_TALK]
+    # Dates are looked for last, and seldom: that takes as long as everything else here.
+    if not said and not SMALL_TALK.isdisjoint(query_tokens(text)) and not _days_of(text, now):
         return None
     asks = sum(t in asked.terms for t in said) / len(said) if said else float(bool(questions))
-    query = replace(query, days=asked.days, asks=asks)
+    query = RecallQuery(terms, asked.days, asks=asks)
     if len(said) >= MIN_TERMS or query.days:
-        terms = {t: 1.0 if not asks or t in asked.terms else BEFORE_WEIGHT for t in query.terms}
+        terms = {t: 1.0 if not asks or t in asked.terms else BEFORE_WEIGHT for t in terms}
         return replace(query, terms=terms)
     before = [m.text for m in messages[max(0, at - 2) : at] if m.role in ("user", "assistant")]
     context = [t for text in reversed(before) for t in telling_tokens(text)[:BEFORE_TERMS]]
