@@ -295,7 +295,8 @@ _CANDIDATE = regex(
 )
 _SOMEBODY = regex(
     # A name, but not that of a place.
-    r"(?<!^)(?<![.!?] )(?<!\b[Ii]n )(?<!\bat )(?<!\bfrom )(?<!moved to )(?<!went to )\b[A-Z][a-z]+|^[A-Z][a-z]+(?='s\b| (?:is|was|has|had|and|said|told|got|came|went)\b)"
+    r"(?<!^)(?<![.!?] )(?<!\b[Ii]n )(?<!\bat )(?<!\bfrom )(?<!moved to )(?<!went to )"
+    r"\b[A-Z][a-z]+|^[A-Z][a-z]+(?='s\b| (?:is|was|has|had|and|said|told|got|came|went)\b)"
     r"|\b(?:son|daughter|wife|husband|brother|sister|friend|colleague|boss|aunt|uncle|cousin|niece"
     r"|nephew|mom|mum|dad|mother|father"
     r"|grandma|grandmother|grandpa|grandfather|partner|girlfriend|boyfriend|gf|bf|fiancée?|neighbou?r"
