@@ -422,3 +422,32 @@ async def test_a_prompt_continues_its_own_conversation_though_another_tab_goes_a
             assert context.openai()[1:] == ours
             known = {m.text for m in (*await session.messages(), *await session.history.taken_back())}
             assert {m["content"] for m in (*ours, *theirs)} <= known
+
+
+async def test_a_prompt_has_notes_of_all_that_does_not_fit_though_another_tab_went_another_way() -> None:
+    base = [
+        (assistant if i % 2 else user)(
+            f"Parcel 88-{i:03} weighs {i} kg and goes to Bergen by the late ferry. " * 3
+        )
+        for i in range(24)
+    ]
+    async with onlooker.open_memory(":memory:", budget=1_000, workers="external") as memory:
+        session = memory.session("a")
+        await session.prepare(base[:1])
+        ours = [*base, user("Which ferry goes to Bodø?")]
+        theirs = [base[0], base[1], user("Parcel 88-002 goes to Oslo instead."), *base[3:]]
+
+        async def other_tab() -> str:
+            await session.prepare([*theirs, user("Who brings the boat?")])
+            return "What was learned."
+
+        context = await session.prepare(ours, knowledge={"learnings": lambda _: other_tab()})
+        assert context.openai()[-1] == ours[-1]
+        assert context.stats.total <= 1_000
+        assert (context.stats.left_out_messages, context.stats.left_out_notes) == (0, 0)
+        assert "88-001" in context.system
+        assert "boat" not in context.text()
+        # What was noted for that prompt alone is not the other tab's memory.
+        await session.settle()
+        await check_coverage(session)
+        assert "Bodø" not in (await session.prepare([*theirs, user("Who brings the boat?")])).text()

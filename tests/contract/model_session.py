@@ -56,7 +56,6 @@ from onlooker.stores.sql.sessions import (
     changed_by,
     check_commit,
     check_revision,
-    committed,
     grown,
     made_due,
     released,
@@ -256,7 +255,7 @@ class Held:
             _add(notes, note)
         self.notes = notes
         self.extractions.extend(change.extractions)
-        progress = committed(self.progress, change)
+        progress = self.progress.after(change)
         self.progress = replace(progress, unnoted_tokens=self.unnoted(progress.frontier))
         self.log(time_of(change, self.used_at), changed_by(change))
         return self.progress

@@ -77,6 +77,16 @@ class Progress:
     def sid(self) -> str:
         return self.session.sid
 
+    def after(self, change: Commit) -> Progress:
+        """The progress after a commit, except for the un-noted tokens."""
+        return replace(
+            self,
+            frontier=self.frontier if change.frontier is None else change.frontier,
+            watermark=self.watermark if change.watermark is None else change.watermark,
+            tail_start=self.tail_start if change.tail_start is None else change.tail_start,
+            prompt_version=self.prompt_version + change.changes_prompt,
+        )
+
 
 @frozen
 class Guard:

@@ -258,21 +258,37 @@ class NoteTaker:
             case Idle():
                 return state
 
-    async def _activate(self, state: State, step: Activate, fence: int | None) -> State:
-        change = Commit(
+    async def show(self, state: State, step: Activate | Observe | Reflect) -> State:
+        """The state after a step of one prompt alone; nothing is stored. So it is done for a caller whose
+        conversation is no longer the recorded one, because another caller went another way."""
+        match step:
+            case Activate():
+                change = self._activation(state, step, None)
+            case Observe():
+                change, _ = await self._observation(state, step, None, on_the_spot=True)
+            case Reflect():
+                change, _ = await self._reflection(state, step, None, on_the_spot=True)
+        return state.after(change, state.progress.after(change))
+
+    def _activation(self, state: State, step: Activate, fence: int | None) -> Commit:
+        return Commit(
             _guard(state, fence),
             activate=tuple(n.id for n in step.notes),
             watermark=step.watermark,
             tail_start=step.tail_start,
             at=self._clock.now(),
         )
-        change, after = await self._commit(state, change)
+
+    async def _activate(self, state: State, step: Activate, fence: int | None) -> State:
+        change, after = await self._commit(state, self._activation(state, step, fence))
         self._emit(Activated(state.progress.session, step.notes))
         if step.notes:
             await self._compaction.after_note(after, step.notes[-1])
         return state.after(change, after)
 
-    async def _observe(self, state: State, step: Observe, fence: int | None, on_the_spot: bool) -> State:
+    async def _observation(
+        self, state: State, step: Observe, fence: int | None, on_the_spot: bool
+    ) -> tuple[Commit, WrittenNote]:
         session = state.progress.session
         if on_the_spot or self._observer_is_builtin:
             request = observe_request(session, step.messages, state.notes, step.ratio, self._observer)
@@ -280,7 +296,7 @@ class NoteTaker:
         else:
             written = await observe(session, step.messages, state.notes, step.ratio, self._observer)
         degraded = on_the_spot and not self._observer_is_builtin
-        note = self._observation(step.messages, written, buffered=step.buffered, degraded=degraded)
+        note = self._note_of_messages(step.messages, written, buffered=step.buffered, degraded=degraded)
         shown = not step.buffered
         change = Commit(
             _guard(state, fence),
@@ -290,15 +306,22 @@ class NoteTaker:
             tail_start=step.tail_start if shown else None,
             extractions=written.extracted(note),
         )
+        return change, written
+
+    async def _observe(self, state: State, step: Observe, fence: int | None, on_the_spot: bool) -> State:
+        change, written = await self._observation(state, step, fence, on_the_spot)
         change, after = await self._commit(state, change)
-        self._emit_noted(session, note, change, written)
-        if shown:
+        (note,) = change.add
+        self._emit_noted(state.progress.session, note, change, written)
+        if not step.buffered:
             await self._compaction.after_note(after, note)
         if fence is not None:
             await self._on_noted(after, step.messages)
         return state.after(change, after)
 
-    async def _reflect(self, state: State, step: Reflect, fence: int | None, on_the_spot: bool) -> State:
+    async def _reflection(
+        self, state: State, step: Reflect, fence: int | None, on_the_spot: bool
+    ) -> tuple[Commit, WrittenNote]:
         session = state.progress.session
         builtin = self._reflector_is_builtin
         if on_the_spot or builtin:
@@ -307,14 +330,6 @@ class NoteTaker:
             )
         else:
             written = await reflect(session, step.notes, step.generation, step.target_tokens, self._reflector)
-        return await self._commit_reflection(
-            state, step, written, fence, degraded=on_the_spot and not builtin
-        )
-
-    async def _commit_reflection(
-        self, state: State, step: Reflect, written: WrittenNote, fence: int | None, *, degraded: bool
-    ) -> State:
-        session = state.progress.session
         note = Note(
             id=new_id("ref", self._clock.now()),
             generation=step.generation,
@@ -325,10 +340,14 @@ class NoteTaker:
             made_at=self._clock.now(),
             sources=tuple(n.id for n in step.notes),
             model=written.model,
-            degraded=degraded,
+            degraded=on_the_spot and not builtin,
         )
-        change = Commit(_guard(state, fence), add=(note,), supersede=note.sources)
+        return Commit(_guard(state, fence), add=(note,), supersede=note.sources), written
+
+    async def _reflect(self, state: State, step: Reflect, fence: int | None, on_the_spot: bool) -> State:
+        change, written = await self._reflection(state, step, fence, on_the_spot)
         change, after = await self._commit(state, change)
+        session, (note,) = state.progress.session, change.add
         self._emit(Reflected(session, note, step.notes, written.calls, seconds=written.seconds))
         if fence is not None:
             await self._on_condensed(after, step.notes)
@@ -382,7 +401,7 @@ class NoteTaker:
         reply = await self._builtin.write(request)
         return WrittenNote(reply.text, self._builtin.name, seconds=time.perf_counter() - began)
 
-    def _observation(
+    def _note_of_messages(
         self, messages: Sequence[Message], written: WrittenNote, *, buffered: bool, degraded: bool
     ) -> Note:
         now = self._clock.now()

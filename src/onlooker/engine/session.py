@@ -317,24 +317,27 @@ class Session:
         deadline = time.monotonic() + runtime.timing.on_the_spot
         layout = lay_out(state, request, runtime.settings, runtime.counting, runtime.section)
         made = noted = 0
+        is_recorded = True  # whether the record is still this caller's conversation
         try:
-            while noted < ON_THE_SPOT_TOKENS or time.monotonic() < deadline:
-                step = make_room(state, layout.limits, layout.room)
+            while True:
+                has_time = noted < ON_THE_SPOT_TOKENS or time.monotonic() < deadline
+                step = make_room(state, layout.limits, layout.room) if has_time else None
                 if step is None and layout.memory.is_cut:
                     step = condense(state, runtime.budgets.limits(state))
                 if step is None:
                     break
-                made += 1
+                made += is_recorded
                 try:
-                    state = await runtime.note_taker.do(state, step, fence=None, on_the_spot=True)
+                    if is_recorded:
+                        state = await runtime.note_taker.do(state, step, fence=None, on_the_spot=True)
+                    else:
+                        state = await runtime.note_taker.show(state, step)
                     noted += max(MIN_STEP_TOKENS, step.tokens)
                 except ConflictError:
                     noted += MIN_STEP_TOKENS
                     log.debug("%s: another worker took the note", self.key)
                     now = await self._load(request, state)
-                    if now is state:
-                        break  # another caller changed the conversation, and with it the notes
-                    state = now
+                    is_recorded, state = now is not state, now
                 layout = lay_out(state, request, runtime.settings, runtime.counting, runtime.section)
         except OnlookerError as error:
             log.warning("%s: could not make room: %s", self.key, error)

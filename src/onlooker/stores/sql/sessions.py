@@ -86,17 +86,6 @@ def check_revision(progress: Progress, revision: int | None) -> None:
         raise ConflictError(f"the revision moved from {revision} to {progress.revision}")
 
 
-def committed(progress: Progress, change: Commit) -> Progress:
-    """The progress after a commit, except for the un-noted tokens."""
-    return replace(
-        progress,
-        frontier=progress.frontier if change.frontier is None else change.frontier,
-        watermark=progress.watermark if change.watermark is None else change.watermark,
-        tail_start=progress.tail_start if change.tail_start is None else change.tail_start,
-        prompt_version=progress.prompt_version + change.changes_prompt,
-    )
-
-
 def grown(
     progress: Progress, fresh: Sequence[Message], history_hash: bytes, due_tokens: int, now: datetime
 ) -> Progress:
@@ -382,7 +371,7 @@ def commit(db: Database, session: SessionId, change: Commit) -> Progress:
     db.run_many("add_extraction", [extraction_values(sid, n, e) for n, e in zip(count(), change.extractions)])
     if change.items is not None:
         show_items(db, stored, [item.id for item in change.items])
-    progress = committed(stored.progress, change)
+    progress = stored.progress.after(change)
     unnoted = unnoted_tokens(db, sid, progress.frontier)
     saved = replace(stored, progress=replace(progress, unnoted_tokens=unnoted))
     save(db, saved)
