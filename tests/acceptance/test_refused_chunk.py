@@ -50,6 +50,37 @@ async def test_the_note_that_is_always_refused_stays_built_in_and_the_others_are
     assert "forbidden" in left[0].text
 
 
+async def test_while_the_model_refuses_one_passage_it_writes_the_others_without_waiting() -> None:
+    def answer(request: Request) -> Reply | str:
+        return Reply("", finish="refused") if "forbidden" in source_text(request) else good_note(request)
+
+    clock = FrozenClock(datetime(2026, 2, 16, 9, 0, tzinfo=UTC))  # no later time ever comes
+    async with onlooker.open_memory(":memory:", model=ScriptedModel(answer), clock=clock) as memory:
+        session = memory.session("chat")
+        for i in range(60):
+            word = "forbidden" if i == 8 else "garden"
+            said = f"Visitor {i} asked for the {word} map and for the way to the station on foot. " * 6
+            await session.record(onlooker.user(said), onlooker.assistant(f"Visitor {i} got both, and a pen."))
+            await session.context(budget=4000)
+            await memory.background.flush()
+        notes = await session.notes(statuses=("active", "superseded", "buffered"))
+    assert len(notes) > 8
+    assert [note.first for note in notes if note.degraded != ("forbidden" in note.text)] == []
+
+
+async def test_a_model_that_is_of_no_use_twice_in_a_row_is_left_alone_for_a_while() -> None:
+    model = ScriptedModel(lambda _: Reply("", finish="refused"))
+    clock = FrozenClock(datetime(2026, 2, 16, 9, 0, tzinfo=UTC))
+    async with onlooker.open_memory(":memory:", model=model, clock=clock) as memory:
+        session = memory.session("chat")
+        for i in range(60):
+            said = f"Visitor {i} asked for the garden map and for the way to the station on foot. " * 6
+            await session.record(onlooker.user(said), onlooker.assistant(f"Visitor {i} got both, and a pen."))
+            await session.context(budget=4000)
+            await memory.background.flush()
+    assert len(model.requests) <= 8
+
+
 async def test_a_reply_that_is_cut_inside_a_word_becomes_no_note_whatever_its_finish_reason() -> None:
     def answer(request: Request) -> Reply:
         line, *_ = source_text(request).split("\n")

@@ -156,7 +156,9 @@ class NoteTaker:
         most = MIN_READ
         state, fresh = await self._store.load(session, oldest=most), True
         down: ModelError | None = None  # the reflector's error, once it failed too often to wait for it
-        missed: dict[str, ModelError] = {}  # notes that the model answered for, but could not rewrite
+        missed: set[str] = set()  # notes that the model answered for, but could not rewrite
+        refused = False  # whether the built-in model writes this note, since the model's was of no use
+        failures = state.progress.failures if state else 0  # in a row
         while state is not None:
             await self._budgets.store(state.progress)
             limits = self._budgets.limits(state)
@@ -167,14 +169,13 @@ class NoteTaker:
                 state, fresh = await self._store.load(session, oldest=most), True
                 continue
             if isinstance(step, Idle) or (isinstance(step, Rewrite) and (down or self._observer_is_builtin)):
-                failed = down or next((error for note, error in missed.items() if note not in left), None)
-                if fresh and failed:
-                    await self._back_off(state, step, lease, failed)
+                if fresh and down:
+                    await self._back_off(state, step, lease, down)
                     return False
                 if fresh:
                     await self._on_noted(state.progress, ())  # of notes that turns took themselves
-                    await self._leases.release(state, lease, None, wake_at(state, limits), 0)
-                    return True
+                    await self._leases.release(state, lease, None, wake_at(state, limits), failures)
+                    return missed <= left  # the others are tried again with the next note
                 state, fresh = await self._store.load(session, oldest=most), True
                 continue
             if not await self._leases.still_held(lease):
@@ -182,8 +183,9 @@ class NoteTaker:
             began = time.perf_counter()
             try:
                 # The state is not loaded again: for a long backlog that would cost a load per chunk.
-                instead = down is not None and isinstance(step, Reflect)
+                instead = refused or (down is not None and isinstance(step, Reflect))
                 state, fresh = await self.do(state, step, fence=lease.fence, on_the_spot=instead), False
+                failures, refused = failures if instead or isinstance(step, Activate) else 0, False
             except ConflictError:
                 # A turn took a note itself, or messages were retired. Go on only while the lease is held.
                 if not await self._leases.extend(lease):
@@ -192,8 +194,13 @@ class NoteTaker:
             except ModelError as error:
                 if isinstance(step, Rewrite) and isinstance(error, UnusableError):
                     # The model is there, and may do better with the next note.
-                    missed[step.note.id] = error
+                    missed.add(step.note.id)
                     self._count_unusable(step.note)
+                    continue
+                if isinstance(error, UnusableError) and not failures:
+                    # It may be this passage that the model refuses, whatever it is asked. The rest go on; if
+                    # the next is of no use either, it is the model.
+                    refused, failures = True, 1
                     continue
                 if not isinstance(step, Reflect) or state.progress.failures < PATIENCE:
                     await self._back_off(state, step, lease, error, time.perf_counter() - began)

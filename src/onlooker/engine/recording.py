@@ -247,7 +247,8 @@ class Recorder:
         elif new:
             after, recorded = await self._append(session, new, after)
             known = state.grown(after, recorded)
-        now_sent = SentRange(found.sent_from, found.newest or after.last_seq, sent.opening if sent else 0)
+        opening = sent.opening if sent else 0
+        now_sent = SentRange(found.sent_from, found.newest or after.last_seq, opening, found.preface > 0)
         newest = self._newest(unread.messages, found.newest or after.last_seq, known)
         return RecordedHistory(
             unread.items, unread.lead, preface, after.history_hash, known, newest, found.retired, now_sent

@@ -46,12 +46,13 @@ class SentRange:
     """What a host sent last: everything that stands in the record from `first` to `last`.
 
     `opening` is how many messages the session began with, if that is known. A host that restarts sends them
-    again, up to its newest one.
+    again, up to its newest one. `preface` says whether something of the host's own came before it.
     """
 
     first: int
     last: int
     opening: int = 0
+    preface: bool = False
 
 
 @frozen
@@ -408,7 +409,7 @@ class _Decision:
             if all(self.comparison.recorded[p].role == "user" for p in lacking):
                 # What an earlier edit of the beginning replaced stands there as well.
                 lacking = lacking[-len(new) :]
-            if not self._is_edit(new, lacking):
+            if not self._is_edit(new, lacking) and not self._is_edited_window(new, lacking):
                 # Before everything recorded: a summary, or what the host puts before each of its calls.
                 self.preface = len(new)
                 return []
@@ -470,6 +471,13 @@ class _Decision:
         """Whether these messages stand one for one in the place of recorded ones."""
         history, recorded = self.comparison.history, self.comparison.recorded
         return bool(new) and [history[i].role for i in new] == [recorded[p].role for p in lacking]
+
+    def _is_edited_window(self, new: Sequence[int], lacking: Sequence[int]) -> bool:
+        """Whether a window begins with other messages than last time in the place of the same ones. A summary
+        of the host's own stands for more than one, or came before the window last time too."""
+        if self.sent is None or self.sent.preface:
+            return False
+        return self._is_edit(new, [p for p in lacking if self.comparison.recorded[p].seq >= self.sent.first])
 
     def _pair(self) -> None:
         """Find the messages that are recorded in another form. Those that lost content stay as recorded."""
