@@ -548,6 +548,8 @@ def turns(messages: Sequence[Message]) -> Iterator[Message | Exchange]:
 
 def _without_halves(message: Message) -> Message:
     """The message without halves of characters, which tools that cut a text leave and no client can send."""
+    if message.text.isascii() and not message.calls:  # as most are
+        return message
     texts = (message.text, *(call.arguments for call in message.calls))
     if all(encodable(text) is text for text in texts):
         return message

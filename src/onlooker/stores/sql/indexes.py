@@ -88,7 +88,9 @@ def index(db: Database, session: SessionId, *, limit: int = 500) -> int:
     if row is None:
         return 0
     done, notes_done, last_seq = row
-    read = json.loads(db.value("texts_to_index", sid=sid, after=done, limit=limit_of(limit)))
+    # After a note its session has no new messages, only the note.
+    asked: dict[str, Any] = {"sid": sid, "after": done, "limit": limit_of(limit)}
+    read: list[Sequence[Any]] = json.loads(db.value("texts_to_index", **asked)) if done < last_seq else []
     said = list(map(_searchable, read))
     _add_texts(db, session, "message", said)
     notes = [] if notes_done else db.run("notes_to_index", sid=sid).fetchall()
