@@ -62,7 +62,7 @@ V = TypeVar("V", bound=Extractor)
 
 # How long a context waits in all for another program's lock, to store items and notes of its own. It goes on
 # without them.
-LOCK_SECONDS = 1.0
+LOCK_SECONDS = 0.8
 
 
 @frozen
@@ -316,11 +316,12 @@ class Session:
         runtime = self._runtime
         deadline = time.monotonic() + runtime.timing.on_the_spot
         layout = lay_out(state, request, runtime.settings, runtime.counting, runtime.section)
-        made = noted = 0
+        made = noted = last = 0
         is_recorded = True  # whether the record is still this caller's conversation
         try:
             while True:
-                has_time = noted < ON_THE_SPOT_TOKENS or time.monotonic() < deadline
+                # The next step takes about as long as the last one.
+                has_time = noted + last <= ON_THE_SPOT_TOKENS or time.monotonic() < deadline
                 step = make_room(state, layout.limits, layout.room) if has_time else None
                 if step is None and layout.memory.is_cut:
                     step = condense(state, runtime.budgets.limits(state))
@@ -332,12 +333,13 @@ class Session:
                         state = await runtime.note_taker.do(state, step, fence=None, on_the_spot=True)
                     else:
                         state = await runtime.note_taker.show(state, step)
-                    noted += max(MIN_STEP_TOKENS, step.tokens)
+                    last = max(MIN_STEP_TOKENS, step.tokens)
                 except ConflictError:
-                    noted += MIN_STEP_TOKENS
+                    last = MIN_STEP_TOKENS
                     log.debug("%s: another worker took the note", self.key)
                     now = await self._load(request, state)
                     is_recorded, state = now is not state, now
+                noted += last
                 layout = lay_out(state, request, runtime.settings, runtime.counting, runtime.section)
         except OnlookerError as error:
             log.warning("%s: could not make room: %s", self.key, error)

@@ -225,9 +225,9 @@ def tail_start(state: State, watermark: int, limits: Limits) -> int:
 
 # ------------------------------------------------------------------------------------ making room
 
-# How many tokens of messages and notes a turn notes itself in any case, about 0.1 s of work, and what storing
-# a note costs beside writing it. After that, `Timing.on_the_spot` says how long it may go on.
-ON_THE_SPOT_TOKENS = 3_000
+# How many tokens of messages and notes a turn notes itself in any case, about 0.05 s of work, and what
+# storing a note costs beside writing it. After that, `Timing.on_the_spot` says how long it may go on.
+ON_THE_SPOT_TOKENS = 2_000
 MIN_STEP_TOKENS = 100
 
 

@@ -282,6 +282,7 @@ _NOT_RUSSIAN = bytes(
     ord("x") if code == 0xD1 else ord("y") if 0x90 <= code < 0xA0 else 0 for code in range(256)
 )
 _RARE = 1.83  # added for Han and hangul that are not common
+_ENOUGH, _STRETCH = 1_000, 50  # characters: so many, in pieces, tell how many are common
 _RARE_THAI = regex("[ฃฅฆฉซฌญฎฏฐฑฒธฝฟภฤฦศษฬฮฯึฺโๅๆ๊๋ํ๎-๛]")  # two tokens each
 
 
@@ -317,6 +318,8 @@ def _other_weight(text: str, data: bytes) -> float:
         weight += sum(data.count(first) * each for first, each in _BY_FIRST_BYTES.get(row, ()))
         if row in _COMMON:
             sample = _sample(text)
+            step = _STRETCH * (1 + len(sample) // _ENOUGH)
+            sample = "".join([sample[i : i + _STRETCH] for i in range(0, len(sample), step)])
             common = _common_characters(sample, row) * len(text) / len(sample)
             weight += _RARE * max(0.0, found - common)
         elif row == _THAI:
