@@ -9,6 +9,7 @@ answer is read while it passes. The chat proxy and the wrapped SDKs speak them.
 from __future__ import annotations
 
 import json
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from datetime import UTC, datetime
@@ -17,7 +18,7 @@ from typing import Any, Literal, cast
 from onlooker.domain.frozen import frozen
 from onlooker.domain.messages import Message
 from onlooker.policy.injected import is_plain, split_item
-from onlooker.policy.intake import as_history, intake_all
+from onlooker.policy.intake import as_history, intake_all, is_all_of
 from onlooker.policy.render import CONTINUES, Context, anthropic_messages, openai_messages
 
 Item = dict[str, Any]
@@ -45,6 +46,14 @@ class Conversation:
     places: list[int]
     lead: int
     opening: list[Item] = field(default_factory=list[Item])
+
+    def part(self, length: int) -> Conversation | None:
+        """The conversation that the first `length` of the client's items are; None if only reading them can
+        tell what was injected into its beginning."""
+        kept = bisect_left(self.places, length)
+        if kept < 2:
+            return None
+        return Conversation(self.items[:kept], self.places[:kept], self.lead, self.opening)
 
 
 def without_injected(
@@ -111,9 +120,8 @@ def verbatim(
     best = Verbatim(0, 0)
     while stop > 0 and left > 0:
         start = unit(stop)
-        if start == stop - 1 and _is_original(messages[left - 1], items[start]):
-            count = 1
-        else:
+        count = _parts_shown(items[start], messages, left) if start == stop - 1 else 0
+        if not count:
             found = messages_of(items[start:stop], now)
             count = len(found)
             shown = messages[max(0, left - count) : left]
@@ -125,12 +133,18 @@ def verbatim(
     return best
 
 
-def _is_original(message: Message, item: Mapping[str, Any]) -> bool:
-    """Whether a message is this item and no more, which has a text and is all of one message. Most are."""
-    original, text = message.original, item.get("content")
-    if original is None or not isinstance(text, str) or "type" in item or "tool_calls" in item:
-        return False
-    return original.get("content") is text and original.get("role") == item.get("role")
+def _parts_shown(item: Item, messages: Sequence[Message], left: int) -> int:
+    """How many messages before `left` are this item and no more; 0 if only reading it can tell. The original
+    of a message is the whole item that it was matched with."""
+    if is_all_of(item, messages[left - 1]):
+        return 1
+    original = messages[left - 1].original
+    if original is None or any(original.get(key) is not value for key, value in item.items()):
+        return 0
+    first = left - 1
+    while first > 0 and messages[first - 1].original is original:
+        first -= 1
+    return left - first
 
 
 def _content(message: Message) -> tuple[object, ...]:
@@ -189,7 +203,7 @@ class Wire:
 
 
 def _items(given: object) -> list[Item]:
-    if isinstance(given, list) and all(isinstance(item, dict) for item in cast("list[object]", given)):
+    if isinstance(given, list) and not [i for i in cast("list[object]", given) if not isinstance(i, dict)]:
         return cast("list[Item]", given)
     return []
 
@@ -346,7 +360,7 @@ class _Messages(Wire):
         if texts:
             before = _blocks(body.get("system") or [])
             memory = [{"type": "text", "text": text} for text in texts]
-            _set_breakpoints(body, memory)
+            _set_breakpoints(changed, memory)
             changed["system"] = [*before, *memory]
         return changed
 
@@ -363,7 +377,8 @@ MAX_BREAKPOINTS = 4
 
 
 def _set_breakpoints(body: Item, memory: list[Item]) -> None:
-    """Set breakpoints at the ends of the memory's parts, the last one first, as many as the client left."""
+    """Set breakpoints at the ends of the memory's parts, the last one first, as many as are left beside the
+    client's own in what goes out."""
     tools, messages = _items(body.get("tools")), _items(body.get("messages"))
     blocks = [b for m in messages for b in _items(m.get("content"))]
     marks: list[Item] = [b["cache_control"] for b in blocks if b.get("cache_control")]

@@ -405,6 +405,57 @@ async def test_images_thinking_and_unknown_fields_go_out_as_they_came_behind_mem
                 assert str(received.body).count("cache_control") <= 4
 
 
+MARK = {"cache_control": {"type": "ephemeral"}}
+
+
+def in_blocks(role: str, text: str, *, marked: bool = False) -> dict[str, Any]:
+    return {"role": role, "content": [{"type": "text", "text": text} | (MARK if marked else {})]}
+
+
+@pytest.mark.parametrize("header", [{"x-onlooker-session": "a"}, {}])
+async def test_marks_of_a_cache_that_move_along_change_nothing(header: dict[str, str]) -> None:
+    """Agents mark their newest messages for the provider's cache, and unmark them with the next request."""
+    memory = onlooker.open_memory(":memory:", budget=4_000)
+    said = list[tuple[str, str]]()
+    with LocalProvider(lambda _: Answer("Good day.")) as provider:
+        async with proxied(provider, memory) as http:
+            keys = set[str]()
+            for n in range(12):
+                said.append(("user", f"Parcel ZQ{n:05}K is in hall {n}."))
+                last = len(said) - 1
+                messages = [
+                    in_blocks(role, text, marked=i in (last, last - 2)) for i, (role, text) in enumerate(said)
+                ]
+                answer = await http.post(
+                    PATHS["messages"], json={**HELLO["messages"], "messages": messages}, headers=header
+                )
+                assert answer.headers["x-onlooker-memory"] == "on"
+                keys.add(answer.headers["x-onlooker-session"])
+                check("messages", provider.received[-1])
+                said.append(("assistant", "Good day."))
+            (key,) = keys
+            recorded = await memory.store.messages(memory.session(key).id)
+            assert [(m.role, m.text) for m in recorded] == said
+            assert not await memory.store.retired(memory.session(key).id)
+
+
+async def test_marks_of_messages_that_are_not_sent_take_no_breakpoint_from_memory() -> None:
+    memory = onlooker.open_memory(":memory:", budget=4_000)
+    talk = [m for n in range(120) for m in (question(n), {"role": "assistant", "content": "Noted."})]
+    marked = [in_blocks("user", f"Row {n}.", marked=True) for n in range(4)]
+    noted = [in_blocks("assistant", "Noted.") for _ in range(4)]
+    history = [*(m for pair in zip(marked, noted, strict=True) for m in pair), *talk, question(120)]
+    with LocalProvider(lambda _: Answer("Good day.")) as provider:
+        async with proxied(provider, memory) as http:
+            body = {**HELLO["messages"], "messages": history}
+            answer = await http.post(PATHS["messages"], json=body, headers={"x-onlooker-session": "a"})
+            assert answer.headers["x-onlooker-memory"] == "on"
+            received = provider.received[-1].body
+            assert "Row 0." not in json.dumps(received["messages"])
+            assert received["system"][-1]["cache_control"] == {"type": "ephemeral"}
+            assert str(received).count("cache_control") <= 4
+
+
 LOOK = {"type": "function", "function": {"name": "look", "parameters": {"type": "object"}}}
 
 

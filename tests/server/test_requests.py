@@ -133,6 +133,23 @@ def test_what_is_known_is_not_read_again() -> None:
     assert before["ana"][0] is not before["ben"][0]
 
 
+def test_what_stands_before_a_changed_message_is_not_read_again() -> None:
+    """An agent marks its newest messages, and takes the marks off with the next request."""
+    requests = Requests()
+    items = [{"role": "user", "content": [{"type": "text", "text": f"Parcel {n}"}]} for n in range(60)]
+    before = list[Any]()
+    for n in range(40, 60, 2):
+        sent = [{**item, "marked": True} if i in (n - 1, n - 3) else item for i, item in enumerate(items[:n])]
+        asked = requests.read("ana", CHAT, as_bytes({"model": "m", "messages": sent}, {}))
+        assert asked
+        found = asked.body["messages"]
+        assert found == sent
+        same = [a is b for a, b in zip(before, found, strict=False)]
+        assert same == [i < n - 5 for i in range(len(before))]
+        before = found
+        assert requests.conversation(asked, found) == without_injected(found)
+
+
 def test_a_block_that_does_not_say_its_type_is_a_text() -> None:
     block = {"text": "<system-reminder>Use tabs.</system-reminder>Fix the build."}
     requests = Requests()

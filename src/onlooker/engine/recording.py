@@ -40,7 +40,7 @@ from onlooker.domain.messages import (
 from onlooker.domain.notes import AppendResult, Note, Progress, Realignment, State
 from onlooker.policy.align import Alignment, Rewind, SentRange, compare, decide, is_telling
 from onlooker.policy.assemble import limits_beside_items
-from onlooker.policy.intake import as_chat, intake, intake_all, size_of
+from onlooker.policy.intake import as_chat, intake, intake_all, is_all_of, parts_in, size_of
 from onlooker.policy.plan import due_tokens
 from onlooker.policy.settings import Limits, Settings, limits_for
 from onlooker.policy.tokens import Estimator, margin
@@ -93,8 +93,8 @@ class RecordedHistory:
     messages, then the host's own additions.
     `newest` is the history's newest message; the record may go on after it, if two programs speak at once.
     `retired` are the messages that the host took back. `state` is the session's, if it is known without
-    loading it again. The rest is for the next call: `continues` is the last history, if this one continues
-    it.
+    loading it again. The rest is for the next call: `continues` is the last history, or the part of it that
+    this one continues, and `earlier` are the lengths and hashes that `LastHistory` has.
     """
 
     items: list[MessageLike]
@@ -106,6 +106,7 @@ class RecordedHistory:
     retired: tuple[int, ...] = ()
     sent: SentRange | None = None
     continues: LastHistory | None = None
+    earlier: Sequence[tuple[int, bytes]] = ()
 
 
 class Recorder:
@@ -230,6 +231,7 @@ class Recorder:
             newest,
             sent=sent,
             continues=unread.continues,
+            earlier=unread.earlier(),
         )
 
     async def _realign(
@@ -342,10 +344,15 @@ async def _beside(messages: int, work: Callable[[], V]) -> V:
 # ------------------------------------------------------------------------------------ hosts' histories
 
 
+# How many of its last items a history may change and still continue the last one.
+MAX_CHANGED = 8
+
+
 @frozen
 class LastHistory:
     """The history that a host passed last: its items, the messages before the conversation, the record's
-    hash after it, which part of the record it had, and its newest message."""
+    hash after it, which part of the record it had, and its newest message. `earlier` are lengths of its
+    beginnings, up to its last items, with the record's hash after each."""
 
     items: list[MessageLike]
     lead: tuple[Message, ...]
@@ -354,12 +361,39 @@ class LastHistory:
     sent: SentRange | None = None
     newest: tuple[Message, ...] = ()
     size: int = 0  # in bytes, about
+    earlier: tuple[tuple[int, bytes], ...] = ()
+
+    def shared_with(self, items: Sequence[MessageLike]) -> LastHistory | None:
+        """The longest part of this history that these items continue. Agents change their last messages, such
+        as by moving the marks of a provider's cache to the new ones."""
+        base = self.earlier[0][0] if self.earlier else len(self.items)
+        if items[:base] != self.items[:base]:
+            return None
+        same = base
+        while same < min(len(items), len(self.items)) and items[same] == self.items[same]:
+            same += 1
+        if same == len(self.items):
+            return self
+        reached = [i for i, (length, _) in enumerate(self.earlier) if length <= same]
+        if not reached:
+            return None
+        length, history_hash = self.earlier[reached[-1]]
+        size = self.size - sum(_copy(item)[1] for item in self.items[length:])
+        return LastHistory(
+            self.items[:length],
+            self.lead,
+            self.preface,
+            history_hash,
+            self.sent,
+            size=size,
+            earlier=self.earlier[: reached[-1]],
+        )
 
 
 @frozen
 class UnreadPart:
     """The part of a history that was not read yet, and the record's hash before it. `items` is the whole
-    history as chat messages; `continues` is the last one, if this one continues it."""
+    history as chat messages; `continues` is the last one, or the part of it that this one continues."""
 
     items: list[MessageLike]
     lead: tuple[Message, ...]
@@ -377,20 +411,39 @@ class UnreadPart:
             history_hash = extend_history_hash(history_hash, message.digest)
         return () if history_hash == progress.history_hash else None
 
+    def earlier(self) -> list[tuple[int, bytes]]:
+        """The lengths of the history before each of its last items, as far as they are read here, with the
+        record's hash there."""
+        hashes = [self.history_hash]
+        for message in self.messages:
+            hashes.append(extend_history_hash(hashes[-1], message.digest))
+        known = len(self.continues.items) if self.continues else 0
+        found: list[tuple[int, bytes]] = []
+        left = len(self.messages)
+        for length in range(len(self.items) - 1, max(known, len(self.items) - MAX_CHANGED) - 1, -1):
+            item = self.items[length]
+            left -= 1 if isinstance(item, Message) else parts_in(item)
+            if left < (0 if self.continues else 1):
+                break  # what stands before the conversation is told by its first message
+            found.append((length, hashes[left]))
+        return found[::-1]
+
 
 def read_on(given: Sequence[object], last: LastHistory | None, *, at: datetime, tz: tzinfo) -> UnreadPart:
     """Read the messages of a history that the last one did not have; all of them if it does not continue the
-    last one. Comparing the two costs about 50 ns a message, and is all that is done for those before."""
+    last one, or all but a few items of it. Comparing the two costs about 50 ns a message, and is all that is
+    done for those before."""
     known = len(last.items) if last else 0
     items = cast("list[MessageLike]", list(islice(given, known)))
-    if goes_on := last is not None and items == last.items:
+    if last is not None and items == last.items:
         # What equals chat messages is chat messages. The list is made once: of a long history, copying it
         # takes as long as comparing it.
         items += as_chat(given[known:], first=known)
     else:
         items = as_chat(given)
-        goes_on = last is not None and items[:known] == last.items
-    if last and goes_on:
+        last = last and last.shared_with(items)
+    if last:
+        known = len(last.items)
         new = intake_all(items[known:], at=at, tz=tz, first=known)
         return UnreadPart(items, last.lead, last.preface, new, last.history_hash, last)
     messages = intake_all(items, at=at, tz=tz)
@@ -456,16 +509,23 @@ class Histories:
 
     async def keep(self, sid: str, recorded: RecordedHistory) -> None:
         """Remember a history that is now recorded."""
-        old = self.drop(sid)
-        goes_on = old is not None and old is recorded.continues
-        copies, size = (old.items, old.size) if goes_on and old else ([], 0)
+        before = recorded.continues
+        copies, size = (before.items, before.size) if before else ([], 0)
+        earlier = (*(before.earlier if before else ()), *recorded.earlier)[-MAX_CHANGED:]
         rest = recorded.items[len(copies) :]
         for copied, its_size in await _beside(len(rest), lambda: [_copy(item) for item in rest]):
             copies.append(copied)
             size += its_size
         newest = (recorded.newest,) if recorded.newest else ()
         seen = LastHistory(
-            copies, recorded.lead, recorded.preface, recorded.history_hash, recorded.sent, newest, size
+            copies,
+            recorded.lead,
+            recorded.preface,
+            recorded.history_hash,
+            recorded.sent,
+            newest,
+            size,
+            earlier,
         )
         self._by_sid.put(sid, seen, size)
 
@@ -482,34 +542,23 @@ def with_originals(
     tail: Sequence[Message], items: Sequence[MessageLike], *, at: datetime, tz: tzinfo
 ) -> tuple[Message, ...]:
     """The tail with the host's original messages, images and provider fields included, matched from the
-    end."""
+    end. Those that are a role and a text have no other original."""
     out = list(tail)
     left = len(out)
     for item in reversed(items):
-        if left and not isinstance(item, Message) and _is_plain(item, out[left - 1]):
-            left -= 1
-            out[left] = out[left].with_original(dict(item))
-            continue
-        given = intake(_for_provider(item), at=at, tz=tz) if left else ()
-        for message in reversed(given):
-            if not left or _content(out[left - 1]) != _content(message):
-                return tuple(out)
-            left -= 1
-            out[left] = out[left].with_original(message.original)
         if not left:
             break
+        if is_all_of(item, out[left - 1]):
+            left -= 1
+            continue
+        given = intake(_for_provider(item), at=at, tz=tz)
+        shown = out[max(0, left - len(given)) : left]
+        if [_content(m) for m in shown] != [_content(m) for m in given]:
+            break
+        pairs = zip(shown, given, strict=True)
+        out[left - len(given) : left] = [message.with_original(its.original) for message, its in pairs]
+        left -= len(given)
     return tuple(out)
-
-
-def _is_plain(item: Mapping[str, Any], message: Message) -> bool:
-    """Whether an item is this message and no more than a role and a text, as most are: reading it would take
-    ten times as long."""
-    return (
-        len(item) == 2
-        and item.get("content") == message.text
-        and item.get("role") == message.role
-        and not (message.calls or message.answers or message.attachments)
-    )
 
 
 def _content(message: Message) -> tuple[object, ...]:

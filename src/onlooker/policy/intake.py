@@ -291,6 +291,18 @@ def parts_in(source: Mapping[str, Any]) -> int:
     return max(1, len(_runs(blocks_of(cast("object", content), "content"))))
 
 
+def is_all_of(item: MessageLike, message: Message) -> bool:
+    """Whether an item of a host is this message and no more than a role and a text, as most are: reading it
+    would take ten times as long."""
+    return (
+        not isinstance(item, Message)
+        and len(item) == 2
+        and item.get("content") == message.text
+        and item.get("role") == message.role
+        and not (message.calls or message.answers or message.attachments or message.name)
+    )
+
+
 # Fields of a host's message that are part of ours, or that no provider gets.
 _READ_FIELDS = frozenset(
     {"role", "content", "name", "tool_name", "tool_calls", "function_call", "refusal", "audio"}

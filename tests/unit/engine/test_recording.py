@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import reduce
@@ -27,6 +27,7 @@ from onlooker.engine.recording import (
     with_originals,
 )
 from onlooker.policy.intake import as_history, intake_all
+from onlooker.policy.render import openai_messages
 
 NOW = datetime(2026, 2, 16, tzinfo=UTC)
 SID = "one"
@@ -54,12 +55,14 @@ def recorded(messages: Sequence[Message]) -> Progress:
 
 
 def keep(histories: Histories, items: Sequence[MessageLike], sid: str = SID) -> None:
+    unread = look(histories, items, sid)
     recorded = RecordedHistory(
         list(items),
         (),
         (),
         history_hash(intake_all(items, at=NOW, tz=UTC)),
-        continues=look(histories, items, sid).continues,
+        continues=unread.continues,
+        earlier=unread.earlier(),
     )
     asyncio.run(histories.keep(sid, recorded))
 
@@ -88,13 +91,27 @@ def test_only_what_is_new_has_to_be_a_message() -> None:
         look(histories, [*said("a", "b"), {"role": "nobody"}])
 
 
-@pytest.mark.parametrize("changed", [said("a"), said("a", "x"), said("x", "b", "c"), []])
-def test_a_history_that_went_another_way_is_read_whole(changed: list[MessageLike]) -> None:
+@pytest.mark.parametrize(
+    "changed",
+    [said("x", "b", "c"), [], [{"role": "system", "content": "Be brief."}, *said("a", "b")]],
+)
+def test_a_history_that_begins_otherwise_is_read_whole(changed: list[MessageLike]) -> None:
     histories = Histories()
     keep(histories, said("a", "b"))
     unread = look(histories, changed)
-    assert len(unread.messages) == len(changed)
+    assert len(unread.lead) + len(unread.messages) == len(changed)
     assert unread.history_hash == EMPTY_HISTORY_HASH
+
+
+@pytest.mark.parametrize("changed", [said("a"), said("a", "x"), said("a", "x", "y")])
+def test_a_history_that_went_another_way_is_read_from_there(changed: list[MessageLike]) -> None:
+    histories = Histories()
+    keep(histories, said("a", "b"))
+    unread = look(histories, changed)
+    assert len(unread.messages) == len(changed) - 1
+    assert unread.history_hash == history_hash(intake_all(said("a"), at=NOW, tz=UTC))
+    # It does not continue the record, which has the other way.
+    assert unread.after(recorded(intake_all(said("a", "b"), at=NOW, tz=UTC))) is None
 
 
 def test_a_change_in_place_is_noticed() -> None:
@@ -231,6 +248,32 @@ def test_reading_what_is_new_is_the_same_as_reading_everything(
         before[sid] = copy.deepcopy(goes_on)
 
 
+def marked(items: Sequence[MessageLike], *places: int) -> list[MessageLike]:
+    """The items in blocks, some with the mark of a provider's cache."""
+    mark = {"cache_control": {"type": "ephemeral"}}
+    found: list[MessageLike] = []
+    for place, item in enumerate(items, -len(items)):
+        assert isinstance(item, Mapping)
+        block = {"type": "text", "text": item["content"]} | (mark if place in places else {})
+        found.append({**item, "content": [block]})
+    return found
+
+
+@pytest.mark.parametrize("places", [(-1,), (-1, -3), (-2, -1), (-5,)])
+def test_marks_that_move_along_with_the_conversation_do_not_make_it_new(places: tuple[int, ...]) -> None:
+    histories = Histories()
+    many = said(*map(str, range(40)))
+    for count in range(20, 40, 2):
+        history = marked(many[:count], *places)
+        unread = look(histories, history)
+        whole = intake_all(history, at=NOW, tz=UTC)
+        reached = reduce(extend_history_hash, (m.digest for m in unread.messages), unread.history_hash)
+        assert reached == history_hash(whole)
+        if count > 20:
+            assert len(unread.messages) <= 2 - min(places)
+        keep(histories, history)
+
+
 def test_a_long_history_that_goes_on_costs_little() -> None:
     histories = Histories()
     many = said(*map(str, range(5_000)))
@@ -250,7 +293,7 @@ def test_the_tail_goes_out_in_the_hosts_own_form() -> None:
         replace(m, original=None, seq=i) for i, m in enumerate(intake_all(history, at=NOW, tz=UTC), 1)
     )
     tail = with_originals(stored[1:], history, at=NOW, tz=UTC)
-    assert [m.original for m in tail] == history[1:]
+    assert openai_messages(tail) == history[1:]
     assert [m.seq for m in tail] == [2, 3]
 
 
