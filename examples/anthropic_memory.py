@@ -10,7 +10,7 @@ import sys
 
 from anthropic import Anthropic
 
-from onlooker.integrations.anthropic import with_memory
+from onlooker.integrations.sdk import with_memory
 
 with with_memory(Anthropic(), "anthropic.db", session="terminal", owner="me") as client:
     for question in sys.argv[1:]:

@@ -10,7 +10,7 @@ import sys
 
 from openai import OpenAI
 
-from onlooker.integrations.openai import with_memory
+from onlooker.integrations.sdk import with_memory
 
 with with_memory(OpenAI(), "openai.db", session="terminal", owner="me") as client:
     for question in sys.argv[1:]:

@@ -10,8 +10,8 @@ import pytest
 
 import onlooker
 from onlooker.blocking import open_memory
-from onlooker.integrations import anthropic as for_anthropic
-from onlooker.integrations import openai as for_openai
+from onlooker.errors import SettingsError
+from onlooker.integrations.sdk import with_memory
 from onlooker.testing import AdapterContract
 from onlooker.testing.adapter_contract import (
     BUDGET,
@@ -120,13 +120,13 @@ class _OpenAI(Program):
         from openai import OpenAI
 
         client = OpenAI(base_url=f"{self.provider.url}/v1", api_key="x", max_retries=0)
-        return for_openai.with_memory(client, self.memory, session="t1", owner=OWNER, budget=BUDGET)
+        return with_memory(client, self.memory, session="t1", owner=OWNER, budget=BUDGET)
 
     def waiting(self) -> Any:
         from openai import AsyncOpenAI
 
         client = AsyncOpenAI(base_url=f"{self.provider.url}/v1", api_key="x", max_retries=0)
-        return for_openai.with_memory(client, self.memory, session="t1", owner=OWNER, budget=BUDGET)
+        return with_memory(client, self.memory, session="t1", owner=OWNER, budget=BUDGET)
 
 
 class Chat(_OpenAI):
@@ -212,13 +212,13 @@ class Anthropics(Program):
         from anthropic import Anthropic
 
         client = Anthropic(base_url=self.provider.url, api_key="x", max_retries=0)
-        return for_anthropic.with_memory(client, self.memory, session="t1", owner=OWNER, budget=BUDGET)
+        return with_memory(client, self.memory, session="t1", owner=OWNER, budget=BUDGET)
 
     def waiting(self) -> Any:
         from anthropic import AsyncAnthropic
 
         client = AsyncAnthropic(base_url=self.provider.url, api_key="x", max_retries=0)
-        return for_anthropic.with_memory(client, self.memory, session="t1", owner=OWNER, budget=BUDGET)
+        return with_memory(client, self.memory, session="t1", owner=OWNER, budget=BUDGET)
 
     def asked(self, history: Sequence[Any]) -> dict[str, Any]:
         tools = [{"name": n, "input_schema": PLACE} for n in TOOLS]
@@ -302,12 +302,12 @@ def test_a_streamed_answer_comes_as_it_is_and_is_recorded(provider: str) -> None
         said: Any = [{"role": "user", "content": SPOKEN[0][1]}]
         client: Any
         if provider == "anthropic":
-            client = for_anthropic.with_memory(Anthropic(base_url=local.url, api_key="x"), memory, **options)
+            client = with_memory(Anthropic(base_url=local.url, api_key="x"), memory, **options)
             with client.messages.stream(model="test", max_tokens=99, messages=said) as stream:
                 text = "".join(stream.text_stream)
         else:
             bare = OpenAI(base_url=f"{local.url}/v1", api_key="x")
-            client = for_openai.with_memory(bare, memory, **options)
+            client = with_memory(bare, memory, **options)
             if provider == "chat":
                 chunks = client.chat.completions.create(model="test", messages=said, stream=True)
                 text = "".join(c.choices[0].delta.content or "" for c in chunks)
@@ -324,7 +324,7 @@ def test_a_header_names_the_session_and_goes_no_further() -> None:
 
     with LocalProvider(Answer(SPOKEN[1][1])) as local, open_memory(":memory:") as memory:
         bare = OpenAI(base_url=f"{local.url}/v1", api_key="x")
-        with for_openai.with_memory(bare, memory) as client:
+        with with_memory(bare, memory) as client:
             client.chat.completions.create(
                 model="test",
                 messages=[{"role": "user", "content": SPOKEN[0][1]}],
@@ -339,7 +339,12 @@ def test_a_request_of_no_session_goes_out_as_it_is() -> None:
 
     with LocalProvider(Answer("Hello.")) as local, open_memory(":memory:") as memory:
         bare = OpenAI(base_url=f"{local.url}/v1", api_key="x")
-        with for_openai.with_memory(bare, memory) as client:
+        with with_memory(bare, memory) as client:
             client.chat.completions.create(model="test", messages=[{"role": "user", "content": "Hi"}])
         assert not memory.sessions()
     assert local.received[0].body["messages"] == [{"role": "user", "content": "Hi"}]
+
+
+def test_what_is_no_client_is_refused_with_what_would_be_one() -> None:
+    with pytest.raises(SettingsError, match="must be a client of OpenAI's or Anthropic's SDK"):
+        with_memory("gpt", ":memory:")

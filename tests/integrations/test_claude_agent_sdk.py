@@ -22,7 +22,7 @@ from claude_agent_sdk.testing import run_session_store_conformance
 
 from onlooker.blocking import open_memory
 from onlooker.integrations.claude_agent_sdk import OnlookerMemory, OnlookerStore
-from onlooker.integrations.host import Host
+from onlooker.integrations.framework import Host
 from onlooker.policy.settings import Timing
 from onlooker.testing.adapter_contract import wait_for
 from onlooker.testing.models import Fault, FaultyModel

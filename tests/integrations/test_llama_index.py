@@ -16,7 +16,7 @@ from llama_index.core.storage.chat_store.sql import SQLAlchemyChatStore
 from llama_index.core.tools import FunctionTool
 
 from onlooker.blocking import open_memory
-from onlooker.integrations.host import Host
+from onlooker.integrations.framework import Host
 from onlooker.integrations.llama_index import OnlookerMemory
 from onlooker.testing import AdapterContract
 from onlooker.testing.adapter_contract import (

@@ -31,7 +31,7 @@ from openai.types.responses import (
 )
 
 from onlooker.blocking import open_memory
-from onlooker.integrations.host import Host
+from onlooker.integrations.framework import Host
 from onlooker.integrations.openai_agents import OnlookerSession
 from onlooker.testing import AdapterContract
 from onlooker.testing.adapter_contract import (

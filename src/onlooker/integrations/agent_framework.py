@@ -23,26 +23,7 @@ from agent_framework import (
     SessionContext,
 )
 
-from onlooker.integrations.host import (
-    DEFINITIONS,
-    UNREACHABLE,
-    AnyMemory,
-    Ask,
-    Definition,
-    Exchange,
-    Host,
-    Item,
-    Prompt,
-    Session,
-    arguments_of,
-    calls_of,
-    chat,
-    on_loop,
-    result,
-    results_of,
-    said_by,
-)
-from onlooker.integrations.host import Message as Recorded
+from onlooker.integrations import framework
 
 
 class OnlookerProvider(ContextProvider):
@@ -62,10 +43,10 @@ class OnlookerProvider(ContextProvider):
     """
 
     def __init__(
-        self, memory: AnyMemory, *, owner: str = "", budget: int | None = None, tools: bool = True
+        self, memory: framework.AnyMemory, *, owner: str = "", budget: int | None = None, tools: bool = True
     ) -> None:
         super().__init__("onlooker")
-        self._host = Host(memory, owner=owner, budget=budget)
+        self._host = framework.Host(memory, owner=owner, budget=budget)
         self._tools = tools
 
     def close(self) -> None:
@@ -83,20 +64,20 @@ class OnlookerProvider(ContextProvider):
         loads_late = bool(getattr(agent, "require_per_service_call_history_persistence", False))
         context.extend_middleware(self.source_id, _Calls(self._host, found, loads_late))
         if self._tools:
-            context.extend_tools(self.source_id, [_tool(self._host, found, d) for d in DEFINITIONS])
+            context.extend_tools(self.source_id, [_tool(self._host, found, d) for d in framework.DEFINITIONS])
 
 
 class _Calls(ChatMiddleware):
     """Puts memory into the model calls of one run."""
 
-    def __init__(self, host: Host, session: Session, loads_late: bool) -> None:
+    def __init__(self, host: framework.Host, session: framework.Session, loads_late: bool) -> None:
         self._host = host
         self._session = session
         self._loads_late = loads_late
 
     async def process(self, context: ChatContext, call_next: Callable[[], Awaitable[None]]) -> None:
         if self._host.wants_model:
-            self._host.bind(on_loop(asyncio.get_running_loop(), _asking(context.client)))
+            self._host.bind(framework.on_loop(asyncio.get_running_loop(), _asking(context.client)))
         options = dict(context.options or {})
         prompt = await self._host.over(self._prepare(context.messages, options), None)
         if prompt and not self._loads_late and not _is_stored_by_service(context.client, options):
@@ -112,7 +93,7 @@ class _Calls(ChatMiddleware):
 
     async def _prepare(
         self, messages: Sequence[Message], options: Mapping[str, Any]
-    ) -> Prompt[Message] | None:
+    ) -> framework.Prompt[Message] | None:
         given: Any = options.get("instructions") or ""
         system = given if isinstance(given, str) else "\n".join(given)
         return await self._host.prepare(self._session, messages, system, read=read, write=write)
@@ -130,9 +111,9 @@ def _is_stored_by_service(client: Any, options: Mapping[str, Any]) -> bool:
     )
 
 
-def _tool(host: Host, session: Session, definition: Definition) -> FunctionTool:
+def _tool(host: framework.Host, session: framework.Session, definition: framework.Definition) -> FunctionTool:
     async def run(**arguments: Any) -> str:
-        return await host.over(host.call_tool(session, definition.name, arguments), UNREACHABLE)
+        return await host.over(host.call_tool(session, definition.name, arguments), framework.UNREACHABLE)
 
     return FunctionTool(
         name=definition.name,
@@ -142,7 +123,7 @@ def _tool(host: Host, session: Session, definition: Definition) -> FunctionTool:
     )
 
 
-def _asking(client: Any) -> Ask:
+def _asking(client: Any) -> framework.Ask:
     """Ask the agent's model, outside of every run."""
     stored = {"store": False} if getattr(client, "STORES_BY_DEFAULT", False) else {}
     # Below the client's own layers, which trace a call and pass it to middleware.
@@ -160,15 +141,17 @@ def _asking(client: Any) -> Ask:
 # -- Messages
 
 
-def read(message: Message) -> list[Item]:
+def read(message: Message) -> list[framework.Item]:
     """A message of the framework's in OpenAI's form. What a model thought is not part of the conversation,
     nor are tools that its provider runs."""
     text = "\n".join(c.text for c in message.contents if c.type == "text" and c.text)
     if message.role == "assistant":
         made = [c for c in message.contents if c.type == "function_call" and not c.informational_only]
         calls = [(c.call_id or "", c.name or "tool", c.arguments or {}) for c in made if not c.hosted]
-        return [chat("assistant", text, calls)] if text or calls else []
-    items = [result(c.call_id or "", _result(c)) for c in message.contents if c.type == "function_result"]
+        return [framework.chat("assistant", text, calls)] if text or calls else []
+    items = [
+        framework.result(c.call_id or "", _result(c)) for c in message.contents if c.type == "function_result"
+    ]
     files = [
         {"type": "file", "file": {"filename": c.media_type or "file"}}
         for c in message.contents
@@ -176,9 +159,11 @@ def read(message: Message) -> list[Item]:
     ]
     name = {"name": message.author_name} if message.author_name and message.role == "user" else {}
     if files:
-        items.append(chat("user", [*([{"type": "text", "text": text}] if text else []), *files]) | name)
+        items.append(
+            framework.chat("user", [*([{"type": "text", "text": text}] if text else []), *files]) | name
+        )
     elif text and message.role != "tool":
-        items.append(chat("system" if message.role == "system" else "user", text) | name)
+        items.append(framework.chat("system" if message.role == "system" else "user", text) | name)
     return items
 
 
@@ -186,11 +171,14 @@ def _result(content: Content) -> str:
     return str(content.result or content.exception or "")
 
 
-def write(turn: Recorded | Exchange) -> Iterable[Message]:
+def write(turn: framework.Message | framework.Exchange) -> Iterable[Message]:
     """Messages of the framework's."""
-    role, text = said_by(turn)
+    role, text = framework.said_by(turn)
     said = [Content.from_text(text)] if text else []
-    calls = [Content.from_function_call(c.id, c.name, arguments=arguments_of(c)) for c in calls_of(turn)]
-    results = [Content.from_function_result(c.id, result=told) for c, told in results_of(turn)]
+    calls = [
+        Content.from_function_call(c.id, c.name, arguments=framework.arguments_of(c))
+        for c in framework.calls_of(turn)
+    ]
+    results = [Content.from_function_result(c.id, result=told) for c, told in framework.results_of(turn)]
     answered = [Message("tool", results)] if results else []
     return [Message(role, [*said, *calls]), *answered]

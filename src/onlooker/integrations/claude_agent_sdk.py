@@ -31,18 +31,8 @@ from claude_agent_sdk import (
     query,
 )
 
+from onlooker.integrations import framework
 from onlooker.integrations.coding_agents import before, known, message_in, recalled, so_far, told
-from onlooker.integrations.host import (
-    DEFINITIONS,
-    UNREACHABLE,
-    AnyMemory,
-    Ask,
-    Definition,
-    Host,
-    Item,
-    Session,
-    on_loop,
-)
 
 
 class OnlookerMemory:
@@ -57,12 +47,17 @@ class OnlookerMemory:
     """
 
     def __init__(
-        self, memory: AnyMemory, *, owner: str = "", store: SessionStore | None = None, tools: bool = True
+        self,
+        memory: framework.AnyMemory,
+        *,
+        owner: str = "",
+        store: SessionStore | None = None,
+        tools: bool = True,
     ) -> None:
-        self._host = Host(memory, owner=owner)
+        self._host = framework.Host(memory, owner=owner)
         self._with_tools = tools
         # Where the last prompt was given: tools are not told.
-        self._current: Session | None = None
+        self._current: framework.Session | None = None
         self._compacted: set[str] = set()
         self._options = ClaudeAgentOptions()
         self.store = OnlookerStore(self._host, store or InMemorySessionStore())
@@ -85,8 +80,8 @@ class OnlookerMemory:
         ]
         changed = replace(given, session_store=self.store, hooks=hooks)
         if self._with_tools and isinstance(given.mcp_servers, dict):
-            server = create_sdk_mcp_server("memory", tools=[self._tool(d) for d in DEFINITIONS])
-            allowed = [f"mcp__memory__{d.name}" for d in DEFINITIONS]
+            server = create_sdk_mcp_server("memory", tools=[self._tool(d) for d in framework.DEFINITIONS])
+            allowed = [f"mcp__memory__{d.name}" for d in framework.DEFINITIONS]
             changed = replace(
                 changed,
                 mcp_servers={**given.mcp_servers, "memory": server},
@@ -96,10 +91,10 @@ class OnlookerMemory:
 
     # -- hooks
 
-    async def on_prompt(self, given: Item, tool_use_id: str | None, context: Any) -> Item:
+    async def on_prompt(self, given: framework.Item, tool_use_id: str | None, context: Any) -> framework.Item:
         """`UserPromptSubmit`: what the agent does not have in its own context."""
         if self._host.wants_model:
-            self._host.bind(on_loop(asyncio.get_running_loop(), _asking(self._options)))
+            self._host.bind(framework.on_loop(asyncio.get_running_loop(), _asking(self._options)))
         # The transcript is in the folder of its project.
         project = Path(str(given.get("transcript_path") or "")).parent.name
         session = self._current = self.store.session(str(given.get("session_id") or ""), project)
@@ -110,12 +105,14 @@ class OnlookerMemory:
             return {}
         return {"hookSpecificOutput": {"hookEventName": "UserPromptSubmit", "additionalContext": found}}
 
-    async def on_compaction(self, given: Item, tool_use_id: str | None, context: Any) -> Item:
+    async def on_compaction(
+        self, given: framework.Item, tool_use_id: str | None, context: Any
+    ) -> framework.Item:
         """`PreCompact`: what this session did is told with the next prompt."""
         self._compacted.add(str(given.get("session_id") or ""))
         return {}
 
-    async def _told(self, session: Session, given: Item) -> str:
+    async def _told(self, session: framework.Session, given: framework.Item) -> str:
         memory = self._host.memory
         prompt, compacted = str(given.get("prompt") or ""), session.key in self._compacted
         parts: list[str] = []
@@ -129,10 +126,10 @@ class OnlookerMemory:
 
     # -- tools
 
-    def _tool(self, definition: Definition) -> SdkMcpTool[Any]:
-        async def run(arguments: Item) -> Item:
+    def _tool(self, definition: framework.Definition) -> SdkMcpTool[Any]:
+        async def run(arguments: framework.Item) -> framework.Item:
             called = self._host.call_tool(self._current, definition.name, arguments)
-            said = await self._host.over(called, UNREACHABLE)
+            said = await self._host.over(called, framework.UNREACHABLE)
             return {"content": [{"type": "text", "text": said}]}
 
         return SdkMcpTool(definition.name, definition.description, dict(definition.parameters), run)
@@ -141,11 +138,11 @@ class OnlookerMemory:
 class OnlookerStore(SessionStore):
     """A session store that records what is said. The transcripts themselves are in another store."""
 
-    def __init__(self, host: Host, store: SessionStore) -> None:
+    def __init__(self, host: framework.Host, store: SessionStore) -> None:
         self._host = host
         self._store = store
 
-    def session(self, key: str, project: str) -> Session | None:
+    def session(self, key: str, project: str) -> framework.Session | None:
         """The memory's session."""
         return self._host.session(key, self._host.owner or project)
 
@@ -155,7 +152,7 @@ class OnlookerStore(SessionStore):
         if key.get("subpath"):
             return
         session = self.session(key["session_id"], key["project_key"])
-        said = [message for entry in entries if (message := message_in(cast("Item", entry)))]
+        said = [message for entry in entries if (message := message_in(cast("framework.Item", entry)))]
         if session is not None:
             await self._host.over(self._host.record(session, said), None)
 
@@ -188,7 +185,7 @@ class OnlookerStore(SessionStore):
         return getattr(type(self._store), method, None) not in (None, getattr(SessionStore, method))
 
 
-def _asking(options: ClaudeAgentOptions) -> Ask:
+def _asking(options: ClaudeAgentOptions) -> framework.Ask:
     """Ask Claude in a process of its own, which has nothing of the agent's but its model and its account."""
 
     async def ask(system: str, user: str) -> str:

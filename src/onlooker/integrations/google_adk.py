@@ -27,27 +27,7 @@ from google.genai import types
 
 from onlooker import blocking
 from onlooker.engine.memory import Memory
-from onlooker.integrations.host import (
-    DEFINITIONS,
-    UNREACHABLE,
-    AnyMemory,
-    Ask,
-    Definition,
-    Exchange,
-    Host,
-    Item,
-    Message,
-    Prompt,
-    Session,
-    ToolCall,
-    arguments_of,
-    calls_of,
-    chat,
-    on_loop,
-    result,
-    results_of,
-    said_by,
-)
+from onlooker.integrations import framework
 
 
 class OnlookerPlugin(BasePlugin):
@@ -62,10 +42,10 @@ class OnlookerPlugin(BasePlugin):
         tools: Whether the agents get the memory's tools.
     """
 
-    def __init__(self, memory: AnyMemory, *, budget: int | None = None, tools: bool = True) -> None:
+    def __init__(self, memory: framework.AnyMemory, *, budget: int | None = None, tools: bool = True) -> None:
         super().__init__(name="onlooker")
-        self.host = Host(memory, budget=budget)
-        self._tools: list[BaseTool] = [_Tool(self.host, d) for d in DEFINITIONS] if tools else []
+        self.host = framework.Host(memory, budget=budget)
+        self._tools: list[BaseTool] = [_Tool(self.host, d) for d in framework.DEFINITIONS] if tools else []
 
     async def close(self) -> None:
         """Close the memory if it was opened here."""
@@ -78,7 +58,7 @@ class OnlookerPlugin(BasePlugin):
         llm_request.append_tools(self._tools)
         model = getattr(getattr(_invocation(callback_context), "agent", None), "canonical_model", None)
         if self.host.wants_model and isinstance(model, BaseLlm):
-            self.host.bind(on_loop(asyncio.get_running_loop(), _asking(model)))
+            self.host.bind(framework.on_loop(asyncio.get_running_loop(), _asking(model)))
         session = self._session(callback_context)
         prompt = await self.host.over(self._prepare(session, llm_request), None) if session else None
         if prompt:
@@ -98,10 +78,12 @@ class OnlookerPlugin(BasePlugin):
             await self.host.over(self.host.record(session, read(llm_response.content)), None)
         return None
 
-    def _session(self, context: CallbackContext) -> Session | None:
+    def _session(self, context: CallbackContext) -> framework.Session | None:
         return self.host.session(context.session.id, context.session.user_id)
 
-    async def _prepare(self, session: Session, request: LlmRequest) -> Prompt[types.Content] | None:
+    async def _prepare(
+        self, session: framework.Session, request: LlmRequest
+    ) -> framework.Prompt[types.Content] | None:
         given = request.config.system_instruction
         system = given if isinstance(given, str) else ""
         return await self.host.prepare(session, request.contents, system, read=read, write=write)
@@ -118,8 +100,8 @@ class OnlookerMemoryService(BaseMemoryService):
             returned.
     """
 
-    def __init__(self, memory: Host | Memory | blocking.Memory) -> None:
-        self._host = memory if isinstance(memory, Host) else Host(memory)
+    def __init__(self, memory: framework.Host | Memory | blocking.Memory) -> None:
+        self._host = memory if isinstance(memory, framework.Host) else framework.Host(memory)
 
     async def add_session_to_memory(self, session: AdkSession) -> None:
         await self._add(session.id, session.user_id, session.events)
@@ -185,7 +167,7 @@ def _invocation(context: Any) -> Any:
 class _Tool(BaseTool):
     """One of the memory's tools."""
 
-    def __init__(self, host: Host, definition: Definition) -> None:
+    def __init__(self, host: framework.Host, definition: framework.Definition) -> None:
         super().__init__(name=definition.name, description=definition.description)
         self._host = host
         self._definition = definition
@@ -199,10 +181,10 @@ class _Tool(BaseTool):
 
     async def run_async(self, *, args: dict[str, Any], tool_context: ToolContext) -> Any:
         session = self._host.session(tool_context.session.id, tool_context.session.user_id)
-        return await self._host.over(self._host.call_tool(session, self.name, args), UNREACHABLE)
+        return await self._host.over(self._host.call_tool(session, self.name, args), framework.UNREACHABLE)
 
 
-def _asking(model: BaseLlm) -> Ask:
+def _asking(model: BaseLlm) -> framework.Ask:
     """Ask the agent's model, outside of every run."""
 
     async def ask(system: str, user: str) -> str:
@@ -233,7 +215,7 @@ def _ids(named: Sequence[tuple[str | None, str | None]]) -> list[str]:
     return ids
 
 
-def read(content: types.Content) -> list[Item]:
+def read(content: types.Content) -> list[framework.Item]:
     """A content in OpenAI's form. What a model thought is not part of the conversation."""
     parts = content.parts or []
     text = "\n".join(p.text for p in parts if p.text and not p.thought)
@@ -241,16 +223,16 @@ def read(content: types.Content) -> list[Item]:
         made = [p.function_call for p in parts if p.function_call]
         ids = _ids([(c.id, c.name) for c in made])
         calls = [(i, c.name or "tool", dict(c.args or {})) for i, c in zip(ids, made, strict=True)]
-        return [chat("assistant", text, calls)] if text or calls else []
+        return [framework.chat("assistant", text, calls)] if text or calls else []
     answers = [p.function_response for p in parts if p.function_response]
     ids = _ids([(r.id, r.name) for r in answers])
-    items = [result(i, _result(r.response)) for i, r in zip(ids, answers, strict=True)]
+    items = [framework.result(i, _result(r.response)) for i, r in zip(ids, answers, strict=True)]
     data = [d for p in parts if (d := p.inline_data or p.file_data)]
     files = [{"type": "file", "file": {"filename": d.display_name or d.mime_type or "file"}} for d in data]
     if text and not files:
-        items.append(chat("user", text))
+        items.append(framework.chat("user", text))
     elif files:
-        items.append(chat("user", [*([{"type": "text", "text": text}] if text else []), *files]))
+        items.append(framework.chat("user", [*([{"type": "text", "text": text}] if text else []), *files]))
     return items
 
 
@@ -260,26 +242,28 @@ def _result(response: Any) -> str:
     return only if isinstance(only, str) else json.dumps(given, ensure_ascii=False, default=str)
 
 
-def write(turn: Message | Exchange) -> Iterable[types.Content]:
+def write(turn: framework.Message | framework.Exchange) -> Iterable[types.Content]:
     """Contents of the kit's."""
-    role, text = said_by(turn)
+    role, text = framework.said_by(turn)
     said = [types.Part(text=text)] if text else []
     if role == "user":
         return [types.Content(role="user", parts=said)]
     calls = [
-        types.Part(function_call=types.FunctionCall(id=_given(c), name=c.name, args=arguments_of(c)))
-        for c in calls_of(turn)
+        types.Part(
+            function_call=types.FunctionCall(id=_given(c), name=c.name, args=framework.arguments_of(c))
+        )
+        for c in framework.calls_of(turn)
     ]
     results = [
         types.Part(
             function_response=types.FunctionResponse(id=_given(c), name=c.name, response={"result": told})
         )
-        for c, told in results_of(turn)
+        for c, told in framework.results_of(turn)
     ]
     answered = [types.Content(role="user", parts=results)] if results else []
     return [types.Content(role="model", parts=[*said, *calls]), *answered]
 
 
-def _given(call: ToolCall) -> str | None:
+def _given(call: framework.ToolCall) -> str | None:
     """The id that a provider gave; None if it gave none."""
     return None if call.id.partition("#")[0] == f"call_{call.name}" else call.id

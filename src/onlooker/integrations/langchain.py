@@ -17,25 +17,7 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemM
 from langchain_core.tools import BaseTool, StructuredTool
 from langgraph.config import get_config
 
-from onlooker.integrations.host import (
-    DEFINITIONS,
-    UNREACHABLE,
-    AnyMemory,
-    Ask,
-    Definition,
-    Exchange,
-    Host,
-    Item,
-    Message,
-    Prompt,
-    Session,
-    arguments_of,
-    calls_of,
-    chat,
-    result,
-    results_of,
-    said_by,
-)
+from onlooker.integrations import framework
 
 Response = ModelResponse[Any] | AIMessage | ExtendedModelResponse[Any]
 
@@ -56,11 +38,11 @@ class OnlookerMiddleware(AgentMiddleware[Any, Any, Any]):
     """
 
     def __init__(
-        self, memory: AnyMemory, *, owner: str = "", budget: int | None = None, tools: bool = True
+        self, memory: framework.AnyMemory, *, owner: str = "", budget: int | None = None, tools: bool = True
     ) -> None:
         super().__init__()
-        self._host = Host(memory, owner=owner, budget=budget)
-        self.tools = [self._tool(definition) for definition in DEFINITIONS] if tools else []
+        self._host = framework.Host(memory, owner=owner, budget=budget)
+        self.tools = [self._tool(definition) for definition in framework.DEFINITIONS] if tools else []
 
     def close(self) -> None:
         """Close the memory if it was opened here."""
@@ -90,11 +72,11 @@ class OnlookerMiddleware(AgentMiddleware[Any, Any, Any]):
         await self._host.over(self._host.record(session, _said(response)), None)
         return response
 
-    def _session(self, request: ModelRequest[Any]) -> Session | None:
+    def _session(self, request: ModelRequest[Any]) -> framework.Session | None:
         self._host.bind(_asking(request.model))
         return self._current(getattr(request.runtime, "context", None))
 
-    def _current(self, context: object = None) -> Session | None:
+    def _current(self, context: object = None) -> framework.Session | None:
         try:
             named: Mapping[str, Any] = get_config().get("configurable", {})
         except RuntimeError:  # outside of a graph
@@ -103,18 +85,20 @@ class OnlookerMiddleware(AgentMiddleware[Any, Any, Any]):
         user = about.get("user_id") or named.get("user_id") or named.get("langgraph_auth_user_id")
         return self._host.session(named.get("thread_id"), user)
 
-    async def _prepare(self, session: Session, request: ModelRequest[Any]) -> Prompt[AnyMessage] | None:
+    async def _prepare(
+        self, session: framework.Session, request: ModelRequest[Any]
+    ) -> framework.Prompt[AnyMessage] | None:
         system = request.system_message.text if request.system_message else ""
         return await self._host.prepare(session, request.messages, system, read=read, write=write)
 
-    def _tool(self, definition: Definition) -> BaseTool:
+    def _tool(self, definition: framework.Definition) -> BaseTool:
         def run(**arguments: Any) -> str:
             called = self._host.call_tool(self._current(), definition.name, arguments)
-            return self._host.wait(called, UNREACHABLE)
+            return self._host.wait(called, framework.UNREACHABLE)
 
         async def arun(**arguments: Any) -> str:
             called = self._host.call_tool(self._current(), definition.name, arguments)
-            return await self._host.over(called, UNREACHABLE)
+            return await self._host.over(called, framework.UNREACHABLE)
 
         return StructuredTool(
             name=definition.name,
@@ -130,7 +114,7 @@ def _fields(context: object) -> Mapping[str, Any]:
     return {"user_id": getattr(context, "user_id", None)}
 
 
-def _asking(model: BaseChatModel) -> Ask:
+def _asking(model: BaseChatModel) -> framework.Ask:
     """Ask the agent's model, unseen by the streams of its run."""
     config: Any = {"callbacks": [], "metadata": internal_call_metadata()}
 
@@ -142,7 +126,7 @@ def _asking(model: BaseChatModel) -> Ask:
     return ask
 
 
-def _changed(request: ModelRequest[Any], prompt: Prompt[AnyMessage]) -> ModelRequest[Any]:
+def _changed(request: ModelRequest[Any], prompt: framework.Prompt[AnyMessage]) -> ModelRequest[Any]:
     system = request.system_message
     if system is not None and not isinstance(system.content, str):
         added = [{"type": "text", "text": prompt.memory}] if prompt.memory else []
@@ -153,7 +137,7 @@ def _changed(request: ModelRequest[Any], prompt: Prompt[AnyMessage]) -> ModelReq
     return request.override(messages=messages, system_message=system)
 
 
-def _said(response: Response) -> list[Item]:
+def _said(response: Response) -> list[framework.Item]:
     if isinstance(response, ExtendedModelResponse):
         response = response.model_response
     messages = [response] if isinstance(response, AIMessage) else response.result
@@ -174,31 +158,35 @@ _UNSAID = (
 )
 
 
-def read(message: AnyMessage) -> list[Item]:
+def read(message: AnyMessage) -> list[framework.Item]:
     """A message of LangChain's in OpenAI's form."""
     content: Any = message.content
     if not isinstance(content, str):
-        blocks: list[Item] = [{"type": "text", "text": b} if isinstance(b, str) else dict(b) for b in content]
+        blocks: list[framework.Item] = [
+            {"type": "text", "text": b} if isinstance(b, str) else dict(b) for b in content
+        ]
         content = [b for b in blocks if b.get("type") not in _UNSAID]
     match message:
         case AIMessage():
             calls = [(str(c["id"]), c["name"], c["args"]) for c in message.tool_calls]
-            return [chat("assistant", content, calls)]
+            return [framework.chat("assistant", content, calls)]
         case ToolMessage():
-            return [result(message.tool_call_id, content)]
+            return [framework.result(message.tool_call_id, content)]
         case SystemMessage():
-            return [chat("system", content)]
+            return [framework.chat("system", content)]
         case HumanMessage():
-            return [chat("user", content) | ({"name": message.name} if message.name else {})]
+            return [framework.chat("user", content) | ({"name": message.name} if message.name else {})]
         case _:
             return []
 
 
-def write(turn: Message | Exchange) -> Iterable[AnyMessage]:
+def write(turn: framework.Message | framework.Exchange) -> Iterable[AnyMessage]:
     """Messages of LangChain's."""
-    role, text = said_by(turn)
+    role, text = framework.said_by(turn)
     if role == "user":
         return [HumanMessage(text)]
-    calls: Any = [{"name": c.name, "args": arguments_of(c), "id": c.id} for c in calls_of(turn)]
-    results = [ToolMessage(said, tool_call_id=c.id, name=c.name) for c, said in results_of(turn)]
+    calls: Any = [
+        {"name": c.name, "args": framework.arguments_of(c), "id": c.id} for c in framework.calls_of(turn)
+    ]
+    results = [ToolMessage(said, tool_call_id=c.id, name=c.name) for c, said in framework.results_of(turn)]
     return [AIMessage(text, tool_calls=calls), *results]

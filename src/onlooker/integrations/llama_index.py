@@ -21,25 +21,7 @@ from llama_index.core.storage.chat_store.base_db import AsyncDBChatStore
 from llama_index.core.tools import FunctionTool, ToolMetadata
 from pydantic import BaseModel, ConfigDict, PrivateAttr
 
-from onlooker.integrations.host import (
-    DEFINITIONS,
-    UNREACHABLE,
-    AnyMemory,
-    Ask,
-    Definition,
-    Exchange,
-    Host,
-    Item,
-    Message,
-    Prompt,
-    arguments_of,
-    calls_of,
-    chat,
-    on_loop,
-    result,
-    results_of,
-    said_by,
-)
+from onlooker.integrations import framework
 
 
 class OnlookerMemory(Memory):
@@ -60,13 +42,13 @@ class OnlookerMemory(Memory):
         options: Other fields of `Memory`.
     """
 
-    _host: Host = PrivateAttr()
+    _host: framework.Host = PrivateAttr()
     _owner: str = PrivateAttr()
     _llm: LLM | None = PrivateAttr()
 
     def __init__(
         self,
-        memory: AnyMemory | Host,
+        memory: framework.AnyMemory | framework.Host,
         *,
         session_id: str,
         owner: str = "",
@@ -79,7 +61,7 @@ class OnlookerMemory(Memory):
         if store is not None:
             fields["sql_store"] = store
         super().__init__(**fields)
-        self._host = memory if isinstance(memory, Host) else Host(memory, budget=budget)
+        self._host = memory if isinstance(memory, framework.Host) else framework.Host(memory, budget=budget)
         self._owner = owner
         self._llm = llm
 
@@ -88,7 +70,7 @@ class OnlookerMemory(Memory):
         return "OnlookerMemory"
 
     @property
-    def host(self) -> Host:
+    def host(self) -> framework.Host:
         """The memory, for other sessions."""
         return self._host
 
@@ -101,7 +83,7 @@ class OnlookerMemory(Memory):
     async def aget(self, input: Any = None, **options: Any) -> list[ChatMessage]:
         """What the model sees of the conversation."""
         if self._host.wants_model:
-            self._host.bind(on_loop(asyncio.get_running_loop(), _asking(self._llm)))
+            self._host.bind(framework.on_loop(asyncio.get_running_loop(), _asking(self._llm)))
         stored = await super().aget(input, **options)
         prompt = await self._host.over(self._prepare(stored), None)
         return _shown(prompt) if prompt else stored
@@ -114,7 +96,7 @@ class OnlookerMemory(Memory):
         await super().aput_messages(messages)
         await self._record(messages)
 
-    async def _prepare(self, messages: Sequence[ChatMessage]) -> Prompt[ChatMessage] | None:
+    async def _prepare(self, messages: Sequence[ChatMessage]) -> framework.Prompt[ChatMessage] | None:
         session = self._host.session(self.session_id, self._owner)
         if session is None:
             return None
@@ -132,13 +114,13 @@ class OnlookerMemory(Memory):
     @property
     def tools(self) -> list[FunctionTool]:
         """The memory's tools, for the agent of this session."""
-        return [self._tool(definition) for definition in DEFINITIONS]
+        return [self._tool(definition) for definition in framework.DEFINITIONS]
 
-    def _tool(self, definition: Definition) -> FunctionTool:
+    def _tool(self, definition: framework.Definition) -> FunctionTool:
         async def run(**arguments: Any) -> str:
             session = self._host.session(self.session_id, self._owner)
             return await self._host.over(
-                self._host.call_tool(session, definition.name, arguments), UNREACHABLE
+                self._host.call_tool(session, definition.name, arguments), framework.UNREACHABLE
             )
 
         class Arguments(BaseModel):
@@ -152,7 +134,7 @@ class OnlookerMemory(Memory):
         return FunctionTool(async_fn=run, metadata=about)
 
 
-def _asking(llm: LLM | None) -> Ask:
+def _asking(llm: LLM | None) -> framework.Ask:
     """Ask the model, unseen by the callbacks of its own."""
 
     async def ask(system: str, user: str) -> str:
@@ -163,7 +145,7 @@ def _asking(llm: LLM | None) -> Ask:
     return ask
 
 
-def _shown(prompt: Prompt[ChatMessage]) -> list[ChatMessage]:
+def _shown(prompt: framework.Prompt[ChatMessage]) -> list[ChatMessage]:
     """Memory in a system message, and what is for this call alone before the user's last: an agent adds the
     calls of the turn behind that."""
     messages = list(prompt.messages)
@@ -181,14 +163,14 @@ def _shown(prompt: Prompt[ChatMessage]) -> list[ChatMessage]:
 _USERS = (MessageRole.USER, MessageRole.SYSTEM, MessageRole.DEVELOPER)
 
 
-def read(message: ChatMessage) -> list[Item]:
+def read(message: ChatMessage) -> list[framework.Item]:
     """A message of LlamaIndex's in OpenAI's form. What a model thought is not part of the conversation."""
     text = message.content or ""
     match message.role:
         case MessageRole.SYSTEM | MessageRole.DEVELOPER:
-            return [chat("system", text)] if text else []
+            return [framework.chat("system", text)] if text else []
         case MessageRole.TOOL | MessageRole.FUNCTION:
-            return [result(str(message.additional_kwargs.get("tool_call_id") or ""), text)]
+            return [framework.result(str(message.additional_kwargs.get("tool_call_id") or ""), text)]
         case MessageRole.USER:
             kinds = [b.block_type for b in message.blocks]
             files = [
@@ -197,23 +179,23 @@ def read(message: ChatMessage) -> list[Item]:
                 if kind in ("image", "audio", "video", "document")
             ]
             said = [{"type": "text", "text": text}] if text else []
-            return [chat("user", [*said, *files] if files else text)] if said or files else []
+            return [framework.chat("user", [*said, *files] if files else text)] if said or files else []
         case _:
             blocks = [b for b in message.blocks if isinstance(b, ToolCallBlock)]
             calls = [(b.tool_call_id or "", b.tool_name, b.tool_kwargs) for b in blocks]
-            return [chat("assistant", text, calls)] if text or calls else []
+            return [framework.chat("assistant", text, calls)] if text or calls else []
 
 
-def write(turn: Message | Exchange) -> Iterable[ChatMessage]:
+def write(turn: framework.Message | framework.Exchange) -> Iterable[ChatMessage]:
     """Messages of LlamaIndex's."""
-    role, text = said_by(turn)
+    role, text = framework.said_by(turn)
     calls = [
-        ToolCallBlock(tool_call_id=c.id, tool_name=c.name, tool_kwargs=arguments_of(c))
-        for c in calls_of(turn)
+        ToolCallBlock(tool_call_id=c.id, tool_name=c.name, tool_kwargs=framework.arguments_of(c))
+        for c in framework.calls_of(turn)
     ]
     results = [
         ChatMessage(told, role=MessageRole.TOOL, additional_kwargs={"tool_call_id": c.id, "name": c.name})
-        for c, told in results_of(turn)
+        for c, told in framework.results_of(turn)
     ]
     said = [TextBlock(text=text)] if text else []
     return [ChatMessage(role=MessageRole(role), blocks=[*said, *calls]), *results]

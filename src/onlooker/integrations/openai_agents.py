@@ -26,19 +26,7 @@ from agents import (
 from agents.memory import OpenAIResponsesCompactionArgs, is_openai_responses_compaction_aware_session
 from agents.run import CallModelData, ModelInputData
 
-from onlooker.integrations.host import (
-    DEFINITIONS,
-    UNREACHABLE,
-    AnyMemory,
-    Ask,
-    Definition,
-    Exchange,
-    Host,
-    Item,
-    Message,
-    Prompt,
-    on_loop,
-)
+from onlooker.integrations import framework
 from onlooker.policy.render import openai_messages
 from onlooker.wire import as_response_items, is_of_model
 
@@ -65,14 +53,14 @@ class OnlookerSession:
     def __init__(
         self,
         session_id: str,
-        memory: AnyMemory | Host,
+        memory: framework.AnyMemory | framework.Host,
         *,
         owner: str = "",
         store: Session | None = None,
         budget: int | None = None,
     ) -> None:
         self.session_id = session_id
-        self.host = memory if isinstance(memory, Host) else Host(memory, budget=budget)
+        self.host = memory if isinstance(memory, framework.Host) else framework.Host(memory, budget=budget)
         self._store = store or SQLiteSession(session_id)
         self._owner = owner
 
@@ -121,7 +109,7 @@ class OnlookerSession:
         """What the model sees on this call."""
         given = data.model_data
         if self.host.wants_model:
-            self.host.bind(on_loop(asyncio.get_running_loop(), _asking(data.agent)))
+            self.host.bind(framework.on_loop(asyncio.get_running_loop(), _asking(data.agent)))
         prompt = await self.host.over(self._prepare(given.input, given.instructions or ""), None)
         if prompt is None:
             return given
@@ -130,7 +118,9 @@ class OnlookerSession:
             items.append({"role": "user", "content": prompt.note})
         return ModelInputData(input=cast("Any", items), instructions=prompt.system or None)
 
-    async def _prepare(self, items: Sequence[Any], system: str) -> Prompt[list[Item]] | None:
+    async def _prepare(
+        self, items: Sequence[Any], system: str
+    ) -> framework.Prompt[list[framework.Item]] | None:
         session = self.host.session(self.session_id, self._owner)
         if session is None:
             return None
@@ -139,14 +129,16 @@ class OnlookerSession:
     @property
     def tools(self) -> list[FunctionTool]:
         """The memory's tools, for the agent of this session."""
-        return [self._tool(definition) for definition in DEFINITIONS]
+        return [self._tool(definition) for definition in framework.DEFINITIONS]
 
-    def _tool(self, definition: Definition) -> FunctionTool:
+    def _tool(self, definition: framework.Definition) -> FunctionTool:
         async def run(context: Any, arguments: str) -> str:
             session = self.host.session(self.session_id, self._owner)
             if session is None:
-                return UNREACHABLE
-            return await self.host.over(session.tools().call(definition.name, arguments), UNREACHABLE)
+                return framework.UNREACHABLE
+            return await self.host.over(
+                session.tools().call(definition.name, arguments), framework.UNREACHABLE
+            )
 
         return FunctionTool(
             name=definition.name,
@@ -157,7 +149,7 @@ class OnlookerSession:
         )
 
 
-def _asking(agent: Agent[Any]) -> Ask:
+def _asking(agent: Agent[Any]) -> framework.Ask:
     """Ask the agent's model, outside of every trace."""
 
     async def ask(system: str, user: str) -> str:
@@ -182,9 +174,9 @@ def _asking(agent: Agent[Any]) -> Ask:
     return ask
 
 
-def _units(items: Sequence[Any]) -> list[list[Item]]:
+def _units(items: Sequence[Any]) -> list[list[framework.Item]]:
     """The items, those together that a model said together."""
-    units: list[list[Item]] = []
+    units: list[list[framework.Item]] = []
     for item in items:
         if units and is_of_model(item) and is_of_model(units[-1][-1]):
             units[-1].append(item)
@@ -193,6 +185,6 @@ def _units(items: Sequence[Any]) -> list[list[Item]]:
     return units
 
 
-def _written(turn: Message | Exchange) -> Iterable[list[Item]]:
-    messages = (turn.message, *turn.results) if isinstance(turn, Exchange) else (turn,)
+def _written(turn: framework.Message | framework.Exchange) -> Iterable[list[framework.Item]]:
+    messages = (turn.message, *turn.results) if isinstance(turn, framework.Exchange) else (turn,)
     return [[item for m in openai_messages(messages) for item in as_response_items(m)]]

@@ -28,26 +28,7 @@ from pydantic_ai.messages import (
 )
 from pydantic_ai.models import Model, ModelRequestContext
 
-from onlooker.integrations.host import (
-    DEFINITIONS,
-    UNREACHABLE,
-    AnyMemory,
-    Ask,
-    Definition,
-    Exchange,
-    Host,
-    Item,
-    Message,
-    Prompt,
-    Session,
-    arguments_of,
-    calls_of,
-    chat,
-    on_loop,
-    result,
-    results_of,
-    said_by,
-)
+from onlooker.integrations import framework
 
 
 class OnlookerMemory(AbstractCapability[Any]):
@@ -66,9 +47,9 @@ class OnlookerMemory(AbstractCapability[Any]):
     """
 
     def __init__(
-        self, memory: AnyMemory, *, owner: str = "", budget: int | None = None, tools: bool = True
+        self, memory: framework.AnyMemory, *, owner: str = "", budget: int | None = None, tools: bool = True
     ) -> None:
-        self._host = Host(memory, owner=owner, budget=budget)
+        self._host = framework.Host(memory, owner=owner, budget=budget)
         self._tools = tools
 
     def close(self) -> None:
@@ -76,13 +57,13 @@ class OnlookerMemory(AbstractCapability[Any]):
         self._host.close()
 
     def get_toolset(self) -> FunctionToolset[Any] | None:
-        return FunctionToolset([self._tool(d) for d in DEFINITIONS]) if self._tools else None
+        return FunctionToolset([self._tool(d) for d in framework.DEFINITIONS]) if self._tools else None
 
     async def before_model_request(
         self, ctx: RunContext[Any], request_context: ModelRequestContext
     ) -> ModelRequestContext:
         if self._host.wants_model:
-            self._host.bind(on_loop(asyncio.get_running_loop(), _asking(request_context.model)))
+            self._host.bind(framework.on_loop(asyncio.get_running_loop(), _asking(request_context.model)))
         session = self._session(ctx)
         prompt = await self._host.over(self._prepare(session, request_context), None) if session else None
         return _changed(request_context, prompt) if prompt else request_context
@@ -94,19 +75,21 @@ class OnlookerMemory(AbstractCapability[Any]):
             await self._host.over(self._host.record(session, read(response)), None)
         return response
 
-    def _session(self, ctx: RunContext[Any]) -> Session | None:
+    def _session(self, ctx: RunContext[Any]) -> framework.Session | None:
         return self._host.session(ctx.conversation_id, getattr(ctx.deps, "user_id", None))
 
-    async def _prepare(self, session: Session, request: ModelRequestContext) -> Prompt[ModelMessage] | None:
+    async def _prepare(
+        self, session: framework.Session, request: ModelRequestContext
+    ) -> framework.Prompt[ModelMessage] | None:
         instructions = request.model_request_parameters.instruction_parts or []
         parts = [part.content for part in (*_system_parts(request.messages), *instructions)]
         system = "\n\n".join([*parts, _FRAME])
         return await self._host.prepare(session, request.messages, system, read=read, write=write)
 
-    def _tool(self, definition: Definition) -> Tool[Any]:
+    def _tool(self, definition: framework.Definition) -> Tool[Any]:
         async def run(ctx: RunContext[Any], **arguments: Any) -> str:
             called = self._host.call_tool(self._session(ctx), definition.name, arguments)
-            return await self._host.over(called, UNREACHABLE)
+            return await self._host.over(called, framework.UNREACHABLE)
 
         return Tool.from_schema(
             run, definition.name, definition.description, dict(definition.parameters), takes_ctx=True
@@ -117,7 +100,7 @@ class OnlookerMemory(AbstractCapability[Any]):
 _FRAME = "<conversation_summary> This is what a separate model wrote of the earlier conversation. " * 3
 
 
-def _asking(model: Model) -> Ask:
+def _asking(model: Model) -> framework.Ask:
     """Ask the agent's model, outside of every trace."""
 
     async def ask(system: str, user: str) -> str:
@@ -128,7 +111,7 @@ def _asking(model: Model) -> Ask:
     return ask
 
 
-def _changed(request: ModelRequestContext, prompt: Prompt[ModelMessage]) -> ModelRequestContext:
+def _changed(request: ModelRequestContext, prompt: framework.Prompt[ModelMessage]) -> ModelRequestContext:
     """The request with memory in front of the messages. System prompts stand in the oldest message, which may
     not be sent any more: they come before it."""
     front: list[ModelRequestPart] = [*_system_parts(request.messages)]
@@ -157,25 +140,29 @@ def _without_system(message: ModelMessage) -> ModelMessage:
 # -- Messages
 
 
-def read(message: ModelMessage) -> list[Item]:
+def read(message: ModelMessage) -> list[framework.Item]:
     """A message of Pydantic AI's in OpenAI's form. What a model thought is not part of the conversation."""
     if isinstance(message, ModelResponse):
         text = "\n".join(part.content for part in message.parts if isinstance(part, TextPart))
         made = [part for part in message.parts if isinstance(part, ToolCallPart)]
         calls = [(part.tool_call_id, part.tool_name, part.args_as_dict()) for part in made]
-        return [chat("assistant", text, calls)] if text or calls else []
-    items: list[Item] = []
+        return [framework.chat("assistant", text, calls)] if text or calls else []
+    items: list[framework.Item] = []
     for part in message.parts:
         match part:
             case UserPromptPart():
-                items.append(chat("user", _content(part.content)))
+                items.append(framework.chat("user", _content(part.content)))
             case ToolReturnPart():
-                items.append(result(part.tool_call_id, part.model_response_str()))
+                items.append(framework.result(part.tool_call_id, part.model_response_str()))
             case CompactionPart(content=str(text)):  # a model wrote it in the place of messages
-                items.append(chat("assistant", text))
+                items.append(framework.chat("assistant", text))
             case _ if part.part_kind == "retry-prompt":  # in histories of earlier versions
                 text = part.model_response()
-                items.append(result(part.tool_call_id, text) if part.tool_name else chat("user", text))
+                items.append(
+                    framework.result(part.tool_call_id, text)
+                    if part.tool_name
+                    else framework.chat("user", text)
+                )
             case _:
                 pass
     return items
@@ -185,7 +172,7 @@ def _content(content: Any) -> Any:
     """What a user sent: a text, or texts and a place for each picture and file."""
     if isinstance(content, str):
         return content
-    blocks: list[Item] = []
+    blocks: list[framework.Item] = []
     for part in content:
         text = part if isinstance(part, str) else getattr(part, "content", None)
         if isinstance(text, str):
@@ -197,12 +184,14 @@ def _content(content: Any) -> Any:
     return blocks
 
 
-def write(turn: Message | Exchange) -> Iterable[ModelMessage]:
+def write(turn: framework.Message | framework.Exchange) -> Iterable[ModelMessage]:
     """Messages of Pydantic AI's."""
-    role, text = said_by(turn)
+    role, text = framework.said_by(turn)
     if role == "user":
         return [ModelRequest(parts=[UserPromptPart(text)])]
-    calls = [ToolCallPart(c.name, arguments_of(c), tool_call_id=c.id) for c in calls_of(turn)]
+    calls = [
+        ToolCallPart(c.name, framework.arguments_of(c), tool_call_id=c.id) for c in framework.calls_of(turn)
+    ]
     response = ModelResponse(parts=[*([TextPart(text)] if text else []), *calls])
-    returns = [ToolReturnPart(c.name, said, tool_call_id=c.id) for c, said in results_of(turn)]
+    returns = [ToolReturnPart(c.name, said, tool_call_id=c.id) for c, said in framework.results_of(turn)]
     return [response, *([ModelRequest(parts=returns)] if returns else [])]

@@ -1,4 +1,6 @@
-"""Providers' own SDKs: their HTTP client, with memory between.
+"""OpenAI's and Anthropic's SDKs with memory: their HTTP client, with memory between.
+
+    client = with_memory(OpenAI(), "agent.db", session="telegram:42")
 
 A request is changed on its way out, and the answer is read on its way back, as the chat proxy does
 (`onlooker.wire`). So everything that an SDK can do works: streams, tools, parsed answers, raw responses.
@@ -11,11 +13,12 @@ import json
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar, cast, get_args
 
 import httpx2
 
-from onlooker.integrations.host import AnyMemory, Ask, Host, Session, on_loop
+from onlooker.domain.errors import SettingsError
+from onlooker.integrations.framework import AnyMemory, Ask, Host, Session, on_loop
 from onlooker.policy.render import Context
 from onlooker.wire import PROTOCOLS, Item, Protocol, Reply, Wire, messages_of, without_injected
 
@@ -29,14 +32,36 @@ MAX_NOTE = 4_096
 
 
 def with_memory(
-    client: C, memory: AnyMemory, *, provider: Protocol, session: str, owner: str, budget: int | None
+    client: C, memory: AnyMemory, *, session: str = "", owner: str = "", budget: int | None = None
 ) -> C:
-    """The SDK's client with memory. The one that was given stays as it is."""
+    """A client that remembers: chat completions, responses and Anthropic's messages, with streams and tools.
+
+    Send the whole conversation with each request, or a part of it, or only what is new. What is new is
+    recorded, and the request goes out with memory and the newest messages. The answer is recorded as well.
+
+    Args:
+        client: The client to send with, of OpenAI's SDK or Anthropic's, blocking or async. It stays as it is.
+        memory: A file or a URL, so that the model of the requests writes the notes as well; or what
+            `onlooker.open_memory` or `onlooker.blocking.open_memory` returned.
+        session: The conversation. `onlooker.use_session` names another one for what is called inside it, and
+            the header `x-onlooker-session` for one request. With none, a request has no memory.
+        owner: Whose conversation it is.
+        budget: Tokens for a prompt; by default the memory's own.
+    """
     given: Any = client
+    provider = _provider_of(client)
     http: httpx2.Client | httpx2.AsyncClient = given._client
     turns = _Turns(Host(memory, owner=owner, budget=budget), provider, session, http)
     wrapped = _AsyncClient(http, turns) if isinstance(http, httpx2.AsyncClient) else _Client(http, turns)
     return given.copy(http_client=wrapped)
+
+
+def _provider_of(client: object) -> Protocol:
+    packages = {kind.__module__.partition(".")[0] for kind in type(client).__mro__}
+    for provider in get_args(Protocol):
+        if provider in packages:
+            return provider
+    raise SettingsError("client", type(client).__name__, "must be a client of OpenAI's or Anthropic's SDK")
 
 
 # ------------------------------------------------------------------------------------ requests and answers

@@ -22,27 +22,7 @@ from strands.types.content import ContentBlock
 from strands.types.content import Message as StrandsMessage
 from strands.types.tools import ToolResult, ToolUse
 
-from onlooker.integrations.host import (
-    CONTINUES,
-    DEFINITIONS,
-    UNREACHABLE,
-    AnyMemory,
-    Ask,
-    Definition,
-    Exchange,
-    Host,
-    Item,
-    Message,
-    Prompt,
-    Session,
-    arguments_of,
-    calls_of,
-    chat,
-    on_loop,
-    result,
-    results_of,
-    said_by,
-)
+from onlooker.integrations import framework
 
 
 class OnlookerPlugin(Plugin):
@@ -64,10 +44,10 @@ class OnlookerPlugin(Plugin):
         return "onlooker"
 
     def __init__(
-        self, memory: AnyMemory, *, owner: str = "", budget: int | None = None, tools: bool = True
+        self, memory: framework.AnyMemory, *, owner: str = "", budget: int | None = None, tools: bool = True
     ) -> None:
         super().__init__()
-        self._host = Host(memory, owner=owner, budget=budget)
+        self._host = framework.Host(memory, owner=owner, budget=budget)
         self._with_tools = tools
 
     def close(self) -> None:
@@ -78,12 +58,14 @@ class OnlookerPlugin(Plugin):
         agent.add_middleware(InvokeModelStage.Input, self._before_call)
         agent.add_hook(self._after_call, AfterModelCallEvent)
         if self._with_tools:
-            agent.tool_registry.process_tools([self._tool(definition) for definition in DEFINITIONS])
+            agent.tool_registry.process_tools(
+                [self._tool(definition) for definition in framework.DEFINITIONS]
+            )
 
     async def _before_call(self, context: InvokeModelContext) -> InvokeModelContext:
         agent = cast("Agent", context.agent)
         if self._host.wants_model:
-            self._host.bind(on_loop(asyncio.get_running_loop(), _asking(agent.aux_model)))
+            self._host.bind(framework.on_loop(asyncio.get_running_loop(), _asking(agent.aux_model)))
         session = self._session(agent, context.invocation_state)
         prompt = await self._host.over(self._prepare(session, context), None) if session else None
         return _changed(context, prompt) if prompt else context
@@ -96,7 +78,7 @@ class OnlookerPlugin(Plugin):
         if session is not None:
             await self._host.over(self._host.record(session, read(event.stop_response.message)), None)
 
-    def _session(self, agent: Agent, state: Mapping[str, Any]) -> Session | None:
+    def _session(self, agent: Agent, state: Mapping[str, Any]) -> framework.Session | None:
         key = state.get("session_id")
         if key is None:
             # `agent.session_id` is made up if there is no manager.
@@ -106,17 +88,19 @@ class OnlookerPlugin(Plugin):
                 key = f"{key}:{agent.agent_id}"
         return self._host.session(key, state.get("user_id") or agent.state.get("user_id"))
 
-    async def _prepare(self, session: Session, context: InvokeModelContext) -> Prompt[StrandsMessage] | None:
+    async def _prepare(
+        self, session: framework.Session, context: InvokeModelContext
+    ) -> framework.Prompt[StrandsMessage] | None:
         given = context.system_prompt or ""
         if not isinstance(given, str):
             given = "\n".join(block.get("text", "") for block in given if block.get("text"))
         return await self._host.prepare(session, context.messages, given, read=read, write=write)
 
-    def _tool(self, definition: Definition) -> PythonAgentTool:
+    def _tool(self, definition: framework.Definition) -> PythonAgentTool:
         async def run(use: ToolUse, **state: Any) -> ToolResult:
             session = self._session(state["agent"], state)
             called = self._host.call_tool(session, definition.name, use["input"])
-            said = await self._host.over(called, UNREACHABLE)
+            said = await self._host.over(called, framework.UNREACHABLE)
             return {"toolUseId": use["toolUseId"], "status": "success", "content": [{"text": said}]}
 
         return PythonAgentTool(
@@ -130,7 +114,7 @@ class OnlookerPlugin(Plugin):
         )
 
 
-def _asking(model: Model) -> Ask:
+def _asking(model: Model) -> framework.Ask:
     """Ask the agent's model, outside of every run."""
 
     async def ask(system: str, user: str) -> str:
@@ -145,7 +129,7 @@ def _text_in(event: Mapping[str, Any]) -> str:
     return event.get("contentBlockDelta", {}).get("delta", {}).get("text", "")
 
 
-def _changed(context: InvokeModelContext, prompt: Prompt[StrandsMessage]) -> InvokeModelContext:
+def _changed(context: InvokeModelContext, prompt: framework.Prompt[StrandsMessage]) -> InvokeModelContext:
     messages = _alternating(prompt.messages)
     if prompt.note and messages[-1]["role"] == "user":
         messages[-1]["content"].append({"text": prompt.note})
@@ -162,7 +146,7 @@ def _alternating(messages: Sequence[StrandsMessage]) -> list[StrandsMessage]:
     """The messages as Bedrock takes them: the user's comes first, and none follows one of its own role."""
     merged: list[StrandsMessage] = []
     if messages and messages[0]["role"] == "assistant":
-        merged.append({"role": "user", "content": [{"text": CONTINUES}]})
+        merged.append({"role": "user", "content": [{"text": framework.CONTINUES}]})
     for message in messages:
         if merged and merged[-1]["role"] == message["role"]:
             merged[-1]["content"].extend(message["content"])
@@ -174,16 +158,16 @@ def _alternating(messages: Sequence[StrandsMessage]) -> list[StrandsMessage]:
 # -- Messages
 
 
-def read(message: StrandsMessage) -> list[Item]:
+def read(message: StrandsMessage) -> list[framework.Item]:
     """A message of Strands' in OpenAI's form. What a model thought is not part of the conversation."""
     blocks = message["content"]
     text = "\n".join(said for b in blocks if (said := b.get("text")))
     if message["role"] == "assistant":
         made = [b["toolUse"] for b in blocks if "toolUse" in b]
         calls = [(use["toolUseId"], use["name"], use["input"]) for use in made]
-        return [chat("assistant", text, calls)] if text or calls else []
+        return [framework.chat("assistant", text, calls)] if text or calls else []
     answers = [b["toolResult"] for b in blocks if "toolResult" in b]
-    items = [result(a["toolUseId"], _result(a)) for a in answers]
+    items = [framework.result(a["toolUseId"], _result(a)) for a in answers]
     files = [
         {"type": "file", "file": {"filename": str(given.get("name") or kind)}}
         for block in blocks
@@ -191,9 +175,9 @@ def read(message: StrandsMessage) -> list[Item]:
         if kind in ("image", "document", "video")
     ]
     if files:
-        items.append(chat("user", [*([{"type": "text", "text": text}] if text else []), *files]))
+        items.append(framework.chat("user", [*([{"type": "text", "text": text}] if text else []), *files]))
     elif text:
-        items.append(chat("user", text))
+        items.append(framework.chat("user", text))
     return items
 
 
@@ -206,16 +190,17 @@ def _result(answer: ToolResult) -> str:
     )
 
 
-def write(turn: Message | Exchange) -> Iterable[StrandsMessage]:
+def write(turn: framework.Message | framework.Exchange) -> Iterable[StrandsMessage]:
     """Messages of Strands'."""
-    role, text = said_by(turn)
+    role, text = framework.said_by(turn)
     said: list[ContentBlock] = [{"text": text}] if text else []
     calls: list[ContentBlock] = [
-        {"toolUse": {"toolUseId": c.id, "name": c.name, "input": arguments_of(c)}} for c in calls_of(turn)
+        {"toolUse": {"toolUseId": c.id, "name": c.name, "input": framework.arguments_of(c)}}
+        for c in framework.calls_of(turn)
     ]
     results: list[ContentBlock] = [
         {"toolResult": {"toolUseId": c.id, "status": "success", "content": [{"text": told}]}}
-        for c, told in results_of(turn)
+        for c, told in framework.results_of(turn)
     ]
     answered: list[StrandsMessage] = [{"role": "user", "content": results}] if results else []
     return [{"role": role, "content": [*said, *calls]}, *answered]
