@@ -23,8 +23,12 @@ class Mutation:
     file: str
     line: str
     becomes: str
+    test: str = "tests/promises/test_promises.py"
 
 
+ALIGN = "tests/unit/policy/test_align.py"
+SEVERAL_THINGS = f"{ALIGN}::test_a_host_that_does_several_things_in_one_conversation_loses_nothing"
+EDITED_WINDOW = f"{ALIGN}::test_whatever_a_window_has_is_kept_though_its_first_message_is_edited"
 MUTATIONS = {
     "a refused reply is taken": Mutation(
         "engine/writer.py",
@@ -67,6 +71,36 @@ MUTATIONS = {
         "    if guard.frontier != progress.frontier:",
         "    if False:",
     ),
+    "a blanked result takes the place of what it was": Mutation(
+        "policy/align.py",
+        '        return "lost"  # a result that was blanked',
+        '        return "fuller"  # a result that was blanked',
+        SEVERAL_THINGS,
+    ),
+    "a short message that is said again is taken for the old one": Mutation(
+        "policy/align.py",
+        "        if not (is_telling(history[-1]) and is_telling(known)):\n            return True\n",
+        "        if not (is_telling(history[-1]) and is_telling(known)):\n            return False\n",
+        SEVERAL_THINGS,
+    ),
+    "a restart takes everything back": Mutation(
+        "policy/align.py",
+        " or not self._has_answer(run) or self._may_be_restart(run, lacking):",
+        ":",
+        SEVERAL_THINGS,
+    ),
+    "what a host leaves out in the middle is taken back": Mutation(
+        "policy/align.py",
+        "        return (is_last or self._is_edit(new, lacking)) and self.is_proven(gap, lacking)",
+        "        return True",
+        SEVERAL_THINGS,
+    ),
+    "an edited beginning of a window is taken for a summary": Mutation(
+        "policy/align.py",
+        "        if self.sent is None or self.sent.preface:",
+        "        if self.sent is None or not self.sent.preface:",
+        EDITED_WINDOW,
+    ),
 }
 
 
@@ -74,9 +108,10 @@ MUTATIONS = {
 def test_the_properties_go_red_when(name: str, tmp_path: Path) -> None:
     mutation = MUTATIONS[name]
     shutil.copytree(ROOT / "src", tmp_path / "src")
-    for folder in ("promises", "contract"):
+    for folder in ("promises", "contract", "unit/policy"):
         shutil.copytree(ROOT / "tests" / folder, tmp_path / "tests" / folder)
-    shutil.copy(ROOT / "tests" / "conftest.py", tmp_path / "tests" / "conftest.py")
+    for file in ("conftest.py", "growth.py"):
+        shutil.copy(ROOT / "tests" / file, tmp_path / "tests" / file)
     (tmp_path / "tests" / "__init__.py").touch()
     broken = tmp_path / "src" / "onlooker" / mutation.file
     text = broken.read_text()
@@ -84,7 +119,7 @@ def test_the_properties_go_red_when(name: str, tmp_path: Path) -> None:
     broken.write_text(text.replace(mutation.line, mutation.becomes))
     run = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "--strict-markers",
-         "-o", "markers=req\nlong", "tests/promises/test_promises.py"],
+         "-o", "markers=req\nlong", mutation.test],
         cwd=tmp_path,
         check=False,
         env={**os.environ, "PYTHONPATH": f"{tmp_path / 'src'}:{tmp_path}", "ONLOOKER_HYPOTHESIS": "mutation"},
