@@ -432,7 +432,8 @@ _CONTENT_WORD = regex(r"[a-z]{4,}")
 
 
 def says_nothing_of(note: NoteText, source: str) -> bool:
-    """Return whether a short reply has no word of its source, only words such as "content" and "request"."""
+    """Return whether a short reply has no word of its source, only words such as "content" and "request", and
+    others that fit any conversation: "The user and the assistant talked about several topics"."""
     body = " ".join(line.text for line in note.lines).lower()
     words = set(_CONTENT_WORD.findall(body))
     if not body.isascii() or len(body.split()) > _MAX_REFUSAL_WORDS or len(source) < _MIN_SOURCE_LENGTH:
@@ -440,8 +441,8 @@ def says_nothing_of(note: NoteText, source: str) -> bool:
     if len(words & _ABOUT_ITSELF) < _MIN_ABOUT_ITSELF:
         return False
     others = words - _ABOUT_ITSELF - _ALWAYS_SAID
-    if not words & _OF_REFUSALS:
-        return "nothing" in words and not others  # "Nothing of note was said"
+    if not others and not words & _OF_REFUSALS:
+        return "nothing" in words  # "Nothing of note was said"
     said = source.lower()
     return not any(word[:_STEM] in said for word in others)
 

@@ -91,6 +91,7 @@ BAD = [
     bad("refusal", "in Japanese", "申し訳ありませんが、そのご要望にはお応えできません。", JAPANESE),
     bad("refusal", "in Korean", "죄송하지만 해당 요청은 도와드릴 수 없습니다.", KOREAN),
     bad("refusal", "in Russian", "Извините, но я не могу помочь с этим запросом.", RUSSIAN),
+    bad("refusal", "of any conversation", "The user and the assistant talked about several topics."),
     bad("refusal", "in prose", "I apologize, but I won't be able to summarise that.", format="prose"),
     bad("cut off", "said by the provider", _GOOD_START, finish="length"),
     bad("cut off", "inside a stamp", _GOOD_START + "[2026-02-"),
