@@ -128,7 +128,8 @@ async def _with_memory(
             context = await session.context(system=SYSTEM)
             _send(context.openai())
             await session.record(onlooker.assistant(assistant))
-        await memory.background.flush()
+            # A person and a model take longer than notes; what waits uses no CPU.
+            await memory.background.flush()
         return await session.notes(statuses=("active", "superseded", "buffered"))
 
 

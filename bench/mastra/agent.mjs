@@ -74,13 +74,13 @@ for (const [user, assistant] of turns) {
   reply = assistant;
   if (memory) {
     await agent.generate(user, { memory: { thread: 'bench', resource: 'ana' } });
+    await memory.settled();
   } else {
     history.push({ role: 'user', content: user });
     await agent.generate(history.slice(-keep));
     history.push({ role: 'assistant', content: assistant });
   }
 }
-await memory?.settled();
 const cpu = process.cpuUsage(began);
 console.log(JSON.stringify({
   cpu: (cpu.user + cpu.system) / 1000,
