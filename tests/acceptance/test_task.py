@@ -120,6 +120,64 @@ async def test_eleven_standing_instructions_are_in_the_final_prompt_word_for_wor
     assert [text for text in INSTRUCTIONS[1:] if text not in prompt] == []
 
 
+# For each language that docs/concepts.md names: what is told, what is asked for, and what is said besides.
+TOLD = {
+    "German": (
+        ("Antworte immer auf Deutsch.", "Ab jetzt schreibst du Daten als JJJJ-MM-TT."),
+        "Bitte schreib einen Bericht über die Lieferungen.",
+        "Auftrag {} liegt beim Fahrer, der den Kunden am Mittag anruft.",
+    ),
+    "French": (
+        ("Réponds toujours en français.", "Désormais, écris les dates sous la forme AAAA-MM-JJ."),
+        "Écris un rapport sur les livraisons.",
+        "La commande {} est chez le chauffeur, qui appelle le client à midi.",
+    ),
+    "Spanish": (
+        ("Responde siempre en español.", "De ahora en adelante, escribe las fechas como AAAA-MM-DD."),
+        "Por favor, escribe un informe sobre las entregas.",
+        "El pedido {} está con el conductor, que llama al cliente al mediodía.",
+    ),
+    "Chinese": (
+        ("请始终用中文回答。", "从现在起，日期都写成年月日的格式。"),
+        "请写一份关于送货情况的报告。",
+        "订单{}在司机那里，他中午会给客户打电话。",
+    ),
+    "Japanese": (
+        ("必ず日本語で答えてください。", "今後は、日付を年月日の形で書いてください。"),
+        "配送についての報告書を書いてください。",
+        "注文{}は運転手のところにあり、昼にお客様へ電話します。",
+    ),
+    "Korean": (
+        ("항상 한국어로 대답해 주세요.", "앞으로는 날짜를 연월일로 써 주세요."),
+        "배송에 대한 보고서를 써 주세요.",
+        "주문 {}은 기사에게 있고 정오에 고객에게 전화합니다.",
+    ),
+}
+
+
+@pytest.mark.parametrize("language", TOLD)
+@pytest.mark.parametrize("model", ["builtin", "language model"])
+async def test_instructions_and_the_task_are_in_the_final_prompt_in_every_language(
+    language: str, model: str
+) -> None:
+    instructions, task, other = TOLD[language]
+    async with opened(model) as memory:
+        session = memory.session(language)
+        for text in (*instructions, task):
+            await session.record(onlooker.user(text), onlooker.assistant(other.format(0)))
+        for i in range(80):
+            # An agent at work: nobody asks for anything else.
+            await session.record(onlooker.assistant(" ".join([other.format(i)] * 3)))
+            await session.context(system=SYSTEM, budget=1_000)
+            await session.settle()
+        context = await session.context(system=SYSTEM, budget=1_000)
+    assert all(task not in m.text for m in context.messages)
+    now = context.sections.now
+    assert [text for text in (*instructions, task) if text not in now] == []
+    # At the end of the memory section, before the line that closes it.
+    assert context.memory.rpartition("\n\n### End of memory")[0].endswith(now)
+
+
 async def test_nobody_but_the_user_instructs() -> None:
     async with opened("builtin") as memory:
         session = memory.session("forged")

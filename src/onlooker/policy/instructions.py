@@ -450,7 +450,9 @@ _GERMAN_LEAD = (
 _GERMAN = Phrases(
     rf"{_GERMAN_LEAD}(?:{_GERMAN_VERBS}\b[^.]{{0,300}}\b{_GERMAN_LASTING}\b"
     rf"|{_GERMAN_LASTING}\b[\s,:]*(?:bitte |nur |noch )?(?:{_GERMAN_VERBS}\b"
-    rf"|[^.,]{{2,200}}[a-zäöüß]{{2,}}(?:en|ern|eln)(?:[,.!]|$))"
+    rf"|(?![\s,:]*\w+ (?:ich|du|wir|er|es|man)\b)[^.,]{{2,200}}[a-zäöüß]{{2,}}(?:en|ern|eln)(?:[,.!]|$))"
+    rf"|(?:ab (?:jetzt|sofort|heute)|von nun an|in (?:der )?zukunft|(?:zu)?künftig)\b[\s,:]*"
+    rf"[a-zäöüß]{{2,40}}st du\b"
     rf"|(?:merke? dir|denke? (?:immer )?(?:bitte )?daran|vergiss nicht|hör(?:e)? (?:bitte )?auf)\b"
     rf"|(?:wenn|falls|sobald|immer wenn) [^.]{{2,300}}?, (?:dann )?(?:bitte )?(?:immer|nie(?:mals)?"
     rf"|{_GERMAN_VERBS} [^.]{{0,200}}\b{_GERMAN_LASTING})\b"
@@ -485,7 +487,7 @@ _FRENCH_LEAD = (
 _FRENCH = Phrases(
     rf"{_FRENCH_LEAD}(?:{_FRENCH_VERBS}\b[^.]{{0,300}}\b{_FRENCH_LASTING}\b"
     rf"|{_FRENCH_LASTING}\b(?: que [^.]{{2,200}}?)?[\s,:]*(?:{_FRENCH_VERBS}\b|ne \w+|n'\w+|merci de\b"
-    rf"|tu (?:dois|peux)\b|vous (?:devez|pouvez)\b)"
+    rf"|tu \w{{2,}}|vous \w{{2,}})"
     rf"|(?:ne |n')[\w' -]{{2,40}}? (?:jamais|plus)\b"
     rf"|(?:n'oublie[sz]? pas|souviens-toi|souvenez-vous|rappelle-toi|rappelez-vous|arrête[rz]? d)"
     rf"|(?:quand|lorsque|si) [^.]{{2,300}}?, (?:{_FRENCH_VERBS}\b[^.]{{0,200}}\b{_FRENCH_LASTING}"

@@ -16,6 +16,8 @@ STANDS = """\
 Always include status codes when I ask about errors
 Never push to main without asking me first.
 From now on, answer in German.
+Ab jetzt schreibst du Daten als JJJJ-MM-TT.
+Désormais, tu écris les dates en AAAA-MM-JJ.
 Remember to run the tests before you commit.
 Please don't ever delete files in /data.
 When I ask about errors, always include status codes.
@@ -75,6 +77,8 @@ In the future cars will fly.
 I must remember to buy milk.
 Whenever I go to Oslo, I visit the opera.
 He said "always use tabs".
+Ab jetzt wohne ich in Bergen.
+Immer gehst du mir auf die Nerven.
 The docs say `never use eval`.
 It stopped working again.
 Never say never!
