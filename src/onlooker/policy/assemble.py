@@ -34,6 +34,7 @@ from onlooker.policy.search.words import tokens
 from onlooker.policy.settings import SECTION_TOKENS, Limits, Settings, limits_for
 from onlooker.policy.text import regex
 from onlooker.policy.tokens import PROMPT_OVERHEAD, Calibration, Estimator, margin
+from onlooker.policy.values import BETWEEN, NAMING, audit, find_values, holds, ledger_values
 from onlooker.policy.values import HEAD as VALUES
 
 # -- What a call asks for, and how tokens are counted
@@ -284,8 +285,9 @@ def _allowed(notes: Sequence[Note], most: int, pins: frozenset[str]) -> list[Not
 def _fitting(
     notes: Sequence[Note], pins: frozenset[str], room: int, count: Callable[[str], int], stamped: bool
 ) -> list[Note]:
-    """The notes; where they do not all fit, with those of their lines that are worth most. A line keeps its
-    day's heading. Prose is shown without gaps: reflections first, then observations, the newest first."""
+    """The notes; where they do not all fit, with those of their lines that are worth most, and the exact
+    values of the others. A line keeps its day's heading. Prose is shown without gaps: reflections first, then
+    observations, the newest first."""
     kinds = ([n for n in notes if n.generation], [n for n in notes if not n.generation])
     if sum(count("\n".join(_render_notes("", of_kind, stamped))) for of_kind in kinds) <= room:
         return list(notes)
@@ -295,32 +297,92 @@ def _fitting(
         worth = [_PINNED_WORTH * (line.note.id in pins) + (line.note.generation > 0) for line in lines]
     else:
         worth = _worths(lines, pins)
+
+    def price(line: _Line) -> int:
+        return count(_stamped(line.day, line.text) if stamped else line.text) + JOINING_TOKENS
+
     kept: set[int] = set()
     headings: set[tuple[bool, str]] = set()
+    values = [] if prose else _values_of(lines)
+    for_values = min(int(room * _LEDGER_SHARE), count(VALUES + BETWEEN.join(values)) if values else 0)
+    room -= for_values
     for i in sorted(range(len(lines)), key=lambda i: (-worth[i], -i)):
         line = lines[i]
-        heading = (bool(line.note.generation), line.day)
-        cost = count(_stamped(line.day, line.text) if stamped else line.text) + JOINING_TOKENS
-        if line.day and heading not in headings:
+        cost = price(line)
+        if line.day and line.heading not in headings:
             cost += HEADING_TOKENS
-        if cost > room:
+        if cost > room or (not prose and line.text.startswith(VALUES)):
             if prose:
                 break
             continue
         room -= cost
         kept.add(i)
-        headings.add(heading)
-    by_note = groupby((lines[i] for i in sorted(kept)), key=lambda line: line.note.id)
+        headings.add(line.heading)
+    placed = [(float(i), lines[i]) for i in kept]
+    if not prose:
+        placed += _ledgers(values, lines, kept, headings, room + for_values, price)
+    placed.sort(key=lambda found: found[0])
+    by_note = groupby((line for _, line in placed), key=lambda line: line.note.id)
     shown = {id: list(group) for id, group in by_note}
     return [_shown(note, shown[note.id], count) for note in notes if note.id in shown]
 
 
+# Of the room for notes that do not all fit, so much is for the values of what is not shown.
+_LEDGER_SHARE = 0.15
+_MOST_VALUES = 400
+
+
+def _values_of(lines: Sequence[_Line]) -> list[str]:
+    """The exact values of lines, then those of ledgers, each those that are there most often first."""
+    said = [line.text for line in lines if not line.text.startswith(VALUES)]
+    listed = ledger_values(line.text for line in lines)
+    return list(dict.fromkeys((*audit("", "\n".join(said), NAMING), *listed)))
+
+
+def _ledgers(
+    values: Sequence[str],
+    lines: Sequence[_Line],
+    kept: set[int],
+    headings: set[tuple[bool, str]],
+    room: int,
+    price: Callable[[_Line], int],
+) -> Iterator[tuple[float, _Line]]:
+    """Return ledgers of the values that only lines have which are not shown, each with its place: below the
+    lines of its note and day."""
+    shown = "\n".join(lines[i].text for i in kept)
+    holder: dict[str, _Line] = {}
+    for i, line in enumerate(lines):
+        if i not in kept:
+            listed = ledger_values([line.text])
+            holder |= dict.fromkeys(listed or (value.text for value in find_values(line.text)), line)
+    last = {(line.note.id, line.day): i for i, line in enumerate(lines)}
+    found: dict[int, _Line] = {}
+    for value in values[:_MOST_VALUES]:
+        of = holder.get(value)
+        if of is None or holds(shown, value):
+            continue
+        end = last[of.note.id, of.day]
+        before = found.get(end)
+        cost = price(of._replace(text=BETWEEN + value if before else VALUES + value))
+        cost += HEADING_TOKENS if of.day and of.heading not in headings else 0
+        if cost <= room:
+            room -= cost
+            headings.add(of.heading)
+            found[end] = of._replace(text=f"{before.text}{BETWEEN}{value}" if before else VALUES + value)
+    return ((end + 0.5, ledger) for end, ledger in found.items())
+
+
 class _Line(NamedTuple):
-    """A line of a note, and the heading that it stands under."""
+    """A line of a note, and the day that it stands under."""
 
     note: Note
     day: str
     text: str
+
+    @property
+    def heading(self) -> tuple[bool, str]:
+        """The heading of its day among the reflections, or among the observations."""
+        return bool(self.note.generation), self.day
 
 
 def _lines_of(note: Note) -> Iterator[_Line]:
@@ -333,7 +395,7 @@ def _lines_of(note: Note) -> Iterator[_Line]:
 
 
 def _shown(note: Note, lines: Sequence[_Line], count: Callable[[str], int]) -> Note:
-    if len(lines) == sum(1 for _ in _lines_of(note)):
+    if [line.text for line in lines] == [line.text for line in _lines_of(note)]:
         return note
     days = groupby(lines, key=lambda line: line.day)
     text = "\n".join(t for day, of_day in days for t in (day, *(line.text for line in of_day)) if t)

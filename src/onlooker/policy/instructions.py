@@ -626,7 +626,8 @@ _WISH = Phrases(
 # Phrases in the form of a request that ask for nothing.
 _PHRASE = Phrases(
     r"\b(?:can you (?:believe|imagine|guess)|let me know|let's (?:go for it|hope|face it|see)"
-    r"|keep (?:it up|up the|going|at it|in touch|me posted|you posted|being|believing|pushing|doing|chasing)"
+    r"|keep (?:it up|up the|going|at it|in touch|me posted|you posted|being|believing|pushing|doing|chasing"
+    r"|making|shining|smiling|(?:that|the|your) (?:\w+ )?(?:going|alive|up|positivity|spirit)\b)"
     r"|take (?:care|it easy|your time)|stay (?:safe|strong|positive|tuned|motivated|in touch)|go for it"
     r"|talk (?:to you )?(?:soon|later)|(?:take a )?look (?:at this|how)|check (?:this |it )?out"
     r"|have (?:fun|a (?:good|great|nice)))\b",

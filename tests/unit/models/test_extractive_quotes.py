@@ -545,12 +545,27 @@ def test_a_japanese_sentence_with_a_path_stays_with_its_subject() -> None:
 
 def test_what_says_little_alone_is_on_the_line_that_it_needs() -> None:
     text = observe(
-        say("John", "I got promoted at work! It took four years, and I'm over the moon about it!"), tokens=60
+        say("Ben", "Rock climbing sounds like a fun way to push your limits in the mountains."),
+        say("John", "I got promoted at work! It took four years of night shifts in the harbour of Bergen."),
+        tokens=80,
     )
-    assert "IMPORTANT John: I got promoted at work! " in text
-    assert not any(line.startswith("John: I'm over") for line in text.splitlines())
+    assert "IMPORTANT John: I got promoted at work! It took four years of night shifts" in text
+
+
+def test_a_clause_with_a_pronoun_is_not_parted_from_the_one_before_it() -> None:
+    for said in (
+        "I just finished the intro to my next movie script, and I decided to include this at the start.",
+        "It was a very long time coming, and I'm over the moon about it!",
+    ):
+        assert clauses(said) == [said]
 
 
 @pytest.mark.parametrize("said", ["I took this pic last summer.", "We love those photos."])
 def test_a_picture_that_nobody_describes_is_referred_to(said: str) -> None:
     assert refers_back(said)
+
+
+def test_underscores_of_a_name_are_no_markup() -> None:
+    said = "__Please note__: src/__init__.py and `__main__` are new in pkg/__a__.py"
+    text = observe(role("assistant", said))
+    assert "Please note: src/__init__.py and `__main__` are new in pkg/__a__.py" in text

@@ -178,3 +178,15 @@ def test_nothing_changes_places_with_what_was_done_or_asked_in_between(between: 
     )
     text = reflect(said, tokens=400)
     assert speakers(text) == speakers(said)
+
+
+def test_a_line_that_is_dropped_leaves_its_ids_to_the_ledger() -> None:
+    nine = range(9)
+    booked = "\n".join(f"get_order(A-10{n}): customer ana_berg_20{n}, paid with card_7712{n}" for n in nine)
+    said = "\n".join(f"Ana: I walked along the harbour of Bergen and met friend {n} there" for n in nine)
+    text = reflect(f"## 2026-02-16\n{booked}\n{said}", tokens=160)
+    dropped = [n for n in range(9) if f"get_order(A-10{n})" not in text]
+    assert dropped
+    ledger = text.splitlines()[-1]
+    assert ledger.startswith("Values: ")
+    assert any(f"card_7712{n}" in ledger for n in dropped)

@@ -244,7 +244,13 @@ def test_a_request_that_was_answered_ends_when_the_user_speaks_of_another_matter
 
 
 def test_phrases_of_people_to_each_other_ask_for_nothing() -> None:
-    for said in ("Keep up the great work, Maria!", "Let me know your thoughts.", "Take care and stay safe!"):
+    cheers = "That's awesome! Keep that positivity going and keep making a difference. Take care!"
+    for said in (
+        cheers,
+        "Keep up the great work, Maria!",
+        "Let me know your thoughts.",
+        "Take care and stay safe!",
+    ):
         assert after([user(said), assistant("Will do, and the same to you over there.")]) == []
 
 

@@ -169,6 +169,17 @@ def test_where_notes_do_not_fit_lines_go_by_worth_and_not_by_age() -> None:
     assert 1800 < found.stats.observations + found.stats.reflections <= 2000
 
 
+def test_of_lines_that_are_not_shown_the_exact_values_stay() -> None:
+    hidden = "assistant: the fault is in src/command_parser.py, see order AB-1001, " + "and so on " * 300
+    old = f"## 2026-02-16\n{hidden}\nuser: it rained\nValues: card_77120"
+    new = "## 2026-02-17\nuser: please go on"
+    notes = [note(1, 1, PLAIN.text(old), text=old), note(2, 2, PLAIN.text(new), text=new)]
+    found = context(state(numbered(0, 0, 5), notes), settings=replace(LANGO, memory_limit=500))
+    assert "the fault is in" not in found.memory
+    assert "Values: AB-1001 · src/command_parser.py · card_77120\n## 2026-02-17" in found.memory
+    assert found.stats.observations <= 500
+
+
 # ------------------------------------------------------------------------------------ order
 
 

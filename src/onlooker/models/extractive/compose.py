@@ -156,10 +156,17 @@ def _ration_critical(pieces: Sequence[Piece], limit: int) -> None:
 def _values(messages: Sequence[Message], unsaid: frozenset[str]) -> list[str]:
     """Return the exact values of the messages. The names of JSON fields are none, nor settings that say
     nothing."""
-    texts = (text for m in messages for text in (m.text, *(call.arguments for call in m.calls)))
-    source = "\n".join(keep_ends(text, MAX_TEXT_LENGTH) for text in texts)
+    texts = [
+        (m.role == "tool", keep_ends(text, MAX_TEXT_LENGTH))
+        for m in messages
+        for text in (m.text, *(call.arguments for call in m.calls))
+    ]
+    source = "\n".join(text for _, text in texts)
     keys = unsaid.union(_JSON_KEY.findall(source))
-    return [value for value in audit("", source, NAMING) if value not in keys]
+    found = [value for value in audit("", source, NAMING) if value not in keys]
+    # What people and calls name is needed again more often than what only a result shows, such as a file.
+    said = "\n".join(text for is_result, text in texts if not is_result)
+    return sorted(found, key=lambda value: not holds(said, value))
 
 
 def _last_resort(messages: Sequence[Message], pieces: Sequence[Piece], limit: int, most: int) -> str:
@@ -199,7 +206,9 @@ _CAPTION_OPENING = regex(
     r"^(?:an? )?(?:close[- ]up )?(?:photo(?:graphy|graph)?|picture|image|screenshot) of (?:an? )?", re.I
 )
 _MARKUP = regex(
-    r"\*\*|(?<!\w)__(?=\S)|(?<=\S)__(?!\w)|^#{1,6} +|^ *[|>] *|^ *</?[A-Za-z_]+> *$"
+    # Of `__init__.py` the underscores are part of the name: only several words can be bold.
+    r"\*\*|(?<![\w/`.])__(?=\S)([^_\n]{1,100} [^_\n]{0,100})(?<=\S)__(?![\w/`.(])"
+    r"|^#{1,6} +|^ *[|>] *|^ *</?[A-Za-z_]+> *$"
     r"|\[([^\]\n\[]{1,200})\]\(https?[^)\s]{1,500}\)",
     re.M,
 )
@@ -382,7 +391,7 @@ def _running_text(text: str) -> str:
     words = text.split()
     if 3 * len(set(words)) < len(words) or any(len(word) > _MAX_WORD_LENGTH for word in words):
         text = _STUTTER.sub(r"\1…", text)
-    return _MARKUP.sub(lambda found: found[1] or "", text)
+    return _MARKUP.sub(lambda found: found[1] or found[2] or "", text)
 
 
 # -- A reflection: notes
@@ -416,7 +425,13 @@ def _reflect(request: ReflectRequest, asked: Sequence[str]) -> str:
     def fit(room: int) -> str:
         return _fit(selection, room, lines) or lines(alone[:1])
 
-    return _below(asked, _fit_with_ledger(list(dict.fromkeys(reversed(page.values))), limit, fit, asked))
+    return _below(asked, _fit_with_ledger(_noted_values(request.notes), limit, fit, asked))
+
+
+def _noted_values(notes: Sequence[Note]) -> list[str]:
+    """Return the exact values of notes, of their lines and ledgers: a line that is dropped leaves its values
+    to the ledger."""
+    return audit("", "\n".join(note.text for note in notes), NAMING)
 
 
 # Tokens that CRITICAL pieces have in any case: the smallest reflection has room for a few.

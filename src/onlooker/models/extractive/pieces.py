@@ -183,6 +183,9 @@ _SPEAKS_FIRST = regex(
 )
 
 
+_MEANT_BEFORE = regex(r"\b(?:it|its|this|that|these|those|them|they|their|there|he|she|him|her|his)\b", re.I)
+
+
 def clauses(sentence: str) -> list[str]:
     """Part a sentence into the clauses that are said one beside the other, each with its own subject."""
     text = sentence.replace("’", "'")
@@ -197,7 +200,8 @@ def clauses(sentence: str) -> list[str]:
     parts: list[str] = []
     start = 0
     for found in _BREAK.finditer(text):
-        if _STATED.search(text, start, found.start()):
+        # A pronoun in the rest may mean something in this clause.
+        if _STATED.search(text, start, found.start()) and not _MEANT_BEFORE.search(text, found.end()):
             parts.append(sentence[start : found.start()])
             start = found.end()
     parts.append(sentence[start:])

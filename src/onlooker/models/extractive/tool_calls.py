@@ -156,6 +156,7 @@ def _remaining_arguments(call: ToolCall, usual: Collection[Argument] = ()) -> li
 # -- Traffic: calls, results and repetitions
 
 _MAX_ARGUMENTS = 20
+_SILENT = "(no output)"  # of a search, that says that nothing was found
 _MAX_OUTCOMES = 3
 _MAX_TROUBLES = 2
 _MAX_CHANGES = 4
@@ -259,7 +260,7 @@ class ToolTraffic:
             self._label(call) if call else f"{message.name or 'tool'}(…)"
         )  # what it was given is not known
         if call is None or self._answers.get(call.id) is not message:  # no call, or a second answer to it
-            texts = records_of_result(result_text(message.text), self._shown_keys, speaker) or ["done"]
+            texts = records_of_result(result_text(message.text), self._shown_keys, speaker) or [_SILENT]
         else:
             texts = self._run_records(call, self._runs[call.id], speaker)
         return [Record(speaker, text) for text in texts]
@@ -272,8 +273,8 @@ class ToolTraffic:
         records = records_of_result(text, self._shown_keys, speaker)
         if not last or len(run.calls) == 1:
             silent = thought(call) or _remaining_arguments(call, self._usual)
-            return records or ([] if silent else ["done"])
-        return _with_count(run, records or ["done"])
+            return records or ([] if silent else [_SILENT])
+        return _with_count(run, records or [_SILENT])
 
 
 def _troubles(text: str, speaker: str) -> list[str]:

@@ -128,6 +128,10 @@ _STEM = 3
 _MAX_LINE_LENGTH = 20_000
 
 
+# Characters on each side of a value: with those of the source, it is copied.
+_AROUND = 3
+
+
 class Evidence:
     """A source, and what can be worked out from it.
 
@@ -278,7 +282,14 @@ class Evidence:
         for value in find_values(text):
             if value.kind in _CHECKED and not self._holds(value):
                 start = text.index(value.text, value.at)
-                yield Invented(start, start + len(value.text), value.text)
+                end = start + len(value.text)
+                if not self._copied(text, start, end):
+                    yield Invented(start, end, value.text)
+
+    def _copied(self, text: str, start: int, end: int) -> bool:
+        """Return whether a value stands in the source with the characters on both sides, whatever it is."""
+        is_inside = start >= _AROUND and len(text) - end >= _AROUND
+        return is_inside and text[start - _AROUND : end + _AROUND] in self._text
 
     def _holds(self, value: Value) -> bool:
         if value.kind == "time":

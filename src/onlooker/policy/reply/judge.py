@@ -122,7 +122,9 @@ def judge(
     note = _without_apology(read(reply_text, format=format, day=day))
     source = source_text[:_MAX_SOURCE_LENGTH]
     asked = target_tokens / max(1, source_tokens) if target_tokens else 1.0
-    if rejected := _not_a_note(reply_text, finish, note) or _repeats(note, source, prompt_text, asked):
+    if rejected := _not_a_note(reply_text, finish, note, source):
+        return rejected
+    if rejected := _repeats(note, source, prompt_text, asked):
         return rejected
     if says_nothing_of(note, source):
         return Rejected("refusal", "speaks of the request, and says nothing of the source")
@@ -254,7 +256,7 @@ def _nearest(day: dt.date | None, days: Sequence[dt.date]) -> dt.date | None:
 # -- Replies that are not a note: refusals, and "nothing to note"
 
 
-def _not_a_note(reply: str, finish: str, note: NoteText) -> Rejected | None:
+def _not_a_note(reply: str, finish: str, note: NoteText, source: str) -> Rejected | None:
     body = " ".join(line.text for line in note.lines)
     if finish == "refused":
         return Rejected("refusal", "the provider says so")
@@ -268,7 +270,8 @@ def _not_a_note(reply: str, finish: str, note: NoteText) -> Rejected | None:
         return Rejected("refusal", body[:80])
     if not note.dated and speaks_to_the_user(reply):
         return Rejected("unparseable", "goes on with the conversation")
-    if garbled := _garbled(body):
+    # Of signs there may be a note of signs: a dump, a drawing, ":1:01".
+    if (garbled := _garbled(body)) and not _garbled(source[:_MAX_SIGNS_READ]):
         return Rejected("unparseable", garbled)
     return None
 
@@ -277,6 +280,7 @@ _ALPHANUMERIC = bytes(i for i in range(128) if chr(i).isalnum())
 _MAX_WORD_LENGTH = 400
 
 
+_MAX_SIGNS_READ = 20_000  # characters of a source
 _MAX_SIGNS = 20  # characters: of "0:0[[", the note is the same
 
 

@@ -433,3 +433,26 @@ def test_a_reply_that_ends_in_the_middle_of_a_name_was_cut_off() -> None:
     )
     assert isinstance(verdict, Rejected)
     assert verdict.reason == "cut off"
+
+
+def test_of_signs_there_may_be_a_note_of_signs() -> None:
+    source = "user: :1:01 >>-- #__1$:%<<<%>#.-1 ::1%1$-b#0 $0 ((-))\nassistant: 0:0[[ ::"
+    verdict = judge(
+        "user: :1:01 >>-- #__1$:%<<<%>#.-1 ::1%1$-b#0",
+        source_text=source,
+        source_tokens=60,
+        format="lines",
+        day=None,
+        count=estimate,
+    )
+    assert isinstance(verdict, Accepted), verdict
+
+
+def test_a_number_is_copied_only_with_what_is_on_both_sides_of_it() -> None:
+    source = "Ana paid 400 for the fence, and lot b3,15か19 was sold in the end."
+
+    def judged(reply: str) -> object:
+        return judge(reply, source_text=source, source_tokens=60, format="lines", day=None, count=estimate)
+
+    assert isinstance(judged("Ana: lot b3,15か19 was sold in the end."), Accepted)
+    assert isinstance(judged("Ana paid 40 for the fence."), Rejected)
