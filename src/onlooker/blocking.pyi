@@ -378,7 +378,8 @@ class Session:
         The history is aligned with the recorded messages by id, or else by content and order. It may be
         whole, or a part of the conversation: what it lacks stays recorded. Messages are taken back only on
         proof that the host dropped them (an answer regenerated, a message edited, a branch); they are then
-        retired, and the notes made from them rolled back. `rewind="never"` takes nothing back. System
+        retired, and the notes made from them rolled back. `rewind="never"` takes nothing back, and "refuse"
+        raises `ConflictError` and records nothing where the history does not continue the record. System
         messages at the start belong to the base prompt. Anything else before the recorded messages, such as
         the host's own summary, is passed through.
 

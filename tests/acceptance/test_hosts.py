@@ -242,6 +242,20 @@ async def test_with_rewind_never_nothing_is_taken_back() -> None:
             await session.prepare(history, rewind="sometimes")  # pyright: ignore[reportArgumentType]
 
 
+async def test_with_rewind_refuse_only_what_continues_is_recorded() -> None:
+    async with onlooker.open_memory(":memory:") as memory:
+        session = memory.session("a")
+        history = [user("Where do we meet?"), assistant("In Oslo, at the harbour."), user("And when?")]
+        await session.prepare(history[:1], rewind="refuse")
+        await session.prepare(history, rewind="refuse")
+        with pytest.raises(onlooker.errors.ConflictError):
+            await session.prepare([*history[:2], user("What do I bring?")], rewind="refuse")
+        history += [assistant("At noon."), user("Thanks.")]
+        context = await session.prepare(history, rewind="refuse")
+        assert [m["content"] for m in context.openai()] == [m["content"] for m in history]
+        assert await recorded(session) == [m["content"] for m in history]
+
+
 BERGEN, STAVANGER = "I live in Bergen, near the harbour.", "I live in Stavanger, near the church."
 
 

@@ -553,6 +553,36 @@ async def test_servers_on_one_database_keep_apart_what_begins_alike(tmp_path: An
                 assert [str(c) in sent for _, c in asked] == [c == code for _, c in asked]
 
 
+async def test_servers_that_are_asked_at_once_keep_apart_what_begins_alike(tmp_path: Any) -> None:
+    db = tmp_path / "a.db"
+    with LocalProvider(lambda _: Answer("Good day to you.")) as provider:
+        one, other = onlooker.open_memory(db), onlooker.open_memory(db)
+        async with proxied(provider, one) as here, proxied(provider, other) as there:
+
+            async def ask(http: httpx2.AsyncClient, *said: str) -> str:
+                messages = [
+                    {"role": "assistant" if n % 2 else "user", "content": t} for n, t in enumerate(said)
+                ]
+                answer = await http.post(PATHS["chat"], json={"model": "m", "messages": messages})
+                assert answer.headers["x-onlooker-memory"] == "on"
+                return answer.headers["x-onlooker-session"]
+
+            for n in range(5):
+                hello = (f"Hello number {n}.", "Good day to you.")
+                began = await ask(here, hello[0])
+                await ask(there, "Who knows me?", f"Nobody {n}.", "Good.")  # it reads what there is
+                # One goes on where the conversation began, the other with a conversation of its own.
+                codes = (f"My code is {n}7718.", f"My code is {n}9924.")
+                keys = await asyncio.gather(ask(here, *hello, codes[0]), ask(there, *hello, codes[1]))
+                assert began in keys
+                assert len(set(keys)) == 2
+                for key, code in zip(keys, codes, strict=True):
+                    session = one.session(key).id
+                    recorded = [m.text for m in await one.store.messages(session)]
+                    assert recorded == [*hello, code, "Good day to you."]
+                    assert not await one.store.retired(session)
+
+
 async def test_a_response_continues_the_one_before_it_at_any_server(tmp_path: Any) -> None:
     numbers = iter(range(9))
     db = tmp_path / "a.db"

@@ -109,6 +109,10 @@ class RecordedHistory:
     earlier: Sequence[tuple[int, bytes]] = ()
 
 
+class DivergedError(ConflictError):
+    """A history went another way than the record, and `rewind` is "refuse"."""
+
+
 class Recorder:
     """Records messages into the sessions of a memory."""
 
@@ -168,6 +172,8 @@ class Recorder:
             for _ in range(MAX_TRIES):
                 try:
                     done = await self._record_history(session, history, tz, rewind, budget)
+                except DivergedError:
+                    raise
                 except ConflictError:
                     continue
                 await self._histories.keep(session.sid, done)
@@ -201,6 +207,8 @@ class Recorder:
             if (done := await self._continue(progress, state, unread, new)) is not None:
                 return done
             state = await load_newest(self._store, session, budget)
+        elif rewind == "refuse":
+            raise DivergedError("the history does not continue what is recorded")
         if state is None:
             raise ConflictError("the session was deleted meanwhile")
         whole = await _beside(len(history), lambda: read_on(history, None, at=now, tz=tz))

@@ -12,7 +12,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
 from datetime import datetime, tzinfo
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, TypeVar, get_args
 
 from onlooker.domain.context import Layer, Layers, RuntimeContext
 from onlooker.domain.errors import ConflictError, NotFoundError, OnlookerError, SettingsError, StoreError
@@ -117,7 +117,8 @@ class Session:
         The history is aligned with the recorded messages by id, or else by content and order. It may be
         whole, or a part of the conversation: what it lacks stays recorded. Messages are taken back only on
         proof that the host dropped them (an answer regenerated, a message edited, a branch); they are then
-        retired, and the notes made from them rolled back. `rewind="never"` takes nothing back. System
+        retired, and the notes made from them rolled back. `rewind="never"` takes nothing back, and "refuse"
+        raises `ConflictError` and records nothing where the history does not continue the record. System
         messages at the start belong to the base prompt. Anything else before the recorded messages, such as
         the host's own summary, is passed through.
 
@@ -131,8 +132,8 @@ class Session:
             request = await self._add_knowledge(PromptRequest(system, end=end), layers, messages)
             return assemble_without_memory(request, messages, self._runtime.counting)
         await self._runtime.ready()
-        if rewind not in ("auto", "never"):
-            raise SettingsError("rewind", rewind, "must be auto or never")
+        if rewind not in get_args(Rewind):
+            raise SettingsError("rewind", rewind, "must be auto, never or refuse")
         budget = self._budget(budget)
         with pace.turn():
             recorded = await self._runtime.recorder.record_history(self.id, items, self._tz, rewind, budget)

@@ -38,7 +38,7 @@ SHORT_BRANCH = 8
 # Moving the messages of a record up to this length costs little.
 SHORT_RECORD = 64
 
-Rewind = Literal["auto", "never"]
+Rewind = Literal["auto", "never", "refuse"]
 
 
 @frozen

@@ -36,8 +36,9 @@ from onlooker.domain.errors import OnlookerError
 from onlooker.domain.frozen import frozen
 from onlooker.domain.messages import EMPTY_HISTORY_HASH, SessionId, extend_history_hash
 from onlooker.engine.memory import Memory
-from onlooker.engine.recording import Recent
+from onlooker.engine.recording import DivergedError, Recent
 from onlooker.engine.session import Session
+from onlooker.policy.align import Rewind
 from onlooker.server.auth import Principal, Receive, Scope, Send
 from onlooker.server.config import ServerConfig, Upstream
 from onlooker.wire import PROTOCOLS, Conversation, Reply, Wire, messages_of, without_injected
@@ -525,16 +526,18 @@ class Proxy:
             if key is None:
                 raise Skip("the previous response is not known here")
         self._check_is_a_turn(request, body, conversation, key)
-        derived = key is None
-        if key is None:
-            key = await self._conversations.claim(owner, wire, conversation.items, now)
-        session = self._memory.session(key[:MAX_KEY], owner=owner)
-        turn = Turn(raw, session, items=conversation.items, derived=derived, size=len(raw))
-        try:
-            turn.body, total = await self._rebuild(wire, body, items, conversation, session, now)
-        except BaseException:
-            self.record_later(turn, None)
-            raise
+        while True:
+            name = key or await self._conversations.claim(owner, wire, conversation.items, now)
+            session = self._memory.session(name[:MAX_KEY], owner=owner)
+            turn = Turn(raw, session, items=conversation.items, derived=key is None, size=len(raw))
+            try:
+                turn.body, total = await self._rebuild(wire, body, items, conversation, turn, now)
+                break
+            except DivergedError:  # another server continued it at the same moment
+                await self._conversations.release(session, turn, [], now)
+            except BaseException:
+                self.record_later(turn, None)
+                raise
         turn.tokens_in = total
         turn.tokens_saved = max(0, round(total * (len(raw) - len(turn.body)) / max(1, len(turn.body))))
         return turn
@@ -558,16 +561,17 @@ class Proxy:
         body: dict[str, Any],
         items: list[Any],
         conversation: Conversation,
-        session: Session,
+        turn: Turn,
         now: datetime,
     ) -> tuple[bytes, int]:
         """The request as it goes to the provider, and the tokens of its conversation."""
-        budget = self._config.proxy_budget or None
+        session, budget = cast("Session", turn.session), self._config.proxy_budget or None
         if body.get("previous_response_id"):
             await session.record(conversation.items)
             context = await session.context(budget=budget)
         else:
-            context = await session.prepare(conversation.items, budget=budget)
+            rewind: Rewind = "refuse" if turn.derived else "auto"
+            context = await session.prepare(conversation.items, budget=budget, rewind=rewind)
         changed = wire.with_memory(body, items, conversation, context, now)
         out = json.dumps(changed, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")
         return out, context.stats.total
