@@ -198,7 +198,8 @@ def is_standing(sentence: str) -> bool:
 def _unquoted(sentence: str) -> str:
     """Return a sentence in small letters, with "…" for what it quotes."""
     folded = fold(sentence)
-    return _QUOTATION.sub("…", folded) if any(mark in folded for mark in '"“「『`') else folded
+    may_quote = '"' in folded or "`" in folded or not folded.isascii()
+    return _QUOTATION.sub("…", folded) if may_quote else folded
 
 
 def _clause_of(sentence: str) -> str:
