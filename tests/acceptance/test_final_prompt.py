@@ -112,8 +112,8 @@ CASES = {
         messages=300,
         message_words=20,
         note_words=20,
-        reflections=((1, 122, 1), (123, 217, 1)),
-        observations=tuple((first, first + 4) for first in range(218, 294, 5)),
+        reflections=((1, 142, 1), (143, 257, 1)),
+        observations=tuple((first, first + 4) for first in range(258, 294, 5)),
         first_raw=298,
     ),
     "lango": Case(

@@ -170,9 +170,14 @@ class Settings:
     )
 
     # When notes are condensed: seldom and by much, since a provider's cache loses what stands after a change.
-    # Room that they leave is not paid for, and recall brings what was condensed away.
+    # Room that they leave is not paid for, and recall brings what was condensed away. In small budgets both
+    # shares are larger (`SMALL`).
     reflect_at: Size = _setting(
-        0.6, "How large notes may grow before they are condensed.", low=0.01, high=MAX_TOKENS
+        0.6,
+        "How large notes may grow before they are condensed. The default is larger in [budgets below "
+        "7,500 tokens](cost.md#small-budgets).",
+        low=0.01,
+        high=MAX_TOKENS,
     )
     reflect_counts: Literal["memory", "observations"] = _setting(
         "memory",
@@ -181,8 +186,8 @@ class Settings:
     )
     reflect_to: float = _setting(
         0.4,
-        "How far they are condensed, as a share of `reflect_at`. 0: every observation. In a budget below "
-        "2,048 tokens, of which providers cache little, the built-in model condenses to at least 0.95.",
+        "How far they are condensed, as a share of `reflect_at`. 0: every observation. With the built-in "
+        "model the default is larger in budgets below 7,500 tokens.",
         low=0,
         high=0.95,
     )
@@ -466,13 +471,14 @@ PRESET_NOTE_RATIO = 0.25
 # The same while memory is empty and has never been condensed, if notes cost nothing to write and to condense:
 # free room is lost memory.
 FREE_RATIO = 0.75
-# How far memory is condensed if that costs nothing and a provider's cache would hardly save anything: caches
-# keep no prefix below 1,024 tokens, and memory is about half of a prompt. The less at a time, the less is
-# lost.
-FREE_REFLECT_TO, HARDLY_CACHED = 0.95, 2_048
-# The most that recall adds to a turn, as a share of the room. Notes are condensed to leave it free, so that
-# none has to make way for what a turn recalls.
-RECALL_SHARE = 0.2
+# A short prompt costs little, and what it has no room for is missed most. Up to SMALL tokens notes take all
+# the room that messages leave, and the built-in model condenses them by little at a time; from LARGE on the
+# settings hold as they are; in between it is in between.
+SMALL, LARGE = 2_000, 7_500
+SMALL_REFLECT_AT, SMALL_REFLECT_TO = 0.9, 0.95
+# The most that recall adds to a turn, and what notes and messages leave free for it at their largest, as
+# shares of the room. Notes never make way for what a turn recalls.
+RECALL_SHARE, RECALL_RESERVED = 0.2, 0.1
 # What the headings of the memory section cost: notes must be condensed before they no longer fit beside them.
 SECTION_TOKENS = 60
 
@@ -526,14 +532,17 @@ def limits_for(settings: Settings, budget: int) -> Limits:
     chunk_tokens = tokens(settings.chunk_tokens)
     recall_limit = 0 if settings.recall == "off" else round(RECALL_SHARE * base)
     # Memory gives way to what may stand raw or be recalled, so that each of them can be set alone.
-    left = whole - observe_at - recall_limit
+    left = whole - observe_at - min(recall_limit, round(RECALL_RESERVED * base))
     memory_limit = max(1, min(tokens(settings.memory_limit, whole * 7 // 10), left))
     # Until notes are condensed, the one that made them too many must fit as well.
     note_ratio = NOTE_RATIO if settings.reflect_counts == "memory" else PRESET_NOTE_RATIO
     one_more = round(chunk_tokens * note_ratio) if isinstance(settings.memory_limit, float) else 0
-    to = settings.reflect_to
-    if free and budget and budget < HARDLY_CACHED:
-        to = max(to, FREE_REFLECT_TO)
+    at, to = settings.reflect_at, settings.reflect_to
+    small = min(1.0, max(0.0, (LARGE - base) / (LARGE - SMALL)))
+    if at == DEFAULT.reflect_at:
+        at += (SMALL_REFLECT_AT - at) * small
+    if free and to == DEFAULT.reflect_to:
+        to += (SMALL_REFLECT_TO - to) * small
     return Limits(
         settings=settings,
         budget=budget,
@@ -551,7 +560,7 @@ def limits_for(settings: Settings, budget: int) -> Limits:
             tokens(settings.cross_session_limit) if settings.cross_session_limit else 0, memory_limit // 2
         ),
         recall_limit=recall_limit,
-        reflect_at=max(1, min(tokens(settings.reflect_at), memory_limit - SECTION_TOKENS - one_more)),
+        reflect_at=max(1, min(tokens(at), memory_limit - SECTION_TOKENS - one_more)),
         reflect_to=to,
         condenses_all=condenses_all,
         block_after=tokens(settings.block_after),
