@@ -45,13 +45,15 @@ EXACT = (
     "pool_high_watermark",
 )  # fmt: skip
 REUSED = ("88-1431", "DATABASE_URL", "/srv/app/fly.toml")
-VAGUE = "The user and the assistant talked about an order and a deploy, and settled both."
+VAGUE = "The user and the assistant talked about an order, a deploy and a pool, and settled it all."
+OF_SMALL_TALK = "The user and the assistant thought of sitting in the garden and of cooking."
 
 
 def vague(request: Request) -> str:
     """A fair summary without a single value."""
     if isinstance(request, ObserveRequest):
-        return f"## 2026-02-16\nIMPORTANT {VAGUE}"
+        exact = any(value in message.text for message in request.messages for value in EXACT)
+        return f"## 2026-02-16\nIMPORTANT {VAGUE if exact else OF_SMALL_TALK}"
     return "## 2026-02-16\nIMPORTANT The order and the deploy came up several times and were settled."
 
 
@@ -105,5 +107,5 @@ async def test_what_the_model_wrote_is_not_altered_by_what_is_added() -> None:
     observations = prompt[0]["content"].split("### Observations\n")[1].split("\n\n### ")[0]
     lines = observations.splitlines()
     own = [line for line in lines if not line.startswith("Values: ")]
-    assert set(own) == {"## 2026-02-16", f"IMPORTANT {VAGUE}"}
+    assert set(own) == {"## 2026-02-16", f"IMPORTANT {VAGUE}", f"IMPORTANT {OF_SMALL_TALK}"}
     assert sum(line.startswith("Values: ") for line in lines) >= 1

@@ -445,9 +445,12 @@ def says_nothing_of(note: NoteText, source: str) -> bool:
     if len(words & _ABOUT_ITSELF) < _MIN_ABOUT_ITSELF:
         return False
     others = words - _ABOUT_ITSELF - _ALWAYS_SAID
-    if not others and not words & _OF_REFUSALS:
-        return "nothing" in words  # "Nothing of note was said"
     said = source.lower()
+    if not words & _OF_REFUSALS:
+        if not others:
+            return "nothing" in words  # "Nothing of note was said"
+        if not said.isascii() and len(_CONTENT_WORD.findall(said)) < len(words):
+            return False  # a note in English of what was said in another language
     return not any(word[:_STEM] in said for word in others)
 
 

@@ -258,6 +258,7 @@ GOOD = [
     good("one line", "Ana moved to Oslo last week (2026-02-09)"),
     good("a few words", "Ana: moved to Oslo"),
     good("one word", "Greetings", SHORT),
+    good("in English, of a talk in Chinese", "The user told the assistant about a move", CHINESE),
     good("a note of a greeting", "## 2026-02-16\nAna greeted the assistant", SHORT),
     good("in a code fence", "```markdown\n" + _GOOD_START + "```"),
     good("in an unclosed fence", "```\n" + _GOOD_START),
