@@ -33,7 +33,7 @@ from onlooker.models.extractive import ExtractiveModel
 from onlooker.policy.cost import PRICES, Bill, DropHalf, Transcript, bill_host, full, sent, window
 from onlooker.policy.settings import DEFAULT, Settings
 from onlooker.policy.tokens import estimate
-from recall import Recorded, Scores, every_turn
+from recall import Recorded, Scores, every_turn, unasked
 
 DATA = Path(__file__).parents[2] / "shared" / "data"
 SYSTEM = "You are a helpful assistant. Answer in the user's language, briefly, and say what you do not know."
@@ -263,13 +263,14 @@ ASKED_BUDGET = 4_000
 
 
 async def frontier(data: Path, quality: Path, *, quick: bool) -> None:
-    """Print what other thresholds cost, and what a context with recall answers with them."""
+    """Print what other thresholds cost, what a context with recall answers with them, and what it
+    holds before anything is asked."""
     kinds = conversations(data, quick=quick)
     billed = {name: (conversation, budgets[0]) for name, (conversation, budgets) in kinds.items()}
     scores, said = Scores(quality, data), load(data).locomo[: 2 if quick else None]
     names = " | ".join(f"{name}, {budget:,}" for name, (_, budget) in billed.items())
-    print(f"| changed | {names} | D-hit, {ASKED_BUDGET:,} | who | evq-hit |")
-    print("|---|" + "---:|" * (len(billed) + 3))
+    print(f"| changed | {names} | D-hit, {ASKED_BUDGET:,} | who | evq-hit | D-hit, unasked |")
+    print("|---|" + "---:|" * (len(billed) + 4))
     for changed in VARIANTS:
         settings = replace(DEFAULT, **changed)
         cells = [
@@ -279,8 +280,10 @@ async def frontier(data: Path, quality: Path, *, quick: bool) -> None:
         with tempfile.TemporaryDirectory() as folder:
             memory = Recorded(Path(folder), "owner", ASKED_BUDGET, settings)
             await memory.record(said)
+            before = await memory.tally(scores, len(said), unasked, apart=False)
             tally = await memory.tally(scores, len(said), every_turn, apart=True)
         cells += [f"{tally.share(score):.3f}" for score in ("D-hit", "who", "evq-hit")]
+        cells.append(f"{before.share('D-hit'):.3f}")
         name = ", ".join(f"`{key}` {value:g}" for key, value in changed.items()) or "default"
         print(f"| {name} | {' | '.join(cells)} |", flush=True)
 

@@ -106,6 +106,11 @@ async def every_turn(session: onlooker.Session, question: str) -> str:
     return replace(context, messages=context.messages[:-1]).text()
 
 
+async def unasked(session: onlooker.Session, question: str) -> str:
+    """The context as it stands before anything is asked: notes and the last messages."""
+    return (await session.context()).text()
+
+
 async def for_the_question(session: onlooker.Session, question: str) -> str:
     return (await session.context(question=question)).text()
 
