@@ -210,6 +210,8 @@ class AdapterContract:
                 "budget": BUDGET,
                 "clock": FrozenClock(),
                 "workers": "external",
+                # On a busy machine a turn would go on without what it recalls.
+                "timing": Timing(recall_deadline=120.0),
             } | options
             memories.append(open_memory(tmp_path / name, **given))
             return memories[-1]
