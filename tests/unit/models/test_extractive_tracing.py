@@ -56,6 +56,7 @@ def talk(said: Sequence[str]) -> list[Message]:
 @given(st.lists(_MESSAGE, min_size=1, max_size=8), st.integers(20, 300))
 @example(["I met him in Turin. She sold the boat. If it rains, I sold the boat."], 22)
 @example(["If it rains, I sold the boat. She sold the boat. She sold the boat."], 20)
+@example(["But We sold the boat.", "Wow, We sold the boat! She moved to Bergen."], 40)
 @example(["I moved to Bergen.", "My friends and I sold the boat. She sold the boat."], 26)
 def test_every_piece_of_a_dialogue_is_traced_to_its_sentence(said: list[str], tokens: int) -> None:
     messages = talk(said)

@@ -298,9 +298,10 @@ _CANDIDATE = regex(
     r"|(?<!^)(?<![.!?] )\b[A-Z][a-z]+|\b\w{3,}(?<!i)(?<!s)s\b|[\"“`]|\b(?:someone|everyone|people|anyone)\b"
 )
 _SOMEBODY = regex(
-    # A name, but not that of a place.
+    # A name, but not that of a place, nor a pronoun that somebody writes like one.
     r"(?<!^)(?<![.!?] )(?<!\b[Ii]n )(?<!\bat )(?<!\bfrom )(?<!moved to )(?<!went to )"
-    r"\b[A-Z][a-z]+|^[A-Z][a-z]+(?='s\b| (?:is|was|has|had|and|said|told|got|came|went)\b)"
+    r"\b(?!(?:We|My|Our|He|She|They|It|You)\b)[A-Z][a-z]+"
+    r"|^[A-Z][a-z]+(?='s\b| (?:is|was|has|had|and|said|told|got|came|went)\b)"
     r"|\b(?:son|daughter|wife|husband|brother|sister|friend|colleague|boss|aunt|uncle|cousin|niece"
     r"|nephew|mom|mum|dad|mother|father"
     r"|grandma|grandmother|grandpa|grandfather|partner|girlfriend|boyfriend|gf|bf|fiancée?|neighbou?r"
