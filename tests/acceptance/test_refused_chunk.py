@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 
 import pytest
@@ -14,6 +15,17 @@ from onlooker.testing import FrozenClock, ScriptedModel
 from onlooker.testing.models import good_note, source_text
 
 pytestmark = pytest.mark.anyio
+
+
+async def sixty_visitors(session: onlooker.Session) -> AsyncIterator[None]:
+    """Say of sixty visitors what they asked for, with a context after each. One of them asked for what the
+    model refuses to speak of."""
+    for i in range(60):
+        word = "forbidden" if i == 8 else "garden"
+        said = f"Visitor {i} asked for the {word} map and for the way to the station on foot. " * 6
+        await session.record(onlooker.user(said), onlooker.assistant(f"Visitor {i} got both, and a pen."))
+        await session.context(budget=4000)
+        yield
 
 
 async def test_the_note_that_is_always_refused_stays_built_in_and_the_others_are_rewritten() -> None:
@@ -31,11 +43,8 @@ async def test_the_note_that_is_always_refused_stays_built_in_and_the_others_are
 
     async with onlooker.open_memory(":memory:", model=ScriptedModel(answer), clock=clock) as memory:
         session = memory.session("chat")
-        for i in range(60):
-            word = "forbidden" if i == 8 else "garden"
-            said = f"Visitor {i} asked for the {word} map and for the way to the station on foot. " * 6
-            await session.record(onlooker.user(said), onlooker.assistant(f"Visitor {i} got both, and a pen."))
-            await session.context(budget=4000)
+        async for _ in sixty_visitors(session):
+            pass
         assert sum(note.degraded for note in await session.notes()) > 3
         is_down = False
         for _ in range(8):
@@ -57,11 +66,7 @@ async def test_while_the_model_refuses_one_passage_it_writes_the_others_without_
     clock = FrozenClock(datetime(2026, 2, 16, 9, 0, tzinfo=UTC))  # no later time ever comes
     async with onlooker.open_memory(":memory:", model=ScriptedModel(answer), clock=clock) as memory:
         session = memory.session("chat")
-        for i in range(60):
-            word = "forbidden" if i == 8 else "garden"
-            said = f"Visitor {i} asked for the {word} map and for the way to the station on foot. " * 6
-            await session.record(onlooker.user(said), onlooker.assistant(f"Visitor {i} got both, and a pen."))
-            await session.context(budget=4000)
+        async for _ in sixty_visitors(session):
             await memory.background.flush()
         notes = await session.notes(statuses=("active", "superseded", "buffered"))
     assert len(notes) > 8

@@ -26,7 +26,7 @@ from onlooker.policy.assemble import (
 )
 from onlooker.policy.render import Context
 from onlooker.policy.settings import DEFAULT, LANGO, OFF, SECTION_TOKENS, ZORA, Settings, limits_for
-from onlooker.policy.tokens import MARGIN, PROMPT_OVERHEAD, Calibration, estimator, margin
+from onlooker.policy.tokens import MARGIN, Calibration, estimator, margin
 
 # -- What goes into a context, in which order, and within which limits
 
@@ -473,8 +473,8 @@ def test_no_context_exceeds_its_budget_except_by_the_newest_message(
     assert newest == now.messages[-1]
     usable = int(budget * (1 - margin(settings.estimator)))
     beside = found.stats.total - found.stats.messages
-    # Over only where the newest message does not fit by itself, beside what a provider adds to a prompt.
-    assert found.stats.total <= usable or beside + newest.tokens > usable - PROMPT_OVERHEAD
+    # Over only where the newest message does not fit by itself.
+    assert found.stats.total <= usable or beside + newest.tokens > usable
     assert found.stats.messages <= max(limits.message_limit, newest.tokens + limits.message_limit // 4)
     assert beside <= usable
     shown = {m.seq for m in found.messages}
