@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from statistics import quantiles
 
 import onlooker
-from onlooker.ports import ObserveRequest, Reply, Request
+from onlooker.ports import ItemsRequest, ObserveRequest, Reply, Request
 
 _WORDS = tuple(
     re.findall(
@@ -41,6 +41,10 @@ class Talk:
         return [self.next() for _ in range(count)]
 
 
+# What is said above, as a fact for other sessions. Without an answer, all messages would be read once more.
+_ITEM = '{"type": "profile", "summary": "Ana prefers the blue one", "tags": ["taste"], "said_by": "user"}'
+
+
 class QuickModel:
     """Answers at once with a note of the usual size, to build long sessions with."""
 
@@ -48,6 +52,8 @@ class QuickModel:
     window = 100_000
 
     async def write(self, request: Request) -> Reply:
+        if isinstance(request, ItemsRequest):
+            return Reply(_ITEM)
         count = max(1, request.target_tokens // 20)
         if isinstance(request, ObserveRequest):
             # Words alone: a value cut in two would be refused as one that nobody said.

@@ -40,7 +40,7 @@ KEEP = 40
 # What Mastra holds by default, 30,000 tokens of messages and 40,000 of observations, as one budget.
 AS_MASTRA = 70_000
 
-How = Literal["list", "memory", "as-mastra", "built-in"]
+How = Literal["list", "memory", "as-mastra", "as-mastra-alone", "built-in"]
 
 
 NAMES = {
@@ -49,6 +49,7 @@ NAMES = {
     "Onlooker list": "A loop with a plain list",
     "Onlooker memory": "A loop with Onlooker, a model that answers at once",
     "Onlooker as-mastra": f"The same with a budget of {AS_MASTRA:,} tokens, as Mastra has",
+    "Onlooker as-mastra-alone": "And without recall and items, which Mastra's does not have",
     "Onlooker built-in": "A loop with Onlooker, the built-in model",
 }
 
@@ -91,14 +92,14 @@ class Instant(QuickModel):
 async def ours(turns: Sequence[tuple[str, str]], database: Path, how: How) -> Run:
     """The same loop as `mastra/agent.mjs`."""
     if how != "list":  # as there, every module is loaded before the clock starts
-        await _with_memory(turns[:1], Path(":memory:"), Instant())
+        await _with_memory(turns[:1], Path(":memory:"), Instant(), how)
         ExtractiveModel()
     began, notes = cpu_seconds(), list[Note]()
     if how == "list":
         _with_list(turns)
     else:
         model = None if how == "built-in" else Instant()
-        notes = await _with_memory(turns, database, model, AS_MASTRA if how == "as-mastra" else None)
+        notes = await _with_memory(turns, database, model, how)
     if any(note.degraded for note in notes):
         raise SystemExit("the built-in model had to stand in: these would be figures of something else")
     written = [note.kind for note in notes]
@@ -119,10 +120,14 @@ def _with_list(turns: Sequence[tuple[str, str]]) -> None:
 
 
 async def _with_memory(
-    turns: Sequence[tuple[str, str]], database: Path, model: Model | None, budget: int | None = None
+    turns: Sequence[tuple[str, str]], database: Path, model: Model | None, how: How
 ) -> Sequence[Note]:
-    async with onlooker.open_memory(database, model=model, budget=budget) as memory:
-        session = memory.session("bench", owner="ana")
+    budget = AS_MASTRA if how in ("as-mastra", "as-mastra-alone") else None
+    alone = how == "as-mastra-alone"
+    settings = onlooker.Settings(recall="off") if alone else None
+    async with onlooker.open_memory(database, model=model, budget=budget, settings=settings) as memory:
+        # Items, facts for other sessions, are made for an owner.
+        session = memory.session("bench", owner=None if alone else "ana")
         for user, assistant in turns:
             await session.record(onlooker.user(user))
             context = await session.context(system=SYSTEM)
@@ -176,7 +181,7 @@ def side_by_side(node: Path, turns: int, rounds: int) -> bool:
                 theirs = [node, INSTALLED / "agent.mjs", said, Path(name, f"mastra-{how}.db"), how]
                 found.setdefault(f"Mastra {how}", []).append(run(theirs))
             # The built-in model takes as long as all others together, and is there for comparison.
-            for how in ("list", "memory", "as-mastra", *(() if done else ("built-in",))):
+            for how in ("list", "memory", "as-mastra", "as-mastra-alone", *(() if done else ("built-in",))):
                 mine = [sys.executable, __file__, "--run", said, Path(name, f"onlooker-{how}.db"), how]
                 found.setdefault(f"Onlooker {how}", []).append(run(mine))
     for name, runs in found.items():
@@ -206,6 +211,7 @@ def _table(found: dict[str, list[Run]], turns: int) -> bool:
         [
             Figure("CPU that memory adds", added[theirs] / added[ours], "×", least=10),
             Figure("  with Mastra's window", added[theirs] / added["Onlooker as-mastra"], "×"),
+            Figure("  and its work alone", added[theirs] / added["Onlooker as-mastra-alone"], "×"),
             Figure("resident memory, peak", peak[theirs] / peak[ours], "×"),
         ],
     )

@@ -30,7 +30,16 @@ from onlooker.cli.replay import ReplayClock
 from onlooker.domain.messages import Message
 from onlooker.engine.runtime import Runtime
 from onlooker.models.extractive import ExtractiveModel
-from onlooker.policy.cost import PRICES, Bill, DropHalf, Transcript, bill_host, full, sent, window
+from onlooker.policy.cost import (
+    PRICES,
+    Bill,
+    DropHalf,
+    Transcript,
+    bill_host,
+    full_history,
+    request_blocks,
+    sliding_window,
+)
 from onlooker.policy.settings import DEFAULT, Settings
 from onlooker.policy.tokens import estimate
 from recall import Recorded, Scores, every_turn, unasked
@@ -75,7 +84,7 @@ async def bill_onlooker(
             if message.role == "assistant" and n:
                 context = await session.context(system=SYSTEM)
                 changes.see(context.stats.changed)
-                prompt = list(sent(context.anthropic()))
+                prompt = list(request_blocks(context.anthropic()))
                 for bill in bills:
                     bill.add(prompt, message.at or clock.now())
             clock.move_to(message.at)
@@ -169,11 +178,11 @@ async def table(data: Path, *, quick: bool, only: str) -> list[dict[str, Any]]:
         if only and only not in name:
             continue
         said = Transcript(conversation.messages, SYSTEM)
-        whole = bill_host(said, full, 0)
+        whole = bill_host(said, full_history, 0)
         for budget in budgets:
             settings = replace(DEFAULT, budget=budget)
             found: list[tuple[str, list[Bill], Changes | None]] = [
-                ("sliding window", bill_host(said, window, budget), None),
+                ("sliding window", bill_host(said, sliding_window, budget), None),
                 ("drop half", bill_host(said, DropHalf(), budget), None),
             ]
             for how, chosen in (
@@ -290,7 +299,7 @@ async def frontier(data: Path, quality: Path, *, quick: bool) -> None:
 
 async def _share_of_full(conversation: Conversation, settings: Settings) -> float:
     bills, _, _ = await bill_onlooker(conversation, settings, language_model=False)
-    whole = bill_host(Transcript(conversation.messages, SYSTEM), full, 0)
+    whole = bill_host(Transcript(conversation.messages, SYSTEM), full_history, 0)
     return bills[0].billed / whole[0].billed
 
 

@@ -51,8 +51,8 @@ __all__ = [
     "user",
 ]
 
-# Where each name lives. It is loaded when it is first used, so that a program which only might need
-# a memory starts as fast as without.
+# The module of each name. It is loaded at first use, so that a program that might not need a memory
+# starts as fast as without.
 _HOMES = {
     "onlooker.client": ("connect",),
     "onlooker.domain.context": ("Layer", "use_session"),

@@ -1,7 +1,7 @@
-"""Whole files, written completely or not at all, and readable by their owner alone.
+"""Atomic files: written completely or not at all, and readable only by their owner.
 
-The content goes to a file beside the target, which is flushed to the disk and then renamed. A reader sees the
-old file or the new one, also after a crash. Symbolic links are not followed.
+The content goes to a temporary file in the same folder, which is flushed to the disk and then renamed. A
+reader sees the old file or the new one, even after a crash. Symbolic links are not followed.
 """
 
 from __future__ import annotations
@@ -18,25 +18,24 @@ _NEW: int = os.O_WRONLY | os.O_CREAT | os.O_EXCL | NO_LINKS | getattr(os, "O_BIN
 
 
 def part_of(path: Path) -> Path:
-    """The file that is written before it takes the place of `path`."""
+    """The temporary file that replaces `path` when it is complete."""
     return path.with_name(f".{path.name}.part")
 
 
 def before_of(path: Path) -> Path:
-    """The second name that `swap` gives to the file it replaces, until it has seen what was replaced."""
+    """The second name that `swap` gives to the file it replaces, to check what was replaced."""
     return path.with_name(f".{path.name}.before")
 
 
 class NewFile:
-    """A file in the making. Use it with `with`: what is not published by then is deleted."""
+    """A new file. Use it with `with`: if it is not published by the end, it is deleted."""
 
     def __init__(self, target: Path) -> None:
         self.target = target
         self.path = part_of(target)
         self.path.unlink(missing_ok=True)  # left by a process that was killed
-        # Kept open until the end. If another process begins the same file, its part is another file, and we
-        # can tell. SQLite may write it meanwhile, but must have closed it by the end: closing ours would
-        # take its locks away.
+        # Kept open until the end, to notice if another process starts the same file. SQLite may write to it
+        # meanwhile, but must have closed it by then: closing our handle would release its locks.
         self._handle = os.open(self.path, _NEW, 0o600)
 
     def __enter__(self) -> Self:
@@ -61,10 +60,10 @@ class NewFile:
 
         Raises:
             FileExistsError: There is a file, and `replace` is False.
-            OSError: The disk is full, or another process writes the same file.
+            OSError: The disk is full, or another process is writing the same file.
         """
         if not self._is_ours():
-            raise OSError(errno.EBUSY, "another process writes this file", str(self.target))
+            raise OSError(errno.EBUSY, "another process is writing this file", str(self.target))
         if mode != 0o600:
             self.path.chmod(mode)
         os.fsync(self._handle)
@@ -105,8 +104,8 @@ def _rename_to_new(path: Path, target: Path) -> None:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Make the rename last through a power failure."""
-    if os.name != "nt":  # where a folder cannot be opened
+    """Make the rename survive a power failure."""
+    if os.name != "nt":  # Windows cannot open a folder
         handle = os.open(folder, os.O_RDONLY)
         try:
             os.fsync(handle)
@@ -125,7 +124,7 @@ def read(path: Path) -> bytes | None:
 
 
 def write(path: Path, data: bytes, *, mode: int = 0o600) -> None:
-    """Write the whole file, or leave the old one as it is. A missing folder is made."""
+    """Write the whole file, or leave the old one unchanged. A missing folder is created."""
     make_folder(path.parent)
     with NewFile(path) as new:
         new.append(data)
@@ -155,7 +154,7 @@ def _swap(new: NewFile, expected: bytes) -> bool:
     path, before = new.target, before_of(new.target)
     before.unlink(missing_ok=True)
     try:
-        # Reached by this second name, the file that was replaced shows what it held at that moment.
+        # The second name still reaches the file that was replaced, with its last content.
         os.link(path, before, follow_symlinks=False)
     except OSError:  # a file system without links, or the file was deleted
         if read(path) not in (expected, None):
@@ -171,7 +170,7 @@ def _swap(new: NewFile, expected: bytes) -> bool:
 
 
 def make_folder(folder: Path) -> None:
-    """Make the folder and its parents, open to their owner alone."""
+    """Create the folder and its parents, accessible only to their owner."""
     missing = [path for path in (folder, *folder.parents) if not path.exists()]
     for path in reversed(missing):
         # Not with `parents=True`, which gives parents the usual permissions.

@@ -30,7 +30,7 @@ P = TypeVar("P", bound="Proxy")
 
 
 class Portal:
-    """An event loop in a thread of its own, started at first use."""
+    """An event loop in its own thread, started at first use."""
 
     def __init__(self) -> None:
         self._runner: tuple[asyncio.AbstractEventLoop, threading.Thread] | None = None
@@ -41,7 +41,7 @@ class Portal:
         return asyncio.run_coroutine_threadsafe(work, self._loop()).result()
 
     async def call_async(self, work: Coroutine[Any, Any, T]) -> T:
-        """The same for a caller that has an event loop of its own."""
+        """The same for a caller that has its own event loop."""
         return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self._loop()))
 
     def _loop(self) -> asyncio.AbstractEventLoop:
@@ -81,14 +81,14 @@ class Proxy:
         self._portal = portal
 
     def _wrap(self, result: Any) -> Any:
-        """A proxy where the result has methods to wait for, else the result itself."""
+        """Return a proxy if the result has async methods, otherwise the result itself."""
         if isinstance(result, events.EventStream):
             return EventStream(result, self._portal)
         kind = cast("type[Any]", type(result))
         return proxy_of(kind)(result, self._portal) if kind.__name__ in PROXIED else result
 
 
-# The async classes that a caller meets on the way from a memory to its sessions and groups.
+# The async classes that a memory and its sessions return.
 PROXIED = frozenset(
     [
         "Background",
@@ -112,7 +112,7 @@ def proxy_of(kind: type[Any]) -> type[Proxy]:
 
 
 def _fill(proxy: type[P], kind: type[Any]) -> type[P]:
-    """Give a proxy the public methods and properties of the async class, but for those that it has itself."""
+    """Give a proxy the public methods and properties of the async class, except those it already has."""
     for name in dir(kind):
         if not name.startswith("_") and not hasattr(proxy, name):
             setattr(proxy, name, _member(name, inspect.getattr_static(kind, name)))
@@ -132,11 +132,11 @@ def _member(name: str, member: Any) -> Any:
 
 
 class _Opened(Proxy):
-    """What is opened and closed, with its event loop."""
+    """A proxy that is opened and closed with its event loop."""
 
     def __init__(self, inner: Any, portal: Portal | None = None) -> None:
-        if portal is None:  # the first thing that someone tries who has not read a page
-            raise SettingsError("Memory", inner, "is made by onlooker.blocking.open_memory(…)")
+        if portal is None:  # the first thing that someone tries without reading the documentation
+            raise SettingsError("Memory", inner, "must be made by onlooker.blocking.open_memory(…)")
         super().__init__(inner, portal)
 
     def close(self) -> None:
@@ -166,7 +166,7 @@ class EventStream(Proxy):
     """Events for `for`: each step waits for the next event."""
 
     def close(self) -> None:
-        """Receive no more events, and end whatever waits for the next one."""
+        """Receive no more events, and end any wait for the next one."""
 
         async def close() -> None:
             self._inner.close()
@@ -178,7 +178,7 @@ class EventStream(Proxy):
         return self
 
     def __next__(self) -> Any:
-        # Once it is closed, its loop may be gone.
+        # After it is closed, its loop may have stopped.
         if self._inner.closed:
             event = self._inner.take()
             if event is None:

@@ -1,6 +1,6 @@
 """Types of `blocking.py`. Written by `make stubs` from the async classes: change those instead."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta, tzinfo
 from pathlib import Path
 from types import TracebackType
@@ -25,7 +25,7 @@ from onlooker.domain.notes import (
 from onlooker.domain.search import Edge, EdgeKind, Hit, HitKind
 from onlooker.engine.corrections import Moment
 from onlooker.engine.indexing import IndexingStatus
-from onlooker.engine.recording import Compactor
+from onlooker.engine.retention import Compactor
 from onlooker.migration import Location, MigrationProgress, MigrationReport
 from onlooker.models.calling import Spend
 from onlooker.policy.align import Rewind
@@ -51,6 +51,8 @@ class EventStream(Generic[E]):
     def dropped(self) -> int: ...
     @property
     def closed(self) -> bool: ...
+    def on_event(self, event: Event) -> None:
+        """Hold the event if it has one of the types."""
     def close(self) -> None:
         """Accept no more events; those held can still be taken."""
     def __iter__(self) -> Self: ...
@@ -115,8 +117,12 @@ class Items:
 
 class NotesFolder:
     """MEMORY.md and the daily notes of every owner; `memory.files`."""
+    def set_zone(self, session: SessionId, tz: tzinfo) -> None:
+        """Set the time zone of a session's daily notes."""
+    def on_event(self, event: Event) -> None:
+        """Mark what the event changed as due for writing."""
     def sync(self, *, owner: str | None = None) -> None:
-        """Take in manual edits of MEMORY.md, and write the file, for one owner or for all who have files.
+        """Apply manual edits of MEMORY.md, and write the file, for one owner or for all who have files.
 
         This happens in the background too; call it if you do not want to wait.
 
@@ -131,6 +137,12 @@ class NotesFolder:
 
         Raises:
             StoreError: The files or the store cannot be read or written.
+        """
+    def remove_forgotten(self, sessions: Iterable[SessionId] = ..., owners: Iterable[str] = ...) -> None:
+        """Remove from these owners' files what the store no longer holds.
+
+        Raises:
+            StoreError: A file cannot be written.
         """
 
 class Index:
@@ -158,6 +170,7 @@ class Index:
         """Index what the graph and the vectors lack before returning, instead of in the background. Returns
         how many texts. Failures show in `status`.
         """
+    def on_event(self, event: Event) -> None: ...
 
 class Storage:
     """The store as a whole: export, import and backup; `memory.storage`."""
@@ -180,15 +193,15 @@ class Storage:
         """Import what `export` wrote. Returns the number of rows of each kind. The file is checked first, and
         each session is imported whole or not at all.
 
-        With an `owner`, only what belongs to them is imported. With `all_owners` everything is: import so
-        only what you trust with the memory of everybody. With neither, the file may hold nothing of an owner
-        but this memory's own.
+        With an `owner`, only what belongs to them is imported. With `all_owners` everything is; use this only
+        for a file that you trust with the memory of everybody. With neither, the file may only hold what
+        belongs to this memory's own owner.
 
         `progress` is called with the number of rows that are read. If the call is cancelled, the sessions
         that are imported by then stay.
 
         Raises:
-            SettingsError: The file writes for an owner that was not named; nothing is imported.
+            SettingsError: The file has rows of an owner that was not named; nothing is imported.
             ConflictError: A session exists already, or another item with the same id, and `replace` is off.
             StoreError: The file is not an export, is incomplete, or was changed; or the store cannot write.
         """
@@ -196,21 +209,21 @@ class Storage:
         self, folder: str | Path, *, owner: str | None = None, all_owners: bool = False, replace: bool = False
     ) -> tuple[dict[str, int], Sequence[str]]:
         """Rebuild sessions from a journal. Returns the number of rows of each kind, and the lines that were
-        skipped, each with the reason. Whose sessions are imported is said as for `import_file`.
+        skipped, each with the reason. `owner` and `all_owners` are as for `import_file`.
 
         Raises:
-            SettingsError: The journal writes for an owner that was not named; nothing is imported.
+            SettingsError: The journal has rows of an owner that was not named; nothing is imported.
             ConflictError: `replace` is off, and another item has the same id: nothing is imported.
                 Or a session exists: those before it are imported.
             StoreError: There is no journal.
         """
     def forgotten(self, *, owner: str | None = None) -> Sequence[ForgetRecord]:
-        """Who had something forgotten, what kind of thing, and when, oldest first: of one owner, or of all.
-        Records have no names and nothing of the content.
+        """Records of who forgot what kind of thing, and when, oldest first: of one owner, or of all. They
+        have no names and no content.
         """
     def masked(self, *, owner: str | None = None, session: str | None = None) -> dict[str, int]:
-        """How many secrets of each kind the stored messages have, which become `[secret]` wherever else they
-        would be shown: of one session, of one owner, or of all.
+        """Count the secrets in the stored messages by kind, of one session, of one owner, or of all. Wherever
+        else they would be shown, they are masked as `[secret]`.
         """
     def back_up(self, target: str | Path) -> None:
         """Copy the store to a new file while it is in use.
@@ -228,23 +241,23 @@ class Retention:
         """Purge what retention no longer keeps: superseded notes, messages that hosts took back, and messages
         beyond the limits of `apply`. Returns how many rows were deleted.
 
-        `older_than` is how old notes must be, by default the setting `retention_days`. It runs by itself
-        where the settings ask for it.
+        `older_than` is how old notes must be, by default the setting `retention_days`. This happens
+        automatically if the settings ask for it.
         """
     def apply(self, *, dry_run: bool = False) -> RetentionResult:
         """Archive noted messages, and delete them, once they are past the limits of `retention_archive_…`,
         `retention_delete_…` and `retention_owner_messages`. Returns how many, or how many it would be.
 
-        Messages that no note stands for stay, and so do all notes.
+        Messages that no note covers stay, and so do all notes.
         """
 
 class Background:
-    """Notes and session ends in the background; `memory.background`. They run by themselves while a memory is
+    """Notes and session ends in the background; `memory.background`. They run automatically while a memory is
     open.
     """
     @property
-    def here(self) -> bool:
-        """Whether this process takes notes. If not, others do."""
+    def takes_notes(self) -> bool:
+        """Whether this process takes notes. If not, other processes do."""
     @property
     def pending(self) -> int:
         """Sessions whose notes are being taken now."""
@@ -281,7 +294,7 @@ class History:
         Raises:
             NotFoundError: There is no such reflection, or it has been condensed itself.
             BudgetError: There is no room for the notes; they would be condensed again at once.
-            ConflictError: Some of the notes are gone, or someone else is changing them.
+            ConflictError: Some of the notes no longer exist, or another process is changing them.
         """
     def clear(self, kind: NoteKind | None = None) -> int:
         """Delete the notes, or those of one kind. Their messages are archived; recent messages stay.
@@ -296,12 +309,12 @@ class History:
     def taken_back(self) -> Sequence[Message]:
         """The messages that the host took back, oldest first. No prompt shows them; see `restore`."""
     def restore(self, message: str) -> Sequence[Message]:
-        """Bring back a message that the host took back, by id, with those that were taken back around it.
-        They stand where they stood; nothing else is taken back for them. Returns them.
+        """Restore a message that the host took back, by id, with those that were taken back around it. They
+        return to their places, and no other message is taken back. Returns them.
 
         Raises:
             NotFoundError: No message with that id was taken back.
-            ConflictError: Someone else is changing the session.
+            ConflictError: Another process is changing the session.
         """
     def state(self) -> State | None:
         """The state of the session; None if nothing was recorded."""
@@ -341,7 +354,7 @@ class Tools:
         """Run a tool by name, with arguments as a mapping or as a model's JSON text."""
 
 class Session:
-    """One conversation in a memory. It is cheap to make and has no state of its own."""
+    """One conversation in a memory. It is cheap to make and holds no state."""
     @property
     def id(self) -> SessionId: ...
     @property
@@ -526,7 +539,7 @@ class Memory:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None: ...
     def open(self) -> None:
-        """Open the store and go on with what an earlier process left due. Opening twice is harmless."""
+        """Open the store and continue what an earlier process left due. Opening twice is harmless."""
     def close(self) -> None:
         """Start nothing new, let work in progress complete within `stop_deadline`, and close the store."""
     def session(self, key: str, *, owner: str | None = None, tz: str | tzinfo | None = None) -> Session:
@@ -544,8 +557,8 @@ class Memory:
         after: SessionSummary | None = None,
         matching: str = "",
     ) -> Sequence[SessionSummary]:
-        """What is stored, most recently used first. `after` continues behind a session of an earlier list;
-        `matching` selects those with these letters in their key or owner.
+        """The stored sessions, most recently used first. `after` continues a list after this session;
+        `matching` selects those whose key or owner contains this text.
         """
     def search(
         self,
@@ -563,12 +576,12 @@ class Memory:
         `Session.search` does.
         """
     def record(self, *messages: MessageLike | SdkMessage) -> Sequence[Message]:
-        """Record into the session named by `use_session`; with none named, do nothing."""
+        """Record into the session named by `use_session`; do nothing without one."""
     def prepare(
         self, history: Sequence[MessageLike | SdkMessage], *, system: str = "", budget: int | None = None
     ) -> Context:
-        """`Session.prepare` for the session named by `use_session`; with none named, memory is skipped and
-        the context is the history as it is.
+        """`Session.prepare` for the session named by `use_session`; without one, the context is the unchanged
+        history.
         """
     def settle(self) -> None:
         """Take every note that is due, in every session, before returning."""
@@ -578,7 +591,7 @@ class Memory:
         wants it, for `memory.storage.forgotten`.
         """
     def usage(self) -> Sequence[Usage]:
-        """What model calls cost so far, those of deleted sessions included."""
+        """What model calls cost so far, including those of deleted sessions."""
     def calibrate(self, context: Context, *, input_tokens: int) -> None:
         """Learn from the input tokens that a provider reported for a context."""
     def subscribe(self, listener: Callable[[Event], None]) -> Callable[[], None]:
@@ -696,8 +709,8 @@ class RemoteMemory:
     ) -> Sequence[Hit]:
         """Search the messages and notes of an owner's sessions, or of the one with that key."""
     def settle(self, *, progress: Progress | None = None) -> None:
-        """Take every note that is due, in every session, before returning. `progress` is called with how many
-        sessions are done, and of how many, here and below.
+        """Take every note that is due, in every session, before returning. `progress`, here and below, is
+        called with how many are done, and the total.
         """
     def consolidate(
         self,
@@ -728,7 +741,7 @@ class RemoteMemory:
         number of rows of each kind. Each session is imported whole or not at all.
 
         Raises:
-            SettingsError: The file is not an export, or not all of one, or has rows of an owner that was not
+            SettingsError: The file is not a complete export, or has rows of an owner that was not
                 named.
             ConflictError: A session exists already, or another item with the same id, and `replace` is off.
             StoreError: The file cannot be read, or the server cannot be reached, or cannot write.
@@ -736,11 +749,11 @@ class RemoteMemory:
     def call(
         self, method: str, path: str, *, params: Mapping[str, Any] | None = None, json: object = None
     ) -> Any:
-        """Send a request to the server, and return its answer, for what has no method here: /docs of the
-        server lists all of it.
+        """Send a request for which there is no method here, and return the answer. The server's /docs lists
+        all requests.
 
         Raises:
-            OnlookerError: The server refused it: the same error as in the library.
+            OnlookerError: The server refused it, with the same error as in the library.
             StoreError: The server cannot be reached.
         """
 
@@ -764,40 +777,39 @@ def open_memory(
     clock: Clock | None = None,
     tz: str | tzinfo | None = None,
 ) -> Memory:
-    """A memory, to be used with `async with`.
+    """Open a memory. Use it with `async with`.
 
     Args:
-        url: A file for SQLite (created at need), "postgresql://USER@HOST/DATABASE" for PostgreSQL (it needs
-            `onlooker[postgres]`), ":memory:" for nothing that lasts, or a store.
-        key: Keeps an SQLite file encrypted: a `Key`, or what one is made of: 32 bytes, 64 hexadecimal digits,
-            or a passphrase. It needs `onlooker[encrypted]`.
-        model: What writes observations: a model, or the name of one, such as "anthropic:claude-haiku-4-5".
-            The settings' own where they name one, so that an operator can give an agent's memory a cheaper
-            model than the agent's; the built-in extractive model where nobody names one.
-        reflector: What condenses them, in the same way; the observer where none is named.
+        url: A file for SQLite (created if missing), "postgresql://USER@HOST/DATABASE" for PostgreSQL (needs
+            `onlooker[postgres]`), ":memory:" to store nothing, or a store.
+        key: The key of an encrypted SQLite file: a `Key`, 32 bytes, 64 hexadecimal digits, or a passphrase.
+            Needs `onlooker[encrypted]`.
+        model: The model that writes observations, or its name, such as "anthropic:claude-haiku-4-5". A model
+            in the settings takes precedence, so that an operator can choose a cheaper one than the agent's.
+            The default is the built-in extractive model.
+        reflector: The model that condenses observations, in the same way; by default the observer.
         settings: Settings, the name of a preset ("default", "lango", "zora"), or a TOML or JSON file, such as
             "onlooker.toml". No other file is read.
-        owner: Whose the sessions are that are opened without an owner, for an agent of one person. Without
-            it, such sessions share nothing.
-        budget: Tokens for a whole context, where a call names none.
-        spend: What note-taking may cost per session, owner and day; then model calls stop, not memory.
-            The settings' own limits where none is given.
-        instruction: Your own words on what to note, for language models; the built-in one ignores them.
-        extractors: Pydantic models whose values are filled in from the messages as they are noted, for
+        owner: The owner of sessions that are opened without one, for an agent of one person. Without it, such
+            sessions share nothing.
+        budget: The tokens of a whole context, if a call gives no budget.
+        spend: The most that notes may cost per session, owner and day. Beyond it the built-in model writes
+            them. By default the limits of the settings.
+        instruction: What to note, in your own words, for language models; the built-in one ignores it.
+        extractors: Pydantic models that are filled in from the messages with each note, for
             `Session.extracted`. They need a language model.
-        knowledge: What every context holds besides the conversation, in layers by name: texts, functions
-            that are asked, or a `Layer` of either.
-        embedder: What makes vectors, so that search and recall find by meaning as well: an embedder, or the
-            name of one, such as "openai:text-embedding-3-small" or "local:BAAI/bge-small-en-v1.5".
-        notes_folder: Where MEMORY.md and daily notes are kept for people to read and edit; none where it is
-            not named.
-        workers: Who takes notes: "embedded" is tasks of this process; "beside" is the same with a process for
-            the built-in model's writing; "external" leaves it to others, so that this process only records;
-            "queue" makes it one of those others on PostgreSQL.
+        knowledge: What every context holds besides the conversation, in layers by name: texts, functions to
+            call, or a `Layer` of either.
+        embedder: The embedder with which search and recall also find by meaning, or its name, such as
+            "openai:text-embedding-3-small" or "local:BAAI/bge-small-en-v1.5".
+        notes_folder: The folder of MEMORY.md and daily notes, for people to read and edit; by default none.
+        workers: Who takes notes: "embedded", tasks in this process; "beside", the same with a second process
+            for the built-in model; "external", other processes, so that this one only records; "queue", this
+            process through a shared queue on PostgreSQL.
         timing: Intervals and deadlines, for tests and for operators who have measured that they need others.
-        clock: Where the time comes from; for tests.
-        tz: The time zone of messages that come without one, by name, such as "Europe/Oslo", or as a `tzinfo`;
-            the settings' own where none is given.
+        clock: The source of the time, for tests.
+        tz: The time zone of messages without one, by name, such as "Europe/Oslo", or as a `tzinfo`; by
+            default that of the settings.
     """
 
 def connect(
@@ -807,9 +819,9 @@ def connect(
 
     Args:
         url: The address of `onlooker serve`, such as "http://127.0.0.1:8787".
-        token: What `onlooker token make` printed, if the server demands one.
-        owner: The owner of sessions that name none; the token's own where none is given.
-        timeout: Seconds that a request may take.
+        token: The token that `onlooker token make` printed, if the server requires one.
+        owner: The owner of sessions that name none; by default the token's own.
+        timeout: The maximum number of seconds for a request.
     """
 
 def migrate(
@@ -826,7 +838,7 @@ def migrate(
 ) -> MigrationReport:
     """Copy everything from one store into another of any kind, and compare the two.
 
-    It can be stopped at any moment; started again, it continues. A session that has grown in `src` is copied
+    It can be stopped at any time; started again, it continues. A session that has grown in `src` is copied
     again. One that is different in `dst` is refused, and named in the report.
 
     Args:

@@ -33,9 +33,9 @@ if TYPE_CHECKING:
     from onlooker.stores.postgres.inspection import ServerReport
 
 MIN_SPACE = 100 * 1024 * 1024
-# The clock of a machine is wrong if it is before this was written.
+# A clock before this date is wrong.
 EARLIEST = datetime(2026, 1, 1, tzinfo=UTC)
-# A message may be this far in the future.
+# Messages may be this far in the future.
 SLACK = timedelta(days=1)
 OLDEST_SERVER = 14
 # How many paths a finding lists.
@@ -161,10 +161,23 @@ def _check_file(db: Path, settings: Settings | None, key_of: KeyOf) -> Iterator[
     # Nothing needs FTS5, so its absence is not a problem.
     yield Finding("full text", True, "FTS5" if has_full_text() else "this SQLite has no FTS5")
     yield from _check_disk(db)
-    if db.is_file():
+    if db.is_dir():
+        yield Finding(
+            "database", False, f"{db} is a folder", "name a file in it with --db PATH or ONLOOKER_DB"
+        )
+    elif db.is_file():
         yield from _check_database(db, settings, key_of)
     else:
         yield Finding("database", True, f"{db} does not exist yet; it is created at first use")
+
+
+PERMIT = "give this user permission to write the file and its folder"
+
+
+def _is_writable(place: Path) -> bool:
+    """Whether this user may write a file and its folder, or a folder."""
+    folder = place if place.is_dir() else place.resolve().parent
+    return os.access(place, os.R_OK | os.W_OK) and os.access(folder, os.W_OK)
 
 
 def _check_disk(db: Path) -> Iterator[Finding]:
@@ -172,22 +185,21 @@ def _check_disk(db: Path) -> Iterator[Finding]:
     while not folder.exists():
         folder = folder.parent
     place = db if db.exists() else folder
-    writable = os.access(place, os.W_OK) and os.access(folder, os.W_OK)
-    yield Finding(
-        "writable", writable, str(place), "give this user permission to write the file and its folder"
-    )
+    yield Finding("writable", _is_writable(place), str(place), PERMIT)
     free = shutil.disk_usage(folder).free
     advice = f"free some space, or move the database: at least {_size(MIN_SPACE)} is needed"
     yield Finding("disk space", free >= MIN_SPACE, f"{_size(free)} free", advice)
 
 
 def _check_database(db: Path, settings: Settings | None, key_of: KeyOf) -> Iterator[Finding]:
-    restore = "restore it from a backup, or move the file away"
+    restore = "restore it from a backup, or move the file elsewhere"
     try:
         key = key_of(db)
         report = inspect_file(db, key, _inspection(settings))
     except (StoreError, SettingsError) as error:
-        advice = f"{restore}; if it is encrypted, give its key with --key-file, or else none"
+        advice = f"{restore}; if it is encrypted, give its key with --key-file, otherwise give none"
+        if not _is_writable(db):  # then the file itself may be fine
+            advice = PERMIT
         yield Finding("database", False, str(error), advice)
         return
     kind = "" if key is None else ", encrypted"

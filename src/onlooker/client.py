@@ -1,4 +1,4 @@
-"""Sessions of a server, used like those of this process: a program moves from one to the other by one line.
+"""The client: sessions of a server, with the same methods as sessions in this process.
 
     async with onlooker.connect("http://127.0.0.1:8787") as memory:
         session = memory.session("telegram:42", owner="ana")
@@ -37,11 +37,11 @@ from onlooker.policy.render import Context
 if TYPE_CHECKING:
     import httpx2
 
-# A request that may have arrived is sent again: what it records has ids, and is recorded once.
+# Failed requests are repeated. Recording twice does no harm: messages have ids and are recorded once.
 TRIES = 3
 PAUSE = 0.2
 
-# Called with what is done of a job, and the total if it is known.
+# Called with how much of a job is done, and the total if it is known.
 Progress = Callable[[int, int | None], None]
 
 
@@ -52,9 +52,9 @@ def connect(
 
     Args:
         url: The address of `onlooker serve`, such as "http://127.0.0.1:8787".
-        token: What `onlooker token make` printed, if the server demands one.
-        owner: The owner of sessions that name none; the token's own where none is given.
-        timeout: Seconds that a request may take.
+        token: The token that `onlooker token make` printed, if the server requires one.
+        owner: The owner of sessions that name none; by default the token's own.
+        timeout: The maximum number of seconds for a request.
     """
     try:
         import httpx2
@@ -114,11 +114,12 @@ class RemoteMemory:
         params |= {"kind": list(kinds), "limit": limit, "after": after, "before": before}
         return _read(tuple[Hit, ...], (await self.call("GET", "/v1/search", params=params))["hits"])
 
-    # -- long jobs, for tokens of all owners. Cancelling the call cancels the job; what it did stays.
+    # -- long jobs, which require a token for all owners. Cancelling the call cancels the job; its results
+    # stay.
 
     async def settle(self, *, progress: Progress | None = None) -> None:
-        """Take every note that is due, in every session, before returning. `progress` is called with how many
-        sessions are done, and of how many, here and below."""
+        """Take every note that is due, in every session, before returning. `progress`, here and below, is
+        called with how many are done, and the total."""
         await self._job("/v1/settle", progress)
 
     async def consolidate(
@@ -148,7 +149,7 @@ class RemoteMemory:
             try:
                 return await self._download("/v1/export", params, file)
             except BaseException:
-                # Half of one would be taken for all of it.
+                # Half a file could be mistaken for a complete one.
                 await asyncio.to_thread(Path(target).unlink, missing_ok=True)
                 raise
 
@@ -166,7 +167,7 @@ class RemoteMemory:
             raise _unreachable(error) from error
         except OSError as error:
             raise StoreError(f"{file.name}: {error.strerror or error}") from error
-        return rows - 2  # the first and the last line are about the file
+        return rows - 2  # the first and the last line are not rows
 
     async def import_file(
         self,
@@ -181,7 +182,7 @@ class RemoteMemory:
         number of rows of each kind. Each session is imported whole or not at all.
 
         Raises:
-            SettingsError: The file is not an export, or not all of one, or has rows of an owner that was not
+            SettingsError: The file is not a complete export, or has rows of an owner that was not
                 named.
             ConflictError: A session exists already, or another item with the same id, and `replace` is off.
             StoreError: The file cannot be read, or the server cannot be reached, or cannot write.
@@ -199,7 +200,7 @@ class RemoteMemory:
         params: Mapping[str, Any] | None = None,
         content: AsyncIterator[bytes] | None = None,
     ) -> Any:
-        """Run a job, and return its result. It is not sent again: half of it may be done."""
+        """Run a job, and return its result. It is not repeated on failure, because half of it may be done."""
         import httpx2
 
         given = {**_given(params or {}), "progress": True}
@@ -218,16 +219,16 @@ class RemoteMemory:
                         progress(said["done"], said["total"])
         except httpx2.TransportError as error:
             raise _unreachable(error) from error
-        raise StoreError("the server stopped before the job was done; what it did until then stays")
+        raise StoreError("the server stopped before the job was done; its results so far stay")
 
     async def call(
         self, method: str, path: str, *, params: Mapping[str, Any] | None = None, json: object = None
     ) -> Any:
-        """Send a request to the server, and return its answer, for what has no method here: /docs of the
-        server lists all of it.
+        """Send a request for which there is no method here, and return the answer. The server's /docs lists
+        all requests.
 
         Raises:
-            OnlookerError: The server refused it: the same error as in the library.
+            OnlookerError: The server refused it, with the same error as in the library.
             StoreError: The server cannot be reached.
         """
         import httpx2
@@ -246,7 +247,7 @@ class RemoteMemory:
 
 
 def _given(params: Mapping[str, Any]) -> dict[str, Any]:
-    """The parameters that are given, as an address has them."""
+    """The parameters that are given, in the form of a query string."""
     found = {k: v for k, v in params.items() if v is not None}
     return {k: v.isoformat() if isinstance(v, datetime) else v for k, v in found.items()}
 
@@ -268,14 +269,14 @@ def _unreachable(error: Exception) -> StoreError:
 
 
 async def _check(answer: httpx2.Response) -> None:
-    """Raise the error that the server had, as the library raises it."""
+    """Raise the server's error as the library raises it."""
     if not answer.is_success:
         await answer.aread()
         raise _error(answer)
 
 
 def _error(answer: httpx2.Response) -> OnlookerError:
-    """The error that the server had, as the library raises it."""
+    """The server's error as the library raises it."""
     try:
         problem = cast("dict[str, Any]", answer.json())
     except ValueError:
@@ -438,9 +439,7 @@ def _asked(
 ) -> dict[str, Any]:
     for name, text in (knowledge or {}).items():
         if not isinstance(text, str):
-            raise SettingsError(
-                f"knowledge.{name}", text, "must be text: a server cannot call a function of yours"
-            )
+            raise SettingsError(f"knowledge.{name}", text, "must be text: a server cannot call your function")
     return {
         "format": "parts",
         "system": system,

@@ -1,8 +1,8 @@
 """Migration: copy everything from one store into another of any kind, and compare the two.
 
-A migration keeps no record of its own: the target shows how far it is. A session is copied whole or not at
-all. One that the target has is compared and skipped, or copied again if it has grown in the source. So a
-migration can be stopped at any moment and started again.
+A migration stores no progress: the target shows how far it is. A session is copied whole or not at all. A
+session that the target already has is compared and skipped, or copied again if it has grown in the source. So
+a migration can be stopped at any time and started again.
 
     migrate         open both sides, copy or preview, and report
     Comparison      which sessions are missing, older or different in the target
@@ -76,7 +76,7 @@ class RefusedSession:
 class MigrationReport:
     """What a migration did, or would do.
 
-    `sessions` is how many the source has. Each of them was `copied`; `renewed`, if the target had an earlier
+    `sessions` is how many the source has. Each of them was `copied`; `updated`, if the target had an earlier
     state of it; already the `same`; or `refused`.
     """
 
@@ -84,11 +84,11 @@ class MigrationReport:
     target: str
     sessions: int
     copied: int = 0
-    renewed: int = 0
+    updated: int = 0
     same: int = 0
     refused: tuple[RefusedSession, ...] = ()
-    others: int = 0  # sessions that only the target has; they stay as they are
-    kept_items: int = 0  # items that were used or changed in the target, and stay as they are
+    others: int = 0  # sessions that only the target has; they are not changed
+    kept_items: int = 0  # items that were used or changed in the target; they are not changed
     forgotten_items: int = 0  # items deleted from the target because the source no longer has them
     rows: Mapping[str, int] = field(default_factory=dict[str, int])  # verified on both sides, by kind
     changed: bool = False  # the source changed meanwhile; migrate again to copy what is new
@@ -132,7 +132,7 @@ async def migrate(
 ) -> MigrationReport:
     """Copy everything from one store into another of any kind, and compare the two.
 
-    It can be stopped at any moment; started again, it continues. A session that has grown in `src` is copied
+    It can be stopped at any time; started again, it continues. A session that has grown in `src` is copied
     again. One that is different in `dst` is refused, and named in the report.
 
     Args:
@@ -176,12 +176,12 @@ async def preview(
     comparison = Comparison(source, target.rows if target else _nothing, options.replace)
     total = (await source.mark())[0]
     there = (await target.mark())[0] if target else 0
-    copied = renewed = 0
+    copied = updated = 0
     for scope in options.scopes(total + there):
         new, older = await comparison.page(scope)
-        copied, renewed = copied + len(new), renewed + len(older)
-        options.report("comparing", copied + renewed + comparison.same + len(comparison.refused), total)
-    found = (copied, renewed, comparison.same, comparison.refused_sessions, comparison.others)
+        copied, updated = copied + len(new), updated + len(older)
+        options.report("comparing", copied + updated + comparison.same + len(comparison.refused), total)
+    found = (copied, updated, comparison.same, comparison.refused_sessions, comparison.others)
     return MigrationReport(source.name, name, total, *found, dry_run=True)
 
 
@@ -208,7 +208,7 @@ def _reading(location: Location, key: Key | str | bytes | None) -> Reading:
     if store is location:
         return StoreReading(store)
     if str(location) == ":memory:":
-        raise SettingsError("location", ":memory:", "is empty and keeps nothing; name a file")
+        raise SettingsError("location", ":memory:", "must be a file: :memory: keeps nothing")
     if is_postgres(location):
         from onlooker.stores.postgres.connection import address
         from onlooker.stores.postgres.snapshot import PostgresSnapshot
@@ -368,7 +368,7 @@ async def _session_digests(rows: AsyncIterator[Row], *, with_items: bool) -> Asy
 
 
 class SessionContent:
-    """What is needed of a session to tell an earlier state of it from a different session."""
+    """The content that distinguishes an earlier state of a session from a different session."""
 
     def __init__(self) -> None:
         self._top: SessionRow | None = None
@@ -444,7 +444,7 @@ class StoreMigration:
         self._options = options
         self._comparison = Comparison(source, target.dump, options.replace)
         self._copied = 0
-        self._renewed = 0
+        self._updated = 0
         self._kept_items: set[tuple[str, str]] = set()
         self._forgotten_items = 0
         self._rows: Counter[str] = Counter()
@@ -469,7 +469,7 @@ class StoreMigration:
             self._name,
             total,
             self._copied,
-            self._renewed,
+            self._updated,
             self._comparison.same,
             self._comparison.refused_sessions,
             self._comparison.others,
@@ -486,10 +486,10 @@ class StoreMigration:
         if new:
             await self._target.restore(self._only(new, scope))
         if older:
-            await self._target.restore(self._only(older, scope), renew=True)
+            await self._target.restore(self._only(older, scope), update=True)
         self._copied += len(new)
-        self._renewed += len(older)
-        done = self._copied + self._renewed + comparison.same + len(comparison.refused)
+        self._updated += len(older)
+        done = self._copied + self._updated + comparison.same + len(comparison.refused)
         self._options.report("copying", done, total)
 
     async def _only(self, wanted: set[SessionId], scope: Scope) -> AsyncIterator[Row]:
@@ -528,7 +528,7 @@ class StoreMigration:
         async for row in self._missing_usage():
             yield row
         async for row in self._source.rows(Scope(kinds=_VALUES)):
-            # A target with sessions of its own keeps its values.
+            # A target with other sessions keeps its values.
             if not self._comparison.others and not self._comparison.refused:
                 yield row
 
@@ -592,7 +592,7 @@ class StoreMigration:
         more = f"\n  … and {len(wrong) - MAX_NAMED} more" if len(wrong) > MAX_NAMED else ""
         return StoreError(
             f"{self._name} does not hold what {self._source.name} does:\n  {named}{more}\n"
-            "Do not use it before it is complete. Start again: nothing is copied twice"
+            "Do not use it before it is complete. Run the migration again: nothing is copied twice"
         )
 
     # -- indexing

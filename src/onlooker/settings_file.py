@@ -1,4 +1,4 @@
-"""The settings file: where it is, what it has, and how one setting in it is changed."""
+"""The settings file: find it, read it, and change a setting in it."""
 
 from __future__ import annotations
 
@@ -57,8 +57,9 @@ def read_trusted(config: Path | None) -> Mapping[str, Any]:
     """Read the file that was named, or onlooker.toml if it exists.
 
     Raises:
-        SettingsError: It is not a settings file; or nobody named it, and it says that texts go to an address
-            outside this machine.
+        SettingsError: It is not a settings file; or it was not named, and would send texts to an address
+        outside
+            this machine.
     """
     path = settings_path(config)
     if path is None:
@@ -68,7 +69,7 @@ def read_trusted(config: Path | None) -> Mapping[str, Any]:
         for key, value in _texts_in(found):
             address = _ADDRESS.search(value) if key == "url" else _OWN_ADDRESS.search(value)
             if address and urlsplit(address[0]).hostname not in _THIS_MACHINE:
-                what = f"must not choose where texts go, in a file that nobody named: add --config {path}"
+                what = f"sends texts to another machine, so the file must be named: add --config {path}"
                 raise SettingsError(key, value, what)
     return found
 

@@ -1,7 +1,7 @@
-"""OpenTelemetry spans and metrics, made from events after the GenAI memory conventions.
+"""OpenTelemetry spans and metrics, made from events according to the GenAI memory conventions.
 
 Only the API is used; the host's SDK decides whether and where they are exported. They contain amounts,
-durations and model names, never what was said.
+durations and model names, never the content of messages.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("onlooker")
 
 NAME = "onlooker"
-# Providers that the conventions call by another name.
+# Providers with another name in the conventions.
 _PROVIDERS = {
     "google": "gcp.gemini",
     "google-gla": "gcp.gemini",
@@ -62,7 +62,7 @@ Attributes = dict[str, str | int | float | bool]
 class LazyTelemetry:
     """A listener that does nothing until something in this process has loaded OpenTelemetry.
 
-    Before that nobody could receive anything, and loading it costs more than all of Onlooker.
+    Before that nothing could receive the data, and loading it takes longer than all of Onlooker.
     """
 
     _LOADED: ClassVar = ("opentelemetry.trace", "opentelemetry.metrics")
@@ -81,7 +81,7 @@ class LazyTelemetry:
                 self._telemetry = Telemetry()
             except Exception as error:  # noqa: BLE001  an API of another version may fail in any way
                 self._broken = True
-                log.warning("no telemetry: OpenTelemetry cannot be used: %r", error)
+                log.warning("no telemetry, because OpenTelemetry cannot be used: %r", error)
                 return
         self._telemetry(event)
 
@@ -128,10 +128,10 @@ class Telemetry:
             explicit_bucket_boundaries_advisory=_TOKENS,
         )
         self._events = meter.create_counter(
-            "onlooker.events", unit="{event}", description="What happened to memory, by type and reason."
+            "onlooker.events", unit="{event}", description="Events of the memory, by type and reason."
         )
         self._cost = meter.create_counter(
-            "onlooker.cost", unit="{USD}", description="What models that write notes cost, where known."
+            "onlooker.cost", unit="{USD}", description="Cost of the models that write notes, where known."
         )
 
     def __call__(self, event: Event) -> None:
@@ -190,7 +190,7 @@ def _version() -> str:
 
 
 def operation_of(event: Event) -> Operation | None:
-    """The event as an operation of the conventions; None if it is none."""
+    """The event as an operation of the conventions; None if there is none for it."""
     match event:
         case events.Recorded():
             return Operation("create_memory", _records("message", len(event.messages)))
@@ -234,7 +234,7 @@ def operation_of(event: Event) -> Operation | None:
 
 
 def _kind(event: Event) -> Attributes:
-    """The attributes that events are counted by. None has more than a few values."""
+    """The attributes that events are counted by. Each has only a few values."""
     kind: Attributes = {"onlooker.event": type(event).__name__}
     match event:
         case events.ReplyRejected() | events.ExtractionRejected():
@@ -250,8 +250,8 @@ def _kind(event: Event) -> Attributes:
 
 
 def _identity(event: Event) -> Attributes:
-    """The conversation and the owner. The owner is the store's id, since a memory store belongs to an
-    owner."""
+    """The conversation and the owner. In the conventions a memory store belongs to an owner, so the owner is
+    the id of the store."""
     identity: Attributes = {"onlooker.event": type(event).__name__}
     session, owner = getattr(event, "session", ""), getattr(event, "owner", "")
     if session:

@@ -1,5 +1,5 @@
-"""The protocols of providers: where a request has its conversation, how memory goes into it, and how an
-answer is read while it passes. The chat proxy and the wrapped SDKs speak them.
+"""The protocols of providers: find the conversation in a request, add memory to it, and read an answer as it
+passes. The chat proxy and the wrapped SDKs use them.
 
     chat         OpenAI's chat completions
     responses    OpenAI's responses
@@ -24,7 +24,7 @@ from onlooker.policy.render import CONTINUES, Context, anthropic_messages, opena
 Item = dict[str, Any]
 Protocol = Literal["openai", "anthropic"]
 
-# An answer longer than this is passed on and not recorded.
+# A longer answer, in bytes, is passed on but not recorded.
 MAX_REPLY = 64 << 20
 
 
@@ -37,9 +37,9 @@ _LEADING = ("system", "developer")
 class Conversation:
     """A client's items without what its agent injected.
 
-    `places` says where each stands among the client's items. The first `lead` of those are no part of it:
-    system prompts, and what an agent says before anything was said. `opening` is what was injected into the
-    first message and behind it, before the model's first answer; it stays in front for good.
+    `places` are the positions of these items among the client's. The first `lead` of the client's items are
+    not part of it: system prompts, and what an agent inserts before the first message. `opening` is what was
+    injected into the first message and after it, before the model's first answer; it always stays in front.
     """
 
     items: list[Item]
@@ -48,8 +48,8 @@ class Conversation:
     opening: list[Item] = field(default_factory=list[Item])
 
     def part(self, length: int) -> Conversation | None:
-        """The conversation that the first `length` of the client's items are; None if only reading them can
-        tell what was injected into its beginning."""
+        """The conversation in the first `length` of the client's items; None if they must be read to tell
+        what was injected into its beginning."""
         kept = bisect_left(self.places, length)
         if kept < 2:
             return None
@@ -63,8 +63,8 @@ def without_injected(
     before: Conversation | None = None,
     first: int = 0,
 ) -> Conversation:
-    """The conversation as memory sees it. In some protocols only an agent can put in a system message. What
-    the items before `first` come to may be known from the request before."""
+    """The conversation without what the agent injected. In some protocols only an agent can add a system
+    message. `before` is the conversation of the items before `first`, if known from an earlier request."""
     before = before or Conversation([], [], 0)
     kept, places, opening, lead = [*before.items], [*before.places], [*before.opening], before.lead
     for i, item in enumerate(items[first:], first):
@@ -73,7 +73,7 @@ def without_injected(
             role in ("assistant", "tool")
             or (role == "user" and isinstance(content, str) and is_plain(content))
         ):
-            # Most of a long conversation, which comes again with every request.
+            # Most of a long conversation is sent again with every request.
             kept.append(item)
             places.append(i)
             continue
@@ -99,7 +99,7 @@ def without_injected(
 
 @frozen
 class Verbatim:
-    """How many items at the end of a client's conversation go out as they came, and how many messages of the
+    """How many items at the end of a client's conversation are sent unchanged, and how many messages of the
     context they are."""
 
     items: int
@@ -114,10 +114,9 @@ def messages_of(items: Sequence[Any], now: datetime) -> tuple[Message, ...]:
 def verbatim(
     items: Sequence[Any], messages: Sequence[Message], unit: Callable[[int], int], now: datetime
 ) -> Verbatim:
-    """How much of the end of the client's conversation stands in the context as it came. It never begins with
-    the result of a call. `unit` says where the item begins that ends before a place."""
-    stop, left = len(items), len(messages)
-    best = Verbatim(0, 0)
+    """How much of the end of the client's conversation is unchanged in the context. It never begins with the
+    result of a call. `unit` returns where the unit begins that ends before a position."""
+    stop, left = best = len(items), len(messages)
     while stop > 0 and left > 0:
         start = unit(stop)
         count = _parts_shown(items[start], messages, left) if start == stop - 1 else 0
@@ -129,13 +128,13 @@ def verbatim(
                 break
         stop, left = start, left - count
         if count and messages[left].role != "tool":
-            best = Verbatim(len(items) - stop, len(messages) - left)
-    return best
+            best = stop, left
+    return Verbatim(len(items) - best[0], len(messages) - best[1])
 
 
 def _parts_shown(item: Item, messages: Sequence[Message], left: int) -> int:
-    """How many messages before `left` are this item and no more; 0 if only reading it can tell. The original
-    of a message is the whole item that it was matched with."""
+    """How many messages before `left` are exactly this item; 0 if it must be read to tell. The original of a
+    message is the whole item that it was matched with."""
     if is_all_of(item, messages[left - 1]):
         return 1
     original = messages[left - 1].original
@@ -160,21 +159,22 @@ class Wire:
     provider: Protocol = "openai"
     # The field of a request that has the conversation.
     field = "messages"
-    # Whether a system message in the conversation is an agent's own. Elsewhere an application may speak so.
+    # Whether a system message in the conversation is always an agent's. In others it may be the
+    # application's.
     system_is_injected = False
 
     def items(self, body: Item) -> list[Item]:
-        """The conversation of a request; empty if it has none that can be read."""
+        """The conversation of a request; empty if it has none, or it cannot be read."""
         return _items(body.get(self.field))
 
     def unit(self, items: Sequence[Item], stop: int) -> int:
-        """Where the item begins that ends before `stop`; several may be one message."""
+        """Where the unit begins that ends before `stop`; several items may be one message."""
         return stop - 1
 
     def with_memory(
         self, body: Item, items: list[Item], conversation: Conversation, context: Context, now: datetime
     ) -> Item:
-        """The request with memory: what the context says of the past, and the client's own items after it."""
+        """The request with memory: the past from the context, and then the client's own items."""
 
         def unit(stop: int) -> int:
             return self.unit(conversation.items, stop)
@@ -188,16 +188,16 @@ class Wire:
     def rebuilt(
         self, body: Item, items: list[Item], conversation: Conversation, first: int, shown: Context, end: str
     ) -> Item:
-        """The request with the client's items from `first` on as they came, and before them what is `shown`
-        of the past."""
+        """The request with the client's items from `first` on, unchanged, and before them the past in
+        `shown`."""
         raise NotImplementedError
 
     def reply(self, content_type: str) -> Reply | None:
-        """What reads the answer; None if it has no form that is known."""
+        """The reader of the answer; None if its form is unknown."""
         raise NotImplementedError
 
     def question(self, model: str, system: str, user: str, max_tokens: int) -> Item:
-        """A request of our own, for a text."""
+        """A request of our own that asks for a text."""
         said = [{"role": "system", "content": system}, {"role": "user", "content": user}]
         return {"model": model, "messages": said}
 
@@ -213,7 +213,7 @@ def _is_event_stream(content_type: str) -> bool:
 
 
 class _Chat(Wire):
-    """OpenAI's chat completions, as most servers speak them."""
+    """OpenAI's chat completions, which most servers accept."""
 
     def rebuilt(
         self, body: Item, items: list[Item], conversation: Conversation, first: int, shown: Context, end: str
@@ -229,7 +229,7 @@ class _Chat(Wire):
 
 
 def _with_memory(lead: Sequence[Item], memory: str) -> list[Item]:
-    """The system prompt with memory at its end: some models take one system message alone."""
+    """The system prompt with memory at its end: some models accept only one system message."""
     if not memory:
         return list(lead)
     last = next((i for i in range(len(lead) - 1, -1, -1) if lead[i].get("role") in _LEADING), None)
@@ -243,14 +243,14 @@ def _with_memory(lead: Sequence[Item], memory: str) -> list[Item]:
 
 
 def _opening(conversation: Conversation, first: int) -> list[Item]:
-    """What an agent injected into the first message, if that message does not go out itself."""
+    """What an agent injected into the first message, if that message itself is not sent."""
     if not conversation.opening or first <= conversation.places[0]:
         return []
     return list(conversation.opening)
 
 
 def _is_prefill(items: Sequence[Item]) -> bool:
-    """Whether the model is to go on with words that were put into its mouth."""
+    """Whether the last message is the beginning of an answer that the model continues."""
     return bool(items) and items[-1].get("role") == "assistant"
 
 
@@ -264,7 +264,7 @@ class _Responses(Wire):
         if isinstance(given, str):
             return [{"role": "user", "content": given}] if given else []
         items = _items(given)
-        # What stands for an item that only the provider has cannot be read.
+        # A reference to an item that only the provider has cannot be read.
         return [] if any(item.get("type") == "item_reference" for item in items) else items
 
     def unit(self, items: Sequence[Item], stop: int) -> int:
@@ -283,11 +283,11 @@ class _Responses(Wire):
         newest = [_developer(end)] if end.strip() else []
         opening = _opening(conversation, first)
         sent = [*items[: conversation.lead], *memory, *opening, *past, *items[first:], *newest]
-        # What the provider would put in front is in memory.
+        # Memory already has what the provider would put in front.
         return {**{k: v for k, v in body.items() if k != "previous_response_id"}, "input": sent}
 
     def question(self, model: str, system: str, user: str, max_tokens: int) -> Item:
-        # It is the conversation's, and not for the provider to keep.
+        # It contains the conversation, which the provider must not store.
         return {"model": model, "instructions": system, "input": user, "store": False}
 
     def reply(self, content_type: str) -> Reply | None:
@@ -377,8 +377,8 @@ MAX_BREAKPOINTS = 4
 
 
 def _set_breakpoints(body: Item, memory: list[Item]) -> None:
-    """Set breakpoints at the ends of the memory's parts, the last one first, as many as are left beside the
-    client's own in what goes out."""
+    """Set breakpoints at the ends of the memory's parts, the last one first, as many as the client's own
+    leave free."""
     tools, messages = _items(body.get("tools")), _items(body.get("messages"))
     blocks = [b for m in messages for b in _items(m.get("content"))]
     marks: list[Item] = [b["cache_control"] for b in blocks if b.get("cache_control")]
@@ -413,14 +413,14 @@ PROTOCOLS: Mapping[str, Wire] = {
 
 
 class Reply:
-    """Reads an answer while it passes."""
+    """Reads an answer as it passes."""
 
-    # Whether the answer is one document, which is passed on when it is complete.
+    # Whether the answer is one document, which is passed on only when complete.
     whole = True
     id = ""
 
     def read(self, piece: bytes) -> bool:
-        """Read a piece; True if the answer is complete with it."""
+        """Read a piece; True if it completes the answer."""
         raise NotImplementedError
 
     def items(self) -> list[Item]:
@@ -494,7 +494,7 @@ class _Events(Reply):
                 event: Any = json.loads(data)
                 complete = (isinstance(event, dict) and self._on(cast("Item", event))) or complete
             except (ValueError, RecursionError, KeyError, IndexError, TypeError, AttributeError):
-                continue  # it is passed on as it is
+                continue  # it is only passed on
         return complete
 
     def _on(self, event: Item) -> bool:
@@ -605,7 +605,8 @@ class _MessageEvents(_Events):
         return False
 
     def items(self) -> list[Item]:
-        # A text that was broken off was seen; a call was not made, and thinking is not signed.
+        # An incomplete text was seen by the user; an incomplete call was not made, and thinking is not
+        # signed.
         complete = [
             self._filled(block, self._pieces[index])
             for index, block in sorted(self._blocks.items())

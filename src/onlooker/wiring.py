@@ -1,4 +1,4 @@
-"""Put a memory together. The only place that chooses between adapters."""
+"""Open a memory. This is the only place that chooses between adapters."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ if TYPE_CHECKING:
 
 
 NEED_A_MODEL = (
-    "need a language model, since the built-in one copies sentences and understands none: "
+    "need a language model, because the built-in one only copies sentences: "
     'give model="PROVIDER:NAME" (pip install "onlooker[PROVIDER]")'
 )
 
 
-# Who takes notes: tasks of this process; the same with a process beside it that does the built-in model's
-# writing; others, so that this process only records; or this process by way of the queue that many share on
-# PostgreSQL, as `onlooker worker` does.
+# Who takes notes: tasks in this process; the same, with a second process for the built-in model; other
+# processes, so that this one only records; or this process through a shared queue on PostgreSQL, as
+# `onlooker worker` does.
 WorkerMode = Literal["embedded", "beside", "external", "queue"]
 
 
@@ -67,40 +67,39 @@ def open_memory(
     clock: Clock | None = None,
     tz: str | tzinfo | None = None,
 ) -> Memory:
-    """A memory, to be used with `async with`.
+    """Open a memory. Use it with `async with`.
 
     Args:
-        url: A file for SQLite (created at need), "postgresql://USER@HOST/DATABASE" for PostgreSQL (it needs
-            `onlooker[postgres]`), ":memory:" for nothing that lasts, or a store.
-        key: Keeps an SQLite file encrypted: a `Key`, or what one is made of: 32 bytes, 64 hexadecimal digits,
-            or a passphrase. It needs `onlooker[encrypted]`.
-        model: What writes observations: a model, or the name of one, such as "anthropic:claude-haiku-4-5".
-            The settings' own where they name one, so that an operator can give an agent's memory a cheaper
-            model than the agent's; the built-in extractive model where nobody names one.
-        reflector: What condenses them, in the same way; the observer where none is named.
+        url: A file for SQLite (created if missing), "postgresql://USER@HOST/DATABASE" for PostgreSQL (needs
+            `onlooker[postgres]`), ":memory:" to store nothing, or a store.
+        key: The key of an encrypted SQLite file: a `Key`, 32 bytes, 64 hexadecimal digits, or a passphrase.
+            Needs `onlooker[encrypted]`.
+        model: The model that writes observations, or its name, such as "anthropic:claude-haiku-4-5". A model
+            in the settings takes precedence, so that an operator can choose a cheaper one than the agent's.
+            The default is the built-in extractive model.
+        reflector: The model that condenses observations, in the same way; by default the observer.
         settings: Settings, the name of a preset ("default", "lango", "zora"), or a TOML or JSON file, such as
             "onlooker.toml". No other file is read.
-        owner: Whose the sessions are that are opened without an owner, for an agent of one person. Without
-            it, such sessions share nothing.
-        budget: Tokens for a whole context, where a call names none.
-        spend: What note-taking may cost per session, owner and day; then model calls stop, not memory.
-            The settings' own limits where none is given.
-        instruction: Your own words on what to note, for language models; the built-in one ignores them.
-        extractors: Pydantic models whose values are filled in from the messages as they are noted, for
+        owner: The owner of sessions that are opened without one, for an agent of one person. Without it, such
+            sessions share nothing.
+        budget: The tokens of a whole context, if a call gives no budget.
+        spend: The most that notes may cost per session, owner and day. Beyond it the built-in model writes
+            them. By default the limits of the settings.
+        instruction: What to note, in your own words, for language models; the built-in one ignores it.
+        extractors: Pydantic models that are filled in from the messages with each note, for
             `Session.extracted`. They need a language model.
-        knowledge: What every context holds besides the conversation, in layers by name: texts, functions
-            that are asked, or a `Layer` of either.
-        embedder: What makes vectors, so that search and recall find by meaning as well: an embedder, or the
-            name of one, such as "openai:text-embedding-3-small" or "local:BAAI/bge-small-en-v1.5".
-        notes_folder: Where MEMORY.md and daily notes are kept for people to read and edit; none where it is
-            not named.
-        workers: Who takes notes: "embedded" is tasks of this process; "beside" is the same with a process for
-            the built-in model's writing; "external" leaves it to others, so that this process only records;
-            "queue" makes it one of those others on PostgreSQL.
+        knowledge: What every context holds besides the conversation, in layers by name: texts, functions to
+            call, or a `Layer` of either.
+        embedder: The embedder with which search and recall also find by meaning, or its name, such as
+            "openai:text-embedding-3-small" or "local:BAAI/bge-small-en-v1.5".
+        notes_folder: The folder of MEMORY.md and daily notes, for people to read and edit; by default none.
+        workers: Who takes notes: "embedded", tasks in this process; "beside", the same with a second process
+            for the built-in model; "external", other processes, so that this one only records; "queue", this
+            process through a shared queue on PostgreSQL.
         timing: Intervals and deadlines, for tests and for operators who have measured that they need others.
-        clock: Where the time comes from; for tests.
-        tz: The time zone of messages that come without one, by name, such as "Europe/Oslo", or as a `tzinfo`;
-            the settings' own where none is given.
+        clock: The source of the time, for tests.
+        tz: The time zone of messages without one, by name, such as "Europe/Oslo", or as a `tzinfo`; by
+            default that of the settings.
     """
     chosen = _chosen(settings, owner, budget, instruction, notes_folder, workers)
     zone = time_zone(chosen.tz if tz is None else tz)
@@ -114,7 +113,7 @@ def open_memory(
         names = [getattr(extractor, "__name__", extractor) for extractor in extractors]
         raise SettingsError("extractors", names, NEED_A_MODEL)
     spend = spend or _spend_of(chosen, zone)
-    # One object where it is one model: it has one breaker.
+    # If both are the same model, they share one object and its breaker.
     condenser = observer if second == first else _model(second, builtin, clock)
     runtime = Runtime(
         store,
@@ -146,7 +145,7 @@ def _chosen(
     notes_folder: str | Path | None,
     workers: WorkerMode,
 ) -> Settings:
-    """The settings, with what was given beside them."""
+    """The settings, with the other arguments applied."""
     if workers not in get_args(WorkerMode):
         raise SettingsError("workers", workers, f"must be one of {', '.join(get_args(WorkerMode))}")
     chosen = _loaded(settings)
@@ -161,7 +160,7 @@ def _chosen(
     if notes_folder is not None:
         chosen = replace(chosen, notes_folder=str(notes_folder))
     if workers == "external":
-        chosen = replace(chosen, idle_minutes=0)  # sessions are ended elsewhere as well
+        chosen = replace(chosen, idle_minutes=0)  # other processes end the sessions
     return chosen
 
 
@@ -189,8 +188,10 @@ def read_settings(path: Path) -> Mapping[str, Any]:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
         raise SettingsError("settings", str(path), "no such settings file") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise SettingsError("settings", str(path), f"cannot be read: {error}") from error
+    except UnicodeDecodeError as error:
+        raise SettingsError("settings", str(path), "is not a text file in UTF-8") from error
+    except OSError as error:
+        raise SettingsError("settings", str(path), f"cannot be read: {error.strerror or error}") from error
     return parse_settings(path, text)
 
 
@@ -210,14 +211,14 @@ def parse_settings(path: Path, text: str) -> Mapping[str, Any]:
 
 
 def _configured(name: str, own: str | Model | None) -> str | Model:
-    """What the settings name; what is given where they name nothing, or only half of it."""
+    """What the settings name; the argument if they name nothing, or only a provider."""
     if not name:
         return own or ""
     return complete(name, own if isinstance(own, str) else own.name if own else "")
 
 
 def _spend_of(settings: Settings, tz: tzinfo) -> Spend | None:
-    """The limits of the settings, where 0 is none."""
+    """The spend limits of the settings; None if there are none."""
     limits = (settings.spend_per_session, settings.spend_per_owner, settings.spend_per_day)
     if not any(limits):
         return None
@@ -237,7 +238,7 @@ def _extractors(extractors: Sequence[type[Extractor]]) -> Extractors | None:
 def _workers(
     workers: WorkerMode, store: Store, clock: Clock, concurrency: int, timing: Timing
 ) -> Callable[[Advance], Workers] | None:
-    """Who takes notes, unless it is tasks of this process."""
+    """What takes the notes; None for tasks in this process."""
     if workers in ("embedded", "beside"):
         return None
     if workers == "external":

@@ -45,7 +45,7 @@ def call(*arguments: object, input: str | None = None, **environ: str) -> Done:
     runner = typer.testing.CliRunner(
         env={"ONLOOKER_DB": None, "ONLOOKER_CONFIG": None, "COLUMNS": None, **environ}
     )
-    result = runner.invoke(app, [str(a) for a in arguments], input=input)
+    result = runner.invoke(app(), [str(a) for a in arguments], input=input)
     if result.exception and not isinstance(result.exception, SystemExit):
         raise result.exception
     return Done(result.exit_code, result.stdout, result.stderr)

@@ -297,6 +297,21 @@ async def test_what_goes_out_beside_the_text_is_counted(kind: str, host: str) ->
         assert sent <= budget
 
 
+@pytest.mark.req(49, 57)
+async def test_the_total_counts_what_stands_in_for_missing_calls_and_results() -> None:
+    said: list[dict[str, Any]] = []
+    for n in range(30):
+        function = {"name": "find", "arguments": json.dumps({"order": n})}
+        calls = [{"id": f"a{n}", "type": "function", "function": function}]
+        said.append({"role": "assistant", "content": None, "tool_calls": calls})
+        said.append({"role": "tool", "tool_call_id": f"b{n}", "name": "look", "content": f"order {n}: sent"})
+    async with onlooker.open_memory(":memory:") as memory:
+        context = await memory.session("chat").prepare(said, budget=16_000)
+    assert len(context.messages) == 60
+    for sent in (counted_openai(context), counted_anthropic(context)):
+        assert sent <= context.stats.total <= sent * 1.35
+
+
 @pytest.mark.long
 @pytest.mark.req(49, 57, 60)
 @pytest.mark.parametrize("host", HOSTS)

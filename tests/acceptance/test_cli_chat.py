@@ -53,6 +53,13 @@ def test_the_echo_answers_and_everything_is_recorded(tmp_path: Path) -> None:
     ]
 
 
+def test_a_chat_with_memory_off_says_so(tmp_path: Path) -> None:
+    (tmp_path / "off.toml").write_text("[onlooker]\nenabled = false\n")
+    done = chat(tmp_path / "chat.db", "Hello.", options=("--config", str(tmp_path / "off.toml")))
+    assert (done.code, done.out) == (0, "You said: Hello.\n")
+    assert "memory is off in the settings file" in done.err
+
+
 def test_a_chat_goes_on_where_it_ended(tmp_path: Path) -> None:
     db = tmp_path / "chat.db"
     chat(db, "I moved to Oslo.", options=("--session", "trip", "--owner", "ana"))
@@ -213,7 +220,7 @@ def test_ctrl_c_breaks_off_an_answer_and_the_chat_goes_on(tmp_path: Path) -> Non
         while not asked(provider):
             time.sleep(0.02)
         at.interrupt()
-        at.wait_for("broken off")
+        at.wait_for("interrupted")
         at.wait_for("> ")
         at.type("And of the moon?\n")
         at.wait_for("It is far away.")

@@ -104,6 +104,7 @@ def test_a_reflection_is_compared_and_undone(db: Path) -> None:
     for option in ("--dry-run", "--yes"):
         refused = call("undo", "--db", db, option)
         assert "cannot hold" in refused.err
+        assert "ask for a context with a larger budget first" in refused.err
         assert refused.code == 2
     assert notes(db, "--kind", "reflections")
 

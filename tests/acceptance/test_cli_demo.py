@@ -38,6 +38,12 @@ def test_the_demo_works_in_a_pipe_at_60_columns_and_in_ascii_and_can_keep_its_da
     assert ". raw tokens   # context tokens" in picture
     assert "## Conversation Memory" in rest
     assert "493, 0 lost" in rest
+    asked = rest.partition("And what if Ana asks now?")[2].replace("\n", " ")
+    assert '"What do we never do on Fridays?"' in asked
+    assert (
+        "tokens, has the answer, from 2026-02-09:     CRITICAL Ana: One rule: we never deploy on Fridays."
+        in asked
+    )
     assert re.search(r"\d+/493 messages  raw [\d,]+  context [\d,]+", piped.err)
     assert "onlooker list --db kept.db" in piped.out
     (kept,) = call("status", "--db", tmp_path / "kept.db", "--json").json
@@ -62,6 +68,8 @@ def test_the_demo_keeps_its_budget_and_loses_nothing() -> None:
     assert report["prefix_reuse"] > 0.7
     assert report["values_kept"] / report["values"] > 0.7
     assert report["seconds"] > 0
+    assert "we never deploy on Fridays" in report["asked"]["line"]
+    assert report["asked"]["tokens"] <= 8000
 
 
 @pytest.mark.long

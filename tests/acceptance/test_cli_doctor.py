@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sqlite3
 import subprocess
 import sys
+import tempfile
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -16,6 +18,7 @@ import typer
 from command_line import call, make_database, run, write_transcript
 
 import onlooker
+import onlooker.blocking
 from onlooker.cli.app import app
 
 PAGE = Path(__file__).parents[2] / "docs" / "cli.md"
@@ -65,6 +68,36 @@ def test_a_damaged_database_is_found(db: Path) -> None:
     assert {"integrity", "database"} & set(found)
 
 
+# As someone whom permissions bind. The first call imports what this user may not read afterwards.
+FORBIDDEN = """
+import os, sys
+from typer.testing import CliRunner
+from onlooker.cli.app import app
+
+folder, arguments = sys.argv[1], ["doctor", "--db", sys.argv[1] + "/memory.db"]
+CliRunner().invoke(app(), arguments)
+os.chmod(folder + "/memory.db", 0o444)
+os.chmod(folder, 0o555)
+if os.geteuid() == 0:
+    os.setuid(65534)
+print(CliRunner().invoke(app(), arguments).stdout)
+"""
+
+
+def test_a_file_that_may_not_be_written_needs_permission_and_no_backup() -> None:
+    with tempfile.TemporaryDirectory() as folder:  # which anyone may enter
+        with onlooker.blocking.open_memory(f"{folder}/memory.db") as memory:
+            memory.session("a").record(onlooker.user("Hello."))
+        try:
+            done = subprocess.run(
+                [sys.executable, "-c", FORBIDDEN, folder], capture_output=True, text=True, check=True
+            )
+        finally:
+            os.chmod(folder, 0o755)
+    assert "give this user permission to write the file and its folder" in done.stdout
+    assert "restore it from a backup" not in done.stdout
+
+
 def test_a_database_of_another_application_is_found(tmp_path: Path) -> None:
     with closing(sqlite3.connect(tmp_path / "x.db")) as connection:
         connection.execute("CREATE TABLE cats (name TEXT)")
@@ -90,7 +123,7 @@ def test_a_message_from_the_future_is_found(tmp_path: Path) -> None:
 
 
 def commands() -> dict[str, Any]:
-    group: Any = typer.main.get_command(app)
+    group: Any = typer.main.get_command(app())
     return dict(group.commands)
 
 

@@ -299,7 +299,7 @@ def test_an_agent_that_runs_a_hook_twice_is_told_once(desk: Desk) -> None:
         assert "belongs to Ana" in later.context(event, prompt="Say again whose parcel ZQ003K is.")
         assert "belongs to Ana" in desk.others("s-3").context(event, **given)
         # As is the same prompt after a while.
-        for claim in (desk.home / ".onlooker" / "hooks" / "told").iterdir():
+        for claim in (desk.home / ".onlooker" / "hooks" / "claims").iterdir():
             os.utime(claim, (0, 0))
         assert "belongs to Ana" in later.context(event, **given)
 
@@ -469,6 +469,12 @@ def test_hooks_are_installed_beside_those_of_others(project: Path, agent: str, s
     assert path.read_text() == before + "\n"
 
 
+def test_files_that_the_hooks_alone_needed_are_removed_with_them(project: Path) -> None:
+    install(project / "home")
+    install(project / "home", action="uninstall")
+    assert [path.name for path in project.rglob("*") if path.suffix in (".json", ".bak")] == []
+
+
 def test_an_installed_hook_runs(project: Path) -> None:
     """The command in the settings, as the agent's shell runs it."""
     install(project / "home", "--agent", "claude", "--db", "my memory.db", "--deadline", "200")
@@ -511,7 +517,7 @@ def test_settings_that_cannot_be_read_stay_as_they_are(project: Path, text: str)
     path.write_text(text)
     done = call("hook", "install", "--agent", "claude", HOME=str(project))
     assert done.code == 1
-    assert "stays as it is" in done.err
+    assert "was not changed" in done.err
     assert path.read_text() == text
 
 

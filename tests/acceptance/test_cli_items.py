@@ -64,7 +64,7 @@ def test_one_is_added_pinned_superseded_and_forgotten(db: Path) -> None:
 def test_what_is_known_is_added_only_in_its_place(db: Path) -> None:
     known = {i["summary"]: i["id"] for i in call("items", "--db", db, "--json").json}
     oslo = known["The user lives in Oslo"]
-    for text, why in (("Ana lives in Oslo", "says it already"), ("Ana moved to Bergen", "contradicts")):
+    for text, why in (("Ana lives in Oslo", "already says it"), ("Ana moved to Bergen", "contradicts")):
         refused = call("items", "add", text, "--db", db)
         assert (refused.code, why in refused.err) == (2, True)
         assert f"--supersedes {oslo}" in refused.err
@@ -83,8 +83,12 @@ def test_what_is_known_is_added_only_in_its_place(db: Path) -> None:
         (("add",), 2, "needs TEXT"),
         (("forget",), 2, "needs ID"),
         (("list", "x"), 2, "takes no"),
-        (("add", "tea"), 2, "too short"),
-        (("add", "Ana likes tea", "--supersedes", "nothing"), 2, "must be a live item"),
+        (("add", "tea"), 2, "onlooker: Not saved: too short to be understood alone."),
+        (
+            ("add", "Ana likes tea", "--supersedes", "nothing"),
+            2,
+            "onlooker: --supersedes nothing: must be a live item",
+        ),
         (("forget", "nothing"), 1, "no item 'nothing'"),
         (("pin", "nothing"), 1, "no item 'nothing'"),
         (("history", "nothing"), 1, "no item 'nothing'"),

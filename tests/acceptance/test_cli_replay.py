@@ -13,6 +13,7 @@ import pytest
 from command_line import call, run, write_transcript
 
 import onlooker
+import onlooker.blocking
 from onlooker.demo import conversation
 from onlooker.policy.tokens import estimator
 
@@ -72,7 +73,7 @@ def test_it_says_what_it_wrote(tmp_path: Path) -> None:
     out = tmp_path / "out.txt"
     done = call("replay", transcript, "--db", tmp_path / "x.db", "--budget", 2000, "-o", out)
     assert done.out == ""
-    assert re.fullmatch(rf"Wrote {out}: 1,\d\d\d tokens for the \d,\d\d\d that were said\.\n", done.err)
+    assert re.fullmatch(rf"Wrote {out}: 1,\d\d\d tokens, from \d,\d\d\d tokens of messages\.\n", done.err)
     assert "## Conversation Memory" in out.read_text(encoding="utf-8")
 
 
@@ -144,6 +145,53 @@ def test_messages_and_notes_have_the_times_of_the_conversation(tmp_path: Path) -
         assert made <= start + timedelta(hours=59)
 
 
+RESPONSES: list[dict[str, Any]] = [
+    {
+        "type": "message",
+        "role": "user",
+        "content": [{"type": "input_text", "text": "Where is order 88-1431?"}],
+    },
+    {"type": "reasoning", "id": "rs_1", "summary": [{"type": "summary_text", "text": "Look it up."}]},
+    {"type": "function_call", "call_id": "c1", "name": "find", "arguments": '{"order": "88-1431"}'},
+    {"type": "function_call_output", "call_id": "c1", "output": "In Oslo since Monday."},
+    {
+        "type": "message",
+        "role": "assistant",
+        "id": "msg_1",
+        "content": [{"type": "output_text", "text": "Your order is in Oslo.", "annotations": []}],
+    },
+]
+
+
+@pytest.mark.parametrize("form", ["lines", "list", "request"])
+def test_items_of_the_responses_api_are_read_as_record_reads_them(tmp_path: Path, form: str) -> None:
+    transcript = tmp_path / "t.json"
+    if form == "lines":
+        write_transcript(transcript, RESPONSES)
+    else:
+        transcript.write_text(json.dumps(RESPONSES if form == "list" else {"input": RESPONSES}))
+    replayed = call("replay", transcript, "--db", tmp_path / "x.db", "--json")
+    assert replayed.code == 0, replayed.err
+    assert replayed.json["recorded"] == 4
+    assert call("replay", transcript, "--db", tmp_path / "x.db", "--json").json["recorded"] == 0
+    with onlooker.blocking.open_memory(":memory:") as memory:
+        session = memory.session("s")
+        session.record(RESPONSES)
+        live = session.context().openai()
+    shown = call("context", "--db", tmp_path / "x.db", "--format", "openai").json
+    assert shown == live
+    assert [m["role"] for m in shown[-4:]] == ["user", "assistant", "tool", "assistant"]
+
+
+def test_a_type_beside_a_role_changes_nothing(tmp_path: Path) -> None:
+    said = [{"type": "human", "role": "user", "content": "I moved to Oslo."}]
+    done = call("replay", write_transcript(tmp_path / "t.jsonl", said), "--db", tmp_path / "x.db")
+    assert "user: I moved to Oslo." in done.out
+    with onlooker.blocking.open_memory(":memory:") as memory:
+        memory.session("s").record(said)
+        assert memory.session("s").context().messages[0].text == "I moved to Oslo."
+
+
 @pytest.mark.parametrize(
     ("line", "reason"),
     [
@@ -164,6 +212,70 @@ def test_a_line_that_is_no_message_is_named_and_nothing_is_recorded(
     assert f"{file}, line 3: " in done.err
     assert reason in done.err
     assert not (tmp_path / "x.db").exists()
+
+
+@pytest.mark.parametrize("indent", [None, 2])
+def test_one_json_document_is_replayed_as_well(tmp_path: Path, indent: int | None) -> None:
+    said = [{"role": "user", "content": "I live in Oslo."}, {"role": "assistant", "content": "Noted."}]
+    for key, document in (("list", said), ("request", {"model": "gpt-5", "messages": said})):
+        (tmp_path / "t.json").write_text(json.dumps(document, indent=indent))
+        done = call("replay", tmp_path / "t.json", "--db", tmp_path / "x.db", "--session", key)
+        assert done.code == 0, done.err
+        assert "user: I live in Oslo." in done.out
+        assert "assistant: Noted." in done.out
+
+
+def test_a_json_document_with_an_error_says_where_it_is(tmp_path: Path) -> None:
+    for text, reason in (
+        ('[{"role": "user", "content": "fine"},\n {"role": "king", "content": "hi"}]', "message 2: role"),
+        ('[{"role": "user", "content": "fine"},\n {"role": ]', "not JSON: Expecting value: line 2 column 11"),
+    ):
+        (tmp_path / "t.json").write_text(text)
+        done = call("replay", tmp_path / "t.json", "--db", tmp_path / "x.db")
+        assert (done.code, done.out) == (1, "")
+        assert reason in done.err
+        assert not (tmp_path / "x.db").exists()
+
+
+def test_the_transcript_of_a_coding_agent_is_replayed(tmp_path: Path) -> None:
+    at = {"timestamp": "2026-02-16T14:00:00Z"}
+    asked, answered = "Rename the module.", "It is called bread.py now."
+    claude = [
+        {"type": "file-history-snapshot", "messageId": "1"},
+        {"type": "user", "uuid": "u1", "message": {"role": "user", "content": asked}, **at},
+        {
+            "type": "assistant",
+            "uuid": "u2",
+            "message": {"role": "assistant", "content": [{"type": "text", "text": answered}]},
+            **at,
+        },
+    ]
+    codex = [
+        {"type": "session_meta", "payload": {"id": "1"}, **at},
+        {
+            "type": "response_item",
+            "payload": {
+                "type": "message",
+                "role": "user",
+                "content": [{"type": "input_text", "text": asked}],
+            },
+            **at,
+        },
+        {
+            "type": "response_item",
+            "payload": {
+                "type": "message",
+                "role": "assistant",
+                "content": [{"type": "output_text", "text": answered}],
+            },
+            **at,
+        },
+    ]
+    for name, lines in (("claude", claude), ("codex", codex)):
+        transcript = write_transcript(tmp_path / f"{name}.jsonl", lines)
+        done = call("replay", transcript, "--db", tmp_path / "x.db", "--session", name)
+        assert done.code == 0, done.err
+        assert f"## 2026-02-16\n[14:00] user: {asked}\n[14:00] assistant: {answered}" in done.out
 
 
 def test_a_line_that_is_not_utf8_is_named(tmp_path: Path) -> None:

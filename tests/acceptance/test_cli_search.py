@@ -72,7 +72,13 @@ def test_search_marks_what_was_taken_back(tmp_path: Path) -> None:
 def test_search_says_what_it_lacks(db: Path, tmp_path: Path) -> None:
     done = call("search", "submarine", "--db", db)
     assert (done.code, done.out, done.err) == (0, "", "Nothing found.\n")
-    assert call("search", "lake", "--db", db, "--owner", "ben", "--json").json == []
+    nobody = call("search", "lake", "--db", db, "--owner", "ben", "--json")
+    assert (nobody.code, nobody.out) == (1, "")
+    assert "nothing is stored for owner 'ben'; `onlooker sessions` lists the owners" in nobody.err
+    for query in ("", " \n"):
+        empty = call("search", query, "--db", db)
+        assert (empty.code, empty.out) == (2, "")
+        assert "QUERY is empty: give the words to search for" in empty.err
     assert call("search", "lake", "--db", db, "-s", "nobody").code == 1
     assert call("search", "lake", "--db", db, "--after", "soon").code == 2
     assert call("search", "lake", "--db", tmp_path / "none.db").code == 1

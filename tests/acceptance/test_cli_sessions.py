@@ -185,7 +185,13 @@ def test_a_database_that_is_not_there_is_not_made(tmp_path: Path, command: str) 
 def test_a_session_that_is_not_there_is_exit_code_1(one: Path) -> None:
     done = call("list", "--db", one, "--session", "nobody", "--json")
     assert (done.code, done.out) == (1, "")
-    assert "no session 'nobody'" in done.err
+    assert "no session 'nobody'; `onlooker sessions` lists them" in done.err
+
+
+def test_a_folder_in_the_place_of_a_database_is_said(tmp_path: Path) -> None:
+    done = call("sessions", "--db", tmp_path)
+    assert done.code == 1
+    assert f"{tmp_path}: is a folder" in done.err
 
 
 def test_a_file_that_is_no_database_is_one_clear_line(tmp_path: Path) -> None:
@@ -265,4 +271,4 @@ def test_a_session_without_its_option_is_shown_the_option() -> None:
     for command in ("status", "list", "context"):
         done = call(command, "telegram:42")
         assert done.code == 2
-        assert "extra argument(s) (telegram:42); a session is named by --session KEY" in done.err
+        assert "extra argument(s) (telegram:42); name a session with --session KEY" in done.err

@@ -10,7 +10,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from tests.acceptance.command_line import call, make_database, run
+from tests.acceptance.command_line import call, make_database, run, write_transcript
 from tests.acceptance.moves import STILL, exported, fill, killed_in_the_middle, many_sessions, record
 
 import onlooker
@@ -108,6 +108,13 @@ def test_it_goes_through_a_pipe(db: Path, tmp_path: Path) -> None:
     assert again.out == out.out
 
 
+@pytest.mark.parametrize("command", ["export", "status"])
+def test_the_help_says_that_a_session_is_only_a_part(command: str) -> None:
+    shown = call(command, "--help").out
+    assert "Only this session." in shown
+    assert "Only this owner." in shown
+
+
 def test_what_cannot_be_exported_or_imported_is_said_clearly(db: Path, tmp_path: Path) -> None:
     target = tmp_path / "all.jsonl"
     assert call("export", target, "--db", db).code == 0
@@ -130,6 +137,7 @@ def test_what_cannot_be_exported_or_imported_is_said_clearly(db: Path, tmp_path:
         done = call(*arguments)
         assert done.code == code, (arguments, done.err)
         assert says in done.err, done.err
+    assert not (tmp_path / "y.db").exists()
     assert call("import", target, "--all-owners", "--db", db, "--replace").code == 0
 
 
@@ -147,6 +155,35 @@ def test_a_database_is_built_from_a_journal_with_its_bad_lines_reported(made: Pa
     assert f"{file.name}, line 2: not JSON" in done.err
     context = [call("context", "--db", tmp_path / name).out for name in ("a.db", "b.db")]
     assert context[0] == context[1]
+
+
+def test_an_import_that_fails_leaves_no_database_behind(made: Path, tmp_path: Path) -> None:
+    (tmp_path / "junk").write_bytes(b"\x00\xff junk")
+    assert call("export", tmp_path / "all.jsonl", "--db", made).code == 0
+    (tmp_path / "cut.jsonl").write_bytes((tmp_path / "all.jsonl").read_bytes()[:-200])
+    for arguments in (["no"], ["junk"], ["."], ["cut.jsonl"], ["--journal", "no"]):
+        done = call(
+            "import", *(tmp_path / a if a[0] != "-" else a for a in arguments), "--db", tmp_path / "n.db"
+        )
+        assert done.code != 0
+        assert not list(tmp_path.glob("n.db*")), arguments
+    # What was there before stays, empty or not.
+    with blocking.open_memory(tmp_path / "n.db"):
+        pass
+    assert call("import", tmp_path / "junk", "--db", tmp_path / "n.db").code == 1
+    assert call("sessions", "--db", tmp_path / "n.db", "--json").json == []
+
+
+def test_a_new_file_may_be_in_a_new_folder(db: Path, tmp_path: Path) -> None:
+    transcript = write_transcript(tmp_path / "t.jsonl", [{"role": "user", "content": "I moved to Oslo."}])
+    for n, arguments in enumerate((["export"], ["backup"], ["migrate", db])):
+        new = tmp_path / f"new{n}" / "folder" / "file"
+        done = call(*arguments, new, *(["--db", db] if len(arguments) == 1 else []))
+        assert done.code == 0, done.err
+        assert new.stat().st_size
+    context = tmp_path / "new" / "context.txt"
+    assert call("replay", transcript, "--db", tmp_path / "r.db", "-o", context).code == 0
+    assert "I moved to Oslo." in context.read_text()
 
 
 def test_a_backup_is_made_and_put_back(db: Path, tmp_path: Path) -> None:
@@ -275,7 +312,7 @@ def test_stopped_in_the_middle_it_goes_on_where_it_was(tmp_path: Path, by: signa
     assert 20 <= there < 150
     done = call("migrate", src, dst, "--json")
     assert done.code == 0, done.err
-    assert (done.json["same"], done.json["copied"], done.json["renewed"]) == (there, 150 - there, 0)
+    assert (done.json["same"], done.json["copied"], done.json["updated"]) == (there, 150 - there, 0)
     assert exported(dst, tmp_path / "a") == exported(src, tmp_path / "b")
 
 
@@ -290,7 +327,7 @@ def test_what_went_on_in_the_source_is_copied_anew(src: Path, tmp_path: Path) ->
     done = call("migrate", src, dst, "--json")
     assert done.code == 0, done.err
     for told in (preview, done.json):
-        assert (told["copied"], told["renewed"], told["same"], told["refused"]) == (1, 1, 3, [])
+        assert (told["copied"], told["updated"], told["same"], told["refused"]) == (1, 1, 3, [])
     with blocking.open_memory(dst, settings=STILL) as memory:
         assert [m.id for m in memory.session("fresh", owner="ana").messages()] == ["f1", "f2"]
         assert [m.id for m in memory.session("newer", owner="ana").messages()] == ["n1"]
@@ -303,7 +340,7 @@ def test_what_was_forgotten_in_the_source_is_forgotten_in_the_target(src: Path, 
     record(src, fresh, "f1", "f2", "f3")
     assert call("migrate", src, dst).code == 0
     assert call("forget", "f2", "--session", "fresh", "--db", src, "--yes").code == 0
-    assert call("migrate", src, dst, "--json").json["renewed"] == 1
+    assert call("migrate", src, dst, "--json").json["updated"] == 1
     with blocking.open_memory(dst, settings=STILL) as memory:
         assert [m.id for m in memory.session("fresh", owner="ana").messages()] == ["f1", "f3"]
 
@@ -349,7 +386,7 @@ def test_a_source_that_was_used_meanwhile_is_reported(src: Path, tmp_path: Path)
     assert moved.changed
     assert moved.complete
     again = blocking.migrate(src, tmp_path / "dst.db")
-    assert (again.renewed, again.same, again.changed) == (1, 2, False)
+    assert (again.updated, again.same, again.changed) == (1, 2, False)
 
 
 def test_a_dry_run_writes_nothing(src: Path, tmp_path: Path) -> None:
@@ -464,7 +501,7 @@ def test_a_target_that_does_not_hold_what_was_copied_is_an_error(
 
     with pytest.raises(StoreError, match=says) as error:
         blocking.migrate(src, dst, progress=spoil)
-    assert "Start again" in str(error.value)
+    assert "Run the migration again" in str(error.value)
 
 
 def test_what_cannot_be_moved_is_said_clearly(src: Path, tmp_path: Path) -> None:

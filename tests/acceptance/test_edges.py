@@ -54,6 +54,7 @@ async def test_half_of_a_character_reaches_no_prompt_that_a_client_has_to_send()
         await other.record(onlooker.user("What is the weather in Oslo like?"))
         contexts = [await each.context(system="Be brief.") for each in (session, other)]
         contexts.append(await memory.session("c").prepare([{"role": "user", "content": cut}]))
+        contexts.append(await session.context(system=cut, knowledge={"page": cut}, end=cut))
         assert [m.text for m in await session.messages(archived=True)].count(cut) == 30
     assert "says the tool" in str(contexts[1].openai())  # recalled
     for context in contexts:

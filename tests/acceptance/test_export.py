@@ -189,14 +189,14 @@ def one_line_more(whole: bytes) -> bytes:
 @pytest.mark.parametrize(
     ("damage", "says"),
     [
-        (cut_off, "line|ends before"),
+        (cut_off, "line|incomplete"),
         (one_line_less, "changed or is damaged"),
         (one_word_changed, "changed or is damaged"),
         (garbage_inside, "line 10"),
         (of_the_future, "newer version"),
         (another_file, "not an Onlooker export"),
-        (nothing, "ends before"),
-        (one_line_more, "more follows"),
+        (nothing, "incomplete"),
+        (one_line_more, "there is more"),
     ],
 )
 async def test_a_file_that_is_not_whole_is_refused_before_anything_is_taken_in(
@@ -219,9 +219,11 @@ async def test_a_file_that_is_there_is_not_overwritten(tmp_path: Path) -> None:
         with pytest.raises(onlooker.StoreError, match="exists already"):
             await memory.storage.export(target)
         with pytest.raises(onlooker.StoreError, match="cannot be written"):
-            await memory.storage.export(tmp_path / "no such folder" / "export.jsonl")
+            await memory.storage.export(target / "in a file" / "export.jsonl")
+        assert names(tmp_path) == ["export.jsonl"]
+        await memory.storage.export(tmp_path / "new" / "folder" / "export.jsonl")
     assert target.read_text() == "mine"
-    assert names(tmp_path) == ["export.jsonl"]
+    assert names(tmp_path / "new" / "folder") == ["export.jsonl"]
 
 
 @pytest.mark.long

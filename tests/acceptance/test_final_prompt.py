@@ -13,7 +13,7 @@ import pytest
 import onlooker
 from onlooker.demo import conversation
 from onlooker.policy.settings import LANGO, ZORA, Settings
-from onlooker.ports import ObserveRequest, Request
+from onlooker.ports import ObserveRequest, ReflectRequest, Request
 from onlooker.testing import FrozenClock, ScriptedModel
 
 pytestmark = pytest.mark.anyio
@@ -260,3 +260,25 @@ async def test_after_a_hundred_messages_and_a_restart_all_three_tiers_are_in_one
     assert 100 < notes[-1].last < len(messages)
     assert context.messages[0].seq <= notes[-1].last + 1
     assert [note.first for note in notes] == [1, *(note.last + 1 for note in notes[:-1])]
+
+
+async def test_notes_are_shown_and_condensed_in_one_change_of_the_prompt() -> None:
+    """A provider's cache loses everything behind a change, so that two cost twice as much as one. While the
+    model condenses, turns go on with the prompt of before."""
+    case = CASES["default"]
+    meanwhile: list[str] = []
+
+    async def write(request: Request) -> str:
+        if isinstance(request, ReflectRequest):
+            meanwhile.append((await session.context(system=SYSTEM)).stats.changed)
+        return case.write(request)
+
+    settings = Settings(budget=8_000, reflect_at=0.3)
+    async with onlooker.open_memory(":memory:", model=ScriptedModel(write), settings=settings) as memory:
+        session = memory.session("a")
+        for i in range(1, 500):
+            await session.record(case.message(i))
+            await session.settle()
+            await session.context(system=SYSTEM)
+    assert len(meanwhile) >= 2
+    assert set(meanwhile) == {""}

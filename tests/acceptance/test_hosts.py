@@ -6,9 +6,11 @@ from __future__ import annotations
 import asyncio
 import json
 import random
+import sqlite3
 import threading
 from collections import Counter
 from collections.abc import Awaitable, Callable
+from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -18,6 +20,7 @@ import pytest
 from tests.promises.checks import check_coverage
 
 import onlooker
+from onlooker.events import Noted, Reflected
 from onlooker.policy.align import Rewind
 from onlooker.testing import FrozenClock
 
@@ -153,6 +156,30 @@ async def test_a_window_of_messages_that_repeat_keeps_them_all(size: int) -> Non
             await session.record(answer)
             said += [text, answer["content"]]
         assert await recorded(session) == said
+
+
+@pytest.mark.parametrize(("marker", "most"), [("Skipped {} messages.", 0), ("[~{}00 tokens left out]", 1)])
+async def test_what_a_host_says_of_messages_that_it_left_out_is_not_said_by_anyone(
+    marker: str, most: int
+) -> None:
+    said: list[dict[str, Any]] = []
+    async with onlooker.open_memory(":memory:", budget=3000) as memory:
+        session = memory.session("chat")
+        for n in range(40):
+            said.append(user(f"The code of door {n} is K-{7000 + n}, please keep it."))
+            left_out = len(said) - 9
+            middle = [user(marker.format(left_out))] if left_out > 1 else said[3:-6]
+            context = await session.prepare([*said[:3], *middle, *said[-6:]] if left_out > 0 else said)
+            assert context.messages[-1].text == said[-1]["content"]
+            said.append(assistant(f"I keep K-{7000 + n}."))
+        await session.record(said[-1])
+        await session.settle()
+        texts = await recorded(session)
+        prompt = (await session.context()).text()
+    own = [m["content"] for m in said]
+    assert [text for text in texts if text in own] == own
+    assert len(texts) - len(own) <= most
+    assert prompt.count(marker.partition("{}")[0]) <= most
 
 
 async def test_a_host_that_blanks_old_tool_results_erases_nothing() -> None:
@@ -328,6 +355,23 @@ LONG_PAST = [
 ]
 
 
+async def test_of_a_long_past_that_comes_at_once_the_first_turn_recalls_what_is_asked() -> None:
+    """It takes no note of it, which is left to the background for a while."""
+    past = [(user if i % 2 == 0 else assistant)(f"Parcel {i} went to Bergen. " * 10) for i in range(300)]
+    past[4] = user("My sister Eva bakes bread in Trondheim.")
+    async with onlooker.open_memory(":memory:", budget=2_000) as memory:
+        session = memory.session("a")
+        context = await session.prepare([*past, user("Where does Eva bake her bread?")])
+        assert "My sister Eva bakes bread in Trondheim." in context.end
+        assert context.stats.left_out_messages > 200
+        assert not context.stats.observations
+        await memory.background.flush()
+        await session.settle()
+        context = await session.context()
+        assert context.stats.left_out_messages == 0
+        assert context.stats.total <= 2_000
+
+
 @pytest.mark.parametrize("way", ["prepare", "record", "in parts"])
 async def test_a_long_past_is_counted_until_it_is_noted_and_then_all_behind_notes(
     way: str, monkeypatch: pytest.MonkeyPatch
@@ -417,6 +461,32 @@ async def test_a_long_past_handed_over_at_once_is_read_beside_the_event_loop(way
     assert clock.asked[threading.get_ident()] < 100
 
 
+@pytest.mark.parametrize("way", ["record", "prepare"])
+async def test_a_turn_waits_for_few_notes_of_a_long_past(way: str) -> None:
+    words = "of order 88-1431 with the blue boxes went to Bergen by the late ferry and came back by train"
+    history = [(assistant if i % 2 else user)(f"Parcel {i} {words}, says clerk {i}.") for i in range(801)]
+    taken: list[Noted | Reflected] = []
+    async with onlooker.open_memory(":memory:", budget=8000) as memory:
+        memory.subscribe(lambda e: taken.append(e) if isinstance(e, Noted | Reflected) else None)
+        session = memory.session("k")
+        if way == "record":
+            await session.record(*history)
+        for turn in range(4):
+            before = len(taken)
+            if way == "record":
+                await session.record(user(f"And in turn {turn}?"))
+                context = await session.context()
+            else:
+                history += [assistant(f"Yes, {turn}."), user(f"And in turn {turn}?")]
+                context = await session.prepare(history)
+            # There are about fifty to take. It waited for all of them.
+            assert len(taken) - before <= 8
+            assert context.stats.left_out_notes == 0
+        await session.settle()
+        context = await session.context()
+        assert context.stats.left_out_messages == context.stats.left_out_notes == 0
+
+
 async def test_a_prompt_continues_its_own_conversation_though_another_tab_goes_another_way() -> None:
     base = [(assistant if i % 2 else user)(f"Line {i} of what both tabs have in common.") for i in range(12)]
     async with onlooker.open_memory(":memory:") as memory:
@@ -465,3 +535,33 @@ async def test_a_prompt_has_notes_of_all_that_does_not_fit_though_another_tab_we
         await session.settle()
         await check_coverage(session)
         assert "Bodø" not in (await session.prepare([*theirs, user("Who brings the boat?")])).text()
+
+
+# ------------------------------------------------------------------------------------ at the same moment
+
+
+async def test_programs_that_write_at_the_same_moment_each_get_their_own_context_and_record_both(
+    tmp_path: Path,
+) -> None:
+    """A prompt is made while its messages are written. Of two, the second is made again."""
+    said = [user("Hello there."), assistant("Good day.")]
+    one, other = onlooker.open_memory(tmp_path / "a.db"), onlooker.open_memory(tmp_path / "a.db")
+    async with one, other:
+        sessions = one.session("a"), other.session("a")
+        for session in sessions:
+            await session.prepare(said)
+        texts = "My code is 7718.", "My hall is 12."
+        with closing(sqlite3.connect(tmp_path / "a.db", isolation_level=None)) as third:
+            third.execute("BEGIN IMMEDIATE")
+            asked = [
+                asyncio.ensure_future(session.prepare([*said, user(text)]))
+                for session, text in zip(sessions, texts, strict=True)
+            ]
+            done, _ = await asyncio.wait(asked, timeout=0.3)
+            assert not done  # what is returned is on disk
+            third.execute("ROLLBACK")
+        contexts = await asyncio.gather(*asked)
+        for text, context in zip(texts, contexts, strict=True):
+            assert context.messages[-1].text == text
+        assert sorted(await recorded(sessions[0])) == sorted(["Hello there.", "Good day.", *texts])
+        assert sum(t in m.text for m in (await sessions[1].context()).messages for t in texts) == 2

@@ -51,9 +51,9 @@ def test_an_unknown_way_to_take_notes_is_refused_by_name() -> None:
 
 
 def test_a_memory_that_is_made_by_hand_says_how_it_is_opened() -> None:
-    with pytest.raises(SettingsError, match=r"'a.db': is made by onlooker.open_memory"):
+    with pytest.raises(SettingsError, match=r"'a.db': must be made by onlooker.open_memory"):
         onlooker.Memory(cast("Any", "a.db"))
-    with pytest.raises(SettingsError, match=r"'a.db': is made by onlooker.blocking.open_memory"):
+    with pytest.raises(SettingsError, match=r"'a.db': must be made by onlooker.blocking.open_memory"):
         cast("Any", onlooker.blocking.Memory)("a.db")
 
 
@@ -150,3 +150,14 @@ async def test_a_worker_takes_notes_for_the_budget_that_a_host_asked_for(tmp_pat
     async with onlooker.open_memory(url) as worker:  # as `onlooker worker` opens it, with 16,000
         await worker.settle()
         assert await worker.session("s").notes()
+
+
+def test_a_memory_opened_in_the_wrong_way_says_which_is_right() -> None:
+    memory: Any = onlooker.open_memory(":memory:")
+    with pytest.raises(TypeError, match=r"in a program without them, use `with onlooker\.blocking\."), memory:
+        pass
+    nothing: Any = None  # an environment variable that is not set
+    with pytest.raises(SettingsError, match="url = None: must be a file"):
+        onlooker.open_memory(nothing)
+    with pytest.raises(SettingsError, match="url = None: must be a file"):
+        onlooker.blocking.open_memory(nothing)

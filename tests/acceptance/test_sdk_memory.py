@@ -21,7 +21,7 @@ from onlooker.testing.adapter_contract import (
     AdapterHost,
     FakeModel,
     Item,
-    Seen,
+    ModelInput,
 )
 from onlooker.testing.provider import Answer, LocalProvider, Received
 
@@ -102,7 +102,7 @@ class Program(AdapterHost):
 
     blocking: Callable[[], Any]
     waiting: Callable[[], Any]
-    seen: Callable[[Item], Seen]
+    seen: Callable[[Item], ModelInput]
     create: Callable[..., Any]
     create_streamed: Callable[[Any, Sequence[Any], list[str]], Awaitable[Any]]
     read: Callable[[Any, list[Any]], tuple[str, list[tuple[str, str, Item]]]]
@@ -153,11 +153,11 @@ class Chat(_OpenAI):
     def results(self, history: list[Any], results: list[tuple[str, str]]) -> None:
         history += [{"role": "tool", "tool_call_id": i, "content": text} for i, text in results]
 
-    def seen(self, body: Item) -> Seen:
+    def seen(self, body: Item) -> ModelInput:
         items = body["messages"]
         lead = items[0]["role"] == "system" if items else False
         messages = [{**m, "content": text_of(m.get("content"))} for m in items[lead:]]
-        return Seen(text_of(items[0]["content"]) if lead else "", messages)
+        return ModelInput(text_of(items[0]["content"]) if lead else "", messages)
 
 
 class Responses(_OpenAI):
@@ -184,9 +184,9 @@ class Responses(_OpenAI):
     def results(self, history: list[Any], results: list[tuple[str, str]]) -> None:
         history += [{"type": "function_call_output", "call_id": i, "output": text} for i, text in results]
 
-    def seen(self, body: Item) -> Seen:
+    def seen(self, body: Item) -> ModelInput:
         if isinstance(body["input"], str):  # a question of the memory's own
-            return Seen(body["instructions"], [{"role": "user", "content": body["input"]}])
+            return ModelInput(body["instructions"], [{"role": "user", "content": body["input"]}])
         system: list[str] = []
         messages: list[Item] = []
         for item in body["input"]:
@@ -204,7 +204,7 @@ class Responses(_OpenAI):
                     messages.append({"role": "assistant", "content": "", "tool_calls": [call]})
             else:
                 messages.append({"role": "tool", "tool_call_id": item["call_id"], "content": item["output"]})
-        return Seen("\n\n".join(system), messages)
+        return ModelInput("\n\n".join(system), messages)
 
 
 class Anthropics(Program):
@@ -241,7 +241,7 @@ class Anthropics(Program):
         blocks = [{"type": "tool_result", "tool_use_id": i, "content": text} for i, text in results]
         history.append({"role": "user", "content": blocks})
 
-    def seen(self, body: Item) -> Seen:
+    def seen(self, body: Item) -> ModelInput:
         messages: list[Item] = []
         for message in body["messages"]:
             blocks = message["content"]
@@ -256,7 +256,7 @@ class Anthropics(Program):
             if text or calls:
                 said = {"role": message["role"], "content": text}
                 messages.append(said | ({"tool_calls": calls} if calls else {}))
-        return Seen(text_of(body.get("system")), messages)
+        return ModelInput(text_of(body.get("system")), messages)
 
 
 class _Contract(AdapterContract):

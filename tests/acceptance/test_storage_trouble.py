@@ -7,9 +7,11 @@ import json
 import os
 import random
 import sqlite3
+import subprocess
+import sys
 import tempfile
 from collections.abc import Generator
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 
 import pytest
@@ -18,6 +20,7 @@ from tests.acceptance.crashing import Forker, forking, going_on, lines_of, log_o
 from tests.promises.checks import check_conversation, check_coverage
 
 import onlooker
+import onlooker.blocking
 
 
 @pytest.fixture(scope="module")
@@ -75,6 +78,73 @@ def test_a_file_that_may_not_be_written_is_an_error_that_says_so(forker: Forker)
         assert "check the path and its permissions" in " ".join(error)
         os.chmod(path, 0o600)
         asyncio.run(_record(path, 2))
+
+
+# As someone whom permissions bind. The first round imports what this user may not read afterwards.
+READ_ONLY = """
+import json, os, sys
+from typer.testing import CliRunner
+from onlooker.cli.app import app
+
+folder, mode, commands = sys.argv[1], int(sys.argv[2]), json.loads(sys.argv[3])
+
+def call(arguments):
+    done = CliRunner(env={"ONLOOKER_DB": folder + "/memory.db"}).invoke(app(), arguments)
+    return [done.exit_code, done.stdout, done.stderr]
+
+before = [call(arguments) for arguments in commands]
+os.chmod(folder + "/memory.db", 0o444)
+os.chmod(folder, mode)
+if os.geteuid() == 0:
+    os.setuid(65534)
+print(json.dumps([before, [call(arguments) for arguments in commands]]))
+"""
+
+LOOKING = [
+    ["search", "peanuts"],
+    ["context"],
+    ["status"],
+    ["export", "-"],
+    ["sessions"],
+    ["list"],
+    ["recall", "1"],
+    ["items"],
+]
+
+
+@pytest.mark.parametrize("mode", [0o555, 0o777], ids=["folder", "file"])
+@pytest.mark.parametrize("is_open", [False, True], ids=["closed", "open"])
+def test_a_database_that_may_only_be_read_can_be_looked_at_and_changes_are_refused(
+    mode: int, is_open: bool
+) -> None:
+    commands = [["pin", "1"], *LOOKING]
+    with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
+        os.chmod(folder, 0o755)
+        memory = stack.enter_context(onlooker.blocking.open_memory(f"{folder}/memory.db"))
+        memory.session("a", owner="ana").record(onlooker.user("I am allergic to peanuts."))
+        if is_open:
+            for suffix in ("-wal", "-shm"):
+                os.chmod(f"{folder}/memory.db{suffix}", 0o644)
+        else:
+            memory.close()
+        try:
+            done = subprocess.run(
+                [sys.executable, "-c", READ_ONLY, folder, str(mode), json.dumps(commands)],
+                capture_output=True,
+                text=True,
+                check=True,
+            )
+        finally:
+            os.chmod(folder, 0o755)
+    before, (pinned, *looked) = json.loads(done.stdout)
+    assert looked == before[1:]
+    for arguments, (code, out, _) in zip(LOOKING, looked, strict=True):
+        assert code == 0, arguments
+        if arguments[0] in ("search", "context", "export", "recall"):
+            assert "allergic to peanuts" in out
+    code, _, err = pinned
+    assert code == 1
+    assert "the database cannot be written; check the permissions of file and folder" in err
 
 
 # ------------------------------------------------------------------------------------ no turn

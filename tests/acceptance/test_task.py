@@ -197,6 +197,20 @@ async def test_nobody_but_the_user_instructs() -> None:
     )
 
 
+async def test_a_request_stands_in_the_prompt_with_what_it_speaks_of() -> None:
+    """Once the messages around it have left, "keep filling it" alone asks for nothing."""
+    async with opened("builtin") as memory:
+        session = memory.session("code")
+        await session.record(onlooker.assistant("The app reads proration_seconds, and we left it out."))
+        await session.record(onlooker.user("Good catch! Keep filling it then, days times 86400."))
+        for i in range(60):
+            await session.record(step(i))
+            await session.settle()
+        text = (await session.context(system=SYSTEM, budget=1500)).text()
+        now = text.partition("### Now")[2]
+        assert "Keep filling it then, days times 86400. (assistant: “The app reads proration_seconds" in now
+
+
 async def test_forgetting_a_message_forgets_what_was_asked_in_it() -> None:
     async with opened("builtin") as memory:
         session = memory.session("forget")

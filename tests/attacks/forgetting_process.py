@@ -64,8 +64,8 @@ async def main(folder: Path, what: str, step: str, url: str = "") -> None:
             runtime.store,
             {"message": "forget", "owner": "forget_owner"}.get(what, "delete_session"),
         ),
-        "the journal": (runtime.journal, "renew"),
-        "the notes": (runtime.files, "renew"),
+        "the journal": (runtime.journal, "remove_forgotten"),
+        "the notes": (runtime.files, "remove_forgotten"),
         "the bytes": (runtime.store, "erase"),
     }[step]
     setattr(owner, name, die)

@@ -181,7 +181,7 @@ async def test_two_processes_that_forget_one_session_at_once_forget_it(tmp_path:
 
 async def test_intentions_of_two_processes_do_not_overwrite_each_other(tmp_path: Path) -> None:
     """A process that is killed leaves its intention, whatever another one does meanwhile."""
-    from onlooker.engine.forgetting import Intention, carrying_out, intentions
+    from onlooker.engine.forgetting import Intention, intentions, kept_until_done
 
     async with (
         onlooker.open_memory(tmp_path / "agent.db") as memory,
@@ -190,7 +190,7 @@ async def test_intentions_of_two_processes_do_not_overwrite_each_other(tmp_path:
         now = datetime(2026, 2, 16, tzinfo=UTC)
 
         async def begin(store: onlooker.ports.Store, key: str) -> None:
-            async with carrying_out(store, Intention("ana", key), now, leaves_files=False):
+            async with kept_until_done(store, Intention("ana", key), now, leaves_files=False):
                 await asyncio.sleep(0.05)
                 if int(key) % 2:
                     raise RuntimeError("killed")

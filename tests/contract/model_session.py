@@ -30,8 +30,8 @@ from onlooker.domain.notes import (
     UsageDay,
 )
 from onlooker.policy.history import roll_back
-from onlooker.policy.plan import FAR_AHEAD
-from onlooker.stores.sql.archive import DatedMessage, outlived
+from onlooker.policy.plan import FAR_AHEAD, after_append
+from onlooker.stores.sql.archive import DatedMessage, plan_retention
 from onlooker.stores.sql.corrections import (
     check_forgetting,
     check_prompt_version,
@@ -56,7 +56,6 @@ from onlooker.stores.sql.sessions import (
     changed_by,
     check_commit,
     check_revision,
-    grown,
     made_due,
     released,
     time_of,
@@ -179,7 +178,7 @@ class Held:
             self.ids.add(message.id)
             self.live.append(record)
             fresh.append(placed)
-        self.progress, self.used_at = grown(self.progress, fresh, history_hash, due_tokens, now), now
+        self.progress, self.used_at = after_append(self.progress, fresh, history_hash, due_tokens, now), now
         return AppendResult(self.progress, tuple(fresh))
 
     def realign(self, change: Realignment, due_tokens: int, now: datetime) -> AppendResult:
@@ -246,11 +245,11 @@ class Held:
     def commit(self, change: Commit) -> Progress:
         check_commit(self.progress, self.fence, change.guard)
         notes = dict(self.notes)
-        # Superseding comes first: the note that is added may start where the old one did.
-        for ident in change.supersede:
-            _change_status(notes, ident, "active", "superseded")
         for ident in change.activate:
             _change_status(notes, ident, "buffered", "active")
+        # Before the added notes: one may start where a superseded one did.
+        for ident in change.supersede:
+            _change_status(notes, ident, "active", "superseded")
         for note in change.add:
             _add(notes, note)
         self.notes = notes
@@ -513,7 +512,7 @@ def forget(held: Held, change: Forgetting, now: datetime) -> Progress:
 def retain(held: Held, limits: RetentionLimits, *, dry_run: bool) -> RetentionResult:
     standing = held.standing(summaries=False)
     kept = [DatedMessage(r.seq, r.message.id, r.message.at, r.known.status == "live") for r in standing]
-    decided = outlived(kept, limits, held.progress, pins=held.pins, notes=held.notes.values())
+    decided = plan_retention(kept, limits, held.progress, pins=held.pins, notes=held.notes.values())
     if dry_run or decided.counts == RetentionResult():
         return decided.counts
     delete = {k.seq for k in decided.delete}
@@ -618,9 +617,9 @@ class HeldItems:
         ids = self.chosen(session)
         return None if ids is None else tuple(self._items[session.owner][i] for i in ids)
 
-    def show(self, session: SessionId, ids: Sequence[str], anew: bool, held: Held) -> None:
+    def show(self, session: SessionId, ids: Sequence[str], replacing: bool, held: Held) -> None:
         before = self.chosen(session)
-        if before is not None and not anew:
+        if before is not None and not replacing:
             return
         self.choose_of(session, ids)
         if (before or ()) != self._shown[session]:

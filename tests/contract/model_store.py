@@ -373,9 +373,9 @@ class ModelStore:
         self._items.pin(owner, item, on)
 
     async def show_items(
-        self, session: SessionId, ids: Sequence[str], *, now: datetime, anew: bool = False
+        self, session: SessionId, ids: Sequence[str], *, now: datetime, replacing: bool = False
     ) -> None:
-        self._items.show(session, ids, anew, self._find_or_create(session, now))
+        self._items.show(session, ids, replacing, self._find_or_create(session, now))
 
     async def idle(self, before: datetime, *, limit: int = 100) -> Sequence[SessionId]:
         open_ones = [
@@ -446,10 +446,10 @@ class ModelStore:
             yield row
 
     async def restore(
-        self, rows: AsyncIterator[Row], *, replace: bool = False, renew: bool = False
+        self, rows: AsyncIterator[Row], *, replace: bool = False, update: bool = False
     ) -> dict[str, int]:
         self._all()
-        way = OnConflict(replace, renew)
+        way = OnConflict(replace, update)
         taking = Taking(self._held, self._items, self._usage, self._values, way)
         return await taking.take(rows, self._make_way, lambda: self._beginning)
 

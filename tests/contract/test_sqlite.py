@@ -102,7 +102,7 @@ async def test_a_path_that_cannot_be_is_an_error_that_says_so(tmp_path: Path) ->
     (tmp_path / "file").touch()
     with pytest.raises(StoreError, match="check the path"):
         await SqliteStore(tmp_path / "file" / "memory.db").open()
-    with pytest.raises(StoreError, match="check the path"):
+    with pytest.raises(StoreError, match="is a folder; name a database file in it"):
         await SqliteStore(tmp_path).open()
 
 

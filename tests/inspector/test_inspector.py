@@ -210,7 +210,7 @@ def test_undo_says_first_which_notes_come_back(page: Page, filled: Path, tmp_pat
         reflection(page)
         page.get_by_role("link", name="Undo …").click()
         preview = page.get_by_role("alert")
-        expect(preview).to_contain_text("stand in the prompt again in its place")
+        expect(preview).to_contain_text("tokens replace it in the prompt")
         found = re.search(r"(\d+) notes of [\d,]+ tokens", preview.inner_text())
         assert found
         page.get_by_role("link", name="Keep it").click()
@@ -218,7 +218,7 @@ def test_undo_says_first_which_notes_come_back(page: Page, filled: Path, tmp_pat
         assert page.locator("#tree .leaf").count() == before
         page.get_by_role("link", name="Undo …").click()
         page.get_by_role("button", name="Undo it").click()
-        expect(page.locator(".done")).to_contain_text(f"{found[1]} notes stand in its place")
+        expect(page.locator(".done")).to_contain_text(f"{found[1]} notes replace it")
         expect(page.locator("#tree .leaf")).to_have_count(before - 1 + int(found[1]))
         page.reload()
         expect(page.locator("#tree .leaf")).to_have_count(before - 1 + int(found[1]))
@@ -231,7 +231,7 @@ def test_forget_says_first_what_else_goes(page: Page, filled: Path, tmp_path: Pa
         gone = first_note(page)
         page.get_by_role("link", name="Forget …").click()
         preview = page.get_by_role("alert")
-        found = re.search(r"(\d+) messages go, with (\d+) notes", preview.inner_text())
+        found = re.search(r"(\d+) messages are deleted, with (\d+) notes", preview.inner_text())
         assert found
         assert int(found[1]) > 1
         assert int(found[2]) == 1
@@ -268,19 +268,19 @@ def test_the_prompt_follows_words_budget_and_preset(page: Page, server: Server) 
     page.goto(server.url + PROMPT)
     total = page.locator(".prompt-head h2").first
     before = total.inner_text()
-    page.get_by_label("The user's next words").fill("What is the apartment number of the new flat in Oslo?")
+    page.get_by_label("The user's next message").fill("What is the apartment number of the new flat in Oslo?")
     expect(page.locator(".part.recall")).to_contain_text("H0402")
     drag(page, "budget", 0.15)
     budget = int(page.locator("[name=budget]").input_value())
     expect(total).to_contain_text(f"of {budget:,} tokens")  # on its way the slider shows other budgets
     assert total.inner_text() != before
     smaller = total.inner_text()
-    page.get_by_label("Beside").select_option("lango")
+    page.get_by_label("Compare with").select_option("lango")
     expect(page.locator(".prompt")).to_have_count(2)
     page.reload()
     expect(page.locator(".prompt")).to_have_count(2)
     expect(total).to_have_text(smaller)
-    expect(page.get_by_label("The user's next words")).to_have_value(re.compile("apartment number"))
+    expect(page.get_by_label("The user's next message")).to_have_value(re.compile("apartment number"))
     rows = [column.locator("tbody th").all_inner_texts() for column in page.locator(".prompt").all()]
     assert rows[0] == rows[1]
     texts: list[str] = []
@@ -370,7 +370,7 @@ def test_items_are_saved_changed_expired_and_forgotten(page: Page, server: Serve
     friday = rows.filter(has_text="Fridays")
     friday.get_by_text("Change").click()
     friday.get_by_role("button", name="Forget").click()
-    expect(page.locator(".done")).to_contain_text("left every prompt")
+    expect(page.locator(".done")).to_contain_text("removed from every prompt")
     expect(friday).to_have_count(0)
 
 
@@ -438,7 +438,7 @@ def test_settings_are_checked_saved_and_still_there(page: Page, server: Server) 
     row.get_by_role("button", name="Unset").click()
     expect(field).to_have_value("16000")
     page.get_by_role("button", name="Ask it for a note").click()
-    expect(page.get_by_text("It needs no connection")).to_be_visible()
+    expect(page.get_by_text("It needs no network")).to_be_visible()
 
 
 def test_every_setting_has_a_meaning_and_a_source(page: Page, server: Server) -> None:

@@ -32,7 +32,7 @@ from onlooker.testing.adapter_contract import (
     AdapterHost,
     FakeModel,
     Item,
-    Seen,
+    ModelInput,
 )
 from tests.integrations import examples, tracing
 
@@ -60,7 +60,7 @@ class Fake(
         self.model = model
 
     def _inner_get_response(self, *, messages: Any, stream: bool, options: Any, **more: Any) -> Any:
-        said = self.model(Seen(options.get("instructions") or "", items_of(messages)))
+        said = self.model(ModelInput(options.get("instructions") or "", items_of(messages)))
         number = len(self.model.prompts)
         calls = [Content.from_function_call(f"call_{number}_{n}", n, arguments=a) for n, a in said.calls]
         contents = calls or [Content.from_text(said.text)]

@@ -47,7 +47,7 @@ class Claude:
         self.notes: list[Received] = []
 
     def __call__(self, received: Received) -> Answer:
-        if "You keep the memory" in received.system:
+        if "the memory of a conversation" in received.system:
             self.notes.append(received)
             return Answer(note_for(received.user))
         if not received.body.get("tools"):

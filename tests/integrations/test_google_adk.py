@@ -34,8 +34,8 @@ from onlooker.testing.adapter_contract import (
     AdapterHost,
     FakeModel,
     Item,
-    Said,
-    Seen,
+    ModelAnswer,
+    ModelInput,
 )
 from tests.integrations import examples, tracing
 
@@ -65,7 +65,7 @@ class Fake(BaseLlm):
         self, llm_request: LlmRequest, stream: bool = False
     ) -> AsyncGenerator[LlmResponse, None]:
         system = str(llm_request.config.system_instruction or "")
-        said = self.fake(Seen(system, items_of(llm_request.contents)))
+        said = self.fake(ModelInput(system, items_of(llm_request.contents)))
         calls = [types.Part(function_call=types.FunctionCall(name=n, args=a)) for n, a in said.calls]
         parts = calls or [types.Part(text=said.text)]
         if stream and not calls:
@@ -158,7 +158,10 @@ def test_the_kits_memory_tool_finds_what_another_session_said(tmp_path: Path) ->
             memory_service=service,
             auto_create_session=True,
         )
-        model.next = [Said(calls=(("load_memory", {"query": "locker code"}),)), Said("It is 4711-B.")]
+        model.next = [
+            ModelAnswer(calls=(("load_memory", {"query": "locker code"}),)),
+            ModelAnswer("It is 4711-B."),
+        ]
         asked = list(runner.run(**host.options("t2", "Turn 2. Which locker code do I have?")))
         answers = [answer for event in asked for answer in event.get_function_responses()]
         assert "4711-B" in str(answers[0].response)

@@ -31,7 +31,7 @@ from onlooker.testing.adapter_contract import (
     AdapterHost,
     FakeModel,
     Item,
-    Seen,
+    ModelInput,
     check_pairs,
 )
 from tests.integrations import examples
@@ -57,7 +57,7 @@ class FakeChat(BaseChatModel):
         **options: Any,
     ) -> ChatResult:
         lead = isinstance(messages[0], SystemMessage)
-        said = self.model(Seen(messages[0].text if lead else "", [item(m) for m in messages[lead:]]))
+        said = self.model(ModelInput(messages[0].text if lead else "", [item(m) for m in messages[lead:]]))
         number = len(self.model.prompts)
         calls: Any = [{"name": n, "args": a, "id": f"call_{number}_{n}"} for n, a in said.calls]
         return ChatResult(generations=[ChatGeneration(message=AIMessage(said.text, tool_calls=calls))])

@@ -27,7 +27,7 @@ from onlooker.testing.adapter_contract import (
     AdapterHost,
     FakeModel,
     Item,
-    Seen,
+    ModelInput,
 )
 from tests.integrations import examples
 
@@ -48,7 +48,7 @@ def fake(model: FakeModel, **options: Any) -> MockFunctionCallingLLM:
     def answer(messages: Sequence[ChatMessage], **more: Any) -> ChatMessage:
         lead = next((n for n, m in enumerate(messages) if m.role != MessageRole.SYSTEM), len(messages))
         system = "\n\n".join(m.content or "" for m in messages[:lead])
-        said = model(Seen(system, [item(m) for m in messages[lead:]]))
+        said = model(ModelInput(system, [item(m) for m in messages[lead:]]))
         number = len(model.prompts)
         calls = [
             ToolCallBlock(tool_call_id=f"call_{number}_{n}", tool_name=n, tool_kwargs=a)

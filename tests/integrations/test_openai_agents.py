@@ -43,7 +43,7 @@ from onlooker.testing.adapter_contract import (
     AdapterHost,
     FakeModel,
     Item,
-    Seen,
+    ModelInput,
 )
 from tests.integrations import examples
 
@@ -126,7 +126,7 @@ class Fake(Model):
         yield ResponseCompletedEvent(response=whole, sequence_number=999, type="response.completed")
 
     def said(self, system: str | None, input: Any) -> tuple[list[Any], int]:
-        said = self.model(Seen(system or "", items_of(input)))
+        said = self.model(ModelInput(system or "", items_of(input)))
         number = len(self.model.prompts)
         output: list[Any] = [
             ResponseFunctionToolCall(

@@ -41,7 +41,7 @@ from onlooker.testing.adapter_contract import (
     AdapterHost,
     FakeModel,
     Item,
-    Seen,
+    ModelInput,
 )
 from onlooker.testing.provider import Answer, LocalProvider
 from tests.integrations import examples, tracing
@@ -93,7 +93,7 @@ class Agent(AdapterHost):
         )
 
     def answer(self, messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
-        said = self.model(Seen(f"{info.instructions}\n{memory_in(messages)}", items_of(messages)))
+        said = self.model(ModelInput(f"{info.instructions}\n{memory_in(messages)}", items_of(messages)))
         number = len(self.model.prompts)
         calls = [ToolCallPart(n, a, tool_call_id=f"call_{number}_{n}") for n, a in said.calls]
         return ModelResponse(parts=[*calls] if calls else [TextPart(said.text)])

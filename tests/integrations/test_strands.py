@@ -27,8 +27,8 @@ from onlooker.testing.adapter_contract import (
     AdapterHost,
     FakeModel,
     Item,
-    Said,
-    Seen,
+    ModelAnswer,
+    ModelInput,
 )
 from tests.integrations import examples, tracing
 
@@ -66,7 +66,7 @@ class Fake(Model):
     ) -> AsyncGenerator[StreamEvent, None]:
         roles = [message["role"] for message in messages]
         assert roles == [("user", "assistant")[n % 2] for n in range(len(roles))], "as Bedrock takes them"
-        said = self.model(Seen(system_prompt or "", items_of(messages)))
+        said = self.model(ModelInput(system_prompt or "", items_of(messages)))
         yield {"messageStart": {"role": "assistant"}}
         number = len(self.model.prompts)
         for name, given in said.calls:
@@ -155,7 +155,7 @@ def test_what_the_sliding_window_drops_is_remembered() -> None:
         agent = host.agent("t1", conversation_manager=None)
         host.say("t1", f"Turn 1. {FACT}")
         for turn in range(31, 61):
-            model.next = [Said("Noted. " + "The list of parcels is long, and it grows. " * 8)]
+            model.next = [ModelAnswer("Noted. " + "The list of parcels is long, and it grows. " * 8)]
             host.say("t1", f"Turn {turn}. Parcel {turn} goes to dock {turn % 7}.")
             memory.session("t1", owner=OWNER).settle()
         assert FACT not in json.dumps(agent.messages)

@@ -139,7 +139,7 @@ def test_killed_in_the_middle_it_goes_on_where_it_was(server: Server, tmp_path: 
     # What it was about to commit when it was killed, the server may have committed a moment later.
     assert done.json["same"] >= there
     assert done.json["same"] + done.json["copied"] == 80
-    assert done.json["renewed"] == 0
+    assert done.json["updated"] == 0
     original = exported(src, tmp_path / "a")
     assert exported(url, tmp_path / "b") == original
     back = tmp_path / "back.db"
@@ -163,9 +163,9 @@ def test_what_went_on_in_the_source_is_copied_anew(src: Path, url: str, tmp_path
     record(src, ANA._replace(key="fresh"), "f1")
     assert call("migrate", src, url).code == 0
     record(src, ANA._replace(key="fresh"), "f2")
-    assert call("migrate", src, url, "--dry-run", "--json").json["renewed"] == 1
+    assert call("migrate", src, url, "--dry-run", "--json").json["updated"] == 1
     done = call("migrate", src, url, "--json")
-    assert (done.code, done.json["renewed"], done.json["same"]) == (0, 1, 3)
+    assert (done.code, done.json["updated"], done.json["same"]) == (0, 1, 3)
     with blocking.open_memory(url, settings=STILL) as memory:
         assert [m.id for m in memory.session("fresh", owner="ana").messages()] == ["f1", "f2"]
 
@@ -265,7 +265,7 @@ def test_what_is_for_files_only_says_what_to_do_instead(src: Path, url: str, tmp
     for arguments, code, says in (
         (["backup", tmp_path / "copy.db"], 1, "use pg_dump, or `onlooker migrate` into a file"),
         (["restore", src], 2, f"`onlooker migrate {src} postgresql://"),
-        (["encrypt"], 2, "ask the operator of the server"),
+        (["encrypt"], 2, "operator of the server"),
     ):
         done = call(*arguments, "--db", url, ONLOOKER_KEY="secret")
         assert done.code == code, done.err

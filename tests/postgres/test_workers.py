@@ -280,7 +280,7 @@ async def test_the_command_line_reads_a_server(server: Server) -> None:
     sessions = (await asyncio.to_thread(call, "sessions", "--json", "--db", url)).json
     assert [(s["session_key"], s["messages"]) for s in sessions] == [("a", 3)]
     told = await asyncio.to_thread(_told, url)
-    assert told == "No session is due.\n\nNo workers: `onlooker worker` starts one.\n"
+    assert told == "No session is due.\n\nNo workers: start one with `onlooker worker`.\n"
 
 
 async def test_status_tells_of_workers_what_waits_for_them_and_what_failed(server: Server) -> None:
@@ -310,20 +310,20 @@ async def test_status_tells_of_workers_what_waits_for_them_and_what_failed(serve
         shown = await asyncio.to_thread(_status, url)
         told = await asyncio.to_thread(_told, url)
     (one,) = there["workers"]
-    assert (one["state"], one["concurrency"], one["running"]) == ("there", 4, 0)
+    assert (one["state"], one["concurrency"], one["running"]) == ("active", 4, 0)
     assert (shown["backlog"], shown["failing"], shown["lag_seconds"] < 60) == (1, 1, True)
     (failure,) = shown["failing_sessions"]
     assert (failure["session_key"], failure["owner"], failure["failures"]) == ("broken", "default", 1)
     assert 200 < failure["next_try_seconds"] <= 600
-    assert [(w["state"], w["done"]) for w in shown["workers"]] == [("away", 1234)]
+    assert [(w["state"], w["done"]) for w in shown["workers"]] == [("lost", 1234)]
     assert "1 session is due, the oldest for " in told
     assert "1 failed the last time." in told
     assert [line.split()[:4] for line in told.splitlines() if line.startswith(("broken", "h-1"))] == [
         ["broken", "default", "1", "in"],
-        ["h-1-abc", "away", "2", "of"],
+        ["h-1-abc", "lost", "2", "of"],
     ]
     assert "60 min ago" in told
-    assert "All of them are away" in told
+    assert "All of them are lost" in told
 
 
 def _told(url: str) -> str:
@@ -350,13 +350,13 @@ async def test_the_inspector_lists_the_workers(server: Server) -> None:
         async def shown() -> str:
             return (await client.get("/inspect/health")).text
 
-        assert "<code>onlooker worker</code> starts one" in await shown()
+        assert "start one with <code>onlooker worker</code>" in await shown()
         async with onlooker.open_memory(url, settings=SMALL, timing=TIMING, workers="queue"):
 
-            async def is_there() -> bool:
-                return ">there<" in await shown()
+            async def is_active() -> bool:
+                return ">active<" in await shown()
 
-            await until(is_there)
+            await until(is_active)
             page = await shown()
         assert "0 of " in page
-        assert "starts one" not in page
+        assert "start one with" not in page

@@ -24,11 +24,16 @@ class Mutation:
     line: str
     becomes: str
     test: str = "tests/promises/test_promises.py"
+    fails_with: str = "AssertionError"
 
 
 ALIGN = "tests/unit/policy/test_align.py"
 SEVERAL_THINGS = f"{ALIGN}::test_a_host_that_does_several_things_in_one_conversation_loses_nothing"
 EDITED_WINDOW = f"{ALIGN}::test_whatever_a_window_has_is_kept_though_its_first_message_is_edited"
+CONTENTS = "tests/acceptance/test_budget_as_counted.py"
+ANY_KIND = f"{CONTENTS}::test_no_prompt_exceeds_its_budget_whatever_the_messages_contain"
+BESIDE_TEXT = f"{CONTENTS}::test_what_goes_out_beside_the_text_is_counted"
+ANY_FIELD = "tests/acceptance/test_edges.py::test_no_field_of_a_message_makes_a_session_unusable"
 MUTATIONS = {
     "a refused reply is taken": Mutation(
         "engine/writer.py",
@@ -48,8 +53,8 @@ MUTATIONS = {
     ),
     "messages may take all the room": Mutation(
         "policy/assemble.py",
-        "    return Layout(limits, memory, preface, min(limits.message_limit, max(0, left - fill)), left)",
-        "    return Layout(limits, memory, preface, 10**9, 10**9)",
+        "    room = max(0, min(limits.message_limit, left) - fill)",
+        "    room = left = 10**9",
     ),
     "the memory section changes with what is said": Mutation(
         "policy/assemble.py",
@@ -91,7 +96,7 @@ MUTATIONS = {
     ),
     "what a host leaves out in the middle is taken back": Mutation(
         "policy/align.py",
-        "        return (is_last or self._is_edit(new, lacking)) and self.is_proven(gap, lacking)",
+        "        return is_edit and self.is_proven(gap, lacking)",
         "        return True",
         SEVERAL_THINGS,
     ),
@@ -101,6 +106,43 @@ MUTATIONS = {
         "        if self.sent is None or not self.sent.preface:",
         EDITED_WINDOW,
     ),
+    "thinking and reasoning are not counted": Mutation(
+        "policy/tokens.py",
+        "            tokens += sum(map(self.count, only_in_original(message)))",
+        "            tokens += 0",
+        BESIDE_TEXT,
+    ),
+    "arguments are counted without their blanks": Mutation(
+        "policy/intake.py",
+        "        longer = isinstance(arguments, str) and len(arguments) > len(call.arguments)",
+        "        longer = False",
+        BESIDE_TEXT,
+    ),
+    "what stands in for a missing result is not counted": Mutation(
+        "policy/assemble.py",
+        '        return sum([self.estimator.message(Message("user", text)) for text in stand_ins(messages)])',
+        "        return 0",
+        BESIDE_TEXT,
+    ),
+    "signs count half": Mutation(
+        "policy/tokens.py",
+        "            weight += _signs_weight(data, shape) * all_of_them / seen",
+        "            weight += _signs_weight(data, shape) * all_of_them / seen / 2",
+        ANY_KIND,
+    ),
+    "words that nobody knows count as known": Mutation(
+        "policy/tokens.py",
+        "    unknown = list(filterfalse(is_common, pieces))",
+        "    unknown = list[bytes]()",
+        ANY_KIND,
+    ),
+    "a year that no calendar can hold is believed": Mutation(
+        "policy/dates/__init__.py",
+        "    return _FIRST_YEAR <= day.year <= _LAST_YEAR",
+        "    return True",
+        ANY_FIELD,
+        "OverflowError",
+    ),
 }
 
 
@@ -108,9 +150,9 @@ MUTATIONS = {
 def test_the_properties_go_red_when(name: str, tmp_path: Path) -> None:
     mutation = MUTATIONS[name]
     shutil.copytree(ROOT / "src", tmp_path / "src")
-    for folder in ("promises", "contract", "unit/policy"):
+    for folder in ("promises", "contract", "unit/policy", "acceptance", "data"):
         shutil.copytree(ROOT / "tests" / folder, tmp_path / "tests" / folder)
-    for file in ("conftest.py", "growth.py"):
+    for file in ("conftest.py", "growth.py", "cl100k.py"):
         shutil.copy(ROOT / "tests" / file, tmp_path / "tests" / file)
     (tmp_path / "tests" / "__init__.py").touch()
     broken = tmp_path / "src" / "onlooker" / mutation.file
@@ -128,4 +170,4 @@ def test_the_properties_go_red_when(name: str, tmp_path: Path) -> None:
         timeout=300,
     )  # fmt: skip
     assert run.returncode == 1, f"nothing noticed that {name}:\n{run.stdout[-2000:]}{run.stderr[-500:]}"
-    assert "AssertionError" in run.stdout, run.stdout[-2000:]
+    assert mutation.fails_with in run.stdout, run.stdout[-2000:]

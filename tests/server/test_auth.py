@@ -43,7 +43,6 @@ OWNERLESS = {
     "/v1/settings",
     "/openapi.json",
     "/docs",
-    "/docs/oauth2-redirect",
     "/inspect/logout",
     "/inspect/settings",
 }
@@ -99,7 +98,7 @@ async def test_every_route_refuses_who_may_not_ask() -> None:
             cookie = await call(client, method, path, None, "ana", cookie=ben)
             assert "7718" not in cookie.text
             # The cookie is for pages alone. Its forms need their key as well.
-            is_page = path == "/" or path.startswith("/inspect/")
+            is_page = path in ("/", "/docs") or path.startswith("/inspect/")
             open_to_all = path in OWNERLESS and (method, path) != ("POST", "/inspect/settings")
             seen = 200 if open_to_all else 404
             expected = 401 if not is_page else seen if method == "GET" else 403

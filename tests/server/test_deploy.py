@@ -16,7 +16,7 @@ DEPLOY = Path(__file__).parents[2] / "deploy"
 
 
 def options(command: str) -> set[str]:
-    group: Any = typer.main.get_command(app)
+    group: Any = typer.main.get_command(app())
     return {option for parameter in group.commands[command].params for option in parameter.opts}
 
 

@@ -18,7 +18,7 @@ from onlooker.checkup import Finding
 from onlooker.domain.messages import SessionId
 from onlooker.domain.notes import Commit, Guard, Note, Usage
 from onlooker.errors import ModelError
-from onlooker.policy.cost import PRICES, Prices, Transcript, bill_host, full, window
+from onlooker.policy.cost import PRICES, Prices, Transcript, bill_host, full_history, sliding_window
 from onlooker.server.app import warm_up
 from onlooker.server.inspector import layout
 from onlooker.server.inspector.figures import bills, timeline
@@ -50,6 +50,16 @@ async def form_key(client: httpx2.AsyncClient) -> str:
     )
     assert found
     return found[1]
+
+
+async def test_an_address_that_is_not_there_is_a_page_in_a_browser_and_a_problem_elsewhere() -> None:
+    async with serving() as client:
+        page = await client.get("/sessions", headers={"accept": "text/html,application/xhtml+xml,*/*;q=0.8"})
+        assert (page.status_code, page.headers["content-type"]) == (404, "text/html; charset=utf-8")
+        assert "no such address" in page.text
+        assert 'href="/">Go to the sessions</a>' in page.text
+        problem = await client.get("/sessions")
+        assert problem.json()["detail"] == "no such address; see /docs"
 
 
 async def test_a_server_that_is_warm_compiles_nothing_for_its_first_pages(
@@ -125,7 +135,7 @@ async def test_the_prompt_is_what_the_agent_would_receive_and_looking_changes_no
         before = await memory.sessions()
         asked = {**ANA, "budget": "2000"}
         shown = (await client.get(f"{SESSION}/prompt.json", params=asked)).json()
-        words = {**asked, "words": "Where did parcel ZQ003K go?", "beside": "lango"}
+        words = {**asked, "words": "Where did parcel ZQ003K go?", "compared": "lango"}
         page = (await client.get(f"{SESSION}/prompt", params=words)).text
         assert page.count('<section class="prompt"') == 2
         assert "Where did parcel ZQ003K go?" in page
@@ -144,7 +154,7 @@ async def test_a_note_is_shown_with_its_source_and_its_words_are_marked() -> Non
         assert "<mark data-line=" in page
         assert 'name="words"' in page
         then = (await client.get(f"{SESSION}/notes", params={**ANA, "then": 0})).text
-        assert "No note then" in then
+        assert "No note at that time" in then
 
 
 async def test_a_note_is_edited_pinned_and_forgotten_by_forms() -> None:
@@ -167,7 +177,7 @@ async def test_a_note_is_edited_pinned_and_forgotten_by_forms() -> None:
         asked = (
             await client.get(f"{SESSION}/notes", params={**ANA, "note": note.id, "confirm": "forget"})
         ).text
-        assert f"{note.last - note.first + 1} messages go" in asked
+        assert f"{note.last - note.first + 1} messages are deleted" in asked
         assert (await session.messages())[0].seq == 1
         await client.post(f"{SESSION}/notes/{note.id}/forget", params=ANA, data=key)
         assert (await session.messages())[0].seq == note.last + 1
@@ -421,7 +431,7 @@ async def test_what_a_history_would_have_cost_is_estimated_within_a_tenth_of_the
         line = await timeline(memory.store, session.id, marks=False)
         found = bills(line, (), budget, prices)
     whole = Transcript(spoken, "")
-    for host, estimated in ((full, found.full), (window, found.window)):
+    for host, estimated in ((full_history, found.full), (sliding_window, found.window)):
         place = next(n for n, p in enumerate(PRICES) if p == prices)
         exact = bill_host(whole, host, budget)[place]
         assert estimated.plain == pytest.approx(exact.sent, rel=0.1)

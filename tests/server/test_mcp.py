@@ -42,7 +42,7 @@ async def everything_works(client: Client) -> None:
     assert "No notes yet" in str(await client.read_resource("onlooker://sessions/talk/notes"))
     assert "I moved to Oslo" in str(await client.get_prompt("memory", {"session": "talk"}))
     assert "peanuts" in await use(client, "memory_forget", id=ident)
-    assert "Nothing is behind" in await use(client, "recall", id="obs_none")
+    assert "Nothing found" in await use(client, "recall", id="obs_none")
 
 
 async def test_every_tool_resource_and_prompt_works_in_process() -> None:
@@ -54,6 +54,40 @@ async def test_the_command_speaks_it_on_stdin_and_stdout(tmp_path: Path) -> None
     arguments = ["-m", "onlooker", "mcp", "--db", str(tmp_path / "a.db"), "--owner", "ana"]
     async with Client(StdioServerParameters(command=sys.executable, args=arguments)) as client:
         await everything_works(client)
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "says"),
+    [
+        ("memory_search", {}, "memory_search needs 'query'."),
+        ("memory_search", {"query": "x", "limit": 99}, "'limit' must be from 1 to 20."),
+        ("memory_search", {"query": 3}, "'query' must be of type string."),
+        ("record", {"text": ""}, "'text' must be text that is not empty."),
+        ("record", {"text": "x", "role": "robot"}, "'role' must be one of user, assistant."),
+        ("context", {"budget": 5}, "'budget' must be from 100 to 1000000."),
+        ("memory_save", {"summary": "Ana likes tea", "tags": [1]}, "'tags' must be a list of strings."),
+        ("recall", {"id": "x", "page": 0}, "'page' must be from 1 on."),
+        ("recall", {"id": "x", "page": "two", "session": []}, "'page' must be of type integer."),
+    ],
+)
+async def test_a_wrong_argument_is_named_in_one_sentence(
+    tool: str, arguments: dict[str, Any], says: str
+) -> None:
+    async with onlooker.open_memory(":memory:") as memory, Client(make_mcp(memory, owner="ana")) as client:
+        done: Any = await client.call_tool(tool, arguments)
+    assert done.is_error
+    assert done.content[0].text == f"Not done: {says}"
+
+
+async def test_a_store_that_cannot_write_says_why(tmp_path: Path) -> None:
+    path = tmp_path / "a.db"
+    async with onlooker.open_memory(path) as memory, Client(make_mcp(memory, owner="ana")) as client:
+        await use(client, "record", text="I moved to Oslo.")
+        path.rename(tmp_path / "elsewhere.db")
+        done: Any = await client.call_tool("record", {"text": "And then to Bergen."})
+        path.with_name("elsewhere.db").rename(path)
+    assert done.is_error
+    assert "the file was deleted or replaced while it was open" in done.content[0].text
 
 
 async def test_over_http_the_owner_is_that_of_the_token() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
@@ -14,7 +15,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from tests.acceptance.command_line import call
+from tests.acceptance.command_line import call, run
 from tests.server.process import Server, started
 from tests.server.serving import said
 
@@ -78,6 +79,29 @@ def test_it_starts_serves_and_stops_cleanly_on_a_signal(tmp_path: Path) -> None:
         assert [m["id"] for m in messages] == ["m1"]
 
 
+def test_no_command_shows_the_password_of_an_upstream(tmp_path: Path) -> None:
+    url = "http://ana:open-s3same-9@gateway.example:8080"
+    file = tmp_path / "onlooker.toml"
+    file.write_text(f'[server.upstreams.gateway]\nurl = "{url}"\n')
+    with started(tmp_path / "a.db", "--config", str(file), "--upstream", f"two={url}/v1") as server:
+        shown = "\n".join([*server.printed, httpx2.get(f"{server.url}/v1/settings").text])
+        shown += (
+            httpx2.get(f"{server.url}/inspect/settings").text
+            + httpx2.get(f"{server.url}/inspect/health").text
+        )
+    assert "http://gateway.example:8080" in shown
+    shown += call("doctor", "--db", tmp_path / "a.db", "--config", file).out
+    for wrong in (url, f"two={url.replace('http', 'ftp')}", "two=http://ana:open-s3same-9@"):
+        refused = call("serve", "--db", tmp_path / "b.db", "--upstream", wrong)
+        assert refused.code == 2
+        shown += refused.out + refused.err
+    file.write_text('[server.upstreams.gateway]\nurl = "ftp://ana:open-s3same-9@gateway.example"\n')
+    shown += call("serve", "--db", tmp_path / "b.db", "--config", file).err
+    shown += call("doctor", "--db", tmp_path / "a.db", "--config", file).out
+    assert "must be an address" in shown
+    assert "s3same" not in shown
+
+
 def test_notes_are_written_in_a_process_beside_it_that_lives_no_longer(tmp_path: Path) -> None:
     with started(tmp_path / "a.db") as server:
         first = noted(server, "a")
@@ -102,10 +126,22 @@ def test_a_port_that_is_taken_is_said(tmp_path: Path) -> None:
     with started(tmp_path / "a.db") as server:
         port = server.url.rpartition(":")[2]
         with (
-            pytest.raises(AssertionError, match=f"cannot listen on 127.0.0.1 port {port}"),
+            pytest.raises(AssertionError, match=f"cannot listen on 127.0.0.1 port {port}.*--port"),
             started(tmp_path / "b.db", "--port", port),
         ):
             pass
+
+
+def test_a_database_that_cannot_be_opened_is_said_without_a_traceback(tmp_path: Path) -> None:
+    with sqlite3.connect(tmp_path / "other.db") as other:
+        other.execute("CREATE TABLE songs (title)")
+    other.close()
+    (tmp_path / "text.db").write_text("not a database, but long enough to look at" * 50)
+    for name, says in (("other.db", "a database of another application"), ("text.db", "not a database")):
+        done = run("serve", "--port", "0", "--db", name, cwd=tmp_path)
+        assert (done.code, done.out) == (1, "")
+        assert says in done.err
+        assert done.err.count("\n") == 1
 
 
 def test_tokens_are_made_listed_and_revoked(tmp_path: Path) -> None:
@@ -143,3 +179,19 @@ def test_a_start_imports_nothing_that_only_some_requests_need() -> None:
     code = f"import sys, onlooker.server.app; print(*{late} & {{*sys.modules}})"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.split() == []
+
+
+def test_a_command_loads_no_other_and_collects_garbage_afterwards() -> None:
+    code = (
+        "import gc, sys; sys.argv = ['onlooker', 'serve', '--help']\n"
+        "from onlooker.cli import main\n"
+        "try: main()\n"
+        "except SystemExit: pass\n"
+        "print(gc.isenabled(), gc.get_freeze_count() > 10_000)\n"
+        "print(*sorted(m for m in sys.modules if m.startswith('onlooker.cli.')))"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    collects, loaded = found.stdout.splitlines()[-2:]
+    assert collects == "True True"
+    assert {"onlooker.cli.serve"} <= set(loaded.split())
+    assert not {"onlooker.cli.demo", "onlooker.cli.chat", "onlooker.cli.transfer"} & set(loaded.split())

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 import logging
+import sqlite3
 import threading
-from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
+from contextlib import asynccontextmanager, closing, contextmanager
 from itertools import pairwise
+from pathlib import Path
 from typing import Any, Literal
 
 import httpx2
@@ -21,6 +24,7 @@ from openai.types.responses import ResponseInputParam
 from pydantic import TypeAdapter
 
 import onlooker
+from onlooker.server.auth import COOKIE
 from onlooker.server.config import ServerConfig, Upstream
 from onlooker.server.proxy import SESSION_HEADERS
 from onlooker.testing.provider import Answer, LocalProvider, Received
@@ -128,6 +132,10 @@ def results(sdk: Sdk, calls: list[str], text: str) -> list[Any]:
             "content": [{"type": "tool_result", "tool_use_id": c, "content": text} for c in calls],
         }
     ]
+
+
+def chat(text: str) -> list[dict[str, str]]:
+    return [{"role": "user", "content": text}]
 
 
 def fact(turn: int) -> str:
@@ -583,6 +591,101 @@ async def test_servers_that_are_asked_at_once_keep_apart_what_begins_alike(tmp_p
                     assert not await one.store.retired(session)
 
 
+@contextmanager
+def locked(db: Path) -> Generator[None]:
+    """Nobody can write to the database meanwhile."""
+    with closing(sqlite3.connect(db, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        yield
+        other.execute("ROLLBACK")
+
+
+async def has_come(provider: LocalProvider, requests: int) -> None:
+    while provider.count < requests:  # noqa: ASYNC110  it is a thread
+        await asyncio.sleep(0.01)
+
+
+async def test_servers_that_write_at_the_same_moment_keep_apart_what_begins_alike(tmp_path: Path) -> None:
+    hello = [*chat("Hello there."), {"role": "assistant", "content": "Good day."}]
+    with LocalProvider(lambda _: Answer("Good day.")) as provider:
+        one, other = onlooker.open_memory(tmp_path / "a.db"), onlooker.open_memory(tmp_path / "a.db")
+        async with proxied(provider, one) as here, proxied(provider, other) as there:
+
+            def ask(http: httpx2.AsyncClient, messages: list[Any]) -> asyncio.Future[httpx2.Response]:
+                body = {"model": "m", "messages": messages}
+                return asyncio.ensure_future(http.post(PATHS["chat"], json=body))
+
+            began = await ask(here, hello[:1])
+            await ask(there, [*chat("Who knows me?"), *hello[1:], *chat("Good.")])  # it reads what there is
+            codes = [chat(f"My code is {code}.") for code in (7718, 9924)]
+            with locked(tmp_path / "a.db"):
+                # Both see that the conversation is as the client knows it, and both providers are asked.
+                asked = [ask(http, [*hello, *code]) for http, code in zip((here, there), codes, strict=True)]
+                await has_come(provider, 4)
+            answers = await asyncio.gather(*asked)
+            keys = [answer.headers["x-onlooker-session"] for answer in answers]
+            assert began.headers["x-onlooker-session"] in keys
+            assert len(set(keys)) == 2
+            for key, code, http in zip(keys, codes, (there, here), strict=True):
+                recorded = [m.text for m in await one.session(key).messages()]
+                assert recorded == ["Hello there.", "Good day.", code[0]["content"], "Good day."]
+                went_on = await ask(http, [*hello, *code, hello[1], *chat("What is my code?")])
+                assert went_on.headers["x-onlooker-session"] == key
+
+
+async def test_the_provider_reads_a_request_while_it_is_written_to_disk_and_the_client_waits(
+    tmp_path: Path,
+) -> None:
+    with LocalProvider(lambda _: Answer("Good day.")) as provider:
+        async with proxied(provider, onlooker.open_memory(tmp_path / "a.db")) as http:
+            memory: onlooker.Memory = app_of(http).state.memory
+            said = chat("Hello there.")
+            named = {"x-onlooker-session": "a"}
+            await http.post(PATHS["chat"], json={"model": "m", "messages": said}, headers=named)
+            said += [{"role": "assistant", "content": "Good day."}, *chat("My code is 7718.")]
+            with locked(tmp_path / "a.db"):
+                body = {"model": "m", "messages": said}
+                asking = asyncio.ensure_future(http.post(PATHS["chat"], json=body, headers=named))
+                await has_come(provider, 2)
+                assert provider.received[-1].body["messages"] == said
+                await asyncio.sleep(0.2)  # the provider answers at once
+                assert not asking.done()
+                assert [m.text for m in await memory.session("a").messages()] == ["Hello there.", "Good day."]
+            answer = await asking
+            assert answer.headers["x-onlooker-memory"] == "on"
+            recorded = [m.text for m in await memory.session("a").messages()]
+            assert recorded == ["Hello there.", "Good day.", "My code is 7718.", "Good day."]
+
+
+async def test_an_answer_says_so_if_what_was_asked_is_not_on_disk_and_the_next_request_brings_it(
+    tmp_path: Path,
+) -> None:
+    with LocalProvider(lambda _: Answer("Good day.")) as provider:
+        async with proxied(provider, onlooker.open_memory(tmp_path / "a.db"), memory_deadline=0.5) as http:
+            memory: onlooker.Memory = app_of(http).state.memory
+            said = chat("Hello there.")
+
+            async def ask() -> str:
+                body, named = {"model": "m", "messages": said}, {"x-onlooker-session": "a"}
+                answer = await http.post(PATHS["chat"], json=body, headers=named)
+                assert answer.json()["choices"][0]["message"]["content"] == "Good day."
+                return answer.headers["x-onlooker-memory"]
+
+            async def is_remembered() -> None:
+                while await ask() != "on":  # a busy machine may take longer
+                    pass
+                said.append({"role": "assistant", "content": "Good day."})
+
+            await is_remembered()
+            said += chat("My code is 7718.")
+            with locked(tmp_path / "a.db"):
+                assert await ask() == "failed: it took too long"
+            said += [{"role": "assistant", "content": "Good day."}, *chat("And my hall is 12.")]
+            await is_remembered()
+            recorded = [m.text for m in await memory.session("a").messages()]
+            assert recorded == [m["content"] for m in said]
+
+
 async def test_a_response_continues_the_one_before_it_at_any_server(tmp_path: Any) -> None:
     numbers = iter(range(9))
     db = tmp_path / "a.db"
@@ -737,6 +840,29 @@ async def test_redirects_are_not_followed_and_no_key_is_logged(caplog: pytest.Lo
     assert KEY not in caplog.text
 
 
+async def test_a_password_in_an_upstreams_address_is_sent_to_it_and_shown_to_nobody(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    sent = {"authorization": f"Bearer {KEY}", "x-onlooker-session": "a"}
+    with LocalProvider(Answer("Good day.")) as provider:
+        address = provider.url
+        url = address.replace("://", "://ana:open%2Fs3same-9@")
+        known = ServerConfig(upstreams=(Upstream("openai", f"{url}/v1/", "openai"),))
+        async with serving(config=known) as http:
+            answer = await http.post(PATHS["chat"], json=HELLO["chat"], headers=sent)
+            assert answer.status_code == 200
+            login = base64.b64encode(b"ana:open/s3same-9").decode()
+            assert provider.received[0].headers["authorization"] == f"Basic {login}"
+            provider.stop()
+            down = await http.post(PATHS["chat"], json=HELLO["chat"], headers=sent)
+            assert f"openai at {address}/v1 cannot be reached" in down.json()["error"]["message"]
+            shown = [(await http.get(path)).text for path in ("/v1/settings", "/metrics", "/readyz", "/")]
+    for text in (repr(known), down.text, str(down.headers), caplog.text, *shown):
+        assert "s3same" not in text
+        assert login not in text
+
+
 @pytest.mark.parametrize("sdk", SDKS)
 async def test_a_slow_provider_is_waited_for_and_holds_up_nobody_else(sdk: Sdk) -> None:
     go_on = threading.Event()
@@ -809,3 +935,20 @@ async def test_an_owner_cannot_reach_anothers_session_through_the_proxy() -> Non
                 assert status == (200 if owner == "ana" else 404)
             assert "ana77" not in prompt_of(provider.received[-1])
             assert (await http.post(PATHS["chat"], json=HELLO["chat"])).status_code == 401
+
+
+async def test_our_own_tokens_and_cookies_do_not_reach_a_provider() -> None:
+    with LocalProvider(lambda _: Answer("Good day.")) as provider:
+        upstreams = (Upstream("openai", provider.url, "openai"),)
+        async with serving(config=ServerConfig(host="0.0.0.0", upstreams=upstreams)) as http:
+            token, _ = await app_of(http).state.tokens.make("ana")
+            # Where the provider wants no key, as Ollama, an SDK has this one.
+            ours = {"authorization": f"Bearer {token}", "cookie": f"{COOKIE}={token}"}
+            theirs = {"x-onlooker-token": token, "authorization": f"Bearer {KEY}", "cookie": "theirs=1"}
+            for headers in (ours, theirs):
+                answer = await http.post(PATHS["chat"], json=HELLO["chat"], headers=headers)
+                assert answer.status_code == 200
+    first, second = (received.headers for received in provider.received)
+    assert token not in str(first)
+    assert (second["authorization"], second["cookie"]) == (f"Bearer {KEY}", "theirs=1")
+    assert token not in str(second)

@@ -8,7 +8,7 @@ from typing import Any, cast
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from onlooker.server.proxy import Requests
+from onlooker.server.requests import Requests
 from onlooker.wire import PROTOCOLS, Wire, without_injected
 
 CHAT = PROTOCOLS["chat/completions"]

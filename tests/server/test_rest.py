@@ -244,6 +244,45 @@ async def test_an_error_says_what_to_do(
         assert answer.json()["status"] == status
 
 
+async def test_the_page_about_rest_names_every_address_and_loads_nothing_from_elsewhere() -> None:
+    async with serving() as client:
+        answer = await client.get("/docs")
+        assert answer.headers["content-type"].startswith("text/html")
+        described = (await client.get("/openapi.json")).json()
+        for path, methods in described["paths"].items():
+            assert answer.text.count(f"<code>{path}</code>") == len(methods)
+        assert "<code>budget</code>" in answer.text
+        assert "://" not in answer.text
+
+
+@pytest.mark.parametrize(
+    ("content", "kind", "status", "says"),
+    [
+        (
+            '{"role": "user"',
+            "application/json",
+            400,
+            "body: not JSON: Expecting ',' delimiter at character 15",
+        ),
+        (
+            '{"role": "user", "content": "Hi"}',
+            "application/x-www-form-urlencoded",
+            422,
+            "content-type: application/json",
+        ),
+        ('"Hi"', "application/json", 422, "body: must be a JSON object"),
+        ('{"messages": 5}', "application/json", 422, "messages = 'int': must be a list"),
+    ],
+)
+async def test_a_body_that_cannot_be_read_says_how_to_send_it(
+    content: str, kind: str, status: int, says: str
+) -> None:
+    async with serving() as client:
+        answer = await client.post("/v1/sessions/a/messages", content=content, headers={"content-type": kind})
+        assert answer.status_code == status
+        assert says in answer.json()["detail"]
+
+
 async def test_what_is_too_large_is_refused_with_or_without_its_size() -> None:
     async with serving(config=ServerConfig(max_body=2_000)) as client:
 

@@ -8,9 +8,10 @@ import inspect
 import logging
 import re
 import sys
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import Awaitable, Callable, Collection, Generator
 from contextlib import contextmanager
 from dataclasses import fields
+from importlib import import_module
 from io import TextIOWrapper
 from pathlib import Path
 from typing import Annotated, Any, get_type_hints
@@ -19,64 +20,56 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from onlooker import __version__
-from onlooker.cli.chat import chat
-from onlooker.cli.context import context
-from onlooker.cli.corrections import clear, diff, edit, forget, forgotten, history, pin, prune, undo
-from onlooker.cli.demo import demo
-from onlooker.cli.doctor import doctor
-from onlooker.cli.encryption import decrypt, encrypt, rekey
-from onlooker.cli.hook_install import hook
-from onlooker.cli.items import consolidate, items
-from onlooker.cli.replay import replay
 from onlooker.cli.screen import CommandError, Screen, UsageError
-from onlooker.cli.search import recall, search
-from onlooker.cli.serve import mcp, serve, token
-from onlooker.cli.sessions import extracted, list_notes, list_sessions, status
-from onlooker.cli.settings import settings
 from onlooker.cli.target import KEY_FILE, Target, use_key_file
-from onlooker.cli.transfer import backup, export, import_, migrate, restore
-from onlooker.cli.worker import worker
 from onlooker.domain.errors import BudgetError, OnlookerError, SettingsError
+from onlooker.policy.text import plain_problem
 
 Command = Callable[..., Awaitable[None] | None]
 
-# The commands by what they are for, as the help lists them.
-GROUPS: dict[str, dict[str, Command]] = {
-    "Try": {"demo": demo, "chat": chat, "replay": replay},
+# The commands by what they are for, as the help lists them, and where their functions are.
+GROUPS: dict[str, dict[str, str]] = {
+    "Try": {"demo": "demo.demo", "chat": "chat.chat", "replay": "replay.replay"},
     "Look": {
-        "sessions": list_sessions,
-        "list": list_notes,
-        "status": status,
-        "context": context,
-        "search": search,
-        "recall": recall,
-        "items": items,
-        "extracted": extracted,
-        "history": history,
-        "diff": diff,
-        "forgotten": forgotten,
+        "sessions": "sessions.list_sessions",
+        "list": "sessions.list_notes",
+        "status": "sessions.status",
+        "context": "context.context",
+        "search": "search.search",
+        "recall": "search.recall",
+        "items": "items.items",
+        "extracted": "sessions.extracted",
+        "history": "corrections.history",
+        "diff": "corrections.diff",
+        "forgotten": "corrections.forgotten",
     },
-    "Correct": {"edit": edit, "pin": pin, "undo": undo, "forget": forget, "clear": clear},
+    "Correct": {
+        "edit": "corrections.edit",
+        "pin": "corrections.pin",
+        "undo": "corrections.undo",
+        "forget": "corrections.forget",
+        "clear": "corrections.clear",
+    },
     "Move": {
-        "export": export,
-        "import": import_,
-        "backup": backup,
-        "restore": restore,
-        "migrate": migrate,
-        "encrypt": encrypt,
-        "decrypt": decrypt,
-        "rekey": rekey,
+        "export": "transfer.export",
+        "import": "transfer.import_",
+        "backup": "transfer.backup",
+        "restore": "transfer.restore",
+        "migrate": "transfer.migrate",
+        "encrypt": "encryption.encrypt",
+        "decrypt": "encryption.decrypt",
+        "rekey": "encryption.rekey",
     },
     "Run": {
-        "settings": settings,
-        "doctor": doctor,
-        "serve": serve,
-        "mcp": mcp,
-        "hook": hook,
-        "token": token,
-        "worker": worker,
-        "prune": prune,
-        "consolidate": consolidate,
+        "settings": "settings.settings",
+        "doctor": "doctor.doctor",
+        "serve": "serve.serve",
+        "mcp": "serve.mcp",
+        "hook": "hook_install.hook",
+        "token": "serve.token",
+        "worker": "worker.worker",
+        "prune": "corrections.prune",
+        "consolidate": "items.consolidate",
     },
 }
 
@@ -94,23 +87,24 @@ class _Group(TyperGroup):
                 formatter.write_dl([(n, self.commands[n].get_short_help_str(width)) for n in names])
 
 
-# Typer has click beside it or inside it, depending on its version.
-_WrongUsage: Any = typer.BadParameter.__bases__[0]
+# Depending on its version, Typer bundles click or depends on it.
+_ClickUsageError: Any = typer.BadParameter.__bases__[0]
 
 
 class _Command(TyperCommand):
-    """Shows arguments as `FILE` or `[FILE]`, and options without the words of Python's types."""
+    """Shows arguments as `FILE` or `[FILE]`, and options without Python type names."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         try:
             return super().parse_args(ctx, args)
-        except _WrongUsage as error:
+        except _ClickUsageError as error:
+            error.message = plain_problem(error.message)
             if "extra argument" in error.message and any(p.name == "session" for p in self.params):
-                error.message += "; a session is named by --session KEY"
+                error.message += "; name a session with --session KEY"
             raise
 
     def format_usage(self, ctx: Any, formatter: Any) -> None:
-        arguments = [_shown(p) for p in self.params if p.param_type_name == "argument"]
+        arguments = [_usage(p) for p in self.params if p.param_type_name == "argument"]
         formatter.write_usage(ctx.command_path, " ".join(["[OPTIONS]", *arguments]))
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
@@ -118,34 +112,50 @@ class _Command(TyperCommand):
         for parameter in self.get_params(ctx):
             name, about = parameter.get_help_record(ctx) or ("", "")
             if parameter.param_type_name == "argument":
-                rows["Arguments"].append((_bare(parameter), about.replace("  [required]", "")))
+                rows["Arguments"].append((_argument_name(parameter), about.replace("  [required]", "")))
             elif name:
                 rows["Options"].append((re.sub(r"<list\[(.*)\]>", r"<\1>", name), about))
-        for title, shown in rows.items():
-            if shown:
+        for title, lines in rows.items():
+            if lines:
                 with formatter.section(title):
-                    formatter.write_dl(shown)
+                    formatter.write_dl(lines)
 
 
-def _bare(argument: Any) -> str:
+def _argument_name(argument: Any) -> str:
     metavar: str = argument.metavar or argument.name.upper()
     return metavar.removeprefix("[").removesuffix("]")
 
 
-def _shown(argument: Any) -> str:
-    name = _bare(argument) if argument.required else f"[{_bare(argument)}]"
+def _usage(argument: Any) -> str:
+    name = _argument_name(argument) if argument.required else f"[{_argument_name(argument)}]"
     return name if argument.nargs == 1 else f"{name}..."
 
 
-app = typer.Typer(
-    name="onlooker",
-    cls=_Group,
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    # Help as plain text: the same on a terminal, in a pipe and at 60 columns.
-    rich_markup_mode=None,
-)
+def make(names: Collection[str]) -> typer.Typer:
+    """The command line with these commands."""
+    made = typer.Typer(
+        name="onlooker",
+        cls=_Group,
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        # Help as plain text: the same on a terminal, in a pipe and at 60 columns.
+        rich_markup_mode=None,
+    )
+    made.callback()(onlooker)
+    for commands in GROUPS.values():
+        for name, place in commands.items():
+            if name in names:
+                module, _, function = place.partition(".")
+                found: Command = getattr(import_module(f"onlooker.cli.{module}"), function)
+                made.command(name, cls=_Command)(_as_command(found))
+    return made
+
+
+@functools.cache
+def app() -> typer.Typer:
+    """The whole command line."""
+    return make([name for commands in GROUPS.values() for name in commands])
 
 
 def run() -> None:
@@ -155,7 +165,11 @@ def run() -> None:
         # than a traceback.
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="replace")
-    app()
+    asked = sys.argv[1:2]
+    is_known = any(name in commands for commands in GROUPS.values() for name in asked)
+    # To load all of them takes as long as many a command does.
+    command_line = make(asked) if is_known else app()
+    command_line()
 
 
 def _print_version(wanted: bool) -> None:
@@ -164,7 +178,6 @@ def _print_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
 def onlooker(
     version: Annotated[
         bool, typer.Option("--version", help="Print the version.", callback=_print_version, is_eager=True)
@@ -241,7 +254,8 @@ def _as_command(function: Command) -> Callable[..., None]:
             screen.error(str(error))
             raise typer.Exit(error.exit_code) from None
         except OnlookerError as error:
-            screen.error(str(error))
+            names_db = isinstance(error, SettingsError) and error.key == "url"
+            screen.error(f"--db {str(error).removeprefix('url = ')}" if names_db else str(error))
             invalid = isinstance(error, SettingsError | BudgetError)
             raise typer.Exit((UsageError if invalid else CommandError).exit_code) from None
 
@@ -279,8 +293,3 @@ def _logging(verbose: int) -> Generator[None]:
     finally:
         log.removeHandler(handler)
         log.setLevel(before)
-
-
-for _commands in GROUPS.values():
-    for _name, _function in _commands.items():
-        app.command(_name, cls=_Command)(_as_command(_function))

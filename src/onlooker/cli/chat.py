@@ -14,7 +14,7 @@ import typer
 from onlooker.blocking import Memory, Session, open_memory
 from onlooker.cli.corrections import user_name
 from onlooker.cli.screen import CommandError, Screen, printable
-from onlooker.cli.settings import ConfigFile, load_settings
+from onlooker.cli.settings import MEMORY_IS_OFF, ConfigFile, load_settings
 from onlooker.cli.target import (
     DEFAULT_DATABASE,
     Budget,
@@ -33,20 +33,20 @@ if TYPE_CHECKING:
 
 PROMPT = "> "
 COMMANDS = {
-    "/context": "what the model is sent",
-    "/notes": "the notes of this session, and what is known about you",
+    "/context": "show what is sent to the model",
+    "/notes": "show the notes of this session and what is known about you",
     "/forget": "forget the last message and its answer, or the message or note with this id",
-    "/help": "these commands",
+    "/help": "list these commands",
     "/quit": "leave; so does Ctrl-D",
 }
-ECHO = "the built-in echo, which only repeats what you say; --model openai:gpt-5-mini asks a real one"
+ECHO = "the built-in echo, which only repeats what you say; use --model openai:gpt-5-mini for a real model"
 
 
-class Speaker(Protocol):
+class Responder(Protocol):
     """What answers: a language model, or the echo."""
 
     def answer(self, context: Context) -> AsyncIterator[str]:
-        """The answer, piece by piece."""
+        """Yield the answer, piece by piece."""
         ...
 
 
@@ -60,10 +60,11 @@ class Echo:
 def chat(
     screen: Screen,
     model: Annotated[
-        str, typer.Option("--model", metavar="PROVIDER:NAME", help="The model that answers; an echo if none.")
+        str,
+        typer.Option("--model", metavar="PROVIDER:NAME", help="The model that answers; or an echo."),
     ] = "",
     session: Annotated[
-        str, typer.Option("--session", "-s", metavar="KEY", help="The conversation to begin or go on with.")
+        str, typer.Option("--session", "-s", metavar="KEY", help="The session to start or continue.")
     ] = "chat",
     owner: Annotated[str, typer.Option("--owner", metavar="NAME", help="Who you are.")] = "me",
     system: SystemPrompt = "You are a helpful assistant.",
@@ -73,21 +74,24 @@ def chat(
 ) -> None:
     """Chat with a model that remembers, in this terminal.
 
-    Without --model, a built-in echo answers, so that you can look at memory without a key. Commands begin
+    Without --model, a built-in echo answers, so you can try memory without an API key. Commands begin
     with a slash; /help lists them. The model also writes the notes, unless the settings name another.
     """
     place = db if is_server(db) else database_path(db)
-    speaker = _speaker(model)
+    responder = _responder(model)
+    settings = load_settings(config)
+    if not settings.enabled:
+        screen.say(MEMORY_IS_OFF)
     with open_memory(
-        place, settings=load_settings(config), model=model or None, budget=budget, key=key_for(place)
+        place, settings=settings, model=model or None, budget=budget, key=key_for(place)
     ) as memory:
-        talk = Talk(screen, memory, memory.session(session, owner=owner), speaker, system)
-        talk.run(model or ECHO)
-    if talk.failed and not talk.is_live:
+        loop = ChatLoop(screen, memory, memory.session(session, owner=owner), responder, system)
+        loop.run(model or ECHO)
+    if loop.failed and not loop.is_live:
         raise CommandError("not every message was answered")
 
 
-def _speaker(model: str) -> Speaker:
+def _responder(model: str) -> Responder:
     if not model:
         return Echo()
     from onlooker.models.llm import ChatModel
@@ -95,29 +99,29 @@ def _speaker(model: str) -> Speaker:
     return ChatModel(model)
 
 
-class Talk:
-    """One run of the command."""
+class ChatLoop:
+    """Reads lines and answers them until the input ends."""
 
     def __init__(
-        self, screen: Screen, memory: Memory, session: Session, speaker: Speaker, system: str
+        self, screen: Screen, memory: Memory, session: Session, responder: Responder, system: str
     ) -> None:
         self._screen = screen
         self._memory = memory
         self._session = session
-        self._speaker = speaker
+        self._responder = responder
         self._system = system
         self.is_live = sys.stdin.isatty()
         self.failed = False
 
-    def run(self, what: str) -> None:
-        """Answer until the input ends. Ctrl-C breaks off an answer; at the prompt it leaves."""
+    def run(self, model: str) -> None:
+        """Answer until the input ends. Ctrl-C interrupts an answer; at the prompt it quits."""
         if self.is_live:
-            self._screen.say(f"Session {self._session.key!r}, answered by {what}. /help lists the commands.")
+            self._screen.say(f"Session {self._session.key!r}, answered by {model}. /help lists the commands.")
             _enable_editing()
         while (line := self._read()) is not None:
             try:
                 if line.startswith("/"):
-                    if not self._obey(line):
+                    if not self._run_command(line):
                         return
                 elif line:
                     self._turn(line)
@@ -126,7 +130,7 @@ class Talk:
                 self._screen.error(str(error))
 
     def _read(self) -> str | None:
-        """A line without its ends; None at the end of the input."""
+        """Read a line and strip it; None at the end of the input."""
         try:
             if self.is_live:
                 return input(PROMPT).strip()
@@ -138,22 +142,22 @@ class Talk:
 
     # -- a turn
 
-    def _turn(self, said: str) -> None:
-        """Record what was said, answer it, and record as much of the answer as was shown."""
-        self._session.record(user(said))
+    def _turn(self, text: str) -> None:
+        """Record the message, answer it, and record as much of the answer as was shown."""
+        self._session.record(user(text))
         context = self._session.context(system=self._system)
         shown: list[str] = []
         try:
             asyncio.run(self._answer(context, shown.append))
         except KeyboardInterrupt:
-            self._screen.say(" (broken off)")
+            self._screen.say(" (interrupted)")
         finally:
-            if text := "".join(shown).strip():
+            if answer := "".join(shown).strip():
                 self._print("\n")
-                self._session.record(assistant(text))
+                self._session.record(assistant(answer))
 
     async def _answer(self, context: Context, keep: Callable[[str], None]) -> None:
-        async for piece in self._speaker.answer(context):
+        async for piece in self._responder.answer(context):
             self._print(piece)
             keep(piece)
 
@@ -164,8 +168,8 @@ class Talk:
 
     # -- commands
 
-    def _obey(self, line: str) -> bool:
-        """Do what a command says; False if it is to leave."""
+    def _run_command(self, line: str) -> bool:
+        """Run a slash command. Return False to quit."""
         command, _, argument = line.partition(" ")
         match command:
             case "/quit" | "/exit":
@@ -179,7 +183,7 @@ class Talk:
             case "/help":
                 self._screen.text("\n".join(f"{name:<10}{about}" for name, about in COMMANDS.items()))
             case _:
-                self._screen.error(f"{command}: no such command; there are {', '.join(COMMANDS)}")
+                self._screen.error(f"{command}: no such command; use {', '.join(COMMANDS)}")
         return True
 
     def _show_notes(self) -> None:
@@ -209,6 +213,6 @@ class Talk:
 
 
 def _enable_editing() -> None:
-    """Arrow keys and earlier lines, where Python has them."""
+    """Enable arrow keys and the history of lines, if Python has readline."""
     with suppress(ImportError):
         import_module("readline")

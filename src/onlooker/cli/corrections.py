@@ -33,7 +33,7 @@ from onlooker.engine.memory import Memory
 from onlooker.engine.session import Session
 
 
-def _named(session: Session) -> View:
+def _session_fields(session: Session) -> View:
     return {"session_key": session.key, "owner": session.owner}
 
 
@@ -71,7 +71,7 @@ async def edit(
         # Another process may have changed the note while the editor was open.
         after = await session.history.edit(note, text, by=by, was=found.text)
         version = (await session.history.of(note)).versions[-1].number
-    view = {"id": after.id, **_named(session), "version": version, "by": by}
+    view = {"id": after.id, **_session_fields(session), "version": version, "by": by}
     view |= {"content": after.text, "token_count": after.tokens}
     screen.result(view, as_json, f"{note} is now at version {version}.")
 
@@ -119,7 +119,7 @@ async def pin(
         session = await _session_with(memory, target, [ident])
         found = await _message_or_note_id(session, ident)
         await session.pin(found, on=not off)
-    view = {"id": found, **_named(session), "pinned": not off}
+    view = {"id": found, **_session_fields(session), "pinned": not off}
     screen.result(view, as_json, f"{'Unpinned' if off else 'Pinned'} {ident} in session {session.key!r}.")
 
 
@@ -133,7 +133,7 @@ async def history(screen: Screen, target: SessionTarget, note: NoteId, as_json: 
         found = await session.history.of(note)
     view: View = {
         "id": note,
-        **_named(session),
+        **_session_fields(session),
         "versions": [
             {
                 "version": v.number,
@@ -178,7 +178,7 @@ async def diff(
     view: View = {
         "id": note,
         "other": other,
-        **_named(session),
+        **_session_fields(session),
         "kept": list(changes.kept),
         "dropped": list(changes.dropped),
         "added": list(changes.added),
@@ -205,12 +205,12 @@ async def undo(
 ) -> None:
     """Undo a reflection and show its sources again.
 
-    It is refused if there is no room for them, because they would be condensed again at once.
+    Refused if there is no room for them, because they would be condensed again at once.
     """
     async with target.open() as memory:
         session, found = await _find_reflection(memory, target, note)
         await session.history.undo(found.id, dry_run=True)
-        view: View = {"id": found.id, **_named(session), "generation": found.generation}
+        view: View = {"id": found.id, **_session_fields(session), "generation": found.generation}
         view |= {"notes": list(found.sources), "undone": False}
         question = f"This undoes {found.id}, made from {count(len(found.sources), 'note')}.\nUndo?"
         if not dry_run and (yes or screen.confirm(question)):
@@ -241,15 +241,15 @@ async def _find_reflection(memory: Memory, target: SessionTarget, note: str | No
 async def forget(
     screen: Screen,
     target: SessionTarget,
-    targets: Annotated[
+    ids: Annotated[
         list[str] | None,
         typer.Argument(metavar="ID", help="Ids of notes, and ids or numbers of messages."),
     ] = None,
     everything: Annotated[
-        bool, typer.Option("--all", help="Everything in the session, or else of the owner.")
+        bool, typer.Option("--all", help="Everything in the session or of the owner.")
     ] = False,
     by: Annotated[
-        str | None, typer.Option("--by", metavar="NAME", help="Who wants it; by default your own name.")
+        str | None, typer.Option("--by", metavar="NAME", help="The name to record; by default your own.")
     ] = None,
     dry_run: DryRun = False,
     yes: Yes = False,
@@ -261,13 +261,13 @@ async def forget(
     table, index, journal or file. `onlooker forgotten` lists who forgot what kind of thing, and when. The
     command asks for confirmation; anything but yes means no.
     """
-    if bool(targets) == everything:
+    if bool(ids) == everything:
         raise UsageError("name messages or notes, or use --all with --session or --owner")
     if everything and target.session is None and target.owner is None:
         raise UsageError("--all needs --session KEY or --owner NAME")
     async with target.open() as memory:
-        if targets:
-            view = await _forget_some(screen, memory, target, targets, by or user_name(), dry_run, yes)
+        if ids:
+            view = await _forget_some(screen, memory, target, ids, by or user_name(), dry_run, yes)
         else:
             view = await _forget_all(screen, memory, target, by or user_name(), dry_run, yes)
     declined = not (view["forgotten"] or dry_run)
@@ -281,26 +281,26 @@ async def _forget_some(
     screen: Screen,
     memory: Memory,
     target: SessionTarget,
-    targets: Sequence[str],
+    given: Sequence[str],
     by: str,
     dry_run: bool,
     yes: bool,
 ) -> View:
-    session = await _session_with(memory, target, targets)
-    ids = [await _message_or_note_id(session, text) for text in targets]
+    session = await _session_with(memory, target, given)
+    ids = [await _message_or_note_id(session, text) for text in given]
     # If a language model writes the notes, it also rewrites them, later. This command calls no model.
     later = bool(target.settings().model)
-    view = _named(session) | asdict(await session.forget(*ids, dry_run=True, rewrite_later=later))
+    view = _session_fields(session) | asdict(await session.forget(*ids, dry_run=True, rewrite_later=later))
     if dry_run or not (yes or _confirm_forget(screen, view)):
         return view | {"forgotten": False}
     done = await session.forget(*ids, rewrite_later=later, by=by)
     return view | asdict(done) | {"forgotten": True}
 
 
-async def _session_with(memory: Memory, target: SessionTarget, targets: Sequence[str]) -> Session:
+async def _session_with(memory: Memory, target: SessionTarget, ids: Sequence[str]) -> Session:
     """Return the session named, the only one, or the one that has the first note named."""
     if target.session is None and len(await memory.sessions(owner=target.owner, limit=2)) > 1:
-        for text in targets:
+        for text in ids:
             if text.startswith(("obs_", "ref_")):
                 return (await target.find_note(memory, text))[0]
     return (await target.find(memory))[0]
@@ -340,8 +340,8 @@ def _confirm_forget(screen: Screen, view: View) -> bool:
 
 
 _LATE = (
-    " Some bytes are left in files: they go when other readers of the database have finished, when a process "
-    "opens it that has the settings for its journal and notes (--config), or on PostgreSQL with VACUUM FULL."
+    " Some data is still in files. It goes when other readers of the database finish, when the database "
+    "is opened with the settings of its journal and notes (--config), or by VACUUM FULL on PostgreSQL."
 )
 
 
@@ -365,13 +365,13 @@ async def forgotten(
     screen: Screen,
     target: Target,
     owner: Annotated[
-        str | None, typer.Option("--owner", metavar="NAME", help="Only what was this owner's.")
+        str | None, typer.Option("--owner", metavar="NAME", help="Only the records of this owner.")
     ] = None,
     as_json: Json = False,
 ) -> None:
     """List who forgot what kind of thing, and when.
 
-    Nothing of the content is kept. Owners and sessions are hashes: name an owner to see what was theirs.
+    No content is kept. Owners and sessions are stored as hashes; use --owner to see those of one owner.
     """
     async with target.open() as memory:
         records = await memory.storage.forgotten(owner=owner)
@@ -411,14 +411,14 @@ async def clear(
         session, summary = await target.find(memory)
         notes = await session.notes(statuses=LIVE, kind=note_kind)
         view: View = {
-            **_named(session),
+            **_session_fields(session),
             "observations": sum(n.kind == "observation" for n in notes),
             "reflections": sum(n.kind == "reflection" for n in notes),
             "note_tokens": sum(n.tokens for n in notes),
             "messages": summary.messages if messages else 0,
             "message_tokens": summary.message_tokens if messages else 0,
         }
-        # Without notes there is nothing to ask about.
+        # Without notes there is nothing to confirm.
         agreed = yes or not (messages or notes) or screen.confirm(f"{_clear_sentence(view)}\nDelete?")
         if agreed and messages:
             await session.delete(by=user_name())

@@ -40,13 +40,16 @@ SESSION = "demo"
 OWNER = "ana"
 SYSTEM = "You are Ana's assistant. Be brief and exact."
 BUDGET = 8000
-# Without a terminal, a line of progress for every so many messages.
+# Without a terminal, a progress line is printed after this many messages.
 LINE_EVERY = 50
 # How many lines of the memory are shown without --full.
 SCREENFUL = 24
-WIDEST = 100
-# How many of the first things that Ana said are shown.
+MAX_WIDTH = 100
+# How many of Ana's earliest facts are shown.
 FIRST_SHOWN = 3
+# What Ana asks in the end, and the words that answer it, which she said on the first day.
+QUESTION = "What do we never do on Fridays?"
+ANSWER = "we never deploy on Fridays"
 
 CODE = """\
 import onlooker.blocking
@@ -88,7 +91,7 @@ async def demo(
     _print_result(screen, figures, final, report, full=full)
     if keep is not None:
         screen.text(f"\nThe database is {keep}: try `onlooker list --db {keep}`.")
-    screen.text(f"\nYour own, in three lines:\n\n{CODE}")
+    screen.text(f"\nIn your own program, in three lines:\n\n{CODE}")
 
 
 @contextmanager
@@ -114,7 +117,9 @@ async def _replay(screen: Screen, path: Path, budget: int) -> tuple[Figures, Con
                 view.show_turn(turn.number, clock.now())
         final = await session.context(system=SYSTEM)
         figures.add_context(final, clock.now())
-        return figures, final, await _report(session, figures, final)
+        report = await _report(session, figures, final)
+        asked = await session.context(system=SYSTEM, question=QUESTION)
+        return figures, final, report | {"asked": _asked(asked, messages)}
 
 
 async def _report(session: Session, figures: Figures, final: Context) -> View:
@@ -141,6 +146,13 @@ async def _report(session: Session, figures: Figures, final: Context) -> View:
         "observations": len(state.observations),
         "reflections": len(state.reflections),
     }
+
+
+def _asked(context: Context, messages: Sequence[Message]) -> View:
+    """A question, and the line of its prompt that has the answer."""
+    said_at = next(m.at for m in messages if ANSWER in m.text)
+    line = next((line for line in context.text().splitlines() if ANSWER in line), "")
+    return {"question": QUESTION, "line": line, "said_at": iso(said_at), "tokens": context.stats.total}
 
 
 def _count_lost(messages: Sequence[Message], state: State) -> int:
@@ -251,7 +263,7 @@ class LiveView:
         rows.add_row("notes", _notes(self._observations, self._reflections))
         last = Text(f"last line  {self._last_line}", style="dim", no_wrap=True, overflow="ellipsis")
         bar = Table.grid()
-        width = min(WIDEST, self._screen.out.width)
+        width = min(MAX_WIDTH, self._screen.out.width)
         bar.add_row(ProgressBar(total=self._total, completed=self._number, width=width))
         return Group(bar, rows, last)
 
@@ -277,7 +289,7 @@ async def _watch(screen: Screen, memory: Memory, figures: Figures, total: int) -
 
 
 def _print_result(screen: Screen, figures: Figures, final: Context, report: View, *, full: bool) -> None:
-    width = min(WIDEST, screen.out.width)
+    width = min(MAX_WIDTH, screen.out.width)
     ink = DRAWN if screen.can_draw else ASCII
     if first := report["first_kept"]:
         values = ", ".join(f"{value['what']} ({value['value']})" for value in first)
@@ -289,6 +301,12 @@ def _print_result(screen: Screen, figures: Figures, final: Context, report: View
     screen.show(Text(printable(final.memory if full else _shorten(final.memory)), overflow="fold"))
     _print_heading(screen, "In figures")
     screen.show(_figures_table(report))
+    asked = report["asked"]
+    _print_heading(screen, "And what if Ana asks now?")
+    prompt = f"The prompt that her assistant gets then, {asked['tokens']:,} tokens,"
+    answer = f"has the answer, from {asked['said_at'][:10]}:" if asked["line"] else "has no answer."
+    lines = (f'"{asked["question"]}"', "", f"{prompt} {answer}", f"    {asked['line']}".rstrip())
+    screen.show(Text(printable("\n".join(lines)), overflow="fold"))
 
 
 def _print_heading(screen: Screen, title: str) -> None:
@@ -355,7 +373,7 @@ def plot(points: Sequence[Point], *, width: int, height: int, ink: Ink) -> str:
         cells = "".join(_cell(p, row, top, height, ink) for p in columns)
         lines.append(f"{label:>{margin}} {ink.side}{cells}".rstrip())
     lines.append(f"{'0':>{margin}} {ink.corner}{ink.floor * across}")
-    lines.append(" " * (margin + 2) + _days(columns))
+    lines.append(" " * (margin + 2) + _day_labels(columns))
     lines.append(f"{' ' * margin}  {ink.raw} raw tokens   {ink.context} context tokens")
     return "\n".join(lines)
 
@@ -372,7 +390,7 @@ def _short(tokens: int) -> str:
     return f"{tokens / 1000:.1f}k" if tokens >= 1000 else str(tokens)
 
 
-def _days(columns: Sequence[Point]) -> str:
+def _day_labels(columns: Sequence[Point]) -> str:
     """Label each day under its first column, if there is room."""
     line = ""
     day = ""

@@ -33,13 +33,13 @@ def doctor(screen: Screen, target: Target, as_json: Json = False) -> None:
 
 
 def _check_hooks() -> Iterator[Finding]:
-    """What failed in hooks of coding agents, which say nothing themselves."""
+    """Report failures of coding agents' hooks, which print nothing themselves."""
     if not (lines := failures()):
         return
     since = f"{datetime.now(UTC) - timedelta(days=1):%Y-%m-%dT%H:%M:%SZ}"
     recent = [line for line in lines if line >= since]
     found = f"{count(len(recent), 'failure')} in the last day" + (f"; {recent[-1]}" if recent else "")
-    yield Finding("hooks", not recent, found, f"see {Path(home(), LOG)}; the agents go on without memory")
+    yield Finding("hooks", not recent, found, f"see {Path(home(), LOG)}; the agents continue without memory")
 
 
 def _line(finding: Finding, *, drawn: bool) -> Text:

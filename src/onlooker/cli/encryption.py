@@ -23,7 +23,7 @@ from onlooker.stores.sqlite.key import Key
 
 NO_KEY = "no key: use --key-file FILE, or set ONLOOKER_KEY or ONLOOKER_KEYRING in the environment"
 NO_NEW_KEY = "no new key: use --new-key-file FILE, or set ONLOOKER_NEW_KEY in the environment"
-SERVER = "ask the operator of the server about encryption"
+SERVER = "encryption is up to the operator of the server"
 
 NewKeyFile = Annotated[
     Path | None, typer.Option("--new-key-file", metavar="FILE", help="The new key (or ONLOOKER_NEW_KEY).")

@@ -3,14 +3,14 @@
 A hook must cost little and never fail: nothing heavy is imported before it is needed, every failure is a line
 in a log, and the exit code is 0.
 
-The agent's own transcript is the queue. An event that returns nothing only writes down that there is
-something to read, and starts a process of its own that records it and takes notes; so none has to run all the
-time, and the agent waits for neither. An event that returns a context first records what was written down for
-its project: it knows what another session said a moment ago.
+The agent's own transcript is the queue. An event that returns nothing only adds a job and starts a detached
+process, which records the transcript and takes notes. So no process runs all the time, and the agent does not
+wait. An event that returns a context first records the jobs of its project, so that the context includes what
+another session said a moment ago.
 
-    Job, Jobs         which transcripts are to be read, and how far they were read
+    Job, Jobs         the transcripts that have new messages, and how far each was read
     read_transcript   the new messages in a transcript
-    take_notes        what the process of its own does
+    take_notes        what the detached process does
     answer            the context for an event
 """
 
@@ -32,20 +32,20 @@ if TYPE_CHECKING:
     from onlooker.policy.settings import Settings
 
 EVENTS = ("SessionStart", "UserPromptSubmit", "Stop", "PreCompact", "SessionEnd")
-# These return a context. What `Stop` returns would make the agent go round again.
+# These return a context. If `Stop` returned one, the agent would start another round.
 ANSWERED = ("SessionStart", "UserPromptSubmit")
 AGENTS = ("claude", "codex")
-# Does at once what the other events leave to a process of its own.
+# The detached process runs this. It does the work that the events leave to it.
 NOTES = "notes"
 
-# Seconds that an agent waits at most, and that the process of its own has.
+# How many seconds an agent waits at most, and how many the detached process may take.
 DEADLINE = 10.0
 NOTES_DEADLINE = 600.0
 # The part of the deadline for the context itself; the rest is for starting and stopping.
 ANSWER_SHARE = 0.8
-# Bytes of a transcript that are read while an agent waits.
+# While an agent waits, transcripts with more unread bytes than this are skipped.
 MAX_READ = 2_000_000
-# How long a transcript may lack the answer that the agent says is there.
+# How many seconds to wait until the agent has written its answer to the transcript.
 FLUSH_SECONDS = 3.0
 
 
@@ -53,7 +53,7 @@ FLUSH_SECONDS = 3.0
 
 
 class Options(NamedTuple):
-    """What the command line says."""
+    """The options of a hook."""
 
     agent: str = "claude"
     db: str = ""
@@ -64,16 +64,16 @@ class Options(NamedTuple):
     debug: bool = False
 
     def arguments(self) -> list[str]:
-        """The same as arguments."""
+        """Return the options as command-line arguments."""
         given = self._asdict() | {"debug": ""}
         given["deadline"] = f"{self.deadline:g}" if self.deadline != DEADLINE else ""
         return [word for k, value in given.items() if value for word in (f"--{k.replace('_', '-')}", value)]
 
 
-def is_for_agents(arguments: Sequence[str]) -> bool:
-    """Whether these are arguments of a hook: not of `install`, not a call for help, and no typing error.
+def is_hook_call(arguments: Sequence[str]) -> bool:
+    """Whether an agent is calling: not `hook install`, not `--help`, not a typing error.
 
-    Events that are not known here are: an agent takes an exit code of 2 for an order to stop.
+    Unknown events count too, because an agent takes exit code 2 as an order to stop.
     """
     if arguments[:1] != ["hook"] or len(arguments) < 2 or "--help" in arguments:
         return False
@@ -84,7 +84,7 @@ def run_process(arguments: Sequence[str]) -> NoReturn:
     """Run a hook and exit with 0, whatever happens."""
     out = ""
     if arguments[0] != NOTES:
-        gc.disable()  # it would take a tenth of the time, and there is nothing to collect
+        gc.disable()  # collecting garbage would take a tenth of the time and free nothing
     try:
         options = parse(arguments[1:])
         _exit_after(NOTES_DEADLINE if arguments[0] == NOTES else options.deadline, arguments[0])
@@ -98,7 +98,7 @@ def run_process(arguments: Sequence[str]) -> NoReturn:
 
 
 def parse(arguments: Sequence[str]) -> Options:
-    """The options among the arguments. What is not known is ignored."""
+    """Parse the options. Unknown ones are ignored."""
     found: dict[str, Any] = {}
     words = iter(arguments)
     for word in words:
@@ -111,7 +111,7 @@ def parse(arguments: Sequence[str]) -> Options:
 
 
 def run(event: str, options: Options, stdin: Any) -> str:
-    """What the hook prints for an event."""
+    """Run an event and return what the hook prints."""
     os.makedirs(home(), mode=0o700, exist_ok=True)
     options = options._replace(db=_database(options), config=_config(options))
     if event == NOTES:
@@ -122,15 +122,15 @@ def run(event: str, options: Options, stdin: Any) -> str:
     if event not in EVENTS:
         return ""
     given: object = json.loads(stdin.read())
-    job = Job.of(cast("dict[str, Any]", given) if isinstance(given, dict) else {}, event, options)
+    job = Job.from_event(cast("dict[str, Any]", given) if isinstance(given, dict) else {}, event, options)
     jobs = Jobs()
     if event not in ANSWERED:
         jobs.add(job)
         _start_notes(options)
         return ""
     is_new = not os.path.exists(options.db) and "://" not in options.db
-    if is_new and not jobs.of(job) and not jobs.unread(job):
-        return ""  # nothing was ever said
+    if is_new and not jobs.due(job.db, job.owner) and not jobs.unread(job):
+        return ""  # nothing was ever recorded
     asked = cast("dict[str, Any]", given)
     claim = jobs.claim(event, job, str(asked.get("prompt") or asked.get("source") or ""))
     if not claim:
@@ -140,7 +140,7 @@ def run(event: str, options: Options, stdin: Any) -> str:
     try:
         found = asyncio.run(answer(event, job, asked, options))
     except BaseException:
-        jobs.done([claim])
+        jobs.delete([claim])
         raise
     if not found:
         return ""
@@ -149,20 +149,20 @@ def run(event: str, options: Options, stdin: Any) -> str:
 
 
 def _exit_after(seconds: float, event: str) -> None:
-    """End the process when its time is over, whatever it is waiting for."""
+    """Exit after this time, whatever the process is waiting for."""
     import threading
 
-    def over() -> None:
-        log(event, TimeoutError(f"it took longer than {seconds:g} seconds"))
+    def give_up() -> None:
+        log(event, TimeoutError(f"took longer than {seconds:g} seconds"))
         os._exit(0)
 
-    timer = threading.Timer(seconds, over)
+    timer = threading.Timer(seconds, give_up)
     timer.daemon = True
     timer.start()
 
 
 def _start_notes(options: Options) -> None:
-    """Start the process that records and takes notes. Nobody waits for it, and it outlives the agent."""
+    """Start the detached process, which records and takes notes. It outlives the agent."""
     import subprocess
 
     subprocess.Popen(
@@ -173,14 +173,14 @@ def _start_notes(options: Options) -> None:
         cwd=home(),
         start_new_session=True,
         creationflags=getattr(subprocess, "DETACHED_PROCESS", 0),
-    ).returncode = 0  # it is not waited for, and Python need not say so
+    ).returncode = 0  # silences Python's warning that nobody waits for it
 
 
 # ------------------------------------------------------------------------------------ places
 
 
 def home() -> str:
-    """The folder of what hooks share, for this user alone."""
+    """The folder that the hooks of this user share."""
     return os.path.join(os.path.expanduser("~"), ".onlooker")
 
 
@@ -190,13 +190,13 @@ def _database(options: Options) -> str:
 
 
 def _config(options: Options) -> str:
-    # Nor settings of the current folder: who made the project would choose where its sessions are sent.
+    # Nor settings in the current folder: the author of the project could choose where sessions are sent.
     own = os.path.join(home(), "onlooker.toml")
     return options.config or os.environ.get("ONLOOKER_CONFIG") or (own if os.path.exists(own) else "")
 
 
 def project_of(folder: str) -> str:
-    """The project that a folder belongs to: the nearest one with a repository, or else the folder."""
+    """The project that a folder belongs to: the nearest parent with a repository, or else the folder."""
     start = at = os.path.realpath(folder)
     while not os.path.exists(os.path.join(at, ".git")):
         at, below = os.path.dirname(at), at
@@ -236,11 +236,11 @@ def _private(path: str, flags: int) -> int:
     return os.open(path, flags, 0o600)
 
 
-# ------------------------------------------------------------------------------------ what is to be read
+# ------------------------------------------------------------------------------------ jobs
 
 
 class Job(NamedTuple):
-    """A transcript that has something new, and where it goes."""
+    """A transcript with new messages, and the session that they go to."""
 
     agent: str
     session: str
@@ -248,13 +248,13 @@ class Job(NamedTuple):
     owner: str
     db: str
     ends: bool = False
-    # A hash of the answer that the transcript must have; "" if none is known.
-    last: str = ""
+    # The hash of the agent's last answer, which the transcript must have; "" if the event has none.
+    last_answer: str = ""
 
     @classmethod
-    def of(cls, given: Mapping[str, Any], event: str, options: Options) -> Job:
-        """The job of an event."""
-        said = str(given.get("last_assistant_message") or "")
+    def from_event(cls, given: Mapping[str, Any], event: str, options: Options) -> Job:
+        """Make the job of an event."""
+        answer = str(given.get("last_assistant_message") or "")
         folder = os.environ.get("CLAUDE_PROJECT_DIR") or str(given.get("cwd") or os.getcwd())
         return cls(
             options.agent,
@@ -263,7 +263,7 @@ class Job(NamedTuple):
             options.owner or project_of(folder),
             options.db,
             event == "SessionEnd",
-            digest(said) if said.strip() else "",
+            digest(answer) if answer.strip() else "",
         )
 
     @property
@@ -273,27 +273,26 @@ class Job(NamedTuple):
 
 
 def digest(text: str) -> str:
-    """A hash of a text: the words themselves are in the agent's transcript and in the memory, and nowhere
-    else."""
+    """Hash a text, so that its words are nowhere but in the agent's transcript and in the memory."""
     return blake2b(text.strip().encode("utf-8", "replace"), digest_size=16).hexdigest()
 
 
 class Jobs:
     """The jobs of this user, a file each, and how far each transcript was read.
 
-    A job is deleted when its notes are taken, so nothing is lost by a process that is killed. Two that do the
-    same job do no harm: a message is recorded once.
+    A job is deleted after its notes are taken, so a process that is killed loses nothing. Two processes may
+    do the same job: a message is recorded only once.
     """
 
-    # Positions of transcripts that nobody added to for so long are forgotten.
+    # How long the position in a transcript that no longer grows is kept.
     KEPT_SECONDS = 90 * 86_400
 
     def __init__(self) -> None:
         own = os.path.join(home(), "hooks")
         self._due = os.path.join(own, "due")
         self._read = os.path.join(own, "read")
-        self._told = os.path.join(own, "told")
-        for folder in (own, self._due, self._read, self._told):
+        self._claims = os.path.join(own, "claims")
+        for folder in (own, self._due, self._read, self._claims):
             os.makedirs(folder, mode=0o700, exist_ok=True)
 
     def add(self, job: Job) -> None:
@@ -303,8 +302,8 @@ class Jobs:
             json.dump(job, file)
         os.replace(f"{path}.part", f"{path}.json")
 
-    def of(self, like: Job | None = None, *, db: str = "") -> dict[str, Job]:
-        """Jobs by file, oldest first: of an owner and a database, or of a database."""
+    def due(self, db: str, owner: str = "") -> dict[str, Job]:
+        """The jobs of a database, or of one owner in it, by file, oldest first."""
         found: dict[str, Job] = {}
         for name in sorted(os.listdir(self._due)):
             path = os.path.join(self._due, name)
@@ -314,16 +313,16 @@ class Jobs:
                 with open(path, encoding="utf-8") as file:
                     job = Job(*json.load(file))
             except FileNotFoundError:
-                continue  # another process has done it
+                continue  # another process has finished it
             except (OSError, ValueError, TypeError) as error:
                 log("due", error)
-                self.done([path])
+                self.delete([path])
                 continue
-            if job.db == (like.db if like else db) and (like is None or like.owner == job.owner):
+            if job.db == db and owner in ("", job.owner):
                 found[path] = job
         return found
 
-    def done(self, paths: Sequence[str]) -> None:
+    def delete(self, paths: Sequence[str]) -> None:
         for path in paths:
             with suppress(OSError):
                 os.unlink(path)
@@ -331,14 +330,14 @@ class Jobs:
     # -- positions
 
     def position(self, job: Job) -> int:
-        """How many bytes of the transcript were read. What was read is not read again: it may have been
+        """How many bytes of the transcript were read. They are never read again: their content may have been
         forgotten since."""
         with suppress(OSError, ValueError), open(self._position(job), encoding="utf-8") as file:
             return int(file.read())
         return 0
 
     def unread(self, job: Job) -> int:
-        """How many bytes of the transcript were not read."""
+        """How many bytes of the transcript are still unread."""
         try:
             return os.path.getsize(job.transcript) - self.position(job)
         except OSError:
@@ -352,20 +351,23 @@ class Jobs:
         os.replace(part, path)
 
     def prune(self) -> None:
-        """Forget the positions of old transcripts, and who answered whom."""
-        for folder, kept in ((self._read, self.KEPT_SECONDS), (self._told, DEADLINE)):
+        """Delete old positions and claims."""
+        for folder, kept in ((self._read, self.KEPT_SECONDS), (self._claims, DEADLINE)):
             for entry in os.scandir(folder):
                 with suppress(OSError):
                     if time.time() - entry.stat().st_mtime > kept:
                         os.unlink(entry.path)
 
-    # -- answers
+    # -- claims
 
     def claim(self, event: str, job: Job, asked: str) -> str:
-        """The file that says that this process answers the event; empty if another one does. An agent whose
-        user and whose project both have our hooks runs each of them, and would be told everything twice."""
+        """Claim an event and return the file of the claim; empty if another process has claimed it.
+
+        An agent with our hooks in its user settings and in its project settings runs both, and would
+        otherwise receive everything twice.
+        """
         size = str(self.unread(job) + self.position(job))
-        path = os.path.join(self._told, digest("\0".join((event, job.db, job.owner, job.key, size, asked))))
+        path = os.path.join(self._claims, digest("\0".join((event, job.db, job.owner, job.key, size, asked))))
         try:
             os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
         except FileExistsError:
@@ -383,26 +385,26 @@ class Jobs:
 
 
 class Transcript(NamedTuple):
-    """What was read of a transcript: messages, where reading goes on, the hash of the last answer."""
+    """The messages read from a transcript, where to continue, and the hash of the last answer."""
 
     messages: list[dict[str, Any]]
     position: int
-    last: str = ""
+    last_answer: str = ""
 
 
-# Longer lines are pictures and the like.
+# Longer lines hold images and the like.
 MAX_LINE = 4_000_000
 
 
 def read_transcript(path: str, position: int) -> Transcript:
-    """The messages in a transcript after a position. A line that is still being written is left for later."""
+    """Read the messages after a position. A line that is still being written is left for later."""
     from onlooker.integrations.coding_agents import message_in, text_of
 
     messages: list[dict[str, Any]] = []
     last = ""
     with open(path, "rb") as file:
         if os.fstat(file.fileno()).st_size < position:
-            position = 0  # another file under the same name
+            position = 0  # the file was replaced
         file.seek(position)
         while (line := file.readline()).endswith(b"\n"):
             start, position = position, position + len(line)
@@ -422,7 +424,7 @@ def read_transcript(path: str, position: int) -> Transcript:
 
 
 def was_compacted(path: str) -> bool:
-    """Whether the agent has put a summary in the place of what the transcript begins with."""
+    """Whether the agent has replaced the start of the conversation with a summary."""
     with suppress(OSError), open(path, "rb") as file:
         return any(b'"compact_boundary"' in line or b'"type":"compacted"' in line for line in file)
     return False
@@ -432,8 +434,11 @@ def was_compacted(path: str) -> bool:
 
 
 async def record_due(memory: Memory, jobs: Jobs, due: Mapping[str, Job], *, wait: bool) -> dict[str, Job]:
-    """Record what transcripts have that is new, and return the jobs that succeeded by file. Whoever waits for
-    the end of a transcript has time; while an agent waits, long ones are left out."""
+    """Record the new messages of transcripts, and return the jobs that succeeded, by file.
+
+    With `wait`, wait for answers that are still being written. Without it an agent is waiting, so long
+    transcripts are skipped.
+    """
     done: dict[str, Job] = {}
     for path, job in due.items():
         if not wait and jobs.unread(job) > MAX_READ:
@@ -442,7 +447,7 @@ async def record_due(memory: Memory, jobs: Jobs, due: Mapping[str, Job], *, wait
             await _record(memory, jobs, job, wait=wait)
         except FileNotFoundError:
             pass  # a session in which nothing was said has no transcript
-        except Exception as error:  # noqa: BLE001  the other transcripts have nothing to do with it
+        except Exception as error:  # noqa: BLE001  the other transcripts are still recorded
             log(f"{job.agent} {job.session}", error)
             continue
         done[path] = job
@@ -453,7 +458,7 @@ async def _record(memory: Memory, jobs: Jobs, job: Job, *, wait: bool) -> None:
     import asyncio
 
     session = memory.session(job.key, owner=job.owner)
-    until = time.monotonic() + (FLUSH_SECONDS if wait and job.last else 0.0)
+    until = time.monotonic() + (FLUSH_SECONDS if wait and job.last_answer else 0.0)
     while True:
         before = jobs.position(job)
         found = read_transcript(job.transcript, before)
@@ -461,7 +466,11 @@ async def _record(memory: Memory, jobs: Jobs, job: Job, *, wait: bool) -> None:
             await _record_all(session, found.messages)
         if found.position != before:
             jobs.set_position(job, found.position)
-        if time.monotonic() >= until or found.last == job.last or not await _lacks(session, job):
+        if (
+            time.monotonic() >= until
+            or found.last_answer == job.last_answer
+            or await _has_answer(session, job)
+        ):
             return
         await asyncio.sleep(0.1)
 
@@ -472,7 +481,7 @@ async def _record_all(session: Session, messages: Sequence[dict[str, Any]]) -> N
     try:
         await session.record(messages)
     except MessageError:
-        # One that has a form of its own must not keep the others out for good.
+        # One malformed message must not keep the others out.
         for message in messages:
             try:
                 await session.record([message])
@@ -480,14 +489,14 @@ async def _record_all(session: Session, messages: Sequence[dict[str, Any]]) -> N
                 log(f"{session.key} {message.get('id')}", error)
 
 
-async def _lacks(session: Session, job: Job) -> bool:
-    """Whether the answer that the agent told of is not recorded."""
+async def _has_answer(session: Session, job: Job) -> bool:
+    """Whether the last answer is recorded."""
     newest = [m for m in (await session.messages())[-20:] if m.role == "assistant"]
-    return all(digest(m.text) != job.last for m in newest)
+    return any(digest(m.text) == job.last_answer for m in newest)
 
 
 async def take_notes(options: Options) -> None:
-    """Record what is due, take the notes that are due, and make items of sessions that ended."""
+    """Record the jobs, take the notes that are due, and make items of sessions that ended."""
     import asyncio
     from datetime import timedelta
 
@@ -496,24 +505,24 @@ async def take_notes(options: Options) -> None:
             os.nice(10)
     jobs = Jobs()
     settings = _settings(options)
-    due = jobs.of(db=options.db)
-    # The last job of a session stands for those before it.
+    due = jobs.due(options.db)
+    # The last job of a session includes those before it.
     last = {job.key: path for path, job in due.items()}
-    jobs.done([path for path in due if path not in last.values()])
+    jobs.delete([path for path in due if path not in last.values()])
     due = {path: due[path] for path in last.values()}
     if not due or not settings.enabled:
-        jobs.done(list(due))
+        jobs.delete(list(due))
         return
-    async with asyncio.timeout(NOTES_DEADLINE - 10), _opened(settings, options, external=False) as memory:
+    async with asyncio.timeout(NOTES_DEADLINE - 10), _open(settings, options, external=False) as memory:
         done = await record_due(memory, jobs, due, wait=True)
         for job in done.values():
             session = memory.session(job.key, owner=job.owner)
             await session.settle()
-            # The built-in model is asked for items after every answer. A language model costs: it is asked at
-            # the end, or when nothing was said for a while, since an agent that is killed does not say so.
+            # The built-in model makes items after every answer. A language model costs money, so it does at
+            # the end, or after a while without messages: an agent that is killed sends no SessionEnd.
             if job.ends or not settings.model:
                 await session.end()
-        jobs.done(list(done))
+        jobs.delete(list(done))
         if settings.idle_minutes:
             await memory.background.end_idle(idle=timedelta(minutes=settings.idle_minutes))
     jobs.prune()
@@ -532,7 +541,7 @@ def _settings(options: Options) -> Settings:
     return from_mapping(read_settings(Path(options.config)))
 
 
-def _opened(settings: Settings, options: Options, *, external: bool) -> Memory:
+def _open(settings: Settings, options: Options, *, external: bool) -> Memory:
     from dataclasses import replace
 
     from onlooker.wiring import open_memory
@@ -547,7 +556,7 @@ def _opened(settings: Settings, options: Options, *, external: bool) -> Memory:
         with use_key_file(Path(file) if file else None):
             key = key_for(options.db)
     if external:
-        # No call over the network: someone is waiting.
+        # No network calls: the agent is waiting.
         settings = replace(settings, model="", reflector_model="", embedder="")
     settings = replace(settings, idle_minutes=0)
     return open_memory(options.db, settings=settings, key=key, workers="external" if external else "embedded")
@@ -557,31 +566,34 @@ def _opened(settings: Settings, options: Options, *, external: bool) -> Memory:
 
 
 async def answer(event: str, job: Job, given: Mapping[str, Any], options: Options) -> str:
-    """The context for an event; empty if there is nothing to tell."""
+    """Return the context for an event; empty if there is none."""
     import asyncio
 
     settings = _settings(options)
     if not settings.enabled:
         return ""
     jobs = Jobs()
-    due = jobs.of(job)
-    # An answer that the user broke off ends without an event.
+    due = jobs.due(job.db, job.owner)
+    # An answer that the user interrupted ends without an event.
     due = {**due, "": job} if jobs.unread(job) else due
     async with (
         asyncio.timeout(ANSWER_SHARE * options.deadline),
-        _opened(settings, options, external=True) as memory,
+        _open(settings, options, external=True) as memory,
     ):
         await record_due(memory, jobs, due, wait=False)
-        return await _told(memory, memory.session(job.key, owner=job.owner), event, job, given)
+        return await _context(memory, memory.session(job.key, owner=job.owner), event, job, given)
 
 
-async def _told(memory: Memory, session: Session, event: str, job: Job, given: Mapping[str, Any]) -> str:
-    from onlooker.integrations.coding_agents import before, known, recalled, so_far, told
+async def _context(memory: Memory, session: Session, event: str, job: Job, given: Mapping[str, Any]) -> str:
+    from onlooker.integrations import coding_agents as agents
 
     if event == "UserPromptSubmit":
-        prompt = str(given.get("prompt") or "")
-        return told(await recalled(memory, session, prompt, compacted=was_compacted(job.transcript)))
+        prompt, compacted = str(given.get("prompt") or ""), was_compacted(job.transcript)
+        return agents.with_heading(await agents.recall_for(memory, session, prompt, compacted=compacted))
+    past = ""
     source = given.get("source")
-    # An agent that resumes a session has its own context.
-    past = "" if source == "resume" else await (so_far if source == "compact" else before)(memory, session)
-    return told(await known(memory, session), past)
+    if source == "compact":
+        past = await agents.summarize_session(memory, session)
+    elif source != "resume":  # an agent that resumes a session has its own context
+        past = await agents.summarize_previous(memory, session)
+    return agents.with_heading(await agents.list_items(memory, session), past)

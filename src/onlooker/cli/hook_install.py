@@ -1,4 +1,4 @@
-"""`hook`: the command, and how it gets into the settings of Claude Code and Codex."""
+"""`hook`: the command, and its installation into the settings of Claude Code and Codex."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Scope(StrEnum):
     user = "user"
 
 
-# What our hooks are known by, however the program is called.
+# Matches our hooks, however the program is called.
 _OURS = re.compile(r"""\bonlooker(?:\.exe)?["']?\s+hook\s+[A-Z]""")
 
 
@@ -44,10 +44,10 @@ def hook(
     screen: Screen,
     action: Annotated[
         str,
-        typer.Argument(metavar="EVENT|install|uninstall|notes", help="What happened, or what to do."),
+        typer.Argument(metavar="EVENT|install|uninstall|notes", help="The event, or the action."),
     ],
     agent: Annotated[
-        Agent | None, typer.Option("--agent", help="The coding agent; for install and uninstall, both.")
+        Agent | None, typer.Option("--agent", help="The coding agent; install and uninstall default to both.")
     ] = None,
     scope: Annotated[
         Scope, typer.Option("--scope", help="For install and uninstall: whose settings.")
@@ -78,7 +78,7 @@ def hook(
         typer.Option("--deadline", min=0.1, metavar="SECONDS", help="How long the agent waits at most."),
     ] = DEADLINE,
     dry_run: DryRun = False,
-    debug: Annotated[bool, typer.Option("--debug", help="Print a failure to stderr as well.")] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Also print failures to stderr.")] = False,
 ) -> None:
     """Memory for Claude Code and Codex: `onlooker hook install`.
 
@@ -101,7 +101,7 @@ def hook(
             after = with_hooks(after, given._replace(agent=name))
         _write(screen, path, before, after, f"{action}ed", dry_run)
         if action == "install" and name is Agent.codex and after != before:
-            screen.say("Codex runs a hook when you have reviewed it: type /hooks there.")
+            screen.say("Codex runs hooks only after you have reviewed them: type /hooks in Codex.")
 
 
 def _absolute(place: str) -> str:
@@ -109,8 +109,8 @@ def _absolute(place: str) -> str:
 
 
 def settings_file(agent: Agent, scope: Scope) -> Path:
-    """The file with an agent's hooks. Of a project it is the one for this user alone: the path of a program
-    on this machine is no use to others."""
+    """Return the settings file of an agent. In a project it is the one that is not shared with others: hooks
+    contain a path on this machine."""
     if agent is Agent.claude:
         if scope is Scope.project:
             return Path(".claude", "settings.local.json")
@@ -124,7 +124,7 @@ def settings_file(agent: Agent, scope: Scope) -> Path:
 
 
 def with_hooks(settings: dict[str, Any], options: Options) -> dict[str, Any]:
-    """The settings with our hooks, one for each event."""
+    """Return the settings with our hooks, one for each event."""
     changed = copy.deepcopy(settings)
     hooks = changed.setdefault("hooks", {})
     for event in EVENTS:
@@ -135,7 +135,7 @@ def with_hooks(settings: dict[str, Any], options: Options) -> dict[str, Any]:
 
 
 def without_hooks(settings: dict[str, Any]) -> dict[str, Any]:
-    """The settings without our hooks. Those of others stay, in their groups."""
+    """Return the settings without our hooks. Other hooks stay in their groups."""
     changed = copy.deepcopy(settings)
     hooks = changed.get("hooks")
     if not isinstance(hooks, dict):
@@ -155,7 +155,7 @@ def without_hooks(settings: dict[str, Any]) -> dict[str, Any]:
 
 
 def _without_ours(group: Any) -> Any:
-    """A group of hooks without ours; None if it had no others."""
+    """Return a group of hooks without ours; None if nothing is left."""
     about = cast("dict[str, Any]", group if isinstance(group, dict) else {})
     hooks: list[Any] = about["hooks"] if isinstance(about.get("hooks"), list) else []
     kept = [entry for entry in hooks if not _is_ours(entry)]
@@ -170,7 +170,7 @@ def _is_ours(entry: Any) -> bool:
 
 
 def program() -> list[str]:
-    """How this program is called from anywhere."""
+    """Return the command that starts this program from any folder."""
     found = Path(sys.argv[0])
     if found.stem == "onlooker" and found.is_file():
         return [str(found.absolute())]
@@ -193,10 +193,10 @@ def _read(path: Path) -> dict[str, Any]:
     try:
         found: object = json.loads(text or "{}")
     except ValueError as error:
-        raise CommandError(f"{path}: is not JSON, and stays as it is: {error}") from error
+        raise CommandError(f"{path}: not valid JSON, so it was not changed: {error}") from error
     settings = cast("dict[str, Any]", found) if isinstance(found, dict) else None
     if settings is None or not isinstance(settings.get("hooks", {}), dict):
-        raise CommandError(f"{path}: has no hooks that can be read, and stays as it is")
+        raise CommandError(f'{path}: "hooks" is not an object, so the file was not changed')
     return settings
 
 
@@ -207,19 +207,24 @@ def _write(
         screen.say(f"{path}: nothing to change")
         return
     text = json.dumps(after, indent=_indent(path), ensure_ascii=False) + "\n"
+    is_empty = not after and not path.is_symlink()  # it had nothing but our hooks
     if dry_run:
-        screen.say(f"{path} would be:")
-        screen.text(text)
+        screen.say(f"{path} would be removed" if is_empty else f"{path} would be:")
+        screen.text("" if is_empty else text)
         return
     real = path.resolve()
     try:
+        if is_empty:
+            real.unlink()
+            screen.say(f"{path}: {done}, and removed: it had nothing else")
+            return
         real.parent.mkdir(parents=True, exist_ok=True)
         mode = 0o600
         if real.exists():
             mode = real.stat().st_mode & 0o777
             copied = real.with_name(f"{real.name}.{datetime.now(UTC):%Y%m%dT%H%M%S%f}.bak")
             shutil.copy2(real, copied)
-            screen.say(f"{path}: the file as it was is {copied.name}")
+            screen.say(f"{path}: backed up to {copied.name}")
         atomic.write(real, text.encode(), mode=mode)
     except OSError as error:
         raise CommandError(f"{path}: cannot be written: {error.strerror or error}") from error
@@ -227,7 +232,7 @@ def _write(
 
 
 def _indent(path: Path) -> int | str:
-    """The indentation that the file has."""
+    """Return the indentation of the file."""
     if path.exists() and (found := re.search(r"\n([ \t]+)\S", path.read_text(encoding="utf-8"))):
         return found[1]
     return 2

@@ -14,7 +14,7 @@ import typer
 
 from onlooker.cli.corrections import user_name
 from onlooker.cli.screen import Column, CommandError, Json, Screen, UsageError, View, count, iso, minute
-from onlooker.cli.target import DryRun, Target, existing_database, find_owner, open_quietly
+from onlooker.cli.target import DryRun, Target, existing_database, find_owner, open_without_notes
 from onlooker.domain.errors import NotFoundError, SettingsError
 from onlooker.domain.events import Consolidated
 from onlooker.domain.items import ITEM_STATUSES, Item
@@ -84,8 +84,8 @@ async def items(
 ) -> None:
     """List or change what is known about an owner.
 
-    A fact that is known, or contradicts what is, is added only in its place (--supersedes). Forgetting
-    archives an item, what it replaced and what was derived from it. No prompt shows them again.
+    A fact that repeats or contradicts a known one can only replace it (--supersedes). Forgetting archives
+    an item, what it replaced and what was derived from it. No prompt shows them again.
     """
     if (action is Action.list) != (what is None):
         needs = "takes no TEXT or ID" if what else "needs TEXT" if action is Action.add else "needs ID"
@@ -108,13 +108,12 @@ async def items(
                         expires_at=_end_of(expires),
                     )
                 except SettingsError as error:
-                    # The error names the argument of Python.
-                    raise UsageError(re.sub(r'supersedes="(\S+)"', r"--supersedes \1", str(error))) from error
+                    raise UsageError(_refusal(error)) from error
                 found = [item]
             case Action.forget:
-                found = await _known(memory.items.forget(ident, owner=owner, by=user_name()))
+                found = await _none_if_missing(memory.items.forget(ident, owner=owner, by=user_name()))
             case Action.history:
-                found = await _known(memory.items.history(ident, owner=owner))
+                found = await _none_if_missing(memory.items.history(ident, owner=owner))
             case Action.pin | Action.unpin:
                 found = await _pin(memory, ident, owner, on=action is Action.pin)
     if what and not found:
@@ -124,14 +123,21 @@ async def items(
         screen.say(_DONE[action])
 
 
+def _refusal(error: SettingsError) -> str:
+    """Why a fact was not saved. The error names Python's arguments, which are options here."""
+    if error.key == "summary":
+        return re.sub(r'supersedes="(\S+)"', r"--supersedes \1", error.allowed)
+    return f"--{error.key} {error.value}: {error.allowed}"
+
+
 def _end_of(day: datetime | None) -> datetime | None:
     return None if day is None else datetime.combine(day.date(), time(), UTC) + timedelta(days=1)
 
 
-async def _known(asked: Awaitable[Sequence[Item]]) -> Sequence[Item]:
-    """The items; none where there is no such item, which gets a message of its own."""
+async def _none_if_missing(items: Awaitable[Sequence[Item]]) -> Sequence[Item]:
+    """Return the items, or none if there is no such item: the command has its own message for that."""
     try:
-        return await asked
+        return await items
     except NotFoundError:
         return ()
 
@@ -196,7 +202,7 @@ async def consolidate(
         str | None, typer.Option("--owner", metavar="NAME", help="Only the daily notes of this owner.")
     ] = None,
     older_than: Annotated[
-        float, typer.Option("--older-than", min=0, metavar="DAYS", help="The least age of a day.")
+        float, typer.Option("--older-than", min=0, metavar="DAYS", help="The minimum age of a file.")
     ] = 7,
     folder: Annotated[
         Path | None,
@@ -208,18 +214,18 @@ async def consolidate(
     """Turn old daily notes into items and archive their files.
 
     The reflector chooses the items; if none is configured, the built-in model does. A file is archived after
-    its items are saved, and counts once. The exit code is 1 if a file was left alone.
+    its items are saved, and is consolidated only once. The exit code is 1 if a file was skipped.
     """
     settings = target.settings()
     if folder is not None:
         settings = replace(settings, notes_folder=str(folder))
     _check_folder(settings.notes_folder)
     age = timedelta(days=older_than)
-    async with open_quietly(existing_database(target.db), settings, models=True) as memory:
+    async with open_without_notes(existing_database(target.db), settings, models=True) as memory:
         done = await memory.files.consolidate(owner=owner, older_than=age, dry_run=dry_run)
     columns = (Column("owner"), Column("day"), Column("items", right=True), Column("file", text=True))
     views = [_file_view(one) for one in done]
-    screen.results(views, as_json, columns, _file_row, empty="No daily notes that old.")
+    screen.results(views, as_json, columns, _file_row, empty="No daily notes are old enough.")
     if done and not as_json:
         verb = "Would consolidate" if dry_run else "Consolidated"
         files = count(sum(not one.problem for one in done), "file")

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, tzinfo
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, cast
 
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -27,9 +27,10 @@ from onlooker.domain.messages import DEFAULT_OWNER, GENERATED_ID_PREFIX, Message
 from onlooker.engine.memory import Memory
 from onlooker.engine.preview import ContextBuilder
 from onlooker.engine.session import Session
+from onlooker.integrations.coding_agents import is_transcript_line, message_in
 from onlooker.policy.assemble import PromptRequest
-from onlooker.policy.cost import PRICES, Bill, DropHalf, Transcript, bill_host, full, sent
-from onlooker.policy.intake import intake
+from onlooker.policy.cost import PRICES, Bill, DropHalf, Transcript, bill_host, full_history, request_blocks
+from onlooker.policy.intake import intake, placed_chat
 from onlooker.policy.render import Context
 from onlooker.policy.settings import MAX_TOKENS, check, time_zone
 from onlooker.policy.settings import preset as preset_named
@@ -39,7 +40,7 @@ from onlooker.wiring import open_memory
 async def replay(
     screen: Screen,
     file: Annotated[
-        str, typer.Argument(metavar="FILE", help="One OpenAI message per line; - reads standard input.")
+        str, typer.Argument(metavar="FILE", help="JSON lines or one JSON list; - reads standard input.")
     ],
     db: Database = DEFAULT_DATABASE,
     session: Annotated[
@@ -69,12 +70,14 @@ async def replay(
 ) -> None:
     """Replay a conversation and print its final context.
 
-    Each line of the file is an OpenAI message with an optional `id`, `name` and ISO `created_at`. Messages
-    are recorded at their own times, and notes are taken as in a live session with that budget. The final
-    context is a text within the budget. A message that is already recorded is not recorded again.
+    The file has OpenAI or Anthropic messages, each with an optional `id`, `name` and ISO `created_at`: one
+    per line, as a JSON list, or as `messages` of an object. Items of OpenAI's Responses API and transcripts
+    of Claude Code and Codex are read too. Messages are recorded at their own times, and notes are taken as in
+    a live session with that budget. The final context is a text within the budget. A message that is already
+    recorded is not recorded again.
 
     With `--cost`, every answer is billed: with the whole history, with a host that drops the older half when
-    the budget is full, and with this memory, what its model reads and writes included.
+    the budget is full, and with this memory, including what its model reads and writes.
     """
     started = time.perf_counter()
     settings = preset_named(preset) if preset else load_settings(config)
@@ -82,9 +85,14 @@ async def replay(
         raise UsageError("memory is off in the settings file: turn it on, or use --preset")
     if budget is not None:
         settings = check(replace(settings, budget=budget))
-    if context is not None and not context.parent.is_dir():
-        raise CommandError(f"{context}: no such folder {context.parent}")
     messages = read_transcript(file, time_zone(settings.tz))
+    if not messages:
+        raise CommandError(f"{file}: there are no messages to replay")
+    if context is not None:
+        try:
+            atomic.make_folder(context.parent)
+        except OSError as error:
+            raise CommandError(f"{context}: cannot be written: {error.strerror or error}") from error
     clock = ReplayClock(messages)
     bills = [Bill(prices) for prices in PRICES]
     async with open_memory(db, settings=settings, model=model, clock=clock, key=key_for(db)) as memory:
@@ -95,12 +103,11 @@ async def replay(
             async for turn in replay_messages(memory, recorded, clock, messages, system):
                 progress.update(progress.task_ids[0], completed=turn.number)
                 if cost and turn.context and turn.number > 1:
-                    prompt = list(sent(turn.context.anthropic()))
+                    prompt = list(request_blocks(turn.context.anthropic()))
                     for bill in bills:
                         bill.add(prompt, turn.message.at or clock.now())
         state = await recorded.history.state()
-        if state is None:
-            raise CommandError("there are no messages to replay")
+        assert state is not None  # it has messages
         counting = memory.counting
         request = PromptRequest(system, budget=settings.budget)
         final = ContextBuilder(state, settings, counting).build_text(request)
@@ -117,10 +124,12 @@ async def replay(
     _print(screen, context, final.text(), report, as_json)
     if cost and not as_json:
         columns = [Column("provider"), *(Column(title, right=True) for title in _COSTS.values())]
-        screen.table(columns, [[name, *map(_shown, of.values())] for name, of in report["cost"].items()])
+        screen.table(
+            columns, [[name, *map(_shown, costs.values())] for name, costs in report["cost"].items()]
+        )
 
 
-# What is billed, in tokens at the price of one that is sent without a cache, and the titles of its columns.
+# The columns of the cost table. Costs are in tokens at the price of an uncached one.
 _COSTS = {
     "full_history": "full history",
     "drop_half": "drop half",
@@ -133,7 +142,7 @@ def _costs(
     messages: Sequence[Message], system: str, budget: int, bills: Sequence[Bill]
 ) -> dict[str, dict[str, float]]:
     said = Transcript(messages, system)
-    whole, half = bill_host(said, full, budget), bill_host(said, DropHalf(), budget or MAX_TOKENS)
+    whole, half = bill_host(said, full_history, budget), bill_host(said, DropHalf(), budget or MAX_TOKENS)
     costs: dict[str, dict[str, float]] = {}
     for bill, all_, dropped in zip(bills, whole, half, strict=True):
         share = bill.billed / all_.billed if all_.billed else 1.0
@@ -155,12 +164,12 @@ def _bill_model(event: Event, bills: Sequence[Bill]) -> None:
 def _print(screen: Screen, out: Path | None, text: str, report: View, as_json: bool) -> None:
     if out is not None:
         try:
-            atomic.write(out, text.encode("utf-8", "replace"))  # a new file of ours, never through a link
+            atomic.write(out, text.encode("utf-8", "replace"))  # a new file, never through a link
         except OSError as error:
             raise CommandError(f"{out}: cannot be written: {error.strerror or error}") from error
         if not as_json:
-            said, context = (f"{report[key]:,}" for key in ("raw_tokens", "context_tokens"))
-            screen.say(f"Wrote {out}: {context} tokens for the {said} that were said.")
+            raw, context = (f"{report[key]:,}" for key in ("raw_tokens", "context_tokens"))
+            screen.say(f"Wrote {out}: {context} tokens, from {raw} tokens of messages.")
     elif as_json:
         report["text"] = text
     else:
@@ -249,7 +258,7 @@ async def replay_messages(
 
 
 def read_transcript(file: str, tz: tzinfo) -> list[Message]:
-    """Read all messages of a file, or of standard input for "-". An error names the line.
+    """Read all messages of a file, or of standard input for "-". An error names the line or the message.
 
     A time without a zone is in `tz`. A message without a time gets that of the message before it. A message
     without an id gets one that is the same each time the file is read.
@@ -258,15 +267,71 @@ def read_transcript(file: str, tz: tzinfo) -> list[Message]:
     messages: list[Message] = []
     seen: Counter[bytes] = Counter()
     at = datetime.now(tz)
-    for number, line in enumerate(_read_lines(file, name), 1):
-        if not line.strip():
-            continue
+    for where, item in _chat(_said(_read_items(_read_lines(file, name), name))):
         try:
-            read = intake(json.loads(line), at=messages[-1].at or at if messages else at, tz=tz)
-        except (ValueError, RecursionError, MessageError) as error:
-            raise CommandError(f"{name}, line {number}: {_reason(error)}") from error
+            read = intake(item, at=messages[-1].at or at if messages else at, tz=tz)
+        except MessageError as error:
+            raise CommandError(f"{where}: {error}\n{EXPECTED}") from error
         messages.extend(_with_id(m, seen) for m in read)
     return messages
+
+
+# Where requests to a provider have their messages; the last is an answer's.
+LISTS = ("messages", "input", "output")
+
+
+EXPECTED = (
+    'A message is an object such as {"role": "user", "content": "Hi"}, one on each line or in a JSON list; '
+    "`onlooker replay --help` names the other forms."
+)
+
+
+def _read_items(lines: Sequence[str], name: str) -> list[tuple[str, Any]]:
+    """The messages of one JSON document, or else one for each line; each with its place in the file."""
+    text = "\n".join(lines)
+    try:
+        whole: Any = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        if text.lstrip().startswith("["):
+            raise CommandError(f"{name}: not JSON: {error}") from error
+        whole = None
+    if isinstance(whole, dict):
+        request = cast("dict[str, Any]", whole)
+        whole = next((request[key] for key in LISTS if isinstance(request.get(key), list)), None)
+    if isinstance(whole, list):
+        return [(f"{name}, message {n}", item) for n, item in enumerate(cast("list[Any]", whole), 1)]
+    items: list[tuple[str, Any]] = []
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        where = f"{name}, line {number}"
+        try:
+            items.append((where, json.loads(line)))
+        except json.JSONDecodeError as error:
+            problem = f"not JSON: {error.msg} at character {error.pos + 1}"
+            raise CommandError(f"{where}: {problem}\n{EXPECTED}") from error
+        except (ValueError, RecursionError) as error:
+            raise CommandError(f"{where}: {error}") from error
+    return items
+
+
+def _chat(items: list[tuple[str, Any]]) -> list[tuple[str, Any]]:
+    """The messages, also where some are items of OpenAI's Responses API."""
+    try:
+        return [(items[n][0], message) for n, message in placed_chat([item for _, item in items])]
+    except MessageError:
+        return items  # reading them one by one says where the fault is
+
+
+def _said(items: list[tuple[str, Any]]) -> list[tuple[str, Any]]:
+    """The messages. In a transcript of a coding agent, other lines say what it did."""
+    if not any(is_transcript_line(item) for _, item in items):
+        return items
+    found = [
+        (where, message_in(cast("dict[str, Any]", item), number) if isinstance(item, dict) else None)
+        for number, (where, item) in enumerate(items)
+    ]
+    return [(where, message) for where, message in found if message is not None]
 
 
 def _read_lines(file: str, name: str) -> list[str]:
@@ -280,14 +345,8 @@ def _read_lines(file: str, name: str) -> list[str]:
         try:
             lines.append(line.decode())
         except UnicodeDecodeError as error:
-            raise CommandError(f"{name}, line {number}: not UTF-8: {error.reason}") from error
+            raise CommandError(f"{name}, line {number}: not UTF-8 text\n{EXPECTED}") from error
     return lines
-
-
-def _reason(error: Exception) -> str:
-    if isinstance(error, json.JSONDecodeError):
-        return f"not JSON: {error.msg} at character {error.pos + 1}"
-    return str(error)
 
 
 def _with_id(message: Message, seen: Counter[bytes]) -> Message:

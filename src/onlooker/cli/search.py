@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from onlooker.cli.screen import Column, CommandError, Json, Screen, View, count, iso, minute
-from onlooker.cli.target import SessionTarget, Target, find_owner, parse_time
+from onlooker.cli.screen import Column, CommandError, Json, Screen, UsageError, View, count, iso, minute
+from onlooker.cli.target import SessionTarget, Target, check_owner, find_owner, parse_time
 from onlooker.domain.messages import Message
 from onlooker.domain.search import Hit
 from onlooker.engine.recall import PAGE
@@ -52,12 +52,16 @@ async def search(
     All sessions of the owner are searched. `onlooker recall` shows a hit in full. Messages that the host
     took back are marked.
     """
+    if not query.strip():
+        raise UsageError("QUERY is empty: give the words to search for")
     earliest = parse_time("--after", after) if after else None
     latest = parse_time("--before", before) if before else None
     async with target.open(embedder=True) as memory:
+        owner = await find_owner(memory, owner, session)
+        await check_owner(memory, owner)
         hits = await memory.search(
             query,
-            owner=await find_owner(memory, owner, session),
+            owner=owner,
             session=session,
             kinds=[k.value for k in kind or Kind],
             limit=limit,

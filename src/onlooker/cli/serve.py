@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import gc
 import logging
 import os
@@ -10,25 +11,29 @@ import signal
 import socket
 import sys
 from collections.abc import Mapping
+from contextlib import nullcontext
 from enum import StrEnum
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
 from onlooker.checkup import check
+from onlooker.cli import loading
 from onlooker.cli.screen import Column, CommandError, Json, Screen, UsageError, minute
+from onlooker.cli.settings import MEMORY_IS_OFF
 from onlooker.cli.target import (
     DEFAULT_DATABASE,
     Database,
     Target,
     database_path,
+    existing_database,
     is_server,
     key_for,
-    open_quietly,
+    open_without_notes,
 )
 from onlooker.domain.errors import NotFoundError, SettingsError
+from onlooker.policy.secrets import mask
 from onlooker.policy.settings import TIMING, Settings, Timing
 from onlooker.settings_file import DEFAULT_FILE, load_settings, read_trusted, settings_path
 from onlooker.wiring import open_memory
@@ -56,11 +61,16 @@ async def serve(
     host: Annotated[
         str | None,
         typer.Option(
-            "--host", metavar="ADDRESS", help="Where to listen; any but this machine's own demands tokens."
+            "--host",
+            metavar="ADDRESS",
+            help="The address, by default 127.0.0.1; all but loopback require tokens.",
         ),
     ] = None,
     port: Annotated[
-        int | None, typer.Option("--port", min=0, max=65_535, metavar="PORT", help="0 for any free one.")
+        int | None,
+        typer.Option(
+            "--port", min=0, max=65_535, metavar="PORT", help="The port, by default 8787; 0 for a free one."
+        ),
     ] = None,
     model: Annotated[
         str | None,
@@ -76,16 +86,16 @@ async def serve(
     ] = None,
     allow_host: Annotated[
         list[str] | None,
-        typer.Option("--allow-host", metavar="NAME", help="A name that clients call it by; repeatable."),
+        typer.Option("--allow-host", metavar="NAME", help="A host name that clients may use; repeatable."),
     ] = None,
     allow_origin: Annotated[
         list[str] | None,
-        typer.Option("--allow-origin", metavar="URL", help="A web page that may call it; repeatable."),
+        typer.Option("--allow-origin", metavar="URL", help="A web origin that may call it; repeatable."),
     ] = None,
     rate: Annotated[
         int | None,
         typer.Option(
-            "--rate", min=0, metavar="N", help="Requests a minute for each token; 0 for any number."
+            "--rate", min=0, metavar="N", help="Requests per minute for each token; 0 for no limit."
         ),
     ] = None,
     workers: Annotated[
@@ -109,10 +119,11 @@ async def serve(
     SIGTERM or Ctrl-C lets requests and running work complete.
     """
     try:
-        import uvicorn
+        with loading():
+            import uvicorn
 
-        from onlooker.server.app import make_app
-        from onlooker.server.inspector.overview import Installation
+            from onlooker.server.app import make_app
+            from onlooker.server.inspector.overview import Installation
     except ModuleNotFoundError as error:
         raise CommandError(f"{NEEDS_EXTRA} ({error.name} is missing)") from None
     config = _config(
@@ -125,7 +136,10 @@ async def serve(
         upstreams=[_upstream(text) for text in upstream or ()] or None,
     )
     _log_warnings()
-    memory = _opened(target, model, workers=workers.value, timing=Timing(stop_deadline=deadline))
+    memory = _open(target, model, workers=workers.value, timing=Timing(stop_deadline=deadline))
+    if not memory.settings.enabled:
+        screen.say(MEMORY_IS_OFF)
+    await memory.store.open()  # here, because uvicorn answers an error with a traceback
     await _check_tokens(screen, memory, config)
     listening = _listen(config)
     db = target.db if is_server(target.db) else database_path(target.db)
@@ -151,7 +165,7 @@ async def mcp(
     owner: Annotated[str, typer.Option("--owner", metavar="NAME", help="Whose memory it is.")] = "me",
     session: Annotated[
         str,
-        typer.Option("--session", "-s", metavar="KEY", help="The conversation that tools mean by default."),
+        typer.Option("--session", "-s", metavar="KEY", help="The session that tools use by default."),
     ] = "mcp",
     model: Annotated[
         str | None,
@@ -167,11 +181,11 @@ async def mcp(
     except ModuleNotFoundError as error:
         raise CommandError(f"{NEEDS_EXTRA} ({error.name} is missing)") from None
     _log_warnings()
-    async with _opened(target, model) as memory:
+    async with _open(target, model) as memory:
         await make_mcp(memory, owner=owner, session=session).run_stdio_async()
 
 
-def _opened(target: Target, model: str | None, **options: Any) -> Memory:
+def _open(target: Target, model: str | None, **options: Any) -> Memory:
     return open_memory(
         target.db if is_server(target.db) else _file(target.db),
         settings=_settings(target),
@@ -182,17 +196,18 @@ def _opened(target: Target, model: str | None, **options: Any) -> Memory:
 
 
 def _listen(config: ServerConfig) -> socket.socket:
-    # The protocol is named, or asyncio would not turn off Nagle's algorithm: 40 ms for every answer.
+    # Without IPPROTO_TCP, asyncio leaves Nagle's algorithm on, which adds 40 ms to every answer.
     family = socket.AF_INET6 if ":" in config.host else socket.AF_INET
     listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
-        if os.name == "posix":  # elsewhere it would let two programs have one port
+        if os.name == "posix":  # on Windows, two programs could then use the same port
             listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind((config.host, config.port))
     except OSError as error:
         listening.close()
         what = error.strerror or error
-        raise CommandError(f"cannot listen on {config.host} port {config.port}: {what}") from None
+        advice = "; choose another with --port" if error.errno == errno.EADDRINUSE else ""
+        raise CommandError(f"cannot listen on {config.host} port {config.port}: {what}{advice}") from None
     return listening
 
 
@@ -207,8 +222,8 @@ async def _run(screen: Screen, server: Any, app: Any, config: ServerConfig, list
         server.should_exit = True
 
     loop = asyncio.get_running_loop()
-    # uvicorn would raise the signal again when it is done, and end the process by it.
-    server.capture_signals = _no_signals
+    # uvicorn would raise the signal again after it has stopped, which would kill the process.
+    server.capture_signals = nullcontext
     for number in (signal.SIGTERM, signal.SIGINT):
         try:
             loop.add_signal_handler(number, stop)
@@ -220,23 +235,15 @@ async def _run(screen: Screen, server: Any, app: Any, config: ServerConfig, list
     if server.started:
         _announce(screen, listening.getsockname()[1], config)
         await warm_up()
-        # What is loaded now stays. Python would look through all of it again and again for what it can free,
-        # and every request would wait for that: 70 ms each time.
+        # What is loaded now is never freed. Otherwise every full collection would scan all of it, and
+        # requests would wait for that: 70 ms each time.
         gc.freeze()
-        # A thread that computes keeps a request waiting so long whenever the request needs the interpreter,
-        # which is a dozen times. Python's 5 ms are for throughput.
+        # A request takes the interpreter back a dozen times, and each time waits this long for a thread that
+        # computes. Python's default of 5 ms favours throughput.
         sys.setswitchinterval(SWITCH_SECONDS)
     await serving
     if not server.started:
-        raise CommandError("the database cannot be opened: the log says why")
-
-
-class _no_signals:  # noqa: N801  it takes the place of a function of uvicorn's
-    """A context that does nothing."""
-
-    def __enter__(self) -> None: ...
-
-    def __exit__(self, *_: object) -> None: ...
+        raise CommandError("the server did not start: see the log")
 
 
 def _announce(screen: Screen, port: int, config: ServerConfig) -> None:
@@ -246,7 +253,7 @@ def _announce(screen: Screen, port: int, config: ServerConfig) -> None:
     rows = [("inspector", f"{base}/"), ("REST", f"{base}/v1, documented at {base}/docs")]
     for upstream in config.upstreams:
         path = "/v1" if upstream.protocol == "openai" else ""
-        rows.append((f"proxy, {upstream.name}", f"{base}/{upstream.name}{path} → {upstream.url}"))
+        rows.append((f"proxy, {upstream.name}", f"{base}/{upstream.name}{path} → {upstream.address}"))
     rows += [
         ("MCP", f"{base}/mcp"),
         ("events, metrics", f"{base}/v1/events, {base}/metrics"),
@@ -257,22 +264,21 @@ def _announce(screen: Screen, port: int, config: ServerConfig) -> None:
 
 
 async def _check_tokens(screen: Screen, memory: Memory, config: ServerConfig) -> None:
-    """Say so if nobody can use a server that demands tokens."""
+    """Warn if the server requires tokens and none exists."""
     from onlooker.server.auth import Tokens
 
     if config.is_local:
         return
-    await memory.store.open()
     if not await Tokens(memory.store).list():
-        screen.say("no token exists yet, so every request is refused; make one: onlooker token make --all")
+        screen.say("there is no token yet, so every request is refused; run `onlooker token make --all`")
 
 
 def _file(db: str) -> str:
-    return db if db == ":memory:" else str(Path(db.removeprefix("sqlite:///")))
+    return db if db == ":memory:" else str(database_path(db))
 
 
 def _settings(target: Target) -> Settings:
-    """The settings of the file; the defaults if it has none but the server's."""
+    """Load the settings file; the defaults if it has only a server section."""
     section = read_trusted(target.config)
     if section and set(section) <= {"server"}:
         return Settings()
@@ -293,7 +299,9 @@ def _upstream(text: str) -> Upstream:
 
     name, _, url = text.partition("=")
     if not url:
-        raise UsageError(f"--upstream {text!r}: must be NAME=URL, such as ollama=http://127.0.0.1:11434")
+        raise UsageError(
+            f"--upstream {mask(text)!r}: must be NAME=URL, such as ollama=http://127.0.0.1:11434"
+        )
     default = next((u for u in UPSTREAMS if u.name == name), None)
     return Upstream(name, url, default.protocol if default else "openai")
 
@@ -327,9 +335,9 @@ async def token(
     owner: Annotated[
         str | None, typer.Option("--owner", metavar="NAME", help="The owner that a new token is bound to.")
     ] = None,
-    every: Annotated[bool, typer.Option("--all", help="A new token for all owners.")] = False,
+    all_owners: Annotated[bool, typer.Option("--all", help="A new token for all owners.")] = False,
     expires: Annotated[
-        float | None, typer.Option("--expires", metavar="DAYS", help="After how many days it expires.")
+        float | None, typer.Option("--expires", metavar="DAYS", help="Days until it expires.")
     ] = None,
     note: Annotated[str, typer.Option("--note", metavar="TEXT", help="What it is for.")] = "",
     as_json: Json = False,
@@ -344,14 +352,13 @@ async def token(
     except ModuleNotFoundError as error:
         raise CommandError(f"{NEEDS_EXTRA} ({error.name} is missing)") from None
     if (ident is None) == (action is TokenAction.revoke):
-        raise UsageError(
-            "`token revoke ID` needs the id of a token, which `token list` shows; others take none"
-        )
-    async with open_quietly(db if is_server(db) else _file(db), Settings()) as memory:
+        raise UsageError("use `token make`, `token list` or `token revoke ID`; `token list` shows the ids")
+    if action is TokenAction.make and (owner is None) != all_owners:
+        raise UsageError("use --owner NAME, or --all for all owners")
+    makes = action is TokenAction.make and not is_server(db)
+    async with open_without_notes(_file(db) if makes else existing_database(db), Settings()) as memory:
         tokens = Tokens(memory.store)
         if action is TokenAction.make:
-            if (owner is None) != every:
-                raise UsageError("name the owner with --owner NAME, or --all")
             text, made = await tokens.make(owner, days=expires, note=note)
             view = {"token": text, "id": made.id, "owner": made.owner, "expires_at": made.expires_at}
             screen.json(view) if as_json else screen.text(text)
@@ -367,6 +374,9 @@ async def token(
     if as_json:
         fields = ("id", "owner", "made_at", "expires_at", "note")
         screen.json({"tokens": [{name: getattr(t, name) for name in fields} for t in found]})
+        return
+    if not found:
+        screen.say("No tokens.")
         return
     columns = [Column("id"), Column("owner"), Column("made"), Column("expires"), Column("note", text=True)]
     rows = [[t.id, t.owner or "(all)", minute(t.made_at), minute(t.expires_at), t.note] for t in found]

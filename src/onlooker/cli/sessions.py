@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from onlooker.cli.screen import Column, Json, Screen, View, iso, minute
-from onlooker.cli.target import SessionTarget, Target
+from onlooker.cli.target import PartTarget, SessionTarget, Target
 from onlooker.cli.worker import show_workers
 from onlooker.domain.frozen import frozen
 from onlooker.domain.messages import tokens_of
@@ -105,10 +105,13 @@ async def list_notes(
         notes = await session.notes(kind=kind.note if kind else None, recent=recent, statuses=statuses)
         positions = await _read_positions(memory, summary)
     views = [note_view(note, session, positions) for note in notes]
-    # Most lists hold only active notes, and then the status says nothing.
+    # Most lists hold only active notes and need no status column.
     with_status = any(view["status"] != "active" for view in views)
     columns = [c for c in _NOTE_COLUMNS if with_status or c.title != "status"]
-    screen.results(views, as_json, columns, lambda view: _note_row(view, with_status), empty="No notes.")
+    # A note of any status would have stood for messages.
+    raw = not summary.observations and not summary.reflections
+    empty = "No notes yet: every message is in the prompt, word for word." if raw else "No notes."
+    screen.results(views, as_json, columns, lambda view: _note_row(view, with_status), empty=empty)
 
 
 def note_view(note: Note, session: Session, positions: Positions) -> View:
@@ -188,7 +191,7 @@ async def _read_positions(memory: Memory, summary: SessionSummary) -> Positions:
 
 async def status(
     screen: Screen,
-    target: SessionTarget,
+    target: PartTarget,
     workers: Annotated[
         bool, typer.Option("--workers", help="Show the workers, their backlog and failures instead.")
     ] = False,
@@ -196,13 +199,13 @@ async def status(
 ) -> None:
     """Count the messages, notes and tokens of each session.
 
-    Compression is the size of all messages over the size of the notes and messages that now stand for them.
+    Compression is the size of all messages divided by the size of the notes and messages in their place.
     """
     if workers:
         await show_workers(screen, target, as_json)
         return
     views = await _statuses(target)
-    # If nothing was spent and nothing limits it, the column says nothing.
+    # The column is left out if nothing was spent and there is no limit.
     paid = any(view["spent"] or view["spend_limit"] for view in views)
     columns = (*_STATUS_COLUMNS, Column("spent", right=True)) if paid else _STATUS_COLUMNS
     screen.results(views, as_json, columns, lambda view: _status_row(view, paid), empty="No sessions.")

@@ -27,6 +27,7 @@ from onlooker.settings_file import (
     written_in,
 )
 
+MEMORY_IS_OFF = "memory is off in the settings file: no notes are taken"
 MAX_SHOWN_LENGTH = 60  # characters of a value in the table
 
 # The settings that the form asks for, with a description of each. In the section of a founding system it asks
@@ -48,7 +49,7 @@ FORM = {
     "consolidate_at": "how many reflections are condensed into one",
     "precompute": "write notes before they are needed",
     "compact": "remove noted messages from the live session",
-    "retention_days": "days to keep superseded notes; 0 for ever",
+    "retention_days": "days to keep superseded notes; 0 for no limit",
 }
 _OTHERS = {
     "provider": "whose model writes the notes; empty for the agent's own",
@@ -97,7 +98,7 @@ def settings(
     Each setting is shown with its default and the source of its value. A size is a share of the budget
     (0.25) or a number of tokens (4000). A program reads the file with open_memory(settings="onlooker.toml").
     """
-    if _GIVEN[action] != (key is not None, value is not None):
+    if _ARGUMENTS[action] != (key is not None, value is not None):
         raise UsageError("use `settings`, `settings set KEY VALUE`, `settings unset KEY` or `settings edit`")
     path = config or DEFAULT_FILE
     if action is Action.edit:
@@ -115,7 +116,7 @@ def settings(
 
 
 # Whether an action takes a key, and a value.
-_GIVEN = {
+_ARGUMENTS = {
     Action.show: (False, False),
     Action.set: (True, True),
     Action.unset: (True, False),
@@ -183,7 +184,7 @@ def _fill_in_form(screen: Screen, path: Path) -> None:
 
 
 def _questions(other: Section | None) -> dict[str, str]:
-    """The settings that the form asks for, with a description of each."""
+    """Return the settings that the form asks for, with a description of each."""
     if other is None:
         return FORM
     described = FORM | _OTHERS
@@ -197,13 +198,13 @@ def _current(other: Section | None, written: dict[str, Any], key: str) -> Any:
     if other and key in other.model_keys:
         return ""
     if other:
-        # What a key leaves open may follow from another one.
+        # The default of a key may depend on another key.
         return getattr(from_mapping(_nested(other.path, written)), other.keys[key])
     return getattr(preset(written.get("preset", "default")), key)
 
 
 def _nested(section: tuple[str, ...], values: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The values as a file has them."""
+    """Nest the values under the names of their section, as a file has them."""
     for name in reversed(section):
         values = {name: values}
     return values

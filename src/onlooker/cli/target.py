@@ -1,4 +1,4 @@
-"""What a command is about: the database, its key and settings, the session, the note."""
+"""The database, key, settings, session and note that a command works on."""
 
 from __future__ import annotations
 
@@ -17,12 +17,13 @@ import typer
 from onlooker.cli.screen import CommandError, UsageError
 from onlooker.cli.settings import ConfigFile, load_settings
 from onlooker.domain.errors import SettingsError
+from onlooker.domain.items import ITEM_STATUSES
 from onlooker.domain.notes import NOTE_STATUSES, Note, SessionSummary
 from onlooker.engine.memory import Memory
 from onlooker.engine.session import Session
 from onlooker.policy.settings import Settings
 from onlooker.stores.sqlite.key import Key
-from onlooker.stores.urls import POSTGRES, refuse_unknown
+from onlooker.stores.urls import POSTGRES, make_store, refuse_unknown
 from onlooker.wiring import open_memory
 
 DEFAULT_DATABASE = "onlooker.db"
@@ -56,6 +57,8 @@ def database_path(db: str, *, advice: str = "") -> Path:
     """Return the file that `--db` names. `advice` says what to do with a server instead."""
     if db == ":memory:":
         raise UsageError("--db :memory: stores nothing: name a file")
+    if not db:
+        raise UsageError("--db is empty: name a file")
     if is_server(db):
         raise UsageError("--db names a server, and this command needs a file" + (advice and f"; {advice}"))
     try:
@@ -70,8 +73,12 @@ def existing_database(db: str) -> str | Path:
     if is_server(db):
         return db
     path = database_path(db)
+    if path.is_dir():
+        raise CommandError(f"{path}: is a folder; name a database file in it with --db PATH or ONLOOKER_DB")
     if not path.is_file():
         raise CommandError(f"{path}: no such database (set --db PATH or ONLOOKER_DB)")
+    if not path.stat().st_size:
+        raise CommandError(f"{path}: is empty, and no database (set --db PATH or ONLOOKER_DB)")
     return path
 
 
@@ -81,19 +88,21 @@ def is_server(db: str) -> bool:
 
 
 @asynccontextmanager
-async def open_quietly(
+async def open_without_notes(
     place: str | Path, settings: Settings, *, models: bool = False, embedder: bool = False
 ) -> AsyncGenerator[Memory]:
-    """Open a database without taking notes, whatever is due, and without calling models.
+    """Open a database without taking notes that are due, and without calling models. One that this user may
+    only read is opened too.
 
-    A command that needs the models, or the embedder, of the settings asks for them.
+    `models` and `embedder` allow those that the settings name.
     """
     settings = replace(settings, enabled=False)
     if not models:
         settings = replace(settings, model="", reflector_model="")
     if not embedder:
         settings = replace(settings, embedder="")
-    async with open_memory(place, settings=settings, key=key_for(place)) as memory:
+    store = make_store(place, key_for(place), or_read_only=True)
+    async with open_memory(store, settings=settings) as memory:
         yield memory
 
 
@@ -115,7 +124,7 @@ class Target:
     async def open(self, *, embedder: bool = False) -> AsyncGenerator[Memory]:
         """Open the database to look at or correct it. Creates no file, takes no notes, calls no model."""
         settings = self.settings()
-        async with open_quietly(existing_database(self.db), settings, embedder=embedder) as memory:
+        async with open_without_notes(existing_database(self.db), settings, embedder=embedder) as memory:
             yield memory
 
 
@@ -138,8 +147,7 @@ class SessionTarget(Target):
         """Return the session named, or the only one."""
         found = await memory.sessions(owner=self.owner, key=self.session, limit=MAX_LISTED + 1)
         if not found:
-            which = "no session" if self.session is None else f"no session {self.session!r}"
-            raise CommandError(which + (f" of owner {self.owner!r}" if self.owner else ""))
+            raise await no_such_session(memory, self.session, self.owner)
         if len(found) > 1:
             raise UsageError(_choices(found, self.session))
         session = found[0].progress.session
@@ -158,6 +166,16 @@ class SessionTarget(Target):
                 if found.id == note:
                     return session, found
         raise no_such_note(note)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartTarget(SessionTarget):
+    """An existing database, or only one owner or session of it."""
+
+    session: Annotated[
+        str | None, typer.Option("--session", "-s", metavar="KEY", help="Only this session.")
+    ] = None
+    owner: Annotated[str | None, typer.Option("--owner", metavar="NAME", help="Only this owner.")] = None
 
 
 def _choices(summaries: Sequence[SessionSummary], key: str | None) -> str:
@@ -185,8 +203,25 @@ async def find_owner(
     if owners:
         return owners[0]
     if default is None:
-        raise CommandError("no session" if session is None else f"no session {session!r}")
+        raise await no_such_session(memory, session, owner)
     return default
+
+
+async def no_such_session(memory: Memory, session: str | None, owner: str | None) -> CommandError:
+    """The error for a session that does not exist."""
+    if not await memory.sessions(limit=1):
+        return CommandError("nothing is recorded in this database yet")
+    which = "no session" if session is None else f"no session {session!r}"
+    whose = f" of owner {owner!r}" if owner else ""
+    return CommandError(f"{which}{whose}; `onlooker sessions` lists them")
+
+
+async def check_owner(memory: Memory, owner: str) -> None:
+    """Refuse an owner of whom nothing is stored: the name is probably mistyped."""
+    if not (
+        await memory.sessions(owner=owner, limit=1) or await memory.items.list(owner, statuses=ITEM_STATUSES)
+    ):
+        raise CommandError(f"nothing is stored for owner {owner!r}; `onlooker sessions` lists the owners")
 
 
 def no_such_note(note: str) -> CommandError:
@@ -243,15 +278,15 @@ def given_key() -> Key | None:
     """Return the key from the file, the environment or the key ring, in that order."""
     if file := _key_file.get():
         return Key.from_file(file)
-    return _key_of_environment("ONLOOKER_KEY", "ONLOOKER_KEYRING")
+    return _environment_key("ONLOOKER_KEY", "ONLOOKER_KEYRING")
 
 
 def given_new_key(file: Path | None) -> Key | None:
     """Return the key that replaces another, from the same places."""
-    return Key.from_file(file) if file else _key_of_environment("ONLOOKER_NEW_KEY", "ONLOOKER_NEW_KEYRING")
+    return Key.from_file(file) if file else _environment_key("ONLOOKER_NEW_KEY", "ONLOOKER_NEW_KEYRING")
 
 
-def _key_of_environment(key: str, ring: str) -> Key | None:
+def _environment_key(key: str, ring: str) -> Key | None:
     if os.environ.get(key):
         return Key.from_environment(key)
     if name := os.environ.get(ring):

@@ -7,7 +7,7 @@ import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
@@ -21,15 +21,16 @@ from onlooker.cli.target import (
     DEFAULT_DATABASE,
     Database,
     DryRun,
-    SessionTarget,
+    PartTarget,
     Target,
     Yes,
+    check_owner,
     database_path,
     given_key,
     given_new_key,
     is_server,
     key_for,
-    open_quietly,
+    open_without_notes,
 )
 from onlooker.domain.errors import StoreError
 from onlooker.domain.history import Scope
@@ -37,7 +38,7 @@ from onlooker.engine.memory import Memory
 from onlooker.files.export import lines_of
 from onlooker.migration import MigrationProgress, MigrationReport
 from onlooker.migration import migrate as run_migration
-from onlooker.stores.sqlite.backup import restore_file
+from onlooker.stores.sqlite.backup import remove_if_empty, restore_file
 from onlooker.stores.sqlite.key import Key
 
 # How many problems are printed.
@@ -48,7 +49,7 @@ MAX_LISTED = 20
 
 async def export(
     screen: Screen,
-    target: SessionTarget,
+    target: PartTarget,
     file: Annotated[str, typer.Argument(metavar="FILE", help="The new file; - writes standard output.")],
     as_json: Json = False,
 ) -> None:
@@ -61,8 +62,8 @@ async def export(
     async with target.open() as memory:
         if key is not None:
             owner = (await target.find(memory))[0].owner
-        elif owner is not None and not (await memory.sessions(owner=owner) or await memory.items.list(owner)):
-            raise CommandError(f"nothing is stored for owner {owner!r}")
+        elif owner is not None:
+            await check_owner(memory, owner)
         if file == "-":
             await _write_lines(memory, owner, key)
             return
@@ -94,7 +95,7 @@ async def import_(
         str | None, typer.Option("--owner", metavar="NAME", help="Import only what belongs to this owner.")
     ] = None,
     all_owners: Annotated[
-        bool, typer.Option("--all-owners", help="Import what belongs to anybody, if you trust it.")
+        bool, typer.Option("--all-owners", help="Import the data of all owners; only from a file you trust.")
     ] = False,
     replace: Annotated[
         bool, typer.Option("--replace", help="Replace sessions and items that exist.")
@@ -103,36 +104,48 @@ async def import_(
 ) -> None:
     """Import an export, or rebuild a database from a journal.
 
-    What belongs to an owner is imported only if that owner is named, or all are. The file is checked before
+    Data is imported only for the owner that you name, or with --all-owners. The file is checked before
     anything is written. Each session is imported whole or not at all.
     """
     if (file is None) == (journal is None):
         raise UsageError("name a FILE, or a --journal FOLDER")
     place = target.db if is_server(target.db) else database_path(target.db)
-    problems: list[str] = []
-    async with open_quietly(place, target.settings()) as memory:
-        if journal is not None:
-            rows, found = await memory.storage.import_journal(
-                journal, owner=owner, all_owners=all_owners, replace=replace
-            )
-            rows.pop("restart", None)
-            problems += found
-        else:
-            with _on_disk(file or "") as path:
-                rows = await memory.storage.import_file(
-                    path, owner=owner, all_owners=all_owners, replace=replace
+    problems: Sequence[str] = ()
+    with _nothing_if_it_fails(place):
+        async with open_without_notes(place, target.settings()) as memory:
+            if journal is not None:
+                rows, problems = await memory.storage.import_journal(
+                    journal, owner=owner, all_owners=all_owners, replace=replace
                 )
+                rows.pop("restart", None)
+            else:
+                with _as_file(file or "") as path:
+                    rows = await memory.storage.import_file(
+                        path, owner=owner, all_owners=all_owners, replace=replace
+                    )
     for problem in problems[:MAX_LISTED]:
         screen.error(problem)
     if len(problems) > MAX_LISTED:
         screen.error(f"… and {len(problems) - MAX_LISTED:,} more")
     sessions, messages, notes = (count(rows.get(kind, 0), kind) for kind in ("session", "message", "note"))
-    view = {"rows": rows, "problems": problems}
+    view = {"rows": rows, "problems": list(problems)}
     screen.result(view, as_json, f"Imported {sessions}: {messages} and {notes}.")
 
 
 @contextmanager
-def _on_disk(file: str) -> Generator[Path]:
+def _nothing_if_it_fails(place: str | Path) -> Generator[None]:
+    """Remove the database again if it was made for an import that brought nothing."""
+    made = isinstance(place, Path) and not place.exists()
+    try:
+        yield
+    except Exception:
+        if made:
+            remove_if_empty(Path(place), given_key())
+        raise
+
+
+@contextmanager
+def _as_file(file: str) -> Generator[Path]:
     """Copy standard input to a file, because an import is read twice."""
     if file != "-":
         yield Path(file)
@@ -173,6 +186,8 @@ def restore(
     An existing database is replaced only with --replace, after confirmation.
     """
     path = database_path(db, advice=f"use `onlooker migrate {source} postgresql://…`")
+    if not source.is_file():
+        raise CommandError(f"{source}: {'is a folder' if source.is_dir() else 'no such file'}; name a backup")
     if path.exists() and not replace:
         raise CommandError(f"{path} exists already: add --replace to replace it, or name another with --db")
     if replace and path.exists() and not (yes or screen.confirm(f"This replaces {path}.\nReplace?")):
@@ -218,7 +233,7 @@ def migrate(
     """
     if ":memory:" in (src, dst):
         raise UsageError(":memory: stores nothing: name a file")
-    key, new_key = key_for(src), _key_of_target(dst, new)
+    key, new_key = key_for(src), _target_key(dst, new)
     if key and not new_key and not is_server(dst) and not dry_run:
         question = f"{src} is encrypted, but {dst} will not be: everyone with access to it can read it."
         if not (yes or screen.confirm(f"{question}\nContinue?")):
@@ -252,7 +267,7 @@ def migrate(
         raise CommandError((f"… and {more:,} more; " if more > 0 else "") + REFUSED)
 
 
-def _key_of_target(dst: str, file: Path | None) -> Key | None:
+def _target_key(dst: str, file: Path | None) -> Key | None:
     if not is_server(dst):
         return given_new_key(file)
     if file is not None:
@@ -293,8 +308,8 @@ class _ProgressLines:
 def _migration_sentence(report: MigrationReport) -> str:
     verbs = ("Would copy", "update") if report.dry_run else ("Copied", "updated")
     text = f"{verbs[0]} {report.copied:,} of {count(report.sessions, 'session')}"
-    if report.renewed:
-        text += f", {verbs[1]} {report.renewed:,}"
+    if report.updated:
+        text += f", {verbs[1]} {report.updated:,}"
     if report.same:
         text += f"; {report.same:,} already the same"
     text += "."
@@ -321,7 +336,7 @@ def _migration_view(report: MigrationReport) -> View:
         "target": report.target,
         "sessions": report.sessions,
         "copied": report.copied,
-        "renewed": report.renewed,
+        "updated": report.updated,
         "same": report.same,
         "refused": refused,
         "others": report.others,

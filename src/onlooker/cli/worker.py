@@ -48,7 +48,7 @@ async def worker(
             min=1,
             max=600,
             metavar="SECONDS",
-            help="Seconds without a heartbeat before another worker goes on.",
+            help="Seconds without a heartbeat before another worker takes over.",
         ),
     ] = TIMING.lease_seconds,
     model: Annotated[
@@ -80,7 +80,7 @@ async def worker(
 
 
 def _place(db: str, create: bool) -> str | Path:
-    # A missing file is more often a wrong name than one to come, and a worker that waits for it says nothing.
+    # A missing file is usually a typing error, and a worker that waits for it would print nothing.
     if create and not is_server(db):
         return database_path(db)
     try:
@@ -92,7 +92,7 @@ def _place(db: str, create: bool) -> str | Path:
 
 
 def _log_warnings() -> None:
-    """Log warnings without -v, because nobody watches a service; ours only, not also each library's."""
+    """Log warnings without -v, because nobody watches a service; only ours, not those of libraries."""
     ours = logging.getLogger("onlooker")
     ours.setLevel(min(ours.level, logging.WARNING))
     for name in ("psycopg", "pgqueuer"):
@@ -153,11 +153,11 @@ async def show_workers(screen: Screen, target: Target, as_json: bool) -> None:
     if workers is None:
         screen.text("A database file does not list its workers.")
     elif not workers:
-        screen.text("No workers: `onlooker worker` starts one.")
+        screen.text("No workers: start one with `onlooker worker`.")
     else:
         screen.table(_WORKER_COLUMNS, [_worker_row(w) for w in workers])
-        if all(w["state"] == "away" for w in workers):
-            screen.text("All of them are away: `onlooker worker` starts one.")
+        if all(w["state"] == "lost" for w in workers):
+            screen.text("All of them are lost: start one with `onlooker worker`.")
 
 
 async def _workers_view(target: Target) -> View:

@@ -77,10 +77,10 @@ class Stats:
     buffered_notes: int = 0  # written, not shown yet
     cacheable: float = 0.0  # the share of the prompt that stays the same until notes change
     prompt_version: int = 0
-    # Where this prompt departs from the session's last one in this process: `base`, `reflections` or
-    # `observations` if something that stood there changed, `messages` if new notes stand behind the old ones
-    # in place of the oldest messages. Empty: it only grew at its end, or is the first. And how often that
-    # was, by part, in 100 prompts. Contexts do not differ by what came before them.
+    # Where this prompt first differs from the session's last one in this process: `base`, `reflections` or
+    # `observations` if that part changed, `messages` if new notes after the old ones replace the oldest
+    # messages. Empty: it only grew at its end, or is the first. And how often each part changed, in 100
+    # prompts. Both are ignored when contexts are compared.
     changed: str = field(default="", compare=False)
     changes_per_100: dict[str, float] = field(default_factory=dict[str, float], compare=False)
     by_layer: dict[str, int] = field(default_factory=dict[str, int])

@@ -41,13 +41,16 @@ class MessageError(OnlookerError):
 class BudgetError(OnlookerError):
     """The budget is smaller than the base prompt."""
 
-    def __init__(self, budget: int, needed: int, what: str) -> None:
+    def __init__(
+        self,
+        budget: int,
+        needed: int,
+        what: str,
+        advice: str = "raise the budget or shorten the prompt",
+    ) -> None:
         self.budget = budget
         self.needed = needed
-        super().__init__(
-            f"a budget of {budget} tokens cannot hold {what} ({needed} tokens): "
-            "raise the budget or shorten the prompt"
-        )
+        super().__init__(f"a budget of {budget} tokens cannot hold {what} ({needed} tokens): {advice}")
 
 
 class NotFoundError(OnlookerError, KeyError):
@@ -75,7 +78,7 @@ class ModelError(OnlookerError):
 
 
 class SpendError(ModelError):
-    """A spend limit is reached, so the model was not called. Memory works on without it."""
+    """A spend limit is reached, so the model was not called. Memory continues without it."""
 
     def __init__(self, model: str, scope: SpendScope, spent: float, limit: float) -> None:
         self.scope: SpendScope = scope

@@ -1,5 +1,5 @@
-"""What a session's memory was before, what is forgotten, and a store as rows: what exports, journals and
-migrations are made of."""
+"""The history of a session's memory, forgetting, retention, and the rows of a store that exports, journals
+and migrations consist of."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from onlooker.domain.notes import Extraction, Note, NoteStatus, Progress, Usage
 
 @frozen
 class Change:
-    """One entry of a session's history: where the session stood after its notes changed.
+    """One entry of a session's history: its progress after its notes changed.
 
     `statuses` are the new statuses of the notes that changed. `taken` is set where the host took messages
     back: those after the first seq, up to and including the second.
@@ -29,10 +29,10 @@ class Change:
     tail_start: int
     statuses: tuple[tuple[str, NoteStatus], ...] = ()
     taken: tuple[int, int] | None = None
-    # How large the session was then, so that nobody has to count its messages again.
+    # The size of the session then, so that its messages need not be counted again.
     messages: int = 0  # of the conversation as it was then
     tokens: int = 0  # and their tokens
-    replies: int = 0  # how often the assistant had spoken, what was taken back since included
+    replies: int = 0  # the number of the assistant's messages, including those taken back since
     held: int = 0  # the tokens of the active notes
     said_at: datetime | None = None  # when the newest message was said
 
@@ -66,7 +66,7 @@ class Forgetting:
     revision: int
     due: bool = False  # whether a model should rewrite the rewritten notes later
     items: tuple[str, ...] = ()  # the owner's items that come from these messages
-    # Summaries made by compaction that mention what is forgotten, besides those that stand in its place.
+    # Summaries made by compaction that mention what is forgotten, besides those that replaced it.
     summaries: tuple[str, ...] = ()
 
 
@@ -74,9 +74,9 @@ class Forgetting:
 class ForgetResult:
     """The counts of what was forgotten, or would be in a dry run.
 
-    `erased` is false if bytes are left in files: other connections still read the data, and they go when
-    these finish; the store has a journal or notes in folders that this process was not told of, and they go
-    when a process opens it that was; or it is PostgreSQL, where `VACUUM FULL` overwrites them.
+    `erased` is false if bytes are left in files: because other connections still read the data, until they
+    finish; because the store has a journal or notes in folders that this process does not know, until a
+    process that does opens it; or because it is PostgreSQL, until `VACUUM FULL`.
     """
 
     messages: int = 0
@@ -89,8 +89,8 @@ class ForgetResult:
 
 @frozen
 class ForgetRecord:
-    """Who had something forgotten, what kind of thing it was, and when. Names are hashes (`SessionId.sid`),
-    and nothing of the content is in it."""
+    """Who forgot what kind of thing, and when. Names are hashes (`SessionId.sid`), and the content is not
+    kept."""
 
     at: datetime
     by: str
@@ -162,8 +162,8 @@ class RetentionResult:
 
 # ------------------------------------------------------------------------------------ rows
 
-# live: in the session; compacted: a summary stands in its place; cleared: a person deleted the notes
-# that stood for it; retired: the host took it back.
+# live: in the session; compacted: replaced by a summary; cleared: a person deleted the notes
+# that covered it; retired: the host took it back.
 MessagePlace = Literal["live", "compacted", "cleared", "retired"]
 
 
@@ -181,7 +181,7 @@ ALL_HASHES = ("0" * 32, "f" * 32)
 
 @frozen
 class SessionRow:
-    """A session: where it stands, when it was last used, how often its notes changed, what is pinned,
+    """A session: its progress, when it was last used, how often its notes changed, what is pinned,
     and which of its owner's items it shows (None: not chosen yet)."""
 
     progress: Progress
@@ -197,7 +197,7 @@ class SessionRow:
 
 @frozen
 class MessageRow:
-    """A message, and whether it still stands in its session."""
+    """A message, and its place in the session or the archive."""
 
     session: SessionId
     message: Message
@@ -240,7 +240,7 @@ class ChangeRow:
 
 @frozen
 class RestartRow:
-    """In a journal: what stands before this about the session no longer holds."""
+    """In a journal: earlier lines about the session are no longer valid."""
 
     session: SessionId
 
@@ -254,7 +254,7 @@ class ItemRow:
 
 @frozen
 class UsageRow:
-    """What a call cost, and for whom; the session's key is gone where that was deleted."""
+    """What a call cost, and for whom; without a session key if the session was deleted."""
 
     owner: str
     key: str | None
@@ -296,7 +296,7 @@ _OF_STORE: frozenset[RowKind] = frozenset({"item", "usage", "value"})
 
 @frozen
 class Scope:
-    """What is wanted of a store: all of it, one owner's, or one session; of some kinds only.
+    """A part of a store: all of it, one owner, or one session; all kinds of rows, or some.
 
     `after` is for one session: only what is new since. `between` leaves out sessions whose hash (`sid`) is
     below the first or above the second, and whatever belongs to no session: a store in pages.
@@ -315,7 +315,7 @@ class Scope:
 
     @property
     def of_sessions(self) -> bool:
-        """Whether anything is wanted that belongs to sessions: else they need not be looked at."""
+        """Whether it includes anything that belongs to sessions."""
         return self.kinds is None or not self.kinds <= _OF_STORE
 
     @property

@@ -23,8 +23,8 @@ DEFAULT_OWNER = "default"
 # but compares messages with generated ids by content.
 GENERATED_ID_PREFIX = "onl_"
 
-# The operating system's random source releases the interpreter lock, and under load every `record` would wait
-# for it again. A generator of our own, since hosts seed the shared one; reseeded after a fork.
+# Not the operating system's random source, which releases the interpreter lock: under load every `record`
+# would wait to get it back. Our own generator, because hosts seed the shared one; reseeded after a fork.
 _random = random.Random()
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_random.seed)
@@ -189,15 +189,10 @@ def is_open(group: Sequence[Message]) -> bool:
     return {c.id for c in group[0].calls} > {m.answers for m in group[1:]}
 
 
-def filled_in(messages: Sequence[Message]) -> int:
-    """Count the calls without a result and the results without a call, for which a prompt has to say so."""
-    calls = sum([len(m.calls) for m in messages if m.calls])
-    results = [m.role for m in messages].count("tool")
-    if not calls and not results:
-        return 0
-    paired = sum(len(group) - 1 for group in groups(messages))
-    return calls + results - 2 * paired
-
-
 def tokens_of(messages: Sequence[Message]) -> int:
     return sum([m.tokens for m in messages])  # a list, since a generator takes twice as long
+
+
+def last_question(messages: Sequence[Message]) -> str:
+    """Return the text of the last user message."""
+    return next((m.text for m in reversed(messages) if m.role == "user" and m.text), "")

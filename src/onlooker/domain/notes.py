@@ -50,7 +50,7 @@ class Note:
 
 @frozen
 class Progress:
-    """Where a session stands. Every decision and every guard reads this row.
+    """The progress of a session. Every decision and every guard reads this row.
 
     `frontier` is the last message covered by any live note, `watermark` the last one covered by an
     active note, and `tail_start` the first message that is shown raw.
@@ -132,7 +132,7 @@ class Commit:
     guard: Guard
     add: tuple[Note, ...] = ()
     activate: tuple[str, ...] = ()  # buffered notes that become active
-    supersede: tuple[str, ...] = ()  # active notes that the added ones replace
+    supersede: tuple[str, ...] = ()  # active notes, or some that become so, that the added ones replace
     frontier: int | None = None  # the new value; None: unchanged. The same for the next two
     watermark: int | None = None
     tail_start: int | None = None
@@ -200,7 +200,7 @@ class State:
         return tuple([m for m in self.messages if m.seq > watermark])
 
     def part(self, *, newest: int | None = None, oldest: int | None = None) -> State:
-        """The state with only so many of its newest or oldest messages."""
+        """The state with only this many of its newest or oldest messages."""
         kept = self.messages[:oldest] if newest is None else self.messages[-newest:]
         if len(kept) == len(self.messages):
             return self
@@ -209,7 +209,7 @@ class State:
         return replace(self, messages=kept, missing=self.missing + missing)
 
     def until(self, newest: Message | None) -> State:
-        """The state as a caller sees it whose newest message is this one, without what others said since."""
+        """The state for a caller whose newest message is this one, without what others said since."""
         if newest is None or (self.messages and self.messages[-1].id == newest.id):
             return self
         # Its seq may have changed meanwhile: another caller may have edited what came before it.

@@ -49,6 +49,8 @@ class Query:
     sessions of one owner; `after` is inclusive, `before` is exclusive. Without terms, it returns everything
     said in that time, newest first. A term is looked up in at most `max_holders` texts, the newest: a more
     frequent word says next to nothing. How many texts have it is then estimated from how close they are.
+    With `rare`, nothing is found unless a text has a term with at least this share of the rarity of a term
+    that a single text has.
     """
 
     owner: str
@@ -59,6 +61,7 @@ class Query:
     before: datetime | None = None
     limit: int = 300
     max_holders: int = 10_000
+    rare: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)

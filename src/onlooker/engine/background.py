@@ -1,5 +1,4 @@
-"""Work in the background: one loop for what is periodic, and tasks that take the notes of sessions that are
-due."""
+"""Background work: periodic jobs, and tasks that take the notes of sessions that are due."""
 
 from __future__ import annotations
 
@@ -12,19 +11,20 @@ from datetime import timedelta
 
 from onlooker.domain.errors import OnlookerError
 from onlooker.domain.messages import SessionId
-from onlooker.engine.recording import Compaction, Compactor
+from onlooker.engine.retention import Compaction, Compactor
 from onlooker.engine.session_end import SessionEnd
+from onlooker.policy import pace
 from onlooker.ports import Clock, Store, Workers
 
 log = logging.getLogger("onlooker")
 
-# How long closing waits for the first run of a job that must run at least once; and the least time that it
-# gives to last runs.
+# How long closing waits for the first run of a job that must run at least once, and the minimum time for
+# final runs.
 STOP_SECONDS = 1.0
 
 
 class Background:
-    """Notes and session ends in the background; `memory.background`. They run by themselves while a memory is
+    """Notes and session ends in the background; `memory.background`. They run automatically while a memory is
     open."""
 
     def __init__(
@@ -40,9 +40,9 @@ class Background:
         self._ready = ready
 
     @property
-    def here(self) -> bool:
-        """Whether this process takes notes. If not, others do."""
-        return self._workers.here
+    def takes_notes(self) -> bool:
+        """Whether this process takes notes. If not, other processes do."""
+        return self._workers.takes_notes
 
     @property
     def pending(self) -> int:
@@ -72,35 +72,35 @@ class Background:
         self._compaction.use(compactor)
 
 
-# ------------------------------------------------------------------------------------ what is periodic
+# ------------------------------------------------------------------------------------ periodic jobs
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Job:
-    """Something that a memory does again and again while it is open."""
+    """Work that a memory repeats while it is open."""
 
     name: str
     run: Callable[[], Awaitable[object]]
     every: float  # seconds after the last run has ended
     first: float = 0.0  # seconds until the first run
     at_least_once: bool = False  # also in a process that ends soon
-    # Set by whoever has work for the job, which then runs at once.
+    # Set to run the job at once.
     woken: asyncio.Event = field(default_factory=asyncio.Event)
-    # A last run. A job that has one goes on until everything else has stopped.
+    # A final run. A job that has one keeps running until everything else has stopped.
     finish: Callable[[], Awaitable[object]] | None = None
 
 
 class JobLoop:
-    """Runs jobs, each again and again. Each has a task, so that a long job holds up no other."""
+    """Repeats jobs. Each has its own task, so that a long job does not hold up the others."""
 
     def __init__(self, jobs: Sequence[Job]) -> None:
         self._jobs = tuple(jobs)
         self._tasks: dict[Job, asyncio.Task[None]] = {}
-        self._first_runs: dict[Job, asyncio.Event] = {}  # that closing waits for
-        self._ending: set[Job] = set()  # jobs that run no more
+        self._first_runs: dict[Job, asyncio.Event] = {}  # closing waits for these
+        self._ending: set[Job] = set()  # jobs that are not run again
 
     def start(self) -> None:
-        """Run the jobs from now on."""
+        """Start running the jobs."""
         if not self._tasks:
             self._ending.clear()
             self._first_runs = {job: asyncio.Event() for job in self._jobs if job.at_least_once}
@@ -108,7 +108,7 @@ class JobLoop:
                 self._tasks[job] = asyncio.create_task(self._repeat(job), name=f"onlooker {job.name}")
 
     async def stop(self) -> None:
-        """Cancel the jobs that have no last run."""
+        """Cancel the jobs without a final run."""
         with suppress(TimeoutError):
             async with asyncio.timeout(STOP_SECONDS):
                 for ended in self._first_runs.values():
@@ -117,8 +117,8 @@ class JobLoop:
         await self._cancel([job for job in self._tasks if job.finish is None])
 
     async def finish(self, deadline: float) -> None:
-        """Give the other jobs their last run, and cancel those that take longer than `deadline` seconds. They
-        get at least STOP_SECONDS, since slow models may have used up the time that files need."""
+        """Give the other jobs their final run, and cancel those that take longer than `deadline` seconds.
+        They get at least STOP_SECONDS, because slow models may have used up the time."""
         self._ending.update(self._tasks)
         for job in self._tasks:
             job.woken.set()
@@ -126,7 +126,7 @@ class JobLoop:
             await asyncio.wait(self._tasks.values(), timeout=max(STOP_SECONDS, deadline))
         late = [job for job, task in self._tasks.items() if not task.done()]
         for job in late:
-            log.warning("%s: not finished in time; the rest is done the next time", job.name)
+            log.warning("%s: not finished in time; the next process does the rest", job.name)
         await self._cancel(late)
         self._tasks.clear()
 
@@ -156,9 +156,9 @@ class JobLoop:
         try:
             await run()
         except OnlookerError as error:
-            log.warning("%s: tried again later: %s", job.name, error)
+            log.warning("%s failed, and will be retried: %s", job.name, error)
         except Exception:
-            log.exception("%s: tried again later: this is a bug in Onlooker", job.name)
+            log.exception("%s failed, and will be retried: this is a bug in Onlooker", job.name)
 
 
 # ------------------------------------------------------------------------------------ note tasks
@@ -167,7 +167,7 @@ class JobLoop:
 class NoteTasks:
     """Runs `advance` for sessions that are due: several at a time, each by one task at a time.
 
-    It holds a set of sessions. Waking one twice is waking it once, so nothing is dropped, and the set can be
+    It holds a set of sessions. Waking a session twice counts once, so nothing is dropped, and the set can be
     rebuilt from the store at any time.
     """
 
@@ -188,7 +188,7 @@ class NoteTasks:
         self._stopping = False
 
     @property
-    def here(self) -> bool:
+    def takes_notes(self) -> bool:
         return True
 
     @property
@@ -225,9 +225,9 @@ class NoteTasks:
             await asyncio.wait(list(self._running.values()))
 
     async def stop(self, deadline: float) -> bool:
-        """Start nothing new and let work in progress complete; False when the deadline cut it off.
+        """Start nothing new and let work in progress complete; False if the deadline interrupted it.
 
-        What is cut off stays due in the store, and its messages stay raw.
+        Interrupted work stays due in the store, and its messages stay raw.
         """
         self._stopping = True
         self._waiting.clear()
@@ -244,6 +244,7 @@ class NoteTasks:
         settled = False
         try:
             async with self._slots:
+                await pace.between_turns()
                 self._waiting.discard(session)
                 settled = await self._advance(session)
         except OnlookerError as error:
@@ -267,7 +268,7 @@ class RecordOnly(NoteTasks):
     """
 
     @property
-    def here(self) -> bool:
+    def takes_notes(self) -> bool:
         return False
 
     async def start(self) -> None:

@@ -29,7 +29,7 @@ from onlooker.domain.notes import (
     Realignment,
     State,
 )
-from onlooker.engine.recording import Compaction
+from onlooker.engine.retention import Compaction
 from onlooker.policy.assemble import Counting, PromptRequest, assemble
 from onlooker.policy.history import Diff, PastState, as_of, diff
 from onlooker.policy.plan import Reflect, due_tokens, plan
@@ -123,7 +123,7 @@ class History:
         Raises:
             NotFoundError: There is no such reflection, or it has been condensed itself.
             BudgetError: There is no room for the notes; they would be condensed again at once.
-            ConflictError: Some of the notes are gone, or someone else is changing them.
+            ConflictError: Some of the notes no longer exist, or another process is changing them.
         """
         await self._ready()
         state = await self._store.load(self._session)
@@ -171,7 +171,9 @@ class History:
         limits = replace(limits, settings=replace(limits.settings, enabled=True))
         if isinstance(plan(after, limits), Reflect) and not isinstance(plan(state, limits), Reflect):
             needed = sum(n.tokens for n in after.active)
-            raise BudgetError(limits.reflect_at, needed, "the notes that this reflection stands for")
+            what = "the notes of this reflection"
+            advice = "ask for a context with a larger budget first, or raise the setting reflect_at"
+            raise BudgetError(limits.reflect_at, needed, what, advice)
 
     async def taken_back(self) -> Sequence[Message]:
         """The messages that the host took back, oldest first. No prompt shows them; see `restore`."""
@@ -179,12 +181,12 @@ class History:
         return [message for place, message in await self._messages() if place == "retired"]
 
     async def restore(self, message: str) -> Sequence[Message]:
-        """Bring back a message that the host took back, by id, with those that were taken back around it.
-        They stand where they stood; nothing else is taken back for them. Returns them.
+        """Restore a message that the host took back, by id, with those that were taken back around it. They
+        return to their places, and no other message is taken back. Returns them.
 
         Raises:
             NotFoundError: No message with that id was taken back.
-            ConflictError: Someone else is changing the session.
+            ConflictError: Another process is changing the session.
         """
         await self._ready()
         state = await self._store.load(self._session)
@@ -193,9 +195,9 @@ class History:
         found = next((m for m in retired if m.id == message), None)
         if state is None or found is None:
             raise NotFoundError("message taken back with the id", message)
-        standing = [m.seq for place, m in messages if place != "retired"]
-        keep = max((seq for seq in standing if seq < found.seq), default=0)
-        after = [seq for seq in standing if seq > keep]
+        present = [m.seq for place, m in messages if place != "retired"]
+        keep = max((seq for seq in present if seq < found.seq), default=0)
+        after = [seq for seq in present if seq > keep]
         back = [m for m in retired if keep < m.seq < min(after, default=found.seq + len(retired) + 1)]
         progress = state.progress
         change = Realignment(keep, (*back, *after), progress.last_seq, progress.revision)
@@ -259,7 +261,7 @@ class History:
             return diff(notes[note].text, notes[other].text)
         found = notes[note]
         if found.generation:
-            known = await self._notes(*found.sources, all_of_them=False)
+            known = await self._notes(*found.sources, required=False)
             sources = [known[s].text for s in found.sources if s in known]
             return diff("\n".join(sources), found.text)
         versions = (await self.of(note)).versions
@@ -277,13 +279,13 @@ class History:
         await self._ready()
         return await neighbours(self._store, self._session, note)
 
-    async def _notes(self, *wanted: str | None, all_of_them: bool = True) -> dict[str, Note]:
-        """These notes by id. Raises NotFoundError if one is not there and all of them are needed."""
+    async def _notes(self, *wanted: str | None, required: bool = True) -> dict[str, Note]:
+        """These notes by id. Raises NotFoundError if one is missing and they are `required`."""
         await self._ready()
         ids = [ident for ident in wanted if ident is not None]
         found = await self._store.notes(self._session, statuses=NOTE_STATUSES, ids=ids)
         notes = {n.id: n for n in found}
-        for ident in ids if all_of_them else ():
+        for ident in ids if required else ():
             if ident not in notes:
                 raise NotFoundError("note", ident)
         return notes

@@ -35,11 +35,11 @@ class Events:
         if not self._listeners and not self._streams:
             return
         if event.at is UNSTAMPED:
-            # It was made for this call and nobody else has it yet. `replace` would take ten times as long.
+            # Nobody else has the event yet. `replace` would take ten times as long.
             object.__setattr__(event, "at", self._clock.now())
-        if self._streams:  # going through a weak set takes longer than all the rest
+        if self._streams:  # iterating over a weak set takes longer than everything else here
             for stream in tuple(self._streams):
-                stream.hear(event)
+                stream.on_event(event)
         for listener in tuple(self._listeners):
             try:
                 listener(event)
@@ -51,11 +51,11 @@ class Events:
         """Call the listener with every event; the returned function unsubscribes it."""
         self._listeners.append(listener)
 
-        def leave() -> None:
+        def unsubscribe() -> None:
             if listener in self._listeners:
                 self._listeners.remove(listener)
 
-        return leave
+        return unsubscribe
 
     def stream(self, types: tuple[type[BaseEvent], ...], limit: int) -> EventStream[Any]:
         stream: EventStream[Any] = EventStream(types, limit)
@@ -86,8 +86,8 @@ class EventStream(Generic[E]):
         self._held: deque[E] = deque()
         self._came = asyncio.Event()
 
-    def hear(self, event: Event) -> None:
-        """Hold the event if it is of the types asked for."""
+    def on_event(self, event: Event) -> None:
+        """Hold the event if it has one of the types."""
         if self.closed or (self._types and not isinstance(event, self._types)):
             return
         if len(self._held) >= self._limit:

@@ -1,5 +1,5 @@
-"""Forgetting: delete messages with everything derived from them. Notes that mix them with other messages are
-written again from what is left."""
+"""Forgetting: delete messages with everything derived from them. Notes that also cover other messages are
+rewritten from what is left."""
 
 from __future__ import annotations
 
@@ -43,19 +43,19 @@ from onlooker.policy.settings import Settings
 from onlooker.policy.text import seen
 from onlooker.ports import Clock, ObserveRequest, ReflectRequest, Request, Store
 
-# How often to decide again after a conflict with a note taker.
+# How often to try again after a conflict with a note taker.
 MAX_TRIES = 20
 
 
 @dataclass(slots=True)
 class _Found:
-    """What a session holds that has to do with what is to be forgotten."""
+    """The part of a session that is affected by forgetting."""
 
     top: SessionRow
     notes: dict[str, Note]
     gone: set[str]  # ids of the messages to forget
     seqs: set[int] = field(default_factory=set[int])
-    said: list[str] = field(default_factory=list[str])  # their texts
+    gone_texts: list[str] = field(default_factory=list[str])
     kept: dict[str, Message] = field(
         default_factory=dict[str, Message]
     )  # other messages that touched notes are made from
@@ -68,7 +68,7 @@ class _Found:
 
     @property
     def forgotten(self) -> str:
-        return "\n".join(self.said)
+        return "\n".join(self.gone_texts)
 
 
 @frozen
@@ -108,7 +108,7 @@ class Forgetter:
             intention = Intention(self.session.owner, self.session.key, tuple(targets), by=by)
             now = self.clock.now()
             try:
-                async with carrying_out(self.store, intention, now, leaves_files=self.leaves_files):
+                async with kept_until_done(self.store, intention, now, leaves_files=self.leaves_files):
                     await self.store.forget(self.session, change, now=now)
                     done = replace(done, erased=await self.erase([self.session], [self.session.owner]))
             except ConflictError:
@@ -140,7 +140,7 @@ class Forgetter:
         return found
 
     async def _messages_of(self, note: Note, notes: dict[str, Note]) -> set[str]:
-        """Ids of the messages that a note was made from, deleted ones included."""
+        """Ids of the messages that a note was made from, including deleted ones."""
         ids = {m.id for m in await self.store.sources(self.session, note.id)}
         layer = [note]
         while layer:
@@ -165,7 +165,7 @@ class Forgetter:
             elif message.id in found.gone:
                 there.add(message.id)
                 found.seqs.add(message.seq)
-                found.said.append(text_of(message))
+                found.gone_texts.append(text_of(message))
             elif message.id in wanted and (row.place != "retired" or message.id not in found.kept):
                 found.kept[message.id] = message
         found.touched |= {
@@ -174,7 +174,7 @@ class Forgetter:
         return there
 
     async def _touch_more(self, found: _Found) -> None:
-        """Add notes that took values over from earlier notes, and all notes made from touched ones."""
+        """Add notes that copied values from earlier notes, and all notes made from touched ones."""
         values = exact_values(found.forgotten)
         for note in found.notes.values():
             if note.id in found.touched or not has_borrowed_values(note, values, ()):
@@ -215,7 +215,7 @@ class Forgetter:
         return tuple(m.id for m in found.summaries if mentions_forgotten(m.text, values, texts))
 
     async def _remake(self, found: _Found, plan: RemakePlan, later: bool) -> list[Note]:
-        """Have the built-in model write the notes again from what is left."""
+        """Let the built-in model rewrite the notes from what is left."""
         made: dict[str, Note] = {}
         for note in plan.remake:
             request = self._request(note, found, {**found.notes, **made})
@@ -266,8 +266,8 @@ async def forget_owner(
     now: datetime,
     gone: Sequence[SessionId] = (),
 ) -> ForgetResult:
-    """Forget one session of an owner, or everything about the owner. `gone` are sessions that the store has
-    forgotten already."""
+    """Forget one session of an owner, or everything about the owner. `gone` are sessions that are already
+    deleted from the store."""
     began = time.perf_counter()
     there = await store.sessions(owner=owner, key=session)
     found = [s.progress.session for s in there]
@@ -276,7 +276,7 @@ async def forget_owner(
     known: list[SessionId] = list(dict.fromkeys((*found, *gone, *named)))
     before = await store.items(owner, statuses=ITEM_STATUSES)
     intention = Intention(owner, session, tuple(s.key for s in known) if session is None else (), by=by)
-    async with carrying_out(store, intention, now, leaves_files=leaves_files):
+    async with kept_until_done(store, intention, now, leaves_files=leaves_files):
         if session is None:
             await store.forget_owner(owner)
         else:
@@ -299,15 +299,15 @@ async def forget_owner(
 # -- Intentions: what is being forgotten, kept in the store until it is done everywhere
 
 _INTENTIONS = "forgetting"
-# What is left to do: everything; only the bytes that the store no longer uses, for which no name is needed;
-# or only files in folders that the process which forgot was not told of.
+# What is left to do: everything; erasing the bytes that the store no longer uses, which needs no name; or
+# rewriting files in folders that the forgetting process did not know.
 Left = Literal["all", "bytes", "files"]
 
 
 @frozen
 class Intention:
-    """To forget messages of a session by their `targets`, or without those the session; without a session,
-    the owner, whose sessions are the targets then."""
+    """What is being forgotten: the `targets`, which are messages of a session; without targets, the session;
+    without a session, the owner, and then `targets` are the keys of the owner's sessions."""
 
     owner: str
     session: str | None = None
@@ -325,28 +325,28 @@ _BYTES = Intention("", left="bytes")
 
 
 @asynccontextmanager
-async def carrying_out(
+async def kept_until_done(
     store: Store, intention: Intention, now: datetime, *, leaves_files: bool
 ) -> AsyncGenerator[None]:
-    """Keep an intention until what is done within is done, and then a record of it.
+    """Store an intention until the block has finished, and then replace it by a record.
 
-    Whoever is killed meanwhile, or fails to rewrite a file, leaves it to the next opening. So does a process
-    that does not know the folders of another (`leaves_files`), until one opens the store that does.
+    If the process is killed, or a file cannot be rewritten, the next opening finishes the work. With
+    `leaves_files`, this process does not know all folders of files, and leaves them to a process that does.
     """
     await _change(store, add=intention)
     try:
         yield
-    except ConflictError:  # nothing was forgotten, and whoever asked for it hears of it
+    except ConflictError:  # nothing was forgotten, and the caller gets the error
         await _change(store, drop=[intention, _BYTES])
         raise
     await _settle(store, [intention], now)
     await _change(store, add=replace(intention, left="files") if leaves_files else None, drop=[_BYTES])
 
 
-async def only_bytes_left(
+async def drop_names(
     store: Store, sessions: Sequence[SessionId], owners: Sequence[str], now: datetime
 ) -> None:
-    """Keep no name of what was forgotten but for its bytes: the name is among these."""
+    """Drop the names from intentions of which only bytes are left to erase: the names are forgotten too."""
     there = await intentions(store)
     done = [i for i in there if i.left == "all" and i.owner in owners and {*i.sessions} <= {*sessions}]
     if done:
@@ -356,7 +356,7 @@ async def only_bytes_left(
 async def _settle(
     store: Store, done: Sequence[Intention], now: datetime, *, add: Intention | None = None
 ) -> None:
-    """Replace intentions by records of them. If the process is killed in between, there may be two."""
+    """Replace intentions by records. If the process is killed in between, there may be two records."""
     there = await intentions(store)
     for intention in done:
         if intention in there:
@@ -365,7 +365,7 @@ async def _settle(
 
 
 async def intentions(store: Store) -> list[Intention]:
-    """What was begun and is not done."""
+    """What was begun and is not finished."""
     return _read(await store.get_value(_INTENTIONS))
 
 
@@ -375,7 +375,7 @@ def _read(value: str | None) -> list[Intention]:
 
 
 async def _change(store: Store, *, add: Intention | None = None, drop: Sequence[Intention] = ()) -> None:
-    while True:  # until no other process changes it at the same moment
+    while True:  # until no other process changes the value at the same time
         value = await store.get_value(_INTENTIONS)
         there = _read(value)
         kept = [each for each in there if each not in drop]
@@ -394,14 +394,14 @@ async def finish(
     now: datetime,
     leaves_files: bool,
 ) -> None:
-    """Carry out what a process that was killed had begun to forget."""
+    """Finish what a killed process had begun to forget."""
     for intention in await intentions(store):
         if intention.left == "files" and leaves_files:
             continue  # for a process that knows the folders
         if intention.left == "all":
             try:
                 await forget(intention)
-            except NotFoundError:  # the store had done its part
+            except NotFoundError:  # it is already deleted from the store
                 await erase(intention.sessions, [intention.owner])
                 await _settle(store, [intention], now)
         else:
@@ -411,15 +411,15 @@ async def finish(
 
 # -- The record of what was forgotten: who, when, and what kind of thing, without its content
 
-# The newest records, and how many full pages are before them, each a value of its own: a record is added in
-# the same time however many there are, and none is ever dropped.
+# One value holds the newest records and the number of full pages before them; each page is a value of its
+# own. So adding a record takes the same time however many there are, and none is ever dropped.
 _RECORDS = "forgotten"
 PAGE = 200
 MAX_NAME_LENGTH = 200
 
 
 def owner_hash(owner: str) -> str:
-    """How a record names an owner."""
+    """The name of an owner in a record."""
     return SessionId(owner, "").sid
 
 
@@ -441,7 +441,7 @@ async def record(store: Store, new: ForgetRecord) -> None:
         value = await store.get_value(_RECORDS)
         pages, rows = json.loads(value or "[0, []]")
         if len(rows) >= PAGE:
-            # It is there already if whoever turned the page was killed then.
+            # The page exists already if a process was killed right after it wrote one.
             await store.swap_value(f"{_RECORDS}-{pages}", json.dumps(rows), expected=None)
             pages, rows = pages + 1, []
         if await store.swap_value(_RECORDS, json.dumps([pages, [*rows, row]]), expected=value):

@@ -200,7 +200,7 @@ class IndexQueue:
                     return
                 if not missing or not await self._take(missing):
                     return
-                # What is queued is missing as well, and must not be paid for twice.
+                # Queued texts are also missing, and must not be paid for twice.
                 taken = set(missing)
                 self._queue = deque(d for d in self._queue if d not in taken)
 
@@ -292,7 +292,7 @@ class Index:
     ) -> None:
         self._store = store
         self._ready = ready
-        self._own_owner = own_owner  # whose graph is meant if a call names nobody
+        self._own_owner = own_owner  # the owner if a call names none
 
         def queue(target: TextIndex) -> IndexQueue:
             held = lease(f"index {target.name}") if lease else None
@@ -347,7 +347,7 @@ class Index:
     def _queues(self) -> list[IndexQueue]:
         return [self._graph, self._vectors] if self._vectors else [self._graph]
 
-    def hear(self, event: Event) -> None:
+    def on_event(self, event: Event) -> None:
         match event:
             case Recorded():
                 if self._vectors:
@@ -395,7 +395,7 @@ async def index_session(store: Store, session: SessionId) -> None:
 
 
 async def index_batch(store: Store, session: SessionId, *, limit: int = 4 * TEXT_BATCH) -> bool:
-    """Index the oldest texts that are missing, at most so many; True if there may be more."""
+    """Index the oldest missing texts, at most `limit`; True if there may be more."""
     try:
         return await store.index(session, limit=limit) >= limit
     except StoreError as error:
@@ -406,7 +406,7 @@ async def index_batch(store: Store, session: SessionId, *, limit: int = 4 * TEXT
 # ------------------------------------------------------------------------------------ the two indexes
 
 
-# Characters of one text: embedders have a limit, and the beginning says what a text is about.
+# The most characters of a text: embedders have a limit, and the beginning tells what a text is about.
 MAX_EMBEDDED_LENGTH = 6_000
 # Sessions indexed for full text in one sweep.
 MAX_SWEPT_SESSIONS = 100
@@ -462,7 +462,7 @@ class VectorIndex:
             if getattr(error, "kind", "") != "rejected" or not self.embedder.dimensions:
                 raise
             if len(documents) > 1:
-                # One of them is the cause, and must not keep the others out.
+                # One of the texts is the cause, and must not keep the others out.
                 return [pair for d in documents for pair in await self._embed([d])]
             log.warning("%s: %s gets no vector: %s", documents[0].session.key, documents[0].id, error)
             # A zero vector matches nothing, and is not requested again.

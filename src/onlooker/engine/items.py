@@ -51,7 +51,7 @@ class Items:
         own_owner: str,
     ) -> None:
         self._store = store
-        self._own_owner = own_owner  # whose the items are if a call names nobody
+        self._own_owner = own_owner  # the owner if a call names none
         self._clock = clock
         self._emit = emit
         self._ready = ready
@@ -210,55 +210,55 @@ class Items:
 
 @frozen
 class ShownItems:
-    """Which items a session shows. They are chosen when it begins, and again when its notes change the
-    prompt, so that the prompt's prefix never changes just for them."""
+    """Chooses the items that a session shows: when it begins, and again when its notes change the prompt, so
+    that the prompt's prefix never changes only for items."""
 
     store: Store
     settings: Settings
     count: Callable[[str], int]
     clock: Clock
-    # Makes items of what the owner's other sessions said last.
-    read_up: Callable[[SessionId], Awaitable[None]] | None = None
+    # Makes items of the latest messages of the owner's other sessions.
+    read_others: Callable[[SessionId], Awaitable[None]] | None = None
 
     async def choose(self, state: State, budget: int) -> State:
-        """The state with the items that its session shows from now on.
+        """Add the items that the session shows from now on.
 
-        A failure is logged: the turn goes on with what could be read, and the next one chooses again.
+        A failure is logged: the turn continues with what could be read, and the next one chooses again.
         """
         session, items = state.progress.session, ()
         try:
-            if self.read_up:
-                await self.read_up(session)
+            if self.read_others:
+                await self.read_others(session)
             items = await self.choice(session, budget)
-            return await self._show(state, items, anew=False)
+            return await self._show(state, items, replacing=False)
         except OnlookerError as error:
             log.warning("%s: could not choose items: %s", session.key, error)
             return replace(state, items=tuple(items))
 
-    async def choose_again(self, state: State, budget: int) -> tuple[Item, ...] | None:
-        """The items to show in place of those that the session shows; None if they are the same ones, or were
-        not chosen yet. A failure is logged."""
+    async def choose_replacement(self, state: State, budget: int) -> tuple[Item, ...] | None:
+        """The items to show instead of the present ones; None if they are the same. A
+        failure is logged."""
         session = state.progress.session
-        if state.items is None or not self.settings.shares_items(session.owner):
+        if not self.settings.shares_items(session.owner):
             return None
         try:
-            if self.read_up:
-                await self.read_up(session)
+            if self.read_others:
+                await self.read_others(session)
             items = tuple(await self.choice(session, budget))
         except OnlookerError as error:
             log.warning("%s: could not choose items: %s", session.key, error)
             return None
-        return None if {i.id for i in items} == {i.id for i in state.items} else items
+        return None if {i.id for i in items} == {i.id for i in state.items or ()} else items
 
     async def refresh(self, state: State, budget: int) -> State:
-        """The state with items chosen again."""
+        """Choose the items again."""
         if not self.settings.shares_items(state.progress.session.owner):
             return state
         items = await self.choice(state.progress.session, budget)
-        return await self._show(state, items, anew=True)
+        return await self._show(state, items, replacing=True)
 
     async def choice(self, session: SessionId, budget: int) -> Sequence[Item]:
-        """The items that a choice made now would show."""
+        """The items that a new session would show now."""
         from onlooker.policy.items.choose import choose_items
         from onlooker.policy.settings import limits_for
 
@@ -266,12 +266,12 @@ class ShownItems:
         limit = limits_for(self.settings, budget).cross_session_limit
         return choose_items(items, session, limit, self.clock.now(), self.count)
 
-    async def _show(self, state: State, items: Sequence[Item], *, anew: bool) -> State:
+    async def _show(self, state: State, items: Sequence[Item], *, replacing: bool) -> State:
         session = state.progress.session
-        # Asking for the context of a session that does not exist does not create it, unless it has items.
+        # The context of a session that does not exist does not create it, unless there are items.
         if not items and state == State(Progress(session)):
             return replace(state, items=())
         ids = [item.id for item in items]
-        await self.store.show_items(session, ids, now=self.clock.now(), anew=anew)
+        await self.store.show_items(session, ids, now=self.clock.now(), replacing=replacing)
         stored = await self.store.load(session, newest=1)
         return replace(state, items=stored.items) if stored else state

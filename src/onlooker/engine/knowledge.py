@@ -6,14 +6,14 @@ import asyncio
 import inspect
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
 from onlooker.domain.context import Knowledge, Layer, LayerRequest, RuntimeContext
 from onlooker.domain.events import Event, LayerCut, LayerLeftOut
 from onlooker.domain.frozen import frozen
-from onlooker.domain.messages import Message, SessionId
+from onlooker.domain.messages import SessionId
 from onlooker.policy.assemble import Counting, PromptRequest
 from onlooker.policy.layers import allot, room_for_layers, shorten, split_room, with_layers
 from onlooker.policy.settings import MAX_TOKENS, TIMING, Settings
@@ -150,8 +150,3 @@ def _retrieve_exception(task: asyncio.Future[str]) -> None:
     """Retrieve the exception, so that asyncio does not log that nobody did."""
     if not task.cancelled():
         task.exception()
-
-
-def last_question(messages: Sequence[Message]) -> str:
-    """The text of the last user message."""
-    return next((m.text for m in reversed(messages) if m.role == "user" and m.text), "")

@@ -76,7 +76,7 @@ class Leases:
                 raise
             finally:
                 beat.cancel()
-                # Before the next task's turn, whose lease a late heartbeat would give back.
+                # Before the next task starts, whose lease a late heartbeat would give back.
                 await asyncio.wait([beat])
 
     @asynccontextmanager
@@ -156,7 +156,7 @@ class Leases:
 
 # ------------------------------------------------------------------------------------ jobs
 
-# A process that does not finish a job within this time is taken for dead.
+# A process that does not finish a job within this time is considered dead.
 JOB_DEADLINE = timedelta(minutes=10)
 # How long a process holds a job unless it extends that.
 JOB_SECONDS = 30.0

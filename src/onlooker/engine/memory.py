@@ -48,9 +48,9 @@ class Memory:
     """All sessions of one store. Made by `open_memory`; use it with `async with`."""
 
     def __init__(self, runtime: Runtime) -> None:
-        # The first thing that someone tries who has not read a page.
+        # The first thing that someone tries without reading the documentation.
         if not isinstance(runtime, Runtime):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise SettingsError("Memory", runtime, "is made by onlooker.open_memory(…)")
+            raise SettingsError("Memory", runtime, "must be made by onlooker.open_memory(…)")
         self._runtime = runtime
 
     @property
@@ -119,8 +119,19 @@ class Memory:
     ) -> None:
         await self.close()
 
+    if not TYPE_CHECKING:  # a type checker refuses it by itself
+
+        def __enter__(self):
+            raise TypeError(
+                "this memory needs `async with` and `await`; in a program without them, use "
+                "`with onlooker.blocking.open_memory(…)`"
+            )
+
+        def __exit__(self, *_):
+            """Only so that `with` gets as far as the error."""
+
     async def open(self) -> None:
-        """Open the store and go on with what an earlier process left due. Opening twice is harmless."""
+        """Open the store and continue what an earlier process left due. Opening twice is harmless."""
         await self._runtime.open()
 
     async def close(self) -> None:
@@ -138,7 +149,7 @@ class Memory:
                 raise SettingsError(f"session {name}", value, "must be text that is not empty")
         zone = self._runtime.tz if tz is None else time_zone(tz)
         if tz is not None and self._runtime.files:
-            self._runtime.files.in_zone(SessionId(owner, key), zone)
+            self._runtime.files.set_zone(SessionId(owner, key), zone)
         return Session(self._runtime, SessionId(owner, key), zone)
 
     def current(self) -> Session | None:
@@ -155,8 +166,8 @@ class Memory:
         after: SessionSummary | None = None,
         matching: str = "",
     ) -> Sequence[SessionSummary]:
-        """What is stored, most recently used first. `after` continues behind a session of an earlier list;
-        `matching` selects those with these letters in their key or owner."""
+        """The stored sessions, most recently used first. `after` continues a list after this session;
+        `matching` selects those whose key or owner contains this text."""
         await self._runtime.ready()
         behind = after and (after.used_at, after.progress.sid)
         return await self.store.sessions(owner=owner, key=key, limit=limit, after=behind, matching=matching)
@@ -182,15 +193,15 @@ class Memory:
         return await self._runtime.search(search, query)
 
     async def record(self, *messages: MessageLike | SdkMessage) -> Sequence[Message]:
-        """Record into the session named by `use_session`; with none named, do nothing."""
+        """Record into the session named by `use_session`; do nothing without one."""
         session = self.current()
         return await session.record(*messages) if session else ()
 
     async def prepare(
         self, history: Sequence[MessageLike | SdkMessage], *, system: str = "", budget: int | None = None
     ) -> Context:
-        """`Session.prepare` for the session named by `use_session`; with none named, memory is skipped and
-        the context is the history as it is."""
+        """`Session.prepare` for the session named by `use_session`; without one, the context is the unchanged
+        history."""
         session = self.current()
         if session is None:
             messages = intake_all(as_history(history), at=self._runtime.clock.now(), tz=self._runtime.tz)
@@ -204,7 +215,7 @@ class Memory:
         await self._runtime.ready()
         while await self._runtime.workers.tick():
             await self._runtime.workers.flush()
-            # A session may be leased to another process, which takes its notes: look again soon.
+            # A session may be leased to another process, which takes its notes: check again soon.
             await asyncio.sleep(SETTLE_PAUSE)
 
     async def forget(self, *, owner: str, session: str | None = None, by: str = "") -> ForgetResult:
@@ -215,7 +226,7 @@ class Memory:
         return await self._runtime.forget_owner(owner, session, by=by)
 
     async def usage(self) -> Sequence[Usage]:
-        """What model calls cost so far, those of deleted sessions included."""
+        """What model calls cost so far, including those of deleted sessions."""
         await self._runtime.ready()
         return await self.store.usage()
 

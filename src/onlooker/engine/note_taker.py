@@ -31,8 +31,10 @@ from onlooker.domain.messages import Message, SessionId, groups, new_id, tokens_
 from onlooker.domain.notes import Commit, Guard, Note, Progress, State
 from onlooker.engine.indexing import index_session
 from onlooker.engine.leases import Lease, Leases
-from onlooker.engine.recording import MIN_READ, Budgets, Compaction
+from onlooker.engine.recording import MIN_READ, Budgets
+from onlooker.engine.retention import Compaction
 from onlooker.engine.writer import Source, UnusableError, Writer, WrittenNote
+from onlooker.policy import pace
 from onlooker.policy.plan import (
     Activate,
     Idle,
@@ -118,6 +120,7 @@ class NoteTaker:
         compaction: Compaction,
         timing: Timing,
         choose_items: Callable[[State, int], Awaitable[tuple[Item, ...] | None]],
+        before_shown: Callable[[State], Awaitable[None]],
         on_noted: Callable[[Progress, Sequence[Message]], Awaitable[None]],
         on_condensed: Callable[[Progress, Sequence[Note]], Awaitable[None]],
     ) -> None:
@@ -134,6 +137,9 @@ class NoteTaker:
         self._compaction = compaction
         self._timing = timing
         self._choose_items = choose_items
+        self._before_shown = (
+            before_shown  # called with the state that a note taken in the background leads to
+        )
         # Both make items, in the background only: of messages that a note now covers, and of notes that were
         # condensed, since the reflection leaves out some of their content.
         self._on_noted = on_noted
@@ -160,6 +166,7 @@ class NoteTaker:
         refused = False  # whether the built-in model writes this note, since the model's was of no use
         failures = state.progress.failures if state else 0  # in a row
         while state is not None:
+            await pace.between_turns()
             await self._budgets.store(state.progress)
             limits = self._budgets.limits(state)
             left = {note for note, times in self._unusable.items() if gives_up(times)}
@@ -288,10 +295,13 @@ class NoteTaker:
 
     async def _activate(self, state: State, step: Activate, fence: int | None) -> State:
         change, after = await self._commit(state, self._activation(state, step, fence))
-        self._emit(Activated(state.progress.session, step.notes))
+        await self._activated(after, step)
+        return state.after(change, after)
+
+    async def _activated(self, after: Progress, step: Activate) -> None:
+        self._emit(Activated(after.session, step.notes))
         if step.notes:
             await self._compaction.after_note(after, step.notes[-1])
-        return state.after(change, after)
 
     async def _observation(
         self, state: State, step: Observe, fence: int | None, on_the_spot: bool
@@ -349,13 +359,16 @@ class NoteTaker:
             model=written.model,
             degraded=on_the_spot and not builtin,
         )
-        return Commit(_guard(state, fence), add=(note,), supersede=note.sources), written
+        change = self._activation(state, step.shows, fence) if step.shows else Commit(_guard(state, fence))
+        return replace(change, add=(note,), supersede=note.sources), written
 
     async def _reflect(self, state: State, step: Reflect, fence: int | None, on_the_spot: bool) -> State:
         change, written = await self._reflection(state, step, fence, on_the_spot)
         change, after = await self._commit(state, change)
         session, (note,) = state.progress.session, change.add
         self._emit(Reflected(session, note, step.notes, written.calls, seconds=written.seconds))
+        if step.shows:
+            await self._activated(after, step.shows)
         if fence is not None:
             await self._on_condensed(after, step.notes)
         return state.after(change, after)
@@ -392,9 +405,11 @@ class NoteTaker:
     async def _commit(self, state: State, change: Commit) -> tuple[Commit, Progress]:
         """Commit a change, with the items that the session shows from now on if its notes change anyway: that
         breaks the prompt's prefix, so that it costs nothing more to show what other sessions learned."""
-        if change.changes_notes:
+        if change.changes_notes and state.items is not None:
             items = await self._choose_items(state, self._budgets.of(state.progress))
             change = replace(change, items=items)
+        if change.changes_prompt and change.guard.fence is not None:
+            await self._before_shown(state.after(change, state.progress.after(change)))
         return change, await self._store.commit(state.progress.session, change)
 
     def _emit_noted(self, session: SessionId, note: Note, change: Commit, written: WrittenNote) -> None:

@@ -1,5 +1,5 @@
-"""Contexts as an agent would receive them, built without changing anything stored: no note is taken, and no
-budget or choice of items is remembered."""
+"""Previews: contexts as an agent would receive them, built without storing anything. No note is taken, and no
+budget or choice of items is stored."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ async def preview(
 
 
 def last_budget(room: int, system: str, counting: Counting, settings: Settings) -> int:
-    """Return the budget that leaves `room` tokens for memory and messages; that of the settings without."""
+    """The budget that leaves `room` tokens for memory and messages; if 0, that of the settings."""
     if not room:
         return settings.budget
     tokens = room + counting.request(PromptRequest(system))

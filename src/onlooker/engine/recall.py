@@ -18,7 +18,7 @@ from datetime import datetime, timedelta
 
 from onlooker.domain.errors import NotFoundError, SettingsError, StoreError
 from onlooker.domain.frozen import frozen
-from onlooker.domain.messages import Message, SessionId
+from onlooker.domain.messages import Message, SessionId, last_question, tokens_of
 from onlooker.domain.notes import Note, State
 from onlooker.domain.search import (
     Edge,
@@ -36,8 +36,7 @@ from onlooker.domain.search import (
     note_node,
 )
 from onlooker.engine.indexing import catch_up, embeddable
-from onlooker.engine.knowledge import last_question
-from onlooker.policy.assemble import Counting, Layout, PromptRequest, lay_out, select_tail
+from onlooker.policy.assemble import Counting, Layout, PromptRequest, lay_out
 from onlooker.policy.search import graph, rank, recall
 from onlooker.policy.search.graph import GRAPH_WEIGHT
 from onlooker.policy.search.rank import snippet
@@ -229,7 +228,9 @@ class Recall:
         """For its terms, and for each time that it names: messages from then count a little even if they
         share no word."""
         by_terms = Query(self.session.owner, "message", query.terms, self._where, limit=2 * self.hits)
-        queries = [replace(by_terms, max_holders=recall.MAX_HOLDERS)] if query.terms else []
+        # A match that is not rare enough still tells the names of speakers, which count for other matches.
+        rare = 0.0 if query.days or self.vectors else query.rare
+        queries = [replace(by_terms, max_holders=recall.MAX_HOLDERS, rare=rare)] if query.terms else []
         for first, last in query.days:
             tz = self.now.tzinfo
             after = datetime.fromisoformat(first).replace(tzinfo=tz)
@@ -410,7 +411,7 @@ class Reminder:
 
     async def _for_turn(self, state: State, request: PromptRequest, layout: Layout) -> PromptRequest:
         """Recall gets what notes and messages leave, up to its limit, which depends on how much is asked."""
-        query = of_turn(state.messages, self.now) if self._has_past(state) else None
+        query = of_turn(state.messages, self.now) if self._has_past(state, layout) else None
         if query is None:
             return request
         shown, left = self._content(state, request, layout)
@@ -454,18 +455,19 @@ class Reminder:
     def _wide(self) -> bool:
         return self.settings.recalls_owner(self.session.owner)
 
-    def _has_past(self, state: State) -> bool:
+    def _has_past(self, state: State, layout: Layout) -> bool:
         """Whether there may be messages that the prompt does not show."""
-        return self._wide or bool(state.missing or state.progress.watermark)
+        if self._wide or state.missing or state.progress.watermark:
+            return True
+        return tokens_of(state.messages) > layout.room
 
     def _recall(self, meaning: float, hits: int) -> Recall:
         return Recall(self.store, self.session, self._wide, self.now, self.vectors, meaning, hits)
 
     def _content(self, state: State, request: PromptRequest, layout: Layout) -> tuple[PromptContent, int]:
         """What the prompt shows without recall, and the unused tokens."""
-        tail = select_tail(state, layout, self.counting)
-        left = layout.left - tail.tokens if request.budget else 0
-        messages = (*tail.messages, *layout.preface, *state.pinned)
+        left = layout.left - layout.tail.tokens if request.budget else 0
+        messages = (*layout.tail.messages, *layout.preface, *state.pinned)
         return PromptContent(messages, "\n".join(layout.memory.sections.texts())), left
 
     def _text(self, found: RecallResult, shown: PromptContent, room: int, most: int = 0) -> str:

@@ -1,34 +1,27 @@
-"""Recording: messages one by one, or a host's whole history. Budgets and compaction are here too.
+"""Recording: messages one by one, or a host's whole history. Budgets are here too.
 
     Recorder     store new messages; align a host's history with the recorded one
-    Histories    the history that each host passed last, so that only its new part is read
-    Originals    recent messages as hosts gave them: images, thinking, provider fields
     Budgets      the budget of each session, and how many tokens make it due
-    Compaction   replace messages that have a note by a summary
 
-What is stored may make a session due. `Runtime` then wakes the background (`background.py`), and the notes
-are taken in `note_taker.py`.
+What hosts passed before is in `histories.py`. What is stored may make a session due. `Runtime` then wakes
+the background (`background.py`), and the notes are taken in `note_taker.py`.
 """
 
 from __future__ import annotations
 
 import asyncio
-import copy
 import logging
 import time
-from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from datetime import datetime, tzinfo
-from itertools import islice
-from typing import Any, Generic, TypeVar, cast
 from weakref import WeakValueDictionary
 
 from onlooker.domain.errors import ConflictError
-from onlooker.domain.events import Compacted, Event, Realigned, Recorded
+from onlooker.domain.events import Event, Realigned, Recorded
 from onlooker.domain.frozen import frozen
 from onlooker.domain.messages import (
-    EMPTY_HISTORY_HASH,
     GENERATED_ID_PREFIX,
     Message,
     MessageLike,
@@ -37,11 +30,20 @@ from onlooker.domain.messages import (
     new_id,
     tokens_of,
 )
-from onlooker.domain.notes import AppendResult, Note, Progress, Realignment, State
+from onlooker.domain.notes import AppendResult, Progress, Realignment, State
+from onlooker.engine.histories import (
+    Histories,
+    LastHistory,
+    Originals,
+    RecordedHistory,
+    UnreadPart,
+    read_on,
+)
 from onlooker.policy.align import Alignment, Rewind, SentRange, compare, decide, is_telling
 from onlooker.policy.assemble import limits_beside_items
-from onlooker.policy.intake import as_chat, intake, intake_all, is_all_of, parts_in, size_of
-from onlooker.policy.plan import due_tokens
+from onlooker.policy.intake import intake_all
+from onlooker.policy.pace import beside
+from onlooker.policy.plan import HEAD_START, after_append, due_tokens, is_long_past
 from onlooker.policy.settings import Limits, Settings, limits_for
 from onlooker.policy.tokens import Estimator, margin
 from onlooker.ports import Clock, Store
@@ -53,13 +55,10 @@ log = logging.getLogger("onlooker")
 ALIGN_SLACK = 64
 # How often a history is aligned again after a conflict with another writer.
 MAX_TRIES = 20
-
-
+# How long a history waits for `begin`, in seconds.
+MAX_HELD = 5.0
 # The fewest messages of a long backlog that are read at once.
 MIN_READ = 2_000
-
-K = TypeVar("K")
-V = TypeVar("V")
 
 
 async def load_newest(store: Store, session: SessionId, budget: int) -> State | None:
@@ -86,27 +85,68 @@ def _fills(messages: Sequence[Message], budget: int) -> bool:
 
 
 @frozen
-class RecordedHistory:
-    """A host's history, once it is recorded.
+class Recording:
+    """A history on its way into the store. `expected` is what will be recorded, unless another writer comes
+    first: a prompt can be made of it meanwhile. It is written from `begin` on."""
 
-    `items` is the history as chat messages. `lead` and `preface` come before the conversation: system
-    messages, then the host's own additions.
-    `newest` is the history's newest message; the record may go on after it, if two programs speak at once.
-    `retired` are the messages that the host took back. `state` is the session's, if it is known without
-    loading it again. The rest is for the next call: `continues` is the last history, or the part of it that
-    this one continues, and `earlier` are the lengths and hashes that `LastHistory` has.
-    """
+    expected: RecordedHistory
+    storing: asyncio.Task[RecordedHistory]
+    begin: Callable[[], None]
 
-    items: list[MessageLike]
-    lead: tuple[Message, ...]
-    preface: tuple[Message, ...]
-    history_hash: bytes
-    state: State | None = None
-    newest: Message | None = None
-    retired: tuple[int, ...] = ()
-    sent: SentRange | None = None
-    continues: LastHistory | None = None
-    earlier: Sequence[tuple[int, bytes]] = ()
+    async def stored(self) -> RecordedHistory:
+        """What was recorded, once it is on disk: `expected`, or something else if another writer came
+        first. Cancelling the call does not stop it."""
+        self.begin()
+        return await asyncio.shield(self.storing)
+
+    def then(self, action: Callable[[], None]) -> None:
+        """Do something once it is stored as expected."""
+
+        def act(task: asyncio.Task[RecordedHistory]) -> None:
+            if not task.cancelled() and not task.exception() and task.result() is self.expected:
+                action()
+
+        self.storing.add_done_callback(act)
+
+
+@frozen
+class _Given:
+    """A host's history, and how to record it. The state that comes with it is enough for the budget."""
+
+    session: SessionId
+    history: Sequence[object]
+    tz: tzinfo
+    rewind: Rewind
+    budget: int
+    is_own: bool
+    # Called with what will be recorded, before it is written.
+    expect: Callable[[RecordedHistory], Awaitable[None]]
+
+
+@frozen
+class _Append:
+    """Messages to append to a session."""
+
+    session: SessionId
+    messages: Sequence[Message]
+    due_tokens: int
+    now: datetime
+
+    def placed(self, progress: Progress) -> tuple[Progress, list[Message]]:
+        """What the store makes of them, if all of them are new."""
+        history_hash, placed = progress.history_hash, list[Message]()
+        for seq, message in enumerate(self.messages, progress.last_seq + 1):
+            placed.append(message.with_seq(seq))
+            history_hash = extend_history_hash(history_hash, message.digest)
+        return after_append(progress, placed, history_hash, self.due_tokens, self.now), placed
+
+
+@dataclass(slots=True)
+class Past:
+    """A long past that a host handed over at once. Turns leave its notes to the background for a while."""
+
+    until: float  # by the monotonic clock
+    is_indexed: bool = False
 
 
 class DivergedError(ConflictError):
@@ -139,15 +179,15 @@ class Recorder:
         self._originals = originals
         self._on_append = on_append  # called with what was stored, which may have made the session due
         self._turns: WeakValueDictionary[SessionId, asyncio.Lock] = WeakValueDictionary()
+        self._pasts: dict[str, Past] = {}
 
     async def record(
         self, session: SessionId, items: Sequence[MessageLike], tz: tzinfo
     ) -> tuple[Message, ...]:
         """Record messages; return the new ones."""
         now = self._now(tz)
-        given = await _beside(len(items), lambda: intake_all(items, at=now, tz=tz))
-        _, messages = await self._append(session, given)
-        return messages
+        given = await beside(len(items), lambda: intake_all(items, at=now, tz=tz))
+        return (await self._append(session, given)).messages
 
     def _now(self, tz: tzinfo) -> datetime:
         """The time in the session's zone: "yesterday" in a message depends on the day there."""
@@ -160,36 +200,66 @@ class Recorder:
         tz: tzinfo,
         rewind: Rewind = "auto",
         budget: int = 0,
-    ) -> RecordedHistory:
+        *,
+        is_own: bool = False,
+    ) -> Recording:
         """Record what is new in a host's history, and take back what the host took back. The state that is
-        returned is that for a context of this budget.
+        returned is that for a context of this budget. Items that are our own never change, and are kept
+        without a copy; who gives them says when to begin to write.
 
-        The cost grows with what is new: a history that continues the last one is recognised by its hash.
-        Only others are compared message by message. Of several calls at once, each follows the one before.
+        It returns as soon as it is clear what will be recorded; `stored` waits until it is on disk. The cost
+        grows with what is new: a history that continues the last one is recognised by its hash. Only others
+        are compared message by message. Of several calls at once, each follows the one before.
         """
-        turn = self._turns.setdefault(session, asyncio.Lock())
+        known: asyncio.Future[RecordedHistory] = asyncio.get_running_loop().create_future()
+        begun = asyncio.Event()
+        if not is_own:
+            begun.set()
+
+        async def expect(recorded: RecordedHistory) -> None:
+            if not known.done():
+                known.set_result(recorded)
+            if not begun.is_set():
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(MAX_HELD):
+                        await begun.wait()
+
+        def end(task: asyncio.Task[RecordedHistory]) -> None:
+            if task.cancelled():
+                known.cancel()
+            elif error := task.exception():
+                if not known.done():
+                    known.set_exception(error)
+            elif not known.done():
+                known.set_result(task.result())
+
+        given = _Given(session, history, tz, rewind, budget, is_own, expect)
+        storing = asyncio.create_task(self._record_in_turn(given))
+        storing.add_done_callback(end)
+        try:
+            return Recording(await known, storing, begun.set)
+        except asyncio.CancelledError:
+            storing.cancel()
+            raise
+
+    async def _record_in_turn(self, given: _Given) -> RecordedHistory:
+        turn = self._turns.setdefault(given.session, asyncio.Lock())
         async with turn:
             for _ in range(MAX_TRIES):
                 try:
-                    done = await self._record_history(session, history, tz, rewind, budget)
+                    done = await self._record_history(given)
                 except DivergedError:
                     raise
                 except ConflictError:
                     continue
-                await self._histories.keep(session.sid, done)
-                return replace(done, state=_newest(done.state, budget)) if done.state else done
+                await self._histories.keep(given.session.sid, done, is_own=given.is_own)
+                return done
         raise ConflictError("other writers keep changing this session; pass the history again")
 
-    async def _record_history(
-        self,
-        session: SessionId,
-        history: Sequence[object],
-        tz: tzinfo,
-        rewind: Rewind,
-        budget: int,
-    ) -> RecordedHistory:
+    async def _record_history(self, given: _Given) -> RecordedHistory:
+        session, history, tz = given.session, given.history, given.tz
         now = self._now(tz)
-        state = await load_newest(self._store, session, budget)
+        state = await load_newest(self._store, session, given.budget)
         # Another process may have deleted the session.
         last = self._histories.last(session.sid) if state else None
         progress = state.progress if state else Progress(session)
@@ -198,65 +268,70 @@ class Recorder:
             unread = read_on(history, last, at=now, tz=tz)
             return unread, unread.after(progress)
 
-        unread, new = await _beside(len(history) - (len(last.items) if last else 0), read)
+        unread, new = await beside(len(history) - (len(last.items) if last else 0), read)
         if new == () and last and last.sent and last.sent.first > 1:
             # A window that looks as it did last time: short messages may have been said again.
             window = read_on(history, None, at=now, tz=tz).messages
             new = () if any(map(is_telling, window)) else window
         if new is not None:
-            if (done := await self._continue(progress, state, unread, new)) is not None:
+            done = await self._continue(given, state or State(progress), unread, new)
+            if done is not None:
                 return done
-            state = await load_newest(self._store, session, budget)
-        elif rewind == "refuse":
+            state = await load_newest(self._store, session, given.budget)
+        elif given.rewind == "refuse":
             raise DivergedError("the history does not continue what is recorded")
         if state is None:
             raise ConflictError("the session was deleted meanwhile")
-        whole = await _beside(len(history), lambda: read_on(history, None, at=now, tz=tz))
-        return await self._realign(state, whole, last, rewind, budget)
+        whole = await beside(len(history), lambda: read_on(history, None, at=now, tz=tz))
+        return await self._realign(given, state, whole, last)
 
     async def _continue(
-        self, progress: Progress, state: State | None, unread: UnreadPart, new: Sequence[Message]
+        self, given: _Given, state: State, unread: UnreadPart, new: Sequence[Message]
     ) -> RecordedHistory | None:
-        """Record the new messages; None if some of them were retired before and must be restored."""
-        after, grown = progress, state
+        """Record the new messages; None if some of them were retired before and must be restored. What comes
+        of it is known before it is stored: nothing is if another writer comes first."""
+        progress = after = state.progress
+        append = await self._to_append(progress.session, new)
         if new:
-            after, recorded = await self._append(progress.session, new, progress)
-            if len(recorded) < len(new):
-                return None
-            grown = (state or State(progress)).grown(after, recorded)
+            after, placed = await beside(len(new), lambda: append.placed(progress))
+            state = _newest(replace(state, progress=after, messages=(*state.messages, *placed)), given.budget)
         if unread.continues and unread.continues.sent:
             sent = replace(unread.continues.sent, last=after.last_seq)
         else:
             sent = SentRange(1, after.last_seq, opening=0 if progress.last_seq else len(new))
         said = unread.messages or (unread.continues.newest if unread.continues else ())
-        newest = self._newest(said, after.last_seq, grown)
-        return RecordedHistory(
+        done = RecordedHistory(
             unread.items,
             unread.lead,
             unread.preface,
             after.history_hash,
-            grown,
-            newest,
+            state,
+            self._newest(said, after.last_seq, state),
             sent=sent,
             continues=unread.continues,
             earlier=unread.earlier(),
         )
+        await given.expect(done)
+        if new and len((await self._store_append(append, progress)).messages) < len(new):
+            return None
+        return done
 
     async def _realign(
-        self, state: State, unread: UnreadPart, last: LastHistory | None, rewind: Rewind, budget: int
+        self, given: _Given, state: State, unread: UnreadPart, last: LastHistory | None
     ) -> RecordedHistory:
-        session = state.progress.session
+        session = given.session
         sent = last.sent if last else None
-        found = await self._align(session, unread, state.progress.last_seq, sent, rewind)
+        found = await self._align(session, unread, state.progress.last_seq, sent, given.rewind)
         preface = unread.messages[: found.preface]
         known, after = state, state.progress
         if (new := found.only_new) is None or await self._may_revive(session, new):
             after = (await self._change(session, after, found)).progress
             # As it is now, before another caller changes it again.
-            known = await load_newest(self._store, session, budget)
+            known = await load_newest(self._store, session, given.budget)
         elif new:
-            after, recorded = await self._append(session, new, after)
-            known = state.grown(after, recorded)
+            appended = await self._append(session, new, after)
+            after, known = appended.progress, state.grown(appended.progress, appended.messages)
+            known = _newest(known, given.budget) if known else None
         opening = sent.opening if sent else 0
         now_sent = SentRange(found.sent_from, found.newest or after.last_seq, opening, found.preface > 0)
         newest = self._newest(unread.messages, found.newest or after.last_seq, known)
@@ -309,22 +384,33 @@ class Recorder:
 
     async def _append(
         self, session: SessionId, messages: Sequence[Message], after: Progress | None = None
-    ) -> tuple[Progress, tuple[Message, ...]]:
+    ) -> AppendResult:
         """Record messages; with `after`, only if the session is still as it was then."""
-        began = time.perf_counter()
-        counted = await _beside(len(messages), lambda: [self._counted(m) for m in messages])
+        return await self._store_append(await self._to_append(session, messages), after)
+
+    async def _to_append(self, session: SessionId, messages: Sequence[Message]) -> _Append:
+        counted = await beside(len(messages), lambda: [self._counted(m) for m in messages])
+        if is_long_past(counted):
+            now = time.monotonic()
+            running = {sid: past for sid, past in self._pasts.items() if now < past.until}
+            self._pasts = running | {session.sid: Past(now + HEAD_START)}
+        return _Append(session, counted, self._budgets.due_tokens(session), self._clock.now())
+
+    def past(self, session: SessionId) -> Past | None:
+        """The long past that was handed over a moment ago."""
+        past = self._pasts.get(session.sid)
+        return past if past and time.monotonic() < past.until else None
+
+    async def _store_append(self, append: _Append, after: Progress | None) -> AppendResult:
+        began, session = time.perf_counter(), append.session
         appended = await self._store.append(
-            session,
-            counted,
-            due_tokens=self._budgets.due_tokens(session),
-            now=self._clock.now(),
-            after=after,
+            session, append.messages, due_tokens=append.due_tokens, now=append.now, after=after
         )
         if appended.messages:
             self._originals.keep(session.sid, appended.messages)
             self._emit(Recorded(session, appended.messages, seconds=time.perf_counter() - began))
         self._on_append(session, appended)
-        return appended.progress, appended.messages
+        return appended
 
     def _newest(self, messages: Sequence[Message], seq: int, state: State | None) -> Message | None:
         """The newest message of a history as it is recorded; as the host gave it if a note covers it."""
@@ -337,313 +423,6 @@ class Recorder:
         """The message with the id and the token count that it is stored with."""
         given = message.id or new_id(GENERATED_ID_PREFIX.rstrip("_"), self._clock.now())
         return replace(message, id=given, tokens=self._estimator.message(message))
-
-
-# So many messages are read in a few milliseconds.
-MAX_AT_ONCE = 200
-
-
-async def _beside(messages: int, work: Callable[[], V]) -> V:
-    """Do what takes its time for each of so many messages: for many in a thread, since a long past that is
-    handed over at once must not hold up other sessions."""
-    return await asyncio.to_thread(work) if messages > MAX_AT_ONCE else work()
-
-
-# ------------------------------------------------------------------------------------ hosts' histories
-
-
-# How many of its last items a history may change and still continue the last one.
-MAX_CHANGED = 8
-
-
-@frozen
-class LastHistory:
-    """The history that a host passed last: its items, the messages before the conversation, the record's
-    hash after it, which part of the record it had, and its newest message. `earlier` are lengths of its
-    beginnings, up to its last items, with the record's hash after each."""
-
-    items: list[MessageLike]
-    lead: tuple[Message, ...]
-    preface: tuple[Message, ...]
-    history_hash: bytes
-    sent: SentRange | None = None
-    newest: tuple[Message, ...] = ()
-    size: int = 0  # in bytes, about
-    earlier: tuple[tuple[int, bytes], ...] = ()
-
-    def shared_with(self, items: Sequence[MessageLike]) -> LastHistory | None:
-        """The longest part of this history that these items continue. Agents change their last messages, such
-        as by moving the marks of a provider's cache to the new ones."""
-        base = self.earlier[0][0] if self.earlier else len(self.items)
-        if items[:base] != self.items[:base]:
-            return None
-        same = base
-        while same < min(len(items), len(self.items)) and items[same] == self.items[same]:
-            same += 1
-        if same == len(self.items):
-            return self
-        reached = [i for i, (length, _) in enumerate(self.earlier) if length <= same]
-        if not reached:
-            return None
-        length, history_hash = self.earlier[reached[-1]]
-        size = self.size - sum(_copy(item)[1] for item in self.items[length:])
-        return LastHistory(
-            self.items[:length],
-            self.lead,
-            self.preface,
-            history_hash,
-            self.sent,
-            size=size,
-            earlier=self.earlier[: reached[-1]],
-        )
-
-
-@frozen
-class UnreadPart:
-    """The part of a history that was not read yet, and the record's hash before it. `items` is the whole
-    history as chat messages; `continues` is the last one, or the part of it that this one continues."""
-
-    items: list[MessageLike]
-    lead: tuple[Message, ...]
-    preface: tuple[Message, ...]
-    messages: tuple[Message, ...]
-    history_hash: bytes
-    continues: LastHistory | None = None
-
-    def after(self, progress: Progress) -> tuple[Message, ...] | None:
-        """The messages after the recorded ones; None if the history does not continue from them."""
-        history_hash = self.history_hash
-        for i, message in enumerate(self.messages):
-            if history_hash == progress.history_hash:
-                return self.messages[i:]
-            history_hash = extend_history_hash(history_hash, message.digest)
-        return () if history_hash == progress.history_hash else None
-
-    def earlier(self) -> list[tuple[int, bytes]]:
-        """The lengths of the history before each of its last items, as far as they are read here, with the
-        record's hash there."""
-        hashes = [self.history_hash]
-        for message in self.messages:
-            hashes.append(extend_history_hash(hashes[-1], message.digest))
-        known = len(self.continues.items) if self.continues else 0
-        found: list[tuple[int, bytes]] = []
-        left = len(self.messages)
-        for length in range(len(self.items) - 1, max(known, len(self.items) - MAX_CHANGED) - 1, -1):
-            item = self.items[length]
-            left -= 1 if isinstance(item, Message) else parts_in(item)
-            if left < (0 if self.continues else 1):
-                break  # what stands before the conversation is told by its first message
-            found.append((length, hashes[left]))
-        return found[::-1]
-
-
-def read_on(given: Sequence[object], last: LastHistory | None, *, at: datetime, tz: tzinfo) -> UnreadPart:
-    """Read the messages of a history that the last one did not have; all of them if it does not continue the
-    last one, or all but a few items of it. Comparing the two costs about 50 ns a message, and is all that is
-    done for those before."""
-    known = len(last.items) if last else 0
-    items = cast("list[MessageLike]", list(islice(given, known)))
-    if last is not None and items == last.items:
-        # What equals chat messages is chat messages. The list is made once: of a long history, copying it
-        # takes as long as comparing it.
-        items += as_chat(given[known:], first=known)
-    else:
-        items = as_chat(given)
-        last = last and last.shared_with(items)
-    if last:
-        known = len(last.items)
-        new = intake_all(items[known:], at=at, tz=tz, first=known)
-        return UnreadPart(items, last.lead, last.preface, new, last.history_hash, last)
-    messages = intake_all(items, at=at, tz=tz)
-    lead = 0
-    while lead < len(messages) and messages[lead].role == "system":
-        lead += 1
-    return UnreadPart(items, messages[:lead], (), messages[lead:], EMPTY_HISTORY_HASH)
-
-
-class Recent(Generic[K, V]):
-    """The values that were used last, within a number of bytes. The newest stays, whatever its size."""
-
-    def __init__(self, max_bytes: int) -> None:
-        self._values: OrderedDict[K, tuple[V, int]] = OrderedDict()
-        self._bytes = 0
-        self._max_bytes = max_bytes
-
-    def get(self, key: K) -> V | None:
-        """The value; it now counts as used."""
-        if key not in self._values:
-            return None
-        self._values.move_to_end(key)
-        return self._values[key][0]
-
-    def put(self, key: K, value: V, size: int) -> None:
-        """Keep a value of about `size` bytes."""
-        self.pop(key)
-        self._values[key] = value, size
-        self._bytes += size
-        while self._bytes > self._max_bytes and len(self._values) > 1:
-            self.pop(next(iter(self._values)))
-
-    def pop(self, key: K) -> V | None:
-        """Remove a value, and return it."""
-        value, size = self._values.pop(key, (None, 0))
-        self._bytes -= size
-        return value
-
-    def __iter__(self) -> Iterator[K]:
-        return iter(self._values)
-
-    def __len__(self) -> int:
-        return len(self._values)
-
-
-# Bytes of histories in all: a hundred conversations of some 80 messages. One that was dropped is read again.
-MAX_HISTORY_BYTES = 8_000_000
-
-
-class Histories:
-    """The last history of each session, kept as copies so that changes in place are noticed.
-
-    Beyond `max_bytes` in all, the least recently used sessions are dropped: their next history is read whole,
-    once.
-    """
-
-    def __init__(self, max_bytes: int = MAX_HISTORY_BYTES) -> None:
-        self._by_sid: Recent[str, LastHistory] = Recent(max_bytes)
-
-    def last(self, sid: str) -> LastHistory | None:
-        """The history that was passed last."""
-        return self._by_sid.get(sid)
-
-    async def keep(self, sid: str, recorded: RecordedHistory) -> None:
-        """Remember a history that is now recorded."""
-        before = recorded.continues
-        copies, size = (before.items, before.size) if before else ([], 0)
-        earlier = (*(before.earlier if before else ()), *recorded.earlier)[-MAX_CHANGED:]
-        rest = recorded.items[len(copies) :]
-        for copied, its_size in await _beside(len(rest), lambda: [_copy(item) for item in rest]):
-            copies.append(copied)
-            size += its_size
-        newest = (recorded.newest,) if recorded.newest else ()
-        seen = LastHistory(
-            copies,
-            recorded.lead,
-            recorded.preface,
-            recorded.history_hash,
-            recorded.sent,
-            newest,
-            size,
-            earlier,
-        )
-        self._by_sid.put(sid, seen, size)
-
-    def drop(self, sid: str) -> LastHistory | None:
-        """Drop the history of a session, and return it."""
-        return self._by_sid.pop(sid)
-
-
-# Keys of a message that are for Onlooker; a provider's API does not accept them.
-OWN_KEYS = ("id", "created_at", "timestamp")
-
-
-def with_originals(
-    tail: Sequence[Message], items: Sequence[MessageLike], *, at: datetime, tz: tzinfo
-) -> tuple[Message, ...]:
-    """The tail with the host's original messages, images and provider fields included, matched from the
-    end. Those that are a role and a text have no other original."""
-    out = list(tail)
-    left = len(out)
-    for item in reversed(items):
-        if not left:
-            break
-        if is_all_of(item, out[left - 1]):
-            left -= 1
-            continue
-        given = intake(_for_provider(item), at=at, tz=tz)
-        shown = out[max(0, left - len(given)) : left]
-        if [_content(m) for m in shown] != [_content(m) for m in given]:
-            break
-        pairs = zip(shown, given, strict=True)
-        out[left - len(given) : left] = [message.with_original(its.original) for message, its in pairs]
-        left -= len(given)
-    return tuple(out)
-
-
-def _content(message: Message) -> tuple[object, ...]:
-    """The fields that a message's digest covers."""
-    return (message.role, message.text, message.calls, message.answers, message.attachments)
-
-
-def _for_provider(item: MessageLike) -> MessageLike:
-    if isinstance(item, Message):
-        return item
-    return {k: v for k, v in item.items() if k not in OWN_KEYS}
-
-
-# What a message takes beside its text.
-MESSAGE_BYTES = 300
-
-
-def _copy(item: MessageLike) -> tuple[MessageLike, int]:
-    """A copy that is safe from changes by the host, as cheap as the content allows, and its size."""
-    if isinstance(item, Message):
-        return item, MESSAGE_BYTES + len(item.text)
-    if all(isinstance(v, str | int | float | None) for v in item.values()):
-        return dict(item), MESSAGE_BYTES + sum(len(v) for v in item.values() if isinstance(v, str))
-    copied = copy.deepcopy(dict(item))
-    return copied, size_of(copied)
-
-
-# How many of the last messages of an append may have an original: a tail has few more.
-RECENT = 64
-# Bytes of originals in all: some dozen images.
-MAX_ORIGINAL_BYTES = 32_000_000
-
-
-class Originals:
-    """Recent messages as hosts gave them, if they have attachments or tool calls: what is stored of those
-    lacks images, thinking and fields of a provider. Kept in this process alone, so that `context` sends them
-    as they came, as `prepare` does.
-
-    Beyond `max_bytes` those used longest ago are dropped; their messages go out as they are stored.
-    """
-
-    def __init__(self, max_bytes: int = MAX_ORIGINAL_BYTES) -> None:
-        self._kept: Recent[tuple[str, str], tuple[Mapping[str, Any], int]] = Recent(max_bytes)
-
-    def keep(self, sid: str, messages: Sequence[Message]) -> None:
-        """Keep what is worth it. The parts of one message of the host's are kept together."""
-        recent = [m for m in messages[-RECENT:] if m.original is not None]
-        worth = {id(m.original): m.original for m in recent if m.attachments or m.calls}
-        copies = {i: c for i, given in worth.items() if given and (c := _original(given))}
-        for m in recent:
-            if found := copies.get(id(m.original)):
-                given, size = found
-                self._kept.put((sid, m.id), (given, m.tokens), size)
-
-    def restore(self, sid: str, tail: tuple[Message, ...]) -> tuple[Message, ...]:
-        """The messages with their originals. One that was shortened to fit the budget stays short."""
-        if not len(self._kept):
-            return tail
-        found = [self._kept.get((sid, m.id)) for m in tail]
-        return tuple(
-            replace(m, original=f[0]) if f and f[1] == m.tokens else m
-            for m, f in zip(tail, found, strict=True)
-        )
-
-    def drop(self, sid: str) -> None:
-        """Drop the messages of a session."""
-        for key in [key for key in self._kept if key[0] == sid]:
-            self._kept.pop(key)
-
-
-def _original(given: Mapping[str, Any]) -> tuple[Mapping[str, Any], int] | None:
-    """A copy for the provider, and about how many bytes it takes."""
-    try:
-        copied = copy.deepcopy({k: v for k, v in given.items() if k not in OWN_KEYS})
-    except Exception:  # noqa: BLE001  a host's message may contain anything
-        return None
-    return copied, size_of(copied)
 
 
 # ------------------------------------------------------------------------------------ budgets
@@ -689,65 +468,3 @@ class Budgets:
         asked = self._asked.get(progress.sid, 0)
         if asked and abs(asked - progress.budget) * 20 > asked:
             await self._store.set_budget(progress.session, asked)
-
-
-# ------------------------------------------------------------------------------------ compaction
-
-# (session, seq of the last message to replace, summary of the replaced messages)
-Compactor = Callable[[SessionId, int, str], Awaitable[None]]
-
-
-class Compaction:
-    """Replaces messages by a summary: on request, and after a note if `compact` or a host asks for it."""
-
-    def __init__(
-        self,
-        store: Store,
-        settings: Settings,
-        clock: Clock,
-        estimator: Estimator,
-        emit: Callable[[Event], None],
-    ) -> None:
-        self._store = store
-        self._archive = settings.archive
-        self._clock = clock
-        self._estimator = estimator
-        self._emit = emit
-        self._after_notes = settings.compact
-        self._compactor: Compactor | None = None
-
-    def use(self, compactor: Compactor | None) -> None:
-        """Compact with a host's own function after each note; None turns compaction off."""
-        self._compactor, self._after_notes = compactor, compactor is not None
-
-    async def compact(
-        self, session: SessionId, up_to: int, summary: str, *, revision: int | None = None
-    ) -> None:
-        """Replace every message up to and including seq `up_to` by a summary, in one transaction; with
-        `revision`, only if no message was retired since."""
-        now = self._clock.now()
-        message = Message("system", summary, new_id("sum", now), now, "summary")
-        message = replace(message, tokens=self._estimator.message(message))
-        await self._store.compact(
-            session, up_to=up_to, summary=message, archive=self._archive, now=now, revision=revision
-        )
-        self._emit(Compacted(session, up_to))
-
-    async def after_note(self, progress: Progress, note: Note) -> None:
-        """Replace the messages that a note was made from. A failure is only logged: the note is committed,
-        and the messages are still there."""
-        # Messages that the prompt shows raw stay, with or without a note.
-        up_to = min(note.last, progress.tail_start - 1)
-        if not self._after_notes or up_to < 1:
-            return
-        session = progress.session
-        try:
-            if self._compactor is None:
-                await self.compact(session, up_to, note.text, revision=progress.revision)
-            else:
-                await self._compactor(session, up_to, note.text)
-                self._emit(Compacted(session, up_to))
-        except ConflictError:
-            log.debug("%s: messages were retired before they were compacted", session.key)
-        except Exception:
-            log.exception("%s: compaction failed", session.key)

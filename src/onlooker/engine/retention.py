@@ -1,5 +1,5 @@
-"""Retention: messages are live, then archived, then deleted; notes are deleted some time after others
-replaced them."""
+"""Retention: messages are live, then archived, then deleted. Notes are deleted some time after they were
+superseded. Compaction puts a summary in the place of messages."""
 
 from __future__ import annotations
 
@@ -9,18 +9,20 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from onlooker.domain.events import Event, Pruned
+from onlooker.domain.errors import ConflictError
+from onlooker.domain.events import Compacted, Event, Pruned
 from onlooker.domain.history import RetentionLimits, RetentionResult
-from onlooker.domain.messages import SessionId
-from onlooker.domain.notes import SessionSummary
+from onlooker.domain.messages import Message, SessionId, new_id
+from onlooker.domain.notes import Note, Progress, SessionSummary
 from onlooker.engine.leases import JobLease
 from onlooker.policy.settings import Settings
+from onlooker.policy.tokens import Estimator
 from onlooker.ports import Clock, Store
 
 log = logging.getLogger(__name__)
 
 INTERVAL = timedelta(hours=6)  # limits are in days
-# How many sweeps lie between two looks at the clock: a machine that slept has not counted the time.
+# The clock is checked this often per interval: a timer does not run while a machine sleeps.
 SWEEPS = 12
 
 
@@ -33,14 +35,14 @@ class Retention:
         settings: Settings,
         clock: Clock,
         emit: Callable[[Event], None],
-        renew: Callable[[Sequence[SessionId]], Awaitable[None]],
+        remove_from_files: Callable[[Sequence[SessionId]], Awaitable[None]],
         ready: Callable[[], Awaitable[None]],
     ) -> None:
         self._store = store
         self._settings = settings
         self._clock = clock
         self._emit = emit
-        self._renew = renew  # rewrites files without what was deleted
+        self._remove_from_files = remove_from_files  # called after messages were deleted
         self._ready = ready
         self._lease = JobLease(store, clock, "retention", version=self._numbers)
 
@@ -50,7 +52,7 @@ class Retention:
         return any(self._numbers)
 
     async def run(self) -> None:
-        """Apply the settings, if that is due and no other process does."""
+        """Apply the settings, if due and no other process is doing it."""
         async with self._lease.turn(INTERVAL) as ours:
             if ours:
                 await self._round()
@@ -64,8 +66,8 @@ class Retention:
         """Purge what retention no longer keeps: superseded notes, messages that hosts took back, and messages
         beyond the limits of `apply`. Returns how many rows were deleted.
 
-        `older_than` is how old notes must be, by default the setting `retention_days`. It runs by itself
-        where the settings ask for it.
+        `older_than` is how old notes must be, by default the setting `retention_days`. This happens
+        automatically if the settings ask for it.
         """
         await self._ready()
         days = self._settings.retention_days
@@ -77,7 +79,7 @@ class Retention:
         """Archive noted messages, and delete them, once they are past the limits of `retention_archive_…`,
         `retention_delete_…` and `retention_owner_messages`. Returns how many, or how many it would be.
 
-        Messages that no note stands for stay, and so do all notes.
+        Messages that no note covers stay, and so do all notes.
         """
         await self._ready()
         return await self._apply(dry_run=dry_run)
@@ -93,7 +95,7 @@ class Retention:
         if not (self._limits().any or self._settings.retention_owner_messages):
             return done
         by_owner: dict[str, list[SessionSummary]] = defaultdict(list)
-        for summary in reversed(await self._store.sessions()):  # those used longest ago first
+        for summary in reversed(await self._store.sessions()):  # least recently used first
             by_owner[summary.progress.session.owner].append(summary)
         for summaries in by_owner.values():
             done += await self._of_owner(summaries, dry_run)
@@ -114,13 +116,13 @@ class Retention:
             session = summary.progress.session
             gone = await self._store.retain(session, limits, dry_run=dry_run)
             if gone.deleted and not dry_run:
-                await self._renew([session])
+                await self._remove_from_files([session])
             excess -= max(0, gone.deleted - (summary.messages - self._at_most(summary)))
             done += gone.of(session)
         return done
 
     def _excess(self, summaries: Sequence[SessionSummary]) -> int:
-        """How many more messages an owner has than are kept, once each session has no more than it may."""
+        """How many messages an owner has beyond the limit, after each session is within its own."""
         most = self._settings.retention_owner_messages
         return sum(map(self._at_most, summaries)) - most if most else 0
 
@@ -148,8 +150,70 @@ class Retention:
 
 
 def _may_be_past(summary: SessionSummary, limits: RetentionLimits) -> bool:
-    """Whether it is worth looking at the messages of a session."""
+    """Whether the messages of a session need to be checked."""
     counts = [c for c in (limits.archive_beyond, limits.delete_beyond) if c is not None]
     times = [t for t in (limits.archive_before, limits.delete_before) if t is not None]
     started = summary.started_at
     return any(summary.messages > c for c in counts) or any(started is None or started < t for t in times)
+
+
+# ------------------------------------------------------------------------------------ compaction
+
+# (session, seq of the last message to replace, summary of the replaced messages)
+Compactor = Callable[[SessionId, int, str], Awaitable[None]]
+
+
+class Compaction:
+    """Replaces messages by a summary: on request, and after a note if `compact` or a host asks for it."""
+
+    def __init__(
+        self,
+        store: Store,
+        settings: Settings,
+        clock: Clock,
+        estimator: Estimator,
+        emit: Callable[[Event], None],
+    ) -> None:
+        self._store = store
+        self._archive = settings.archive
+        self._clock = clock
+        self._estimator = estimator
+        self._emit = emit
+        self._after_notes = settings.compact
+        self._compactor: Compactor | None = None
+
+    def use(self, compactor: Compactor | None) -> None:
+        """Compact with a host's own function after each note; None turns compaction off."""
+        self._compactor, self._after_notes = compactor, compactor is not None
+
+    async def compact(
+        self, session: SessionId, up_to: int, summary: str, *, revision: int | None = None
+    ) -> None:
+        """Replace every message up to and including seq `up_to` by a summary, in one transaction; with
+        `revision`, only if no message was retired since."""
+        now = self._clock.now()
+        message = Message("system", summary, new_id("sum", now), now, "summary")
+        message = replace(message, tokens=self._estimator.message(message))
+        await self._store.compact(
+            session, up_to=up_to, summary=message, archive=self._archive, now=now, revision=revision
+        )
+        self._emit(Compacted(session, up_to))
+
+    async def after_note(self, progress: Progress, note: Note) -> None:
+        """Replace the messages that a note was made from. A failure is only logged: the note is committed,
+        and the messages are still there."""
+        # Messages that the prompt shows raw stay, with or without a note.
+        up_to = min(note.last, progress.tail_start - 1)
+        if not self._after_notes or up_to < 1:
+            return
+        session = progress.session
+        try:
+            if self._compactor is None:
+                await self.compact(session, up_to, note.text, revision=progress.revision)
+            else:
+                await self._compactor(session, up_to, note.text)
+                self._emit(Compacted(session, up_to))
+        except ConflictError:
+            log.debug("%s: messages were retired before they were compacted", session.key)
+        except Exception:
+            log.exception("%s: compaction failed", session.key)

@@ -22,22 +22,24 @@ from onlooker.domain.notes import AppendResult, State
 from onlooker.domain.search import Hit
 from onlooker.engine.background import Background, Job, JobLoop, NoteTasks
 from onlooker.engine.events import Events
+from onlooker.engine.histories import Histories, Originals, Recent
 from onlooker.engine.indexing import GraphIndex, Index, VectorIndex
 from onlooker.engine.items import Items, ShownItems
 from onlooker.engine.leases import JobLease, Leases
 from onlooker.engine.note_taker import Composer, NoteTaker
 from onlooker.engine.recall import QueryVectors, Search
-from onlooker.engine.recording import Budgets, Compaction, Histories, Originals, Recent, Recorder
-from onlooker.engine.retention import SWEEPS, Retention
+from onlooker.engine.recording import Budgets, Recorder
+from onlooker.engine.retention import SWEEPS, Compaction, Retention
 from onlooker.engine.session_end import SessionEnd
 from onlooker.engine.writer import Writer
 from onlooker.policy.assemble import Counting, MemorySection, memory_section
 from onlooker.policy.layers import in_order
+from onlooker.policy.pace import paced
 from onlooker.policy.plan import is_due_now, is_postponed
 from onlooker.policy.render import Context, Prefix
 from onlooker.policy.secrets import mask
 from onlooker.policy.settings import TIMING, Limits, Settings, Timing, check, with_models
-from onlooker.policy.tokens import CachingEstimator, Calibration, estimator
+from onlooker.policy.tokens import Calibration, estimator
 from onlooker.ports import Advance, Clock, Embedder, Model, Store, Workers
 
 if TYPE_CHECKING:
@@ -55,7 +57,7 @@ log = logging.getLogger("onlooker")
 MAX_SECTION_BYTES = 4_000_000
 # Bytes of prefixes that are kept to compare the next prompt with: those of some thousand sessions.
 MAX_PREFIX_BYTES = 1_000_000
-# The longest time between two looks for idle sessions, in seconds.
+# The longest time between two checks for idle sessions, in seconds.
 MAX_PAUSE = 60.0
 
 
@@ -89,7 +91,7 @@ class Runtime:
         self.builtin = builtin
         self.asks_model = not free_observer
         self.knowledge = in_order(knowledge or {})
-        self.estimator = CachingEstimator(estimator(settings.estimator))
+        self.estimator = estimator(settings.estimator)
         self.events = Events(clock)
         self.emit = self.events.emit
         self._calibration = Calibration()
@@ -101,7 +103,7 @@ class Runtime:
         self._closed = False
         self._changing = asyncio.Lock()
 
-        # What was said.
+        # Messages.
         self.budgets = Budgets(store, settings, self.estimator.text)
         self.compaction = Compaction(store, settings, clock, self.estimator, self.emit)
         self.recorder = Recorder(
@@ -119,7 +121,7 @@ class Runtime:
         # Notes.
         leases = Leases(store, clock, timing.lease_seconds)
         self.leases = leases
-        asked = Writer(reflector, settings, self.estimator, clock, self.emit, store.record_usage)
+        writer = Writer(reflector, settings, self.estimator, clock, self.emit, store.record_usage)
         self.session_end = SessionEnd(
             store,
             settings,
@@ -127,24 +129,27 @@ class Runtime:
             tz,
             self.emit,
             leases=leases,
-            reflector=asked,
+            reflector=writer,
             asks_model=not free_reflector,
         )
-        self.shown_items = ShownItems(store, settings, self.estimator.text, clock, self.session_end.read_up)
+        self.shown_items = ShownItems(
+            store, settings, self.estimator.text, clock, self.session_end.read_others
+        )
         self.note_taker = NoteTaker(
             store,
             settings,
             clock,
             self.estimator,
             self.emit,
-            observer=replace(asked, model=observer, extractors=extractors),
-            reflector=asked,
+            observer=replace(writer, model=observer, extractors=extractors),
+            reflector=writer,
             builtin=builtin,
             budgets=self.budgets,
             leases=leases,
             compaction=self.compaction,
             timing=timing,
-            choose_items=self.shown_items.choose_again,
+            choose_items=self.shown_items.choose_replacement,
+            before_shown=self._count_ahead,
             on_noted=self.session_end.noted,
             on_condensed=self.session_end.condensed,
         )
@@ -154,7 +159,7 @@ class Runtime:
             else NoteTasks(store, clock, self.note_taker.advance, concurrency=settings.concurrency)
         )
 
-        # What is known beyond a session.
+        # Items and search.
         self.items = Items(store, clock, self.emit, self.ready, settings.own_owner)
         self.query_vectors = QueryVectors(embedder) if embedder else None
         self.index = Index(
@@ -165,18 +170,18 @@ class Runtime:
             self.emit,
             ready=self.ready,
             own_owner=settings.own_owner,
-            # Workers of several processes share one store: each would pay for the same vectors.
+            # Without a lease, each of several processes would pay for the same vectors.
             lease=None if isinstance(self.workers, NoteTasks) else self._job_lease,
         )
 
-        # Files, and what is periodic.
+        # Files and periodic jobs.
         self.journal = self._make_journal() if settings.journal else None
         self.files = self._make_notes_folder(not free_reflector) if settings.notes_folder else None
-        self.retention = Retention(store, settings, clock, self.emit, self._renew_journal, self.ready)
+        self.retention = Retention(store, settings, clock, self.emit, self._remove_from_journal, self.ready)
         self.background = Background(self.workers, self.session_end, self.compaction, self.ready)
         self._loop = JobLoop(self._jobs())
         self._leave: list[Callable[[], None]] = []
-        # Whether the store has files, a journal or notes, in folders that this process was not told of.
+        # Whether the store has a journal or notes in folders that this process does not know.
         self.leaves_files = False
 
     # `onlooker.files` is loaded only by a memory that uses it.
@@ -253,7 +258,7 @@ class Runtime:
             self._calibration = Calibration.from_json(await self.store.get_value(_CALIBRATION) or "{}")
             if self.settings.enabled:
                 try:
-                    if self.workers.here:
+                    if self.workers.takes_notes:
                         self._start()
                     await self.workers.start()
                 except BaseException:
@@ -265,8 +270,8 @@ class Runtime:
     def _start(self) -> None:
         """Start everything in the background except note taking."""
         for mirror in self._mirrors:
-            self._leave.append(self.events.subscribe(mirror.hear))
-        self._leave.append(self.events.subscribe(self.index.hear))
+            self._leave.append(self.events.subscribe(mirror.on_event))
+        self._leave.append(self.events.subscribe(self.index.on_event))
         self.index.start()
         self._loop.start()
 
@@ -313,7 +318,7 @@ class Runtime:
         return Counting(self.estimator, self._calibration)
 
     async def calibrate(self, counted: int, reported: int) -> None:
-        """Learn from what a provider reported for a prompt that we counted."""
+        """Learn from the tokens that a provider reported for a prompt."""
         learned = self._calibration.learn(counted, reported)
         if learned != self._calibration:
             before, self._calibration = self._calibration, learned
@@ -334,8 +339,14 @@ class Runtime:
         self._sections.put(progress.sid, (key, section), 1_000 + sum(map(len, section.sections.texts())))
         return section
 
+    async def _count_ahead(self, state: State) -> None:
+        """Count the memory section that a session is about to show, so that its next turn need not: most of
+        the time that a new section takes is counting. Only of sessions that have turns here."""
+        if known := self._sections.get(state.progress.sid):
+            await asyncio.to_thread(paced, memory_section, state, known[0][2], self.counting)
+
     def compare(self, sid: str, context: Context) -> Context:
-        """The context, with where its prompt departs from the session's last one, and how often that was."""
+        """Add to a context where it first differs from the session's last prompt, and how often it did."""
         prefix = Prefix.of(context)
         known = self._prefixes.get(sid)
         changed = known[0].change_to(prefix) if known else ""
@@ -364,15 +375,15 @@ class Runtime:
         self._prefixes.pop(session.sid)
 
     async def erase(self, sessions: Sequence[SessionId], owners: Sequence[str]) -> bool:
-        """Remove what was forgotten from caches and files; False if the store's files are being read, so that
-        it has to wait."""
+        """Remove what was forgotten from caches and files; False if others are reading the store's files, so
+        that this must wait."""
         for session in sessions:
             self.drop_cached(session)
-        from onlooker.engine.forgetting import only_bytes_left
+        from onlooker.engine.forgetting import drop_names
 
-        await self.renew_files(sessions, owners)
+        await self.remove_forgotten(sessions, owners)
         if not self.leaves_files:
-            await only_bytes_left(self.store, sessions, owners, self.clock.now())
+            await drop_names(self.store, sessions, owners, self.clock.now())
         return await self.store.erase() and not self.leaves_files
 
     # -- forgetting
@@ -413,9 +424,9 @@ class Runtime:
         )
 
     async def _finish_forgetting(self) -> None:
-        """Remember where this store's files are, and forget what a process was forgetting when it ended.
+        """Store the folders of this store's files, and finish what a killed process had begun to forget.
 
-        A failure is logged, and tried again at the next opening: it must not keep anybody from opening.
+        A failure is logged and retried at the next opening: it must not prevent opening.
         """
         own = self._folders
         try:
@@ -437,21 +448,21 @@ class Runtime:
             now = self.clock.now()
             await finish(self.store, forget, self.erase, now=now, leaves_files=self.leaves_files)
         except Exception:
-            log.exception("what was being forgotten is not all gone; the next opening tries again")
+            log.exception("could not finish forgetting; the next opening tries again")
 
     @property
     def _folders(self) -> list[str]:
         named = (self.settings.journal, self.settings.notes_folder)
         return [os.path.abspath(os.path.expanduser(folder)) for folder in named if folder]
 
-    async def renew_files(self, sessions: Sequence[SessionId], owners: Sequence[str]) -> None:
+    async def remove_forgotten(self, sessions: Sequence[SessionId], owners: Sequence[str]) -> None:
         """Rewrite files without what the store no longer has."""
         for mirror in self._mirrors:
-            await mirror.renew(sessions, owners)
+            await mirror.remove_forgotten(sessions, owners)
 
-    async def _renew_journal(self, sessions: Sequence[SessionId]) -> None:
+    async def _remove_from_journal(self, sessions: Sequence[SessionId]) -> None:
         if self.journal:
-            await self.journal.renew(sessions)
+            await self.journal.remove_forgotten(sessions)
 
     async def imported(self) -> None:
         """Add imported sessions to the journal."""

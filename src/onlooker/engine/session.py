@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import field, replace
 from datetime import datetime, tzinfo
 from typing import TYPE_CHECKING, TypeVar, get_args
@@ -19,13 +19,14 @@ from onlooker.domain.errors import ConflictError, NotFoundError, OnlookerError, 
 from onlooker.domain.events import ContextBuilt, Deleted, Pinned, Waited
 from onlooker.domain.frozen import frozen
 from onlooker.domain.items import Item
-from onlooker.domain.messages import Message, MessageLike, SdkMessage, SessionId
+from onlooker.domain.messages import Message, MessageLike, SdkMessage, SessionId, last_question
 from onlooker.domain.notes import NOTE_STATUSES, Extractor, Note, NoteKind, NoteStatus, Progress, State
 from onlooker.domain.search import Hit, HitKind
+from onlooker.engine.histories import RecordedHistory, with_originals
 from onlooker.engine.indexing import index_batch
-from onlooker.engine.knowledge import LayerCall, last_question
+from onlooker.engine.knowledge import LayerCall
 from onlooker.engine.recall import KINDS, Reminder, Search, messages_behind
-from onlooker.engine.recording import load_newest, with_originals
+from onlooker.engine.recording import Recording, load_newest
 from onlooker.engine.runtime import Runtime
 from onlooker.policy import pace
 from onlooker.policy.align import Rewind
@@ -43,6 +44,7 @@ from onlooker.policy.plan import (
     MIN_STEP_TOKENS,
     ON_THE_SPOT_TOKENS,
     Idle,
+    Observe,
     condense,
     make_room,
     must_wait,
@@ -60,14 +62,14 @@ log = logging.getLogger("onlooker")
 
 V = TypeVar("V", bound=Extractor)
 
-# How long a context waits in all for another program's lock, to store items and notes of its own. It goes on
-# without them.
+# How long a context waits in total for another program's lock, to store items and notes. After that it
+# continues without them.
 LOCK_SECONDS = 0.8
 
 
 @frozen
 class Session:
-    """One conversation in a memory. It is cheap to make and has no state of its own."""
+    """One conversation in a memory. It is cheap to make and holds no state."""
 
     _runtime: Runtime = field(repr=False)
     id: SessionId
@@ -125,33 +127,62 @@ class Session:
         It records what came before this turn and the newest message. The answer is recorded with the next
         call; call `record` with it to have it recorded at once.
         """
-        items = history_items(history)
-        layers = self._layers(knowledge)
-        if not self._runtime.settings.enabled:
-            messages = intake_all(as_chat(items), at=self._runtime.clock.now(), tz=self._tz)
+        prepared = await self._prepare(
+            history, system, budget, knowledge, end, relative_time, question, rewind, is_own=False
+        )
+        return await prepared.stored()
+
+    async def _prepare(
+        self,
+        history: Sequence[MessageLike | SdkMessage],
+        system: str,
+        budget: int | None,
+        knowledge: Layers | None,
+        end: str,
+        relative_time: bool,
+        question: str,
+        rewind: Rewind,
+        *,
+        is_own: bool,
+    ) -> Prepared:
+        runtime, items, layers = self._runtime, history_items(history), self._layers(knowledge)
+        if not runtime.settings.enabled:
+            messages = intake_all(as_chat(items), at=runtime.clock.now(), tz=self._tz)
             request = await self._add_knowledge(PromptRequest(system, end=end), layers, messages)
-            return assemble_without_memory(request, messages, self._runtime.counting)
-        await self._runtime.ready()
+            return Prepared(assemble_without_memory(request, messages, runtime.counting))
+        await runtime.ready()
         if rewind not in get_args(Rewind):
             raise SettingsError("rewind", rewind, "must be auto, never or refuse")
-        budget = self._budget(budget)
+        request = PromptRequest(system, end=end, budget=self._budget(budget), question=question)
         with pace.turn():
-            recorded = await self._runtime.recorder.record_history(self.id, items, self._tz, rewind, budget)
-        request = PromptRequest(
-            system,
-            lead=recorded.lead,
-            preface=recorded.preface,
-            end=end,
-            budget=budget,
-            question=question,
-            newest=recorded.newest,
-            retired=len(recorded.retired),
-        )
-        with waiting_for_locks(LOCK_SECONDS):
-            context = await self._context(request, layers, relative_time, recorded.state)
-        tail = with_originals(context.messages, recorded.items, at=self._runtime.clock.now(), tz=self._tz)
-        prefill = bool(tail) and tail[-1].role == "assistant" and not tail[-1].calls
-        return replace(context, messages=tail, prefill=prefill)
+            recording = await runtime.recorder.record_history(
+                self.id, items, self._tz, rewind, request.budget, is_own=is_own
+            )
+
+        async def make(recorded: RecordedHistory, storing: Recording | None) -> Context:
+            asked = replace(
+                request,
+                lead=recorded.lead,
+                preface=recorded.preface,
+                newest=recorded.newest,
+                retired=len(recorded.retired),
+            )
+            with waiting_for_locks(LOCK_SECONDS):
+                context = await self._context(asked, layers, relative_time, recorded.state, storing)
+            tail = with_originals(context.messages, recorded.items, at=runtime.clock.now(), tz=self._tz)
+            prefill = bool(tail) and tail[-1].role == "assistant" and not tail[-1].calls
+            return replace(context, messages=tail, prefill=prefill)
+
+        try:
+            return Prepared(await make(recording.expected, recording), recording, make)
+        except _SupersededError:
+            return Prepared(await make(await recording.stored(), None))
+        except OnlookerError:
+            await recording.stored()  # what was said is recorded, if or not a prompt can be made
+            raise
+        except BaseException:
+            recording.begin()
+            raise
 
     # -- the context
 
@@ -189,7 +220,9 @@ class Session:
         layers: Mapping[str, Layer],
         relative_time: bool,
         state: State | None = None,
+        recording: Recording | None = None,
     ) -> Context:
+        """`recording` is what is being stored of the state. Whatever else is written waits for it."""
         runtime = self._runtime
         began = time.perf_counter()
         channel = RuntimeContext.of(self.key)
@@ -198,8 +231,12 @@ class Session:
             request = await self._add_knowledge(request, layers, messages)
             return assemble_without_memory(request, messages, runtime.counting, channel)
         state = state.until(request.newest) if state else await self._load(request)
+        is_dynamic = any(layer.is_dynamic for layer in layers.values())
+        chooses_items = state.items is None and runtime.settings.shares_items(self.owner)
+        if is_dynamic or chooses_items or not runtime.workers.takes_notes:
+            await _until_stored(recording)
         request = await self._add_knowledge(request, layers, state.messages)
-        if any(layer.is_dynamic for layer in layers.values()):
+        if is_dynamic:
             # Calling them takes time: messages and notes may have been added.
             state = await self._load(request, state)
         if relative_time:
@@ -209,12 +246,13 @@ class Session:
         room = runtime.counting.room(request, runtime.settings)
         state = (await self._with_items(state, room)).until(request.newest)
         new_budget = runtime.budgets.ask(self.id, room)
-        if not runtime.workers.here:
+        if not runtime.workers.takes_notes:
             await self._tell_workers(state)
-        state = await self._wait_if_far_behind(state, request)
-        state, layout = await self._make_room(state, request)
+        state = await self._wait_if_far_behind(state, request, recording)
+        state, layout = await self._make_room(state, request, recording)
         if new_budget and (state.missing or not isinstance(plan(state, runtime.budgets.limits(state)), Idle)):
             # `record` wakes the background when a note is due; a new budget may make one due as well.
+            await _until_stored(recording)
             runtime.wake(state)
         with pace.turn():
             if reminder:
@@ -223,7 +261,11 @@ class Session:
         context = replace(context, messages=runtime.originals.restore(self.id.sid, context.messages))
         if not request.question:
             context = runtime.compare(self.id.sid, context)
-        runtime.emit(ContextBuilt(self.id, context.stats, seconds=time.perf_counter() - began))
+        built = ContextBuilt(self.id, context.stats, seconds=time.perf_counter() - began)
+        if recording is None:
+            runtime.emit(built)
+        else:  # what was recorded is told first, and the prompt does not wait for those who listen
+            recording.then(lambda: runtime.emit(built))
         return context
 
     async def _load(self, request: PromptRequest, before: State | None = None) -> State:
@@ -292,12 +334,15 @@ class Session:
         except StoreError as error:
             log.warning("%s: workers do not know the budget yet: %s", self.key, error)
 
-    async def _wait_if_far_behind(self, state: State, request: PromptRequest) -> State:
+    async def _wait_if_far_behind(
+        self, state: State, request: PromptRequest, recording: Recording | None
+    ) -> State:
         """Wait for notes, with a deadline, if the setting `block_after` is set; a turn waits for nothing
         else."""
         runtime = self._runtime
         if not runtime.settings.block_after or not must_wait(state, runtime.budgets.limits(state)):
             return state
+        await _until_stored(recording)
         began, caught_up = time.perf_counter(), False
         try:
             async with asyncio.timeout(runtime.timing.block_deadline):
@@ -307,46 +352,60 @@ class Session:
         runtime.emit(Waited(self.id, caught_up, seconds=time.perf_counter() - began))
         return await self._load(request, state)
 
-    async def _make_room(self, state: State, request: PromptRequest) -> tuple[State, Layout]:
+    async def _make_room(
+        self, state: State, request: PromptRequest, recording: Recording | None
+    ) -> tuple[State, Layout]:
         """Take notes on the spot of messages that would otherwise be cut off without a note, and condense
         notes that would otherwise be left out.
 
         If that fails, or takes too long because a host hands over a long history at once, the turn
-        goes on with what fits. The rest is counted, stays stored, and is noted later.
+        continues with what fits. The rest is counted, stays stored, and is noted later.
         """
         runtime = self._runtime
-        deadline = time.monotonic() + runtime.timing.on_the_spot
+        deadline = 0.0  # set when the first step begins
         layout = lay_out(state, request, runtime.settings, runtime.counting, runtime.section)
-        made = noted = last = 0
+        past = runtime.recorder.past(self.id) if runtime.workers.takes_notes else None
+        made = noted = last = conflicts = 0
+        is_behind = False  # whether messages are left out that the background is about to note
         is_recorded = True  # whether the record is still this caller's conversation
         try:
             while True:
                 # The next step takes about as long as the last one.
                 has_time = noted + last <= ON_THE_SPOT_TOKENS or time.monotonic() < deadline
                 step = make_room(state, layout.limits, layout.room) if has_time else None
+                if past and isinstance(step, Observe):
+                    step, is_behind = None, True
                 if step is None and layout.memory.is_cut:
                     step = condense(state, runtime.budgets.limits(state))
                 if step is None:
                     break
-                made += is_recorded
+                await _until_stored(recording)
+                deadline = deadline or time.monotonic() + runtime.timing.on_the_spot
+                # Waiting for the note of another takes as long as writing one.
+                last = max(MIN_STEP_TOKENS, step.tokens)
                 try:
-                    if is_recorded:
+                    # Without time, the turn does not wait again for the background, which is at a backlog.
+                    if is_recorded and (has_time or not conflicts):
                         state = await runtime.note_taker.do(state, step, fence=None, on_the_spot=True)
+                        made += 1
                     else:
                         state = await runtime.note_taker.show(state, step)
-                    last = max(MIN_STEP_TOKENS, step.tokens)
                 except ConflictError:
-                    last = MIN_STEP_TOKENS
+                    conflicts += 1
                     log.debug("%s: another worker took the note", self.key)
                     now = await self._load(request, state)
                     is_recorded, state = now is not state, now
+                    last = last if is_recorded else MIN_STEP_TOKENS
                 noted += last
                 layout = lay_out(state, request, runtime.settings, runtime.counting, runtime.section)
         except OnlookerError as error:
             log.warning("%s: could not make room: %s", self.key, error)
-        if made:
+        if made or conflicts or (is_behind and not (past and past.is_indexed)):
+            await _until_stored(recording)
             # Recall finds what leaves the prompt now; the background indexes the rest of a long backlog.
-            await index_batch(runtime.store, self.id)
+            has_more = await index_batch(runtime.store, self.id)
+            if past and not has_more:
+                past.is_indexed = True
             # What that makes due, such as a reflection, is left to the background.
             runtime.wake(state)
         return state, layout
@@ -523,17 +582,68 @@ class Session:
         """Delete the session with everything in it; False if there was none. What its notes cost still
         counts for its owner and the day. `by` is who wants it, for `memory.storage.forgotten`."""
         await self._runtime.ready()
-        from onlooker.engine.forgetting import Intention, carrying_out
+        from onlooker.engine.forgetting import Intention, kept_until_done
 
         runtime = self._runtime
         runtime.drop_cached(self.id)
         intention = Intention(self.owner, self.key, by=by)
         now = runtime.clock.now()
-        async with carrying_out(runtime.store, intention, now, leaves_files=runtime.leaves_files):
+        async with kept_until_done(runtime.store, intention, now, leaves_files=runtime.leaves_files):
             was_there = await runtime.store.delete_session(self.id)
             if was_there:
                 runtime.emit(Deleted(self.id))
                 await runtime.erase([self.id], [self.owner])  # its words leave the search index, too
             else:
-                await runtime.renew_files([self.id], [self.owner])
+                await runtime.remove_forgotten([self.id], [self.owner])
         return was_there
+
+
+# ------------------------------------------------------------------------------------ before it is stored
+
+
+@frozen
+class Prepared:
+    """A context whose newest messages are on their way into the store."""
+
+    context: Context
+    _recording: Recording | None = None
+    _make: Callable[[RecordedHistory, None], Awaitable[Context]] | None = None
+
+    def begin(self) -> None:
+        """Begin to write its messages to disk, if that has not begun."""
+        if self._recording:
+            self._recording.begin()
+
+    async def stored(self) -> Context:
+        """The context, once its messages are on disk. It is another one if another writer came first.
+
+        Raises:
+            ConflictError: `rewind` was "refuse", and another writer went another way meanwhile.
+            StoreError: The store cannot write; nothing was recorded.
+        """
+        if self._recording is None or self._make is None:
+            return self.context
+        recorded = await self._recording.stored()
+        if recorded is self._recording.expected:
+            return self.context
+        return await self._make(recorded, None)
+
+
+async def prepare_ahead(
+    session: Session, history: Sequence[MessageLike], *, budget: int | None, rewind: Rewind
+) -> Prepared:
+    """`Session.prepare` for a caller that can use the context before its messages are on disk, and then waits
+    for them: a model may read the prompt meanwhile. They are written from `begin` on, so that nothing else is
+    done before the prompt is sent. The items of the history never change."""
+    return await session._prepare(  # pyright: ignore[reportPrivateUsage]
+        history, "", budget, None, "", relative_time=False, question="", rewind=rewind, is_own=True
+    )
+
+
+class _SupersededError(Exception):
+    """Another writer came first: the state that a context is being made from is not what was recorded."""
+
+
+async def _until_stored(recording: Recording | None) -> None:
+    if recording is not None and await recording.stored() is not recording.expected:
+        raise _SupersededError

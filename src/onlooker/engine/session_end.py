@@ -1,11 +1,10 @@
-"""Items made of a session: when notes of it are taken or condensed, when its owner begins another one, and
-when it ends.
+"""Making items of a session: when its notes are taken or condensed, when its owner begins another session,
+and when it ends.
 
 A session ends on request, after some time without a message, when the process stops, or in a later sweep.
 `Progress.ended` marks the last message that items were made from. Without a language model it moves with
-every note and every end, so that each message is read once. A language model chooses better, but costs: it is
-asked when notes are condensed and at the end, and until then what is said reaches other sessions as the
-built-in choice.
+every note and every end, so that each message is read once. A language model chooses better but costs money:
+it is asked when notes are condensed and at the end. Until then, other sessions get the built-in choice.
 """
 
 from __future__ import annotations
@@ -40,16 +39,16 @@ MAX_USED_SESSIONS = 1_000
 MAX_AT_ONCE = 100
 # How long a model's whole answer should be.
 ANSWER_TOKENS = 800
-# Known items that a model is told of, so that it does not repeat them.
+# How many known items a model is given, so that it does not repeat them.
 MAX_KNOWN_ITEMS = 60
-# Messages that are read at a time to make items of.
+# How many messages are read at a time.
 MAX_READ = 200
-# A new session reads up on what was said in so many others of its owner, so many messages of each, how long
-# ago, and for how long. A turn waits for it: a message takes a fifth of a millisecond.
-MAX_READ_UP, MAX_READ_UP_MESSAGES = 3, 50
-READ_UP_WITHIN = timedelta(days=1)
-READ_UP_SECONDS = 1.0
-# How often a change is tried if another worker changes the items at the same time.
+# A new session reads the latest messages of this many other sessions of its owner, this many of each, if they
+# are not older than this, for at most this many seconds. A turn waits for it: a message takes 0.2 ms.
+MAX_OTHERS, MAX_OTHER_MESSAGES = 3, 50
+OTHERS_WITHIN = timedelta(days=1)
+OTHERS_SECONDS = 1.0
+# How often a change is tried while another worker changes the items.
 MAX_TRIES = 3
 
 
@@ -77,7 +76,7 @@ class SessionEnd:
         self._reflector = reflector
         self._asks_model = asks_model  # else the built-in choice is made
         self._used: dict[SessionId, None] = {}
-        self._languages: set[str] = set()  # owners whose language was looked at
+        self._languages: set[str] = set()  # owners whose language was checked
 
     # -- when
 
@@ -94,7 +93,7 @@ class SessionEnd:
 
     @property
     def is_automatic(self) -> bool:
-        """Whether sessions end by themselves after a time without a message."""
+        """Whether sessions end automatically after some time without a message."""
         settings = self._settings
         return settings.enabled and bool(settings.cross_session_limit) and settings.idle_minutes > 0
 
@@ -167,35 +166,36 @@ class SessionEnd:
             if not self._asks_model:
                 await self._make_up_to(progress, progress.frontier)
             elif messages:
-                # No model is asked at every note, and the mark stays: one is asked about them at the end.
+                # A model is not asked at every note. The mark stays, and the model is asked at the end.
                 await self._keep_some(progress, await self._pick(session, messages))
         except OnlookerError as error:
             log.warning("%s: no items made with a note: %s", session.key, error)
 
-    async def read_up(self, session: SessionId) -> None:
+    async def read_others(self, session: SessionId) -> None:
         """Make items, without a model, of what the owner said lately in other sessions and no note covers
-        yet: the person expects to be known by what they said a minute ago. What fails, or takes long, is left
-        to the notes and ends of those sessions."""
+        yet: a person expects the agent to know what they said a minute ago. What fails, or takes too long, is
+        left to the notes and ends of those sessions."""
         if not self.is_automatic or not self._settings.shares_items(session.owner):
             return
         try:
-            async with asyncio.timeout(READ_UP_SECONDS):
-                since = self._clock.now() - READ_UP_WITHIN
-                for other in await self._store.open_sessions(session.owner, since, limit=MAX_READ_UP):
+            async with asyncio.timeout(OTHERS_SECONDS):
+                since = self._clock.now() - OTHERS_WITHIN
+                for other in await self._store.open_sessions(session.owner, since, limit=MAX_OTHERS):
                     if other != session:
-                        await self._read_up(other)
+                        await self._read_other(other)
         except (TimeoutError, OnlookerError) as error:
-            log.warning("%s: what other sessions said last becomes known later: %r", session.key, error)
+            log.warning("%s: could not read the owner's other sessions: %r", session.key, error)
 
-    async def _read_up(self, session: SessionId) -> None:
+    async def _read_other(self, session: SessionId) -> None:
         progress = await self._progress_of(session)
         if progress is None:
             return
-        newest = progress.last_seq - MAX_READ_UP_MESSAGES
+        newest = progress.last_seq - MAX_OTHER_MESSAGES
         if not self._asks_model and progress.ended >= newest:
             await self._make_up_to(progress, progress.last_seq)
             return
-        # The mark stays: at the end a model is asked about these messages, or those before them are read too.
+        # The mark stays: at the end a model is asked about these messages, or they are read with those
+        # before.
         after = max(progress.ended, progress.frontier, newest)
         messages = await self._store.messages(session, after=after, archived=True)
         await self._keep_some(progress, await self._pick(session, messages))
@@ -271,8 +271,8 @@ class SessionEnd:
         raise ConflictError(f"{session.key}: other workers keep changing the items of this owner")
 
     async def _without_known_past(self, add: Sequence[Item], existing: Sequence[Item]) -> tuple[Item, ...]:
-        """The items to add, without those that are history of existing ones and were added as such: where a
-        model does not answer, messages are read again that a note made items of."""
+        """The items to add, without those that are already in the history of existing ones: if a model does
+        not answer, messages are read again that items were made of before."""
         from onlooker.policy.items.match import duplicates
 
         live = {item.id for item in existing}
@@ -309,21 +309,25 @@ class SessionEnd:
         return self._as_items(session, choose_candidates(found, self._tz), (), ())
 
     async def _pick(self, session: SessionId, messages: Sequence[Message]) -> list[Item]:
-        """Choose items without a language model, from what people said. In a thread, since a turn must not
+        """Choose items without a language model, from what people said. In a thread, because a turn must not
         wait for it."""
-        from onlooker.policy.items.extract import choose_candidates, most_telling, user_statements
+        from onlooker.policy.items.extract import about_known, choose_candidates, user_statements
         from onlooker.policy.items.match import name_in
 
-        found = await asyncio.to_thread(lambda: most_telling([*user_statements(messages)]))
+        said = await asyncio.to_thread(lambda: [*user_statements(messages)])
         self._check_language(session, messages)
-        if not found:
+        if not said:
             return []
-        known = await self._store.items(session.owner, limit=MAX_ITEMS)
-        name = next((name for item in known if (name := name_in(item.summary))), "")
-        return self._as_items(session, choose_candidates(found, self._tz, name=name), (), ())
+        known = [item.summary for item in await self._store.items(session.owner, limit=MAX_ITEMS)]
+        name = next((name for summary in known if (name := name_in(summary))), "")
+
+        def choose() -> list[Candidate]:
+            return choose_candidates(about_known(said, known, name), self._tz, name=name)
+
+        return self._as_items(session, await asyncio.to_thread(choose), (), ())
 
     def _check_language(self, session: SessionId, messages: Sequence[Message]) -> None:
-        """Say once for each owner that their language is one in which only a language model finds facts."""
+        """Log once for each owner if only a language model can find facts in their language."""
         from onlooker.policy.items.extract import LANGUAGES
         from onlooker.policy.text import SAMPLE, language_of
 
@@ -366,7 +370,7 @@ class SessionEnd:
         if sum(n.tokens for n in notes) + tokens_of(messages) > writer.model.window:
             return None
         request = ItemsRequest(session, tuple(notes), 1, ANSWER_TOKENS, messages=tuple(messages), known=known)
-        # The owner's name is theirs whether or not they said it.
+        # The owner's name belongs to them even if they did not say it.
         source = "\n".join((session.owner, *(n.text for n in notes), text_lines(messages), *known))
         day = (messages[-1].at if messages else None) or (notes[-1].made_at if notes else self._clock.now())
         evidence = Evidence(source, day.date())
@@ -381,7 +385,7 @@ class SessionEnd:
     async def _attributed(
         self, session: SessionId, made: list[Item], notes: Sequence[Note], messages: Sequence[Message]
     ) -> list[Item]:
-        """The items, with the origin that the messages say: a model may have been told another."""
+        """Set the origin of the items from the messages: a model may have been misled about it."""
         from onlooker.policy.origins import whose_words
 
         said = [m for note in notes for m in await self._store.sources(session, note.id)] if made else []

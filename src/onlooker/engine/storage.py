@@ -31,7 +31,7 @@ class Storage:
         imported: Callable[[], Awaitable[None]],
     ) -> None:
         self._store = store
-        self._owner = owner  # of sessions for which none is named
+        self._owner = owner  # the owner if a call names none
         self._ready = ready
         self._imported = imported  # called after an import
 
@@ -59,15 +59,15 @@ class Storage:
         """Import what `export` wrote. Returns the number of rows of each kind. The file is checked first, and
         each session is imported whole or not at all.
 
-        With an `owner`, only what belongs to them is imported. With `all_owners` everything is: import so
-        only what you trust with the memory of everybody. With neither, the file may hold nothing of an owner
-        but this memory's own.
+        With an `owner`, only what belongs to them is imported. With `all_owners` everything is; use this only
+        for a file that you trust with the memory of everybody. With neither, the file may only hold what
+        belongs to this memory's own owner.
 
         `progress` is called with the number of rows that are read. If the call is cancelled, the sessions
         that are imported by then stay.
 
         Raises:
-            SettingsError: The file writes for an owner that was not named; nothing is imported.
+            SettingsError: The file has rows of an owner that was not named; nothing is imported.
             ConflictError: A session exists already, or another item with the same id, and `replace` is off.
             StoreError: The file is not an export, is incomplete, or was changed; or the store cannot write.
         """
@@ -87,10 +87,10 @@ class Storage:
         replace: bool = False,
     ) -> tuple[dict[str, int], Sequence[str]]:
         """Rebuild sessions from a journal. Returns the number of rows of each kind, and the lines that were
-        skipped, each with the reason. Whose sessions are imported is said as for `import_file`.
+        skipped, each with the reason. `owner` and `all_owners` are as for `import_file`.
 
         Raises:
-            SettingsError: The journal writes for an owner that was not named; nothing is imported.
+            SettingsError: The journal has rows of an owner that was not named; nothing is imported.
             ConflictError: `replace` is off, and another item has the same id: nothing is imported.
                 Or a session exists: those before it are imported.
             StoreError: There is no journal.
@@ -110,9 +110,9 @@ class Storage:
         return _Named(self._owner, refuses=True) if owner is None else _Named(owner)
 
     async def _check(self, rows: AsyncGenerator[Row], named: _Named, *, replace: bool = False) -> None:
-        """Refuse rows of owners that were not named, and an item that would overwrite one that is there.
+        """Refuse rows of owners that were not named, and items that would overwrite others.
 
-        It is done before anything is written: in memory, nothing can be read within a transaction that
+        This is done before anything is written: an in-memory store cannot be read within a transaction that
         writes.
         """
         known: dict[str, dict[str, Item]] = {}
@@ -128,7 +128,7 @@ class Storage:
                 before = known[item.owner].get(item.id, item)
                 if changed(before, uses=item.uses, last_used_at=item.last_used_at) != item:
                     raise ConflictError(
-                        f"item {item.id!r} of {item.owner!r} exists already, and is another; `replace` "
+                        f"item {item.id!r} of {item.owner!r} exists already and differs; `replace` "
                         "(--replace) replaces it"
                     )
 
@@ -137,15 +137,15 @@ class Storage:
             store, parts = self._store, _Parts(rows)
             counts = await store.restore(parts.before_usage(), replace=replace)
             if parts.has_usage:
-                # Replaced sessions are gone with their usage by now, so what the store has belongs to others.
+                # Replaced sessions are deleted with their usage by now, so the store's usage is of others.
                 more = await store.restore(missing_usage(store, parts.from_usage_on()))
                 counts = dict(Counter(counts) + Counter(more))
         await self._imported()
         return counts
 
     async def forgotten(self, *, owner: str | None = None) -> Sequence[ForgetRecord]:
-        """Who had something forgotten, what kind of thing, and when, oldest first: of one owner, or of all.
-        Records have no names and nothing of the content."""
+        """Records of who forgot what kind of thing, and when, oldest first: of one owner, or of all. They
+        have no names and no content."""
         from onlooker.engine.forgetting import owner_hash, records
 
         await self._ready()
@@ -153,8 +153,8 @@ class Storage:
         return [each for each in await records(self._store) if of in (None, each.owner)]
 
     async def masked(self, *, owner: str | None = None, session: str | None = None) -> dict[str, int]:
-        """How many secrets of each kind the stored messages have, which become `[secret]` wherever else they
-        would be shown: of one session, of one owner, or of all."""
+        """Count the secrets in the stored messages by kind, of one session, of one owner, or of all. Wherever
+        else they would be shown, they are masked as `[secret]`."""
         from onlooker.policy.secrets import find_secrets
 
         await self._ready()
@@ -176,7 +176,7 @@ class Storage:
 
 
 async def _reported(rows: AsyncGenerator[Row], progress: Callable[[int], None]) -> AsyncGenerator[Row]:
-    """The rows, and how many there were so far."""
+    """Yield the rows, and report how many there were so far."""
     done = 0
     async with aclosing(rows):
         async for row in rows:
@@ -187,7 +187,7 @@ async def _reported(rows: AsyncGenerator[Row], progress: Callable[[int], None]) 
 
 @frozen
 class _Named:
-    """The owner that an import writes for, or everybody. Rows of others are left out, or refused."""
+    """The owner that an import is for, or all owners. Rows of others are left out or refused."""
 
     owner: str | None
     refuses: bool = False
@@ -198,7 +198,7 @@ class _Named:
             raise SettingsError(
                 "owner",
                 None,
-                f"must be named: some rows are of {of!r}; import one with `owner` (--owner), or "
+                f"must be named: some rows belong to {of!r}; import one with `owner` (--owner), or "
                 "all with `all_owners` (--all-owners)",
             )
 
@@ -231,7 +231,7 @@ def _scope(owner: str | None, session: str | None) -> Scope:
 
 
 class _Parts:
-    """Splits rows in two: everything before the usage of model calls, which comes after all sessions; and the
+    """Splits rows in two: everything before the usage of model calls, which follows all sessions, and the
     rest."""
 
     def __init__(self, rows: AsyncIterator[Row]) -> None:
@@ -257,9 +257,9 @@ class _Parts:
 
 
 async def missing_usage(target: Store, rows: AsyncIterator[Row]) -> AsyncIterator[Row]:
-    """The rows without the usage that the target has already.
+    """Yield the rows without the usage that the target already has.
 
-    If the session was deleted since, the target has that usage under its owner alone, or under nobody.
+    If the session was deleted since, the target has that usage under its owner only, or under no owner.
     """
     known = KnownUsage()
     async for row in usage_rows(target.dump(Scope(kinds=frozenset({"usage"})))):
@@ -273,7 +273,7 @@ async def missing_usage(target: Store, rows: AsyncIterator[Row]) -> AsyncIterato
                 renamed.append(row)
             else:
                 yield row
-    # Last, so that exact matches are crossed off first.
+    # Last, so that exact matches are removed first.
     for row in renamed:
         if not known.cross_off_renamed(row):
             yield row

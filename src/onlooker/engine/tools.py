@@ -32,14 +32,14 @@ DEFAULT_RESULTS = 5
 # Messages on a page of `recall`, and characters shown of each.
 PAGE = 20
 MAX_CHARACTERS = 2_000
-# How many of the newest messages are searched for the user's word on what an agent wants to end.
+# How many of the newest messages are searched for what the user said about a fact that an agent wants to end.
 EVIDENCE = 60
 # Messages shown before and after a single recalled message.
 NEIGHBOURS = 3
 
 _NO_OWNER = (
-    "Not saved: this conversation has no owner, so nothing is kept beyond it. Go on without saving; the "
-    "developer names one with memory.session(key, owner=...)."
+    "Not saved: this conversation has no owner, so nothing is kept beyond it. Continue without saving; the "
+    "developer can name one with memory.session(key, owner=...)."
 )
 
 
@@ -80,11 +80,11 @@ class Tool:
             return await self.run(**arguments)
         except OnlookerError as error:
             log.warning("%s: %s", self.name, error)
-            return f"Not done: {error}. Go on without it, or try again later."
+            return f"Not done: {error}. Continue without it, or try again later."
         except Exception:
             # No failure may end the agent's turn.
             log.exception("%s failed: this is a bug in Onlooker", self.name)
-            return f"Not done: {self.name} failed. Go on without it."
+            return f"Not done: {self.name} failed. Continue without it."
 
 
 class Tools:
@@ -126,7 +126,7 @@ class Tools:
         """Run a tool by name, with arguments as a mapping or as a model's JSON text."""
         tool = next((t for t in self if t.name == name), None)
         if tool is None:
-            return f"Not done: there is no tool {name!r}; there are {', '.join(t.name for t in self)}."
+            return f"Not done: there is no tool {name!r}; use one of {', '.join(t.name for t in self)}."
         given = _mapping(arguments)
         if given is None:
             return f"Not done: the arguments of {name} must be a JSON object."
@@ -224,12 +224,12 @@ class _Functions:
             )
         except SettingsError as error:
             if error.key == "summary":
-                return error.allowed  # it is known, or contradicts what is
+                return error.allowed  # it repeats or contradicts a known fact
             return f"Not saved: {error.key} {error.allowed}. memory_search shows the ids."
         return f"Saved as {item.id}" + (f", in place of {supersedes}." if supersedes else ".")
 
     async def _turn(self) -> list[str]:
-        """The ids of the messages from the user's last one on: what an agent saves now comes from these."""
+        """The ids of the messages since the user's last one: what an agent saves now comes from these."""
         state = await self.store.load(self.session, newest=EVIDENCE)
         messages = state.messages if state else ()
         last = max((i for i, m in enumerate(messages) if m.role == "user"), default=0)
@@ -253,20 +253,20 @@ class _Functions:
         return "Forgotten: " + "; ".join(f'"{item.summary}"' for item in gone)
 
     async def _refusal_to_end(self, ident: str) -> str:
-        """Why an agent may not end this fact: a person pinned it, or the user said it and has not spoken of
-        it here. What the agent read may have told it to."""
+        """Why an agent may not end this fact: a person pinned it, or the user said it and has not mentioned
+        it here. Something that the agent read may have told it to."""
         for item in await self.store.items(self.owner, ids=[ident]):
             if item.pinned:
                 return "a person pinned this fact, and only a person can end it."
-            if item.origin == "user" and not await self._speaks_of(item):
+            if item.origin == "user" and not await self._mentions(item):
                 return (
                     "the user said this, and has not said in this conversation that it changed. Ask the "
                     "user; once they have said so, try again."
                 )
         return ""
 
-    async def _speaks_of(self, item: Item) -> bool:
-        """Whether the user's own words in this session have to do with the fact."""
+    async def _mentions(self, item: Item) -> bool:
+        """Whether the user's own words in this session are about the fact."""
         from onlooker.policy.instructions import own_words
         from onlooker.policy.search.words import telling_tokens
 
@@ -281,15 +281,15 @@ class _Functions:
         await self.ready()
         # Sessions without an owner may belong to anyone, so only this one is reached.
         if session and session != self.session.key and not self.settings.shares_items(self.owner):
-            return f"Nothing is behind {id!r}: this conversation has no owner, and reaches no other."
+            return f"Nothing found for {id!r}: this conversation has no owner, so it cannot reach others."
         messages = await self._messages_behind(id, SessionId(self.owner, session or self.session.key))
         if not messages:
-            return f"Nothing is behind {id!r}. memory_search shows the ids of notes and facts."
+            return f"Nothing found for {id!r}. memory_search shows the ids of notes and facts."
         pages = -(-len(messages) // PAGE)
         if page > pages:
             return f"{id!r} has no page {page}; its last is page {pages}."
         shown = [_shorten(m) for m in messages[(page - 1) * PAGE : page * PAGE]]
-        more = f"\n(page {page} of {pages}; page={page + 1} goes on)" if page < pages else ""
+        more = f"\n(page {page} of {pages}; use page={page + 1} for the next)" if page < pages else ""
         return text_lines(shown) + more
 
     async def _messages_behind(self, ident: str, session: SessionId) -> Sequence[Message]:
@@ -314,7 +314,7 @@ def _fact_line(item: Item) -> str:
 
 
 def _end_of(day: str) -> datetime:
-    """When a day is over in every time zone."""
+    """The time at which a day has ended in every time zone."""
     return datetime.combine(date.fromisoformat(day), time(), UTC) + timedelta(days=2)
 
 

@@ -288,6 +288,9 @@ def judge_reply(
         shown_text="\n".join(note.text for note in request.notes)
         if isinstance(request, ObserveRequest)
         else "",
+        said=[m.text for m in request.messages if m.role != "tool"]
+        if isinstance(request, ObserveRequest)
+        else (),
         strike=strike,
     )
     if isinstance(verdict, Rejected):
@@ -310,7 +313,7 @@ def _complete(verdict: Accepted, request: Request, source: Source, count: Callab
         asked = of_notes(notes)
     text = without_asked(verdict.text)
     said = parts_of(request.messages) if isinstance(request, ObserveRequest) else ()
-    text = reattributed(text, (*said, *noted_parts(notes)), prose=request.format == "prose")
+    text = reattributed(text, said, noted_parts(notes), prose=request.format == "prose")
     if request.format == "stamped":
         text = with_times(text, request.messages if isinstance(request, ObserveRequest) else (), notes)
     length = count("\n".join([*asked, text]))

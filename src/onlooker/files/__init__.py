@@ -1,1 +1,1 @@
-"""Files beside the store: the journal, exports, and the Markdown files that people read and edit."""
+"""Files outside the store: the journal, exports, and the Markdown files that people read and edit."""

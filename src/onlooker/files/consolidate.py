@@ -1,8 +1,7 @@
-"""Consolidation: old daily notes go through the reflector, what they say becomes items, and the files are
-archived.
+"""Consolidation: the reflector turns old daily notes into items, and their files are archived.
 
-Each file is consolidated once. The ids of its items follow from its content, and its items are stored in one
-transaction. So if they are there, the file was done, however the process ended; it is archived after that.
+Each file is consolidated once. The ids of its items are computed from its content, and all of them are stored
+in one transaction. So if they exist, the file was done, even if the process ended before it was archived.
 """
 
 from __future__ import annotations
@@ -70,7 +69,7 @@ class Consolidation:
         try:
             data = await asyncio.to_thread(read, path)
             if data is None:
-                return _skipped(done, "it is gone")
+                return _skipped(done, "it no longer exists")
             if reason := damage(data):
                 return _skipped(done, reason)
             if dry_run:
@@ -81,14 +80,14 @@ class Consolidation:
         except OnlookerError as error:
             return _skipped(done, str(error))
         if not done.archived:
-            return _skipped(done, "it was changed meanwhile; the next run looks at it again")
+            return _skipped(done, "it changed meanwhile; the next run tries again")
         self.emit(FileConsolidated(done.owner, done, seconds=time.perf_counter() - began))
         return done
 
     async def _store_and_archive(
         self, folder: Folder, done: Consolidated, path: Path, data: bytes
     ) -> Consolidated:
-        """Nothing is archived if the file, or its notes in the store, change while a model is asked."""
+        """Archive nothing if the file, or its notes in the store, change while the model works."""
         before = await self._stored_notes(folder.owner, data)
         made = await self._make_items(folder.owner, done.day, data)
         async with locked(folder):
@@ -101,7 +100,7 @@ class Consolidation:
         return replace(done, items=tuple(items), archived=str(archived or ""))
 
     async def _stored_notes(self, owner: str, data: bytes) -> dict[str, str]:
-        """The text in the store of the file's notes, which may be forgotten at any time."""
+        """The stored text of the file's notes, which may be forgotten at any time."""
         blocks = read_day(data.decode("utf-8-sig")).blocks
         found: dict[str, str] = {}
         for key in dict.fromkeys(block.session for block in blocks):
@@ -132,7 +131,7 @@ class Consolidation:
         if page.own_text:
             note = _note("", 1, 1, page.own_text, at)
             own = await self.choose_items(SessionId(owner, f"daily:{day}"), [note])
-            # A person wrote it, in no session.
+            # A person wrote it, outside of any session.
             made += [replace(item, session="", sources=()) for item in own]
         return [replace(item, id=_item_id(owner, day, data, number)) for number, item in enumerate(made)]
 
@@ -151,13 +150,13 @@ class Consolidation:
         raise ConflictError("other workers keep changing the items of this owner")
 
     async def _change(self, owner: str, made: Sequence[Item]) -> ItemChange | None:
-        """The change that these items make to the stored ones; None if they are stored already."""
+        """How these items change the stored ones; None if they are stored already."""
         known = {i.id: i for i in await self.store.items(owner, statuses=ITEM_STATUSES)}
         if any(item.id in known for item in made):
             return None
         new = [item for item in made if not _has_ended(item, known.values())]
         found = reconcile(new, [i for i in known.values() if i.status == "live"])
-        # Without `use`: the same notes said it before, so that it is not a use.
+        # Repeating what the same notes said before does not count as a use.
         return ItemChange(owner, self.clock.now(), tuple(found.add), tuple(found.end.items()))
 
 
@@ -171,14 +170,14 @@ def _note(ident: str, first: int, last: int, text: str, at: dt.datetime) -> Note
 
 
 def _item_id(owner: str, day: dt.date, data: bytes, number: int) -> str:
-    """The same for the same file, so that its items are not made twice."""
+    """Return the same id for the same file, so that its items are not made twice."""
     digest = hashlib.blake2b(data, digest_size=6, key=f"{day} {number}".encode())
     digest.update(owner.encode("utf-8", "surrogatepass"))
     return f"itm_{day:%Y%m%d}T000000000000_{digest.hexdigest()}"
 
 
 def _has_ended(item: Item, known: Iterable[Item]) -> bool:
-    """Whether the same was superseded or forgotten since. Old notes do not bring it back."""
+    """Whether the same fact was superseded or forgotten since. Old notes must not bring it back."""
     # A note gives the day only, and counts as written at its end.
     since = item.stated_at - dt.timedelta(days=1)
     past = [i for i in known if i.status != "live" and (i.ended_at is None or i.ended_at >= since)]

@@ -3,7 +3,7 @@
     ## telegram:1, 14:05 <!-- note_20260216T140500… 1-12 0a1b2c3d4e5f telegram:1 -->
 
 The mark in a block's heading holds the note's id, its first and last message, a hash of the text that was
-written, and the session key. What a person writes into a file, or takes out of it, stays that way.
+written, and the session key. What a person adds or removes stays added or removed.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from onlooker.files.folder import BusyError, Folder, day_of, locked, report_copy
 from onlooker.files.markdown import damage, digest_of, one_line
 from onlooker.ports import Clock, Store
 
-# How long before the newest note in the files we look for notes that an earlier process did not write.
+# Notes this much older than the newest one in the files may also be missing from them.
 SLACK = dt.timedelta(days=1)
 MAX_NOTES = 100
 MAX_RECENT_NOTES = 500
@@ -107,9 +107,9 @@ def _block(match: re.Match[str], start: int, end: int, body: Sequence[str]) -> B
 
 
 def add_note(text: str, day: dt.date, session: str, note: Note, at: dt.datetime) -> str:
-    """The file with the note added at its end, or in place of the note that it rewrites. A note that is
-    there already stays as it is."""
-    new = _lines_of(day, session, note, at)
+    """Add a note at the end, or in place of the note that it rewrites. A note that is already there is not
+    changed."""
+    new = _note_lines(day, session, note, at)
     for block in read_day(text).blocks:
         if block.session != session or (block.first, block.last) != (note.first, note.last):
             continue
@@ -123,8 +123,8 @@ def add_note(text: str, day: dt.date, session: str, note: Note, at: dt.datetime)
 
 
 def update_notes(text: str, day: dt.date, notes: Mapping[str, Mapping[str, Note]]) -> str:
-    """The file with the present text of these sessions' notes, by session key and note id. The block of a
-    note that is gone is removed. Empty if nothing but the title is left."""
+    """Update the text of these sessions' notes, given by session key and note id. The block of a note that no
+    longer exists is removed. Return an empty text if only the title is left."""
     lines = text.replace("\r\n", "\n").split("\n")
     changed = False
     for block in reversed(read_day(text).blocks):
@@ -145,7 +145,7 @@ def update_notes(text: str, day: dt.date, notes: Mapping[str, Mapping[str, Note]
     return left if page.blocks or page.own_text else ""
 
 
-def _lines_of(day: dt.date, session: str, note: Note, at: dt.datetime) -> list[str]:
+def _note_lines(day: dt.date, session: str, note: Note, at: dt.datetime) -> list[str]:
     body = list(_body(note.text, day))
     name = re.sub(r"[#<>]+", " ", one_line(session)).strip()[:_MAX_KEY_LENGTH]
     key = quote(session, safe=":@,;+", errors="surrogatepass")
@@ -154,7 +154,7 @@ def _lines_of(day: dt.date, session: str, note: Note, at: dt.datetime) -> list[s
 
 
 def _body(text: str, day: dt.date) -> Iterator[str]:
-    """The note as a list, its headings below that of the block. A first heading that only gives the day of
+    """The note as a list, with its headings below that of the block. A first heading that is only the day of
     the file is left out."""
     first = True
     for raw in text.split("\n"):
@@ -208,8 +208,8 @@ class DailyFiles:
         for dated in notes:
             by_day.setdefault(dated.at.date(), []).append(dated)
         async with locked(folder):
-            for day, of_day in by_day.items():
-                await self._add(folder, day, of_day)
+            for day, dated_notes in by_day.items():
+                await self._add(folder, day, dated_notes)
             sidecar = await asyncio.to_thread(folder.sidecar)
             newest = max(dated.note.made_at for dated in notes)
             noted = newest if sidecar.noted is None else max(newest, sidecar.noted)
@@ -243,7 +243,7 @@ class DailyFiles:
             data = text.encode()
             if data == (before or b"") or await asyncio.to_thread(swap, path, data, before):
                 return
-        raise BusyError(f"{path}: it keeps changing")
+        raise BusyError(f"{path}: another program keeps changing it")
 
     async def missing(
         self, owner: str, sessions: Sequence[SessionId], zone: Callable[[SessionId], dt.tzinfo]
@@ -261,8 +261,8 @@ class DailyFiles:
                     found.append(DatedNote(session, note, note.made_at.astimezone(zone(session))))
         return sorted(found, key=lambda dated: dated.note.made_at)
 
-    async def renew(self, owner: str, sessions: Collection[SessionId]) -> None:
-        """Remove from daily files, archived ones too, what the store no longer holds of these sessions."""
+    async def remove_forgotten(self, owner: str, sessions: Collection[SessionId]) -> None:
+        """Remove what the store no longer holds of these sessions from daily files, archived or not."""
         folder = Folder(self.root, owner)
         if not await asyncio.to_thread(folder.path.is_dir):
             return
@@ -272,10 +272,10 @@ class DailyFiles:
             stored[session.key] = {note.id: note for note in notes}
         async with locked(folder):
             for path in await asyncio.to_thread(lambda: [*folder.days(), *folder.archived_days()]):
-                await asyncio.to_thread(_renew, path, stored)
+                await asyncio.to_thread(_update_file, path, stored)
 
 
-def _renew(path: Path, stored: dict[str, dict[str, Note]]) -> None:
+def _update_file(path: Path, stored: dict[str, dict[str, Note]]) -> None:
     data, day = read(path), day_of(path.name)
     if data is None or day is None or damage(data):
         return
@@ -288,7 +288,7 @@ def _renew(path: Path, stored: dict[str, dict[str, Note]]) -> None:
 
 
 def _archived_notes(folder: Folder, day: dt.date) -> set[str]:
-    """The notes of that day that were consolidated already."""
+    """The notes of that day that are already consolidated."""
     found: set[str] = set()
     for path in folder.archived_days():
         if day_of(path.name) == day and (data := read(path)):

@@ -1,4 +1,4 @@
-"""Exports: a store, or a part of it, as one file of JSON lines, and back.
+"""Exports: write a store, or a part of it, to one file of JSON lines, and read it back.
 
 The first line names the format. The last one holds the number of rows and their hash, so that a file that was
 cut off or changed is refused before anything is imported. The same rows always make the same file.
@@ -14,14 +14,14 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, cast
 
-from onlooker.atomic import NewFile
+from onlooker.atomic import NewFile, make_folder
 from onlooker.domain.errors import StoreError
 from onlooker.domain.history import Row
 from onlooker.files.journal import read_rows
 from onlooker.policy.rows import dumps, from_line, to_line
 
 FORMAT = 1
-BATCH = 500  # rows that are read or written at a time, off the event loop
+BATCH = 500  # rows read or written at a time, off the event loop
 _HEAD = {"kind": "onlooker", "format": FORMAT}
 
 
@@ -44,7 +44,8 @@ async def lines_of(rows: AsyncIterator[Row]) -> AsyncIterator[str]:
 
 
 async def write_export(path: Path, rows: AsyncIterator[Row]) -> int:
-    """Write a new file that appears once it is complete; return the number of rows.
+    """Write a new file that appears once it is complete; return the number of rows. A missing folder is
+    created.
 
     Raises:
         StoreError: The file exists, or cannot be written.
@@ -53,6 +54,7 @@ async def write_export(path: Path, rows: AsyncIterator[Row]) -> int:
     try:
         if await asyncio.to_thread(path.exists):
             raise FileExistsError
+        await asyncio.to_thread(make_folder, path.parent)
         with await asyncio.to_thread(NewFile, path) as new:
             batch: list[str] = []
             async for line in lines_of(rows):
@@ -82,7 +84,7 @@ def _accept(_: Row) -> None:
 
 
 async def read_export(path: Path, accept: Callable[[Row], None] = _accept) -> AsyncGenerator[Row]:
-    """Check the whole file, then yield its rows. `accept` raises what it has against one of them.
+    """Check the whole file, then yield its rows. `accept` raises an error to refuse a row.
 
     Raises:
         StoreError: The file cannot be read, or is not a complete and unchanged export.
@@ -153,7 +155,7 @@ def check(lines: Iterable[bytes], name: str, accept: Callable[[Row], None] = _ac
     end: Any = None
     for number, line in enumerate(lines, start=1):
         if end is not None:
-            raise StoreError(f"{name}, line {number}: more follows after the end of the export")
+            raise StoreError(f"{name}, line {number}: there is more after the end of the export")
         if number == 1:
             _check_head(line, name)
         elif (end := _end(line)) is None:
@@ -162,14 +164,14 @@ def check(lines: Iterable[bytes], name: str, accept: Callable[[Row], None] = _ac
         if end is None:
             digest.update(line.rstrip(b"\r\n") + b"\n")
     if end is None:
-        raise StoreError(f"{name}: the file ends before the export does; get the whole file")
+        raise StoreError(f"{name}: the export is incomplete; get the whole file")
     if end.get("rows") != count or end.get("blake2b") != digest.hexdigest():
         raise StoreError(f"{name}: the file was changed or is damaged: its rows do not match its hash")
     return count
 
 
 def rows_of(lines: Iterable[bytes], name: str) -> Iterator[Row]:
-    """The rows of an export that was checked."""
+    """Yield the rows of an export that was checked."""
     for number, line in enumerate(lines, start=1):
         if number > 1 and _end(line) is None:
             yield _row(line, name, number)

@@ -2,7 +2,7 @@
 
     ana-a07ce676…/  MEMORY.md  daily/  archive/  kept/  .onlooker.json  .writing.lock  .consolidating.lock
 
-Everything here is blocking and runs in a thread, but for `locked`.
+Everything here except `locked` blocks, and runs in a thread.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from onlooker.files.markdown import Base, BaseLine, digest_of
 log = logging.getLogger("onlooker")
 
 SIDECAR = ".onlooker.json"
-# Held while files are written; and while daily notes are consolidated, which may wait for a model.
+# Held while files are written, and while daily notes are consolidated, which may wait for a model.
 WRITING, CONSOLIDATING = ".writing.lock", ".consolidating.lock"
 LOCK_SECONDS = 2.0
 LOCK_PAUSE = 0.02
@@ -72,9 +72,9 @@ def day_of(name: str) -> dt.date | None:
 class Sidecar:
     """What we wrote into an owner's files, to recognize a person's edits. It holds hashes and ids, no text.
 
-    The marks in MEMORY.md cannot replace it. They identify the lines that are there, but a deleted line takes
-    its mark along, and without a record of the lines we wrote, the item of a deleted line looks like one that
-    was made since. It also names the owner, whom the folder's name does not tell.
+    The marks in MEMORY.md cannot replace it: a deleted line takes its mark with it, and without a record of
+    the lines we wrote, its item looks like one that was made since. The sidecar also names the owner, which
+    cannot be read from the name of the folder.
     """
 
     owner: str
@@ -87,7 +87,7 @@ class Sidecar:
     def base(self, digest: str) -> Base:
         """The version that a file with this hash was made from.
 
-        After a crash that may be the old version or the new one. Then only lines of both count, so that no
+        After a crash it may be the old version or the new one. Then only lines of both count, so that no
         line is taken for deleted by mistake.
         """
         if self.before is None or digest == self.memory.digest:
@@ -157,7 +157,7 @@ class Folder:
         """
         for path in (self.path, self.daily, self.archive, self.kept):
             if path.is_symlink():
-                raise OSError(errno.ELOOP, "is a link, and no folder of ours", str(path))
+                raise OSError(errno.ELOOP, "is a symbolic link: replace it with a folder", str(path))
 
     def sidecar(self) -> Sidecar:
         found = _read_sidecar(self.path)
@@ -189,7 +189,7 @@ class Folder:
         return None if data is None else self.keep(data, path, now)
 
     def keep(self, data: bytes, path: Path, now: dt.datetime) -> Path:
-        """Write what a file held to `kept`, under a name of its own."""
+        """Write the content of a file to `kept`, under a new name."""
         for number in range(1, _MAX_COPIES):
             tail = f"-{number}" if number > 1 else ""
             target = self.kept / f"{path.stem}-{now:%Y%m%dT%H%M%S}{tail}{path.suffix}"
@@ -236,7 +236,7 @@ class Folder:
             shutil.rmtree(self.path)
 
     def remove_copies(self) -> None:
-        """Delete kept copies, and what a process that was killed left behind."""
+        """Delete kept copies, and temporary files of processes that were killed."""
         with suppress(FileNotFoundError):
             shutil.rmtree(self.kept)
         for folder in (self.path, self.daily, self.archive):
@@ -245,7 +245,7 @@ class Folder:
 
 
 def report_copy(folder: Folder, path: Path, copy: Path, reason: str, emit: Callable[[Event], None]) -> None:
-    log.warning("%s: %s; a copy is kept as %s", path, reason, copy)
+    log.warning("%s: %s; a copy is kept at %s", path, reason, copy)
     emit(FileBackedUp(folder.owner, str(path), str(copy), reason))
 
 
@@ -277,7 +277,7 @@ async def locked(
     """Hold the folder against other processes, and against other tasks of this one.
 
     Raises:
-        BusyError: Another holds it for longer than `seconds`.
+        BusyError: Another process or task holds it for longer than `seconds`.
         OSError: The folder is a link, or not accessible.
     """
     await asyncio.to_thread(folder.check_links)
@@ -286,7 +286,7 @@ async def locked(
     while not await asyncio.to_thread(lock.acquire):
         tries -= 1
         if not tries:
-            raise BusyError(f"{folder.path}: another process is writing it")
+            raise BusyError(f"{folder.path}: another process is writing to it")
         await asyncio.sleep(LOCK_PAUSE)
     try:
         yield

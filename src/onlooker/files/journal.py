@@ -1,8 +1,8 @@
-"""The journal: append-only files that hold every message and note, and from which a store can be rebuilt.
+"""The journal: append-only files with every message and note, from which a store can be rebuilt.
 
 There is one file per session, and one per owner for items. A background job copies rows from the store to
-the end of each file. So a failure costs no note, what is missing is written later, and writing a row twice
-does no harm.
+the end of each file. So a failure never affects the notes, missing rows are written later, and writing a row
+twice does no harm.
 """
 
 from __future__ import annotations
@@ -46,10 +46,10 @@ from onlooker.ports import Store
 
 log = logging.getLogger("onlooker")
 
-# Rows that are written at a time.
+# Rows written at a time.
 BATCH = 500
-# Pauses between two looks at what other processes recorded.
-PAUSES_PER_LOOK = 6
+# The store is checked for what other processes recorded once in this many pauses.
+PAUSES_PER_CHECK = 6
 # How many sessions are checked when a memory is opened, most recently used first. An earlier process may have
 # stopped before it wrote everything.
 MAX_SESSIONS = 1_000
@@ -59,7 +59,7 @@ _SESSION_KINDS: frozenset[RowKind] = frozenset(
 )
 _ITEM_KINDS: frozenset[RowKind] = frozenset({"item"})
 _APPENDING_EVENTS = (Recorded, Noted, Activated, Reflected, Pinned, Edited, Undone, Forgotten)
-# What is in the file no longer holds: a restart line is written, and then the whole session again.
+# The content of the file is no longer valid: a restart line is written, then the whole session again.
 _RESTARTING_EVENTS = (Realigned, Cleared)
 
 
@@ -71,19 +71,19 @@ class Journal:
         self._store = store
         self._emit = emit
         self._pause = pause  # seconds until a failed write is retried
-        # Sessions, and owners for their items, whose files are to be written. True: write a restart first.
+        # Sessions, and owners for their items, whose files are due. True: write a restart line first.
         self._due: dict[SessionId | str, bool] = {}
         self.woken = asyncio.Event()  # there is something to write
         self._failed = False  # a file could not be written: wait for the retry
         # Checked again when the process stops, since some changes emit no event.
         self._touched: dict[SessionId, None] = {}
-        self._look_at: float | None = None  # when to look in the store again; None: at once
-        self._progress: dict[SessionId, Progress] = {}  # as of the last look
+        self._check_at: float | None = None  # when to check the store again; None: at once
+        self._progress: dict[SessionId, Progress] = {}  # as of the last check
         self._writing = asyncio.Lock()  # no old row is appended to a file that is being rewritten
 
     # -- the job
 
-    def hear(self, event: Event) -> None:
+    def on_event(self, event: Event) -> None:
         """Mark the file that the event concerns as due."""
         match event:
             case ItemsMade() | ItemsForgotten() | ItemPinned():
@@ -103,22 +103,22 @@ class Journal:
             self.woken.set()
 
     async def run(self) -> None:
-        """Write what is due. The first run, and one now and then, looks in the store for what is missing."""
-        if self._look_at is None or time.monotonic() >= self._look_at:
+        """Write what is due. The first run, and one now and then, checks the store for what is missing."""
+        if self._check_at is None or time.monotonic() >= self._check_at:
             await self.catch_up()
         await self.write()
 
     async def finish(self) -> None:
         """Write what is left, before the process stops."""
-        if self._look_at is None:
+        if self._check_at is None:
             await self.catch_up()
         for session in self._touched:
             self._due.setdefault(session, False)
-        self._look_at = None  # look again if it is opened again
+        self._check_at = None  # check again if it is opened again
         await self.write()
 
     async def catch_up(self) -> None:
-        """Mark the most recent sessions that changed since the last look, by any process, as due."""
+        """Mark sessions as due that any process changed since the last check."""
         try:
             found = [summary.progress for summary in await self._store.sessions(limit=MAX_SESSIONS)]
             for progress in found:
@@ -129,10 +129,10 @@ class Journal:
                 self._due[progress.session] = restart or self._due.get(progress.session, False)
                 self._due[progress.session.owner] = False
             self._progress = {progress.session: progress for progress in found}
-            self._look_at = time.monotonic() + self._pause * PAUSES_PER_LOOK
+            self._check_at = time.monotonic() + self._pause * PAUSES_PER_CHECK
             self.woken.set()
         except OnlookerError as error:
-            log.warning("cannot look for what the journal lacks: %s", error)
+            log.warning("cannot check the store for what the journal lacks: %s", error)
 
     # -- writing
 
@@ -171,7 +171,7 @@ class Journal:
         end = None if restart else await asyncio.to_thread(read_end, path)
         top = await self._session_row(session)
         if top is None:
-            return  # it was deleted
+            return  # the session was deleted
         if end and (end.position.seq > top.progress.last_seq or end.position.change > top.changes):
             end = None  # an older store was restored
         if end is None and await asyncio.to_thread(path.exists):
@@ -184,7 +184,8 @@ class Journal:
         return next((row for row in rows if isinstance(row, SessionRow)), None)
 
     async def _copy(self, session: SessionId, end: _End, append: Callable[[list[str]], None]) -> None:
-        """Write the rows after a position, and the session row last: a file holds up to its last one."""
+        """Write the rows after a position, then the session row: a file is valid up to its last session
+        row."""
         top = ""
         lines: list[str] = []
         async for row in self._store.dump(Scope(session=session, kinds=_SESSION_KINDS, after=end.position)):
@@ -213,7 +214,7 @@ class Journal:
 
     # -- forgetting
 
-    async def renew(self, sessions: Iterable[SessionId] = (), owners: Iterable[str] = ()) -> None:
+    async def remove_forgotten(self, sessions: Iterable[SessionId] = (), owners: Iterable[str] = ()) -> None:
         """Rewrite these files, so that nothing is left that the store no longer holds.
 
         Raises:
@@ -227,8 +228,8 @@ class Journal:
                         await self._rewrite(what, path)
             except OSError as error:
                 raise StoreError(
-                    f"{path}: forgotten in the store, but still in this file, which cannot be written "
-                    f"({error.strerror or error}); delete the file, and it is written again from the store"
+                    f"{path}: this file still has what was forgotten, because it cannot be written "
+                    f"({error.strerror or error}); delete it, and it is written again from the store"
                 ) from error
 
     async def _rewrite(self, what: SessionId | str, path: Path) -> None:
@@ -286,7 +287,7 @@ def _replace(path: Path, lines: Sequence[str]) -> None:
 
 
 def _publish(new: NewFile) -> None:
-    """Put the file in place. If it is empty, there is no file any more."""
+    """Put the file in place; if it is empty, remove the old one."""
     if new.path.stat().st_size:
         new.publish()
     else:
@@ -294,7 +295,7 @@ def _publish(new: NewFile) -> None:
 
 
 class _End(NamedTuple):
-    """How far a session's file goes: a position in the store, and the session row that states it."""
+    """Where a session's file ends: a position in the store, and the session row that gives it."""
 
     position: Position
     line: str
@@ -304,7 +305,7 @@ _START = _End(Position(), "")
 
 
 def read_end(path: Path) -> _End | None:
-    """How far the file goes; None if it must be started again."""
+    """Where the file ends; None if it must be started again."""
     try:
         with path.open("rb") as file:
             return _last_end(file)
@@ -360,15 +361,15 @@ def read_item_lines(path: Path) -> dict[str, str]:
 
 
 def read_rows(folder: Path, problem: Callable[[str], None]) -> Iterator[Row]:
-    """The rows of every file in the folder, sessions first, then items.
+    """Yield the rows of every file in the folder, sessions first, then items.
 
-    A line that is not a row, or not of the session that the file is of, is reported to `problem` and skipped.
+    A line that is not a row, or not of the file's session, is reported to `problem` and skipped.
     """
     for path in sorted(folder.glob("session-*.jsonl")):
         if last := _last_session_line(path):
             yield from _rows_of_session(path, last, problem)
         else:
-            problem(f"{path.name}: skipped, as it has no session row")
+            problem(f"{path.name}: skipped, because it has no session row")
     for path in sorted(folder.glob("cross-session-*.jsonl")):
         for number, row in _rows(path, problem):
             if isinstance(row, ItemRow):

@@ -1,4 +1,4 @@
-"""The text of MEMORY.md: read it, find what a person edited, make items of the edits, and write it back.
+"""The text of MEMORY.md: read it, find a person's edits, turn them into items, and write it back.
 
 Pure functions, in that order. The parts of the file that are not ours stay as they are, byte for byte.
 """
@@ -19,7 +19,7 @@ from onlooker.policy.items.match import contradictions, duplicates, names_of, sa
 from onlooker.policy.items.statements import MAX_CHARACTERS, kind_of
 from onlooker.policy.secrets import mask
 
-# A section with one of our headings; "" for a heading of the person's own.
+# The key of one of our sections; "" for a heading of the person's own.
 Section = str
 PINNED = "pinned"
 # In the order in which they are written.
@@ -41,11 +41,11 @@ _TYPES: dict[Section, ItemType] = {
     "event": "event",
     "tool": "tool",
 }
-# A larger file is not a file that a person edits.
+# Nobody edits a larger file by hand.
 MAX_BYTES = 4_000_000
-# If at least so many lines are deleted at once, and more than half of all, a copy is kept.
+# A copy is kept if at least this many lines, and more than half of all, are deleted at once.
 MASS_DELETION = 5
-# If a file has none of our lines, and there were at least so many, it is taken for another file.
+# A file with none of our lines is taken for another file if we wrote at least this many.
 MIN_KNOWN_LINES = 3
 _MAX_NAME_LENGTH = 60
 
@@ -68,7 +68,7 @@ def digest_of(text: str | bytes) -> str:
 
 
 def mark_of(ident: str) -> str:
-    """The mark in an item's line: the end of its id, or a hash of an id of another form."""
+    """The mark in an item's line: the end of its id, or a hash if the id has another form."""
     found = _ID_TAIL.search(ident)
     if found:
         return found[1]
@@ -76,7 +76,7 @@ def mark_of(ident: str) -> str:
 
 
 def one_line(text: str) -> str:
-    """The text on one line, in which nothing reads as a comment or as a mark of ours."""
+    """Put a text on one line, without anything that reads as a comment or as one of our marks."""
     text = text.encode("utf-8", "replace").decode()
     text = re.sub(r"\s+", " ", _CONTROL.sub(" ", text)).strip()
     return text.replace("<!--", "<! --").replace("-->", "-- >")
@@ -107,7 +107,7 @@ class Page:
 
 
 def damage(data: bytes) -> str:
-    """Why this cannot be what a person meant to save; empty if it can."""
+    """Why the file is damaged; empty if it is not."""
     if len(data) > MAX_BYTES:
         return f"it is larger than {MAX_BYTES // 1_000_000} MB"
     if b"\0" in data:
@@ -139,7 +139,7 @@ class _Reader:
         self._open: list[str] = []  # the text of the entry that the next line may continue
         self._start = 0
         self._until = ""  # what ends the code block or comment that we are in
-        # The last line with each of these: looked for once, and not again for every line that opens a block.
+        # The last line with each of these, searched once instead of for every line that opens a block.
         self._last = {end: number for number, line in enumerate(lines) for end in _ENDS if end in line}
 
     def page(self, newline: str) -> Page:
@@ -180,7 +180,7 @@ class _Reader:
         if not line.lstrip().startswith("<!--"):
             return ""
         if "-->" in line:
-            # A mark alone is what is left of a deleted line. Text after a comment is text.
+            # A mark alone is left over from a deleted line. Text after a comment counts.
             return "" if _COMMENT.sub("", line).strip() else "closed"
         # A comment that is never closed must not swallow the rest of the file.
         return "-->" if self._last.get("-->", 0) > number else "closed"
@@ -242,17 +242,17 @@ class Edits:
 
 
 def text_of(item: Item) -> str:
-    """The item's text as it stands in its line."""
+    """The text of an item's line."""
     return one_line(item.summary)
 
 
 def text_for_item(text: str) -> str:
-    """The text of an entry as an item holds it: without secrets."""
+    """The text that an item gets from an entry: without secrets."""
     return mask(one_line(text))
 
 
 def is_other_file(page: Page, base: Base, items: Mapping[str, Item]) -> bool:
-    """Whether no line of ours is left: then it is another file, and the missing lines were not deleted."""
+    """Whether none of our lines is left: then it is another file, and nobody deleted the lines."""
     if len(base.lines) < MIN_KNOWN_LINES or not page.entries:
         return False
     digests = {line.digest for line in base.lines.values()}
@@ -269,7 +269,7 @@ def is_mass_deletion(edits: Edits, base: Base) -> bool:
 def find_edits(page: Page, base: Base, items: Mapping[str, Item]) -> Edits:
     """Compare the file with the version we wrote.
 
-    `items` are the owner's live items, and those that the base names, whatever became of them, by id.
+    `items` are the owner's live items, and those that the base names with any status, by id.
     """
     comparison = _Comparison(page, base, items)
     comparison.match_unchanged()
@@ -360,7 +360,7 @@ class _Comparison:
 
 
 def _is_about(text: str, item: Item) -> bool:
-    """Whether a new line says what an item says in other words, or the opposite."""
+    """Whether a new line rewords or contradicts an item."""
     return same_meaning(text, item.summary, names_of([item])) or bool(contradictions(text, [item]))
 
 
@@ -369,8 +369,8 @@ def _is_about(text: str, item: Item) -> bool:
 
 @dataclass(slots=True)
 class Resolution:
-    """What the edits mean for the items: the change to make, the item that each entry now states, and the
-    entries that are too long to be items."""
+    """What the edits change: the items, the item that each entry now states, and the entries that are too
+    long to be items."""
 
     change: ItemChange
     stated: dict[int, str] = field(default_factory=dict[int, str])
@@ -381,7 +381,7 @@ class Resolution:
 def resolve(
     page: Page, edits: Edits, items: Mapping[str, Item], owner: str, now: datetime, new_id: Callable[[], str]
 ) -> Resolution:
-    """Make items of added and edited entries. They are the user's word, and end what they contradict.
+    """Make items of added and edited entries. Their origin is the user, and they end what they contradict.
 
     `items` are as in `find_edits`.
     """
@@ -416,7 +416,7 @@ class _Resolver:
         self._new_id = new_id
         deleted = {*edits.deleted}
         self._live = {i.id: i for i in items.values() if i.status == "live" and i.id not in deleted}
-        # The person left these lines beside the new ones, so they are not duplicates of them.
+        # The person kept these lines next to the new ones, so they are not duplicates.
         self._kept = {*edits.same.values(), *edits.edited.values()}
         self.made: list[Item] = []
         self.ended: dict[str, str] = {}
@@ -439,7 +439,7 @@ class _Resolver:
         item = replace(
             self._item(text, entry),
             type=wanted,
-            # A reworded fact still holds since when it held.
+            # A reworded fact keeps its dates.
             valid_from=old.valid_from if same else self._now,
             expires_at=old.expires_at if same else expiry(text, kind_of(text), self._now),
             tags=old.tags if same else tags_of(text, kind_of(text)),
@@ -488,7 +488,7 @@ class _Resolver:
         for other in old:
             self._live.pop(other.id, None)
             if other.id in made:
-                # Two new lines that contradict each other: the lower one counts.
+                # If two new lines contradict each other, the lower one counts.
                 self.made[made[other.id]] = replace(
                     other, status="ended", ended_at=self._now, superseded_by=item.id
                 )
@@ -532,7 +532,7 @@ def is_current(base: Base, items: Sequence[Item]) -> bool:
 def render(
     page: Page | None, stated: Mapping[int, str], kept: Sequence[int], items: Sequence[Item], owner: str
 ) -> Rendered:
-    """The page with exactly these items. Those that are new to it are added in their order.
+    """Render the page with exactly these items. New ones are added in their order.
 
     `stated` gives the item of each entry. An entry without one is removed, unless it is in `kept`.
     """
@@ -555,13 +555,13 @@ def render(
 
 
 def _header(owner: str) -> list[str]:
-    """The first lines of a new file. The owner's name cannot add anything but a name."""
+    """The first lines of a new file. The owner's name is made safe: it cannot add markup."""
     name = re.sub(r"[\s#<>]+", " ", one_line(owner)).strip()[:_MAX_NAME_LENGTH] or DEFAULT_OWNER
     return [
         f"# About {'the user' if owner == DEFAULT_OWNER else name}",
         "",
         "<!--",
-        "What is known across conversations. Change a line to change what is known. Delete a line to",
+        "Facts that are remembered across conversations. Edit a line to change a fact. Delete a line to",
         "forget it. Add a line under any heading to have it remembered. Leave the marks at the ends of",
         "lines alone: they identify the facts.",
         "-->",
@@ -581,7 +581,7 @@ def _without_mark(line: str) -> str:
 
 
 class _Copier:
-    """Copies a page, with its entries brought up to date."""
+    """Copies a page with its entries updated."""
 
     def __init__(
         self, page: Page, stated: Mapping[int, str], kept: Sequence[int], items: Mapping[str, Item]
@@ -612,7 +612,7 @@ class _Copier:
         raw = self._page.lines[entry.start : entry.end]
         ident = self._stated.get(index, "")
         if index in self._kept:
-            # It cannot be an item, and keeps the mark of the item that it stated before.
+            # It is too long for an item, and keeps the mark of the item that it stated before.
             if ident in self._items and ident not in self.shown:
                 self._show(self._items[ident], entry)
             yield from (_Row(line, entry.section, fact=True) for line in raw)
@@ -637,18 +637,18 @@ class _Copier:
 
 
 def _is_only_mark(line: str) -> bool:
-    """Whether the text of a line was deleted, and its mark was not."""
+    """Whether the text of a line was deleted but not its mark."""
     return bool(_MARK.search(line)) and not _MARK.sub("", line).strip(" -*+")
 
 
 def _is_misplaced(item: Item, section: Section) -> bool:
-    """Whether a pinned item is outside Pinned, or another one in it. Any item may be under a person's own
-    heading."""
+    """Whether a pinned item is outside the Pinned section, or another item inside it. Any item may be under a
+    person's own heading."""
     return bool(section) and item.pinned != (section == PINNED)
 
 
 def _insert(rows: list[_Row], row: _Row) -> None:
-    """Put a line at the end of its section. A section that is missing is made, in its order."""
+    """Add a line at the end of its section. A missing section is inserted in its order."""
     last = next(
         (n for n in range(len(rows) - 1, -1, -1) if rows[n].section == row.section and rows[n].fact), None
     )
@@ -669,7 +669,7 @@ def _insert(rows: list[_Row], row: _Row) -> None:
 
 
 def _start_of_section(rows: Sequence[_Row], section: Section) -> int:
-    """Before the first of our sections that comes later, else after the last line that is not blank."""
+    """Where a section starts: before the first of our sections that comes later, or after the last text."""
     later = _ORDER[_ORDER.index(section) + 1 :]
     found = next((n for n, r in enumerate(rows) if r.heading and r.section in later), None)
     if found is not None:
@@ -681,7 +681,7 @@ def _start_of_section(rows: Sequence[_Row], section: Section) -> int:
 
 
 def _without_empty_sections(rows: Sequence[_Row]) -> Iterator[_Row]:
-    """Leave out headings of ours with nothing under them."""
+    """Leave out our headings with nothing under them."""
     number = 0
     while number < len(rows):
         row = rows[number]

@@ -1,4 +1,4 @@
-"""MEMORY.md of one owner, kept in step with the items: a person's edits are taken in first, then the file is
+"""MEMORY.md of one owner, synchronized with the items: first a person's edits are applied, then the file is
 written."""
 
 from __future__ import annotations
@@ -72,10 +72,10 @@ class MemoryFile:
     forget_item: Callable[[str, str], Awaitable[object]]
 
     async def sync(self, owner: str, *, write: bool = True) -> None:
-        """Take in a person's edits, and write the file unless `write` is False.
+        """Apply a person's edits, and write the file unless `write` is False.
 
         Raises:
-            OSError: The disk is full or not accessible. The file is as it was.
+            OSError: The disk is full or not accessible. The file is unchanged.
             StoreError: The store cannot be read or written.
         """
         folder = Folder(self.root, owner)
@@ -86,7 +86,7 @@ class MemoryFile:
                         return
                 except ConflictError:
                     continue  # the items changed meanwhile
-            raise BusyError(f"{folder.memory}: it keeps changing")
+            raise BusyError(f"{folder.memory}: another program keeps changing it")
 
     async def _try(self, folder: Folder, write: bool) -> bool:
         """One attempt; False if a person saved the file meanwhile."""
@@ -100,10 +100,10 @@ class MemoryFile:
         if found.page is not None and is_other_file(found.page, found.base, items):
             found = replace(found, page=None)
             if write:
-                await self._keep_copy(folder, folder.memory, "it has none of the lines that were written")
+                await self._keep_copy(folder, folder.memory, "it has none of the lines that Onlooker wrote")
         elif found.data is not None and found.page is None and write:
             await self._keep_copy(folder, folder.memory, damage(found.data))
-        stated, kept = await self._take_in(folder, found, items)
+        stated, kept = await self._apply_edits(folder, found, items)
         if not write:
             return True
         shown = await self._items_in_order(folder.owner)
@@ -115,8 +115,8 @@ class MemoryFile:
         return await self._write(folder, found, data, after)
 
     async def _write(self, folder: Folder, found: _Found, data: bytes, after: Sidecar) -> bool:
-        # The sidecar is written first, with both versions: after a crash in between, no line of ours is
-        # taken for a person's, and none of theirs for ours.
+        # The sidecar is written first, with both versions: so after a crash in between, our lines and a
+        # person's are not mistaken for each other.
         await asyncio.to_thread(folder.write_sidecar, replace(after, before=found.base))
         if data != found.data and not await asyncio.to_thread(swap, folder.memory, data, found.data):
             return False
@@ -136,7 +136,7 @@ class MemoryFile:
         sidecar = await asyncio.to_thread(folder.sidecar)
         data = await asyncio.to_thread(read, folder.memory)
         if sidecar.store != store_id:
-            # Written from another store: every line is new to this one, and none was deleted.
+            # Written from another store: every line is new to this store, and none was deleted.
             sidecar = replace(sidecar, store="", memory=Base(), before=None)
         if data is None or damage(data):
             return _Found(sidecar, data, None, Base())
@@ -144,7 +144,7 @@ class MemoryFile:
         return _Found(sidecar, data, page, sidecar.base(digest_of(data)))
 
     async def _known_items(self, owner: str, base: Base) -> dict[str, Item]:
-        """Live items, and those that the base names with what superseded them."""
+        """Live items, and the items that the base names with their successors."""
         known = {item.id: item for item in await self.store.items(owner, limit=MAX_ITEMS)}
         wanted = [line.item for line in base.lines.values() if line.item not in known]
         while wanted:
@@ -162,16 +162,16 @@ class MemoryFile:
         live = [i for i in await self.store.items(owner, limit=MAX_ITEMS) if i.holds(now)]
         return sorted(live, key=lambda i: (not i.pinned, order.index(i.type), -salience(i, now), i.id))
 
-    # -- taking in edits
+    # -- edits
 
-    async def _take_in(
+    async def _apply_edits(
         self, folder: Folder, found: _Found, items: Mapping[str, Item]
     ) -> tuple[dict[int, str], Sequence[int]]:
-        """Change the items as a person edited the file. Returns the item that each entry states, and the
-        entries that stay as they are."""
+        """Apply a person's edits to the items. Return the item that each entry states, and the entries to
+        keep unchanged."""
         if found.page is None:
             return {}, ()
-        # In a thread, since comparing many items takes a while.
+        # In a thread, because comparing many items takes a while.
         edits = await asyncio.to_thread(find_edits, found.page, found.base, items)
         if is_mass_deletion(edits, found.base):
             await self._keep_before(folder, f"{len(edits.deleted)} lines were deleted at once")
@@ -179,15 +179,15 @@ class MemoryFile:
         resolution = await asyncio.to_thread(
             resolve, found.page, edits, items, folder.owner, now, lambda: self.new_id("itm", now)
         )
-        await self._apply(folder.owner, edits, resolution)
+        await self._change_items(folder.owner, edits, resolution)
         if edits.count:
             self._report(folder, found.page, edits, resolution)
         # The line of an item that was superseded meanwhile now states its successor.
-        same = {index: (heir.id if (heir := successor(i, items)) else i) for index, i in edits.same.items()}
+        same = {index: (new.id if (new := successor(i, items)) else i) for index, i in edits.same.items()}
         too_long = {index: edits.edited[index] for index in resolution.too_long if index in edits.edited}
         return {**same, **too_long, **resolution.stated}, resolution.too_long
 
-    async def _apply(self, owner: str, edits: Edits, resolution: Resolution) -> None:
+    async def _change_items(self, owner: str, edits: Edits, resolution: Resolution) -> None:
         change = resolution.change
         if change.add or change.end:
             await self.store.change_items(change)
@@ -222,7 +222,7 @@ class MemoryFile:
         report_copy(folder, folder.memory, copy, reason, self.emit)
 
     async def _keep_leftover(self, folder: Folder, sidecar: Sidecar) -> None:
-        """Keep the version that a person saved while a process, killed since, replaced the file."""
+        """Keep the version that a person saved while a process was killed replacing the file."""
         left = before_of(folder.memory)
         data = await asyncio.to_thread(read, left)
         if data is None:

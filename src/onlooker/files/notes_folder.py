@@ -1,7 +1,7 @@
 """The notes folder: MEMORY.md and daily notes of every owner, for people to read and edit.
 
-A background job writes the files after each commit, and looks for edits now and then. A failure costs no
-note and no turn: what cannot be written now is written later.
+A background job writes the files after each commit, and checks for edits now and then. A failure never
+affects the notes or the agent's turn: what cannot be written now is written later.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ log = logging.getLogger("onlooker")
 
 # Owners whose files are watched for edits, most recently used first.
 MAX_OWNERS = 1_000
-# When a memory is opened: sessions whose owners get their files checked, and sessions among them whose notes
-# are compared with the daily files, most recently used first.
+# When a memory is opened, the owners of this many sessions get their files checked, and the notes of this
+# many sessions are compared with the daily files, most recently used first.
 MAX_SESSIONS = 1_000
 MAX_SESSIONS_READ = 200
 # Notes that are held while the disk is not writable. Older ones are found in the store at the next opening.
@@ -88,14 +88,14 @@ class NotesFolder:
         self._zones: dict[SessionId, tzinfo] = {}
         self.woken = asyncio.Event()  # there is something to write
         self._caught_up = False
-        self._look_at = 0.0  # when to look for edits again
+        self._check_at = 0.0  # when to check for edits again
         self._reading: set[asyncio.Task[None]] = set()
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     # -- the job
 
-    def in_zone(self, session: SessionId, tz: tzinfo) -> None:
-        """Set the time zone in which a session's days begin."""
+    def set_zone(self, session: SessionId, tz: tzinfo) -> None:
+        """Set the time zone of a session's daily notes."""
         if tz != self._tz:
             self._zones.pop(session, None)
             self._zones[session] = tz
@@ -105,7 +105,7 @@ class NotesFolder:
     def _zone(self, session: SessionId) -> tzinfo:
         return self._zones.get(session, self._tz)
 
-    def hear(self, event: Event) -> None:
+    def on_event(self, event: Event) -> None:
         """Mark what the event changed as due for writing."""
         match event:
             case Noted(session=session, note=note) if not note.generation:
@@ -123,16 +123,16 @@ class NotesFolder:
         self.woken.set()
 
     async def run(self) -> None:
-        """Write what is due. The first run looks for what an earlier process left unwritten, and one now and
-        then for edits."""
+        """Write what is due. The first run also checks for what an earlier process did not write; one now and
+        then, for edits."""
         try:
             if not self._caught_up:
                 await self._catch_up()
                 self._caught_up = True
-                self._look_at = time.monotonic() + self._pause
-            elif time.monotonic() >= self._look_at:
-                await self._look()
-                self._look_at = time.monotonic() + self._pause
+                self._check_at = time.monotonic() + self._pause
+            elif time.monotonic() >= self._check_at:
+                await self._check_for_edits()
+                self._check_at = time.monotonic() + self._pause
             await self._write_all()
         except asyncio.CancelledError:
             self._caught_up = False  # what was not written is found in the store
@@ -172,14 +172,14 @@ class NotesFolder:
             for owner in dict.fromkeys((*by_owner, *await self._owners())):
                 self._set_due(owner)
         except (OSError, OnlookerError) as error:
-            log.warning("cannot look for what the files lack: %s", error)
+            log.warning("cannot check the store for what the files lack: %s", error)
 
-    async def _look(self) -> None:
-        """Mark the owners whose MEMORY.md was saved by a person."""
+    async def _check_for_edits(self) -> None:
+        """Mark owners as due whose MEMORY.md was saved by a person."""
         for owner in list(self._stamps)[-MAX_OWNERS:]:
             if await self._is_edited(owner):
                 self._due[owner] = None
-        # Other processes change items too: each time, check the owner who was checked longest ago.
+        # Other processes change items too, so the owner who was checked longest ago is checked as well.
         if self._stamps:
             self._due[next(iter(self._stamps))] = None
 
@@ -211,7 +211,7 @@ class NotesFolder:
 
     async def _write(self, owner: str) -> bool:
         async with self._lock(owner):
-            # Without a MEMORY.md as well: its folder may come with the first daily notes.
+            # Also without a MEMORY.md: the first daily notes may have created the folder.
             due = owner in self._due or self._stamps.get(owner) is None
             self._due.pop(owner, None)
             noted = [dated for dated in self._noted if dated.session.owner == owner]
@@ -240,7 +240,7 @@ class NotesFolder:
         return self._locks.setdefault(owner, asyncio.Lock())
 
     async def _sync(self, owner: str, *, write: bool = True) -> None:
-        """Bring MEMORY.md and the items in step. The caller holds the owner's lock."""
+        """Synchronize MEMORY.md with the items. The caller holds the owner's lock."""
         folder = Folder(self.root, owner)
         stamp = await asyncio.to_thread(folder.stamp)
         exists = await asyncio.to_thread(folder.path.is_dir)
@@ -254,17 +254,17 @@ class NotesFolder:
     # -- edits in a turn
 
     async def pick_up(self, owner: str) -> None:
-        """Take in manual edits before a new session chooses its items. Writes no file, waits briefly, and
-        never raises."""
+        """Apply manual edits before a new session chooses its items. Writes no file, waits briefly, and never
+        raises."""
         if not self._settings.shares_items(owner):
             return
         task = asyncio.create_task(self._pick_up(owner), name="onlooker pick up")
         self._reading.add(task)
         task.add_done_callback(self._reading.discard)
-        # Not cancelled when it takes longer: work in a thread would go on anyway.
+        # Not cancelled if it takes longer: the work in its thread would continue anyway.
         _, late = await asyncio.wait({task}, timeout=PICK_UP_SECONDS)
         if late:
-            log.warning("%s: manual edits are taken in later", owner)
+            log.warning("%s: manual edits are applied later", owner)
 
     async def _pick_up(self, owner: str) -> None:
         try:
@@ -273,12 +273,12 @@ class NotesFolder:
                     await self._sync(owner, write=False)
                 self._set_due(owner)
         except Exception as error:  # noqa: BLE001  no failure of files may reach the agent's turn
-            log.warning("%s: manual edits are taken in later: %r", owner, error)
+            log.warning("%s: manual edits are applied later: %r", owner, error)
 
     # -- on demand
 
     async def sync(self, *, owner: str | None = None) -> None:
-        """Take in manual edits of MEMORY.md, and write the file, for one owner or for all who have files.
+        """Apply manual edits of MEMORY.md, and write the file, for one owner or for all who have files.
 
         This happens in the background too; call it if you do not want to wait.
 
@@ -323,7 +323,7 @@ class NotesFolder:
 
     # -- forgetting
 
-    async def renew(self, sessions: Iterable[SessionId] = (), owners: Iterable[str] = ()) -> None:
+    async def remove_forgotten(self, sessions: Iterable[SessionId] = (), owners: Iterable[str] = ()) -> None:
         """Remove from these owners' files what the store no longer holds.
 
         Raises:
@@ -336,22 +336,22 @@ class NotesFolder:
                 async with self._lock(owner):
                     self._noted = [dated for dated in self._noted if dated.session not in forgotten]
                     if await asyncio.to_thread(folder.path.is_dir):
-                        await self._renew(folder, [s for s in forgotten if s.owner == owner])
+                        await self._remove_forgotten(folder, [s for s in forgotten if s.owner == owner])
             except OSError as error:
                 self._set_due(owner)
                 raise StoreError(
-                    f"{folder.path}: forgotten in the store, but still in its files, which cannot be written "
+                    f"{folder.path}: its files still have what was forgotten, because they cannot be written "
                     f"({error.strerror or error}); delete the folder, and it is written again from the store"
                 ) from error
 
-    async def _renew(self, folder: Folder, sessions: Sequence[SessionId]) -> None:
+    async def _remove_forgotten(self, folder: Folder, sessions: Sequence[SessionId]) -> None:
         owner = folder.owner
         if await self._is_forgotten(owner):
             async with locked(folder):
                 await asyncio.to_thread(folder.remove)
             self._stamps.pop(owner, None)
             return
-        await self._daily.renew(owner, sessions)
+        await self._daily.remove_forgotten(owner, sessions)
         self._noted += await self._daily.missing(owner, sessions, self._zone)
         await asyncio.to_thread(folder.remove_copies)
         await self._sync(owner)

@@ -29,15 +29,15 @@ from onlooker.integrations import framework
 class OnlookerProvider(ContextProvider):
     """Gives an agent memory: each model call sees notes and the newest messages, within a budget.
 
-    The session is the session, and `user` of the options, or `user_id` of the session's state, its owner.
-    What history providers store stays as it is. If the service keeps the conversation, or history is loaded
-    for each model call, the conversation is only recorded: the history is added where a context provider
-    does not reach.
+    The framework's session is the session. Its owner is `user` of the options, or `user_id` of the session's
+    state. What history providers store is not changed. If the service keeps the conversation, or history is
+    loaded for each model call, the conversation is only recorded, because a context provider cannot change
+    it.
 
     Args:
         memory: A file or a URL, so that the agent's own model writes the notes; or what
             `onlooker.open_memory` or `onlooker.blocking.open_memory` returned.
-        owner: Whose sessions they are, where neither options nor state say so.
+        owner: The owner of the sessions, if neither options nor state name one.
         budget: Tokens for a prompt; by default the memory's own.
         tools: Whether the agent gets the memory's tools.
     """
@@ -77,13 +77,13 @@ class _Calls(ChatMiddleware):
 
     async def process(self, context: ChatContext, call_next: Callable[[], Awaitable[None]]) -> None:
         if self._host.wants_model:
-            self._host.bind(framework.on_loop(asyncio.get_running_loop(), _asking(context.client)))
+            self._host.bind(framework.on_loop(asyncio.get_running_loop(), _make_ask(context.client)))
         options = dict(context.options or {})
-        prompt = await self._host.over(self._prepare(context.messages, options), None)
+        prompt = await self._host.run(self._prepare(context.messages, options), None)
         if prompt and not self._loads_late and not _is_stored_by_service(context.client, options):
             end = [Message("user", [prompt.note])] if prompt.note else []
             context.messages = [*prompt.messages, *end]
-            # The options are of this call alone: the next one of the run begins with the run's.
+            # These options are only for this call: the next call of the run starts with the run's own.
             context.options = {**options, "instructions": prompt.system} if prompt.system else options
         if context.stream:
             context.stream_result_hooks.append(self._record)
@@ -100,11 +100,11 @@ class _Calls(ChatMiddleware):
 
     async def _record(self, response: ChatResponse[Any]) -> None:
         said = [item for message in response.messages for item in read(message)]
-        await self._host.over(self._host.record(self._session, said), None)
+        await self._host.run(self._host.record(self._session, said), None)
 
 
 def _is_stored_by_service(client: Any, options: Mapping[str, Any]) -> bool:
-    """Whether the model sees a history that the service has."""
+    """Whether the service stores the history that the model sees."""
     stores = options.get("store")
     return bool(options.get("conversation_id")) or bool(
         getattr(client, "STORES_BY_DEFAULT", False) if stores is None else stores
@@ -113,7 +113,7 @@ def _is_stored_by_service(client: Any, options: Mapping[str, Any]) -> bool:
 
 def _tool(host: framework.Host, session: framework.Session, definition: framework.Definition) -> FunctionTool:
     async def run(**arguments: Any) -> str:
-        return await host.over(host.call_tool(session, definition.name, arguments), framework.UNREACHABLE)
+        return await host.run(host.call_tool(session, definition.name, arguments), framework.UNREACHABLE)
 
     return FunctionTool(
         name=definition.name,
@@ -123,10 +123,10 @@ def _tool(host: framework.Host, session: framework.Session, definition: framewor
     )
 
 
-def _asking(client: Any) -> framework.Ask:
+def _make_ask(client: Any) -> framework.Ask:
     """Ask the agent's model, outside of every run."""
     stored = {"store": False} if getattr(client, "STORES_BY_DEFAULT", False) else {}
-    # Below the client's own layers, which trace a call and pass it to middleware.
+    # Below the layers of the client that trace a call and pass it to middleware.
     layer: Any = BaseChatClient if isinstance(client, BaseChatClient) else type(client)
 
     async def ask(system: str, user: str) -> str:
@@ -142,8 +142,8 @@ def _asking(client: Any) -> framework.Ask:
 
 
 def read(message: Message) -> list[framework.Item]:
-    """A message of the framework's in OpenAI's form. What a model thought is not part of the conversation,
-    nor are tools that its provider runs."""
+    """Translate a message of the framework into OpenAI's form. A model's thinking is not part of the
+    conversation, nor are tools that its provider runs."""
     text = "\n".join(c.text for c in message.contents if c.type == "text" and c.text)
     if message.role == "assistant":
         made = [c for c in message.contents if c.type == "function_call" and not c.informational_only]
@@ -172,8 +172,8 @@ def _result(content: Content) -> str:
 
 
 def write(turn: framework.Message | framework.Exchange) -> Iterable[Message]:
-    """Messages of the framework's."""
-    role, text = framework.said_by(turn)
+    """Translate into messages of the framework."""
+    role, text = framework.role_and_text(turn)
     said = [Content.from_text(text)] if text else []
     calls = [
         Content.from_function_call(c.id, c.name, arguments=framework.arguments_of(c))

@@ -3,8 +3,8 @@
 memory = OnlookerMemory("agent.db", owner="ana")
 async with ClaudeSDKClient(memory.options(ClaudeAgentOptions(…))) as client: …
 
-Claude Code keeps its own context. So memory does not change what the model sees of the conversation: it is
-told, with each prompt, what it does not have.
+Claude Code keeps its own context, so memory does not change the conversation that the model sees. With each
+prompt, it adds what that context lacks.
 """
 
 from __future__ import annotations
@@ -32,17 +32,24 @@ from claude_agent_sdk import (
 )
 
 from onlooker.integrations import framework
-from onlooker.integrations.coding_agents import before, known, message_in, recalled, so_far, told
+from onlooker.integrations.coding_agents import (
+    list_items,
+    message_in,
+    recall_for,
+    summarize_previous,
+    summarize_session,
+    with_heading,
+)
 
 
 class OnlookerMemory:
     """Memory for the clients of the SDK: give them `memory.options(…)` in place of their own options.
 
     Args:
-        memory: A file or a URL, so that Claude writes the notes, in a process of its own; or what
+        memory: A file or a URL, so that Claude writes the notes, in a separate process; or what
             `onlooker.open_memory` or `onlooker.blocking.open_memory` returned.
-        owner: Whose sessions they are; by default the project that they work in.
-        store: A session store of the SDK's that stores the transcripts.
+        owner: The owner of the sessions; by default the project that they work in.
+        store: The session store of the SDK that holds the transcripts.
         tools: Whether the agent gets the memory's tools.
     """
 
@@ -56,7 +63,7 @@ class OnlookerMemory:
     ) -> None:
         self._host = framework.Host(memory, owner=owner)
         self._with_tools = tools
-        # Where the last prompt was given: tools are not told.
+        # The session of the last prompt: a tool call does not name its session.
         self._current: framework.Session | None = None
         self._compacted: set[str] = set()
         self._options = ClaudeAgentOptions()
@@ -67,7 +74,7 @@ class OnlookerMemory:
         self._host.close()
 
     def options(self, options: ClaudeAgentOptions | None = None) -> ClaudeAgentOptions:
-        """The options with memory: its store, its hooks beside yours, and its tools."""
+        """Return the options with memory: its store, its hooks next to yours, and its tools."""
         given = self._options = options or ClaudeAgentOptions()
         hooks = {**(given.hooks or {})}
         hooks["UserPromptSubmit"] = [
@@ -92,15 +99,15 @@ class OnlookerMemory:
     # -- hooks
 
     async def on_prompt(self, given: framework.Item, tool_use_id: str | None, context: Any) -> framework.Item:
-        """`UserPromptSubmit`: what the agent does not have in its own context."""
+        """`UserPromptSubmit`: add what the agent's own context lacks."""
         if self._host.wants_model:
-            self._host.bind(framework.on_loop(asyncio.get_running_loop(), _asking(self._options)))
+            self._host.bind(framework.on_loop(asyncio.get_running_loop(), _make_ask(self._options)))
         # The transcript is in the folder of its project.
         project = Path(str(given.get("transcript_path") or "")).parent.name
         session = self._current = self.store.session(str(given.get("session_id") or ""), project)
         if session is None:
             return {}
-        found = await self._host.over(self._host.safely(session.key, self._told(session, given)), None)
+        found = await self._host.run(self._host.safely(session.key, self._context(session, given)), None)
         if not found:
             return {}
         return {"hookSpecificOutput": {"hookEventName": "UserPromptSubmit", "additionalContext": found}}
@@ -108,28 +115,28 @@ class OnlookerMemory:
     async def on_compaction(
         self, given: framework.Item, tool_use_id: str | None, context: Any
     ) -> framework.Item:
-        """`PreCompact`: what this session did is told with the next prompt."""
+        """`PreCompact`: summarize this session with the next prompt."""
         self._compacted.add(str(given.get("session_id") or ""))
         return {}
 
-    async def _told(self, session: framework.Session, given: framework.Item) -> str:
+    async def _context(self, session: framework.Session, given: framework.Item) -> str:
         memory = self._host.memory
         prompt, compacted = str(given.get("prompt") or ""), session.key in self._compacted
         parts: list[str] = []
         if compacted:
-            parts = [await known(memory, session), await so_far(memory, session)]
+            parts = [await list_items(memory, session), await summarize_session(memory, session)]
         elif not await session.messages():
-            parts = [await known(memory, session), await before(memory, session)]
-        parts.append(await recalled(memory, session, prompt, compacted=compacted))
+            parts = [await list_items(memory, session), await summarize_previous(memory, session)]
+        parts.append(await recall_for(memory, session, prompt, compacted=compacted))
         self._compacted.discard(session.key)
-        return told(*parts)
+        return with_heading(*parts)
 
     # -- tools
 
     def _tool(self, definition: framework.Definition) -> SdkMcpTool[Any]:
         async def run(arguments: framework.Item) -> framework.Item:
             called = self._host.call_tool(self._current, definition.name, arguments)
-            said = await self._host.over(called, framework.UNREACHABLE)
+            said = await self._host.run(called, framework.UNREACHABLE)
             return {"content": [{"type": "text", "text": said}]}
 
         return SdkMcpTool(definition.name, definition.description, dict(definition.parameters), run)
@@ -148,13 +155,13 @@ class OnlookerStore(SessionStore):
 
     async def append(self, key: SessionKey, entries: list[SessionStoreEntry]) -> None:
         await self._store.append(key, entries)
-        # What subagents say among themselves is not the conversation.
+        # The messages of subagents are not part of the conversation.
         if key.get("subpath"):
             return
         session = self.session(key["session_id"], key["project_key"])
         said = [message for entry in entries if (message := message_in(cast("framework.Item", entry)))]
         if session is not None:
-            await self._host.over(self._host.record(session, said), None)
+            await self._host.run(self._host.record(session, said), None)
 
     async def load(self, key: SessionKey) -> list[SessionStoreEntry] | None:
         return await self._store.load(key)
@@ -181,12 +188,12 @@ class OnlookerStore(SessionStore):
         return await self._store.list_subkeys(key) if self._has("list_subkeys") else []
 
     def _has(self, method: str) -> bool:
-        """Whether the other store has a method that it may leave out."""
+        """Whether the other store has this optional method."""
         return getattr(type(self._store), method, None) not in (None, getattr(SessionStore, method))
 
 
-def _asking(options: ClaudeAgentOptions) -> framework.Ask:
-    """Ask Claude in a process of its own, which has nothing of the agent's but its model and its account."""
+def _make_ask(options: ClaudeAgentOptions) -> framework.Ask:
+    """Ask Claude in a separate process, which shares only the model and the account with the agent."""
 
     async def ask(system: str, user: str) -> str:
         alone = ClaudeAgentOptions(

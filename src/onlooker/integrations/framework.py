@@ -1,11 +1,11 @@
 """What all integrations share. Each of them only translates its framework's messages.
 
-    Host        a memory as a framework uses it: with and without `await`, and never a reason to fail
+    Host        a memory as a framework uses it: with and without `await`, and without raising
     Prompt      what the model sees on this call
     HostModel   the framework's own model, which writes the notes
 
-A framework passes its messages with every model call. They are aligned with what is recorded, what is new is
-recorded, and the model sees memory and the newest messages instead. What the framework stores is not touched.
+A framework passes its messages with every model call. They are aligned with the recorded ones, new ones are
+recorded, and the model sees memory and the newest messages instead. What the framework stores is not changed.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ M = TypeVar("M")
 
 # A memory, or the file or database of one: then the framework's own model writes the notes.
 AnyMemory = str | Path | Memory | blocking.Memory
-# Asks the framework's model: a system prompt and a user's message, and the text of the answer.
+# Asks the framework's model with a system prompt and a user message, and returns the text of the answer.
 Ask = Callable[[str, str], Awaitable[str]]
 
-# Seconds that memory may take of a model call; then the call goes on without it.
+# How many seconds memory may take in a model call; after that the call continues without it.
 DEADLINE = 10.0
 
 
@@ -56,9 +56,9 @@ DEADLINE = 10.0
 class Prompt(Generic[M]):
     """What the model sees on this call instead of the framework's whole history.
 
-    `system` is the framework's own system prompt with memory behind it, and `memory` only what is added.
-    `messages` are the framework's. `note` is for this call alone, and stands last, in a user's message: few
-    providers take a system message there.
+    `system` is the framework's own system prompt followed by memory, and `memory` only what is added.
+    `messages` are the framework's. `note` is only for this call, and comes last, in a user message: few
+    providers accept a system message there.
     """
 
     system: str
@@ -78,13 +78,13 @@ def calls_of(turn: Message | Exchange) -> tuple[ToolCall, ...]:
 
 
 def results_of(turn: Message | Exchange) -> list[tuple[ToolCall, str]]:
-    """For each call of an exchange the result."""
+    """The result of each call of an exchange."""
     said = {r.answers: r.body for r in turn.results} if isinstance(turn, Exchange) else {}
     return [(call, said.get(call.id, NO_RESULT)) for call in calls_of(turn)]
 
 
-def said_by(turn: Message | Exchange) -> tuple[Literal["user", "assistant"], str]:
-    """Who said it, and what. The application speaks through the user, with a mark."""
+def role_and_text(turn: Message | Exchange) -> tuple[Literal["user", "assistant"], str]:
+    """The role and the text of a message. The application's messages have the user's role, with a mark."""
     message = message_of(turn)
     if message.role == "assistant":
         return "assistant", message.body
@@ -92,7 +92,7 @@ def said_by(turn: Message | Exchange) -> tuple[Literal["user", "assistant"], str
 
 
 def arguments_of(call: ToolCall) -> dict[str, Any]:
-    """The arguments of a call as an object, whatever a model wrote."""
+    """The arguments of a call as an object, even if the model wrote something else."""
     try:
         found: object = json.loads(call.arguments)
     except (ValueError, RecursionError):
@@ -104,7 +104,7 @@ def arguments_of(call: ToolCall) -> dict[str, Any]:
 
 
 class HostModel:
-    """The framework's own model. It is known from the first model call on."""
+    """The framework's own model, which is known after its first call."""
 
     name = "host"
     window = 16_000
@@ -116,9 +116,11 @@ class HostModel:
         if self.ask is None:
             raise ModelError("the host's model is not known before its first call")
         prompt = prompt_of(request)
-        # In a context of its own, where nothing of the turn that made the note due is found: a framework
-        # keeps there whose stream and whose trace a call belongs to.
-        asking = asyncio.create_task(_text(self.ask, prompt.system, prompt.user), context=_NOBODYS.copy())
+        # In an empty context: in the context variables of a turn, a framework keeps the stream and the trace
+        # that a call belongs to.
+        asking = asyncio.create_task(
+            _text(self.ask, prompt.system, prompt.user), context=_EMPTY_CONTEXT.copy()
+        )
         try:
             return Reply(await asking)
         except asyncio.CancelledError:
@@ -128,7 +130,7 @@ class HostModel:
             raise
 
 
-_NOBODYS = contextvars.Context()
+_EMPTY_CONTEXT = contextvars.Context()
 
 
 async def _text(ask: Ask, system: str, user: str) -> str:
@@ -141,7 +143,7 @@ def _is_cancelled() -> bool:
 
 
 def on_loop(loop: asyncio.AbstractEventLoop, ask: Ask) -> Ask:
-    """Ask on the framework's event loop while it runs: its clients have connections there."""
+    """Ask on the framework's event loop while it runs, because its clients have their connections there."""
 
     async def asked(system: str, user: str) -> str:
         if not loop.is_running() or loop is asyncio.get_running_loop():
@@ -158,9 +160,9 @@ def on_loop(loop: asyncio.AbstractEventLoop, ask: Ask) -> Ask:
 class Host:
     """A memory as a framework uses it.
 
-    It is a memory, or a file or the URL of a database. A file is opened with the framework's own model, on an
-    event loop in a thread, so that sync and async programs and any number of event loops can use it; `close`
-    closes it.
+    `memory` is a memory, a file or the URL of a database. A file or URL is opened with the framework's own
+    model, on an event loop in a thread, so that sync and async programs and any number of event loops can use
+    it; `close` closes it.
     """
 
     def __init__(self, memory: AnyMemory, *, owner: str = "", budget: int | None = None) -> None:
@@ -183,8 +185,8 @@ class Host:
 
     # -- with and without await
 
-    def wait(self, work: Coroutine[Any, Any, T], otherwise: T) -> T:
-        """Do it from a program without `await`; `otherwise` if there is no memory to be had."""
+    def run_blocking(self, work: Coroutine[Any, Any, T], otherwise: T) -> T:
+        """Run it from a program without `await`; return `otherwise` if memory cannot be reached."""
         try:
             if self._portal is not None:
                 return self._portal.call(work)
@@ -194,11 +196,11 @@ class Host:
             log.exception("memory cannot be reached")
             return otherwise
         work.close()
-        self._warn("this program calls without await: open the memory with onlooker.blocking.open_memory")
+        self._warn("this program does not use await: open the memory with onlooker.blocking.open_memory")
         return otherwise
 
-    async def over(self, work: Coroutine[Any, Any, T], otherwise: T) -> T:
-        """Do it from a program with an event loop, on the memory's own if that is another."""
+    async def run(self, work: Coroutine[Any, Any, T], otherwise: T) -> T:
+        """Run it from a program with an event loop; on the memory's own loop if that is another."""
         here = asyncio.get_running_loop()
         try:
             if self._portal is not None:
@@ -226,12 +228,12 @@ class Host:
     # -- what an integration asks for
 
     def bind(self, ask: Ask) -> None:
-        """Take notes with this model from now on, unless the memory has another."""
+        """Use this model for notes from now on, unless the memory has its own."""
         self._model.ask = ask
 
     @property
     def memory(self) -> Memory:
-        """The memory. What awaits it goes through `wait` or `over`."""
+        """The memory. Await its methods through `run` or `run_blocking`."""
         return self._memory
 
     @property
@@ -240,8 +242,8 @@ class Host:
         return self._opened is not None
 
     def session(self, key: object, owner: object = "") -> Session | None:
-        """The session of a call: the one that `use_session` names, or else the framework's. None if there is
-        neither: then the call goes on without memory."""
+        """The session of a call: the one that `use_session` names, or the framework's. None if there is
+        neither: then the call continues without memory."""
         named = current_session()
         if named is None:
             if not isinstance(key, str) or not key:
@@ -260,10 +262,10 @@ class Host:
         read: Callable[[M], Sequence[Item]],
         write: Callable[[Message | Exchange], Iterable[M]],
     ) -> Prompt[M] | None:
-        """What the model sees on this call. None if memory has failed: it then sees what it would without.
+        """What the model sees on this call; None if memory failed, and the call continues without it.
 
-        `read` makes of a message of the framework's the same in OpenAI's form, which may be several or none;
-        `write` makes the framework's messages of ours.
+        `read` translates a message of the framework into OpenAI's form, as several messages or none; `write`
+        translates our messages into the framework's.
         """
 
         async def prepared() -> Prompt[M] | None:
@@ -285,25 +287,25 @@ class Host:
         return await self.safely(session.key, prepared())
 
     async def record(self, session: Session, items: Iterable[Item]) -> None:
-        """Record what the model said. If it fails, the next call brings it again."""
+        """Record what the model said. If this fails, the next call passes it again."""
         if said := list(items):
             await self.safely(session.key, session.record(said))
 
     async def safely(self, whose: str, work: Coroutine[Any, Any, T]) -> T | None:
-        """Do it within the deadline; None, and a line in the log that says whose it was, if it fails."""
+        """Run it within the deadline; on failure, log it with the session's key and return None."""
         try:
             async with asyncio.timeout(DEADLINE):
                 return await work
         except (OnlookerError, TimeoutError) as error:
-            log.warning("%s: a call goes on without memory: %r", whose, error)
+            log.warning("%s: a call continues without memory: %r", whose, error)
         except Exception:
-            log.exception("%s: a call goes on without memory: this is a bug in Onlooker", whose)
+            log.exception("%s: a call continues without memory: this is a bug in Onlooker", whose)
         return None
 
     async def call_tool(self, session: Session | None, name: str, arguments: Mapping[str, Any]) -> str:
         """Run one of the memory's tools."""
         if session is None:
-            return "Not done: this conversation has no memory. Go on without it."
+            return "Not done: this conversation has no memory. Continue without it."
         given = {key: value for key, value in arguments.items() if value is not None}
         return await session.tools().call(name, given)
 
@@ -313,7 +315,7 @@ class Host:
             log.warning(what)
 
 
-UNREACHABLE = "Not done: memory cannot be reached. Go on without it."
+UNREACHABLE = "Not done: memory cannot be reached. Continue without it."
 
 
 def _running_loop() -> asyncio.AbstractEventLoop | None:

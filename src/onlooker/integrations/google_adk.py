@@ -33,7 +33,7 @@ from onlooker.integrations import framework
 class OnlookerPlugin(BasePlugin):
     """Gives the agents of an app memory: each model call sees notes and the newest messages, within a budget.
 
-    The session is the session, and its user the owner. What the session service stores stays as it is.
+    The kit's session is the session, and its user the owner. What the session service stores is not changed.
 
     Args:
         memory: A file or a URL, so that the agent's own model writes the notes; or what
@@ -54,13 +54,13 @@ class OnlookerPlugin(BasePlugin):
     async def before_model_callback(
         self, *, callback_context: CallbackContext, llm_request: LlmRequest
     ) -> LlmResponse | None:
-        # It is made anew for each call, so what is changed in it is stored nowhere.
+        # The request is made for each call, so changes to it are not stored.
         llm_request.append_tools(self._tools)
         model = getattr(getattr(_invocation(callback_context), "agent", None), "canonical_model", None)
         if self.host.wants_model and isinstance(model, BaseLlm):
-            self.host.bind(framework.on_loop(asyncio.get_running_loop(), _asking(model)))
+            self.host.bind(framework.on_loop(asyncio.get_running_loop(), _make_ask(model)))
         session = self._session(callback_context)
-        prompt = await self.host.over(self._prepare(session, llm_request), None) if session else None
+        prompt = await self.host.run(self._prepare(session, llm_request), None) if session else None
         if prompt:
             end = [types.Content(role="user", parts=[types.Part(text=prompt.note)])] if prompt.note else []
             llm_request.contents = [*prompt.messages, *end]
@@ -75,7 +75,7 @@ class OnlookerPlugin(BasePlugin):
     ) -> LlmResponse | None:
         session = self._session(callback_context)
         if session and llm_response.content and not llm_response.partial:
-            await self.host.over(self.host.record(session, read(llm_response.content)), None)
+            await self.host.run(self.host.record(session, read(llm_response.content)), None)
         return None
 
     def _session(self, context: CallbackContext) -> framework.Session | None:
@@ -90,10 +90,10 @@ class OnlookerPlugin(BasePlugin):
 
 
 class OnlookerMemoryService(BaseMemoryService):
-    """Finds what a user said and what is known of them in all their sessions, for the kit's own tools
+    """Searches what a user said and what is known about them in all their sessions, for the kit's own tools
     `load_memory` and `preload_memory`.
 
-    Sessions that have the plugin are recorded as they go. Others are recorded when they are added.
+    Sessions with the plugin are recorded as they happen. Others are recorded when they are added.
 
     Args:
         memory: The `host` of the plugin, or what `onlooker.open_memory` or `onlooker.blocking.open_memory`
@@ -129,18 +129,18 @@ class OnlookerMemoryService(BaseMemoryService):
         for entry in memories:
             text = "\n".join(p.text for p in entry.content.parts or () if p.text)
             saved = self._host.safely(user_id, items.save(text, owner=user_id))
-            await self._host.over(saved, None)
+            await self._host.run(saved, None)
 
     async def search_memory(self, *, app_name: str, user_id: str, query: str) -> SearchMemoryResponse:
         found = self._host.safely(user_id, self._found(user_id, query))
-        return SearchMemoryResponse(memories=await self._host.over(found, None) or [])
+        return SearchMemoryResponse(memories=await self._host.run(found, None) or [])
 
     async def _add(self, key: str | None, user: str, events: Sequence[Event]) -> None:
         session = self._host.session(key, user)
         items = [item for event in events if event.content for item in read(event.content)]
         if session is not None and items:
-            # What is recorded already is recognised.
-            await self._host.over(self._host.safely(session.key, session.prepare(items)), None)
+            # Messages that are already recorded are recognised.
+            await self._host.run(self._host.safely(session.key, session.prepare(items)), None)
 
     async def _found(self, user: str, query: str) -> list[MemoryEntry]:
         memory = self._host.memory
@@ -181,10 +181,10 @@ class _Tool(BaseTool):
 
     async def run_async(self, *, args: dict[str, Any], tool_context: ToolContext) -> Any:
         session = self._host.session(tool_context.session.id, tool_context.session.user_id)
-        return await self._host.over(self._host.call_tool(session, self.name, args), framework.UNREACHABLE)
+        return await self._host.run(self._host.call_tool(session, self.name, args), framework.UNREACHABLE)
 
 
-def _asking(model: BaseLlm) -> framework.Ask:
+def _make_ask(model: BaseLlm) -> framework.Ask:
     """Ask the agent's model, outside of every run."""
 
     async def ask(system: str, user: str) -> str:
@@ -203,8 +203,8 @@ def _asking(model: BaseLlm) -> framework.Ask:
 
 
 def _ids(named: Sequence[tuple[str | None, str | None]]) -> list[str]:
-    """The ids of calls or results. The kit gives its own to those that have none, and sends them without:
-    such a pair is known by the tool's name, and its place among others of that name."""
+    """The ids of calls or results. The kit gives its own ids to those without one, but does not send them.
+    Such a pair is identified by the tool's name and its position among others of that name."""
     ids: list[str] = []
     for given, name in named:
         if given and not given.startswith("adk-"):
@@ -216,7 +216,7 @@ def _ids(named: Sequence[tuple[str | None, str | None]]) -> list[str]:
 
 
 def read(content: types.Content) -> list[framework.Item]:
-    """A content in OpenAI's form. What a model thought is not part of the conversation."""
+    """Translate a content into OpenAI's form. A model's thinking is not part of the conversation."""
     parts = content.parts or []
     text = "\n".join(p.text for p in parts if p.text and not p.thought)
     if content.role == "model":
@@ -243,8 +243,8 @@ def _result(response: Any) -> str:
 
 
 def write(turn: framework.Message | framework.Exchange) -> Iterable[types.Content]:
-    """Contents of the kit's."""
-    role, text = framework.said_by(turn)
+    """Translate into contents of the kit."""
+    role, text = framework.role_and_text(turn)
     said = [types.Part(text=text)] if text else []
     if role == "user":
         return [types.Content(role="user", parts=said)]
@@ -265,5 +265,5 @@ def write(turn: framework.Message | framework.Exchange) -> Iterable[types.Conten
 
 
 def _given(call: framework.ToolCall) -> str | None:
-    """The id that a provider gave; None if it gave none."""
+    """The provider's id of a call; None if it has none."""
     return None if call.id.partition("#")[0] == f"call_{call.name}" else call.id

@@ -25,14 +25,14 @@ Response = ModelResponse[Any] | AIMessage | ExtendedModelResponse[Any]
 class OnlookerMiddleware(AgentMiddleware[Any, Any, Any]):
     """Gives an agent memory: each model call sees notes and the newest messages, within a budget.
 
-    The thread is the session and `user_id` of the configuration, or of the runtime's context, its owner. What
-    the graph stores stays as it is. A thread without an id has no memory, unless `onlooker.use_session` names
+    The thread is the session. Its owner is `user_id` of the configuration, or of the runtime's context. What
+    the graph stores is not changed. A thread without an id has no memory, unless `onlooker.use_session` names
     a session.
 
     Args:
         memory: A file or a URL, so that the agent's own model writes the notes; or what
             `onlooker.open_memory` or `onlooker.blocking.open_memory` returned.
-        owner: Whose threads they are, where no configuration says so.
+        owner: The owner of the threads, if the configuration names none.
         budget: Tokens for a prompt; by default the memory's own.
         tools: Whether the agent gets the memory's tools.
     """
@@ -54,9 +54,9 @@ class OnlookerMiddleware(AgentMiddleware[Any, Any, Any]):
         session = self._session(request)
         if session is None:
             return handler(request)
-        prompt = self._host.wait(self._prepare(session, request), None)
-        response: Response = handler(_changed(request, prompt) if prompt else request)
-        self._host.wait(self._host.record(session, _said(response)), None)
+        prompt = self._host.run_blocking(self._prepare(session, request), None)
+        response: Response = handler(_with_memory(request, prompt) if prompt else request)
+        self._host.run_blocking(self._host.record(session, _said(response)), None)
         return response
 
     async def awrap_model_call(
@@ -67,13 +67,13 @@ class OnlookerMiddleware(AgentMiddleware[Any, Any, Any]):
         session = self._session(request)
         if session is None:
             return await handler(request)
-        prompt = await self._host.over(self._prepare(session, request), None)
-        response: Response = await handler(_changed(request, prompt) if prompt else request)
-        await self._host.over(self._host.record(session, _said(response)), None)
+        prompt = await self._host.run(self._prepare(session, request), None)
+        response: Response = await handler(_with_memory(request, prompt) if prompt else request)
+        await self._host.run(self._host.record(session, _said(response)), None)
         return response
 
     def _session(self, request: ModelRequest[Any]) -> framework.Session | None:
-        self._host.bind(_asking(request.model))
+        self._host.bind(_make_ask(request.model))
         return self._current(getattr(request.runtime, "context", None))
 
     def _current(self, context: object = None) -> framework.Session | None:
@@ -94,11 +94,11 @@ class OnlookerMiddleware(AgentMiddleware[Any, Any, Any]):
     def _tool(self, definition: framework.Definition) -> BaseTool:
         def run(**arguments: Any) -> str:
             called = self._host.call_tool(self._current(), definition.name, arguments)
-            return self._host.wait(called, framework.UNREACHABLE)
+            return self._host.run_blocking(called, framework.UNREACHABLE)
 
         async def arun(**arguments: Any) -> str:
             called = self._host.call_tool(self._current(), definition.name, arguments)
-            return await self._host.over(called, framework.UNREACHABLE)
+            return await self._host.run(called, framework.UNREACHABLE)
 
         return StructuredTool(
             name=definition.name,
@@ -114,19 +114,19 @@ def _fields(context: object) -> Mapping[str, Any]:
     return {"user_id": getattr(context, "user_id", None)}
 
 
-def _asking(model: BaseChatModel) -> framework.Ask:
-    """Ask the agent's model, unseen by the streams of its run."""
+def _make_ask(model: BaseChatModel) -> framework.Ask:
+    """Ask the agent's model without adding to the streams of its run."""
     config: Any = {"callbacks": [], "metadata": internal_call_metadata()}
 
     async def ask(system: str, user: str) -> str:
         said = [SystemMessage(system), HumanMessage(user)]
-        # In a thread: an async client has its connections on another event loop.
+        # In a thread, because an async client has its connections on another event loop.
         return (await asyncio.to_thread(model.invoke, said, config)).text
 
     return ask
 
 
-def _changed(request: ModelRequest[Any], prompt: framework.Prompt[AnyMessage]) -> ModelRequest[Any]:
+def _with_memory(request: ModelRequest[Any], prompt: framework.Prompt[AnyMessage]) -> ModelRequest[Any]:
     system = request.system_message
     if system is not None and not isinstance(system.content, str):
         added = [{"type": "text", "text": prompt.memory}] if prompt.memory else []
@@ -146,8 +146,8 @@ def _said(response: Response) -> list[framework.Item]:
 
 # -- Messages
 
-# What a model thought, and calls that stand in `tool_calls` as well.
-_UNSAID = (
+# A model's thinking, and calls that `tool_calls` has as well.
+_SKIPPED_BLOCKS = (
     "thinking",
     "reasoning",
     "redacted_thinking",
@@ -159,13 +159,13 @@ _UNSAID = (
 
 
 def read(message: AnyMessage) -> list[framework.Item]:
-    """A message of LangChain's in OpenAI's form."""
+    """Translate a message of LangChain into OpenAI's form."""
     content: Any = message.content
     if not isinstance(content, str):
         blocks: list[framework.Item] = [
             {"type": "text", "text": b} if isinstance(b, str) else dict(b) for b in content
         ]
-        content = [b for b in blocks if b.get("type") not in _UNSAID]
+        content = [b for b in blocks if b.get("type") not in _SKIPPED_BLOCKS]
     match message:
         case AIMessage():
             calls = [(str(c["id"]), c["name"], c["args"]) for c in message.tool_calls]
@@ -181,8 +181,8 @@ def read(message: AnyMessage) -> list[framework.Item]:
 
 
 def write(turn: framework.Message | framework.Exchange) -> Iterable[AnyMessage]:
-    """Messages of LangChain's."""
-    role, text = framework.said_by(turn)
+    """Translate into messages of LangChain."""
+    role, text = framework.role_and_text(turn)
     if role == "user":
         return [HumanMessage(text)]
     calls: Any = [

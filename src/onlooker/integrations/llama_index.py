@@ -25,18 +25,18 @@ from onlooker.integrations import framework
 
 
 class OnlookerMemory(Memory):
-    """A memory of LlamaIndex's: what is read from it has notes and the newest messages, within a budget.
+    """A memory for LlamaIndex: an agent reads notes and the newest messages from it, within a budget.
 
-    What is put into it is stored as by `Memory`, in `store` or else in this process; the notes are in the
-    memory. Pass one `Host` to share a memory between sessions.
+    Messages are stored as by `Memory`, in `store` or in this process; the notes are in the memory. Pass one
+    `Host` to share a memory between sessions.
 
     Args:
         memory: A file or a URL, so that `llm` writes the notes; or what `onlooker.open_memory` or
             `onlooker.blocking.open_memory` returned; or the `host` of another session.
         session_id: The conversation.
-        owner: Whose conversation it is.
+        owner: The owner of the conversation.
         llm: The agent's model; by default that of LlamaIndex's `Settings`.
-        store: A chat store of LlamaIndex's that stores the messages.
+        store: The chat store of LlamaIndex that holds the messages.
         budget: Tokens for what is read; by default the memory's own. Agents add their system prompt, and the
             calls and results of the turn so far.
         options: Other fields of `Memory`.
@@ -78,14 +78,14 @@ class OnlookerMemory(Memory):
         """Close the memory if it was opened here."""
         self._host.close()
 
-    # -- what agents and chat engines ask of a memory. Its blocking methods call these.
+    # -- the methods that agents and chat engines call. The blocking methods call these.
 
     async def aget(self, input: Any = None, **options: Any) -> list[ChatMessage]:
         """What the model sees of the conversation."""
         if self._host.wants_model:
-            self._host.bind(framework.on_loop(asyncio.get_running_loop(), _asking(self._llm)))
+            self._host.bind(framework.on_loop(asyncio.get_running_loop(), _make_ask(self._llm)))
         stored = await super().aget(input, **options)
-        prompt = await self._host.over(self._prepare(stored), None)
+        prompt = await self._host.run(self._prepare(stored), None)
         return _shown(prompt) if prompt else stored
 
     async def aput(self, message: ChatMessage) -> None:
@@ -103,11 +103,11 @@ class OnlookerMemory(Memory):
         return await self._host.prepare(session, messages, read=read, write=write)
 
     async def _record(self, messages: Sequence[ChatMessage]) -> None:
-        """Record what the model said, and what came of it. What the user says is recorded when it is read."""
+        """Record the model's messages and tool results. The user's are recorded when they are read."""
         session = self._host.session(self.session_id, self._owner)
         if session is not None:
             said = [item for m in messages if m.role not in _USERS for item in read(m)]
-            await self._host.over(self._host.record(session, said), None)
+            await self._host.run(self._host.record(session, said), None)
 
     # -- tools
 
@@ -119,7 +119,7 @@ class OnlookerMemory(Memory):
     def _tool(self, definition: framework.Definition) -> FunctionTool:
         async def run(**arguments: Any) -> str:
             session = self._host.session(self.session_id, self._owner)
-            return await self._host.over(
+            return await self._host.run(
                 self._host.call_tool(session, definition.name, arguments), framework.UNREACHABLE
             )
 
@@ -134,8 +134,8 @@ class OnlookerMemory(Memory):
         return FunctionTool(async_fn=run, metadata=about)
 
 
-def _asking(llm: LLM | None) -> framework.Ask:
-    """Ask the model, unseen by the callbacks of its own."""
+def _make_ask(llm: LLM | None) -> framework.Ask:
+    """Ask the model without its callbacks."""
 
     async def ask(system: str, user: str) -> str:
         model: LLM = (llm or Settings.llm).model_copy(update={"callback_manager": CallbackManager([])})
@@ -146,8 +146,8 @@ def _asking(llm: LLM | None) -> framework.Ask:
 
 
 def _shown(prompt: framework.Prompt[ChatMessage]) -> list[ChatMessage]:
-    """Memory in a system message, and what is for this call alone before the user's last: an agent adds the
-    calls of the turn behind that."""
+    """Memory in a system message, and what is only for this call before the user's last message: an agent
+    adds the calls of the turn after that."""
     messages = list(prompt.messages)
     if prompt.note:
         users = [n for n, message in enumerate(messages) if message.role == MessageRole.USER]
@@ -164,7 +164,7 @@ _USERS = (MessageRole.USER, MessageRole.SYSTEM, MessageRole.DEVELOPER)
 
 
 def read(message: ChatMessage) -> list[framework.Item]:
-    """A message of LlamaIndex's in OpenAI's form. What a model thought is not part of the conversation."""
+    """Translate a message of LlamaIndex into OpenAI's form. Thinking is not part of the conversation."""
     text = message.content or ""
     match message.role:
         case MessageRole.SYSTEM | MessageRole.DEVELOPER:
@@ -187,8 +187,8 @@ def read(message: ChatMessage) -> list[framework.Item]:
 
 
 def write(turn: framework.Message | framework.Exchange) -> Iterable[ChatMessage]:
-    """Messages of LlamaIndex's."""
-    role, text = framework.said_by(turn)
+    """Translate into messages of LlamaIndex."""
+    role, text = framework.role_and_text(turn)
     calls = [
         ToolCallBlock(tool_call_id=c.id, tool_name=c.name, tool_kwargs=framework.arguments_of(c))
         for c in framework.calls_of(turn)

@@ -32,19 +32,19 @@ from onlooker.wire import as_response_items, is_of_model
 
 
 class OnlookerSession:
-    """A session of the SDK's whose agents have memory. Use it with its `run_config`, or put its `filter` into
+    """A session of the SDK whose agents have memory. Use it with its `run_config`, or put its `filter` into
     your own.
 
-    What is stored is stored as without memory, in `store` or else in this process; the notes are in the
-    memory. Pass one `Host` to share a memory between sessions.
+    Items are stored as without memory, in `store` or in this process; the notes are in the memory. Pass one
+    `Host` to share a memory between sessions.
 
     Args:
         session_id: The conversation.
         memory: A file or a URL, so that the agent's own model writes the notes; or what
             `onlooker.open_memory` or `onlooker.blocking.open_memory` returned; or the `host` of another
             session.
-        owner: Whose conversation it is.
-        store: A session of the SDK's that stores the items.
+        owner: The owner of the conversation.
+        store: The session of the SDK that holds the items.
         budget: Tokens for a prompt; by default the memory's own.
     """
 
@@ -68,18 +68,18 @@ class OnlookerSession:
         """Close the memory if it was opened here."""
         self.host.close()
 
-    # -- what the SDK asks of a session
+    # -- the methods that the SDK calls
 
     async def get_items(self, limit: int | None = None) -> list[Any]:
         return await self._store.get_items(limit)
 
     async def add_items(self, items: list[Any]) -> None:
-        """Store items, and record what the agent said last: each model call records what came before it."""
+        """Store items, and record the agent's last message: each model call records those before it."""
         await self._store.add_items(items)
         session = self.host.session(self.session_id, self._owner)
         last = _units(items)[-1] if items else []
         if session is not None and last and is_of_model(last[-1]):
-            await self.host.over(self.host.record(session, last), None)
+            await self.host.run(self.host.record(session, last), None)
 
     async def pop_item(self) -> Any:
         return await self._store.pop_item()
@@ -89,14 +89,14 @@ class OnlookerSession:
         await self._store.clear_session()
 
     async def run_compaction(self, args: OpenAIResponsesCompactionArgs | None = None) -> None:
-        """Take every note that is due, if `force` says so. The SDK calls this after each turn, and does not
-        force it: notes are taken in the background, and the run waits for none. A store that compacts what it
-        has is told as well."""
+        """Take every note that is due, if `force` is set. The SDK calls this after each turn without it:
+        notes are taken in the background, and the run does not wait. A store with compaction is called as
+        well."""
         if is_openai_responses_compaction_aware_session(self._store):
             await self._store.run_compaction(args)
         session = self.host.session(self.session_id, self._owner) if args and args.get("force") else None
         if session is not None:
-            await self.host.over(session.settle(), None)
+            await self.host.run(session.settle(), None)
 
     # -- memory
 
@@ -109,8 +109,8 @@ class OnlookerSession:
         """What the model sees on this call."""
         given = data.model_data
         if self.host.wants_model:
-            self.host.bind(framework.on_loop(asyncio.get_running_loop(), _asking(data.agent)))
-        prompt = await self.host.over(self._prepare(given.input, given.instructions or ""), None)
+            self.host.bind(framework.on_loop(asyncio.get_running_loop(), _make_ask(data.agent)))
+        prompt = await self.host.run(self._prepare(given.input, given.instructions or ""), None)
         if prompt is None:
             return given
         items = [item for unit in prompt.messages for item in unit]
@@ -136,7 +136,7 @@ class OnlookerSession:
             session = self.host.session(self.session_id, self._owner)
             if session is None:
                 return framework.UNREACHABLE
-            return await self.host.over(
+            return await self.host.run(
                 session.tools().call(definition.name, arguments), framework.UNREACHABLE
             )
 
@@ -149,7 +149,7 @@ class OnlookerSession:
         )
 
 
-def _asking(agent: Agent[Any]) -> framework.Ask:
+def _make_ask(agent: Agent[Any]) -> framework.Ask:
     """Ask the agent's model, outside of every trace."""
 
     async def ask(system: str, user: str) -> str:
@@ -175,7 +175,7 @@ def _asking(agent: Agent[Any]) -> framework.Ask:
 
 
 def _units(items: Sequence[Any]) -> list[list[framework.Item]]:
-    """The items, those together that a model said together."""
+    """Group the items that a model sent together."""
     units: list[list[framework.Item]] = []
     for item in items:
         if units and is_of_model(item) and is_of_model(units[-1][-1]):

@@ -34,14 +34,14 @@ from onlooker.integrations import framework
 class OnlookerMemory(AbstractCapability[Any]):
     """Gives an agent memory: each model request has notes and the newest messages, within a budget.
 
-    The conversation id is the session, and `deps.user_id`, where there is one, its owner. Memory is a
-    `CompactionPart` in front of the messages, as a summary by Pydantic AI's own compaction is: providers get
-    it in the user's voice, marked as context and not as instructions. The message history stays as it is.
+    The conversation id is the session, and `deps.user_id`, if there is one, its owner. Memory is a
+    `CompactionPart` before the messages, like a summary of Pydantic AI's own compaction: providers get it in
+    a user message, marked as context and not as instructions. The message history is not changed.
 
     Args:
         memory: A file or a URL, so that the agent's own model writes the notes; or what
             `onlooker.open_memory` or `onlooker.blocking.open_memory` returned.
-        owner: Whose conversations they are, where no `deps` say so.
+        owner: The owner of the conversations, if `deps` names none.
         budget: Tokens for a prompt; by default the memory's own.
         tools: Whether the agent gets the memory's tools.
     """
@@ -63,16 +63,16 @@ class OnlookerMemory(AbstractCapability[Any]):
         self, ctx: RunContext[Any], request_context: ModelRequestContext
     ) -> ModelRequestContext:
         if self._host.wants_model:
-            self._host.bind(framework.on_loop(asyncio.get_running_loop(), _asking(request_context.model)))
+            self._host.bind(framework.on_loop(asyncio.get_running_loop(), _make_ask(request_context.model)))
         session = self._session(ctx)
-        prompt = await self._host.over(self._prepare(session, request_context), None) if session else None
-        return _changed(request_context, prompt) if prompt else request_context
+        prompt = await self._host.run(self._prepare(session, request_context), None) if session else None
+        return _with_memory(request_context, prompt) if prompt else request_context
 
     async def after_model_request(
         self, ctx: RunContext[Any], *, request_context: ModelRequestContext, response: ModelResponse
     ) -> ModelResponse:
         if (session := self._session(ctx)) is not None:
-            await self._host.over(self._host.record(session, read(response)), None)
+            await self._host.run(self._host.record(session, read(response)), None)
         return response
 
     def _session(self, ctx: RunContext[Any]) -> framework.Session | None:
@@ -89,18 +89,18 @@ class OnlookerMemory(AbstractCapability[Any]):
     def _tool(self, definition: framework.Definition) -> Tool[Any]:
         async def run(ctx: RunContext[Any], **arguments: Any) -> str:
             called = self._host.call_tool(self._session(ctx), definition.name, arguments)
-            return await self._host.over(called, framework.UNREACHABLE)
+            return await self._host.run(called, framework.UNREACHABLE)
 
         return Tool.from_schema(
             run, definition.name, definition.description, dict(definition.parameters), takes_ctx=True
         )
 
 
-# As long as what Pydantic AI puts around a summary, so that it counts in the budget.
+# As long as what Pydantic AI puts around a summary, so that the budget includes it.
 _FRAME = "<conversation_summary> This is what a separate model wrote of the earlier conversation. " * 3
 
 
-def _asking(model: Model) -> framework.Ask:
+def _make_ask(model: Model) -> framework.Ask:
     """Ask the agent's model, outside of every trace."""
 
     async def ask(system: str, user: str) -> str:
@@ -111,9 +111,9 @@ def _asking(model: Model) -> framework.Ask:
     return ask
 
 
-def _changed(request: ModelRequestContext, prompt: framework.Prompt[ModelMessage]) -> ModelRequestContext:
-    """The request with memory in front of the messages. System prompts stand in the oldest message, which may
-    not be sent any more: they come before it."""
+def _with_memory(request: ModelRequestContext, prompt: framework.Prompt[ModelMessage]) -> ModelRequestContext:
+    """Add memory before the messages. System prompts are in the oldest message, which may no longer be sent,
+    so they are placed before it."""
     front: list[ModelRequestPart] = [*_system_parts(request.messages)]
     messages = [_without_system(m) for m in prompt.messages] if front else list(prompt.messages)
     if prompt.memory:
@@ -141,7 +141,7 @@ def _without_system(message: ModelMessage) -> ModelMessage:
 
 
 def read(message: ModelMessage) -> list[framework.Item]:
-    """A message of Pydantic AI's in OpenAI's form. What a model thought is not part of the conversation."""
+    """Translate a message of Pydantic AI into OpenAI's form. Thinking is not part of the conversation."""
     if isinstance(message, ModelResponse):
         text = "\n".join(part.content for part in message.parts if isinstance(part, TextPart))
         made = [part for part in message.parts if isinstance(part, ToolCallPart)]
@@ -154,7 +154,7 @@ def read(message: ModelMessage) -> list[framework.Item]:
                 items.append(framework.chat("user", _content(part.content)))
             case ToolReturnPart():
                 items.append(framework.result(part.tool_call_id, part.model_response_str()))
-            case CompactionPart(content=str(text)):  # a model wrote it in the place of messages
+            case CompactionPart(content=str(text)):  # a model's summary of messages
                 items.append(framework.chat("assistant", text))
             case _ if part.part_kind == "retry-prompt":  # in histories of earlier versions
                 text = part.model_response()
@@ -169,7 +169,7 @@ def read(message: ModelMessage) -> list[framework.Item]:
 
 
 def _content(content: Any) -> Any:
-    """What a user sent: a text, or texts and a place for each picture and file."""
+    """The content of a user message: a text, or texts and a placeholder for each image and file."""
     if isinstance(content, str):
         return content
     blocks: list[framework.Item] = []
@@ -185,8 +185,8 @@ def _content(content: Any) -> Any:
 
 
 def write(turn: framework.Message | framework.Exchange) -> Iterable[ModelMessage]:
-    """Messages of Pydantic AI's."""
-    role, text = framework.said_by(turn)
+    """Translate into messages of Pydantic AI."""
+    role, text = framework.role_and_text(turn)
     if role == "user":
         return [ModelRequest(parts=[UserPromptPart(text)])]
     calls = [

@@ -1,4 +1,4 @@
-"""OpenAI's and Anthropic's SDKs with memory: their HTTP client, with memory between.
+"""OpenAI's and Anthropic's SDKs with memory: a wrapper around their HTTP client.
 
     client = with_memory(OpenAI(), "agent.db", session="telegram:42")
 
@@ -27,25 +27,25 @@ C = TypeVar("C")
 # A request may name its session and owner: `extra_headers={"x-onlooker-session": "telegram:42"}`.
 SESSION_HEADER = "x-onlooker-session"
 OWNER_HEADER = "x-onlooker-owner"
-# Tokens for a note, where a provider wants a limit.
+# The most tokens of a note, for providers that require a limit.
 MAX_NOTE = 4_096
 
 
 def with_memory(
     client: C, memory: AnyMemory, *, session: str = "", owner: str = "", budget: int | None = None
 ) -> C:
-    """A client that remembers: chat completions, responses and Anthropic's messages, with streams and tools.
+    """Add memory to a client: chat completions, responses and Anthropic's messages, with streams and tools.
 
-    Send the whole conversation with each request, or a part of it, or only what is new. What is new is
-    recorded, and the request goes out with memory and the newest messages. The answer is recorded as well.
+    Send the whole conversation with each request, a part of it, or only what is new. New messages are
+    recorded, and the request is sent with memory and the newest messages. The answer is recorded as well.
 
     Args:
-        client: The client to send with, of OpenAI's SDK or Anthropic's, blocking or async. It stays as it is.
+        client: A client of OpenAI's or Anthropic's SDK, blocking or async. It is not changed.
         memory: A file or a URL, so that the model of the requests writes the notes as well; or what
             `onlooker.open_memory` or `onlooker.blocking.open_memory` returned.
-        session: The conversation. `onlooker.use_session` names another one for what is called inside it, and
-            the header `x-onlooker-session` for one request. With none, a request has no memory.
-        owner: Whose conversation it is.
+        session: The conversation. `onlooker.use_session` names another one for the calls inside it, and the
+            header `x-onlooker-session` for one request. Without a session, a request has no memory.
+        owner: The owner of the conversation.
         budget: Tokens for a prompt; by default the memory's own.
     """
     given: Any = client
@@ -69,7 +69,7 @@ def _provider_of(client: object) -> Protocol:
 
 @dataclass(slots=True)
 class _Turn:
-    """A request with memory, where its answer is recorded, and what reads it."""
+    """A request with memory, the session of its answer, and the reader of the answer."""
 
     session: Session
     wire: Wire
@@ -79,13 +79,13 @@ class _Turn:
     recorded: bool = False
 
     def read(self, response: httpx2.Response) -> None:
-        """Read the answer from now on. One that failed says nothing."""
+        """Read the answer from now on, unless the request failed."""
         if response.status_code == 200:
             self.reply = self.wire.reply(response.headers.get("content-type", ""))
 
 
 class _Turns:
-    """What memory makes of requests and answers."""
+    """Adds memory to requests, and records answers."""
 
     def __init__(
         self, host: Host, provider: Protocol, session: str, http: httpx2.Client | httpx2.AsyncClient
@@ -95,8 +95,8 @@ class _Turns:
         self._session = session
         self._http = http
 
-    def of(self, request: httpx2.Request) -> _Turn | None:
-        """The turn that a request belongs to; None if memory has nothing to do with it."""
+    def start(self, request: httpx2.Request) -> _Turn | None:
+        """Start the turn of a request; None if it is not a conversation or has no session."""
         key = request.headers.pop(SESSION_HEADER, "") or self._session
         owner = request.headers.pop(OWNER_HEADER, "")
         wire = next((w for path, w in PROTOCOLS.items() if request.url.path.endswith("/" + path)), None)
@@ -106,14 +106,14 @@ class _Turns:
         return _Turn(session, wire, request) if session else None
 
     async def begin(self, turn: _Turn) -> None:
-        """Put memory into the request; if that fails, it goes out as it is."""
+        """Add memory to the request; if that fails, it is sent unchanged."""
         body = _parsed(turn.request.content)
         if self.host.wants_model and body.get("model"):
-            self.host.bind(self._asking(turn, str(body["model"])))
+            self.host.bind(self._make_ask(turn, str(body["model"])))
         if changed := await self.host.safely(turn.session.key, self._with_memory(turn, body)):
             content = json.dumps(changed, ensure_ascii=False).encode("utf-8", "surrogatepass")
             headers = dict(turn.request.headers) | {"content-length": str(len(content))}
-            # An answer that is packed could not be read on its way.
+            # A compressed answer could not be read as it passes.
             headers["accept-encoding"] = "identity"
             more = turn.request.extensions
             url = turn.request.url
@@ -127,7 +127,7 @@ class _Turns:
             return None
         if body.get("conversation"):
             await session.record(conversation.items)
-            return None  # the provider has the conversation, and would go on to send all of it
+            return None  # the provider stores the conversation, and would send all of it anyway
         context: Context
         if body.get("previous_response_id"):
             await session.record(conversation.items)
@@ -142,8 +142,8 @@ class _Turns:
             turn.recorded = True
             await self.host.record(turn.session, turn.reply.items())
 
-    def _asking(self, turn: _Turn, model: str) -> Ask:
-        """Ask the same model for a note, in a request of its own."""
+    def _make_ask(self, turn: _Turn, model: str) -> Ask:
+        """Ask the same model for a note, in a separate request."""
         url, wire = turn.request.url, turn.wire
         ours = ("content-length", "accept-encoding")
         headers = {k: v for k, v in turn.request.headers.items() if k.lower() not in ours}
@@ -176,13 +176,13 @@ def _parsed(raw: bytes) -> Item:
 # ------------------------------------------------------------------------------------ without await
 
 
-class _Nowhere(httpx2.BaseTransport, httpx2.AsyncBaseTransport):
-    """The wrapped client sends what this one is given."""
+class _UnusedTransport(httpx2.BaseTransport, httpx2.AsyncBaseTransport):
+    """Never used: the wrapped client sends the requests."""
 
 
 class _Client(httpx2.Client):
     def __init__(self, http: httpx2.Client, turns: _Turns) -> None:
-        super().__init__(transport=_Nowhere(), timeout=http.timeout)
+        super().__init__(transport=_UnusedTransport(), timeout=http.timeout)
         self._http = http
         self._turns = turns
 
@@ -198,23 +198,23 @@ class _Client(httpx2.Client):
         return self._http.build_request(*args, **options)
 
     def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
-        turn = self._turns.of(request)
+        turn = self._turns.start(request)
         if turn is None:
             return self._http.send(request, **options)
-        wait = self._turns.host.wait
-        wait(self._turns.begin(turn), None)
+        run = self._turns.host.run_blocking
+        run(self._turns.begin(turn), None)
         response = self._http.send(turn.request, **options)
         turn.read(response)
         if options.get("stream"):
-            response.stream = _Passing(response.stream, turn, self._turns)
+            response.stream = _RecordedStream(response.stream, turn, self._turns)
         elif turn.reply is not None:
             turn.reply.read(response.content)
-            wait(self._turns.end(turn), None)
+            run(self._turns.end(turn), None)
         return response
 
 
-class _Passing(httpx2.SyncByteStream):
-    """An answer as it comes. It is recorded before its end is passed on, or when nobody reads on."""
+class _RecordedStream(httpx2.SyncByteStream):
+    """An answer that is recorded before its end is passed on, or when it is closed."""
 
     def __init__(self, pieces: Any, turn: _Turn, turns: _Turns) -> None:
         self._pieces = pieces
@@ -233,7 +233,7 @@ class _Passing(httpx2.SyncByteStream):
         self._end()
 
     def _end(self) -> None:
-        self._turns.host.wait(self._turns.end(self._turn), None)
+        self._turns.host.run_blocking(self._turns.end(self._turn), None)
 
 
 # ------------------------------------------------------------------------------------ with await
@@ -241,7 +241,7 @@ class _Passing(httpx2.SyncByteStream):
 
 class _AsyncClient(httpx2.AsyncClient):
     def __init__(self, http: httpx2.AsyncClient, turns: _Turns) -> None:
-        super().__init__(transport=_Nowhere(), timeout=http.timeout)
+        super().__init__(transport=_UnusedTransport(), timeout=http.timeout)
         self._http = http
         self._turns = turns
 
@@ -257,23 +257,23 @@ class _AsyncClient(httpx2.AsyncClient):
         return self._http.build_request(*args, **options)
 
     async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
-        turn = self._turns.of(request)
+        turn = self._turns.start(request)
         if turn is None:
             return await self._http.send(request, **options)
         turn.loop = asyncio.get_running_loop()
-        over = self._turns.host.over
-        await over(self._turns.begin(turn), None)
+        run = self._turns.host.run
+        await run(self._turns.begin(turn), None)
         response = await self._http.send(turn.request, **options)
         turn.read(response)
         if options.get("stream"):
-            response.stream = _AsyncPassing(response.stream, turn, self._turns)
+            response.stream = _AsyncRecordedStream(response.stream, turn, self._turns)
         elif turn.reply is not None:
             turn.reply.read(response.content)
-            await over(self._turns.end(turn), None)
+            await run(self._turns.end(turn), None)
         return response
 
 
-class _AsyncPassing(httpx2.AsyncByteStream):
+class _AsyncRecordedStream(httpx2.AsyncByteStream):
     """The same for an async program."""
 
     def __init__(self, pieces: Any, turn: _Turn, turns: _Turns) -> None:
@@ -293,4 +293,4 @@ class _AsyncPassing(httpx2.AsyncByteStream):
         await self._end()
 
     async def _end(self) -> None:
-        await self._turns.host.over(self._turns.end(self._turn), None)
+        await self._turns.host.run(self._turns.end(self._turn), None)

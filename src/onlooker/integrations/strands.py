@@ -29,12 +29,12 @@ class OnlookerPlugin(Plugin):
     """Gives an agent memory: each model call sees notes and the newest messages, within a budget.
 
     The session is that of the session manager, or `session_id` of the invocation's state. The owner is
-    `user_id` of the invocation's state, or of the agent's. The agent's messages stay as they are.
+    `user_id` of the invocation's state, or of the agent's. The agent's messages are not changed.
 
     Args:
         memory: A file or a URL, so that the agent's own model writes the notes (its `aux_model`, if it has
             one); or what `onlooker.open_memory` or `onlooker.blocking.open_memory` returned.
-        owner: Whose sessions they are, where no state says so.
+        owner: The owner of the sessions, if the state names none.
         budget: Tokens for a prompt; by default the memory's own.
         tools: Whether the agent gets the memory's tools.
     """
@@ -65,25 +65,25 @@ class OnlookerPlugin(Plugin):
     async def _before_call(self, context: InvokeModelContext) -> InvokeModelContext:
         agent = cast("Agent", context.agent)
         if self._host.wants_model:
-            self._host.bind(framework.on_loop(asyncio.get_running_loop(), _asking(agent.aux_model)))
+            self._host.bind(framework.on_loop(asyncio.get_running_loop(), _make_ask(agent.aux_model)))
         session = self._session(agent, context.invocation_state)
-        prompt = await self._host.over(self._prepare(session, context), None) if session else None
-        return _changed(context, prompt) if prompt else context
+        prompt = await self._host.run(self._prepare(session, context), None) if session else None
+        return _with_memory(context, prompt) if prompt else context
 
     async def _after_call(self, event: AfterModelCallEvent) -> None:
-        # Other hooks come first: they may have discarded the reply.
+        # Other hooks run first, and may have discarded the reply.
         if event.stop_response is None or event.retry:
             return
         session = self._session(event.agent, event.invocation_state)
         if session is not None:
-            await self._host.over(self._host.record(session, read(event.stop_response.message)), None)
+            await self._host.run(self._host.record(session, read(event.stop_response.message)), None)
 
     def _session(self, agent: Agent, state: Mapping[str, Any]) -> framework.Session | None:
         key = state.get("session_id")
         if key is None:
-            # `agent.session_id` is made up if there is no manager.
+            # Without a manager, `agent.session_id` is random.
             key = getattr(getattr(agent, "_session_manager", None), "session_id", None)
-            # The agents of a session have messages of their own.
+            # Each agent of a session has its own messages.
             if isinstance(key, str) and agent.agent_id != "default":
                 key = f"{key}:{agent.agent_id}"
         return self._host.session(key, state.get("user_id") or agent.state.get("user_id"))
@@ -100,7 +100,7 @@ class OnlookerPlugin(Plugin):
         async def run(use: ToolUse, **state: Any) -> ToolResult:
             session = self._session(state["agent"], state)
             called = self._host.call_tool(session, definition.name, use["input"])
-            said = await self._host.over(called, framework.UNREACHABLE)
+            said = await self._host.run(called, framework.UNREACHABLE)
             return {"toolUseId": use["toolUseId"], "status": "success", "content": [{"text": said}]}
 
         return PythonAgentTool(
@@ -114,7 +114,7 @@ class OnlookerPlugin(Plugin):
         )
 
 
-def _asking(model: Model) -> framework.Ask:
+def _make_ask(model: Model) -> framework.Ask:
     """Ask the agent's model, outside of every run."""
 
     async def ask(system: str, user: str) -> str:
@@ -129,11 +129,11 @@ def _text_in(event: Mapping[str, Any]) -> str:
     return event.get("contentBlockDelta", {}).get("delta", {}).get("text", "")
 
 
-def _changed(context: InvokeModelContext, prompt: framework.Prompt[StrandsMessage]) -> InvokeModelContext:
+def _with_memory(context: InvokeModelContext, prompt: framework.Prompt[StrandsMessage]) -> InvokeModelContext:
     messages = _alternating(prompt.messages)
     if prompt.note and messages[-1]["role"] == "user":
         messages[-1]["content"].append({"text": prompt.note})
-        # So that a provider's cache ends before it.
+        # So that the provider's cache ends before it.
         context = context.replace(dynamic_trailing_blocks=context.dynamic_trailing_blocks + 1)
     system = context.system_prompt
     if system is None or isinstance(system, str):
@@ -143,7 +143,7 @@ def _changed(context: InvokeModelContext, prompt: framework.Prompt[StrandsMessag
 
 
 def _alternating(messages: Sequence[StrandsMessage]) -> list[StrandsMessage]:
-    """The messages as Bedrock takes them: the user's comes first, and none follows one of its own role."""
+    """The messages as Bedrock accepts them: the user's first, and with alternating roles."""
     merged: list[StrandsMessage] = []
     if messages and messages[0]["role"] == "assistant":
         merged.append({"role": "user", "content": [{"text": framework.CONTINUES}]})
@@ -159,7 +159,7 @@ def _alternating(messages: Sequence[StrandsMessage]) -> list[StrandsMessage]:
 
 
 def read(message: StrandsMessage) -> list[framework.Item]:
-    """A message of Strands' in OpenAI's form. What a model thought is not part of the conversation."""
+    """Translate a message of Strands into OpenAI's form. Thinking is not part of the conversation."""
     blocks = message["content"]
     text = "\n".join(said for b in blocks if (said := b.get("text")))
     if message["role"] == "assistant":
@@ -182,7 +182,7 @@ def read(message: StrandsMessage) -> list[framework.Item]:
 
 
 def _result(answer: ToolResult) -> str:
-    """What a tool answered, and a place for each picture and file."""
+    """The text of a tool's result, and a placeholder for each image and file."""
     return "\n".join(
         str(given) if kind == "text" else json.dumps(given) if kind == "json" else f"[{kind}]"
         for block in answer["content"]
@@ -191,8 +191,8 @@ def _result(answer: ToolResult) -> str:
 
 
 def write(turn: framework.Message | framework.Exchange) -> Iterable[StrandsMessage]:
-    """Messages of Strands'."""
-    role, text = framework.said_by(turn)
+    """Translate into messages of Strands."""
+    role, text = framework.role_and_text(turn)
     said: list[ContentBlock] = [{"text": text}] if text else []
     calls: list[ContentBlock] = [
         {"toolUse": {"toolUseId": c.id, "name": c.name, "input": framework.arguments_of(c)}}

@@ -459,7 +459,7 @@ class Spend:
 
 
 class SpendLimit(ModelWrapper):
-    """Stops model calls once a limit is reached. Memory goes on: messages stay raw, and when they no longer
+    """Stops model calls when a limit is reached. Memory continues: messages stay raw, and when they no longer
     fit, the built-in model notes them.
 
     The amount spent is read from the store before each call, so limits hold across restarts and processes.

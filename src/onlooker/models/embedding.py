@@ -94,7 +94,7 @@ class OpenAIEmbedder:
     def _client(self) -> AsyncOpenAI:
         from openai import AsyncOpenAI, DefaultAsyncHttpxClient
 
-        # A redirect would take the texts, and the key, to an address that nobody named.
+        # A redirect would send the texts, and the key, to an unknown address.
         return AsyncOpenAI(
             api_key=self._secret or "none",
             base_url=self._address,
@@ -193,7 +193,7 @@ class LocalEmbedder:
 
 
 def _fastembed(model: str) -> Encode:
-    # Imported by name, since it is not a dependency of ours.
+    # Imported by name, because it is not one of our dependencies.
     loaded: Any = import_module("fastembed").TextEmbedding(model_name=model, local_files_only=True)
     return loaded.embed
 

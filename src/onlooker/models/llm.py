@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Literal, cast
 
@@ -228,7 +229,7 @@ _EXTRAS = {"anthropic": "anthropic", "google": "google", "bedrock": "bedrock"}
 
 
 def install(provider: str) -> str:
-    """Return what to say where the provider's package is missing."""
+    """Return the advice for a missing provider package."""
     return f'needs an extra: pip install "onlooker[{_EXTRAS.get(provider, "openai")}]"'
 
 
@@ -296,9 +297,10 @@ def _unusable(name: ModelName, error: Exception) -> str:
 
 # -- Prompts
 
-_MIN_NOTES = 0.05  # of the chunk: some notes are shown even with the smallest chunk
+_NOTES_SHARE = 0.05  # of the chunk: so much of the notes is always shown
+_MIN_NOTES = 36  # tokens: the last important line is shown even with the smallest chunk
 _FENCE = 24  # tokens around the notes
-# A chunk of so many tokens gets the full rules, which are less than a fifth of it.
+# A chunk of at least this many tokens gets the full rules, which are less than a fifth of it.
 BRIEF_BELOW = 3_000
 # Room for the reasoning of models that think before they write, which counts as output. Of local models it
 # is not known whether they do.
@@ -319,12 +321,12 @@ def prompt_of(request: Request, max_read: float | None = None) -> Prompt:
             instruction=request.instruction,
             correction=request.correction,
         )
-    labelled = label_messages(request.messages)
+    labelled = label_messages(request.messages, exact=request.format == "stamped")
     bare = _observer_prompt(request, (), labelled)
     size = request_tokens(request)
     most = max_read or (MAX_READ_SMALL if size < SMALL_CHUNK else MAX_READ)
     room = most * size - estimate(bare.system) - estimate(bare.user) - _FENCE
-    known = notes_so_far(request.notes, request.messages, int(max(room, _MIN_NOTES * size)))
+    known = notes_so_far(request.notes, request.messages, int(max(room, _MIN_NOTES, _NOTES_SHARE * size)))
     return _observer_prompt(request, known, labelled) if known else bare
 
 
@@ -354,7 +356,7 @@ _TOPICAL = 0.6
 _LONG_WORD = regex(r"[^\W\d_]{4,}")
 _TOPIC_WORD = regex(r"[^\W\d_]{4,}|[\w-]*\d[\w-]*")  # takes three times as long
 _DIGIT = regex(r"\d")
-_WEIGHTY = ("CRITICAL ", "IMPORTANT ")
+_WEIGHTY = regex(r"(?:\[\d\d:\d\d\] )?(?:CRITICAL|IMPORTANT) ")
 
 
 def notes_so_far(notes: Sequence[Note], messages: Sequence[Message], most: int) -> list[Note]:
@@ -363,61 +365,66 @@ def notes_so_far(notes: Sequence[Note], messages: Sequence[Message], most: int) 
     Those are the lines on the same topics, so that it can write "was X, now Y", and the last ones that are
     IMPORTANT or CRITICAL. They are in one note, under their days.
     """
-    lines = [
-        (day, line) for note in notes for day, line in _under_headings(note.text) if _says_something(line)
-    ]
+    lines = [line for note in notes for line in _telling_lines(note.text)]
     if not lines:
         return []
-    words = [_topics(line) for _, line in lines]
-    common = Counter(chain.from_iterable(words))
     said = _topics(" ".join(message.body for message in messages))
-    # A word that is in every line, such as the user's name, is no topic.
-    shared = [sum(1 / common[word] for word in found & said) for found in words]
+    words = [topics & said for _, _, topics in lines]
+    common = Counter(chain.from_iterable(words))
+    # A word that is in every line, such as the user's name, is not a topic.
+    shared = [sum([1 / common[word] for word in found]) for found in words]
     topical = sorted((i for i, score in enumerate(shared) if score), key=lambda i: (-shared[i], -i))
-    weighty = [i for i in range(len(lines) - 1, -1, -1) if _STAMP.sub("", lines[i][1]).startswith(_WEIGHTY)]
-    newest = range(len(lines) - 1, -1, -1)
+    weighty = [i for i in range(len(lines) - 1, -1, -1) if _WEIGHTY.match(lines[i][1])]
     chosen: set[int] = set()
     days: set[str] = set()
     used = 0
-    for order, limit in ((topical, _TOPICAL * most), (weighty, most), (newest, most)):
+    newest = range(len(lines) - 1, -1, -1) if most > 2 * _MIN_NOTES else ()
+    for order, limit in (
+        (weighty[:1], most),
+        (topical, max(_TOPICAL * most, _MIN_NOTES)),
+        (weighty, most),
+        (newest, most),
+    ):
         for i in order:
             cost = estimate(lines[i][1]) + (0 if lines[i][0] in days else _HEADING_COST)
-            if used + cost > limit:
-                break
-            if i not in chosen:
+            # A long line is no reason to show none.
+            if i not in chosen and used + cost <= limit:
                 chosen.add(i)
                 days.add(lines[i][0])
                 used += cost
     rendered: list[str] = []
     heading = ""
     for i in sorted(chosen):
-        day, line = lines[i]
+        day, line, _ = lines[i]
         rendered += [line] if day == heading or not day else [day, line]
         heading = day
     return [replace(notes[-1], text="\n".join(rendered))] if rendered else []
 
 
 _HEADING_COST = 8
-_STAMP = regex(r"^\[\d\d:\d\d\] ")
-
-
-def _says_something(line: str) -> bool:
-    return bool(line.strip()) and not line.startswith(LEDGER)
 
 
 def _topics(text: str) -> set[str]:
+    if len(text) > _LONG_LINE:  # much is said again and again
+        text = " ".join({*text.split()})
     words = _TOPIC_WORD if _DIGIT.search(text) else _LONG_WORD
     return {word[:6] for word in words.findall(text.lower())}
 
 
-def _under_headings(text: str) -> Iterator[tuple[str, str]]:
-    """Yield each line with its heading."""
+_LONG_LINE = 1_000  # characters
+
+
+@lru_cache(maxsize=64)  # each note is read again for every chunk after it
+def _telling_lines(note: str) -> list[tuple[str, str, set[str]]]:
+    """Return each line of a note that says something, with its heading before it and its topics after it."""
+    found: list[tuple[str, str, set[str]]] = []
     heading = ""
-    for line in text.split("\n"):
+    for line in note.split("\n"):
         if line.startswith("## "):
             heading = line
-        else:
-            yield heading, line
+        elif line.strip() and not line.startswith(LEDGER):
+            found.append((heading, line, _topics(line)))
+    return found
 
 
 # -- Answers

@@ -418,9 +418,28 @@ class _Decision:
         if lacking and self._takes_back(gap, new, lacking, is_last=is_last):
             self.retired += lacking
             return [(gap.lacking.start - 1, history[i]) for i in new]
+        if self._is_left_out(gap) and marks(history[new[0]], len(lacking)):
+            return []  # nobody said it
         if is_last and not new and self._is_said_again(lacking):
             new = self._take_newest()
         return [(gap.lacking.stop - 1, history[i]) for i in new]
+
+    def _is_left_out(self, gap: Gap) -> bool:
+        """Whether one message stands between common ones in the place of several that the history lacks."""
+        history = self.comparison.history
+        if len(gap.new) != 1 or len(gap.lacking) < 2 or not 0 < gap.new.start < len(history) - 1:
+            return False
+        ident = history[gap.new.start].id
+        return not ident or _is_generated(ident)
+
+    def _known_marker(self, gap: Gap) -> int | None:
+        """Where the record has what a host says in the place of messages that it left out, with another
+        number: it is not said again."""
+        if not self._is_left_out(gap):
+            return None
+        marker = self.comparison.history[gap.new.start]
+        known = ((p, self.contents.get(self.comparison.recorded[p].seq)) for p in gap.ends)
+        return next((p for p, message in known if message and marks_alike(marker, message)), None)
 
     def _is_said_again(self, lacking: Sequence[int]) -> bool:
         """Whether a history that ends before the record does is a restart, rather than the last call made
@@ -485,6 +504,9 @@ class _Decision:
         history = self.comparison.history
         for gap in self.comparison.gaps():
             free = list(gap.ends)
+            if (p := self._known_marker(gap)) is not None:
+                self.same[gap.new[0]] = p
+                continue
             nothing_in_common = len(gap.new) == len(history)
             if gap.new and nothing_in_common:
                 # A history is then more likely to continue than to repeat old messages.
@@ -523,8 +545,10 @@ class _Decision:
     def _takes_back(self, gap: Gap, new: Sequence[int], lacking: Sequence[int], *, is_last: bool) -> bool:
         if self.rewind == "never":
             return False
-        # In the middle, a host may have left out anything to save room.
-        return (is_last or self._is_edit(new, lacking)) and self.is_proven(gap, lacking)
+        # In the middle, a host may have left out anything to save room, and may say so.
+        says_so = any(_LEFT_OUT.fullmatch(self.comparison.history[i].text.strip()) for i in new)
+        is_edit = is_last or (self._is_edit(new, lacking) and not says_so)
+        return is_edit and self.is_proven(gap, lacking)
 
     def is_proven(self, gap: Gap, lacking: Sequence[int]) -> bool:
         """Whether the host dropped these messages on purpose.
@@ -598,7 +622,12 @@ _BLANK = regex(
     r"\W*(?:\S{1,20} ){0,6}(?:cleared|removed|omitted|truncated|redacted|elided|hidden)\b[^\n]{0,40}",
     re.IGNORECASE,
 )
+# What a host says in the place of messages that it left out: "Skipped 12 messages."
+_LEFT_OUT = regex(r"(?=\D{0,60}\d)(?=.{0,80}\bmessages?\b)[^\n]{1,100}", re.IGNORECASE)
 _BRACKETS = ("[", "(", "<", "{")
+_MARKS = (*_BRACKETS, "…", "...", "—", "--", "【", "（")
+_NUMBER = regex(r"\d{1,9}(?:[.,]\d{3}){0,3}")
+MAX_MARKER = 100  # characters
 _CUT = regex(r"(?:…|\.\.\.|\[[^\]\n]{1,60}\]|<[^>\n]{1,60}>)\s*$")
 # What a message may lose and still be the same: it keeps this share, or so many characters.
 MIN_SHARE, MIN_LENGTH = 0.3, 24
@@ -628,6 +657,26 @@ def relate(message: Message, known: Message) -> Relation:
     if set(known.attachments) <= set(message.attachments) and _contains(ours, theirs):
         return "fuller"
     return "other"
+
+
+def marks(message: Message, left_out: int) -> bool:
+    """Whether a message between others may say no more than that so many were left out in its place."""
+    numbers = [int(re.sub(r"\D", "", number)) for number in _NUMBER.findall(message.text[:MAX_MARKER])]
+    return _is_marker(message) and numbers == [left_out]
+
+
+def marks_alike(message: Message, known: Message) -> bool:
+    """Whether two messages may say so of different numbers."""
+    if message.role != known.role or not (_is_marker(message) and _is_marker(known)):
+        return False
+    return _NUMBER.sub("0", message.text.strip()) == _NUMBER.sub("0", known.text.strip())
+
+
+def _is_marker(message: Message) -> bool:
+    text = message.text.strip()
+    if len(text) > MAX_MARKER or message.calls or message.answers or not _NUMBER.search(text):
+        return False
+    return text.startswith(_MARKS) or bool(_LEFT_OUT.fullmatch(text))
 
 
 def _lost(ours: str, theirs: str) -> bool:

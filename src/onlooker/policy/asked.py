@@ -28,12 +28,14 @@ from onlooker.policy.instructions import (
     Said,
     cut,
     fold,
+    heard,
     is_task,
     is_wish,
     own_words,
     tagged,
 )
 from onlooker.policy.pace import give_way
+from onlooker.policy.references import PRONOUN, SOMEBODY, points_back
 from onlooker.policy.reply.note_text import FOLLOW_UP, OPEN_REQUEST, STANDING, clean
 from onlooker.policy.secrets import mask
 from onlooker.policy.text import CJK, Phrases, is_cjk, plain_words, regex, sentences
@@ -45,6 +47,7 @@ MAX_STANDING = 24
 STANDING_TOKENS = 500  # of all of them together
 _MAX_REQUEST = 60
 _MAX_FOLLOW_UP = 40
+_MIN_CONTEXT = 15
 
 
 @frozen
@@ -108,12 +111,8 @@ def without_repeated(note: str, shown: str) -> str:
     headings of which no line is left."""
     bare = _bare(shown)
     lines = note.splitlines()
-    kept = [
-        line
-        for line in lines
-        if not ((found := _SPOKEN.match(line)) and len(found[1].split()) >= _MIN_REPEATED)
-        or _bare(found[1]) not in bare
-    ]
+    said = _said_in_lines(note)
+    kept = [line for line, words in zip(lines, said, strict=True) if words is None or words not in bare]
     if len(kept) == len(lines):
         return note
     return "\n".join(
@@ -121,6 +120,13 @@ def without_repeated(note: str, shown: str) -> str:
         for line, below in pairwise((*kept, "## "))
         if not (line.startswith("## ") and below.startswith("## "))
     )
+
+
+@lru_cache(maxsize=64)  # each note is compared again whenever the memory section changes
+def _said_in_lines(note: str) -> list[str | None]:
+    """Return the bare words of each line that somebody says; None for other lines and short ones."""
+    spoken = map(_SPOKEN.match, note.splitlines())
+    return [_bare(s[1]) if s and len(s[1].split()) >= _MIN_REPEATED else None for s in spoken]
 
 
 def _newest(standing: Sequence[str]) -> tuple[str, ...]:
@@ -165,15 +171,21 @@ def of_messages(messages: Sequence[Message], notes: Iterable[str], reply: str = 
     before = {_key(text) for text in known.standing}
     standing: list[str] = []
     people = _people(messages)
+    # Where people talk only with each other, nobody is told what to do from now on.
+    addressed = not people or any(m.role == "assistant" for m in messages)
     talk = _Talk(known, people, is_opening=len(messages) == 1 and known == Asked())
     for message in messages:
         give_way()
         if message.role == "user":
-            said = Said(message.text)
-            standing += [text for text in said.instructions() if _key(text) not in before]
+            # Where several people talk, one answers the other.
+            talk.hear_person(message)
+            said = heard(message.text)
+            if addressed:
+                standing += [text for text in said.instructions() if _key(text) not in before]
             talk.hear_user(said, _named(message, people))
         elif message.role == "assistant":
             talk.hear_assistant(message)
+        talk.heard(message)
     found = gather([STANDING + text for text in standing])
     new = talk.change(known)
     if reply:
@@ -218,6 +230,9 @@ def _as_the_model_says(reply: str, messages: Sequence[Message], known: Asked, fo
     return Asked((), mask(_named(message, people) + words))
 
 
+# What a request is about, quoted after it.
+_CONTEXT = regex(r" \([^()“”\n]{1,60}: “[^”]*”\)$")
+_NO_QUOTES_IN_QUOTES = str.maketrans("“”", '""')
 _NO_QUOTES = str.maketrans("", "", "\"'“”‘’`*「」『』")
 
 
@@ -234,6 +249,7 @@ class _Quote(NamedTuple):
 
     text: str
     is_task: bool
+    about: str = ""  # quoted after it: what it speaks of
 
 
 class _Talk:
@@ -250,7 +266,12 @@ class _Talk:
         self._asked_back = known.is_open
         self._answered = False
         self._is_opening = is_opening  # nothing was said but one message
+        self._before: Message | None = None  # what somebody said last
         self._works = False  # whether it has used tools since the last request
+
+    def heard(self, message: Message) -> None:
+        if message.role != "assistant" or message.text.strip():
+            self._before = message
 
     def change(self, known: Asked) -> Asked:
         """Return what a note must say that the notes before it do not."""
@@ -268,7 +289,9 @@ class _Talk:
     def hear_user(self, said: Said, named: str) -> None:
         if self._answered and not self._is_same_matter(said.own):
             self.request = self.follow_up = ""
-        found = _quote(said)
+        found = _quote(said, with_opening=not named)
+        if found is not None:
+            found = found._replace(about=found.about or self._meant(found.text))
         # What answers a question of the assistant's does not take the place of what it asked about.
         if not (self._pending and self._asked_back):
             self._pending, self._is_question = "", found is not None
@@ -277,19 +300,21 @@ class _Talk:
             if self.request and not waits and _closes(said):
                 self.request = self.follow_up = ""
             elif not _is_trifle(said.own):
-                self._pending = self._pending or named + _first_sentences(said.sentences, _MAX_REQUEST)
+                words = _first_sentences(said.sentences, _MAX_REQUEST)
+                is_answer = len(words.split()) <= _ANSWER_WORDS and points_back(words)
+                self._pending = self._pending or ("" if is_answer else named + words + self._meant(words))
         elif not found.is_task:
-            self._pending = self._pending or named + found.text
+            self._pending = self._pending or named + found.text + found.about
         else:
-            self._hear_task(named, found.text)
+            self._hear_task(named, found)
         self._asked_back = False
 
-    def _hear_task(self, named: str, text: str) -> None:
+    def _hear_task(self, named: str, found: _Quote) -> None:
         # Whatever answers a question of the assistant's is about the request that is open.
-        if self.request and not self._answered and (self._asked_back or self._continues(text)):
-            self.follow_up = named + _fitted(text, _MAX_FOLLOW_UP)
+        if self.request and not self._answered and (self._asked_back or self._continues(found.text)):
+            self.follow_up = named + _fitted(found.text, _MAX_FOLLOW_UP) + found.about
         else:
-            self.request, self.follow_up = named + text, ""
+            self.request, self.follow_up = named + found.text + found.about, ""
         self._works = self._answered = False
 
     def _continues(self, text: str) -> bool:
@@ -303,8 +328,33 @@ class _Talk:
         if self._pending and not self.request:
             self.request, self._answered = self._pending, False
         elif self._pending and self._is_question:
-            self.follow_up = _fitted(self._pending, _MAX_FOLLOW_UP)
+            about = _CONTEXT.search(self._pending)
+            words = _fitted(_CONTEXT.sub("", self._pending), _MAX_FOLLOW_UP)
+            self.follow_up = words + (about[0] if about else "")
         self._pending = ""
+
+    def hear_person(self, message: Message) -> None:
+        """Hear one of several people: they may answer what another asked."""
+        before = self._before
+        if before and before.role == "user" and message.name in self._people and before.name != message.name:
+            self.hear_assistant(message)
+            self._asked_back, self._pending = False, ""
+
+    def _meant(self, text: str) -> str:
+        """Return whom a request answers, and with which words, where it cannot be understood without."""
+        before = self._before
+        if before is None or before.role == "tool" or not points_back(text):
+            return ""
+        pronoun = PRONOUN.search(text.replace("’", "'"))
+        if pronoun and pronoun["person"] and not SOMEBODY.search(before.text):
+            return ""
+        said = [s for s in sentences(clean(before.text)[-_END:]) if not _ANYTHING_ELSE.search(fold(s))]
+        words = said[-1] if said else ""
+        if len(said) > 1 and points_back(words):
+            words = f"{said[-2]} {words}"
+        words = " ".join(words.translate(_NO_QUOTES_IN_QUOTES).split())
+        room = _MAX_REQUEST - estimate(text)
+        return f" ({before.speaker}: “{_fitted(words, room)}”)" if words and room >= _MIN_CONTEXT else ""
 
     def hear_assistant(self, message: Message) -> None:
         text = message.text.strip()
@@ -321,15 +371,20 @@ class _Talk:
         )
         if not text or self._asked_back or _PROMISES.match(begin):
             return
+        answers_question = bool(self._pending) and self._is_question
         self._pending = ""
         request, follow_up = (_words(asked or "", self._people) for asked in (self.request, self.follow_up))
-        if follow_up and not is_task(follow_up):
+        if follow_up and not _has_task(follow_up):
             self.follow_up = ""
-        elif request and not is_task(request) and ASKS_QUESTION.search(request):
+        elif request and not _has_task(request) and ASKS_QUESTION.search(request):
             self.request = self.follow_up = ""
-        elif not self._works and not _DECLINES.match(begin):
+        elif not (self._works or answers_question or _DECLINES.match(begin)):
             # Text may be all that was asked for. The next request replaces this one.
             self._answered = True
+
+
+def _has_task(request: str) -> bool:
+    return any(map(is_task, sentences(_CONTEXT.sub("", request))))
 
 
 def _asks_back(said: str, words: frozenset[str] | None) -> bool:
@@ -414,25 +469,30 @@ _GOES_ON = regex(
     r"|adelante)\b"
     r"|继续|繼續|是的|続けて|はい|계속|네",
 )
+# "Really?": a reaction.
+_WONDERS = regex(r"\W*(?:really|seriously|what|huh|right|ok(?:ay)?|oh)\W*$", re.I)
 _END = 400  # characters of either end of an answer, which say what the assistant does or waits for
 _TRIFLE_WORDS = 3
+_ANSWER_WORDS = 5  # "The small grey one."
 _MAX_TRIFLE = 240  # characters
 _MAX_CLOSING_WORDS = 12  # words of a sentence
 
 
-def _quote(said: Said) -> _Quote | None:
+def _quote(said: Said, *, with_opening: bool) -> _Quote | None:
     """Return the request in a user's message; None if it has none.
 
-    It begins with the first sentence that asks for something to be done, or else with the first wish or
-    question. As many of the sentences after it follow as fit, and the one before it where it refers back
-    ("fix it").
+    It has the first sentence that asks for something to be done, or else the first wish or question. Before
+    it stand those that say what it is about, `with_opening` and if they fit, or else the last of them where
+    it refers back ("fix it"). As many of the sentences after it follow as fit.
     """
     parts = said.sentences
-    tasks = [i for i, s in enumerate(parts) if not said.standing[i] and is_task(s) and not _is_trifle(s)]
+    tasks = [i for i, s in enumerate(parts) if not said.standing[i] and is_task(s) and not _only_confirms(s)]
     asks: list[int] = []
     if not tasks:
         asks = [i for i, s in enumerate(parts) if is_wish(s) and not _is_trifle(s)] or [
-            i for i, s in enumerate(parts) if _WORD.search(s) and ASKS_QUESTION.search(s)
+            i
+            for i, s in enumerate(parts)
+            if _WORD.search(s) and ASKS_QUESTION.search(s) and not _WONDERS.match(s)
         ]
     if not tasks and not asks:
         return None
@@ -443,7 +503,10 @@ def _quote(said: Said) -> _Quote | None:
     last = first
     before = first and _REFERS_BACK.search(fold(parts[first])) and not _is_trifle(parts[first - 1])
     before = before and not parts[first - 1].endswith((":", "："))
-    if before and estimate(" ".join(parts[first - 1 : first + 1])) <= room:
+    opening = next(i for i in range(first + 1) if i == first or not _says_little(parts[i]))
+    if (with_opening or is_cjk(parts[first])) and estimate(" ".join(parts[opening : first + 1])) <= room:
+        first = opening
+    elif before and estimate(" ".join(parts[first - 1 : first + 1])) <= room:
         first -= 1
     while last + 1 < len(parts) and estimate(" ".join(parts[first : last + 2])) <= room:
         following = fold(parts[last + 1])
@@ -451,7 +514,7 @@ def _quote(said: Said) -> _Quote | None:
             break
         last += 1
     words = " ".join(" ".join(parts[first : last + 1]).split())
-    return _Quote(_fitted(words, room) + about, bool(tasks))
+    return _Quote(_fitted(words, room), bool(tasks), about)
 
 
 def _fitted(words: str, tokens: int) -> str:
@@ -480,7 +543,18 @@ def _is_trifle(text: str) -> bool:
     if len(text) > _MAX_TRIFLE:
         return False
     few = len(text.split()) <= _TRIFLE_WORDS and not (is_cjk(text) and len(text) > 6)
-    return few or _CONFIRMS.match(fold(text)) is not None
+    return few or _only_confirms(text)
+
+
+def _only_confirms(text: str) -> bool:
+    one_word = len(text.split()) == 1 and not is_cjk(text)
+    return one_word or (len(text) <= _MAX_TRIFLE and _CONFIRMS.match(fold(text)) is not None)
+
+
+def _says_little(sentence: str) -> bool:
+    """Whether a sentence only greets, agrees or thanks."""
+    folded = fold(sentence)
+    return _is_trifle(sentence) or bool(_CLOSES.search(folded, plain_words(folded)))
 
 
 def _first_sentences(said: Sequence[str], tokens: int) -> str:
@@ -544,7 +618,7 @@ FOLLOW_UP_LABEL = "Then asked: "
 
 def said_in(text: str, messages: Iterable[Message]) -> Message | None:
     """Return the first of the messages in which a user says this."""
-    wanted = _bare(re.sub(r" \([\w:-]+: “[^”]*”\)$", "", text).rstrip("…"))
+    wanted = _bare(_CONTEXT.sub("", text).rstrip("…"))
     for message in messages:
         words = wanted.removeprefix(_bare(f"{message.name}: ")).strip()
         if message.role == "user" and words in _bare(message.text):

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from onlooker.domain.context import OWN_LAYERS, RuntimeContext, Stats
 from onlooker.domain.errors import BudgetError
 from onlooker.domain.frozen import frozen
-from onlooker.domain.messages import Message, filled_in, newest_group, tokens_of
+from onlooker.domain.messages import Message, newest_group, tokens_of
 from onlooker.domain.notes import Note, State
 from onlooker.policy.asked import (
     Asked,
@@ -29,10 +29,10 @@ from onlooker.policy.asked import (
 )
 from onlooker.policy.items.choose import items_section
 from onlooker.policy.plan import newest_within
-from onlooker.policy.render import MEMORY_HEAD, Context, Sections, strip_memory, text_lines
+from onlooker.policy.render import MEMORY_HEAD, Context, Sections, stand_ins, strip_memory, text_lines
 from onlooker.policy.search.words import tokens
 from onlooker.policy.settings import SECTION_TOKENS, Limits, Settings, limits_for
-from onlooker.policy.text import regex
+from onlooker.policy.text import encodable, regex
 from onlooker.policy.tokens import PROMPT_OVERHEAD, Calibration, Estimator, margin
 from onlooker.policy.values import BETWEEN, NAMING, audit, find_values, holds, ledger_values
 from onlooker.policy.values import HEAD as VALUES
@@ -87,6 +87,10 @@ class Counting:
     def messages(self, messages: Sequence[Message]) -> int:
         return sum(m.tokens or self.estimator.message(m) for m in messages)
 
+    def stand_ins(self, messages: Sequence[Message]) -> int:
+        """Count what a prompt says in place of the missing calls and results of these messages."""
+        return sum([self.estimator.message(Message("user", text)) for text in stand_ins(messages)])
+
     def request(self, request: PromptRequest) -> int:
         return self.text(request.base) + self.messages(request.preface) + self.text(request.end)
 
@@ -102,8 +106,12 @@ class Counting:
             return 0
         usable = self.usable(request, settings)
         base, end = self.text(request.base), self.text(request.end)
-        if base + end >= usable:
+        if base + end >= request.budget:
             raise BudgetError(request.budget, base + end, "the base prompt")
+        if base + end >= usable:
+            around = request.budget - usable
+            what = "the base prompt and what goes around a prompt"
+            raise BudgetError(request.budget, base + end + around, what)
         return max(1, usable - base - request.layer_reserve - request.recall_reserve)
 
     def usable(self, request: PromptRequest, settings: Settings) -> int:
@@ -503,55 +511,60 @@ def _ago(day: date, today: date) -> str:
 # -- The tail: which raw messages are shown
 
 ELISION = " […] "
-# What is said in place of a missing result, or around a result without its call, as a message of its own.
-FILLED_IN_TOKENS = 20
 
 
 @frozen
 class Tail:
-    """The raw messages shown, how many were left out, and how many of those shown are shortened."""
+    """The raw messages shown, how many were left out, how many of those shown are shortened, and the tokens
+    of them all as they are sent: with what stands in for missing calls and results."""
 
     messages: tuple[Message, ...]
     left_out: int
     shortened: int
-
-    @property
-    def tokens(self) -> int:
-        """With what stands in for missing calls and results."""
-        return tokens_of(self.messages) + filled_in(self.messages) * FILLED_IN_TOKENS
+    tokens: int
 
 
-def select_tail(state: State, layout: Layout, counting: Counting) -> Tail:
-    """Choose the newest raw messages that fit, from `tail_start` on. The newest one is always kept, and so is
-    what the user asked for, where the memory section relies on it."""
-    room, left = layout.room, layout.left
-    raw = tuple(m for m in state.messages if m.seq >= state.progress.tail_start)
+def _select_tail(
+    state: State,
+    raw: tuple[Message, ...],
+    memory: MemorySection,
+    room: int,
+    left: int,
+    fill: int,
+    counting: Counting,
+) -> Tail:
+    """Choose the newest raw messages that fit. The newest one is always kept, and so is what the user asked
+    for, where the memory section relies on it. `fill` are the tokens of what stands in for missing calls and
+    results if all are shown."""
     if not raw or tokens_of(raw) <= room:
-        return Tail(raw, state.missing, 0)
-    asked = tuple(m for m in raw[:-1] if m.seq in layout.memory.raw)
+        return Tail(raw, state.missing, 0, tokens_of(raw) + fill)
+    asked = tuple(m for m in raw[:-1] if m.seq in memory.raw) if memory.raw else ()
     kept = tokens_of(asked) if tokens_of(asked) <= room // 2 else 0
     chosen = newest_within(raw, room - kept)
     shortened = 0
     if not chosen:
-        group = newest_group(raw)
-        left -= filled_in(group) * FILLED_IN_TOKENS
-        chosen, shortened = _newest_group(group, (room - kept, left - kept), counting)
+        chosen, shortened = _newest_group(newest_group(raw), room - kept, left, kept, counting)
     if kept and tokens_of(chosen) + kept <= room:
         chosen = (*(m for m in asked if m.seq < chosen[0].seq), *chosen)
     shown = {m.seq for m in chosen}
     missing = [m for m in state.unshown if m.seq not in shown]
-    return Tail(chosen, len(missing) + state.missing, shortened)
+    tokens = tokens_of(chosen) + counting.stand_ins(chosen)
+    return Tail(chosen, len(missing) + state.missing, shortened, tokens)
 
 
 def _newest_group(
-    group: tuple[Message, ...], rooms: tuple[int, int], counting: Counting
+    group: tuple[Message, ...], room: int, left: int, kept: int, counting: Counting
 ) -> tuple[tuple[Message, ...], int]:
     """Keep the newest message whole and shorten the rest of its group, or drop the rest if it cannot fit."""
     *others, newest = group
     if not others:
         return group, 0
-    # The newest message may exceed the budget on its own; the rest of its group must not add to that.
-    share = next((r - newest.tokens for r in rooms if newest.tokens <= r), rooms[0] // 4)
+    fill = counting.stand_ins(group)
+    rooms = (room, left - fill - kept)
+    # The newest message may exceed the budget on its own, and its call then adds little. Where it just fits
+    # by itself, no call may push it over.
+    alone = 0 if newest.tokens <= left + PROMPT_OVERHEAD else max(0, room // 4 - fill)
+    share = next((r - newest.tokens for r in rooms if newest.tokens <= r), alone)
     short = [_shorten(m, share // len(others), counting) for m in others]
     if tokens_of(short) > share:
         return (newest,), 0
@@ -574,12 +587,13 @@ def _shorten(message: Message, tokens: int, counting: Counting) -> Message:
 
 @frozen
 class Layout:
-    """The sizes of a context's parts, before its messages are chosen."""
+    """A context's parts and their sizes, before anything is recalled."""
 
     limits: Limits
     memory: MemorySection
     preface: tuple[Message, ...]
-    room: int  # tokens for raw messages
+    tail: Tail
+    room: int  # tokens for raw messages, without what stands in for missing calls and results
     left: int  # what the whole budget leaves for raw messages; 0: no budget
 
 
@@ -599,15 +613,19 @@ def lay_out(
     chosen = replace(settings, recall="off") if request.recall_reserve else settings
     limits = limits_for(chosen, counting.room(request, settings))
     memory = section(state, limits, counting)
-    raw = [m for m in state.messages if m.seq >= state.progress.tail_start]
-    fill = filled_in(raw) * FILLED_IN_TOKENS
+    raw = tuple([m for m in state.messages if m.seq >= state.progress.tail_start])
+    fill = counting.stand_ins(raw)
     if not limits.budget:
-        return Layout(limits, memory, request.preface, max(0, limits.message_limit - fill), 0)
+        room = max(0, limits.message_limit - fill)
+        tail = _select_tail(state, raw, memory, room, 0, fill, counting)
+        return Layout(limits, memory, request.preface, tail, room, 0)
     whole = limits.budget + request.layer_reserve - counting.text(request.end)
     left = max(0, whole - memory.tokens)
     preface = _first_fitting(request.preface, left - min(left, limits.observe_at), counting)
     left -= counting.messages(preface)
-    return Layout(limits, memory, preface, min(limits.message_limit, max(0, left - fill)), left)
+    room = max(0, min(limits.message_limit, left) - fill)
+    tail = _select_tail(state, raw, memory, room, left, fill, counting)
+    return Layout(limits, memory, preface, tail, room, left)
 
 
 def _first_fitting(messages: tuple[Message, ...], tokens: int, counting: Counting) -> tuple[Message, ...]:
@@ -632,10 +650,10 @@ def assemble(
     memory = layout.memory
     left_out_preface = len(request.preface) - len(layout.preface)
     request = replace(request, preface=layout.preface)
-    tail = select_tail(state, layout, counting)
+    tail = layout.tail
     base = request.base
     in_base, in_end = counting.text(base), counting.text(request.end)
-    in_preface, in_tail = counting.messages(request.preface), tokens_of(tail.messages)
+    in_preface, in_tail = counting.messages(request.preface), tail.tokens
     in_newest = tail.messages[-1].tokens if tail.messages else 0
     total = in_base + in_preface + in_end + memory.tokens + in_tail
     system = counting.text(request.prompt)
@@ -667,10 +685,8 @@ def assemble(
         retired=request.retired,
     )
     layers = {**request.knowledge, **request.volatile}
-    sections = replace(memory.sections, base=base)
-    return Context(
-        sections, tail.messages, stats, runtime, request.end, request.preface, request.lead, layers
-    )
+    sections, end = replace(memory.sections, base=encodable(base)), encodable(request.end)
+    return Context(sections, tail.messages, stats, runtime, end, request.preface, request.lead, layers)
 
 
 def _by_layer(request: PromptRequest, memory: MemorySection, counting: Counting) -> dict[str, int]:
@@ -688,7 +704,7 @@ def assemble_without_memory(
 ) -> Context:
     """Build the context without memory: the output equals the input."""
     layers = {**request.knowledge, **request.volatile}
-    tokens = counting.messages(messages)
+    tokens = counting.messages(messages) + counting.stand_ins(messages)
     system = counting.text(request.prompt)
     stats = Stats(
         budget=request.budget,

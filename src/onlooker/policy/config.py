@@ -29,13 +29,13 @@ from onlooker.policy.settings import (
 
 @frozen
 class Section:
-    """The section of a founding system: where it stands in a file, what it starts from, and its documented
+    """The section of a founding system: where it is in a file, its preset, and its documented
     keys with our names for them."""
 
     path: tuple[str, ...]
     preset: Settings
     keys: Mapping[str, str]
-    # What names the model there: the provider and the model, or the model alone.
+    # The keys that name the model: provider and model, or only the model.
     model_keys: tuple[str, ...]
 
     def __str__(self) -> str:
@@ -78,7 +78,7 @@ class Section:
 
 
 def _is_no_limit(key: str, value: object) -> bool:
-    """For this size 0 means no limit, which a size of ours cannot express. Counts take 0 as it is."""
+    """Whether this size is 0 for no limit, which our sizes cannot express. In counts, 0 is kept."""
     return key == "maxMessageTokenBudget" and type(value) is int and value == 0
 
 
@@ -119,6 +119,9 @@ def from_mapping(config: Mapping[str, Any]) -> Settings:
     Reads the first of the sections `onlooker`, `observationalMemory` (the keys of lango) and
     `memory.compression` (the keys of zora). A file of nothing but settings needs no section. Without any of
     them memory is off.
+
+    Raises:
+        SettingsError: A key or a value is wrong, or the name of our section is misspelt.
     """
     if "onlooker" in config:
         return _own(_section("onlooker", config["onlooker"]))
@@ -127,15 +130,23 @@ def from_mapping(config: Mapping[str, Any]) -> Settings:
     memory = config.get("memory")
     if isinstance(memory, Mapping) and "compression" in memory:
         return _zora(_section("memory.compression", memory["compression"]))  # pyright: ignore[reportUnknownArgumentType]
-    return _own(config) if is_flat(config) else OFF
+    if is_flat(config):
+        return _own(config)
+    for name in config:
+        if nearest(name, ["onlooker"], alike=0.8):
+            raise SettingsError(name, config[name], "is not a section; did you mean onlooker?")
+    return OFF
 
 
 def is_flat(config: Mapping[str, Any]) -> bool:
-    """Return whether a file has our settings without a section: nothing else is in it, typing errors apart.
+    """Return whether a file has our settings without a section: it contains nothing else, except typing
+    errors.
 
-    The configuration of a program may have a `model` of its own beside other things.
+    The configuration of another program may also have a key such as `model`, among other things. Where no key
+    is ours, only an obvious typing error counts.
     """
-    return any(key in KEYS for key in config) and all(key in KEYS or nearest(key) for key in config)
+    alike = 0.6 if any(key in KEYS for key in config) else 0.8
+    return bool(config) and all(key in KEYS or nearest(key, alike=alike) for key in config)
 
 
 def _section(name: str, value: object) -> Mapping[str, Any]:

@@ -1,4 +1,5 @@
-"""What a conversation costs with a provider's prompt cache: `onlooker replay --cost`, and `bench/cost.py`.
+"""The cost of a conversation with a provider's prompt cache, for `onlooker replay --cost` and
+`bench/cost.py`.
 
 Every call of an agent is billed: what the provider has cached, what it writes into its cache, and the rest.
 """
@@ -23,16 +24,16 @@ from onlooker.policy.tokens import estimate
 
 @dataclass(frozen=True)
 class Prices:
-    """What a provider bills for a token, where one that is sent without a cache is 1."""
+    """What a provider bills for a token, relative to an uncached input token."""
 
     name: str
     read: float
     write: float
     output: float
-    smallest: int  # tokens of a prefix below which nothing is cached
-    step: int  # tokens in which a cached prefix grows
-    minutes: float  # until an unused prefix is dropped
-    marked: bool  # whether only prefixes that end at a mark are cached, or any
+    smallest: int  # the smallest prefix that is cached, in tokens
+    step: int  # a cached prefix grows by this many tokens
+    minutes: float  # after which an unused prefix is dropped
+    marked: bool  # whether only prefixes that end at a mark are cached
 
 
 PRICES = (
@@ -44,7 +45,7 @@ PRICES = (
 
 @dataclass(frozen=True)
 class Block:
-    """A part of a prompt, and whether a provider is told to cache up to its end."""
+    """A part of a prompt, and whether the request marks its end for the cache."""
 
     text: str
     marked: bool = False
@@ -80,7 +81,7 @@ class Bill:
         self.billed += self.prices.read * read + self.prices.write * written + whole - read - written
 
     def add_model(self, read: int, written: int) -> None:
-        """Bill what a language model read and wrote to take notes, at the same price for a token."""
+        """Bill what a language model read and wrote to take notes, at the same price per token."""
         self.billed += read + self.prices.output * written
 
     def _marked(self, prompt: Prompt, at: datetime) -> tuple[int, int]:
@@ -100,7 +101,7 @@ class Bill:
         return read, max(0, written - read)
 
     def _any(self, prompt: Prompt, at: datetime) -> tuple[int, int]:
-        """Tokens that begin the last prompt too, and none that cost more."""
+        """Tokens of the prefix that the last prompt has too; writing to the cache costs nothing extra."""
         same = 0
         fresh = self._last_at is not None and at - self._last_at <= timedelta(minutes=self.prices.minutes)
         for block, before in zip(prompt, self._last if fresh else [], strict=False):
@@ -125,9 +126,9 @@ def shared_prefix(a: str, b: str) -> int:
     return low
 
 
-def sent(request: AnthropicPrompt) -> Iterator[Block]:
-    """The blocks of a request, in the order in which a provider reads them. They are written as a host's
-    messages are (`Transcript`), so that the two can be compared."""
+def request_blocks(request: AnthropicPrompt) -> Iterator[Block]:
+    """The blocks of a request, in the order in which a provider reads them, in the form of `Transcript`, so
+    that the two can be compared."""
     messages = [("", request.get("system", "")), *((m["role"], m["content"]) for m in request["messages"])]
     for role, content in messages:
         parts: list[dict[str, Any]] = (
@@ -160,14 +161,14 @@ class Transcript:
         self.system = system
         self._texts = [_text(message) for message in messages]
         self._sums = [0, *accumulate(tokens(text) for text in self._texts)]
-        # No call is sent without its results.
+        # A call is never sent without its results.
         self.starts = list(accumulate((len(group) for group in groups(messages)), initial=0))[:-1]
 
     def size(self, start: int, end: int) -> int:
         return tokens(self.system) + self._sums[end] - self._sums[start]
 
     def prompt(self, start: int, end: int) -> Prompt:
-        """These messages, and a provider that is told to cache them, as its documentation shows."""
+        """The prompt with these messages, marked for the cache as the provider's documentation shows."""
         texts = self._texts[start:end]
         return [Block(self.system, True), *(Block(text, i == len(texts) - 1) for i, text in enumerate(texts))]
 
@@ -177,46 +178,46 @@ def _text(message: Message) -> str:
     return f"{message.role}: {message.text}{calls}"
 
 
-# The first message that a host sends of the first `end` ones.
+# Returns the first message that a host sends, of the first `end` ones.
 Host = Callable[[Transcript, int, int], int]
 
 
-def full(said: Transcript, end: int, budget: int) -> int:
-    """All of them."""
+def full_history(transcript: Transcript, end: int, budget: int) -> int:
+    """Send all messages."""
     return 0
 
 
-def window(said: Transcript, end: int, budget: int) -> int:
-    """The newest that fit."""
-    fitting = [start for start in said.starts if start < end and said.size(start, end) <= budget]
-    return min(fitting, default=_newest(said, end))
+def sliding_window(transcript: Transcript, end: int, budget: int) -> int:
+    """Send the newest messages that fit."""
+    fitting = [start for start in transcript.starts if start < end and transcript.size(start, end) <= budget]
+    return min(fitting, default=_newest(transcript, end))
 
 
-def _newest(said: Transcript, end: int) -> int:
-    return said.starts[max(0, bisect_left(said.starts, end) - 1)]
+def _newest(transcript: Transcript, end: int) -> int:
+    return transcript.starts[max(0, bisect_left(transcript.starts, end) - 1)]
 
 
 class DropHalf:
-    """All that it has; when that is full, it drops the older half."""
+    """Send all messages; when the budget is full, drop the older half."""
 
     def __init__(self) -> None:
         self._start = 0
 
-    def __call__(self, said: Transcript, end: int, budget: int) -> int:
-        newest = _newest(said, end)
-        while said.size(self._start, end) > budget and self._start < newest:
-            half = said.size(self._start, end) / 2
-            later = (start for start in said.starts if self._start < start <= newest)
-            self._start = next((start for start in later if said.size(start, end) <= half), newest)
+    def __call__(self, transcript: Transcript, end: int, budget: int) -> int:
+        newest = _newest(transcript, end)
+        while transcript.size(self._start, end) > budget and self._start < newest:
+            half = transcript.size(self._start, end) / 2
+            later = (start for start in transcript.starts if self._start < start <= newest)
+            self._start = next((start for start in later if transcript.size(start, end) <= half), newest)
         return self._start
 
 
-def bill_host(said: Transcript, host: Host, budget: int) -> list[Bill]:
+def bill_host(transcript: Transcript, host: Host, budget: int) -> list[Bill]:
     """Bill each answer in the conversation, by provider."""
     bills = [Bill(prices) for prices in PRICES]
-    for end, message in enumerate(said.messages):
+    for end, message in enumerate(transcript.messages):
         if message.role == "assistant" and end:
-            prompt = said.prompt(host(said, end, budget), end)
+            prompt = transcript.prompt(host(transcript, end, budget), end)
             for bill in bills:
                 bill.add(prompt, message.at or datetime.now(UTC))
     return bills

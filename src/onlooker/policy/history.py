@@ -86,7 +86,7 @@ def _reaching_beyond(live: Iterable[Note], keep: int, by_id: dict[str, Note]) ->
 
 @frozen
 class RemakePlan:
-    """What becomes of the notes that forgetting touches.
+    """The notes to delete and to rewrite when messages are forgotten.
 
     `delete` are notes with no source left, or that no live note is made from. `remake` are notes to write
     again from the sources left, each after the notes it is made from.
@@ -104,7 +104,7 @@ def is_made_from(note: Note, notes: Mapping[str, Note], gone: Collection[str], s
     if not note.generation:
         return any(source in gone for source in note.sources)
     if lacks_sources(note, notes) and any(note.first <= seq <= note.last for seq in seqs):
-        return True  # its range still says what it covers
+        return True  # its range still shows what it covers
     return any(is_made_from(notes[s], notes, gone, seqs) for s in note.sources if s in notes)
 
 
@@ -215,7 +215,7 @@ def items_to_forget(
             continue
         told = set(tokens(item.summary))
         comes_from = bool(sources & set(item.sources)) and not told <= kept
-        # What somebody saved comes from more than the messages of the turn it was saved in.
+        # An item that somebody saved does not only come from the messages of that turn.
         if not item.sources or item.origin == "agent":
             comes_from = comes_from or (bool(told) and len(told & words) >= MIN_SHARE * len(told))
         if comes_from:

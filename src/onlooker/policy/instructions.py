@@ -13,7 +13,7 @@ from functools import lru_cache
 
 from onlooker.policy.reply.note_text import clean
 from onlooker.policy.secrets import mask
-from onlooker.policy.text import Phrases, clauses, is_cjk, plain_words, regex, sentences
+from onlooker.policy.text import Phrases, clauses, each_clause, is_cjk, plain_words, regex, sentences
 from onlooker.policy.tokens import estimate
 
 _MAX_INSTRUCTION = 90  # tokens
@@ -169,14 +169,23 @@ class Said:
         """Return the standing instructions, in the user's words with their condition, without secrets."""
         found: list[str] = []
         before = False
-        for sentence, standing in zip(self.sentences, self.standing, strict=True):
+        for i, (sentence, standing) in enumerate(zip(self.sentences, self.standing, strict=True)):
             if before and _EXCEPTION.match(fold(sentence)):
                 found[-1] = f"{found[-1]} {sentence}"
                 continue
+            with_it = i > 0 and not before and _POINTS.search(fold(sentence))
             before = standing
             if before:
-                found.append(_clause_of(sentence))
+                words = _clause_of(sentence)
+                both = f"{self.sentences[i - 1]} {words}"
+                found.append(both if with_it and estimate(both) <= _MAX_INSTRUCTION else words)
         return [" ".join(cut(mask(text), _MAX_INSTRUCTION).split()) for text in found]
+
+
+@lru_cache(maxsize=64)  # a note and the items from it are made of the same messages
+def heard(text: str) -> Said:
+    """Read what a user says in a message."""
+    return Said(text)
 
 
 def is_standing(sentence: str) -> bool:
@@ -247,6 +256,11 @@ _ENCOURAGES = Phrases(
     r"|be (?:patient|gentle|good|easy) (?:with|to|on) yourself|prepare (?:emotionally|mentally|yourself))"
     r"|(?:that )?(?:you're|you are|i'm|i am|we're|we are|life|everyone|nobody)\b(?! to\b))",
     "never ever don do remember forget",
+)
+# "Always do that": what is said by the sentence before.
+_POINTS = regex(
+    r"\b(?:do|does|doing|use|like) (?:that|this|so|it|the same|these|those|them)\b"
+    r"|\b(?:that|this|these|those)(?=\s*(?:[.,;!]|$))"
 )
 # A sentence that limits the one before it.
 _EXCEPTION = regex(
@@ -486,7 +500,9 @@ _FRENCH_LEAD = (
     r"|note|aussi|au fait)\b[\W_]{0,8}){0,4}"
 )
 _FRENCH = Phrases(
-    rf"{_FRENCH_LEAD}(?:{_FRENCH_VERBS}\b[^.]{{0,300}}\b{_FRENCH_LASTING}\b"
+    # "Envoie-le au bureau, je ne suis jamais là": of the speaker.
+    rf"{_FRENCH_LEAD}(?:{_FRENCH_VERBS}\b(?![^.]*\bj(?:e|')[^.]*\b(?:jamais|toujours)\b)"
+    rf"[^.]{{0,300}}\b{_FRENCH_LASTING}\b"
     rf"|{_FRENCH_LASTING}\b(?: que [^.]{{2,200}}?)?[\s,:]*(?:{_FRENCH_VERBS}\b|ne \w+|n'\w+|merci de\b"
     rf"|tu \w{{2,}}|vous \w{{2,}})"
     rf"|(?:ne |n')[\w' -]{{2,40}}? (?:jamais|plus)\b"
@@ -547,6 +563,11 @@ _CHINESE_LASTING = regex(
     r"|記得|每次|每当|每當|一定要"
     r"|禁止|不[许許]|都要|不用再|[无無]需再|不必再"
 )
+# "每次十几秒": how something is, not what to do.
+_CHINESE_TELLS = regex(
+    r"[请請你您别別]|不[要准许許用必]|要(?![么是求])|得[^了到很]|必[须須]|[务務]必|千万|千萬|一律|禁止|记[住得]|記[住得]|[无無]需|[给給告]|先"
+    r"|[叫用写寫答回加带帶附列放改]|(?<!再)[说說]"
+)
 _CHINESE_OWN = regex(
     r"^(?:我|他|她|它|咱)"
     r"|^(?:以后|以後|今后|今後|往后|[从從][^，,]{1,4}(?:起|开始|開始|后|後))[，, ]?(?:我|他|她|它|咱)"
@@ -558,7 +579,8 @@ _CHINESE_OWN = regex(
 def _in_chinese(said: str) -> bool:
     if re.search(r"[\u3040-\u30ff\uac00-\ud7af]", said) or re.search(r"[吗嗎呢?？]\W*$", said):
         return False
-    asked = _CHINESE.match(said) or re.match(r"^[^，,]{0,12}(?:请|請|你要|你必须|您)", said)
+    asked = _CHINESE.match(said) and _CHINESE_TELLS.search(said)
+    asked = asked or re.match(r"^[^，,]{0,12}(?:请|請|你要|你必须|您)", said)
     return bool(asked and _CHINESE_LASTING.search(said) and not _CHINESE_OWN.search(said))
 
 
@@ -601,8 +623,9 @@ _TASK = Phrases(
     r"|kannst du|könntest du|können sie|könnten sie|bitte|hilf mir"
     r"|peux-tu|pouvez-vous|pourrais-tu|pourriez-vous|aide[rz]?-moi|s'il (?:te|vous) plaît|merci de"
     r"|puedes|podrías|puede usted|podría|ayúdame|por favor)\b"
-    r"|请|請|帮我|幫我|^帮忙|[你您][^。，]{0,6}帮忙|能不能|可不可以|麻烦|麻煩|给我|給我"
-    r"|ください|下さい|お願い|手伝って|くれ(?:る|ます|ない|ません)か?[?？]|くれますか|教えて"
+    # "我请你们吃饭", "申请": nobody is asked.
+    r"|(?<![我他她咱申邀聘宴要])[请請](?!假|客|教|求|負|[你大他她][们們家]?[吃喝看])|帮我|幫我|^帮忙|[你您][^。，]{0,6}帮忙|能不能|可不可以|麻烦|麻煩|给我|給我"
+    r"|ください|下さい|お願い(?!しました|した)|手伝って|くれ(?:る|ます|ない|ません)か?[?？]|くれますか|教えて"
     r"|주세요|줘|부탁|도와",
     """
     can could would will please task job goal want like need help kannst bitte hilf peux pouvez pourrais
@@ -626,13 +649,15 @@ _WISH = Phrases(
 )
 # Phrases in the form of a request that ask for nothing.
 _PHRASE = Phrases(
-    r"\b(?:can you (?:believe|imagine|guess)|let me know|let's (?:go for it|hope|face it|see)"
+    r"\b(?:can you (?:believe|imagine|guess)|let me (?:know|add|say|tell|explain|mention|clarify|share)"
+    r"|let's (?:go for it|hope|face it|see)"
     r"|keep (?:it up|up the|going|at it|in touch|me posted|you posted|being|believing|pushing|doing|chasing"
     r"|making|shining|smiling|(?:that|the|your) (?:\w+ )?(?:going|alive|up|positivity|spirit)\b)"
     r"|take (?:care|it easy|your time)|stay (?:safe|strong|positive|tuned|motivated|in touch)|go for it"
     r"|talk (?:to you )?(?:soon|later)|(?:take a )?look (?:at this|how)|check (?:this |it )?out"
     r"|have (?:fun|a (?:good|great|nice)))\b",
-    "believe imagine guess know hope face see keep take stay go talk look check have",
+    "believe imagine guess know add say tell explain mention clarify share hope face see keep take stay go"
+    " talk look check have",
 )
 # In German, French or Spanish.
 _VERB_ELSEWHERE = regex(
@@ -672,7 +697,7 @@ def cut(text: str, tokens: int) -> str:
     if size <= tokens:
         return text
     at = 0
-    for part in clauses(text):
+    for part in each_clause(text):
         end = text.find(part, at) + len(part)
         if estimate(text[:end]) >= tokens:
             break

@@ -107,12 +107,19 @@ def as_chat(items: Sequence[object], *, first: int = 0, right: str = _RIGHT_HIST
     # A long history is plain chat messages: 50 ns each.
     if not [item for item in items if type(item) is not dict or "role" not in item or "type" in item]:
         return cast("list[MessageLike]", list(items))
-    out: list[MessageLike] = []
+    return [message for _, message in placed_chat(items, first=first, right=right)]
+
+
+def placed_chat(
+    items: Sequence[object], *, first: int = 0, right: str = _RIGHT_HISTORY
+) -> list[tuple[int, MessageLike]]:
+    """The same, each with the number of the item that it begins with."""
+    out: list[tuple[int, MessageLike]] = []
     run: _ResponseRun | None = None
     for i, item in enumerate(items, first):
         # A plain chat message is most of a long history.
         if isinstance(item, Message) or _is_chat_message(item):
-            out.append(cast("MessageLike", item))
+            out.append((i, cast("MessageLike", item)))
             run = None
             continue
         source = as_mapping(item)
@@ -121,17 +128,18 @@ def as_chat(items: Sequence[object], *, first: int = 0, right: str = _RIGHT_HIST
         answer = next((part for key, part in _ANSWERS.items() if isinstance(source.get(key), list)), None)
         if answer and "role" not in source and "call_id" not in source:
             raise wrong(f"messages[{i}]", item, answer)
-        kind = source.get("type")
-        if not isinstance(kind, str) or (kind == "message" and source.get("role") != "assistant"):
-            out.append(_chat_message(source))
+        kind, role = source.get("type"), source.get("role")
+        # Only an answer has both: a type of the host's own beside a role says nothing.
+        if not isinstance(kind, str) or (role is not None and (kind, role) != ("message", "assistant")):
+            out.append((i, _chat_message(source)))
             run = None
         elif kind.endswith("_output"):
-            out.append(_response_result(source))
+            out.append((i, _response_result(source)))
             run = None
         elif kind != "reasoning":  # a model's thinking is not part of the conversation
             if run is None:
                 run = _ResponseRun()
-                out.append(run.message)
+                out.append((i, run.message))
             run.add(kind, source)
     return out
 

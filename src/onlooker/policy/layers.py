@@ -84,7 +84,7 @@ def allot(needs: Mapping[str, int], room: int | None) -> dict[str, int]:
 
 # Marks where the rest of a layer was cut off.
 CUT_MARK = "\n[…]"
-# A part of a layer shorter than this is not worth showing.
+# Parts of a layer with fewer tokens than this are not shown.
 MIN_PART = 8
 
 

@@ -9,16 +9,32 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache, cached_property
+from itertools import chain
 
 from onlooker.domain.items import Origin
 from onlooker.domain.messages import Message
 from onlooker.policy.instructions import own_and_quoted
-from onlooker.policy.items.statements import origin_of, speaker_of
 from onlooker.policy.pace import give_way
 from onlooker.policy.reply.note_text import QUOTED_BY
 from onlooker.policy.search.words import telling_tokens, tokens
 from onlooker.policy.text import bounded, regex, sentences
 from onlooker.policy.vocabulary import COMMON_WORDS
+
+_SPEAKER = regex(r"(?P<who>[\w.-]+\([^\n]*?\)|[^\s:：][^:：;]{0,40}?)\s?[:：]\s+(?=\S)")
+
+
+def speaker_of(text: str) -> tuple[str, str]:
+    """Split a line into its speaker, empty if there is none, and the rest."""
+    match = _SPEAKER.match(text)
+    return (match["who"], text[match.end() :]) if match else ("", text)
+
+
+def origin_of(speaker: str) -> Origin:
+    """Return the origin of a line by its speaker. A call such as `search(x)` is a tool's, and what somebody
+    quotes counts as one."""
+    if speaker.endswith(")") or speaker.startswith(("tool", "→", QUOTED_BY)):
+        return "tool"
+    return "agent" if speaker.casefold() in ("assistant", "system") else "user"
 
 
 class Part:
@@ -104,21 +120,31 @@ def _weight(words: frozenset[str]) -> int:
     return _WEIGHT * len(words) - (_WEIGHT - _COMMON_WEIGHT) * len(words & _common())
 
 
-def reattributed(note: str, parts: Iterable[Part], *, prose: bool = False) -> str:
-    """Give the lines of a note to whoever said them.
+def reattributed(note: str, parts: Iterable[Part], noted: Iterable[Part] = (), *, prose: bool = False) -> str:
+    """Give the lines of a note to whoever said them, in messages, or in the notes that it was shown with.
 
     A line that is given to the user, or to nobody, and of which the user said next to nothing, gets the name
     of who said it before it: a tool, an assistant, or the person who quoted it. If it was said to be the
     user's, its priority goes; any other line of a tool's is at most important.
     """
     said = list(parts)
+    if all(part.origin == "user" for part in said):
+        said, noted = [*said, *noted], ()
     own = [part for part in said if part.origin == "user"]
     others = [part for part in said if part.origin != "user"]
     if not others:
         return note
+
+    def own_in_notes() -> Iterator[Part]:
+        for part in noted:
+            (own if part.origin == "user" else others).append(part)
+            if part.origin == "user":
+                yield part
+
+    # Most lines are of the messages: then the notes are not read.
+    unheard = chain(tuple(own), own_in_notes())
     people = {part.label.casefold() for part in own} | {"user"}
     heard: set[str] = set()
-    unheard = iter(own)
 
     def never_said(wanted: frozenset[str]) -> frozenset[str]:
         """Those that the user said nowhere. Most lines are of the first messages, so no others are read."""

@@ -1,7 +1,8 @@
-"""Work that is done beside the agent's turn, in a thread, and gives way to it."""
+"""Work that is done beside the agent's turn, in a thread or on the event loop, and gives way to it."""
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
 from collections.abc import Callable, Generator
@@ -11,6 +12,8 @@ from typing import ParamSpec, TypeVar
 _PIECE, _PAUSE = 0.001, 0.0002  # seconds
 # How long a piece of work waits for turns to end: a busy server always has one, and its notes must go on.
 _MAX_WAIT = 0.005
+# The same for a step of several milliseconds on the event loop, and how often it looks.
+_MAX_STEP_WAIT, _STEP_PAUSE = 0.05, 0.002
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -59,3 +62,20 @@ def give_way() -> None:
     while _turns and time.perf_counter() < until:
         time.sleep(_PAUSE)
     _pace.paused_at = time.perf_counter()
+
+
+async def between_turns() -> None:
+    """Wait for turns to end, for a moment at most: what comes next keeps the event loop from them."""
+    until = time.perf_counter() + _MAX_STEP_WAIT
+    while _turns and time.perf_counter() < until:  # noqa: ASYNC110  turns run in several event loops
+        await asyncio.sleep(_STEP_PAUSE)
+
+
+# So many messages are read in a few milliseconds.
+MAX_AT_ONCE = 200
+
+
+async def beside(messages: int, work: Callable[[], T]) -> T:
+    """Do what takes its time for each of so many messages: for many in a thread, since a long past that is
+    handed over at once must not hold up other sessions."""
+    return await asyncio.to_thread(work) if messages > MAX_AT_ONCE else work()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import groupby
 
@@ -49,11 +50,13 @@ class Activate:
 
 @frozen
 class Reflect:
-    """Condense these notes into one note of the given generation."""
+    """Condense these notes into one note of the given generation, and show others with it if there are any
+    to show: that is one change of the prompt's prefix instead of two."""
 
     notes: tuple[Note, ...]
     generation: int
     target_tokens: int
+    shows: Activate | None = None
 
     @property
     def tokens(self) -> int:
@@ -69,6 +72,9 @@ class Rewrite:
 
 # Reflections are condensed themselves above this share of the memory.
 MAX_REFLECTED = 0.6
+# The share of a chunk that is worth a note before others are shown: the less stays raw, the later the prefix
+# breaks again.
+LAST_CHUNK = 0.25
 
 Step = Idle | Observe | Activate | Reflect | Rewrite
 
@@ -112,6 +118,22 @@ def is_due(unnoted_tokens: int, due_tokens: int, wake_at: int) -> bool:
     return unnoted_tokens >= min(due_tokens, wake_at)
 
 
+def after_append(
+    progress: Progress, fresh: Sequence[Message], history_hash: bytes, due_tokens: int, now: datetime
+) -> Progress:
+    """The progress after an append of these messages."""
+    p = progress
+    last_seq, unnoted = p.last_seq + len(fresh), p.unnoted_tokens + sum(m.tokens for m in fresh)
+    due = now if p.due_at is None and is_due(unnoted, due_tokens, p.wake_at) else p.due_at
+    # Positional arguments are faster than `replace`, and this runs for every append.
+    # fmt: off
+    return Progress(
+        p.session, last_seq, p.frontier, p.watermark, p.tail_start, unnoted, p.revision, p.prompt_version,
+        p.budget, history_hash, due, p.wake_at, p.failures, p.ended,
+    )
+    # fmt: on
+
+
 # A session is postponed, or leased to a worker, for minutes. A time further ahead comes from a clock that was
 # wrong, and is taken for one that has passed. The stores' queries do the same.
 FAR_AHEAD = timedelta(hours=1)
@@ -142,15 +164,17 @@ def wake_at(state: State, limits: Limits) -> int:
     if not state.buffered:
         return _due_tokens(limits)
     waiting = tokens_of(state.unshown) - tokens_of(state.unnoted)
-    return max(1, min(_due_tokens(limits), limits.observe_at - waiting))
+    return max(1, min(_due_tokens(limits), _raw_limit(state, limits) - waiting))
 
 
 # ------------------------------------------------------------------------------------ observing
 
 
-def _activate(state: State, limits: Limits) -> Activate | None:
-    if not _raw_is_full(state, limits):
+def _activate(state: State, limits: Limits) -> Activate | Observe | Reflect | None:
+    if not _raw_is_full(state, limits) or not state.buffered:
         return None
+    if _raw_limit(state, limits) > limits.observe_at and (rest := _observe_rest(state, limits)):
+        return rest
     left = tokens_of(state.unshown)
     chosen: list[Note] = []
     for note in state.buffered:
@@ -158,11 +182,32 @@ def _activate(state: State, limits: Limits) -> Activate | None:
         if left < limits.keep_recent:
             break
         chosen.append(note)
-    return _activation(state, chosen, limits) if chosen else None
+    return _condensing(state, _activation(state, chosen, limits), limits) if chosen else None
+
+
+def _observe_rest(state: State, limits: Limits) -> Observe | None:
+    """Note what stands raw behind the buffered notes, so that it is shown with them, unless it is short."""
+    behind = tokens_of(state.unnoted) - limits.keep_recent
+    short = behind < LAST_CHUNK * limits.chunk_tokens
+    return None if short else _observation(state, limits, buffered=True)
+
+
+def _condensing(state: State, step: Activate, limits: Limits) -> Activate | Reflect:
+    """Return the step together with what must be condensed because of it."""
+    shown = {n.id for n in step.notes}
+    notes = tuple(replace(n, status="active") if n.id in shown else n for n in state.notes)
+    reflect = condense(replace(state, notes=notes), limits)
+    return replace(reflect, shows=step) if reflect else step
 
 
 def _raw_is_full(state: State, limits: Limits) -> bool:
-    return tokens_of(state.unshown) >= limits.observe_at
+    return tokens_of(state.unshown) >= _raw_limit(state, limits)
+
+
+def _raw_limit(state: State, limits: Limits) -> int:
+    """Return how much may stand raw: `observe_at`, and more while notes leave room. The longer the messages
+    only grow, the seldomer the prefix breaks."""
+    return max(limits.observe_at, limits.fill_to - sum(n.tokens for n in state.active))
 
 
 def _observe(state: State, limits: Limits) -> Observe | None:
@@ -229,6 +274,16 @@ def tail_start(state: State, watermark: int, limits: Limits) -> int:
 # storing a note costs beside writing it. After that, `Timing.on_the_spot` says how long it may go on.
 ON_THE_SPOT_TOKENS = 2_000
 MIN_STEP_TOKENS = 100
+# A past that a host hands over at once: several turns would not note so much.
+LONG_PAST_MESSAGES = 100
+LONG_PAST_TOKENS = 4 * ON_THE_SPOT_TOKENS
+# For how many seconds turns leave such a past to the background.
+HEAD_START = 5.0
+
+
+def is_long_past(messages: Sequence[Message]) -> bool:
+    """Return whether messages that are recorded at once are a past that a host hands over."""
+    return len(messages) >= LONG_PAST_MESSAGES and tokens_of(messages) > LONG_PAST_TOKENS
 
 
 def make_room(state: State, limits: Limits, room: int) -> Activate | Observe | None:
@@ -265,14 +320,14 @@ def _observe_excess(state: State, limits: Limits, room: int) -> Observe | None:
     would keep raw. The newest group is never taken."""
     left = tokens_of(state.unnoted)
     most = limits.chunk_tokens or limits.message_limit
+    enough = min(room, max(limits.keep_recent, room // 2))
     chunk: list[Message] = []
+    used = 0
     unnoted = state.unnoted
     newest = newest_group(unnoted)
     for group in groups(unnoted):
-        if group[0].seq == newest[0].seq:
-            break
-        enough = left <= min(room, max(limits.keep_recent, room // 2))
-        if enough or (chunk and tokens_of(chunk) + tokens_of(group) > most):
+        used += tokens_of(group)
+        if group[0].seq == newest[0].seq or left <= enough or (chunk and used > most):
             break
         chunk.extend(group)
         left -= tokens_of(group)
@@ -418,6 +473,8 @@ def gives_up(failures: int) -> bool:
 
 # A tool call is never separated from its results.
 
+_QUESTION_ENDS = ("?", "？", "か。", "吗。", "か", "吗")
+
 
 def oldest_chunk(
     messages: Sequence[Message], *, keep: int, max_tokens: int = 0, max_messages: int = 0
@@ -432,7 +489,7 @@ def oldest_chunk(
         pieces.pop()
     free = tokens_of(messages) - keep
     chunk: list[Message] = []
-    used = 0
+    used = start_of_last = 0
     for piece in pieces:
         before, used = used, used + tokens_of(piece)
         if used > free:
@@ -442,16 +499,27 @@ def oldest_chunk(
             break
         if chunk and max_messages and len(chunk) + len(piece) > max_messages:
             break
+        start_of_last = len(chunk)
         chunk.extend(piece)
-    return tuple(chunk)
+    # A question is noted together with its answer.
+    asks = start_of_last > 0 and chunk[-1].text.rstrip().endswith(_QUESTION_ENDS)
+    return tuple(chunk[:start_of_last] if asks else chunk)
 
 
 def newest_within(messages: Sequence[Message], tokens: int) -> tuple[Message, ...]:
     """Choose the newest whole groups that fit in `tokens`, possibly none."""
-    pieces = list(groups(messages))
-    start = len(pieces)
+    start = end = len(messages)
     used = 0
-    while start and used + tokens_of(pieces[start - 1]) <= tokens:
-        start -= 1
-        used += tokens_of(pieces[start])
-    return tuple(m for piece in pieces[start:] for m in piece)
+    while end:
+        # Every message but a result begins a group.
+        first = end - 1
+        while first and messages[first].role == "tool":
+            first -= 1
+        run = messages[first:end]
+        for group in reversed(tuple(groups(run))) if len(run) > 1 else (run,):
+            used += tokens_of(group)
+            if used > tokens:
+                return tuple(messages[start:])
+            start -= len(group)
+        end = first
+    return tuple(messages)

@@ -98,7 +98,11 @@ class Settings:
 
     # When messages become notes. Notes are written ahead as soon as one chunk lies before `keep_recent`.
     observe_at: Size = _setting(
-        0.185, "How much may stand raw before notes replace it.", low=0.01, high=MAX_TOKENS
+        0.185,
+        "How much may stand raw before notes replace it. If it is a share, [more may stand raw](cost.md"
+        "#how-the-prompt-changes) while notes leave room.",
+        low=0.01,
+        high=MAX_TOKENS,
     )
     keep_recent: Size = _setting(0.05, "How much of that stays raw afterwards.", low=0, high=MAX_TOKENS)
     chunk_tokens: Size = _setting(
@@ -332,11 +336,11 @@ SIZES = {name for name, f in _FIELDS.items() if f.type == "Size"}
 MODELS = ("model", "reflector_model")
 
 
-def nearest(key: str, keys: Iterable[str] = KEYS) -> str:
+def nearest(key: str, keys: Iterable[str] = KEYS, *, alike: float = 0.6) -> str:
     """Return the setting that someone may have meant, or ""."""
     from difflib import get_close_matches
 
-    return next(iter(get_close_matches(key, list(keys), 1)), "")
+    return next(iter(get_close_matches(key, list(keys), 1, alike)), "")
 
 
 def unknown(key: str, keys: Sequence[str] = KEYS) -> str:
@@ -479,6 +483,9 @@ SMALL_REFLECT_AT, SMALL_REFLECT_TO = 0.9, 0.95
 # The most that recall adds to a turn, and what notes and messages leave free for it at their largest, as
 # shares of the room. Notes never make way for what a turn recalls.
 RECALL_SHARE, RECALL_RESERVED = 0.2, 0.1
+# Notes and messages together fill this share before notes take the messages' place: what still fits is shown
+# as it was said, and the prefix breaks half as often. Not in small budgets, where notes hold more.
+FILL = 0.8
 # What the headings of the memory section cost: notes must be condensed before they no longer fit beside them.
 SECTION_TOKENS = 60
 
@@ -490,6 +497,7 @@ class Limits:
     settings: Settings
     budget: int  # for memory and messages together; 0: only the limits below apply
     observe_at: int
+    fill_to: int  # messages may stand raw above `observe_at` until they and the notes come to this
     keep_recent: int
     chunk_tokens: int
     precompute_at: int
@@ -543,10 +551,14 @@ def limits_for(settings: Settings, budget: int) -> Limits:
         at += (SMALL_REFLECT_AT - at) * small
     if free and to == DEFAULT.reflect_to:
         to += (SMALL_REFLECT_TO - to) * small
+    block_after = tokens(settings.block_after)
+    fill = FILL * max(0.0, 1 - 2 * small) if isinstance(settings.observe_at, float) else 0
     return Limits(
         settings=settings,
         budget=budget,
         observe_at=observe_at,
+        # Below `block_after` there must be time to take notes.
+        fill_to=min(round(fill * base), message_limit, (observe_at + (block_after or MAX_TOKENS)) // 2),
         keep_recent=keep_recent,
         chunk_tokens=chunk_tokens,
         precompute_at=max(keep_recent + 1, min(tokens(settings.precompute_at), observe_at)),
@@ -563,7 +575,7 @@ def limits_for(settings: Settings, budget: int) -> Limits:
         reflect_at=max(1, min(tokens(at), memory_limit - SECTION_TOKENS - one_more)),
         reflect_to=to,
         condenses_all=condenses_all,
-        block_after=tokens(settings.block_after),
+        block_after=block_after,
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any, AnyStr, cast
 
@@ -31,6 +32,29 @@ def regex(source: AnyStr, flags: int = 0) -> re.Pattern[AnyStr]:
 # What is read of one text: no message says more about anybody, and a pasted file is not read to its end.
 MAX_READ = 100_000
 _BLANKS = regex(r"\s\s{4,}")  # a pattern that begins with one character is found several times faster
+
+
+def plain_problem(message: str) -> str:
+    """What a validator says of an argument, in our words: "must be an integer"."""
+    message = re.sub(r"\b(?:Input|Value|String|List) should (be|have) ", r"must \1 ", message)
+    message = re.sub(r"\bValue error, ", "", message)
+    message = re.sub(r", unable to (?:parse|interpret) .*$", "", message)
+    for theirs, ours in _PLAIN.items():
+        message = message.replace(theirs, ours)
+    return message
+
+
+_PLAIN = {
+    "a valid integer": "an integer",
+    "a valid number": "a number",
+    "a valid string": "text",
+    "a valid boolean": "true or false",
+    "a valid list": "a list",
+    "greater than or equal to": "at least",
+    "less than or equal to": "at most",
+    "Field required": "is missing",
+    "Extra inputs are not permitted": "is not known here",
+}
 
 
 def count(number: int, noun: str) -> str:
@@ -118,9 +142,11 @@ _NO_END = regex(
 )
 # A full stop ends a sentence only before something that can begin one.
 # Without a space after it, a mark of ASCII ends one only before such a script: not in `a != b` or a URL.
+# A run of marks is looked at from its first one only, or a long run would be read again from each.
 _SENTENCE_END = regex(
-    rf"[.!?…。！？\n](?:(?<=[.!?…])[.!?…]*[\"”’')\]]*(?=\s+[^\sa-zà-ÿ])|(?<=[。！？])[。！？!?…]*[」』”’)）]*"
-    rf"|(?<=[!?…])[!?…]*[」』”’)）]*(?=[{CJK}])|(?<=\n)\n*)"
+    rf"[.!?…。！？\n](?:(?<=[.!?…])(?<![.!?…]{{2}})[.!?…]*[\"”’')\]]*(?=\s+[^\sa-zà-ÿ])"
+    rf"|(?<=[。！？])[。！？!?…]*[」』”’)）]*"
+    rf"|(?<=[!?…])(?<![!?…]{{2}})[!?…]*[」』”’)）]*(?=[{CJK}])|(?<=\n)\n*)"
 )
 _BULLET = regex(r"^\s*(?:[-*•·▪●]|\d{1,2}[.)、]|[#>]+)\s+")
 
@@ -203,23 +229,28 @@ class Phrases:
 
 def clauses(sentence: str) -> list[str]:
     """Split a sentence into clauses that can be read alone. A condition stays with its clause."""
+    return [*each_clause(sentence)]
+
+
+def each_clause(sentence: str) -> Iterator[str]:
+    """The same one by one, for who needs only the first of a long sentence."""
     if is_cjk(sentence):
         return _joined(sentence, _spans(sentence, _CJK_BREAK), cjk=True)
     if len(sentence.split()) <= 2 * _MIN_WORDS:
-        return [sentence]
+        return iter((sentence,))
     return _joined(sentence, _spans(sentence, _CLAUSE_BREAK), cjk=False)
 
 
-def _spans(sentence: str, breaks: re.Pattern[str]) -> list[tuple[int, int]]:
+def _spans(sentence: str, breaks: re.Pattern[str]) -> Iterator[tuple[int, int]]:
     """Find the pieces between breaks that are outside quotes and brackets."""
-    spans: list[tuple[int, int]] = []
     start = 0
     for found in breaks.finditer(sentence):
         if not _is_inside(sentence[start : found.start()]):
-            spans.append((start, found.start()))
+            if start < found.start():
+                yield start, found.start()
             start = found.end()
-    spans.append((start, len(sentence)))
-    return [span for span in spans if span[0] < span[1]]
+    if start < len(sentence):
+        yield start, len(sentence)
 
 
 def _is_inside(part: str) -> bool:
@@ -231,17 +262,20 @@ def _is_inside(part: str) -> bool:
     )
 
 
-def _joined(sentence: str, spans: list[tuple[int, int]], *, cjk: bool) -> list[str]:
+def _joined(sentence: str, spans: Iterator[tuple[int, int]], *, cjk: bool) -> Iterator[str]:
     """Join pieces that are too short to be read alone, and conditions, with their neighbour."""
     least, size = (_MIN_CJK, len) if cjk else (_MIN_WORDS, _count_words)
-    kept: list[tuple[int, int]] = []
+    first = last = 0  # the piece before
     for start, end in spans:
-        before = sentence[slice(*kept[-1])] if kept else ""
-        if kept and (size(sentence[start:end]) < least or size(before) < least or _SUBORDINATE.match(before)):
-            kept[-1] = (kept[-1][0], end)
-        else:
-            kept.append((start, end))
-    return [sentence[start:end].strip() for start, end in kept]
+        before = sentence[first:last]
+        if not before:
+            first = start
+        elif size(sentence[start:end]) >= least and size(before) >= least and not _SUBORDINATE.match(before):
+            yield before.strip()
+            first = start
+        last = end
+    if last:
+        yield sentence[first:last].strip()
 
 
 def _count_words(text: str) -> int:

@@ -16,7 +16,7 @@ from onlooker.domain.frozen import frozen
 from onlooker.domain.messages import Message
 from onlooker.policy.intake import arguments_as_given, only_in_original
 from onlooker.policy.text import CJK, regex
-from onlooker.policy.vocabulary import COMMON_HAN, COMMON_HANGUL, COMMON_WORDS
+from onlooker.policy.vocabulary import COMMON_HAN, COMMON_HANGUL, COMMON_WIDE, COMMON_WORDS
 
 if TYPE_CHECKING:
     from tiktoken import Encoding
@@ -133,7 +133,10 @@ _SIGNS = _classes(
     high=b"h",
 )
 _BLANK = _classes((_BLANKS, b" "), ascii=b"a", high=b"a")
-_LINES_DRAWN = tuple(bytes([code]) * 4 for code in b"-=*#^_.")
+# Four of one sign in a row, and what they weigh: of most, a token has up to 64.
+_LINES_DRAWN = (*((bytes([code]) * 4, 4 / 64) for code in b"-=*#_."), (b"^^^^", 1.3))
+# The escape of a colour, "\x1b[", is one token with its sign.
+_CONTROLS = bytes(code for code in _BLANKS if code not in b"\t ")
 
 
 def _numbers_weight(shape: bytes) -> float:
@@ -146,13 +149,14 @@ def _numbers_weight(shape: bytes) -> float:
 def _signs_weight(data: bytes, shape: bytes) -> float:
     weight, pairs = 0.0, shape
     if b".." in shape:
-        if b"........" in shape:  # one character over and over is one token
-            for line in _LINES_DRAWN:
+        if b"........" in shape:
+            for line, each in _LINES_DRAWN:
+                weight += each * data.count(line)
                 data = data.replace(line, b"")
             shape = data.translate(_SHAPE)
         pairs = shape.replace(b"..", b":").replace(b"::", b";")
         # Long runs of mixed signs differ most, so they count as more than they are on average.
-        weight = 1.33 * pairs.count(b";") + 0.751 * pairs.count(b":")
+        weight += 1.33 * pairs.count(b";") + 0.751 * pairs.count(b":")
     before_letter = pairs.count(b".a")
     signs = data.translate(_SIGNS).count
     weight = (
@@ -172,9 +176,12 @@ def _blanks_weight(data: bytes) -> float:
     weight = 0.0
     if b"  " in data or b"\t" in data:
         weight += 1.0 * data.translate(_BLANK).count(b"a  ")  # an indented line, or a wide gap
+        weight += data.count(b" " * 64) / 2
     if b"\t" in data:
         signs = data.translate(_SIGNS).count
         weight += 0.313 * (signs(b"t") - signs(b"ta"))
+    if controls := len(data) - len(data.translate(None, _CONTROLS)):
+        weight += controls - data.count(b"\x1b[")
     return weight
 
 
@@ -185,9 +192,13 @@ _OTHERS_ALIKE = bytes(range(0x80)) + _OTHER * 0x80
 def _without_runs(data: bytes) -> bytes:
     """The characters of ASCII, and few bytes for others in a row, whose number weighs nothing here."""
     alike = data.translate(_OTHERS_ALIKE, _CONTINUATION)
-    if 8 * alike.count(b" ") > len(alike):  # nor does a space between two words of another script
+    if 8 * alike.count(b" ") <= len(alike):
+        alike = alike.replace(_OTHER * 12, _OTHER)
+    elif len(data) > 2 * len(alike):  # nor does the space before a word of another script
+        alike = alike.replace(b" " + _OTHER, b"")
+    else:  # most words are Latin
         alike = alike.replace(_OTHER + b" " + _OTHER, _OTHER)
-    return alike.replace(_OTHER * 12, _OTHER).replace(_OTHER * 4, _OTHER)
+    return alike.replace(_OTHER * 4, _OTHER)
 
 
 def _ascii_weight(text: bytes, data: bytes) -> float:
@@ -236,33 +247,59 @@ _BY_HIGH_BYTE: tuple[tuple[tuple[range, ...], float], ...] = (
     ((range(0x01, 0x02),), 0.863),  # Latin of central Europe
     ((range(0x04, 0x05),), _EACH_CYRILLIC),  # Cyrillic
     ((range(0xD8, 0xE0),), 1.439),  # half of an emoji
-    ((range(0x06, 0x07), range(0xFB, 0xFF)), 0.862),  # Arabic
+    ((range(0x06, 0x07),), 0.862),  # Arabic
+    ((range(0xFE, 0xFF),), 0.862),  # variants of emoji
     ((range(0x09, 0x0A),), 1.35),  # Devanagari, Bengali
     ((range(0x03, 0x04), range(0x1F, 0x20)), 1.067),  # Greek, combining marks
     ((range(0x05, 0x06),), 1.198),  # Hebrew
     ((range(0x0E, 0x0F),), 0.95),  # Thai
     ((range(0x1E, 0x1F),), 0.4),  # Vietnamese; the other accents of its words count enough
-    ((range(0x25, 0x26),), 0.75),  # boxes: one token each in trees and tables, fewer in long lines
+    ((range(0x25, 0x26),), 2.0),  # boxes
     ((range(0x26, 0x28),), 2.352),  # symbols
-    ((range(0x21, 0x25),), 2.154),  # arrows, mathematics
+    ((range(0x21, 0x23), range(0x24, 0x25)), 2.154),  # arrows, mathematics
     ((range(0x0B, 0x0C),), 1.66),  # Tamil
     ((range(0x07, 0x08), range(0x0A, 0x0B), range(0x0C, 0x0E), range(0x0F, 0x10)), 2.02),  # South Asia
     ((range(0x10, 0x11),), 2.12),  # Georgian, Burmese
     ((range(0x17, 0x18),), 1.66),  # Khmer
-    ((range(0x02, 0x03),), 1.5),  # phonetic signs
+    ((range(0x02, 0x03),), 2.0),  # phonetic signs
     ((range(0x01, 0xFF),), 3.0),  # no tokens of their own: their bytes
 )
 _ROWS = bytes(
     next((i for i, (ranges, _) in enumerate(_BY_HIGH_BYTE, 1) if any(code in r for r in ranges)), 0)
     for code in range(256)
 )
-_HAN, _HANGUL, _THAI, _CYRILLIC = (_ROWS[code] for code in (0x4E, 0xAC, 0x0E, 0x04))
+_HAN, _HANGUL, _WIDE, _THAI, _CYRILLIC = (_ROWS[code] for code in (0x4E, 0xAC, 0xFF, 0x0E, 0x04))
 _LATIN = (
     (b"\xc2", 0.5),  # signs of western Europe
     (b"\xc3", 0.696),  # letters with accents
 )
 # Letters that their script's weight does not fit: what is added, by the first bytes of their code.
 _BY_FIRST_BYTES: dict[int, tuple[tuple[bytes, float], ...]] = {
+    _ROWS[0x01]: (
+        (b"\xc6", 1.1),  # beyond central Europe,
+        (b"\xc7", 1.1),
+        ("ơ".encode(), -1.1),  # but not in Vietnamese
+        ("ư".encode(), -1.1),
+    ),
+    _ROWS[0x02]: (("ș".encode(), -0.5), ("ț".encode(), -0.5)),  # Romanian
+    _ROWS[0x03]: (
+        *((bytes([0xE1, second]), 1.9) for second in range(0xBC, 0xC0)),  # ancient Greek
+        (b"\xcc", 0.9),  # combining marks,
+        (b"\xcd", 0.9),
+        ("́".encode(), -0.9),  # but not the two common accents
+        ("̀".encode(), -0.9),
+    ),
+    _ROWS[0x1E]: ((b"\xe1\xb8", 2.3), (b"\xe1\xb9", 2.3)),  # transcriptions of other scripts
+    # Lines and bars: one token each, and longer ones for two, four and eight in a row.
+    _ROWS[0x25]: (
+        *((sign.encode(), -1.0) for sign in "─━│═║╗╝█░■►●"),
+        *((sign.encode() * 2, -1.0) for sign in "─━═█"),
+        *((sign.encode() * 4, -1.0) for sign in "─█"),
+        ("─".encode() * 8, -1.0),
+        ("├──".encode(), -2.0),
+    ),
+    _ROWS[0xD8]: ((b"\xf0", 1.1), (b"\xf0\x9d", -1.1), (b"\xf0\x9f", -1.1)),  # not emoji
+    _ROWS[0xFE]: ((b"\xef\xb9", 2.1), (b"\xef\xba", 2.1), (b"\xef\xbb", 2.1), ("﻿".encode(), -2.1)),
     _CYRILLIC: ((b"\xd2", 3.0 - _EACH_CYRILLIC), (b"\xd3", 3.0 - _EACH_CYRILLIC)),  # central Asia
     _ROWS[0x05]: ((b"\xd4", 2.275 - 1.198), (b"\xd5", 2.275 - 1.198)),  # Armenian
     _ROWS[0x06]: (
@@ -281,7 +318,6 @@ _CYRILLIC_WORDS = _classes((b"\xd0\xd1\xd2\xd3", b"x"), ascii=b" ", high=b" ")
 _NOT_RUSSIAN = bytes(
     ord("x") if code == 0xD1 else ord("y") if 0x90 <= code < 0xA0 else 0 for code in range(256)
 )
-_RARE = 1.83  # added for Han and hangul that are not common
 _ENOUGH, _STRETCH = 1_000, 50  # characters: so many, in pieces, tell how many are common
 _RARE_THAI = regex("[ฃฅฆฉซฌญฎฏฐฑฒธฝฟภฤฦศษฬฮฯึฺโๅๆ๊๋ํ๎-๛]")  # two tokens each
 
@@ -295,19 +331,26 @@ def _alphabets(characters: str) -> tuple[str, ...]:
     return tuple("\0" + characters[i : i + 255].ljust(255, "\ufffe") for i in range(0, len(characters), 255))
 
 
-_COMMON = {_HAN: _alphabets(COMMON_HAN), _HANGUL: _alphabets(COMMON_HANGUL)}
+# The characters of a row that are common, and what is added for the others.
+_COMMON = {
+    _HAN: (_alphabets(COMMON_HAN), 1.83),
+    _HANGUL: (_alphabets(COMMON_HANGUL), 1.83),
+    _WIDE: (_alphabets(COMMON_WIDE), 1.3),
+}
 
 
 def _common_characters(text: str, row: int) -> int:
-    encoded = [charmap_encode(text, "ignore", _encoding(alphabet))[0] for alphabet in _COMMON[row]]
+    encoded = [charmap_encode(text, "ignore", _encoding(alphabet))[0] for alphabet in _COMMON[row][0]]
     return sum(map(len, encoded)) - len(encoded) * text.count("\0")
 
 
 def _other_weight(text: str, data: bytes) -> float:
     """Weigh the characters beyond ASCII by their script."""
-    rows = text.encode("utf-16-le", "surrogatepass")[1::2].translate(_ROWS)
-    left = len(rows) - rows.count(0)
-    weight = sum(data.count(first) * each for first, each in _LATIN)
+    rows = text.encode("utf-16-le", "surrogatepass")[1::2].translate(_ROWS, b"\0")
+    left = len(rows)
+    weight = 0.0
+    if len(data) - len(text) != 2 * left:  # not if all others are of three bytes, as in East Asia
+        weight += sum(data.count(first) * each for first, each in _LATIN)
     for row, (_, each) in enumerate(_BY_HIGH_BYTE, 1):
         if not left:
             break
@@ -321,7 +364,7 @@ def _other_weight(text: str, data: bytes) -> float:
             step = _STRETCH * (1 + len(sample) // _ENOUGH)
             sample = "".join([sample[i : i + _STRETCH] for i in range(0, len(sample), step)])
             common = _common_characters(sample, row) * len(text) / len(sample)
-            weight += _RARE * max(0.0, found - common)
+            weight += _COMMON[row][1] * max(0.0, found - common)
         elif row == _THAI:
             sample = _sample(text)
             weight += len(_RARE_THAI.findall(sample)) * len(text) / len(sample)
@@ -333,18 +376,6 @@ def _other_weight(text: str, data: bytes) -> float:
 
 def weighted_count(text: str) -> int:
     """Estimate the tokens of a text: within a few percent for a page, a tenth for a line."""
-    if len(text) > _SHORT:
-        return _weighted_count(text)
-    key = hash(text)
-    known = _counted.get(key)
-    if known is None:
-        if len(_counted) >= _MAX_COUNTED:
-            _counted.clear()
-        known = _counted[key] = _weighted_count(text)
-    return known
-
-
-def _weighted_count(text: str) -> int:
     data = text.encode("utf-8", "surrogatepass")
     sample = _sample(text)
     if text.isascii():
@@ -355,13 +386,6 @@ def _weighted_count(text: str) -> int:
             looked_at = _without_runs(sample.encode("utf-8", "surrogatepass"))
         weight = _ascii_weight(plain, looked_at) + _other_weight(text, data)
     return max(1, round(weight)) if text else 0
-
-
-# The counts of the last short texts, by their hash: a line of a note is weighed again and again while the
-# note is written. No text is kept, so that nothing has to be forgotten here.
-_SHORT = 400
-_MAX_COUNTED = 16_384
-_counted: dict[int, int] = {}
 
 
 # -- Estimators
@@ -401,39 +425,26 @@ class Estimator(Protocol):
         ...
 
 
-class CachingEstimator:
-    """An estimator that caches its last counts: base prompts and sections are the same on most turns."""
+# The counts of the last texts are cached by their hash: base prompts and sections are the same on most turns,
+# and a line of a note is weighed again and again while the note is written, as is what was said. No text is
+# kept, so that nothing has to be forgotten here.
+MAX_COUNTED = 16_384
 
-    MAX_KNOWN = 64
-    # Characters in all: the sections of 64 sessions with a budget of 32,000 tokens.
-    MAX_LENGTH = 4_000_000
 
-    def __init__(self, estimator: Estimator) -> None:
-        self._estimator = estimator
-        self._known: dict[str, int] = {}
-        self._length = 0
-        self._lock = threading.Lock()  # replies are judged beside the event loop
+def caching(count: Callable[[str], int]) -> Callable[[str], int]:
+    """Return the function with a cache, which several threads may use."""
+    counted: dict[int, int] = {}
 
-    @property
-    def name(self) -> str:
-        return self._estimator.name
+    def cached(text: str) -> int:
+        key = hash(text)
+        known = counted.get(key)
+        if known is None:
+            if len(counted) >= MAX_COUNTED:
+                counted.clear()
+            known = counted[key] = count(text)
+        return known
 
-    def text(self, text: str, *, structured: bool = False) -> int:
-        if structured:
-            return self._estimator.text(text, structured=structured)
-        known = self._known.get(text)
-        tokens = self._estimator.text(text) if known is None else known
-        with self._lock:
-            self._length += len(text) if self._known.pop(text, None) is None else 0
-            self._known[text] = tokens
-            while self._known and (len(self._known) > self.MAX_KNOWN or self._length > self.MAX_LENGTH):
-                oldest = next(iter(self._known))
-                del self._known[oldest]
-                self._length -= len(oldest)
-        return tokens
-
-    def message(self, message: Message) -> int:
-        return self._estimator.message(message)
+    return cached
 
 
 @frozen
@@ -514,7 +525,7 @@ def tiktoken_estimator(encoding: str = "cl100k_base") -> Estimator:
         clean = text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
         return len(loaded.encode_ordinary(clean))
 
-    return _Counted(f"tiktoken:{encoding}", count)
+    return _Counted(f"tiktoken:{encoding}", caching(count))
 
 
 def _load_encoding(encoding: str) -> Encoding:
@@ -564,13 +575,13 @@ def _refusing(download: Callable[[str], bytes]) -> Callable[[str], bytes]:
 
 # ------------------------------------------------------------------------------------ by name
 
-_DEFAULT = _Counted("default", weighted_count)
+_DEFAULT = _Counted("default", caching(weighted_count))
 _PRESETS: dict[str, Estimator] = {e.name: e for e in (_DEFAULT, _Lango(), _Zora())}
 
 
 def estimate(text: str) -> int:
     """Count the tokens of a text with the default estimator."""
-    return weighted_count(text)
+    return _DEFAULT.count(text)
 
 
 def estimator(name: str = "default") -> Estimator:

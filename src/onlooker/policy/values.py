@@ -252,10 +252,18 @@ def audit(note_text: str, source_text: str, kinds: Container[str] = _WORTH) -> l
     return list(_missing(note_text, source_text, kinds))
 
 
+# The name of a field in JSON is no value: it says nothing without one.
+_JSON_KEY = regex(r'"([^\W\d]{1,60})"\s?:')
+
+
 def _missing(note_text: str, source_text: str, kinds: Container[str] = _WORTH) -> Iterator[str]:
-    for value in rank(mask(_bounded(source_text)), kinds):
+    source = _bounded(source_text)
+    keys = {*_JSON_KEY.findall(source)}
+    for value in rank(mask(source), kinds):
         give_way()
-        if MASK not in value and _is_worth_listing(value) and not holds(note_text, value):
+        if value in keys or MASK in value or not _is_worth_listing(value):
+            continue
+        if not holds(note_text, value):
             yield value
 
 

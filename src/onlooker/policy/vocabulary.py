@@ -350,3 +350,5 @@ COMMON_HANGUL = (
     "버번보복부분비사산상색생서성세션소수스습시식신아야어에여열오와요용우운원위으은을음의이인일임입자작장"
     "재적전정제져조주지진째체출치크태터턴트튼하한할함해호화환회"
 )
+# Signs and digits of full width that are one token each.
+COMMON_WIDE = "！（），－．／０１２３４５６７８９：；＞？＾～･￥"

@@ -1,4 +1,4 @@
-"""The store: where sessions live.
+"""The store, which holds sessions.
 
 Every method is one transaction. It raises `StoreError` when the storage fails, with nothing half written, and
 `ConflictError` when a guard no longer holds.
@@ -63,7 +63,7 @@ _STOP_WAITING: ContextVar[list[float] | None] = ContextVar("onlooker_stop_waitin
 
 @contextmanager
 def waiting_for_locks(seconds: float) -> Generator[None]:
-    """Inside, writes wait that long in all for another program's lock; then they raise `StoreError`."""
+    """Limit the time that writes inside wait for another program's lock; then they raise `StoreError`."""
     limit = [time.monotonic() + seconds]
     token = _STOP_WAITING.set(limit)
     try:
@@ -79,7 +79,7 @@ def stop_waiting_at(seconds: float) -> float:
 
 
 class Store(Protocol):
-    """Where sessions live. `onlooker.testing.StoreContract` is this protocol as tests."""
+    """Holds sessions. `onlooker.testing.StoreContract` tests an implementation of this protocol."""
 
     async def open(self) -> None:
         """Create or migrate the storage as needed. Opening twice is harmless."""
@@ -191,7 +191,7 @@ class Store(Protocol):
     ) -> State | None:
         """Everything that a plan or a context is made from; None if the session does not exist.
 
-        With `newest` or `oldest`, at most so many messages, of the one end or the other.
+        With `newest` or `oldest`, at most that many messages from the end or the beginning.
         """
         ...
 
@@ -220,13 +220,13 @@ class Store(Protocol):
         limit: int | None = None,
     ) -> Sequence[Note]:
         """Notes oldest first (by first message, then generation, then id). `recent` limits the result to the
-        newest n, `ids` to those. `limit` gives the oldest n; `after` those behind the note with that first
-        message, generation and id, which need not exist any more."""
+        newest n, `ids` to those. `limit` gives the oldest n; `after` those after the note with that first
+        message, generation and id, which need not exist."""
         ...
 
     async def notes_at(self, session: SessionId, seq: int) -> Sequence[Note]:
         """The notes that were live when that message was the newest, with the texts and statuses that they
-        had, in the order of `notes`. Those that were deleted since are not among them."""
+        had, in the order of `notes`. Notes that were deleted since are not included."""
         ...
 
     async def note_history(self, session: SessionId, note_id: str) -> NoteHistory | None:
@@ -234,10 +234,10 @@ class Store(Protocol):
         ...
 
     async def changes(self, session: SessionId, *, most: int) -> Sequence[Change]:
-        """Where the session stood after each change of its notes, oldest first, and last where it stands
-        now, numbered as the next one and without statuses; empty if there is no session.
+        """The changes of the session's notes, oldest first, and last the present state, numbered as the next
+        change and without statuses; empty if there is no session.
 
-        If there are more than `most` changes, it is every n-th of them, each with the one before it.
+        If there are more than `most` changes, every n-th of them is returned, each with the one before it.
         """
         ...
 
@@ -311,7 +311,7 @@ class Store(Protocol):
 
     async def erase(self) -> bool:
         """Make deleted data unrecoverable from the store's files; False if that has to wait for current
-        readers, or is left to whoever runs the server."""
+        readers, or is up to the operator of the server."""
         ...
 
     # -- items
@@ -359,10 +359,10 @@ class Store(Protocol):
         ...
 
     async def show_items(
-        self, session: SessionId, ids: Sequence[str], *, now: datetime, anew: bool = False
+        self, session: SessionId, ids: Sequence[str], *, now: datetime, replacing: bool = False
     ) -> None:
         """Set which of its owner's items the session shows, in order, creating the session if needed. An
-        earlier choice stands unless `anew`; `prompt_version` grows if the prompt changes. Archived and
+        earlier choice stands unless `replacing`; `prompt_version` grows if the prompt changes. Archived and
         missing items are skipped."""
         ...
 
@@ -525,13 +525,13 @@ class Store(Protocol):
         after: tuple[datetime, str] | None = None,
         matching: str = "",
     ) -> Sequence[SessionSummary]:
-        """Sessions, most recently used first; used at the same time, by sid. `after` gives those behind the
-        session with that `used_at` and sid, `matching` those with these letters in their key or owner,
-        where A to Z are the same as a to z."""
+        """Sessions, most recently used first; if used at the same time, by sid. `after` gives those after the
+        session with that `used_at` and sid, `matching` those with this text in their key or owner, ignoring
+        the case of A to Z."""
         ...
 
     async def owners(self, *, limit: int) -> Sequence[str]:
-        """The owners of sessions, in the order of their letters, at most so many."""
+        """The owners of sessions in alphabetical order, at most `limit`."""
         ...
 
     async def delete_session(self, session: SessionId) -> bool:
@@ -549,8 +549,8 @@ class Store(Protocol):
     ) -> RetentionResult:
         """Archive or delete messages beyond the limits, with their index entries; return the counts.
 
-        Notes stay. So do messages that no active note covers, and whatever else `outlived` spares. Archived
-        messages are stored as `compact` with `archive` stores them, without a summary.
+        Notes stay. So do messages that no active note covers, and whatever else `plan_retention` spares.
+        Archived messages are stored as `compact` with `archive` stores them, without a summary.
         """
         ...
 
@@ -560,12 +560,12 @@ class Store(Protocol):
         ...
 
     async def restore(
-        self, rows: AsyncIterator[Row], *, replace: bool = False, renew: bool = False
+        self, rows: AsyncIterator[Row], *, replace: bool = False, update: bool = False
     ) -> dict[str, int]:
         """Insert rows, grouped by session, each session in one transaction; return the count of each kind. A
         later row for the same thing replaces an earlier one.
 
-        An existing session is deleted first: with its items and usage (`replace`), or without (`renew`).
+        An existing session is deleted first: with its items and usage (`replace`), or without (`update`).
 
         Raises:
             ConflictError: A session exists already, and neither option is given.

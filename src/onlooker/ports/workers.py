@@ -19,9 +19,9 @@ class Workers(Protocol):
     """
 
     @property
-    def here(self) -> bool:
-        """Whether this process works in the background. If not, other processes take notes, index, end
-        sessions and write files."""
+    def takes_notes(self) -> bool:
+        """Whether this process takes notes. If not, other processes take notes, index, end sessions and write
+        files."""
         ...
 
     @property
@@ -46,5 +46,5 @@ class Workers(Protocol):
         ...
 
     async def stop(self, deadline: float) -> bool:
-        """Start nothing new and let work in progress complete; False if the deadline cut it off."""
+        """Start nothing new and let work in progress complete; False if the deadline interrupted it."""
         ...

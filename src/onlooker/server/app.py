@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import re
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -29,6 +28,7 @@ from onlooker.domain.errors import (
     StoreError,
 )
 from onlooker.engine.memory import Memory
+from onlooker.policy.text import plain_problem
 from onlooker.server import rest
 from onlooker.server.auth import Guard, Tokens, decoded, is_page
 from onlooker.server.config import ServerConfig
@@ -40,10 +40,10 @@ from onlooker.server.views import PROBLEM_TYPE
 
 log = logging.getLogger("onlooker.server")
 
-# The most that is told of a value that is not allowed.
+# The most characters of an error message.
 MAX_DETAIL = 500
 
-# The status of an error that is not about a value that was sent (422).
+# The HTTP status of errors; 422 for those about an invalid value.
 _STATUS: dict[type[OnlookerError], int] = {
     NotFoundError: 404,
     ConflictError: 409,
@@ -71,11 +71,11 @@ _TITLES = {
 def make_app(
     memory: Memory, config: ServerConfig | None = None, installation: overview.Installation | None = None
 ) -> FastAPI:
-    """The application over a memory, which it opens when it starts and closes when it stops.
+    """Make the application of a memory, which it opens when it starts and closes when it stops.
 
     `installation` lets the inspector change the settings file and check the database.
-    Behind another server it is used like any ASGI application: `uvicorn module:app`. `warm_up` does
-    beforehand what its first requests would wait for.
+    It can be run by any ASGI server: `uvicorn module:app`. `warm_up` does in advance what the first requests
+    would wait for.
     """
     config = config or ServerConfig()
     live, metrics, mcp = Live(), Metrics(memory), Mcp(memory)
@@ -84,14 +84,14 @@ def make_app(
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncGenerator[None]:
-        leave = [memory.subscribe(each.hear) for each in (live, metrics, troubles)]
+        unsubscribe = [memory.subscribe(each.on_event) for each in (live, metrics, troubles)]
         async with memory:
             yield
             app.state.stopping.set()
             await app.state.player.stop()
             await mcp.stop()
             await proxy.close()
-        for each in leave:
+        for each in unsubscribe:
             each()
 
     app = FastAPI(
@@ -99,7 +99,7 @@ def make_app(
         version=__version__,
         description="Observational memory for LLM agents.",
         lifespan=lifespan,
-        docs_url="/docs",
+        docs_url=None,  # our own page: FastAPI's would load scripts from another site
         redoc_url=None,
     )
     app.state.memory = memory
@@ -111,7 +111,7 @@ def make_app(
     app.state.troubles = troubles
     app.state.installation = installation
     app.state.metrics = metrics
-    # As they are: `include_router` would make each of them anew with the first request, for half a second.
+    # Not `include_router`: it would make each route again at the first request, which takes half a second.
     for router in (rest.router, live_router, layout.router, pages.router, overview.router):
         app.router.routes.extend(router.routes)
     app.router.routes.append(Route("/mcp", mcp))
@@ -120,7 +120,7 @@ def make_app(
     for upstream in config.upstreams:
         _add_upstream(app, proxy, upstream.name)
     _add_errors(app)
-    # The last one added is the first that a request meets.
+    # A request passes the middleware added last first.
     if config.origins:
         app.add_middleware(
             CORSMiddleware, allow_origins=list(config.origins), allow_methods=["*"], allow_headers=["*"]
@@ -131,17 +131,17 @@ def make_app(
 
 
 async def warm_up() -> None:
-    """Do what the first requests would wait for, in a thread."""
+    """Do in advance, in a thread, what the first requests would wait for."""
 
     def work() -> None:
         layout.compile_templates()
-        anyio.run(anyio.sleep, 0)  # which loads what it runs on
+        anyio.run(anyio.sleep, 0)  # loads its backend
 
     await asyncio.get_running_loop().run_in_executor(None, work)
 
 
 class Mcp:
-    """`/mcp`. Its SDK takes as long to import as all the rest, so that is done for the first request."""
+    """`/mcp`. Its SDK takes as long to import as everything else, so it is imported at the first request."""
 
     def __init__(self, memory: Memory) -> None:
         self._memory = memory
@@ -160,7 +160,7 @@ class Mcp:
         ready = asyncio.Event()
 
         async def run() -> None:
-            # Its task group has to be left by the task that entered it.
+            # A task group must be exited by the task that entered it.
             async with server.session_manager.run():
                 ready.set()
                 await self._stopping.wait()
@@ -191,8 +191,8 @@ def _add_upstream(app: FastAPI, proxy: Proxy, name: str) -> None:
         return await proxy.handle(request, name, decoded(request.path_params["path"]))
 
     route = Route(f"/{name}/v1/{{path:path}}", handle, methods=["GET", "POST", "PUT", "PATCH", "DELETE"])
-    # A plain route, and the first: agents wait for these requests, and to match them after all the others
-    # takes longer than to read them.
+    # A plain route in the first place: agents wait for these requests, and matching all other routes first
+    # takes longer than reading the request.
     app.router.routes.insert(0, route)
 
 
@@ -220,7 +220,7 @@ async def readyz(request: Request) -> Response:
 
 
 def problem(status: int, detail: str, headers: dict[str, str] | None = None, error: str = "") -> Response:
-    """An error as RFC 9457 has it. `error` is its name in the library, where it is one of those."""
+    """An error in the form of RFC 9457. `error` is the name of the error in the library, if it has one."""
     body: dict[str, Any] = {
         "type": "about:blank",
         "title": _TITLES.get(status, "Error"),
@@ -228,7 +228,7 @@ def problem(status: int, detail: str, headers: dict[str, str] | None = None, err
         "detail": detail,
         **({"error": error} if error else {}),
     }
-    # A value that is told may hold half a character.
+    # A value in the message may contain a lone surrogate.
     text = json.dumps(body, ensure_ascii=True)
     return Response(text, status, headers, PROBLEM_TYPE)
 
@@ -236,7 +236,7 @@ def problem(status: int, detail: str, headers: dict[str, str] | None = None, err
 def refused(
     path: str, status: int, detail: str, headers: dict[str, str] | None = None, error: str = ""
 ) -> Response:
-    """The same for whoever asked: a page for a person, who may log in, a problem for a program."""
+    """The error as a page for a person, who can log in there, or as a problem for a program."""
     if not is_page(path):
         return problem(status, detail, headers, error)
     return layout.refused(path, status, _TITLES.get(status, "Error"), detail, headers)
@@ -262,23 +262,29 @@ async def _on_http_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     detail = error.detail
     if error.status_code == 404 and detail == "Not Found":
-        detail = "no such address: /docs lists them"
+        detail = "no such address; see /docs"
+        if "text/html" in request.headers.get("accept", ""):  # typed into a browser
+            return layout.refused(request.url.path, 404, _TITLES[404], detail, None)
     return refused(request.url.path, error.status_code, detail, dict(error.headers or {}))
 
 
 async def _on_invalid(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
-    found = [
-        f"{'.'.join(str(p) for p in each['loc'])}: {_sentence(each['msg'])}" for each in error.errors()[:5]
-    ]
+    found = [_invalid(each) for each in error.errors()[:5]]
     status = 400 if any(each["type"] == "json_invalid" for each in error.errors()) else 422
     return refused(request.url.path, status, "; ".join(found)[:MAX_DETAIL])
 
 
-def _sentence(text: str) -> str:
-    return re.sub(r"^(Input|Value error,) ", "", text)
+def _invalid(each: Mapping[str, Any]) -> str:
+    """What is wrong with a request, of what pydantic says about it."""
+    where: tuple[str | int, ...] = each["loc"]
+    if each["type"] == "json_invalid":
+        return f"body: not JSON: {each['ctx']['error']} at character {where[-1]}"
+    if where == ("body",):
+        return "body: must be a JSON object, with the header `content-type: application/json`"
+    return f"{'.'.join(map(str, where))}: {plain_problem(each['msg'])}"
 
 
 async def _on_bug(request: Request, error: Exception) -> Response:
     log.error("%s %s failed", request.method, request.url.path, exc_info=error)
-    return refused(request.url.path, 500, "this is a bug in Onlooker: the server's log says more")
+    return refused(request.url.path, 500, "this is a bug in Onlooker; see the server's log")

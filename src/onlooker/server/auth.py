@@ -1,4 +1,4 @@
-"""Tokens, and what every request must pass before anything reads it: host, origin, size, rate, token.
+"""Tokens, and the checks that every request must pass first: host, origin, size, rate, token.
 
 A token is shown once, when it is made. The store has its hash, the owner that it is bound to, and its expiry.
 """
@@ -31,7 +31,7 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 PREFIX = "onl_"
 _VALUE = "server_tokens"
-# A revoked token is refused everywhere after so many seconds.
+# A revoked token is refused by every process after this many seconds.
 TOKENS_AGE = 1.0
 MAX_TRIES = 20
 
@@ -41,7 +41,7 @@ MAX_TRIES = 20
 
 @frozen
 class Token:
-    """What is stored of a token. `owner` is None if it is for all owners."""
+    """A token as it is stored. `owner` is None if it is for all owners."""
 
     id: str
     digest: str
@@ -56,8 +56,7 @@ class Token:
 
 @frozen
 class Principal:
-    """Who asks: one owner, or whoever may see all owners (None). `token` is the token's id, if there is
-    one."""
+    """Who makes a request: one owner, or None for all owners. `token` is the token's id, if there is one."""
 
     owner: str | None = None
     token: str = ""
@@ -73,7 +72,7 @@ class Tokens:
         self._read_at = -TOKENS_AGE
 
     async def list(self) -> Sequence[Token]:
-        """Every token, expired ones included."""
+        """Every token, including expired ones."""
         text = await self._store.get_value(_VALUE)
         return [Token(**each) for each in json.loads(text)] if text else []
 
@@ -86,7 +85,7 @@ class Tokens:
             SettingsError: The owner is empty, or the expiry is not in the future.
         """
         if owner == "":
-            raise SettingsError("owner", owner, "must be a name; or make a token for all owners")
+            raise SettingsError("owner", owner, "must not be empty; or make a token for all owners")
         if days is not None and not 0 < days <= 36_500:
             raise SettingsError("expires", days, "must be a number of days from now, up to 36500")
         text = PREFIX + secrets.token_urlsafe(32)
@@ -114,17 +113,17 @@ class Tokens:
     async def _change(
         self, change: Callable[[Sequence[Token]], Sequence[Token]], done: Callable[[Sequence[Token]], bool]
     ) -> None:
-        """Change the list, and again if another process wrote its own at the same moment."""
+        """Change the list; try again if another process changed it at the same time."""
         for _ in range(MAX_TRIES):
             changed = [asdict(t) for t in change(await self.list())]
             await self._store.set_value(_VALUE, json.dumps(changed))
             if done(await self.list()):
                 self._read_at = -TOKENS_AGE
                 return
-        raise ConflictError("others keep changing the tokens; try again")
+        raise ConflictError("other processes keep changing the tokens; try again")
 
     async def principal(self, text: str) -> Principal | None:
-        """Whom a token stands for; None if it is unknown or expired. Every known token is compared, each in
+        """The principal of a token; None if it is unknown or expired. Every known token is compared, each in
         constant time."""
         if time.monotonic() - self._read_at >= TOKENS_AGE:
             self._known, self._read_at = await self.list(), time.monotonic()
@@ -144,13 +143,13 @@ def _digest(text: str) -> str:
 
 # ------------------------------------------------------------------------------------ every request
 
-# Whoever watches over the process may ask these without a token, and everyone may log in.
+# Monitoring and the login page need no token.
 OPEN_PATHS = frozenset(("/healthz", "/readyz", "/inspect/login"))
-# The files of the pages. None of them has anything of a memory.
+# The static files of the pages, which contain nothing of a memory.
 OPEN_FOLDER = "/static/"
-# The cookie of the inspector's pages: a token, or a random value where none is needed.
+# The cookie of the inspector's pages: a token, or a random value if none is required.
 COOKIE = "onlooker"
-# The least recently seen of more callers than this begin again.
+# Rates are kept for this many callers; the least recently seen ones start again.
 MAX_CALLERS = 10_000
 
 
@@ -175,7 +174,7 @@ class Guard:
             await self._app(scope, receive, send)
             return
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
-        refusal = self._refuse_place(headers) or self._refuse_size(headers)
+        refusal = self._refuse_origin(headers) or self._refuse_size(headers)
         is_open = scope["path"] in OPEN_PATHS or scope["path"].startswith(OPEN_FOLDER)
         if refusal is None and not is_open and not self._is_preflight(scope, headers):
             refusal = await self._admit(scope, headers)
@@ -186,19 +185,19 @@ class Guard:
         await self._app(scope, self._limited(receive), send)
 
     def _is_preflight(self, scope: Scope, headers: MutableMapping[str, str]) -> bool:
-        """Whether a browser asks what an allowed page may ask. It sends no token with that."""
+        """Whether this is a CORS preflight of an allowed page. Browsers send no token with it."""
         asks = scope["method"] == "OPTIONS" and "access-control-request-method" in headers
         return asks and headers.get("origin") in self._config.origins
 
-    def _refuse_place(self, headers: MutableMapping[str, str]) -> tuple[int, str, dict[str, str]] | None:
-        """Refuse what a web page of someone else's sent, whose name may have been pointed at this machine."""
+    def _refuse_origin(self, headers: MutableMapping[str, str]) -> tuple[int, str, dict[str, str]] | None:
+        """Refuse requests from other web sites, including those whose name points at this machine."""
         host = _host_of(headers.get("host", ""))
         allowed = (*LOOPBACK, self._config.host, *self._config.hosts)
         if (self._config.is_local or self._config.hosts) and host not in allowed:
-            return 421, f"the server is not {host!r}: call it by one of its names, or add it to hosts", {}
+            return 421, f"{host!r} is not a name of this server: use another, or add it to `hosts`", {}
         origin = headers.get("origin")
         if origin and origin not in self._config.origins and urlsplit(origin).netloc != headers.get("host"):
-            return 403, f"web pages of {origin} may not call this server: add it to origins", {}
+            return 403, f"web pages of {origin} may not call this server: add it to `origins`", {}
         return None
 
     def _refuse_size(self, headers: MutableMapping[str, str]) -> tuple[int, str, dict[str, str]] | None:
@@ -209,7 +208,7 @@ class Guard:
 
     @property
     def _too_large(self) -> str:
-        return f"a request may have {self._config.max_body} bytes: send less, or raise max_body"
+        return f"a request may have at most {self._config.max_body} bytes: send less, or raise `max_body`"
 
     async def _admit(
         self, scope: Scope, headers: MutableMapping[str, str]
@@ -217,11 +216,11 @@ class Guard:
         given = _token_in(headers)
         principal = await self._tokens().principal(given) if given else None
         if not given and is_page(scope["path"]):
-            # Nothing but the pages takes the cookie: a form of another site could not be told from ours.
+            # Only pages accept the cookie: elsewhere a form of another site looks like one of ours.
             principal = await self._tokens().principal(cookie_in(headers.get("cookie", "")))
         if principal is None:
             if given or not self._config.is_local:
-                what = "the token is unknown or expired" if given else "a token is needed"
+                what = "the token is unknown or expired" if given else "a token is required"
                 advice = "make one with `onlooker token make`, and send it as `Authorization: Bearer TOKEN`"
                 return 401, f"{what}: {advice} or `x-onlooker-token: TOKEN`", {"www-authenticate": "Bearer"}
             principal = Principal()
@@ -234,7 +233,7 @@ class Guard:
         return None
 
     def _wait(self, caller: str) -> float:
-        """Seconds until this caller may ask again: a bucket that holds a second's worth, at least ten."""
+        """Seconds until this caller may send again: a token bucket of one second's worth, at least ten."""
         if not self._config.rate:
             return 0.0
         each, now = 60 / self._config.rate, time.monotonic()
@@ -247,7 +246,7 @@ class Guard:
         return 0.0 if left >= 1 else (1 - left) * each
 
     def _limited(self, receive: Receive) -> Receive:
-        """Stop reading a request that does not say its size when it has too many bytes."""
+        """Stop reading a request without a stated size when it has too many bytes."""
         left = self._config.max_body
 
         async def limited() -> MutableMapping[str, Any]:
@@ -269,15 +268,24 @@ def _host_of(host: str) -> str:
 
 def _token_in(headers: MutableMapping[str, str]) -> str:
     """Our own token. A provider's key in `Authorization` belongs to the provider."""
-    if own := headers.get("x-onlooker-token"):
-        return own
-    kind, _, value = headers.get("authorization", "").partition(" ")
+    return headers.get("x-onlooker-token") or _bearer(headers.get("authorization", ""))
+
+
+def _bearer(header: str) -> str:
+    kind, _, value = header.partition(" ")
     return value.strip() if kind.lower() == "bearer" and value.strip().startswith(PREFIX) else ""
 
 
+def is_ours(header: str, value: str) -> bool:
+    """Whether a header of a request is for Onlooker and nobody else."""
+    if header == "authorization":
+        return bool(_bearer(value))
+    return header.startswith("x-onlooker-") or (header == "cookie" and bool(cookie_in(value)))
+
+
 def is_page(path: str) -> bool:
-    """Whether a person looks at it: a page of the inspector."""
-    return path == "/" or path.startswith("/inspect/")
+    """Whether this is a page of the inspector."""
+    return path in ("/", "/docs") or path.startswith("/inspect/")
 
 
 def cookie_in(header: str) -> str:
@@ -290,16 +298,16 @@ def cookie_in(header: str) -> str:
 
 
 def form_key(cookie: str) -> str:
-    """What a form of ours sends back, and no other site can know: a hash of the cookie, which only we and the
-    browser have."""
+    """The key that our forms send back and other sites cannot know: a hash of the cookie, which only the
+    server and the browser have."""
     return hashlib.blake2b(
         cookie.encode("utf-8", "replace"), key=b"onlooker form", digest_size=16
     ).hexdigest()
 
 
 def keep_encoded_slashes(scope: Scope) -> None:
-    """Keep a `%2F` of the request's path as it is, so that a session key with a slash is one part of it. So
-    is `%25`, and `decoded` reads both."""
+    """Keep `%2F` and `%25` in the request's path, so that a session key with a slash is one part of it.
+    `decoded` decodes both."""
     raw: bytes = scope.get("raw_path") or b""
     if b"%2f" in raw.lower():
         kept = raw.decode("latin-1").replace("%2f", "%2F").replace("%25", "%2525").replace("%2F", "%252F")
@@ -309,5 +317,5 @@ def keep_encoded_slashes(scope: Scope) -> None:
 
 
 def decoded(part: str) -> str:
-    """A part of a path after `keep_encoded_slashes`."""
+    """Decode a part of a path after `keep_encoded_slashes`."""
     return unquote(part)

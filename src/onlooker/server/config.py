@@ -1,19 +1,21 @@
-"""Where the server listens, who may ask, and which providers the proxy speaks to."""
+"""The configuration of the server: where it listens, who may call it, and the providers of the proxy."""
 
 from __future__ import annotations
 
+from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from dataclasses import field, fields
 from fnmatch import fnmatchcase
 from typing import Any, cast, get_args
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit, urlunsplit
 
 from onlooker.domain.errors import SettingsError
 from onlooker.domain.frozen import frozen
+from onlooker.policy.secrets import mask
 from onlooker.wire import Protocol
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
-# First parts of a path that are the server's own.
+# The first parts of paths that the server itself uses.
 RESERVED = frozenset(
     ("v1", "mcp", "inspect", "healthz", "readyz", "metrics", "docs", "openapi.json", "static", "")
 )
@@ -23,14 +25,29 @@ RESERVED = frozenset(
 class Upstream:
     """A provider that the proxy passes requests on to, under `/NAME/v1/…`.
 
-    `models` are patterns, such as "llama*": a request for such a model goes here whichever upstream of the
-    same protocol it names.
+    `models` are patterns, such as "llama*": a request for such a model goes here, even if it names another
+    upstream of the same protocol. A user and a password in `url` are sent as basic authentication, in place
+    of the client's `Authorization`.
     """
 
     name: str
-    url: str
+    url: str = field(repr=False)  # may have a password; `address` has none
     protocol: Protocol
     models: tuple[str, ...] = ()
+
+    @property
+    def address(self) -> str:
+        """The URL without user and password."""
+        parts = urlsplit(self.url)
+        return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2])).rstrip("/")
+
+    @property
+    def authorization(self) -> str | None:
+        """The header `Authorization` of every request; None if that is the client's."""
+        login, at, _ = urlsplit(self.url).netloc.rpartition("@")
+        user, _, password = login.partition(":")
+        said = f"{unquote(user)}:{unquote(password)}".encode()
+        return f"Basic {b64encode(said).decode()}" if at else None
 
     def takes(self, model: str) -> bool:
         return any(fnmatchcase(model, pattern) for pattern in self.models)
@@ -48,16 +65,16 @@ class ServerConfig:
 
     host: str = "127.0.0.1"
     port: int = 8787
-    # Names by which the server may be called, besides loopback's. Empty: any, if it demands tokens.
+    # Host names that clients may use, besides loopback. Empty: any, if tokens are required.
     hosts: tuple[str, ...] = ()
-    # Web pages that may call it, such as "https://app.example.com". Empty: none but its own.
+    # Web origins that may call it, such as "https://app.example.com". Empty: only its own pages.
     origins: tuple[str, ...] = ()
     max_body: int = 32 << 20  # bytes of a request
-    # Requests a minute for each token, or for each address without one. 0: any number.
+    # Requests per minute for each token, or for each address without one. 0: no limit.
     rate: int = 0
     # Tokens for the prompt of a proxied request; 0: the setting `budget`.
     proxy_budget: int = 0
-    # Seconds that memory may take of a proxied request; then the request goes on unchanged.
+    # How many seconds memory may take for a proxied request; after that it is passed on unchanged.
     memory_deadline: float = 5.0
     upstreams: tuple[Upstream, ...] = field(default=UPSTREAMS)
 
@@ -71,7 +88,7 @@ class ServerConfig:
 
     @property
     def is_local(self) -> bool:
-        """Whether only this machine can reach it. Then it demands no token."""
+        """Whether only this machine can reach it. Then no token is required."""
         return self.host in LOOPBACK
 
     def upstream(self, name: str, model: str = "") -> Upstream | None:
@@ -87,16 +104,18 @@ def _check(upstream: Upstream) -> None:
     key = f"server.upstreams.{upstream.name}"
     if upstream.name in RESERVED or not upstream.name.replace("-", "").replace("_", "").isalnum():
         raise SettingsError(
-            key, upstream.name, "must be a word of letters, digits, - and _ that is not taken"
+            key, upstream.name, "must be a word of letters, digits, - and _ that is not in use"
         )
     if urlsplit(upstream.url).scheme not in ("http", "https") or not urlsplit(upstream.url).hostname:
-        raise SettingsError(f"{key}.url", upstream.url, "must be an address such as https://api.openai.com")
+        raise SettingsError(
+            f"{key}.url", mask(upstream.url), "must be an address such as https://api.openai.com"
+        )
     if upstream.protocol not in get_args(Protocol):
         raise SettingsError(f"{key}.protocol", upstream.protocol, "must be openai or anthropic")
 
 
 def server_config(section: Mapping[str, Any], **given: Any) -> ServerConfig:
-    """The configuration from the section `server` of a settings file, and what is given beside it.
+    """Make the configuration from the section `server` of a settings file, and from options.
 
     Raises:
         SettingsError: A key is unknown, or has an invalid value.
@@ -114,7 +133,7 @@ def server_config(section: Mapping[str, Any], **given: Any) -> ServerConfig:
 
 
 def _upstreams(section: object, given: Sequence[Upstream]) -> tuple[Upstream, ...]:
-    """Those of the file and those given, which replace the default ones of the same name."""
+    """The upstreams of the file and the options, which replace default ones of the same name."""
     chosen = {u.name: u for u in UPSTREAMS}
     if not isinstance(section, Mapping):
         raise SettingsError("server.upstreams", section, "must be sections: [server.upstreams.NAME]")

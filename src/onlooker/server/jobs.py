@@ -1,9 +1,9 @@
-"""Long jobs: a request that says how far it is, and that ends when its client leaves.
+"""Long jobs: requests that report their progress, and end when their client disconnects.
 
-With `?progress=true`, the answer is JSON lines: `{"done": 1200, "total": 5000}` as the work goes on, and last
-the result, or an error. Whoever closes the connection cancels the job. What it did until then stays, and is
-whole: sessions that were imported, notes that were taken, days that became items. So a job has no id, and
-nothing is left over when a client or a server dies.
+With `?progress=true`, the answer is JSON lines: `{"done": 1200, "total": 5000}` while the job runs, and then
+the result or an error. Closing the connection cancels the job. What it has finished by then stays: imported
+sessions, notes, consolidated days. So a job needs no id, and nothing is left over when a client or a server
+dies.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pydantic import BaseModel
 
 from onlooker.domain.errors import OnlookerError
 
-# Called with what is done, and with the total if it is known.
+# Called with how much is done, and with the total if it is known.
 Report = Callable[[int, int | None], None]
 Job = Callable[[Report], Awaitable[BaseModel]]
 
@@ -28,7 +28,7 @@ PAUSE = 0.1  # seconds between two lines
 
 
 async def run_job(job: Job, *, progress: bool) -> Any:
-    """Run a job: the result alone, or lines that say how far it is."""
+    """Run a job. Answer with its result, or with `progress` in lines."""
     if not progress:
         return await job(lambda done, total: None)
     headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
@@ -43,7 +43,7 @@ async def _lines(job: Job) -> AsyncGenerator[bytes]:
 
     running = asyncio.ensure_future(job(report))
     try:
-        # The first line comes at once: a client that sees it knows that the job has begun.
+        # The first line is sent at once, so that the client knows that the job has started.
         yield _line(far)
         told = dict(far)
         while not (await asyncio.wait({running}, timeout=PAUSE))[0]:
@@ -54,7 +54,7 @@ async def _lines(job: Job) -> AsyncGenerator[bytes]:
     except OnlookerError as error:
         yield _line({"error": type(error).__name__, "detail": str(error)})
     finally:
-        # The client left: this generator is closed.
+        # The client disconnected: this generator is closed.
         running.cancel()
         with suppress(asyncio.CancelledError, OnlookerError):
             await running

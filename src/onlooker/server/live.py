@@ -1,4 +1,4 @@
-"""What happens, as it happens: events of a memory as server-sent events, and metrics for Prometheus."""
+"""Live events of a memory as server-sent events, and metrics for Prometheus."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ from onlooker.server.views import PROBLEMS
 
 router = APIRouter(responses=PROBLEMS)
 
-# How many events are kept for whoever comes back.
+# How many events are kept for clients that reconnect.
 MAX_KEPT = 5_000
-# Seconds after which a line is sent if nothing happens, so that a connection that is gone is noticed.
+# After this many seconds without an event a line is sent, to notice a closed connection.
 HEARTBEAT = 15.0
-# Fields that hold what people or models said. Events are kept for a while, and what is forgotten meanwhile
-# must not be heard again: whoever may read it asks for it by its id.
+# Fields that hold words of people or models. Events are kept for a while, and must not repeat what is
+# forgotten meanwhile: clients that may read it request it by its id.
 WORDS = ("query", "detail", "value", "text", "summary")
-# Characters of any other text.
+# The most characters of any other text.
 MAX_TEXT = 500
 
 
@@ -55,14 +55,14 @@ class Live:
     """The events of this process, numbered, the newest kept."""
 
     def __init__(self) -> None:
-        # Numbers begin again with each process, and another process has other events.
+        # Numbers start again with each process, and another process has other events.
         self.run = secrets.token_hex(4)
         self._kept: deque[_Sent] = deque(maxlen=MAX_KEPT)
         self._number = 0
         self._came = asyncio.Event()
 
-    def hear(self, event: Event) -> None:
-        """Keep an event, and wake those who wait."""
+    def on_event(self, event: Event) -> None:
+        """Keep an event, and wake waiting clients."""
         self._number += 1
         found: Any = getattr(event, "session", "")
         session = found.key if isinstance(found, SessionId) else str(found)
@@ -78,7 +78,7 @@ class Live:
     async def follow(
         self, owner: str | None, session: str | None, last: str, stopping: asyncio.Event
     ) -> AsyncGenerator[bytes]:
-        """Events from now on, or from the last one that a client had."""
+        """Yield events from now on, or after the last one that a client received."""
         run, _, number = last.partition("-")
         seen = self._number
         if last:
@@ -86,7 +86,7 @@ class Live:
             oldest = self._kept[0].number if self._kept else self._number + 1
             seen = int(number) if known else oldest - 1
             if not known or seen < oldest - 1:
-                yield b"event: missed\ndata: {}\n\n"  # some are gone for good: read the state again
+                yield b"event: missed\ndata: {}\n\n"  # some are lost: the client must read the state again
         else:
             yield b": events from now on\n\n"
         while not stopping.is_set():
@@ -104,7 +104,7 @@ class Live:
 
 
 def _brief(value: Any) -> Any:
-    """A value of an event as JSON, without what was said."""
+    """A value of an event as JSON, without anybody's words."""
     match value:
         case None | bool() | int() | float():
             return value
@@ -146,8 +146,8 @@ async def events(
     ] = None,
     last_event_id: Annotated[str, Header(max_length=100)] = "",
 ) -> StreamingResponse:
-    """What happens, as server-sent events: messages recorded, notes written, contexts built. A client that
-    comes back with `Last-Event-ID` gets what it missed; an event `missed` says that not all of that is left.
+    """Server-sent events: messages recorded, notes written, contexts built. A client that reconnects with
+    `Last-Event-ID` gets what it missed; an event `missed` says that some of it is lost.
     """
     live: Live = request.app.state.live
     stream = live.follow(owner_of(principal, owner), session, last_event_id, request.app.state.stopping)
@@ -167,29 +167,29 @@ class Metrics:
         made: Any = {"registry": self.registry, "namespace": "onlooker"}
         self._events = Counter("events", "Events of the memory.", ["type"], **made)
         self._messages = Counter("messages", "Messages recorded.", **made)
-        self._cost = Counter("model_cost_dollars", "What models cost.", ["model"], **made)
+        self._cost = Counter("model_cost_dollars", "Cost of model calls.", ["model"], **made)
         self._model_tokens = Counter("model_tokens", "Tokens of model calls.", ["model", "direction"], **made)
         self._seconds = Histogram(
             "request_seconds",
-            "How long requests took, until their answer was complete.",
+            "Duration of requests, until the answer was complete.",
             ["method", "route", "status"],
             buckets=(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60),
             **made,
         )
         self._memory_seconds = Histogram(
             "proxy_memory_seconds",
-            "What memory added to a proxied request before it was passed on.",
+            "Time that memory added to a proxied request.",
             buckets=(0.001, 0.0025, 0.005, 0.01, 0.015, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5),
             **made,
         )
         self._proxied = Counter(
             "proxied_requests", "Proxied requests by what memory did.", ["memory"], **made
         )
-        self._saved = Counter("proxied_tokens_saved", "About how many tokens were not sent.", **made)
-        pending = Gauge("sessions_pending", "Sessions that notes are being taken of.", **made)
+        self._saved = Counter("proxied_tokens_saved", "Tokens that were not sent, estimated.", **made)
+        pending = Gauge("sessions_pending", "Sessions whose notes are being taken.", **made)
         pending.set_function(lambda: memory.background.pending)
 
-    def hear(self, event: Event) -> None:
+    def on_event(self, event: Event) -> None:
         """Count an event."""
         self._events.labels(type(event).__name__).inc()
         if isinstance(event, Recorded):
@@ -207,7 +207,7 @@ class Metrics:
         self._saved.inc(saved)
 
     def measured(self, app: App) -> App:
-        """The application, with the time of each request."""
+        """Measure the time of each request to the application."""
 
         async def measure(scope: Scope, receive: Receive, send: Send) -> None:
             if scope["type"] != "http":
@@ -223,7 +223,7 @@ class Metrics:
             try:
                 await app(scope, receive, sending)
             finally:
-                # The pattern, never the path: that has the keys of sessions.
+                # The pattern, never the path, which contains session keys.
                 route = getattr(scope.get("route"), "path", "(none)")
                 took = time.perf_counter() - began
                 self._seconds.labels(scope["method"], route, str(status)).observe(took)
@@ -233,7 +233,7 @@ class Metrics:
 
 @router.get("/metrics", include_in_schema=False)
 async def metrics(request: Request, principal: Asker) -> Response:
-    """Counts for Prometheus. For tokens of all owners."""
+    """Metrics for Prometheus. Requires a token for all owners."""
     need_all(principal)
     found: Metrics = request.app.state.metrics
     return Response(generate_latest(found.registry), media_type=CONTENT_TYPE_LATEST)

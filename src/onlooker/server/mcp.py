@@ -11,25 +11,29 @@ from contextvars import ContextVar
 from typing import Annotated, Any, Literal, cast
 
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
-from mcp.server.mcpserver import MCPServer
+from mcp.server.mcpserver import Context, MCPServer
+from mcp.server.mcpserver.exceptions import ToolError
 from mcp.server.transport_security import TransportSecuritySettings
-from pydantic import Field
+from mcp.types import CallToolResult, InputRequiredResult
+from pydantic import Field, ValidationError
 from starlette.requests import Request
 from starlette.routing import BaseRoute
 
 from onlooker import __version__
+from onlooker.domain.errors import OnlookerError
 from onlooker.domain.frozen import frozen
 from onlooker.domain.items import ItemType
 from onlooker.engine.memory import Memory
 from onlooker.engine.session import Session
-from onlooker.policy.items.tools import FORGET, RECALL, SAVE, SEARCH
+from onlooker.policy.items.tools import FORGET, RECALL, SAVE, SEARCH, Definition, problem_with
+from onlooker.policy.text import plain_problem
 from onlooker.server.auth import Principal
 
-# Whose memory it is where nobody says: a person's own, on their machine.
+# The default owner: a person's own memory on their machine.
 OWNER = "me"
-# The conversation that tools mean where none is named.
+# The default session of the tools.
 SESSION = "mcp"
-# Sessions and notes that a resource lists.
+# How many sessions or notes a resource lists.
 MAX_LISTED = 200
 
 INSTRUCTIONS = (
@@ -43,34 +47,35 @@ _Ident = Annotated[str, Field(description="The id in brackets, as memory_search 
 
 
 @frozen
-class Asked:
-    """Whose memory a request is about, and which conversation."""
+class Target:
+    """The owner and session that a request is about."""
 
     owner: str
     session: str
 
 
-# Set for each request: resources without a parameter are given no context.
-_asked: ContextVar[Asked] = ContextVar("onlooker_mcp_asked")
+# Set for each request, because resources without a parameter get no context.
+_target: ContextVar[Target] = ContextVar("onlooker_mcp_target")
 
 
 def make_mcp(memory: Memory, *, owner: str = OWNER, session: str = SESSION) -> MCPServer:
-    """A server of the protocol. A token's owner, and the headers of a request, go before those given here."""
+    """Make an MCP server. The owner of a token and the headers of a request override `owner` and
+    `session`."""
 
     async def ask(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
-        about, request = Asked(owner, session), ctx.request
+        about, request = Target(owner, session), ctx.request
         if isinstance(request, Request):
             principal = cast("Principal", request.state.principal)  # pyright: ignore[reportUnknownMemberType]
             given = request.headers.get("x-onlooker-owner")
             named = given if principal.owner is None else principal.owner
-            about = Asked(named or owner, request.headers.get("x-onlooker-session") or session)
-        reset = _asked.set(about)
+            about = Target(named or owner, request.headers.get("x-onlooker-session") or session)
+        reset = _target.set(about)
         try:
             return await call_next(ctx)
         finally:
-            _asked.reset(reset)
+            _target.reset(reset)
 
-    server: MCPServer = MCPServer(
+    server = _Server(
         "onlooker", version=__version__, instructions=INSTRUCTIONS, log_level="WARNING", middleware=[ask]
     )
     offered = Offered(memory)
@@ -86,22 +91,41 @@ def make_mcp(memory: Memory, *, owner: str = OWNER, session: str = SESSION) -> M
     return server
 
 
+class _Server(MCPServer):
+    """An MCP server that says in one sentence what is wrong with a call, as the library's tools do."""
+
+    async def call_tool(
+        self, name: str, arguments: dict[str, Any], context: Context[Any, Any] | None = None
+    ) -> CallToolResult | InputRequiredResult:
+        try:
+            return await super().call_tool(name, arguments, context)
+        except ToolError as error:
+            cause = error.__cause__
+            if isinstance(cause, OnlookerError):
+                raise ToolError(f"Not done: {cause}") from cause
+            if not isinstance(cause, ValidationError):
+                raise
+            (parameters,) = [tool.input_schema for tool in await self.list_tools() if tool.name == name]
+            problem = problem_with(Definition(name, "", parameters), arguments)
+            raise ToolError(f"Not done: {problem or plain_problem(cause.errors()[0]['msg'])}") from error
+
+
 class Offered:
-    """What a program is offered: tools, resources, and a prompt. Names, arguments and descriptions are those
-    that it is shown."""
+    """The tools, resources and prompt of the server. Their names, arguments and docstrings are what a client
+    sees."""
 
     def __init__(self, memory: Memory) -> None:
         self._memory = memory
 
     def _session(self, key: str = "") -> Session:
-        about = _asked.get()
+        about = _target.get()
         return self._memory.session(key or about.session, owner=about.owner)
 
     async def _use(self, tool: str, **arguments: Any) -> str:
         given = {name: value for name, value in arguments.items() if value not in ("", None, ())}
         return await self._session().tools().call(tool, given)
 
-    # -- the tools that the library gives to agents; their descriptions are there
+    # -- the library's tools for agents, which have their descriptions
 
     async def memory_search(
         self,
@@ -115,8 +139,8 @@ class Offered:
         summary: Annotated[str, Field(description='Such as "Ana is allergic to peanuts".')],
         type: ItemType = "knowledge",
         tags: Annotated[list[str], Field(description="Words to find it by.")] = [],  # noqa: B006  a schema's default
-        supersedes: Annotated[str, Field(description="The id of the fact whose place it takes.")] = "",
-        expires: Annotated[str, Field(description="The day after which nobody needs it, YYYY-MM-DD.")] = "",
+        supersedes: Annotated[str, Field(description="The id of the fact that it replaces.")] = "",
+        expires: Annotated[str, Field(description="The last day on which it is needed, YYYY-MM-DD.")] = "",
     ) -> str:
         about = {"type": type, "tags": tags or None, "supersedes": supersedes, "expires": expires}
         return await self._use("memory_save", summary=summary, **about)
@@ -142,8 +166,12 @@ class Offered:
     async def context(
         self,
         session: _Session = "",
-        budget: Annotated[int, Field(ge=100, le=1_000_000, description="At most so many tokens.")] = 4_000,
-        question: Annotated[str, Field(description="What it is to answer, if anything.")] = "",
+        budget: Annotated[
+            int, Field(ge=100, le=1_000_000, description="The maximum number of tokens.")
+        ] = 4_000,
+        question: Annotated[
+            str, Field(description="A question that the context should help to answer.")
+        ] = "",
     ) -> str:
         """The memory of a conversation as text: notes, and the newest messages."""
         found = await self._session(session).context(budget=budget, question=question)
@@ -151,7 +179,7 @@ class Offered:
 
     async def sessions(self) -> str:
         """The conversations that are remembered, most recently used first."""
-        found = await self._memory.sessions(owner=_asked.get().owner, limit=MAX_LISTED)
+        found = await self._memory.sessions(owner=_target.get().owner, limit=MAX_LISTED)
         listed = [
             {
                 "key": s.progress.session.key,
@@ -168,13 +196,13 @@ class Offered:
         return "\n\n".join(note.text for note in found) or "No notes yet."
 
     async def remember(self, session: str = "") -> str:
-        """Begin with what is remembered of this conversation."""
+        """Start with what is remembered of this conversation."""
         found = await self._session(session).context(budget=4_000)
         return f"This is remembered of our conversation:\n\n{found.text().strip() or '(nothing yet)'}"
 
 
 def route_of(server: MCPServer) -> BaseRoute:
-    """What the server answers over HTTP, at `/mcp`. Host, origin, size and token are checked before."""
+    """The HTTP route of the server, `/mcp`. Host, origin, size and token are checked before it."""
     app = server.streamable_http_app(
         streamable_http_path="/mcp",
         stateless_http=True,

@@ -1,11 +1,11 @@
 """The chat proxy: an agent that sends its requests here has memory, with no code.
 
 A client sends its whole conversation with every request. What is new in it is recorded, what is old is
-replaced by memory, and the rest goes to the provider as it came. The answer goes back as it comes, and is
-recorded before its end is passed on, so that the client's next request finds it. If memory fails, the request
-goes through unchanged.
+replaced by memory, and the rest goes to the provider as it came. The provider may read the request while its
+new messages are written to disk; the client hears nothing before they are there. The answer goes back as it
+comes, and is recorded before its end is passed on, so that the client's next request finds it. If memory
+fails, the request goes through unchanged.
 
-    Requests        a request as it comes, of which only what is new is read
     Conversations   which session a conversation belongs to
     Proxy           one request, from the client to the provider and back
     Passing         an answer as it comes
@@ -20,8 +20,8 @@ import logging
 import re
 import secrets
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cache
@@ -35,13 +35,17 @@ from starlette.responses import JSONResponse, Response
 from onlooker.domain.errors import OnlookerError
 from onlooker.domain.frozen import frozen
 from onlooker.domain.messages import EMPTY_HISTORY_HASH, SessionId, extend_history_hash
+from onlooker.engine.histories import Recent
 from onlooker.engine.memory import Memory
-from onlooker.engine.recording import DivergedError, Recent
-from onlooker.engine.session import Session
+from onlooker.engine.recording import DivergedError
+from onlooker.engine.session import Session, prepare_ahead
+from onlooker.policy import pace
 from onlooker.policy.align import Rewind
-from onlooker.server.auth import Principal, Receive, Scope, Send
+from onlooker.policy.render import Context
+from onlooker.server.auth import Principal, Receive, Scope, Send, is_ours
 from onlooker.server.config import ServerConfig, Upstream
-from onlooker.wire import PROTOCOLS, Conversation, Reply, Wire, messages_of, without_injected
+from onlooker.server.requests import Asked, Requests, parsed
+from onlooker.wire import PROTOCOLS, Conversation, Reply, Wire, messages_of
 
 log = logging.getLogger("onlooker.server")
 
@@ -64,172 +68,8 @@ SUBAGENT_HEADERS = ("x-claude-code-agent-id", "x-openai-subagent")
 _NOT_RETURNED = frozenset(("connection", "keep-alive", "transfer-encoding", "upgrade", "trailer", "te"))
 _NOT_PASSED = _NOT_RETURNED | {"host", "content-length", "proxy-authorization", "accept-encoding", "expect"}
 MAX_KEY = 500
-
-
-# ------------------------------------------------------------------------------------ requests as they come
-
-# Requests that are kept to compare the next ones with, and their bytes in all. What continues one that was
-# dropped is read whole, once.
-MAX_KEPT = 100
-MAX_KEPT_BYTES = 8_000_000
-# How many of a request's last items the next one may change and still continue it: agents mark their newest
-# messages for the provider's cache, and take the marks off again.
-MAX_CHANGED = 8
-
-
-@frozen
-class Kept:
-    """A request to compare the next ones with: its bytes up to the end of its last item, of which the first
-    `first` stand before its items; where its last items end; its items, and the conversation that they
-    are."""
-
-    owner: str
-    wire: Wire
-    start: bytes
-    first: int
-    ends: list[int]
-    items: list[Any]
-    conversation: Conversation
-
-    def shared_with(self, raw: bytes) -> Kept | None:
-        """The part of this request that another one begins with; None if that is less than all but a few of
-        its items."""
-        if raw.startswith(self.start):
-            return self
-        # Others are mostly other conversations, which is soon seen.
-        probe = min(self.first + 1_000, self.ends[0])
-        if raw[:probe] != self.start[:probe]:
-            return None
-        for changed, end in enumerate(reversed(self.ends[:-1]), 1):
-            known = len(self.items) - changed
-            part = self.conversation.part(known)
-            if part is not None and raw.startswith(start := self.start[:end]):
-                ends = self.ends[:-changed]
-                return Kept(self.owner, self.wire, start, self.first, ends, self.items[:known], part)
-        return None
-
-
-@frozen
-class Asked:
-    """A request that was read. `start`, `first` and `ends` are as in what is kept of it; `start` is empty if
-    the next request has to be read whole. `continues` is what was known of it, of the request that it
-    `replaces`."""
-
-    owner: str
-    wire: Wire
-    body: dict[str, Any]
-    start: bytes = b""
-    first: int = 0
-    ends: Sequence[int] = ()
-    continues: Kept | None = None
-    replaces: Kept | None = None
-
-
-class Requests:
-    """Reads requests. A client sends its whole conversation with each of them: what has the same bytes as the
-    last time is not read again."""
-
-    def __init__(self) -> None:
-        self._kept: list[Kept] = []  # the newest first
-
-    def read(self, owner: str, wire: Wire, raw: bytes) -> Asked | None:
-        """The request; None if it is not a JSON object."""
-        known = before = None
-        for kept in self._kept:
-            part = kept.shared_with(raw) if kept.owner == owner and kept.wire is wire else None
-            if part and (known is None or len(part.start) > len(known.start)):
-                known, before = part, kept
-        try:
-            text = _from_new(raw, known) if known else raw
-            body, first, after = _read_object(text, wire.field)
-        except (ValueError, RecursionError):
-            whole = _parsed(raw)
-            return None if whole is None else Asked(owner, wire, whole)
-        ends = [len(raw) - left for left in after]
-        start = raw[: ends[-1]] if ends else b""
-        if known:
-            body[wire.field] = [*known.items, *body[wire.field]]
-            ends, start = [*known.ends, *ends][-MAX_CHANGED:], start or known.start
-        return Asked(owner, wire, body, start, first, ends, known, before)
-
-    def conversation(self, asked: Asked, items: list[Any]) -> Conversation:
-        """The conversation that the items of a request are. The next request may continue it."""
-        known = asked.continues
-        found = without_injected(
-            items,
-            system_is_injected=asked.wire.system_is_injected,
-            before=known.conversation if known else None,
-            first=len(known.items) if known else 0,
-        )
-        if asked.start:
-            now = Kept(asked.owner, asked.wire, asked.start, asked.first, [*asked.ends], items, found)
-            self._kept = [now, *(k for k in self._kept if k is not asked.replaces)][:MAX_KEPT]
-            while len(self._kept) > 1 and sum(len(k.start) for k in self._kept) > MAX_KEPT_BYTES:
-                self._kept.pop()
-        return found
-
-
-def _from_new(raw: bytes, known: Kept) -> bytes:
-    """The request without the items that are known."""
-    rest = raw[len(known.start) :].lstrip(_BLANKS)
-    if rest.startswith(b"]"):
-        return raw[: known.first] + rest
-    new = rest[1:].lstrip(_BLANKS)
-    if not rest.startswith(b",") or new.startswith(b"]"):
-        raise ValueError
-    return raw[: known.first] + new
-
-
-_BLANKS = b" \t\n\r"
-_blanks = re.compile(r"[ \t\n\r]*")
-_value = json.JSONDecoder().raw_decode
-
-
-def _read_object(raw: bytes, field: str) -> tuple[dict[str, Any], int, list[int]]:
-    """A JSON object; how many bytes stand before the items of its list `field`, and how many after each of
-    its last items.
-
-    Raises:
-        ValueError: It has no such list, or two. Or it is not JSON, and `json` says what is wrong.
-    """
-    text = raw.decode("utf-8", "surrogatepass")
-    found: dict[str, Any] = {}
-    first, ends = 0, list[int]()
-
-    def sign(at: int, wanted: str) -> tuple[str, int]:
-        """The sign that comes next, and the place after it and its blanks."""
-        at = cast("re.Match[str]", _blanks.match(text, at)).end()
-        if not (it := text[at : at + 1]) or it not in wanted:
-            raise ValueError
-        return it, cast("re.Match[str]", _blanks.match(text, at + 1)).end()
-
-    comes, at = sign(0, "{")
-    while comes != "}":
-        key, at = _value(text, at)
-        _, at = sign(at, ":")
-        if not isinstance(key, str) or (key == field and field in found):
-            raise ValueError
-        if key != field:
-            found[key], at = _value(text, at)
-        else:
-            found[field] = items = list[Any]()
-            comes, at = sign(at, "[")
-            first = at
-            if text.startswith("]", at):
-                comes, at = "]", at + 1
-            while comes != "]":
-                item, end = _value(text, at)
-                items.append(item)
-                ends.append(end)
-                comes, at = sign(end, ",]")
-        comes, at = sign(at, ",}")
-    if at != len(text) or not first:
-        raise ValueError
-
-    def size(part: str) -> int:
-        return len(part.encode("utf-8", "surrogatepass"))
-
-    return found, size(text[:first]), [size(text[end:]) for end in ends[-MAX_CHANGED:]]
+# How long a connection to a provider may take to open.
+CONNECT_SECONDS = 30.0
 
 
 # ------------------------------------------------------------------------------------ conversations
@@ -258,8 +98,8 @@ class Conversations:
 
     It is one whose whole record the client sent back: the hash of all its messages is known. So nothing of
     it can be new to the client. Another with the same beginning is another conversation, and what was edited
-    is a new one, with the history that came along. Other servers may use the same database: what is known
-    here is compared with it.
+    is a new one, with the history that came along. Other servers may use the same database: a session that
+    one of them continued in another way is refused when it is prepared, and released here as it is now.
     """
 
     def __init__(self, memory: Memory) -> None:
@@ -277,17 +117,11 @@ class Conversations:
         """The session's key, a new one if the conversation is not known. It is not given to others until
         `release`."""
         ends = cache(lambda: _chain(items, now)[::-1])
-        has_read = not _known_part(items)
-        while True:
+        session = self._find(owner, wire, items, now, ends)
+        if session is None and _known_part(items):
+            await self._read(owner)
             session = self._find(owner, wire, items, now, ends)
-            if session is not None and await self._is_current(session):
-                return session.key
-            if session is None and has_read:
-                break
-            if session is None:
-                await self._read(owner)
-                has_read = True
-        session = SessionId(owner, DERIVED + secrets.token_hex(8))
+        session = session or SessionId(owner, DERIVED + secrets.token_hex(8))
         self._busy.add(session)
         return session.key
 
@@ -303,23 +137,6 @@ class Conversations:
                 return SessionId(owner, seen.key)
         found = (SessionId(owner, key) for end in ends() for key in self._by_end.get((owner, end), ()))
         return next((session for session in found if session not in self._busy), None)
-
-    async def _is_current(self, session: SessionId) -> bool:
-        """Whether a session is as it is known here: then it is claimed. If another server continued it, that
-        is known now."""
-        self._busy.add(session)  # nobody else may have it while it is looked at
-        is_current = False
-        try:
-            state = await self._memory.store.load(session, newest=1)
-            end = state.progress.history_hash if state else b""
-            is_current = end == self._end_of.get(session)
-        finally:
-            if not is_current:
-                self._busy.discard(session)
-        if not is_current:
-            self._unsee(session)
-            self._put(session, end)
-        return is_current
 
     async def release(self, session: Session, turn: Turn, reply: list[Any], now: datetime) -> None:
         """Know the conversation again by what it has now."""
@@ -424,6 +241,9 @@ class Turn:
     tokens_saved: int = 0
     derived: bool = False
     size: int = 0
+    # Begins to write to disk what the client said, and waits until it is there; None if nothing is new.
+    begin: Callable[[], None] | None = None
+    storing: Callable[[], Awaitable[object]] | None = None
 
     def headers(self) -> dict[str, str]:
         """What memory did, for the client."""
@@ -452,10 +272,8 @@ class Proxy:
         self._conversations = Conversations(memory)
         self._recording: set[asyncio.Task[None]] = set()
         self._with_tools: Recent[str, bool] = Recent(1_000_000)  # sessions of agents that sent tools
-        self._client = httpx2.AsyncClient(
-            follow_redirects=False,
-            # A model may think for long; whoever asks decides when it is too long.
-            timeout=httpx2.Timeout(None, connect=30),
+        # Not a client, which adds headers, cookies and redirects of its own.
+        self._connections = httpx2.AsyncHTTPTransport(
             limits=httpx2.Limits(max_connections=None, max_keepalive_connections=100),
             # Proxies and keys of the environment are not the client's.
             trust_env=False,
@@ -465,7 +283,7 @@ class Proxy:
         """Wait for answers that are being recorded, and close the connections."""
         while self._recording:
             await asyncio.wait(self._recording)
-        await self._client.aclose()
+        await self._connections.aclose()
 
     async def handle(self, request: Request, name: str, path: str) -> Response:
         """Pass a request on, and its answer back."""
@@ -482,12 +300,19 @@ class Proxy:
         if upstream is None:
             known = ", ".join(f"/{u.name}/v1" for u in self._config.upstreams)
             return JSONResponse({"error": {"message": f"no upstream {name!r}; there are {known}"}}, 404)
-        turn = Turn(raw, why="off")
-        if wire and asked and upstream.protocol == wire.provider:
-            began = time.perf_counter()
-            turn = await self._turn(request, asked, raw)
-            self._on_turn(turn.why, time.perf_counter() - began, turn.tokens_saved)
-        return await self._send(request, upstream, path, wire, turn)
+        if wire is None or asked is None or upstream.protocol != wire.provider:
+            return await self._send(request, upstream, path, wire, Turn(raw, why="off"))
+        began = time.perf_counter()
+        turn = await self._turn(request, asked, raw)
+        took = time.perf_counter() - began
+        with ExitStack() as until_sent:
+            # Not before: a turn may wait for a note.
+            until_sent.enter_context(pace.turn())
+            if turn.begin:
+                until_sent.callback(turn.begin)
+            response = await self._send(request, upstream, path, wire, turn, until_sent.close)
+        self._on_turn(turn.why, took, turn.tokens_saved)
+        return response
 
     # -- memory
 
@@ -498,12 +323,8 @@ class Proxy:
                 return await self._remember(request, asked, raw)
         except Skip as reason:
             return Turn(raw, why=f"off: {reason}")
-        except (OnlookerError, TimeoutError) as error:
-            log.warning("a request goes through without memory: %r", error)
-            return Turn(raw, why=f"failed: {str(error) or 'it took too long'}")
-        except Exception as error:  # a bug of ours must not cost the client its answer
-            log.exception("a request goes through without memory: this is a bug in Onlooker")
-            return Turn(raw, why=f"failed: {type(error).__name__}")
+        except Exception as error:  # noqa: BLE001  a bug of ours must not cost the client its answer
+            return Turn(raw, why=_failure(error))
 
     async def _remember(self, request: Request, asked: Asked, raw: bytes) -> Turn:
         owner, wire, body = asked.owner, asked.wire, asked.body
@@ -526,21 +347,60 @@ class Proxy:
             if key is None:
                 raise Skip("the previous response is not known here")
         self._check_is_a_turn(request, body, conversation, key)
-        while True:
-            name = key or await self._conversations.claim(owner, wire, conversation.items, now)
-            session = self._memory.session(name[:MAX_KEY], owner=owner)
-            turn = Turn(raw, session, items=conversation.items, derived=key is None, size=len(raw))
-            try:
-                turn.body, total = await self._rebuild(wire, body, items, conversation, turn, now)
-                break
-            except DivergedError:  # another server continued it at the same moment
-                await self._conversations.release(session, turn, [], now)
-            except BaseException:
-                self.record_later(turn, None)
-                raise
-        turn.tokens_in = total
+        turn = Turn(raw, items=conversation.items, derived=key is None, size=len(raw))
+        try:
+            context = await self._prepare(asked, conversation, key, turn, now)
+            changed = wire.with_memory(body, items, conversation, context, now)
+            text = json.dumps(changed, ensure_ascii=False, separators=(",", ":"))
+        except BaseException:
+            self.record_later(turn, None)
+            raise
+        turn.body = text.encode("utf-8", "surrogatepass")
+        turn.tokens_in = total = context.stats.total
         turn.tokens_saved = max(0, round(total * (len(raw) - len(turn.body)) / max(1, len(turn.body))))
         return turn
+
+    async def _prepare(
+        self, asked: Asked, conversation: Conversation, key: str | None, turn: Turn, now: datetime
+    ) -> Context:
+        """Give the turn its session, and begin to record what is new in it; the context to send."""
+        budget = self._config.proxy_budget or None
+        while True:
+            name = key or await self._conversations.claim(asked.owner, asked.wire, conversation.items, now)
+            turn.session = session = self._memory.session(name[:MAX_KEY], owner=asked.owner)
+            if asked.body.get("previous_response_id"):
+                await session.record(conversation.items)
+                return await session.context(budget=budget)
+            rewind: Rewind = "refuse" if turn.derived else "auto"
+            try:
+                prepared = await prepare_ahead(session, conversation.items, budget=budget, rewind=rewind)
+                break
+            except DivergedError:  # another server continued it
+                await self._conversations.release(session, turn, [], now)
+
+        async def stored() -> None:
+            try:
+                await prepared.stored()
+            except DivergedError:  # another server continued it at the same moment
+                await self._conversations.release(session, turn, [], now)
+                await self._prepare(asked, conversation, key, turn, now)
+                await self._stored(turn)
+
+        turn.begin, turn.storing = prepared.begin, stored
+        return prepared.context
+
+    async def _stored(self, turn: Turn) -> None:
+        """Wait until what the client said is on disk. If that fails, the turn is without memory."""
+        storing, turn.storing = turn.storing, None
+        if storing is None:
+            return
+        try:
+            async with asyncio.timeout(self._config.memory_deadline):
+                await storing()
+        except Exception as error:  # noqa: BLE001  a bug of ours must not cost the client its answer
+            why = _failure(error)
+            await self.record(turn, None)
+            turn.why, turn.session = why, None
 
     def _check_is_a_turn(
         self, request: Request, body: Mapping[str, Any], conversation: Conversation, key: str | None
@@ -555,27 +415,6 @@ class Proxy:
         elif len(conversation.items) == 1 or self._with_tools.get(key):
             raise Skip("the agent asks for itself, not for its user")
 
-    async def _rebuild(
-        self,
-        wire: Wire,
-        body: dict[str, Any],
-        items: list[Any],
-        conversation: Conversation,
-        turn: Turn,
-        now: datetime,
-    ) -> tuple[bytes, int]:
-        """The request as it goes to the provider, and the tokens of its conversation."""
-        session, budget = cast("Session", turn.session), self._config.proxy_budget or None
-        if body.get("previous_response_id"):
-            await session.record(conversation.items)
-            context = await session.context(budget=budget)
-        else:
-            rewind: Rewind = "refuse" if turn.derived else "auto"
-            context = await session.prepare(conversation.items, budget=budget, rewind=rewind)
-        changed = wire.with_memory(body, items, conversation, context, now)
-        out = json.dumps(changed, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")
-        return out, context.stats.total
-
     def _owner(self, request: Request) -> str:
         principal: Principal = request.state.principal
         return principal.owner or request.headers.get("x-onlooker-owner") or self._memory.session("-").owner
@@ -583,26 +422,42 @@ class Proxy:
     # -- the provider
 
     async def _send(
-        self, request: Request, upstream: Upstream, path: str, wire: Wire | None, turn: Turn
+        self,
+        request: Request,
+        upstream: Upstream,
+        path: str,
+        wire: Wire | None,
+        turn: Turn,
+        sent: Callable[[], None] | None = None,
     ) -> Response:
+        """Pass a request on, and its answer back. `sent` is called when the provider has the request."""
+        login = upstream.authorization
+        dropped = {*_NOT_PASSED, "authorization"} if login else _NOT_PASSED
         headers = [
             (key, value)
             for key, value in request.headers.items()
-            if key not in _NOT_PASSED and not key.startswith("x-onlooker-")
+            if key not in dropped and not is_ours(key, value)
         ]
+        if login:
+            headers.append(("authorization", login))
         # An answer that is packed could not be read on its way.
         headers.append(("accept-encoding", "identity"))
-        url = f"{upstream.url.rstrip('/').removesuffix('/v1')}/v1/{quote(path, safe='/:@!$&()*+,;=~%')}"
+        url = f"{upstream.address.removesuffix('/v1')}/v1/{quote(path, safe='/:@!$&()*+,;=~%')}"
         if request.url.query:
             url += f"?{request.url.query}"
-        sent = self._client.build_request(request.method, url, headers=headers, content=turn.body)
+        # A model may think for long; whoever asks decides when it is too long.
+        waits = {"timeout": {"connect": CONNECT_SECONDS}}
+        asking = httpx2.Request(request.method, url, headers=headers, content=turn.body, extensions=waits)
+        asking.stream = _Body(turn.body, sent)
         try:
-            answer = await self._client.send(sent, stream=True)
+            answer = await self._connections.handle_async_request(asking)
         except httpx2.TransportError as error:
-            what = f"{upstream.name} cannot be reached: {type(error).__name__}"
+            await self._stored(turn)
+            what = f"{upstream.name} at {upstream.address} cannot be reached: {type(error).__name__}"
             failed = {"error": {"type": "api_error", "message": what, "code": None}}
             self.record_later(turn, None)
             return JSONResponse({"type": "error", **failed}, 502, turn.headers())
+        await self._stored(turn)
         reply = wire.reply(answer.headers.get("content-type", "")) if wire and turn.session else None
         if answer.status_code != 200:
             reply = None
@@ -617,6 +472,7 @@ class Proxy:
     async def record(self, turn: Turn, reply: Reply | None) -> None:
         """Record what the model answered, if it did, and release the session. A failure is logged: the
         client's next request brings the answer again."""
+        await self._stored(turn)
         if turn.session is None:
             return
         items = reply.items() if reply else []
@@ -640,12 +496,13 @@ class Proxy:
         task.add_done_callback(self._recording.discard)
 
 
-def _parsed(raw: bytes) -> dict[str, Any] | None:
-    try:
-        found: object = json.loads(raw)
-    except (ValueError, RecursionError):
-        return None
-    return cast("dict[str, Any]", found) if isinstance(found, dict) else None
+def _failure(error: Exception) -> str:
+    """What the client is told of a failure of memory, which is logged."""
+    if isinstance(error, OnlookerError | TimeoutError):
+        log.warning("a request goes through without memory: %r", error)
+        return f"failed: {str(error) or 'it took too long'}"
+    log.error("a request goes through without memory: this is a bug in Onlooker", exc_info=error)
+    return f"failed: {type(error).__name__}"
 
 
 _SESSION_IN_USER = re.compile(r"_session_([0-9a-f-]{36})$")
@@ -676,10 +533,24 @@ def _of_user(user: object) -> str | None:
     if found := _SESSION_IN_USER.search(user):
         return found[1]
     if user.startswith("{"):
-        about = _parsed(user.encode("utf-8", "replace")) or {}
+        about = parsed(user.encode("utf-8", "replace")) or {}
         session = about.get("session_id")
         return session if isinstance(session, str) and session else None
     return user
+
+
+@dataclass(slots=True)
+class _Body(httpx2.AsyncByteStream):
+    """The body of a request to a provider, which says when it was sent."""
+
+    body: bytes
+    sent: Callable[[], None] | None
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        if self.body:
+            yield self.body
+        if self.sent:
+            self.sent()
 
 
 # ------------------------------------------------------------------------------------ an answer as it comes

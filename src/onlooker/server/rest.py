@@ -1,7 +1,7 @@
-"""REST under `/v1`: what the library does, for every other program.
+"""REST under `/v1`: the library's features for any other program.
 
-A session is named by its key in the path (a slash in it as %2F) and its owner, by default that of the token.
-Whoever asks for another owner than its token's is told that there is nothing.
+A session is named by its key in the path (with a slash as %2F) and its owner, by default that of the token.
+For an owner other than the token's, every request answers 404.
 """
 
 from __future__ import annotations
@@ -79,14 +79,14 @@ router = APIRouter(prefix="/v1", responses=PROBLEMS)
 MAX_PAGE = 1_000
 # The largest number that every store can hold.
 MAX_SEQ = (1 << 62) - 1
-# So many sessions that are due are counted.
+# At most this many due sessions are counted.
 MAX_DUE = 10_000
 
 
 # ------------------------------------------------------------------------------------ who asks, for what
 
-# Coroutines, though none of them waits: FastAPI calls plain functions in threads, and that takes longer than
-# what they do.
+# Coroutines, though none of them waits: FastAPI calls plain functions in threads, which takes longer than the
+# functions themselves.
 
 
 async def memory_of(request: Request) -> Memory:
@@ -106,9 +106,9 @@ Owner = Annotated[
 
 async def actor_of(
     principal: Asker,
-    by: Annotated[str, Query(max_length=100, description="Who wants it, for `/v1/forgotten`.")] = "",
+    by: Annotated[str, Query(max_length=100, description="The name to record in `/v1/forgotten`.")] = "",
 ) -> str:
-    """Who forgets something: the token that asks, and whom it names. Nobody can name another token."""
+    """Who forgets something: the token of the request, and the name in `by`. It cannot name another token."""
     return " ".join(filter(None, (by, f"(token {principal.token})" if principal.token else "")))
 
 
@@ -127,7 +127,7 @@ def owner_of(principal: Principal, asked: str | None) -> str | None:
 
 
 async def named_owner(memory: UsedMemory, principal: Asker, owner: Owner = None) -> str:
-    """The owner whose items are meant."""
+    """The owner that a request is about, by default the memory's own."""
     return owner_of(principal, owner) or memory.session("-").owner
 
 
@@ -164,13 +164,13 @@ async def known_session(session: AnySession, _: Annotated[State, Depends(state_o
 KnownSession = Annotated[Session, Depends(known_session)]
 Limit = Annotated[int, Query(ge=1, le=MAX_PAGE, description="How many to return.")]
 Cursor = Annotated[
-    str, Query(max_length=4_000, pattern=r"^[A-Za-z0-9_-]*$", description="`next` of the page before.")
+    str, Query(max_length=4_000, pattern=r"^[A-Za-z0-9_-]*$", description="`next` of the previous page.")
 ]
 
 
 def make_cursor(place: Sequence[object]) -> str:
-    """Where the next page begins: behind the last thing of this one, by the key that the list is in order
-    of. So nothing is shown twice or left out because something was added before it."""
+    """The cursor of the next page: the sort key of the last entry. So nothing is repeated or skipped if
+    entries are added before it."""
     text = json.dumps([p.isoformat() if isinstance(p, datetime) else p for p in place])
     return urlsafe_b64encode(text.encode()).decode().rstrip("=")
 
@@ -193,7 +193,7 @@ def session_cursor(cursor: str) -> tuple[datetime, str] | None:
         return None
     try:
         at, sid = datetime.fromisoformat(found[0]), bytes.fromhex(found[1])
-        # Adding a zone to the first or last year of all may leave it.
+        # Adding a zone to the first or last possible year may overflow.
         return at.astimezone(UTC), sid.hex()
     except (ValueError, OverflowError):
         raise SettingsError("cursor", cursor[:100], "must be `next` of the page before") from None
@@ -240,7 +240,7 @@ async def _context(session: Session, asked: ContextRequest) -> ContextView:
 async def list_sessions(
     memory: UsedMemory, principal: Asker, owner: Owner = None, limit: Limit = 100, cursor: Cursor = ""
 ) -> SessionPage:
-    """Sessions, most recently used first. One that is used meanwhile moves to the first page."""
+    """List sessions, most recently used first. One that is used meanwhile moves to the first page."""
     found = await memory.store.sessions(
         owner=owner_of(principal, owner), limit=limit + 1, after=session_cursor(cursor)
     )
@@ -253,7 +253,7 @@ async def list_sessions(
 
 @router.get("/sessions/{key}", tags=["sessions"])
 async def session_status(memory: UsedMemory, session: KnownSession) -> SessionView:
-    """A session, and how far its notes are."""
+    """A session and the progress of its notes."""
     found = await memory.sessions(owner=session.owner, key=session.key, limit=1)
     if not found:
         raise NotFoundError("session", session.key)
@@ -280,7 +280,7 @@ async def record(
 ) -> Recorded:
     """Record one message, or many in one transaction. They are durable when this returns.
 
-    A message whose `id` is recorded already is skipped, so that a request can be sent again.
+    A message whose `id` is already recorded is skipped, so that a request can be repeated.
     """
     if "role" in body:
         items: object = [body]
@@ -289,7 +289,9 @@ async def record(
     else:
         raise SettingsError("body", sorted(body)[:10], 'must be a message or {"messages": [...]}')
     if not isinstance(items, list) or len(cast("list[Any]", items)) > MAX_MESSAGES:
-        raise SettingsError("messages", "", f"must be a list of at most {MAX_MESSAGES} messages")
+        raise SettingsError(
+            "messages", type(body["messages"]).__name__, f"must be a list of at most {MAX_MESSAGES} messages"
+        )
     recorded = await session.record(cast("list[Any]", items))
     return Recorded(recorded=[MessageView.model_validate(m) for m in recorded])
 
@@ -336,7 +338,7 @@ async def context(
 
 @router.post("/sessions/{key}/context", tags=["sessions"])
 async def context_of(session: AnySession, asked: ContextRequest) -> ContextView:
-    """The same, for prompts that are too long for an address."""
+    """The same as a POST, for prompts that are too long for a URL."""
     return await _context(session, asked)
 
 
@@ -396,7 +398,7 @@ async def list_notes(
 
 @router.get("/sessions/{key}/notes/{note}", tags=["notes"])
 async def note_history(session: KnownSession, note: str) -> NoteHistoryView:
-    """A note, with every text that it had."""
+    """A note with all its versions."""
     return NoteHistoryView.model_validate(await session.history.of(decoded(note)))
 
 
@@ -429,7 +431,7 @@ async def taken_back(session: KnownSession) -> Messages:
 
 @router.post("/sessions/{key}/restore", tags=["notes"])
 async def restore(session: KnownSession, asked: Restore) -> Messages:
-    """Bring back a branch that the host took back."""
+    """Restore messages that the host took back."""
     return _messages(await session.history.restore(asked.message))
 
 
@@ -552,8 +554,8 @@ async def forget_owner(
 
 @router.get("/forgotten", tags=["operation"])
 async def forgotten(memory: UsedMemory, principal: Asker, owner: Owner = None) -> ForgetLog:
-    """Who forgot what kind of thing, and when, oldest first: of an owner, or of all. Nothing of the content
-    is in it, and names are hashes."""
+    """Who forgot what kind of thing, and when, oldest first: of an owner, or of all. The content is not kept,
+    and names are hashes."""
     records = await memory.storage.forgotten(owner=owner_of(principal, owner))
     return ForgetLog(forgotten=[ForgetRecordView.model_validate(each) for each in records])
 
@@ -566,7 +568,7 @@ async def usage(
     session: Annotated[str | None, Query(min_length=1, description="The key of one session.")] = None,
     limit: Limit = 100,
 ) -> Spend:
-    """What model calls cost: of a session, an owner, or all. `calls` are the newest."""
+    """What model calls cost: of a session, an owner, or all. `calls` lists the newest."""
     known = owner_of(principal, owner)
     one = None
     calls: Sequence[Usage] = ()
@@ -592,18 +594,18 @@ async def settings(memory: UsedMemory) -> dict[str, Any]:
 
 WithProgress = Annotated[
     bool,
-    Query(description="Answer with JSON lines that say how far it is. Closing the connection cancels it."),
+    Query(description="Answer with JSON lines that report the progress. Closing the connection cancels it."),
 ]
 
 
-# A job answers with its result, or with lines that say how far it is.
+# A job answers with its result, or with lines that report its progress.
 LINES: dict[int | str, dict[str, Any]] = {200: {"content": {JSON_LINES: {"schema": {"type": "string"}}}}}
 
 
 @router.post("/settle", tags=["operation"], response_model=Settled, responses=LINES)
 async def settle_all(memory: UsedMemory, principal: Asker, progress: WithProgress = False) -> Any:
-    """Take every note that is due in every session, also those that a model failed to write. For tokens of
-    all owners."""
+    """Take every note that is due in every session, including those that a model failed to write. Requires a
+    token for all owners."""
     need_all(principal)
 
     async def job(report: Report) -> Settled:
@@ -630,7 +632,7 @@ async def consolidate(
     memory: UsedMemory,
     principal: Asker,
     owner: Owner = None,
-    older_than: Annotated[float, Query(ge=0, le=36_500, description="The least age of a day, in days.")] = 7,
+    older_than: Annotated[float, Query(ge=0, le=36_500, description="The minimum age, in days.")] = 7,
     dry_run: bool = False,
     progress: WithProgress = False,
 ) -> Any:
@@ -668,8 +670,7 @@ async def export(
     owner: Owner = None,
     session: Annotated[str | None, Query(min_length=1, description="The key of one session.")] = None,
 ) -> StreamingResponse:
-    """Everything, or one owner's, or one session, as JSON lines that `/v1/import` and `onlooker import`
-    read."""
+    """Export everything, one owner, or one session, as JSON lines for `/v1/import` and `onlooker import`."""
     known = owner_of(principal, owner)
     scope = Scope(owner=known)
     if session is not None:
@@ -701,12 +702,12 @@ async def import_export(
     memory: UsedMemory,
     principal: Asker,
     owner: Owner = None,
-    all_owners: Annotated[bool, Query(description="Import what belongs to any owner.")] = False,
+    all_owners: Annotated[bool, Query(description="Import the data of all owners.")] = False,
     replace: bool = False,
     progress: WithProgress = False,
 ) -> Any:
-    """Import what `/v1/export` gave: that of one owner, or with `all_owners` everything. Each session is
-    imported whole or not at all. For tokens of all owners."""
+    """Import an export of `/v1/export`: one owner, or everything with `all_owners`. Each session is imported
+    whole or not at all. Requires a token for all owners."""
     need_all(principal)
     folder = tempfile.TemporaryDirectory(prefix="onlooker-import-")
     path, rows = FilePath(folder.name) / "export.jsonl", 0
@@ -719,7 +720,7 @@ async def import_export(
     except BaseException as error:
         folder.cleanup()
         if isinstance(error, StoreError):
-            # Not the storage: what was sent is no export, or not all of one.
+            # Not an error of the storage: the request is not an export, or not a complete one.
             raise SettingsError("body", "", str(error).removeprefix(f"{path.name}: ")) from error
         raise
 

@@ -1,4 +1,4 @@
-"""The forms in which REST takes and gives things. What is given is filled from our own objects."""
+"""The JSON that REST accepts and returns. What it returns is filled from our own objects."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class SessionName(View):
 class ToolCallView(View):
     id: str
     name: str
-    arguments: str = Field(description="JSON text, as the provider gave it.")
+    arguments: str = Field(description="The provider's JSON text.")
 
 
 class MessageView(View):
@@ -42,7 +42,7 @@ class MessageView(View):
     at: datetime | None
     name: str
     calls: list[ToolCallView]
-    answers: str = Field(description="Of a tool's result: the id of the call.")
+    answers: str = Field(description="For a tool result: the id of the call.")
     attachments: list[str]
     seq: int
     tokens: int
@@ -54,7 +54,7 @@ class NoteView(View):
     id: str
     kind: NoteKind
     generation: int
-    first: int = Field(description="The seq of the first message that it stands for.")
+    first: int = Field(description="The seq of the first message that it covers.")
     last: int
     text: str
     tokens: int
@@ -120,7 +120,7 @@ class SessionView(View):
     last_seq: int
     frontier: int = Field(description="The last message that a note covers.")
     watermark: int = Field(description="The last message that a note shown in the prompt covers.")
-    pending_tokens: int = Field(description="Recorded, not noted yet.")
+    pending_tokens: int = Field(description="Tokens of messages that no note covers yet.")
     prompt_version: int
     ended: bool
 
@@ -249,7 +249,7 @@ class Imported(BaseModel):
 class ConsolidatedDay(View):
     owner: str
     day: date
-    items: list[ItemView] = Field(description="The new items, ended ones included.")
+    items: list[ItemView] = Field(description="The new items, including ended ones.")
     problem: str = Field(description="Why the day was not consolidated; empty if it was.")
 
 
@@ -273,11 +273,11 @@ PROBLEMS: dict[int | str, dict[str, Any]] = {
     status: {"model": Problem, "description": text, "content": _PROBLEM["content"]}
     for status, text in {
         400: "The request cannot be read.",
-        401: "A token is needed.",
-        404: "There is no such thing, or it is another owner's.",
-        409: "Someone else changed it first.",
+        401: "A token is required.",
+        404: "It does not exist, or belongs to another owner.",
+        409: "Another process changed it first.",
         413: "The request is too large.",
-        422: "A value is not allowed.",
+        422: "A value is invalid.",
         429: "Too many requests.",
         503: "The storage cannot be read or written now.",
     }.items()
@@ -290,7 +290,7 @@ Format = Literal["openai", "anthropic", "text", "parts"]
 
 
 class ContextRequest(BaseModel):
-    """What a context is made for."""
+    """The options of a context."""
 
     model_config = ConfigDict(extra="forbid")
 

@@ -1,1 +1,1 @@
-"""Where sessions live: in memory for tests and trials, in an SQLite file for everything else."""
+"""Stores: SQLite, in a file or in memory, and PostgreSQL."""

@@ -1,4 +1,4 @@
-"""Which store a URL names: a file of SQLite, a database of PostgreSQL, or memory."""
+"""The store that a URL names: a file of SQLite, a database of PostgreSQL, or memory."""
 
 from __future__ import annotations
 
@@ -15,11 +15,17 @@ if TYPE_CHECKING:
 POSTGRES = ("postgresql://", "postgres://")
 
 
-def make_store(url: str | Path | Store, key: Key | str | bytes | None) -> Store:
-    """The store that `open_memory` takes for a URL; a store itself is returned as it is."""
+def make_store(
+    url: str | Path | Store, key: Key | str | bytes | None, *, or_read_only: bool = False
+) -> Store:
+    """Make the store that a URL names; a store itself is returned unchanged. With `or_read_only`, a file that
+    this user may not write can be opened as well."""
     if key is not None and not is_file(url):
         raise SettingsError("key", "…", "encrypts an SQLite file: name one, or leave the key out")
     if not isinstance(url, str | Path):
+        if not callable(getattr(url, "open", None)):
+            what = 'must be a file, "postgresql://USER@HOST/DATABASE", ":memory:" or a store'
+            raise SettingsError("url", url, what)
         return url
     # A store is imported when it is chosen, so that the others cost nothing.
     text = str(url)
@@ -29,11 +35,11 @@ def make_store(url: str | Path | Store, key: Key | str | bytes | None) -> Store:
     from onlooker.stores.sqlite import SqliteStore
     from onlooker.stores.sqlite.key import key_of
 
-    return SqliteStore(file_of(text), key=key_of(key))
+    return SqliteStore(file_of(text), key=key_of(key), or_read_only=or_read_only)
 
 
 def refuse_unknown(url: str) -> None:
-    """Refuse what names no store: another kind of address, or the words of a connection to a server.
+    """Refuse a URL that names no store: another kind of address, or a connection string of libpq.
 
     Raises:
         SettingsError: It is neither a file nor an address that we know.
@@ -43,12 +49,12 @@ def refuse_unknown(url: str) -> None:
         raise SettingsError("url", shown(url), f"must be {what}")
 
 
-# `host=db password=…`, as libpq takes it: it would become the name of a file.
+# A connection string such as `host=db password=…` would become the name of a file.
 _CONNECTION_WORDS = re.compile(r"(?i)\b\w*pass\w*\s*=|\bpwd\s*=")
 
 
 def shown(url: str) -> str:
-    """An address for people to read, of which nothing can be a password: its scheme, and nothing else."""
+    """An address for messages, without anything that may be a password: only its scheme."""
     scheme, found, _ = url.partition("://")
     return f"{scheme if found and scheme.replace('+', '').isalnum() else ''}://…"
 

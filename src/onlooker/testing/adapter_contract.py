@@ -1,10 +1,10 @@
-"""What an integration with an agent framework must do, as tests.
+"""The contract of an integration with an agent framework, as tests.
 
     class TestMyFramework(AdapterContract):
         def make_host(self, memory: AnyMemory, model: FakeModel) -> AdapterHost:
             return MyHost(memory, model)
 
-The framework is the real one, with a fake model of its own that asks `model` what to say. The tests need
+The framework is the real one, with its own fake model that asks `model` for its answers. The tests need
 pytest.
 """
 
@@ -30,19 +30,19 @@ from onlooker.testing.provider import note_for
 
 Item = dict[str, Any]
 
-# Whose conversations these are.
+# The owner of the conversations.
 OWNER = "ana"
 SYSTEM = "You count parcels."
 BUDGET = 3_000
 TURNS = 60
 FACT = "My locker code is 4711-B, and my sister Maria lives in Bergen."
-# How long what happens in the background may take before a test fails.
+# How long background work may take before a test fails.
 PATIENCE = 30.0
 
 
 @dataclass(frozen=True)
-class Seen:
-    """What a model was sent: the system prompt, and the messages in OpenAI's form with texts as contents."""
+class ModelInput:
+    """The input of a model call: the system prompt, and messages in OpenAI's form with texts as contents."""
 
     system: str
     messages: Sequence[Item]
@@ -53,7 +53,7 @@ class Seen:
 
     @property
     def lasting(self) -> list[Item]:
-        """The messages without what is said for one call alone: a message of its own, or the end of one."""
+        """The messages without what is only for one call: a separate message, or the end of one."""
         messages: list[Item] = []
         for message in self.messages:
             said, mark, _ = str(message.get("content") or "").partition("[system] ")
@@ -63,8 +63,8 @@ class Seen:
 
 
 @dataclass(frozen=True)
-class Said:
-    """What a fake model answers: a text, or calls of tools with their arguments."""
+class ModelAnswer:
+    """The answer of a fake model: a text, or tool calls with their arguments."""
 
     text: str = ""
     calls: tuple[tuple[str, Item], ...] = ()
@@ -72,22 +72,22 @@ class Said:
 
 @dataclass
 class FakeModel:
-    """Says what a model would, and keeps what it was sent. In every third turn it calls tools, two at once in
-    every sixth, and in every fifteenth it goes on to call another."""
+    """A fake model that keeps its inputs. In every third turn it calls tools, two at once in every sixth, and
+    another one after them in every fifteenth."""
 
-    prompts: list[Seen] = field(default_factory=list[Seen])
+    prompts: list[ModelInput] = field(default_factory=list[ModelInput])
     # Calls for notes, if the framework's own model writes them.
-    notes: list[Seen] = field(default_factory=list[Seen])
-    # What it says to the next call instead.
-    next: list[Said] = field(default_factory=list[Said])
+    notes: list[ModelInput] = field(default_factory=list[ModelInput])
+    # Its answers to the next calls, if given.
+    next: list[ModelAnswer] = field(default_factory=list[ModelAnswer])
     # The version of the newest context that was built, and those of the prompts.
     version: int = 0
     versions: list[int] = field(default_factory=list[int])
 
-    def __call__(self, seen: Seen) -> Said:
+    def __call__(self, seen: ModelInput) -> ModelAnswer:
         if not seen.system.startswith(SYSTEM):
             self.notes.append(seen)
-            return Said(note_for(str(seen.messages[-1]["content"])))
+            return ModelAnswer(note_for(str(seen.messages[-1]["content"])))
         self.prompts.append(seen)
         self.versions.append(self.version)
         if self.next:
@@ -97,8 +97,10 @@ class FakeModel:
         turn = _number(str(messages[asked]["content"])) if messages else 0
         rounds = sum(m["role"] == "assistant" for m in messages[asked + 1 :])
         if rounds < _rounds(turn):
-            return Said(calls=tuple((name, {"place": f"box {turn}"}) for name in _called(turn, rounds)))
-        return Said(_answer(turn))
+            return ModelAnswer(
+                calls=tuple((name, {"place": f"box {turn}"}) for name in _called(turn, rounds))
+            )
+        return ModelAnswer(_answer(turn))
 
 
 def look(place: str) -> str:
@@ -171,7 +173,7 @@ class AdapterHost(ABC):
 
     @abstractmethod
     def trim(self, thread: str, keep: int) -> None:
-        """Drop all that is stored but the last messages."""
+        """Drop all stored messages except the last `keep`."""
 
     @abstractmethod
     def restart(self, memory: Any) -> None:
@@ -210,7 +212,7 @@ class AdapterContract:
                 "budget": BUDGET,
                 "clock": FrozenClock(),
                 "workers": "external",
-                # On a busy machine a turn would go on without what it recalls.
+                # On a busy machine a turn would otherwise continue without recall.
                 "timing": Timing(recall_deadline=120.0),
             } | options
             memories.append(open_memory(tmp_path / name, **given))
@@ -392,11 +394,17 @@ class AdapterContract:
         model, memory = FakeModel(), opened()
         host = hosted(memory, model)
         host.say("t1", f"Turn 1. {FACT}")
-        model.next = [Said(calls=(("memory_search", {"query": "locker code"}),)), Said("It is 4711-B.")]
+        model.next = [
+            ModelAnswer(calls=(("memory_search", {"query": "locker code"}),)),
+            ModelAnswer("It is 4711-B."),
+        ]
         assert host.say("t1", "Turn 2. Which code do I have?") == "It is 4711-B."
         result = next(m for m in reversed(model.prompts[-1].messages) if m["role"] == "tool")
         assert "4711-B" in str(result["content"])
-        model.next = [Said(calls=(("memory_save", {"summary": "Ana likes to bike to work"}),)), Said("Kept.")]
+        model.next = [
+            ModelAnswer(calls=(("memory_save", {"summary": "Ana likes to bike to work"}),)),
+            ModelAnswer("Kept."),
+        ]
         assert host.say("t1", "Turn 4. Remember that I like to bike.") == "Kept."
         assert [i.summary for i in memory.items.list(owner=OWNER)] == ["Ana likes to bike to work"]
 
@@ -409,7 +417,7 @@ class AdapterContract:
             assert host.say("t1", _question(turn)) == _answer(turn)
         wait_for(lambda: bool(model.notes))
         stored = "\n".join(str(m["content"]) for m in host.stored("t1"))
-        assert "You keep the memory" not in stored
+        assert "the memory of a conversation" not in stored
         with open_memory(tmp_path / "own.db", workers="external") as memory:
             session = memory.session("t1", owner=OWNER)
             wait_for(lambda: any(n.model == "host" for n in session.notes(statuses=("active", "buffered"))))
@@ -430,7 +438,7 @@ class AdapterContract:
         if self.has_trace:
             traced = host.traced()
             assert len(traced) == len(model.prompts)
-            assert not any("You keep the memory" in text for text in traced)
+            assert not any("the memory of a conversation" in text for text in traced)
 
 
 def model_prompts(model: FakeModel, word: str) -> str:
@@ -439,14 +447,14 @@ def model_prompts(model: FakeModel, word: str) -> str:
 
 
 def _told(turn: int) -> list[tuple[str, str]]:
-    """What a turn adds to the conversation, without the calls."""
+    """The messages that a turn adds to the conversation, without the calls."""
     told = [("user", _question(turn))]
     for n in range(_rounds(turn)):
         told += [("tool", TOOLS[name](f"box {turn}")) for name in _called(turn, n)]
     return [*told, ("assistant", _answer(turn))]
 
 
-def _comparable(seen: Seen) -> tuple[str, list[tuple[str, str]]]:
+def _comparable(seen: ModelInput) -> tuple[str, list[tuple[str, str]]]:
     return seen.system, [(m["role"], str(m["content"])) for m in seen.messages]
 
 
@@ -463,7 +471,7 @@ def check_pairs(messages: Sequence[Item]) -> None:
     assert not missing, f"calls without a result: {missing}"
 
 
-def check_prefix(prompts: Sequence[Seen], versions: Sequence[int]) -> None:
+def check_prefix(prompts: Sequence[ModelInput], versions: Sequence[int]) -> None:
     """While no note changes, a prompt continues the one before, byte for byte."""
     stable = 0
     for (before, old), (after, new) in pairwise(zip(prompts, versions, strict=True)):
@@ -485,5 +493,5 @@ def wait_for(condition: Callable[[], bool]) -> None:
     """Wait for what happens in the background."""
     deadline = time.monotonic() + PATIENCE
     while not condition():
-        assert time.monotonic() < deadline, "it did not happen"
+        assert time.monotonic() < deadline, "the condition did not become true in time"
         time.sleep(0.02)

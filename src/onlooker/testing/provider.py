@@ -160,7 +160,7 @@ class LocalProvider:
         return chosen or Answer()
 
     def wait(self, seconds: float | None) -> bool:
-        """Wait for `seconds`, or for ever. Return True if the server stops meanwhile."""
+        """Wait for `seconds`, or forever. Return True if the server stops meanwhile."""
         return self._stopping.wait(seconds)
 
 
@@ -237,7 +237,7 @@ class _RequestHandler(BaseHTTPRequestHandler):
             text = "" if answer.calls else note_for(received.user)
         used = (estimate(received.system) + estimate(received.user), estimate(text[:100_000]))
         body = _body(received.protocol, str(received.body.get("model", "")), text, answer.finish, used)
-        # An id of its own: some clients take answers with the same one for parts of one.
+        # A new id for each answer: some clients merge answers with the same id.
         body["id"] += f"_{self._provider.count}"
         return _with_calls(received, body, answer.calls, self._provider.count) if answer.calls else body
 
@@ -280,7 +280,9 @@ def _text(content: Any) -> str:
 # -- A correct note, made from the text of a prompt
 
 _SECTION = re.compile(
-    r"^<<< (?P<title>[A-Z ]+) (?P<marker>\w+)\n(?P<text>.*?)\n>>> (?P=marker)$", re.M | re.S
+    r"^<<< (?P<title>[A-Z ]+) (?P<marker>\w+)\n(?P<text>.*?)\n"
+    r"(?:(?=<<< [A-Z ]+ (?P=marker)\n)|>>> (?P=marker)$)",
+    re.M | re.S,
 )
 _LABEL = re.compile(
     r"(?:\[(?:[A-Z][a-z]{2} (?P<date>\d{4}-\d\d-\d\d) )?\d\d:\d\d\] )?"

@@ -32,7 +32,7 @@ async def rest(found: EventStream[Any]) -> list[Any]:
 async def test_events_come_out_in_the_order_in_which_they_went_in() -> None:
     found = stream()
     for rows in range(5):
-        found.hear(Pruned(rows))
+        found.on_event(Pruned(rows))
     assert [e.rows for e in await rest(found)] == [0, 1, 2, 3, 4]
     assert found.dropped == 0
 
@@ -40,14 +40,14 @@ async def test_events_come_out_in_the_order_in_which_they_went_in() -> None:
 async def test_only_the_types_asked_for_are_held() -> None:
     found = stream(Deleted, Recorded)
     for event in (Pruned(1), Deleted(HERE), Pruned(2), Recorded(HERE, ())):
-        found.hear(event)
+        found.on_event(event)
     assert [type(e) for e in await rest(found)] == [Deleted, Recorded]
 
 
 async def test_beyond_its_bound_the_oldest_make_way_and_are_counted() -> None:
     found = stream(limit=3)
     for rows in range(10):
-        found.hear(Pruned(rows))
+        found.on_event(Pruned(rows))
     assert found.dropped == 7
     assert [e.rows for e in await rest(found)] == [7, 8, 9]
 
@@ -57,7 +57,7 @@ async def test_a_reader_waits_for_the_next_event() -> None:
     waiting = asyncio.ensure_future(anext(found))
     await asyncio.sleep(0)
     assert not waiting.done()
-    found.hear(Pruned(1))
+    found.on_event(Pruned(1))
     assert (await waiting).rows == 1
 
 
@@ -66,7 +66,7 @@ async def test_closing_ends_a_reader_that_waits_and_nothing_more_is_heard() -> N
     waiting = asyncio.ensure_future(rest_of(found))
     await asyncio.sleep(0)
     found.close()
-    found.hear(Pruned(1))
+    found.on_event(Pruned(1))
     assert await waiting == []
 
 
@@ -76,7 +76,7 @@ async def rest_of(found: EventStream[Any]) -> list[Any]:
 
 async def test_a_stream_closes_at_the_end_of_its_with_block() -> None:
     async with stream() as found:
-        found.hear(Pruned(1))
+        found.on_event(Pruned(1))
     assert found.closed
     assert [e.rows for e in await rest(found)] == [1]
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from functools import partial
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from tests.growth import assert_not_quadratic
 from tests.unit.models.extractive_requests import MODEL, SESSION, START, TALK, note, observe, role
@@ -290,6 +290,9 @@ WORDS = st.text(
     ),
     st.integers(8, 120),
 )
+@example([*[("user", ":?0か")] * 4, ("user", "0:0:")], 39)
+@example([("assistant", "0 0- "), ("assistant", "10.00:01 x00 0 "), ("system", "0 0,0")], 81)
+@example([("system", "\n é -0:00 ")], 22)
 def test_whatever_was_said_the_note_is_one_that_its_judge_accepts(
     said: list[tuple[Role, str]], tokens: int
 ) -> None:

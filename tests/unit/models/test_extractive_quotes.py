@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from tests.unit.models.extractive_requests import START, observe, reflect, role, say
+from tests.unit.models.extractive_requests import START, note, observe, reflect, role, say
 
 from onlooker.domain.messages import Message, ToolCall
 from onlooker.models.extractive.pieces import (
@@ -32,6 +32,8 @@ from onlooker.models.extractive.pieces import (
         ("So I quit.", "So I quit."),  # a consequence
         ("Actually, it was Tuesday.", "Actually, it was Tuesday."),  # a correction
         ("No, I never did.", "No, I never did."),
+        ("Hmm, I sold the boat", "I sold the boat."),
+        ("Thanks, Ingrid.", ""),
         ("我住在成都", "我住在成都。"),
     ],
 )
@@ -92,8 +94,16 @@ def test_a_sentence_of_clauses_side_by_side_is_parted() -> None:
         "I've been there twice.",
         "Me too!",
         "Because the rent rose.",
+        "I make it for my family.",
+        "Planning a trip there next month.",
+        "I just submitted a few more last week.",
+        "I hope you two have a great time.",
+        "How long do you hold that pose?",
         "她很喜欢。",
+        "抽样后这个问题收尾。",
+        "前者我们用租户隔离解决了。",
         "それは大阪です。",
+        "うちの猫も最初はそうだったよ。",
     ],
 )
 def test_a_pronoun_without_its_noun_refers_back(said: str) -> None:
@@ -108,11 +118,96 @@ def test_a_pronoun_without_its_noun_refers_back(said: str) -> None:
         "It's important to rest.",
         "This weekend we sail to Bergen.",
         "There is no budget.",
+        "We made it to the top.",
+        "I went to the lake and swam there.",
         "我住在成都。",
+        "我这次去了北京。",
+        "これから会議です。",
     ],
 )
 def test_a_pronoun_beside_its_noun_does_not(said: str) -> None:
     assert not refers_back(said)
+
+
+@pytest.mark.parametrize(
+    ("asked", "answer"),
+    [
+        ("When did you start to skate?", "Since I was 17."),
+        ("What flavor did you make?", "I whipped up some chocolate and vanilla swirl for everybody."),
+        ("どこの病院？", "駅前のさくら動物病院。予約は十時半。"),
+        ("中村さんも同席できますか。", "午後なら空いています。"),
+        ("今度の打ち合わせはどこですか。", "大宮で集合します。"),
+        ("접수는 누가 해요?", "금요일까지 끝낼게요."),
+    ],
+)
+def test_an_answer_that_says_little_alone_stands_below_its_question(asked: str, answer: str) -> None:
+    text = observe(say("Ana", asked), say("Ben", answer, 1), THANKS, tokens=120)
+    found = lines(text)
+    assert found.index(f"Ana: {asked}") + 1 == found.index(f"Ben: {answer}")
+
+
+@pytest.mark.parametrize(
+    "said", ["今は弾かないの？", "午後なら空いています。", "今天内修好。", "It was a gift."]
+)
+def test_what_goes_on_from_messages_that_were_noted_before_is_not_noted(said: str) -> None:
+    told = note("## 2026-02-16\nAna: I moved to Oslo.")
+    text = observe(
+        say("Ben", said), say("Ana", "I sold the boat to Carla for 900 euros.", 1), THANKS, notes=(told,)
+    )
+    assert said not in text
+    assert "900 euros" in text
+
+
+@pytest.mark.parametrize(
+    ("said", "alone", "with_it"),
+    [
+        (
+            [("Ana", "It is the loop, it looks at everything again. A pandas merge does the same in 30 ms.")],
+            "merge does the same", "It is the loop",
+        ),
+        (
+            [("Ana", "A graph description has three parts. Learn one sentence for each.")],
+            "one sentence for each", "graph description",
+        ),
+        (
+            [("Ana", "You forgot to begin with the right ending again. And add 2019.")],
+            "dd 2019", "the right ending",
+        ),
+        (
+            [("Ana", "The pills are for life. Half the dose from July though.")],
+            "Half the dose", "The pills are for life",
+        ),
+        (
+            [("Ana", "So that was it all the time, an aura. Tell Dr. Amari: it excludes sumatriptan.")],
+            "Tell Dr. Amari", "an aura",
+        ),
+        (
+            [("Ben", "Which mail do you have? I don't use the old one."), ("Ana", "vassell@example.org.")],
+            "Ana: vassell@example.org", "Ben: Which mail do you have?",
+        ),
+        (
+            [("Ben", "I'll fetch Grandpa."), ("Ben", "Does he have the keys to my car?"),
+             ("Ana", "Yes, in his bedside drawer at 14 Elm Road.")],
+            "in his bedside drawer", "Ben: Does he have the keys to my car?",
+        ),
+        (
+            [("Ana", "We went to a pottery workshop in Graz."), ("Ben", "Nice!"),
+             ("Ana", "We paint palm trees too. Here's our latest from May. [shares a photo of a sunset]")],
+            "Here's our latest", "[pic: sunset]",
+        ),
+        (
+            [("Ben", "The invoice counts whole days now."),
+             ("Ana", "Wait, does that change what customers in Oslo pay for 2026?")],
+            "does that change", "counts whole days",
+        ),
+    ],
+)  # fmt: skip
+def test_what_means_something_said_before_is_noted_only_with_it(
+    said: list[tuple[str, str]], alone: str, with_it: str
+) -> None:
+    texts = [chat(*said, tokens=tokens) for tokens in range(12, 120, 3)]
+    assert all(with_it in text for text in texts if alone in text)
+    assert alone in texts[-1]
 
 
 # A note is no longer than its source. These words make room, and none of them is noted.

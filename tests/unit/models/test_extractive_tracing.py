@@ -173,6 +173,7 @@ SAID = talk(
         "Carla met a vet in Turin. She went to Bergen after that.",
         "We think the rent rose, and it was probably the landlord.",
         "I don't eat fish unless Carla cooks. If it rains, we stay at home in Bergen.",
+        "We hope the rent falls in June, and I bought a red kayak unless Carla calls.",
     ]
 )
 _NEVER = re.compile(r"(?!)")
@@ -208,7 +209,7 @@ def _squeezed(text: str) -> str:
     return text.replace("n't", "").replace("the ", "")
 
 
-def _always(piece: pieces.Piece, before: pieces.Piece | None) -> bool:
+def _always(piece: pieces.Piece, before: Sequence[pieces.Piece], *, goes_before: bool = False) -> bool:
     return True
 
 

@@ -20,8 +20,8 @@ _ADDED = re.compile(r"\[\d+ lines of code[^\]]*\]|\[pic: | \(was [^()]*\)")
 # Words at the edges of a sentence that may be cut.
 _OPENINGS = (
     "wow whoa woo woohoo phew oof yay yikes ugh whew geez gosh omg oh ooh aw aww ah haha hahaha hah lol "
-    "hey hi hello there btw and also plus good morning evening guess what by the way anyway well so you "
-    "know man dude okay ok alright congrats congratulations thanks thank much a lot bunch again very "
+    "hm hmm hey hi hello there btw and also plus good morning evening guess what by the way anyway well so "
+    "you know man dude okay ok alright congrats congratulations thanks thank much a lot bunch again very "
     "cool nice awesome great amazing sweet no problem worries of course for sure honestly to be honest "
     "yeah yep yup yes sure absolutely definitely totally exactly right true certainly same here i agree"
 )
@@ -40,8 +40,10 @@ _FEW_WORDS = 5
 _PERSONS = frozenset({"he", "she", "they", "him", "them"})
 # A sentence that speaks of somebody: by a name, or by what they are to the speaker.
 _SEVERAL = re.compile(r"\b(?!(?:this|was|has|does|its|yes)\b)\w{3,}(?<!s)s\b|\bpeople\b|\bcrew\b", re.I)
+# Where somebody went is nobody, nor is a pronoun with a capital.
+_NO_NAME = r"(?!(?:He|She|They|It|We|You|My|This|That|What|Who|How)\b)"
 _SOMEBODY = re.compile(
-    r"(?<=[a-z,] )[A-Z][a-z]+|^(?!(?:He|She|They|It|We|You|This|That|What|Who|How)\b)"
+    rf"(?<=[a-z,] )(?<!to )(?<!in ){_NO_NAME}[A-Z][a-z]+|^{_NO_NAME}"
     r"[A-Z][a-z]+ (?:[a-z]+ed|met|sold|ran|paid|is|was|has)\b"
     r"|\b(?:cousin|aunt|uncle|woman|man|sister|brother|friend|vet|mom|mum|dad|mother|father|son|daughter|wife|husband|kid|dog|cat|puppy"
     r"|pup|doctor|teacher|coach|partner|girlfriend|boyfriend|someone|people)s?\b"

@@ -326,6 +326,41 @@ def test_after_an_edited_message_later_ones_keep_their_identity() -> None:
     assert (found.keep, found.follow, found.retired) == (2, (edited, 4, 5, 6), (3,))
 
 
+def test_a_marker_in_place_of_one_message_takes_nothing_back() -> None:
+    skipped = Message("user", "Skipped 1 messages.")
+    found = align([*HELLO[:2], skipped, *HELLO[3:]], HELLO, TURN_BY_TURN)
+    assert (found.keep, found.follow, found.retired) == (3, (skipped, 4, 5, 6), ())
+
+
+MARKERS = (
+    "Skipped {} messages.",
+    "[{} earlier turns omitted]",
+    "… {} messages left out …",
+    "（已省略 {} 条消息）",
+)
+
+
+@pytest.mark.parametrize("marker", MARKERS)
+def test_a_marker_that_counts_what_it_stands_for_is_not_recorded(marker: str) -> None:
+    skipped = Message("user", marker.format(3))
+    found = align([*HELLO[:1], skipped, *HELLO[4:]], HELLO, TURN_BY_TURN)
+    assert (found.keep, found.follow, found.retired) == (6, (), ())
+
+
+@pytest.mark.parametrize(
+    "between",
+    [
+        Message("user", "Show me 2 messages."),  # two are missing there, but it is the newest
+        Message("user", "I bought 3 apples"),
+        Message("user", "Skipped 3 messages.", id="own"),
+    ],
+)
+def test_what_may_be_said_between_is_recorded(between: Message) -> None:
+    is_newest = "Show" in between.text
+    history = [*HELLO[:1], between] if is_newest else [*HELLO[:1], between, *HELLO[4:]]
+    assert between in align(history, HELLO, TURN_BY_TURN, rewind="never").follow
+
+
 def test_a_message_put_in_between_moves_the_later_ones_and_retires_nothing() -> None:
     between = Message("user", "wait a moment, please")
     found = align([*HELLO[:4], between, *HELLO[4:]], HELLO, TURN_BY_TURN)
@@ -466,6 +501,12 @@ def head_and_tail(history: list[Message]) -> list[Message]:
     return history if len(history) <= 8 else history[:2] + history[-6:]
 
 
+def with_marker(history: list[Message]) -> list[Message]:
+    if len(history) <= 8:
+        return history
+    return [*history[:2], Message("user", f"Skipped {len(history) - 8} messages."), *history[-6:]]
+
+
 def with_summary(history: list[Message]) -> list[Message]:
     if len(history) < 9:
         return history
@@ -490,12 +531,27 @@ VIEWS: dict[str, Callable[[list[Message]], list[Message]]] = {
     "whole": list,
     **{f"window of {n}": window(n) for n in range(1, 11)},
     "head and tail": head_and_tail,
+    "head, marker and tail": with_marker,
     "own summary": with_summary,
     "decorates the newest": decorated,
     "strips what is old": stripped,
 }
 # Short messages repeat in any order, but a window of nothing else says nothing.
 SHORT = ("yes", "ok", "go on", "no", "thanks")
+
+
+@pytest.mark.parametrize("marker", MARKERS)
+def test_a_marker_that_counts_otherwise_is_recorded_once_at_most(marker: str) -> None:
+    record, history = Record(), list[Message]()
+    for turn in range(60):
+        history += talk(f"This is what I said in turn {turn}.")
+        left_out = len(history) - 8
+        skipped = Message("user", marker.format(f"{left_out * 130:,}"))
+        record.prepare([*history[:2], skipped, *history[-6:]] if left_out > 1 else history)
+        history += [Message("assistant", f"This is answer {turn}.")]
+        record.record(history[-1])
+    assert len([text for text in record.texts if not text.startswith("This is")]) <= 1
+    assert [text for text in record.texts if text.startswith("This is")] == [m.text for m in history]
 
 
 @pytest.mark.parametrize("name", VIEWS)

@@ -95,6 +95,8 @@ Le serveur renvoie toujours 500.
 Nunca como carne.
 El servidor siempre devuelve 500.
 我从不吃肉。
+Envoie-le plutôt au bureau, je ne suis jamais chez moi.
+每次十几秒，不恶心，但是前天差点摔倒。
 以后我想去奥斯陆。
 服务器总是返回500。
 私はいつもコーヒーを飲みます。
@@ -349,6 +351,48 @@ def test_where_several_people_talk_a_request_says_who_asks() -> None:
     known = of_messages([ben, asks], [])
     answer = Message("assistant", "It is in the blue room on the second floor.")
     assert of_messages([answer, ben, ana], ["\n".join(known)])[0].startswith("Open request: Ana: Can you")
+
+
+def test_what_one_person_asks_another_is_open_until_they_answer() -> None:
+    asked = Message("user", "Does Grandpa have the keys to my car?", name="Ana")
+    answered = Message("user", "Yes, in the drawer beside the bed.", name="Ben")
+    rule = Message("user", "Just remember that she gets sick in cars.", name="Ben")
+    assert of_messages([rule, asked], []) == ["Open request: Ana: Does Grandpa have the keys to my car?"]
+    assert of_messages([asked, answered, rule], []) == []
+
+
+@pytest.mark.parametrize(
+    ("said", "asked"),
+    [
+        (
+            ("The app reads proration_seconds, and we left it out.", "Keep filling it then."),
+            "Keep filling it then. (assistant: “The app reads proration_seconds, and we left it out.”)",
+        ),
+        (
+            ("There is a shop on Elm Road. Would that work?", "Yes, send it there please."),
+            "Yes, send it there please. (assistant: “There is a shop on Elm Road. Would that work?”)",
+        ),
+        (("The lamp is here.", "Please send the lamp to Oslo."), "Please send the lamp to Oslo."),
+        (("The price is 40.", "Please send his lamp to Oslo."), "Please send his lamp to Oslo."),
+    ],
+)
+def test_a_request_that_speaks_of_what_was_said_before_it_quotes_it(
+    said: tuple[str, str], asked: str
+) -> None:
+    assert after([assistant(said[0]), user(said[1])]) == [f"Open request: {asked}"]
+
+
+def test_an_instruction_that_speaks_of_the_sentence_before_it_has_it() -> None:
+    said = "They need a semicolon as separator. Always do that for files that go to Oslo."
+    assert after([user(said)])[0] == f"Standing instruction: {said}"
+
+
+def test_the_answer_to_a_question_does_not_finish_the_task_before_it() -> None:
+    known = ["Open request: Can you make the import faster?"]
+    talk = [user("Is the rolling part OK?"), assistant("It counts rows, not days."), user("Fix that too.")]
+    assert of_messages(talk, known) == [
+        "Follow-up request: Fix that too. (assistant: “It counts rows, not days.”)"
+    ]
 
 
 def test_a_follow_up_that_refers_back_has_what_it_refers_to() -> None:

@@ -414,6 +414,32 @@ def test_a_result_that_fits_is_not_pushed_over_the_budget_by_its_call() -> None:
     assert found.stats.messages <= 8000
 
 
+@pytest.mark.parametrize("tokens", range(200, 250))
+def test_a_result_that_just_fits_by_itself_is_not_pushed_over_a_small_budget_by_its_call(tokens: int) -> None:
+    said = real([call(1, "a"), result(2, "a", tokens)], 0)
+    found = context(state(said), PromptRequest(budget=256), DEFAULT)
+    assert found.messages[-1] == said[-1]
+    assert found.stats.total <= 256 * (1 - MARGIN) or as_sent(said[-1]) > 256 * (1 - MARGIN)
+
+
+def as_sent(newest: Message) -> int:
+    """The tokens of a message by itself: a result without its call says so, a call has a result to say that
+    there is none."""
+    return newest.tokens + PLAIN.stand_ins([newest])
+
+
+def test_what_stands_in_for_missing_calls_and_results_is_counted() -> None:
+    said = (message(1), call(2, "a", "b"), result(3, "a"), message(4), result(5, "z"))
+    found = context(state(said))
+    missing, orphan = "[no result was recorded]", "[result of z, recorded without its call]"
+    stand_ins = sum(PLAIN.estimator.message(Message("user", text)) for text in (missing, orphan))
+    assert found.stats.messages == tokens_of(said) + stand_ins
+    assert found.stats.total == found.stats.messages
+    sent = [m["content"] for m in found.openai()]
+    assert sum(missing == text for text in sent) == 1
+    assert sum(orphan in text for text in sent if text) == 1
+
+
 # ------------------------------------------------------------------------------------ budgets
 
 
@@ -421,6 +447,12 @@ def test_a_base_prompt_beyond_the_budget_is_an_error_that_says_so() -> None:
     with pytest.raises(BudgetError, match="a budget of 300 tokens cannot hold the base prompt") as caught:
         context(state(), PromptRequest("x" * 4000, budget=300), DEFAULT)
     assert (caught.value.budget, caught.value.needed) == (300, 1000)
+
+
+def test_a_budget_that_holds_nothing_beside_the_base_prompt_says_what_it_needs() -> None:
+    with pytest.raises(BudgetError, match="what goes around a prompt") as caught:
+        context(state(), PromptRequest(budget=10), DEFAULT)
+    assert caught.value.needed >= caught.value.budget
 
 
 def test_the_margin_and_what_usage_has_taught_are_left_free() -> None:
@@ -474,8 +506,8 @@ def test_no_context_exceeds_its_budget_except_by_the_newest_message(
     usable = int(budget * (1 - margin(settings.estimator)))
     beside = found.stats.total - found.stats.messages
     # Over only where the newest message does not fit by itself.
-    assert found.stats.total <= usable or beside + newest.tokens > usable
-    assert found.stats.messages <= max(limits.message_limit, newest.tokens + limits.message_limit // 4)
+    assert found.stats.total <= usable or beside + as_sent(newest) > usable
+    assert found.stats.messages <= max(limits.message_limit, as_sent(newest) + limits.message_limit // 4)
     assert beside <= usable
     shown = {m.seq for m in found.messages}
     assert found.stats.left_out_messages == len([m for m in now.unshown if m.seq not in shown])

@@ -275,7 +275,16 @@ def test_a_file_of_nothing_but_settings_needs_no_section() -> None:
         from_mapping({"budget": 999, "keep_recnt": 0.1})
 
 
+def test_a_typing_error_does_not_turn_memory_off() -> None:
+    with pytest.raises(SettingsError, match="did you mean budget"):
+        from_mapping({"budgt": 999})
+    with pytest.raises(SettingsError, match=r"onloker = .*: is not a section; did you mean onlooker\?"):
+        from_mapping({"onloker": {"budget": 999}})
+
+
 def test_the_settings_of_another_program_leave_memory_off() -> None:
+    assert from_mapping({"outlook": {"folder": "inbox"}}) == OFF
+    assert from_mapping({}) == OFF
     assert from_mapping({"model": "gpt-5.2", "temperature": 0.2}) == OFF
     assert from_mapping({"model": "gpt-5.2", "tools": {}}) == OFF
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from conversations import call, conversations, message, numbered, result
 from hypothesis import given
 from hypothesis import strategies as st
@@ -69,6 +71,15 @@ def test_the_chunk_leaves_what_is_to_stay_raw() -> None:
     assert seqs(oldest_chunk(numbered(10, 10, 10, 10), keep=20)) == [1, 2]
     assert seqs(oldest_chunk(numbered(10, 10, 10, 10), keep=21)) == [1]
     assert oldest_chunk(numbered(10, 10, 10, 10), keep=31) == ()
+
+
+def test_a_question_is_noted_together_with_its_answer() -> None:
+    said = [
+        replace(message(n), text=text) for n, text in enumerate(("I ski.", "Since when?", "Since 1998."), 1)
+    ]
+    two = tokens_of(said[:2])
+    assert seqs(oldest_chunk(said, keep=0, max_tokens=two)) == [1]
+    assert seqs(oldest_chunk(said[1:], keep=tokens_of(said[2:]))) == [2], "a question alone is noted"
 
 
 def test_the_chunk_is_about_as_large_as_asked_for() -> None:

@@ -202,6 +202,10 @@ CHINESE = {
     "这周": "2026-W08",
     "下周": "2026-W09",
     "上上周": "2026-W06",
+    "上上周五": "2026-02-06",
+    "下下周三": "2026-03-04",
+    "上上个月": "2025-12",
+    "大后天": "2026-02-21",
     "上周五": "2026-02-13",
     "下周一": "2026-02-23",
     "上週五": "2026-02-13",
@@ -227,6 +231,9 @@ JAPANESE = {
     "先週": "2026-W07",
     "来週": "2026-W09",
     "再来週": "2026-W10",
+    "再来週の金曜": "2026-03-06",
+    "先々週の月曜日": "2026-02-02",
+    "しあさって": "2026-02-21",
     "先週の金曜日": "2026-02-13",
     "来週の月曜日": "2026-02-23",
     "先月": "2026-01",
@@ -251,6 +258,9 @@ KOREAN = {
     "5년 전": "2021",
     "지난주": "2026-W07",
     "다음 주": "2026-W09",
+    "다다음 주": "2026-W10",
+    "다다음 주 토요일": "2026-03-07",
+    "지지난주": "2026-W06",
     "지난주 금요일": "2026-02-13",
     "지난달": "2026-01",
     "다음 달": "2026-03",
@@ -293,6 +303,10 @@ AS_SAID = [
     "2019年后",
     "엊그제",
     "within 2 years",
+    "Rome wasn't built in a day",  # how long it took
+    "I lost five kilos in a month",
+    "We wrote it in three weeks",
+    "I haven't eaten in two days",
 ]
 
 
@@ -444,3 +458,22 @@ def test_spans_are_in_order_and_never_overlap(text: str, year: int, days: int) -
     found = resolve(text, on(year, 1, 1) + timedelta(days))
     assert all(a.end <= b.start for a, b in itertools.pairwise(found))
     assert all(0 <= span.start < span.end <= len(text) for span in found)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "キャンセル料は十四日前から三割です",
+        "出発の三日前に連絡します",
+        "試験の一か月前に申し込みます",
+        "一週間前までに予約してください",
+        "취소는 일주일 전까지만 무료래",
+        "여행 2주 전에 예약해요",
+    ],
+)
+def test_so_long_before_something_else_is_no_date(said: str) -> None:
+    assert annotate(said, AT) == said
+
+
+def test_since_so_long_ago_is_a_date() -> None:
+    assert annotate("三日前から咳が出ています", AT) == "三日前(2026-02-15)から咳が出ています"

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
 from collections.abc import Generator
 from contextlib import contextmanager
 
-from onlooker.policy.pace import give_way, paced, turn
+from onlooker.policy.pace import between_turns, give_way, paced, turn
 
 
 @contextmanager
@@ -43,3 +44,23 @@ def test_work_stops_while_a_turn_runs() -> None:
                 time.sleep(0.001)
             # Ten pieces, each after a wait: without one they would be done in a third of the time.
             assert time.monotonic() - began > 9 * 0.005
+
+
+async def _steps(done: list[str]) -> None:
+    async def step() -> None:
+        await between_turns()
+        done.append("step")
+
+    with turn():
+        beside = asyncio.create_task(step())
+        await asyncio.sleep(0.01)
+        done.append("turn")
+    await beside
+    with turn():
+        await step()  # though the turn does not end
+
+
+def test_a_step_on_the_event_loop_waits_for_a_turn_to_end_but_not_for_ever() -> None:
+    done: list[str] = []
+    asyncio.run(_steps(done))
+    assert done == ["turn", "step", "step"]

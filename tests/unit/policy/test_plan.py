@@ -588,3 +588,51 @@ def test_noted_messages_that_still_stand_raw_make_way_with_room_to_grow() -> Non
     all_noted = state(said, [note(1, 10)], tail_start=1)
     assert make_room(all_noted, LIMITS, 50) == Activate((), 10, 10)  # the newest stays in sight
     assert make_room(state(said, [note(1, 10)], tail_start=10), LIMITS, 50) is None
+
+
+# ------------------------------------------------------------------------------------ filling the budget
+
+
+def test_messages_stand_raw_while_notes_leave_room() -> None:
+    limits = limits_for(DEFAULT, 10_000)
+    raw = numbered(*[100] * 75)
+    ahead = plan(state(raw[:30]), limits)
+    assert isinstance(ahead, Observe)
+    assert ahead.buffered
+    written = [note(n + 1, n + 10, status="buffered", tokens=200) for n in range(0, 70, 10)]
+    assert plan(state(raw, written), limits) == Idle()
+    shown = plan(state(numbered(*[100] * 80), [*written, note(71, 74, status="buffered")]), limits)
+    assert isinstance(shown, Activate)
+    assert len(shown.notes) == 8
+    # With notes of 5,000 there is room for 3,000.
+    full = [note(1, 10, tokens=5_000), note(11, 34, status="buffered")]
+    assert plan(state(numbered(*[100] * 39), full), limits) == Idle()
+    assert isinstance(plan(state(numbered(*[100] * 40), full), limits), Activate)
+
+
+def test_what_stands_raw_behind_notes_is_noted_before_they_are_shown() -> None:
+    limits = limits_for(DEFAULT, 10_000)
+    written = [note(n + 1, n + 10, status="buffered", tokens=200) for n in range(0, 70, 10)]
+    step = plan(state(numbered(*[100] * 81), written), limits)
+    assert isinstance(step, Observe)
+    assert step.buffered
+    assert [m.seq for m in step.messages] == list(range(71, 77))
+
+
+def test_small_budgets_and_numbers_of_tokens_leave_no_more_raw() -> None:
+    assert limits_for(DEFAULT, 2_000).fill_to == limits_for(DEFAULT, 4_000).fill_to == 0
+    assert LIMITS.fill_to == LANGO_LIMITS.fill_to == ZORA_LIMITS.fill_to == 0
+    assert limits_for(replace(DEFAULT, message_limit=0.5), 10_000).fill_to == 5_000
+    blocking = limits_for(replace(DEFAULT, block_after=0.4), 10_000)
+    assert blocking.observe_at < blocking.fill_to < blocking.block_after
+
+
+def test_notes_are_condensed_in_the_step_that_shows_others() -> None:
+    standing = [note(1, 2, tokens=700), note(3, 4, tokens=700)]
+    said = numbered(*[100] * 4, *[100] * 10)
+    step = plan(state(said, [*standing, note(5, 9, tokens=700, status="buffered")]), LIMITS)
+    assert isinstance(step, Reflect)
+    assert [n.first for n in step.notes] == [1, 3]
+    assert step.shows
+    assert [n.first for n in step.shows.notes] == [5]
+    assert step.shows.watermark == 9

@@ -35,7 +35,7 @@ def note(text: str) -> Note:
 
 
 def fenced(user: str, title: str = "MESSAGES") -> str:
-    match = re.search(rf"^<<< {title} (\w+)\n(.*?)\n>>> \1$", user, re.S | re.M)
+    match = re.search(rf"^<<< {title} (\w+)\n(.*?)\n(?:>>>|<<< [A-Z ]+) \1$", user, re.S | re.M)
     assert match
     return match[2]
 
@@ -44,21 +44,24 @@ def test_each_message_is_labelled_by_time_role_and_speaker() -> None:
     prompt = observer_prompt(
         [
             said("I moved", name="Ana"),
-            said("Well done", 1, role="assistant"),
+            said("Well done", 11, role="assistant"),
             said("Bye", 24 * 60, name="Ana"),
         ],
         target_tokens=100,
     )
     assert fenced(prompt.user).splitlines() == [
         "[Mon 2026-02-16 14:02] user Ana: I moved",
-        "[14:03] assistant: Well done",
+        "[14:13] assistant: Well done",
         "[Tue 2026-02-17 14:02] user Ana: Bye",
     ]
 
 
-def test_a_message_in_the_same_minute_needs_no_stamp() -> None:
-    prompt = observer_prompt([said("a"), said("b")], target_tokens=100)
-    assert fenced(prompt.user) == "[Mon 2026-02-16 14:02] user: a\nuser: b"
+def test_a_message_in_the_same_ten_minutes_needs_no_stamp_unless_times_are_asked_for() -> None:
+    messages = [said("a"), said("b", 3), said("c", 12)]
+    prompt = observer_prompt(messages, target_tokens=100)
+    assert fenced(prompt.user) == "[Mon 2026-02-16 14:02] user: a\nuser: b\n[14:14] user: c"
+    exact = observer_prompt(messages, target_tokens=100, format="stamped")
+    assert fenced(exact.user) == "[Mon 2026-02-16 14:02] user: a\n[14:05] user: b\n[14:14] user: c"
 
 
 def test_tool_calls_and_results_name_their_tool() -> None:
@@ -66,14 +69,14 @@ def test_tool_calls_and_results_name_their_tool() -> None:
     prompt = observer_prompt(
         [
             said("Let me see", role="assistant", calls=(call,)),
-            said("app = 'x'", 1, role="tool", answers="c1"),
+            said("app = 'x'", 11, role="tool", answers="c1"),
         ],
         target_tokens=100,
     )
     assert fenced(prompt.user).splitlines() == [
         "[Mon 2026-02-16 14:02] assistant: Let me see",
         ' → read_file({"path": "fly.toml"})',
-        "[14:03] tool read_file: app = 'x'",
+        "[14:13] tool read_file: app = 'x'",
     ]
 
 
@@ -100,7 +103,7 @@ def test_notes_so_far_are_shown_apart_and_not_to_be_repeated() -> None:
         [said("hi")], [note("## 2026-02-15\nAna lives in Bergen")], target_tokens=100
     )
     assert fenced(with_notes.user, "NOTES SO FAR") == "## 2026-02-15\nAna lives in Bergen"
-    assert "Say nothing again" in with_notes.user
+    assert "Repeat no note that still holds" in with_notes.user
     assert "NOTES SO FAR" not in observer_prompt([said("hi")], target_tokens=100).user
 
 
@@ -161,7 +164,7 @@ def test_prose_is_asked_for_in_sentences() -> None:
     [
         *(
             "never followed",
-            "advice with their reasons",
+            "advice with reasons",
             "negations",
             "picture",
             "name first",
@@ -274,6 +277,6 @@ def test_any_text_is_fenced_whole_and_alike(text: str, noted: str, name: str) ->
     prompt = observer_prompt([message], [note(f"Ana {noted}")], target_tokens=9)
     assert prompt == observer_prompt([message], [note(f"Ana {noted}")], target_tokens=9)
     prompt.user.encode()  # no lone surrogate gets through to a provider
-    assert prompt.user.count("\n>>> ") >= 2
+    assert fenced(prompt.user, "NOTES SO FAR").startswith("Ana")
     inside = fenced(prompt.user)
     assert len(re.findall(r"^\S", inside, re.M)) == 1

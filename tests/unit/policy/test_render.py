@@ -574,6 +574,16 @@ def test_without_memory_breakpoints_are_the_hosts_own() -> None:
     assert from_history(history).anthropic() == {"messages": history}
 
 
+def test_a_long_conversation_without_notes_is_cached_up_to_its_last_message() -> None:
+    """Before the first note the whole conversation is sent with each turn, at the full price."""
+    said = tuple(message(n, tokens=200) for n in range(1, 9))
+    assert marks(context(said[:4], system="BASE").anthropic()) == []
+    request = context(said, system="BASE", end="It is Monday.").anthropic()
+    assert marks(request) == [said[-1].text]
+    assert request.get("system") == "BASE"
+    assert marks(context(said, settings=replace(DEFAULT, enabled=False)).anthropic()) == []
+
+
 # ------------------------------------------------------------------------------------ any conversation
 
 
@@ -627,7 +637,8 @@ def test_pairs_hold_and_breakpoints_are_at_most_four(
     openai_pairs_hold(found.openai())
     request = found.anthropic()
     anthropic_form_is_valid(request)
-    assert len(marks(request)) == (4 if noted else 0)
+    long = found.stats.total >= 1_024 and found.stats.cacheable > 0
+    assert len(marks(request)) == (4 if noted else long)
     assert json.loads(json.dumps(request)) == request
     assert json.loads(json.dumps(found.openai())) == found.openai()
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from onlooker.policy import asked, instructions
+from onlooker.policy.items import extract, statements
+from onlooker.policy.search import recall
 from onlooker.policy.text import Phrases, clauses, is_cjk, plain_words, sentences
 
 
@@ -76,10 +76,10 @@ def test_no_letter_is_lost(text: str) -> None:
 
 PHRASES = {
     f"{module.__name__}.{name}": phrases
-    for module in (asked, instructions)
+    for module in (asked, instructions, extract, statements, recall)
     for name, phrases in vars(module).items()
     if isinstance(phrases, Phrases)
-}
+} | {f"statements.{kind.tag}": kind.other for kind in statements.KINDS if kind.other.words}
 PLAIN = st.characters(max_codepoint=127)
 
 
@@ -88,7 +88,7 @@ PLAIN = st.characters(max_codepoint=127)
 def test_every_match_of_a_phrase_has_one_of_its_words(name: str, data: st.DataObject) -> None:
     phrases = PHRASES[name]
     text = data.draw(st.from_regex(phrases.pattern.pattern, alphabet=PLAIN)).lower()
-    found = re.search(phrases.pattern.pattern, text)
+    found = phrases.pattern.search(text)
     assert (phrases.search(text, plain_words(text)) is None) == (found is None)
 
 

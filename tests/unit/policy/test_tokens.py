@@ -23,11 +23,12 @@ from tests.cl100k import encoding
 
 from onlooker.domain.errors import SettingsError
 from onlooker.domain.messages import Message, ToolCall
+from onlooker.policy import tokens
 from onlooker.policy.intake import intake
 from onlooker.policy.tokens import (
     ATTACHMENT_TOKENS,
-    CachingEstimator,
     Calibration,
+    caching,
     estimate,
     estimator,
     tiktoken_estimator,
@@ -91,9 +92,45 @@ TREE = "├── src\n│   ├── onlooker\n│   │   ├── engine\n�
 TABLE = "┏━━━━━━━━━━━┳━━━━━━━━━┓\n┃ name      ┃ size    ┃\n┡━━━━━━━━━━━╇━━━━━━━━━┩\n│ a.db      │ 12.4 MB │\n"
 
 
-@pytest.mark.parametrize("drawn", [TREE, TABLE])
-def test_trees_and_tables_that_a_tool_draws_are_not_counted_too_low(drawn: str) -> None:
-    assert estimate(drawn * 3) >= 0.9 * len(encoding().encode(drawn * 3))
+@pytest.mark.parametrize(
+    "drawn",
+    [
+        TREE,
+        TABLE,
+        "┌─┬─┐│█▓▒░└┴┘",
+        "╔═══╗\n║ a ║\n╚═══╝\n",
+        " 40%|████▏     | 20/50 [00:01<00:02]\r",
+        "-" * 400,
+        "    ^^^^^^^^^^^^^^^^^^^^^^\n",
+        " " * 1000,
+        "\x00\x01\x02",
+        "\x1b]8;;https://a.org\x07here\x1b]8;;\x07\n",
+        "\x1b[1m\x1b[32m+ line\x1b[0m\n",
+    ],
+)
+def test_what_a_terminal_shows_is_not_counted_too_low(drawn: str) -> None:
+    assert 0.9 < estimate(drawn * 3) / len(encoding().encode(drawn * 3)) < 1.25
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "ﬂǅȡƣɞʬ",
+        "kəˈnuː ˈfɪʃ ðə ˈwɔːtə ",
+        "ḥamza ṣalāt ṭāʾ ",
+        "ἐν ἀρχῇ ἦν ὁ λόγος ",
+        "ｶﾀｶﾅ ｱｲｳ ",
+        "ｗｉｄｅ ",
+        "ﷺ ",
+        "𒀀𒁀𒂀",
+        "𠮷野家",
+        "Ștefan are o țară și știe ",
+        "được người ơi ",
+        "Z̵̡͎a̷̢͓l̸̰͝g̶̙͠o̴͖͘ ",
+    ],
+)
+def test_letters_that_few_texts_have_are_not_counted_too_low(text: str) -> None:
+    assert 0.9 <= estimate(text * 20) / len(encoding().encode(text * 20)) <= 1.3
 
 
 THAI = (
@@ -483,12 +520,12 @@ def _object(fields: dict[str, str]) -> str:
 
 def test_counts_are_cached_for_several_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     """A turn counts on the event loop while replies are judged beside it."""
-    caching = CachingEstimator(estimator("default"))
-    monkeypatch.setattr(caching, "MAX_KNOWN", 2)
+    monkeypatch.setattr(tokens, "MAX_COUNTED", 2)
+    cached = caching(len)
 
     def count(thread: int) -> None:
         for i in range(4_000):
-            assert caching.text(f"{thread} {i}") == estimate(f"{thread} {i}")
+            assert cached(f"{thread} {i}") == len(f"{thread} {i}")
 
     before = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)

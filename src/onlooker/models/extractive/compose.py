@@ -31,15 +31,15 @@ from onlooker.models.extractive.pieces import (
     Piece,
     Quote,
     announces,
+    asked_before,
     is_attempt,
     is_call,
     is_courtesy,
-    is_question,
     link,
     only_asks,
     priority,
     quotes,
-    refers_back,
+    shows,
     split,
     vocatives,
     weigh_record,
@@ -52,8 +52,10 @@ from onlooker.models.extractive.words import (
     GENERAL,
     MAX_TEXT_LENGTH,
     UNPRINTABLE,
+    goes_on,
     keep_ends,
     name_units,
+    refers_back,
     units,
     value_units,
 )
@@ -96,8 +98,6 @@ def _below(asked: Sequence[str], text: str) -> str:
 
 
 # -- An observation: messages
-
-_JSON_KEY = regex(r'"(\w{1,60})"\s?:')
 
 
 def _observe(request: ObserveRequest, asked: Sequence[str]) -> str:
@@ -154,16 +154,14 @@ def _ration_critical(pieces: Sequence[Piece], limit: int) -> None:
 
 
 def _values(messages: Sequence[Message], unsaid: frozenset[str]) -> list[str]:
-    """Return the exact values of the messages. The names of JSON fields are none, nor settings that say
-    nothing."""
+    """Return the exact values of the messages, but for settings that say nothing."""
     texts = [
         (m.role == "tool", keep_ends(text, MAX_TEXT_LENGTH))
         for m in messages
         for text in (m.text, *(call.arguments for call in m.calls))
     ]
     source = "\n".join(text for _, text in texts)
-    keys = unsaid.union(_JSON_KEY.findall(source))
-    found = [value for value in audit("", source, NAMING) if value not in keys]
+    found = [value for value in audit("", source, NAMING) if value not in unsaid]
     # What people and calls name is needed again more often than what only a result shows, such as a file.
     said = "\n".join(text for is_result, text in texts if not is_result)
     return sorted(found, key=lambda value: not holds(said, value))
@@ -180,15 +178,19 @@ def _last_resort(messages: Sequence[Message], pieces: Sequence[Piece], limit: in
     said = [
         replace(piece, text=text) for piece in alone for text in split(piece.text) if not refers_back(text)
     ]
-    for room, choice in ((limit, alone), (most, alone), (most, said)):
-        for piece in choice:
-            for text in (render([piece]), f"{piece.speaker}: {piece.text}"):
+    # Without its heading, a line would be read as said on the day of the note before.
+    for headed in (True, False):
+        for room, choice in ((limit, alone), (most, alone), (most, said)):
+            for piece in choice:
+                text = render([piece]) if headed else f"{piece.speaker}: {piece.text}"
                 if estimate(text) <= room:
                     return text
     spoken = [(who, " ".join(text.split())) for m in messages for who, text in _parts(m, m.body)]
-    who, words = next(((who, text) for who, text in spoken if text), ("", ""))
     if not messages:
         return ""
+    spoken = [(who, text) for who, text in spoken if text] or [("", "")]
+    long_or_clear = (said for said in spoken if len(said[1]) > _LONG_ENOUGH or _stands_alone(said[1]))
+    who, words = next(long_or_clear, spoken[0])
     who = who or messages[0].speaker
     # Its beginning alone: the end of a sentence without its "if" says something else.
     longest = min(120, max(_SHORTEST, 3 * limit))
@@ -197,6 +199,11 @@ def _last_resort(messages: Sequence[Message], pieces: Sequence[Piece], limit: in
         if estimate(text) <= max(limit, most):
             return text
     return f"{who}: {shorten(words, _SHORTEST).strip(_OPEN) or '…'}"
+
+
+def _stands_alone(text: str) -> bool:
+    said = split(text)
+    return bool(said) and not (is_courtesy(text) or goes_on(said[0]) or any(map(refers_back, said)))
 
 
 # -- From messages to pieces
@@ -230,6 +237,7 @@ _PROMPT_PIECES = 2
 _RECENT = 8  # pieces among which a pronoun finds whom it means
 _MAX_WORD_LENGTH = 100
 _SHORTEST = 12  # characters of a last resort
+_LONG_ENOUGH = 24  # of a message that can be understood in part without what was said before it
 # A sign between programs, such as ###STOP###.
 _MARKER = regex(r"[#<\[|*=_-]{2,}[A-Z_ ]{2,20}[#>\]|*=_-]{2,}\.?$")
 _SYSTEM_WORTH = 0.15
@@ -250,6 +258,7 @@ class _Reader:
         self._traffic = ToolTraffic(messages, noted)
         self.unsaid = self._traffic.unsaid  # values that say nothing
         self._recent: list[Piece] = []  # what was said last, since the last result of a tool
+        self._goes_before = bool(noted)  # whether something was said before that
         # Values that people and arguments name are likely to be needed again.
         self._wanted = frozenset(
             unit
@@ -276,24 +285,27 @@ class _Reader:
 
     def _of_message(self, message: Message, i: int) -> list[Piece]:
         if message.role == "tool":
-            self._recent = []
+            self._recent, self._goes_before = [], False
             return self._recorded(message, i, self._traffic.result_records(message), 0)
         # A tool to think with is told what would else be said.
         thoughts = [words for call in message.calls if (words := thought(call))]
         parts = _parts(message, "\n".join([message.text, *thoughts]))
-        said = self._said(message, i, parts)
+        pictured = self._pictured(message, i, parts[-1] if parts else (message.speaker, ""))
+        said = self._said(message, i, parts, pictured)
         # The host sends a long system prompt again with every call.
         if message.role == "system" and len(message.text) > _LONG_PROMPT:
             said = said[:_PROMPT_PIECES]
-        pictured = self._pictured(message, i, parts[-1] if parts else (message.speaker, ""))
         calls = self._recorded(message, i, self._traffic.call_records(message), _FIRST_CALL)
         return [*said, *pictured, *calls]
 
-    def _said(self, message: Message, i: int, parts: Sequence[tuple[str, str]]) -> list[Piece]:
+    def _said(
+        self, message: Message, i: int, parts: Sequence[tuple[str, str]], pictured: Sequence[Piece]
+    ) -> list[Piece]:
         """Return what a message says, without praise, courtesies, and what nobody could understand."""
         role = "" if message.name else message.role
-        last = self._recent[-1] if self._recent else None
-        asked = last is not None and is_question(last.text) and last.speaker != message.speaker
+        if self._recent and message.at and self._recent[-1].day != message.at.date().isoformat():
+            self._recent, self._goes_before = [], False
+        asked = asked_before(self._recent, message.speaker, i) is not None
         found: dict[int, Piece] = {}
         # A standing instruction has a line of its own, so that the rest of its message must do without.
         whole = role == "user" and not any(line.rstrip(".…") in message.text for line in self._standing)
@@ -308,12 +320,17 @@ class _Reader:
                 continue
             piece = self._piece(message, (i, k), quote.text, who)
             weigh_speech(piece, self._names, role=role, answers=asked)
-            # What only announces is worth nothing alone, but may say of what follows that it is not so.
-            if not _says_something(piece) and not announces(quote.text):
-                continue
+            if not _says_something(piece):
+                if is_courtesy(quote.text) or not (piece.units or announces(quote.text)):
+                    continue
+                # Worth nothing alone, but it may announce what follows, or say what a pronoun means.
+                piece.quality = 0.0
             if quote.needs in found:
                 piece.needs, piece.depth = found[quote.needs].place, found[quote.needs].depth + 1
-            elif not link(piece, self._recent):
+            elif pictured and shows(quote.text):
+                piece.needs, piece.depth = pictured[0].place, 1
+            elif not link(piece, self._recent, goes_before=self._goes_before):
+                self._recent = [*self._recent, piece][-_RECENT:]
                 continue
             piece.quality *= _SYSTEM_WORTH if role == "system" else 1.0
             others = role in ("assistant", "system") or who != message.speaker
@@ -428,10 +445,16 @@ def _reflect(request: ReflectRequest, asked: Sequence[str]) -> str:
     return _below(asked, _fit_with_ledger(_noted_values(request.notes), limit, fit, asked))
 
 
+# The name of a field before its value, in a line of a call.
+_NOTED_KEY = regex(r"(?:\): |[,;] |^)(?:[a-z]+ )?([a-z]+(?:_[a-z]+)+) (?=[\w$-])", re.M)
+
+
 def _noted_values(notes: Sequence[Note]) -> list[str]:
     """Return the exact values of notes, of their lines and ledgers: a line that is dropped leaves its values
-    to the ledger."""
-    return audit("", "\n".join(note.text for note in notes), NAMING)
+    to the ledger. The names of fields are none."""
+    text = "\n".join(note.text for note in notes)
+    keys = {*_NOTED_KEY.findall("\n".join(line for line in text.splitlines() if "): " in line))}
+    return [value for value in audit("", text, NAMING) if value not in keys]
 
 
 # Tokens that CRITICAL pieces have in any case: the smallest reflection has room for a few.

@@ -20,9 +20,11 @@ from onlooker.models.extractive.pieces import (
     is_call,
     link,
     passages,
+    shows,
     split,
     whole_parts,
 )
+from onlooker.models.extractive.tool_results import TROUBLE
 from onlooker.models.extractive.words import DENIAL
 from onlooker.policy.reply import Line, read
 from onlooker.policy.reply.note_text import reads_as_asked
@@ -40,10 +42,9 @@ _HEADING_COST = 8  # tokens
 _MIN_ROOM = 8
 # Added to the price of every piece: of two that say as much per token, the longer one is chosen.
 _PIECE_PRICE = 3
-# Pieces of one line explain each other.
-_SAME_LINE = 1.15
 _SAME = 0.85  # the overlap from which two pieces say the same
 
+_SHORTEST_NAMING = 8  # characters of a piece that may name something
 _RECENT = 8  # pieces among which one is looked for that another needs
 
 # A piece of an earlier note: its speaker and its units.
@@ -101,11 +102,12 @@ def without_repeats(pieces: Sequence[Piece]) -> list[Piece]:
 
 
 def with_needed(pieces: Sequence[Piece], kept: Iterable[Piece]) -> list[Piece]:
-    """Return the pieces that are kept, and those without which they cannot be understood, in order."""
+    """Return the pieces that are kept, and those without which they cannot be understood, in order. A piece
+    that is worth nothing alone stays only where it is needed."""
     by_place = {piece.place: piece for piece in pieces}
     stays: set[tuple[int, int]] = set()
     for piece in kept:
-        place: tuple[int, int] | None = piece.place
+        place = piece.place if piece.quality else None
         while place is not None and place not in stays:
             stays.add(place)
             place = by_place[place].needs if place in by_place else None
@@ -260,7 +262,7 @@ class Selection:
             line = piece.place[0]
             opened = line in now.lines or line in lines
             lines.add(line)
-            gain += now.coverage.gain(piece) * piece.quality * (_SAME_LINE if line in now.lines else 1.0)
+            gain += now.coverage.gain(piece) * piece.quality
             price += piece.cost - piece.date_cost + (0 if opened else self._prefix(piece))
         return gain / price
 
@@ -345,7 +347,11 @@ def _pieces(line: Line, number: int, before: Sequence[Piece], format: NoteFormat
     day = line.day.isoformat() if line.day else ""
     recent = [piece for piece in before[-_RECENT:] if piece.day == day and not is_call(piece.speaker)]
     heading: Piece | None = None  # what announces the rest of the line
-    for k, part in enumerate([text] if whole else _split(text, speaker, format)):
+    parts = [text] if whole else _split(text, speaker, format)
+    picture = next((k for k, part in enumerate(parts) if part.startswith("[pic: ")), None)
+    # What a call was given says nothing without its error.
+    error = next((k for k, part in enumerate(parts) if is_call(speaker) and TROUBLE.search(part)), None)
+    for k, part in enumerate(parts):
         piece = Piece(
             text=part,
             speaker=speaker,
@@ -356,12 +362,18 @@ def _pieces(line: Line, number: int, before: Sequence[Piece], format: NoteFormat
         )
         if heading is not None:
             piece.needs, piece.depth = heading.place, heading.depth + 1
+        elif error is not None and k != error:
+            piece.needs, piece.depth = (number, error), 1
+        elif picture is not None and shows(part):
+            piece.needs, piece.depth = (number, picture), 1
         elif not is_call(speaker) and not link(piece, recent) and recent:
             last = recent[-1]
             piece.needs, piece.depth = last.place, last.depth  # it was noted, so it stays with what it means
         if heading is None and not is_call(speaker) and announces(part):
             heading = piece
-        recent.append(piece)
+        # What a pronoun means is in no picture alone, and in no "Awww!".
+        if not part.startswith("[pic: ") and (" " in part or len(part) > _SHORTEST_NAMING):
+            recent.append(piece)
         yield piece
 
 

@@ -17,7 +17,17 @@ from typing import NamedTuple
 
 from onlooker.models.extractive.tool_calls import changes_something
 from onlooker.models.extractive.tool_results import CODE_LINE, OUTCOME, TROUBLE, definitions
-from onlooker.models.extractive.words import FUNCTION, units, value_units
+from onlooker.models.extractive.words import (
+    CJK_PERSON,
+    FUNCTION,
+    goes_on,
+    is_elliptic,
+    refers_back,
+    units,
+    value_units,
+    without_filler,
+)
+from onlooker.policy.references import PRONOUN, RESOLVED, SOMEBODY
 from onlooker.policy.text import CJK_CHARACTER, is_cjk, regex, sentences
 from onlooker.policy.tokens import estimate
 
@@ -69,6 +79,8 @@ _CONTRASTS = regex(
     r"|하지만|그러나|그런데|다만",
     re.I,
 )
+# "And add the years.", "Half the dose from July though.": a few words that say nothing alone.
+_ADDS = regex(r"and (?:\S+ ){0,3}\S+$|(?:\S+ ){0,8}though[.!]?$", re.I)
 
 
 def split(line: str) -> list[str]:
@@ -76,8 +88,8 @@ def split(line: str) -> list[str]:
     found: list[str] = []
     for text in whole_parts(sentences(line), " "):
         fits = bool(found) and len(found[-1]) + len(text) < _MAX_LENGTH
-        if fits and (_CONTRASTS.match(text) or _NUMBER_AT_END.search(found[-1])):
-            found[-1] += ("" if is_cjk(text) else " ") + text
+        if fits and (_CONTRASTS.match(text) or _ADDS.match(text) or _NUMBER_AT_END.search(found[-1])):
+            found[-1] = run_on((found[-1], text))
         else:
             found.append(text)
     return found
@@ -212,7 +224,7 @@ def clauses(sentence: str) -> list[str]:
 
 _END = r"[\s,!.…:;—–-]"
 _GREETING = (
-    r"(?:wow|whoa|woo(?:hoo)?|phew|oof|yay|yikes|ugh|whew|geez|gosh|omg|oh|ooh+|aww?|ah|haha(?:ha)*"
+    r"(?:wow|whoa|woo(?:hoo)?|phew|oof|yay|yikes|ugh|whew|geez|gosh|omg|oh|ooh+|aw+|ah|h+m+|haha(?:ha)*"
     r"|hah|lol|hey there|hey"
     r"|hi there|hi|hello|btw|and|also|plus)"
 )
@@ -239,6 +251,9 @@ _CLOSING = regex(
 )
 _OPEN_END = " ,，、;；-–—"
 _ENDED = regex(r"[.!?…。！？:：\])）」』”\"`][\"”’')\]）」』*_]*$")
+
+
+_NAME_ALONE = regex(r"[A-Z][a-z]+[.!]*$")
 
 
 def vocatives(names: frozenset[str]) -> re.Pattern[str] | None:
@@ -268,7 +283,8 @@ def quote(sentence: str, addressed: re.Pattern[str] | None = None, *, answers: b
         if text == before:
             break
     text = _shortened(_CLOSING.sub("", text).rstrip(_OPEN_END))
-    if not text:
+    # Of "Thanks, Ingrid." only the name is left.
+    if not text or (text != said and _NAME_ALONE.match(text)):
         return ""
     word = text.split(" ", 1)[0]
     if text[0] != said[0] and word.isalpha() and word in FUNCTION:
@@ -292,142 +308,115 @@ def _shortened(text: str) -> str:
 
 # -- What a piece needs to be understood
 
-_CANDIDATE = regex(
-    r"\b(?i:an?|the|my|our|your|his|her|some|any|every|each|two|three|\d+|several|many|few|new|no|of"
-    r"|with|about) \w{2,}"
-    r"|(?<!^)(?<![.!?] )\b[A-Z][a-z]+|\b\w{3,}(?<!i)(?<!s)s\b|[\"“`]|\b(?:someone|everyone|people|anyone)\b"
-)
-_SOMEBODY = regex(
-    # A name, but not that of a place, nor a pronoun that somebody writes like one.
-    r"(?<!^)(?<![.!?] )(?<!\b[Ii]n )(?<!\bat )(?<!\bfrom )(?<!moved to )(?<!went to )"
-    r"\b(?!(?:We|My|Our|He|She|They|It|You)\b)[A-Z][a-z]+"
-    r"|^[A-Z][a-z]+(?='s\b| (?:is|was|has|had|and|said|told|got|came|went)\b)"
-    r"|\b(?:son|daughter|wife|husband|brother|sister|friend|colleague|boss|aunt|uncle|cousin|niece"
-    r"|nephew|mom|mum|dad|mother|father"
-    r"|grandma|grandmother|grandpa|grandfather|partner|girlfriend|boyfriend|gf|bf|fiancée?|neighbou?r"
-    r"|teacher|coach|mentor"
-    r"|roommate|manager|teammate|buddy|doctor|vet|guy|man|woman|girl|boy|kid|baby|someone|somebody"
-    r"|person|dog|puppy|pup|cat"
-    r"|kitten|pet)\b|[妈爸父母弟哥姐妹妻姉姑叔舅姨]|儿子|女儿|老婆|老公|丈夫|朋友|同事|医生|老师|邻居|孩子"
-    r"|さん|くん|ちゃん|友達|同僚|上司|엄마|아빠|친구|동생|누나|형|언니|오빠"
-)
-_PRONOUN = regex(
-    r"\b(?P<person>he|she|him|his|hers|her|he's|she's|himself|herself)\b"
-    r"|\b(?P<thing>it|it's|its|it'll|it'd|they|they're|they've|they'll|them|their|theirs|themselves)\b"
-    r"|(?P<pointer>^(?:that|those)(?:'s|'ll|'d)?\b|^(?:this|these)(?= (?:is|was|are|were|will|has"
-    r"|have|had|would|can|could"
-    r"|means|makes|made|one|ones|really|also|looks|sounds)\b)"
-    r"|\b(?:this|that|these|those)(?=\s*(?:[.,;!?)]|$)|\s(?:is|was|are|were|too|though|as well)\b)"
-    r"|\b(?:the|this|that|these|those|another|which|an?) (?:\w+ )?ones?\b(?! of)"
-    r"|\b(?:this|that|these|those) (?:pic|picture|photo|shot|image|view)s?\b"
-    r"|\b(?:been|be|go|went|going|gone|get|got|lived?|moved?|drove|drive|fly|flew|over|out|from|up"
-    r"|down|back|works?|worked|study|stay"
-    r"|stayed|while) there\b|^there(?=[,!.]|$)|\b(?:for|of|in|on|with|to|about) (?:this|that|these"
-    r"|those) (?!year|month|week|day|morning|afternoon|evening|night|summer"
-    r"|winter|spring|fall|autumn|time|is\b|was\b)\w+|^(?:me|same|you|us) (?:too|neither|here"
-    r"|as well)\b|^(?:both|neither|either)\b(?! of)"
-    r"|^(?:so|neither|nor) (?:do|did|am|have|can|will|would) i\b|^(?:the )?(?:same|latter|former)\b)",
-    re.I,
-)
-# "It's important to rest": nothing is meant by "it".
-_EMPTY_IT = regex(
-    r"\bit(?:'s| is| was|'ll be| will be| would be|'d be) (?:\w+ ){1,3}(?:to|that|when|how|if"
-    r"|since)\b|\bit(?:'s| is) (?:been|raining|snowing"
-    r"|late|early|time)\b|\bit (?:takes|took|rained|snowed|seems|turns|turned|means|felt|feels"
-    r"|looks)\b(?= (?:like|that|out|as|\w+ to|me|us|a))"
-    r"|\bmake it\b|\bit (?:up|out)\b",
-    re.I,
-)
-_CJK_POINTER = regex(
-    r"^(?:它|他|她|这|這|那(?!么)|其|此|それ|これ|あれ|その|この|あの|彼|そこ|ここ|그(?:것|건|녀|는"
-    r"|가|의|들|래서|때|곳)|이(?:것|건|거)|저것|거기)"
-)
-_CJK_PERSON = regex(r"[他她彼]|그녀")
-# A reason, or what follows from one, is said of the sentence before.
-_CJK_REASON = regex(
-    r"^(?:因为|所以|因此|だから|なので|그래서|왜냐)|(?:から|ため)です。?$|때문(?:이에요|입니다)\.?$"
-)
-_REASON = regex(r"(?:because|which (?:is|was|means|made|makes)|so (?:i|we|he|she|they|it|my|the))\b", re.I)
-_KANA = regex("[\u3041-\u3096]")
-_JAPANESE_SUBJECT = regex(r"[\w」](?:は|が|も|って)|私|僕|俺|うち")
-_SHORT_ANSWER = 6  # words
-_ELLIPTIC = regex(
-    r"(?:yes|no|yeah|yep|yup|nope|nah|sure|not|never|because|since|for|in|at|on|about|around|mostly"
-    r"|mainly|usually|just|only"
-    r"|probably|maybe|absolutely|definitely|totally|exactly|of course|right|true|the|an?)\b|是的|不是"
-    r"|对|没有|はい|いいえ|うん|네|아니",
-    re.I,
-)
-_VERB = regex(
-    r"\b(?:i|we|my|our)\b|\b(?:is|are|was|were|has|have|had|will|would|can|could|did|do|does)\b|'(?:s"
-    r"|m|re|ve|ll|d)\b",
-    re.I,
-)
-
-
-def refers_back(text: str) -> bool:
-    """Whether a sentence speaks of something that only what was said before it names."""
-    if is_cjk(text):
-        return bool(_CJK_POINTER.match(text) or _CJK_REASON.search(text))
-    text = RESOLVED.sub("", text.replace("’", "'"))
-    if _REASON.match(text):
-        return True
-    empty = [found.span() for found in _EMPTY_IT.finditer(text)]
-    for found in _PRONOUN.finditer(text):
-        if any(start <= found.start() < end for start, end in empty):
-            continue
-        named = _SOMEBODY if found["person"] else _CANDIDATE
-        # Only the first pronoun is looked at: what it means, later ones can mean too.
-        return named.search(text, 0, found.start()) is None
-    return False
-
-
-def goes_on(text: str) -> bool:
-    """Whether a Japanese sentence names no topic and no subject: they are those of the one before, if any."""
-    return bool(_KANA.search(text)) and is_cjk(text) and not _JAPANESE_SUBJECT.search(text)
-
-
-def is_elliptic(answer: str) -> bool:
-    """Whether an answer says little without its question."""
-    words = answer.split()
-    if is_cjk(answer):
-        return len(answer) <= 2 * _SHORT_ANSWER or bool(_ELLIPTIC.match(answer))
-    return len(words) <= _SHORT_ANSWER or (
-        bool(_ELLIPTIC.match(answer)) and not _VERB.search(" ".join(words[1:6]))
-    )
-
-
 _DEEPEST = 3
+_SAYS_ENOUGH = 12  # characters of Chinese, Japanese or Korean
 
 
-def link(piece: Piece, recent: Sequence[Piece]) -> bool:
-    """Let a piece need one of those before it, if it does. Return whether it can be understood then."""
+def link(piece: Piece, recent: Sequence[Piece], *, goes_before: bool = False) -> bool:
+    """Let a piece need one of those before it, if it does. Return whether it can be understood then.
+
+    `goes_before`: something was said before the first of `recent` that nobody can see.
+    """
     before = recent[-1] if recent else None
-    if refers_back(piece.text):
-        before = _meant(piece.text, recent)
-        if before is None or before.depth == _DEEPEST:
-            return False
-    elif before is None or before.depth == _DEEPEST or not _continues(piece, before):
+    refers = refers_back(piece.text)
+    if question := _answered(piece, recent):
+        before, refers = question, True
+    elif refers:
+        before = _meant(piece, recent)
+    elif before is None:
+        refers = goes_before and _goes_on_unseen(piece)
+    elif not _goes_on(piece):
         return True
-    piece.needs, piece.depth = before.place, before.depth + 1
+    else:
+        # A long contrast says enough, and so does what the user says of themselves to an assistant.
+        enough = _MAX_PASSAGE // 4
+        if is_cjk(piece.text):
+            enough = _SAYS_ENOUGH if piece.speaker == "user" else _MAX_LENGTH
+        refers = len(piece.text) < enough
+    if before is None or before.depth == _DEEPEST:
+        piece.depth = _DEEPEST if refers else 0  # what needs this one cannot be understood either
+        return not refers
+    if before.text == piece.text:  # said again, it needs what it needed before
+        piece.needs, piece.depth = before.needs, before.depth
+    else:
+        piece.needs, piece.depth = before.place, before.depth + 1
     return True
 
 
-def _meant(text: str, recent: Sequence[Piece]) -> Piece | None:
+def _meant(piece: Piece, recent: Sequence[Piece]) -> Piece | None:
     """Return the piece that says what a pronoun means: of a person the last that speaks of one, of a thing
-    the last."""
-    found = _PRONOUN.search(text.replace("’", "'"))
-    if _CJK_PERSON.match(text) or (found and found["person"]):
-        named = (piece for piece in reversed(recent) if _SOMEBODY.search(piece.text))
-        return next(named, recent[-1] if recent else None)
-    return recent[-1] if recent else None
+    the last, or in the message before the last that spoke of something by a pronoun too."""
+    if not recent:
+        return None
+    last = recent[-1]
+    found = PRONOUN.search(piece.text.replace("’", "'"))
+    if CJK_PERSON.match(piece.text) or (found and found["person"]):
+        return next((before for before in reversed(recent) if SOMEBODY.search(before.text)), None)
+    if last.place[0] == piece.place[0]:
+        return last
+    of_message = [before for before in recent if before.place[0] == last.place[0]]
+    return next((before for before in reversed(of_message) if before.needs is not None), last)
 
 
-def _continues(piece: Piece, before: Piece) -> bool:
-    """Whether a piece says little alone: without a subject of its own, or without its question."""
-    opening = next(iter(sentences(piece.text)), "")
-    answers = before.speaker != piece.speaker and is_question(before.text) and is_elliptic(opening)
-    return answers or goes_on(opening)
+def _answered(piece: Piece, recent: Sequence[Piece]) -> Piece | None:
+    """Return the question without which a piece says little."""
+    before = asked_before(recent, piece.speaker, piece.place[0])
+    answer = next(iter(sentences(piece.text)), "")
+    if before is None or not is_elliptic(answer, before.text):
+        return None
+    # Whom "she" means is not said by a question that speaks of nobody.
+    return before if not _speaks_of_person(answer) or _speaks_of_person(before.text) else None
+
+
+def _speaks_of_person(text: str) -> bool:
+    found = PRONOUN.search(text.replace("’", "'"))
+    return bool(SOMEBODY.search(text) or CJK_PERSON.match(text) or (found and found["person"]))
+
+
+def asked_before(recent: Sequence[Piece], speaker: str, message: int) -> Piece | None:
+    """Return the last question of the message before, if somebody else asks one there."""
+    last = recent[-1] if recent else None
+    if last is None or last.speaker == speaker or last.place[0] == message:
+        return None
+    return next(
+        (
+            piece
+            for piece in reversed(recent)
+            if piece.place[0] == last.place[0] and any(map(is_question, sentences(piece.text)))
+        ),
+        None,
+    )
+
+
+_SHOWS = regex(
+    r"(?:^|[.!?] )here(?:'s| is| are)\b|\b(?:this|that|these|those) (?:pic|picture|photo|shot|image)s?\b"
+    r"|\b(?:look at|check out) (?:this|these)\b",
+    re.I,
+)
+
+
+def shows(text: str) -> bool:
+    """Whether a text points at a picture that is shown with it."""
+    return bool(_SHOWS.search(text.replace("’", "'")))
+
+
+def _goes_on(piece: Piece) -> bool:
+    """Whether a piece has no subject of its own, or takes back what was said before it."""
+    opening = _opening(piece.text)
+    return not announces(opening) and (goes_on(opening) or bool(_CONTRASTS.match(opening)))
+
+
+def _goes_on_unseen(piece: Piece) -> bool:
+    """Whether a piece says little without something that nobody can see: an assistant's first words answer
+    what was asked before them."""
+    opening = _opening(piece.text)
+    return goes_on(opening) or (piece.speaker == "assistant" and is_cjk(opening) and is_elliptic(opening, ""))
+
+
+def _opening(text: str) -> str:
+    """Return the first sentence that says something."""
+    found = sentences(without_filler(text) if is_cjk(text) else text)
+    return found[0] if found else ""
 
 
 # -- Lists, tables and code
@@ -443,8 +432,9 @@ _INLINE_ITEM = regex(r"(?<=[：:。；;\s])[(（]?(\d{1,2})[.)、）]\s*(?=[^\d\
 # After the last item of one such list, what announces the next: it says "avoid" where that said "do".
 _INLINE_HEADING = regex(r"([。；！])([^。；！：:\n]{1,30}[：:])\s*\n")
 # One side of what the sentence before it speaks of.
-_CJK_ASPECT = regex(
-    r"(?:时间|時間|地点|地址|价格|费用|时长|标准|方法|原因|避免|推荐|结果|备注|場所|日時|期限|値段|料金|価格|費用"
+_ASPECT = regex(
+    r"[A-Z][a-z]+(?: [a-z]+)?: (?=\S)"
+    r"|(?:时间|時間|地点|地址|价格|费用|时长|标准|方法|原因|避免|推荐|结果|备注|場所|日時|期限|値段|料金|価格|費用"
     r"|理由|結果|担当)(?:[：:]|は)"
 )
 
@@ -510,7 +500,7 @@ def quotes(
         for passage in passages(kept):
             needs = above
             if len(found) > first:
-                follows = _CJK_ASPECT.match(passage)
+                follows = _ASPECT.match(passage)
                 needs = len(found) - 1 if follows else first if mark or above is not None else None
             found.append(Quote(passage, needs))
         if len(found) == first:
@@ -634,8 +624,6 @@ TIME = regex(
     r"|작년|내년",
     re.I,
 )
-# A resolved date in parentheses.
-RESOLVED = regex(r" ?\((?:19|20)\d\d(?:-(?:\d\d|W\d\d))?(?:-\d\d)?(?:/(?:\d\d-)?\d\d)?\)")
 _FACT = regex(
     r"\b(?:love|like|prefer|hate|favou?rite|live|study|own|plan|planning|want|need|hope|going to"
     r"|thinking|use|play"
@@ -765,8 +753,14 @@ _CRITICAL = regex(
     re.I,
 )
 _FAILURE = regex(r"\b(?:fail(?:ed|s)?|error|crash(?:ed|es)?|broke|bug)\b|失败|错误|故障|障害|失敗|오류", re.I)
+# "失敗は0件です": nothing failed.
+_NO_FAILURE = regex(
+    r"(?:失敗|エラー|障害)[はが]?(?:[0０]件|なし|ゼロ|出(?:ません|なかった|ない)|ありません)"
+    r"|(?:没有?|无)(?:错误|失败)|오류[가는도]? ?없"
+)
 _REMEDY = regex(
-    r"\b(?:fix(?:ed)?|solved|resolved|because|caused|due to|root cause|missing|by setting|turned out)\b"
+    r"\b(?:fixed|(?:the|a) fix|solved|resolved|because|caused|due to|root cause|missing|by setting"
+    r"|turned out)\b"
     r"|因为|原因|修复|修正|원인",
     re.I,
 )
@@ -777,8 +771,10 @@ _UNCERTAIN = regex(
     re.I,
 )
 _IMPORTANT = regex(
-    r"\b(?:decided (?:to|on|that|not)|agreed (?:on|to|that)|approved|confirmed|deadline|due (?:on|by|date)"
-    r"|from now on|remember that|always use|never use|please (?:always|never|don't)|cancell?ed|diagnosed"
+    r"\b(?:decided (?:to|on|that|not)|agreed (?:on|to|that)|approved|confirmed"
+    r"|deadline (?:is|was|for|on|by|has|moved)|(?:the|our|my|new) deadline[^.]{0,30}\d|due (?:on|by|date)"
+    r"|from now on|remember that(?! (?:you|it's|it is|life|everyone|nobody|no one|we all)\b)"
+    r"|always use|never use|please (?:always|never|don't)|cancell?ed|diagnosed"
     r"|got (?:married|engaged|promoted|fired|hired|the job)|moved to|quit (?:my|the) job)\b"
     r"|决定|確定|确定|确认|截止|必须|务必|记住|決定|締め切り|必ず|결정|마감|반드시",
     re.I,
@@ -796,4 +792,5 @@ def priority(text: str, *, asks: bool = False, by_others: bool = False) -> str:
 
 def _explains_failure(text: str) -> bool:
     """Whether a piece says what went wrong together with why, or what mended it."""
-    return bool(_FAILURE.search(text) and _REMEDY.search(text) and not _UNCERTAIN.search(text))
+    failed = _FAILURE.search(_NO_FAILURE.sub("", text))
+    return bool(failed and _REMEDY.search(text) and not _UNCERTAIN.search(text))

@@ -1,4 +1,5 @@
-"""What words say: common words by how little they say, stems, and the weighted units of a text.
+"""What words say: common words by how little they say, stems, the weighted units of a text, and the words
+that mean something said before them.
 
 The weights must be the same in every pass, and a pass sees only a few hundred words: too few to count
 which ones are rare. So the common words are listed here, and a word on no list counts in full.
@@ -10,7 +11,8 @@ import re
 from collections.abc import Iterable
 from functools import lru_cache
 
-from onlooker.policy.text import CJK, regex
+from onlooker.policy.references import points_back
+from onlooker.policy.text import CJK, is_cjk, regex
 from onlooker.policy.values import find_values
 
 # -- Long and strange texts
@@ -326,3 +328,141 @@ def value_units(text: str) -> tuple[str, ...]:
             if value.kind != "quoted" and not (value.kind == "number" and len(value.text) < _SHORTEST_NUMBER)
         )
     )
+
+
+# -- What a sentence leaves to the one before it
+
+# "好的，", "なるほど。": what is said with it begins behind it.
+_CJK_FILLER = regex(
+    r"(?:(?:[Oo][Kk]|好的?|好嘞|嗯+|哦|噢|啊|唉|耶|哈哈+|对(?:[了对]|的)*|行(?:吧|了)*|是的|了解|明白了?|知道了?|没错|没问题|没关系|抱歉|谢了?谢*"
+    r"|那就好|太好了|恭喜你?|うん|はい|ええ|え[っー]?|あ[あっ]?|ううん|いいえ|いや|なるほど|了解(?:です|しました)?|わかりました|わかった|よかった(?:です)?"
+    r"|助かり?(?:ます|る)|(?:どうも)?ありがとう(?:ございます)?|すみません|(?:大変)?申し訳(?:ございません|ありません)|承知(?:しました|いたしました)|かしこまりました"
+    r"|お願いします|あはは|やった|おめでとう(?:ございます)?|おはようございます|こん(?:にちは|ばんは)|そうですか|そうなんだ|そっか|大丈夫(?:よ|だよ|です)?|まだ"
+    r"|응|네|예|아니(?:야|요)?|그래|그렇구나|알았어|알겠(?:어요?|습니다)|좋아|고마워|다행(?:이다|이네요|입니다)|괜찮아요?|정말)[，、。！,.!？?…\s]+)+"
+)
+# Before the first comma: what it means is not named in the sentence. "これから", "这次" point at no thing.
+_CJK_POINTER = regex(
+    r"^(?:[他她彼]|那(?![么我你您就会是])|其(?!他|实|中|余)|此(?!次|外|前)|里面|其中|同样)"
+    r"|^[^、，。！？,.]{0,8}?(?<!其)[他她]"
+    r"|^[^、，。！？,.]{0,20}?(?:它|[这這](?!次|周|週|几|两|里|边|段|样|么(?![说想做])|份|方|月|一[周年天])|那(?:个|些|件)|[前后後]者|[两両]方|两者"
+    r"|そ(?:れ(?!ぞれ)|の(?!うち)|こ(?!そ)|う(?:だ|で|な|し|い(?!えば)|思|言)|っち|んな)"
+    r"|(?<!ど)こ(?:れ(?!から|まで)|の(?!前|間|頃|くらい|ぐらい))|あ(?:れ(?!ば)|の(?=\w)))"
+    r"|^[^。！？]{0,40}?(?:そっち|あっち)"
+    r"|^(?:\S+ ){0,2}(?:그(?:것|건|게|걸|녀|는|가|의|들|래서|때|곳|렇|런|럼)|그 |이(?:것|건|게|거)|저것|거기"
+    r"|걔)"
+)
+CJK_PERSON = regex(r"[^、，。！？,.]{0,8}?(?<!其)[他她彼]|그녀|걔")
+# A reason, or what follows from one, is said of the sentence before.
+_CJK_REASON = regex(
+    r"^(?:因为|所以|因此|那(?:我|你|您|咱|就|先)|だから|なので|では|じゃあ|じゃ、|だったら|なら、|それなら|그래서|그럼|그러면|왜냐)"
+    r"|(?:から|ため)です。?$|때문(?:이에요|입니다)\.?$"
+)
+# A topic that is no time: not "今は", "金曜は", "からは", nor in "はず".
+_JAPANESE_TOPIC = regex(
+    r"[\w」](?<![でにと今日回度頃後前初時分月週年曜])(?<!から)(?<!まで)(?<![私僕俺])は(?![ずい]|じめ)"
+)
+# A subject, a topic or an object: without a subject, it is the speaker who does something with that. "でも",
+# "ですが" and "するのが" name none; Chinese leaves the subject out before an adverb.
+_JAPANESE_SUBJECT = regex(
+    r"[\w」](?<![でにと今日回度頃後前初時分月週年曜])(?<!から)(?<!まで)は(?![ずい]|じめ)"
+    r"|[\w」](?<![すただないるの])が(?![るりらっ])|[\w」](?<![でとにてまつら])も(?![うしっ])|[\w」]を|私|僕|俺|うち|自分"
+)
+_JAPANESE_SELF = regex(r"私|僕|俺|うち(?![にで])|自分")
+# "俺は五年前に行った": of the speaker, but not where to; "俺は大好き".
+_JAPANESE_NO_OBJECT = regex(
+    r"(?:あ、)?(?:私|僕|俺)(?:は|も|が|、)(?:(?:[\d一二三四五六七八九十]+(?:年|[かヶ]月|週間|日)前|去年|先[週月]|昨日|今[年朝日]|[月火水木金土日]曜は)(?:\([\d/W-]+\))?に?)?"
+    r"[^をにへがとでの、。]{0,14}(?:[たるうくすつむぶ]|ない|ません|好き|嫌い|平気|無理|だめ|同じ|賛成|反対)(?:です|だ|よ|ね|わ|な|けど|かも)*[。！]?$"
+)
+_KOREAN_TOPIC = regex(r"\w(?<![저나하있없되])(?:은|는)(?=[\s,.?!])")
+_KOREAN_SUBJECT = regex(
+    r"\w(?<![하있없되같많좋])(?:은|는|이|가|도|을|를)(?=[\s,.?!]|$)|(?:^|\s)(?:저|제|나|내|우리)(?=[\s는가])"
+)
+_KOREAN_SELF = regex(r"(?:^|\s)(?:저|제|나|내|난|전)(?=[\s는가도])")
+_CHINESE_NO_SUBJECT = regex(
+    r"^(?:今[天早晚]|明天|昨[天晚]|[前后]天|现在|刚刚?|目前|上上?周|下下?周|[一二两三四五六七八九十\d]+[个]?[天周月年][前后])?(?:\([\d/W-]+\))?内?"
+    r"(?:就|又|再|还(?!有)|也|都|没|不|已|可以|能|会|要|得|别|先|暂|应该|必须|需要|建议|[把被让])"
+    r"|^[\u4e00-\u9fff]{1,2}了(?!解)"
+    # "我问了，六百五": of the speaker, but not what.
+    r"|^我们?(?:自己|已经|都|刚|也|就|还|早)*[\u4e00-\u9fff][早好完到]?[了过](?:[，。！一二两三四五六七八九十几]|$)"
+    r"|^我[^，。]{0,5}去过(?:[一两几]次)?(?:[，。]|$)"
+    r"|^[^我你您咱妈爸奶爷姐妹哥弟叔舅]{1,5}$|^(?:请问)?(?:什么|怎么|为什么|几|多少|哪)[^我你您咱]{0,6}$"
+)
+_CHINESE_SELF = regex(r"(?:我|咱|俺)")
+_KANA, _HANGUL = regex("[\u3041-\u3096]"), regex("[\uac00-\ud7af]")
+_SHORT_ANSWER, _LONG_ANSWER = 6, 16  # words: one is nothing without its question, the other speaks for itself
+_LONG_CJK_ANSWER = 45  # characters
+_ELLIPTIC = regex(
+    r"(?:yes|no|yeah|yep|yup|nope|nah|sure|not|never|because|since|for|in|at|on|about|around|mostly"
+    r"|mainly|usually|just|only"
+    r"|probably|maybe|absolutely|definitely|totally|exactly|of course|right|true|the|an?)\b|是的|不是"
+    r"|对|没有|はい|いいえ|うん|네|아니",
+    re.I,
+)
+_VERB = regex(
+    r"\b(?:i|we|my|our)\b|\b(?:is|are|was|were|has|have|had|will|would|can|could|did|do|does)\b|'(?:s"
+    r"|m|re|ve|ll|d)\b",
+    re.I,
+)
+# "Since I was 17.": there is no other clause that it says something of.
+_CLAUSE_ALONE = regex(r"(?:since|because|until|when|after|before|while) [^,;]+$", re.I)
+
+
+def refers_back(text: str) -> bool:
+    """Whether a sentence speaks of something that only what was said before it names."""
+    if is_cjk(text):
+        text = without_filler(text)
+        return bool(_CJK_POINTER.match(text) or _CJK_REASON.search(text))
+    return points_back(text)
+
+
+def without_filler(text: str) -> str:
+    """Return a Chinese, Japanese or Korean text from where it says something."""
+    found = _CJK_FILLER.match(text)
+    return text[found.end() :] if found else text
+
+
+def goes_on(text: str) -> bool:
+    """Whether a Chinese, Japanese or Korean sentence names no topic and no subject: they are those of the
+    one before, if any. So is what its speaker does something with, where it is not named."""
+    if not is_cjk(text):
+        return False
+    if _KANA.search(text):
+        return not _JAPANESE_SUBJECT.search(text) or bool(_JAPANESE_NO_OBJECT.match(text))
+    if _HANGUL.search(text):
+        return not _KOREAN_SUBJECT.search(text)
+    return bool(_CHINESE_NO_SUBJECT.match(text.rstrip("。！!.")))
+
+
+def is_elliptic(answer: str, question: str) -> bool:
+    """Whether an answer says little without its question."""
+    words = answer.split()
+    if is_cjk(answer):
+        return _is_elliptic_cjk(answer, question)
+    if len(words) <= _SHORT_ANSWER or _CLAUSE_ALONE.match(answer):
+        return True
+    if _ELLIPTIC.match(answer) and not _VERB.search(" ".join(words[1:6])):
+        return True
+    if len(words) > _LONG_ANSWER:
+        return False
+    asked = {unit for unit, weight in units(question).items() if weight >= ABSTRACT}
+    return bool(asked) and asked.isdisjoint(units(answer))
+
+
+def _is_elliptic_cjk(answer: str, question: str) -> bool:
+    """Whether an answer names no topic: "元気だけど、膝が悪い" says nothing of whose. Where it begins with
+    its speaker, it must have a word of the question."""
+    if len(answer) <= 2 * _SHORT_ANSWER or _ELLIPTIC.match(answer):
+        return True
+    said = without_filler(answer)
+    if len(said) > _LONG_CJK_ANSWER:
+        return False
+    if _KANA.search(said):
+        topic, own = _JAPANESE_TOPIC.search(said), _JAPANESE_SELF.search(said)
+    elif _HANGUL.search(said):
+        topic, own = _KOREAN_TOPIC.search(said), _KOREAN_SELF.search(said)
+    else:
+        topic, own = without_filler(question).startswith(said[:2]), _CHINESE_SELF.match(said)
+    if topic:
+        return False
+    asked = {unit for unit, weight in units(question).items() if weight > EVERYDAY and not _KANA.search(unit)}
+    return not own or asked.isdisjoint(units(said))

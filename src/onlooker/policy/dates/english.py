@@ -7,6 +7,7 @@ from datetime import date, datetime, timedelta
 
 from onlooker.policy import dates
 from onlooker.policy.dates import Resolver, Rules
+from onlooker.policy.text import regex
 
 _NUMBERS = {
     word: n
@@ -89,6 +90,33 @@ def _ago(found: re.Match[str], at: datetime) -> str:
 
 def _ahead(found: re.Match[str], at: datetime) -> str:
     return dates.shifted(at, found["unit"].lower(), _number(found["n"]))
+
+
+# "I lost five kilos in a month" says how long it took.
+_PAST = regex(
+    r"\b(?:was|were|had|did|been|got|went|took|made|lost|won|built|wrote|read|ran|drove|spent|sold|bought"
+    r"|came|saw|ate|gave|found|grew|fell|left|done|never|[a-z]{2,}ed|(?:was|were|had|did|have|has)n't"
+    r"|(?:have|has) not)\b",
+    re.I,
+)
+_FUTURE = regex(
+    r"\b(?:will|shall|would|is|are|am|be|going|want|wants|plan|plans|expect|due|should|can|must|if|to)\b"
+    r"|'(?:ll|s|re|m|d)\b",
+    re.I,
+)
+_CLAUSE = regex(r"[.!?;:,\n]|\b(?:and|but)\b")
+_LONGEST_CLAUSE = 120  # characters
+
+
+def _from_now(resolver: Resolver) -> Resolver:
+    """Resolve "in two weeks", unless its clause tells of the past."""
+
+    def resolved(found: re.Match[str], at: datetime) -> str | None:
+        clause = _CLAUSE.split(found.string[max(0, found.start() - _LONGEST_CLAUSE) : found.start()])[-1]
+        clause = clause.replace("’", "'")
+        return None if _PAST.search(clause) and not _FUTURE.search(clause) else resolver(found, at)
+
+    return resolved
 
 
 def _exactly(sign: int) -> Resolver:
@@ -211,10 +239,10 @@ RULES = (
         (
             rf"\bin (?:about |exactly )?{N} {UNIT}(?:'s?)?(?: time)?\b(?! (?:a|per|each|every|old|or|ago"
             rf"|from)\b|-)",
-            _ahead,
+            _from_now(_ahead),
         ),
-        (r"\bin (?:a|one) fortnight\b", lambda _, at: dates.week(at, 2)),
-        (r"\bin half a year\b", lambda _, at: dates.month(at, 6)),
+        (r"\bin (?:a|one) fortnight\b", _from_now(lambda _, at: dates.week(at, 2))),
+        (r"\bin half a year\b", _from_now(lambda _, at: dates.month(at, 6))),
     ),
     Rules(
         "last|this|next|past|previous|coming|current|end of the|month",

@@ -14,13 +14,15 @@ from onlooker.domain.items import ITEM_TYPES, ItemType, Origin
 from onlooker.domain.messages import Message
 from onlooker.domain.notes import Note
 from onlooker.policy.dates import is_real, resolve
-from onlooker.policy.instructions import Said
+from onlooker.policy.instructions import heard
 from onlooker.policy.items.match import facts_of, name_in
 from onlooker.policy.items.statements import (
+    CHANGE,
     HEDGED,
     INSTRUCTION,
     KINDS,
     MAX_CHARACTERS,
+    NEWS,
     QUESTION,
     TRANSIENT,
     Kind,
@@ -32,11 +34,11 @@ from onlooker.policy.items.statements import (
 from onlooker.policy.items.tools import check_words
 from onlooker.policy.prompts import DATA_RULE, Prompt, fence, fence_instruction, label_messages
 from onlooker.policy.reply.note_text import clean
-from onlooker.policy.search.words import query_tokens, tokens
+from onlooker.policy.search.words import query_tokens, telling_tokens, tokens
 from onlooker.policy.secrets import mask
-from onlooker.policy.text import CJK_CHARACTER, bounded, regex
+from onlooker.policy.text import CJK_CHARACTER, Phrases, bounded, plain_words, regex
 
-# -- What people say of themselves
+# -- What people say about themselves
 
 # The languages, or scripts, in which `user_statements` finds facts.
 LANGUAGES = ("english", "german", "french", "spanish", "han", "kana", "hangul")
@@ -44,15 +46,21 @@ LANGUAGES = ("english", "german", "french", "spanish", "han", "kana", "hangul")
 # A longer message is probably pasted text, of which only personal statements count.
 MAX_TYPED_LENGTH = 600
 
-_SENTENCES = regex(r"(?<=[.!?…])[\"')\]]*\s+|(?<=[。！？])|\n+|;\s+|,?\s+(?=but\s)|\s+[–—-]\s+")
+# It begins with one character, since such a pattern is found several times faster.
+_SENTENCES = regex(
+    r"[\"')\]\s,;](?:(?<=[.!?…][\"')\]])[\"')\]]*\s+|(?<=[.!?…]\s)\s*|(?<=\n)\n*|(?<=;)\s+|(?<=,)\s+(?=but\s)"
+    r"|(?<=\s)\s*(?=but\s)|(?<=\s)\s*[–—-]\s+)"
+)
+_CJK_END = regex("[。！？]")
 _OPENING = regex(
-    r"^(?:(?:and|but|so|well|also|oh|ok(?:ay)?|hi|hello|hey|by the way|btw|actually|yes|yeah|no|sure|thanks"
-    r"|thank you|sorry|fyi|in fact|(?:please )?(?:note|remember) that)\b(?!\s+longer)[\s,!:.-]*)+",
+    r"^(?:(?:and|but|so|well|also|oh|ok(?:ay)?|hi|hello|hey|by the way|btw|actually|yes|yeah|no(?=[,.!:-])"
+    r"|sure|thanks|thank you|sorry|fyi|in fact|(?:please )?(?:note|remember) that)"
+    r"\b(?!\s+longer)[\s,!:.-]*)+",
     re.I,
 )
-# Somebody else's words, where they are the first person's.
+# Quoted words in the first person are somebody else's.
 _QUOTED = regex(r"[\"“]([^\"“”\n]{0,400})[\"”]")
-_FIRST_PERSON = regex(r"\b(?:i|i'm|i've|my|me|mine|we|we're|our|us)\b", re.I)
+_FIRST_PERSON = Phrases(r"\b(?:i|i'm|i've|my|me|mine|we|we're|our|us)\b", "i my me mine we our us", re.I)
 _AGAIN = regex(r",\s+(?:and\s+)?(?=(?:i|i'm|i've|my)\b)", re.I)
 _CARRIES = regex(r"(?:i|i['’]m|i['’]ve)\b", re.I)
 _SUBJECT = regex(r"(?:i|i['’]m|i['’]ve|i['’]d|i['’]ll|my|our|we)\b", re.I)
@@ -88,56 +96,117 @@ _FORGET = regex(
 _NOW = regex(r",\s*(?:and\s+|because\s+)?(?=(?:i|i['’]m|i am)\b)", re.I)
 
 
-# Characters of one message that are read: who writes more about themselves has pasted it.
+# How many characters of a message are read: longer text is pasted.
 MAX_SAID = 20_000
 
 
 def user_statements(messages: Sequence[Message]) -> Iterator[Statement]:
     """Find what users say about themselves in these messages, in order: facts, what they ask an assistant to
     do from now on, and what they ask to forget."""
+    before: Message | None = None
     for message in messages:
         if message.role == "user" and message.text:
-            yield from _statements(replace(message, text=bounded(message.text, MAX_SAID)))
+            asked = before.text[-MAX_ASKED:] if before and before.speaker != message.speaker else ""
+            yield from _statements(replace(message, text=bounded(message.text, MAX_SAID)), asked)
+        before = message
 
 
-def _statements(message: Message) -> Iterator[Statement]:
+def _statements(message: Message, question: str) -> Iterator[Statement]:
+    """`question` is what somebody else said just before."""
     day = message.at.date() if message.at else None
     about = (message.name, "user", day)
-    said = Said(message.text)
+    said = heard(message.text)
     asked = said.instructions()
     for text in asked:
         told = text.rstrip(".!。！ ")
         yield Statement(told, *about, "IMPORTANT", message.id, INSTRUCTION, message.at, "asked")
-    own = _QUOTED.sub(lambda q: "" if _FIRST_PERSON.search(q[1]) else q[0], said.own)
-    for clause, forget in _clauses(own, short=len(message.text) <= MAX_TYPED_LENGTH):
-        if any(clause in text for text in asked):
+    own = _QUOTED.sub(lambda q: "" if _FIRST_PERSON.search(q[1], plain_words(q[1])) else q[0], said.own)
+    for clause, whole, forget in _clauses(own, short=len(message.text) <= MAX_TYPED_LENGTH):
+        if any(clause in text for text in asked) or _is_of_another(clause, question, message.name):
             continue
         kind = spoken_kind(clause)
         if forget:
             yield Statement(clause, *about, "NOTE", message.id, kind, message.at, "taken back")
         elif kind and not HEDGED.search(clause):
-            yield Statement(clause, *about, "NOTE", message.id, kind, message.at, "said")
+            text = whole if _NO_CAUSE.search(clause) else clause
+            yield Statement(text, *about, "NOTE", message.id, kind, message.at, "said")
 
 
-def _clauses(text: str, *, short: bool) -> Iterator[tuple[str, bool]]:
-    """Yield clauses that can be a fact each, and whether it is to be forgotten."""
-    for raw in _SENTENCES.split(text):
+MAX_ASKED = 200  # characters at the end of a message, where it asks something
+_CJK_ASKS = regex(r"[?？吗嗎呢]\s*$|か。?$")
+_CJK_SELF = regex(r"我|咱|私|僕|俺|うち|(?:^|\s)(?:저|제|나|내|난|전|우리)(?=[\s는가도])")
+_CJK_COMMA = regex("[，、,]")
+_CJK_YOU = regex(r"[你您]|あなた|君|(?:^|\s)(?:너|네|당신)")
+_CJK_KIN = regex(
+    r"[妈爸爷奶姐妹哥弟孩]|儿子|女儿|老公|老婆|先生|太太|母|父|姉|兄|妻|(?<!大丈)夫(?!妻)|息子|娘|さん|くん|ちゃん|엄마|아빠|동생|남편|아내"
+)
+
+
+def _is_of_another(clause: str, question: str, name: str) -> bool:
+    """Whether a clause without a subject answers a question about somebody else: "豆豆还咳嗽吗？", "不咳了,
+    是对尘螨过敏". Among people, each question may be; an assistant's is, if it names one."""
+    first = _CJK_COMMA.split(clause, maxsplit=1)[0]
+    if not (CJK_CHARACTER.search(clause) and _CJK_ASKS.search(question)) or _CJK_SELF.search(first):
+        return False
+    return not _CJK_YOU.search(question) if name else bool(_CJK_KIN.search(question))
+
+
+# "No hazelnuts, I'm allergic": another clause of the sentence says to what.
+_NO_CAUSE = regex(
+    r"\b(?:am|['’]m)\s+(?:(?:really|very|severely|quite|so)\s+)?(?:allergic|intolerant)\b(?!\s+to\b)", re.I
+)
+# Words of items that name nothing.
+_UNNAMING = frozenset(tokens("user say ask name work live prefer like love job now new get"))
+
+
+def about_known(said: Sequence[Statement], known: Sequence[str], name: str = "") -> list[Statement]:
+    """Leave out news of what nobody knows. `known` are the summaries of existing items, and `name` is the
+    user's."""
+    ignored = _UNNAMING.union(tokens(name))
+
+    def named_in(text: str) -> set[str]:
+        return set(telling_tokens(CHANGE.pattern.sub(" ", text))) - ignored
+
+    named = {word for summary in known for word in named_in(summary)}
+    kept: list[Statement] = []
+    for statement in said:
+        names = named_in(statement.text)
+        if statement.kind is not NEWS or names & named:
+            named |= names
+            kept.append(statement)
+    return kept
+
+
+# "她还对青霉素过敏", "七歳になります": the sentence before says who, or what.
+_CJK_UNNAMED = regex(
+    r"[^，、]{0,8}?(?<!其)[他她彼]|[^、。]{0,12}(?:それ|これ|そこ|その)|걔|그[는가녀] "
+    r"|[\d一二三四五六七八九十]+[歳才](?:です|だ|に)"
+)
+
+
+def _clauses(text: str, *, short: bool) -> Iterator[tuple[str, str, bool]]:
+    """Yield clauses that can be a fact each, with their sentence, and whether it is to be forgotten."""
+    before = ""
+    for raw in _SENTENCES.split(text if text.isascii() else _CJK_END.sub(r"\g<0>\n", text)):
         opened = _OPENING.sub("", raw.strip())
         whole = opened.strip().rstrip('.!…。！ "”')
+        if CJK_CHARACTER.search(whole) and _CJK_UNNAMED.match(whole):
+            whole = f"{before}。{whole}" if before else ""
+        before = "" if QUESTION.search(whole) else whole
         if not whole or raw.rstrip().endswith(("?", "？")):
             continue
-        if not (short or _FIRST_PERSON.search(whole) or CJK_CHARACTER.search(whole)):
+        if not (short or _FIRST_PERSON.search(whole, plain_words(whole)) or CJK_CHARACTER.search(whole)):
             continue
         if taken := _FORGET.match(whole):
             old, *new = _NOW.split(next(filter(None, taken.groups())), maxsplit=1)
-            yield from ((clause, True) for clause in _facts(old))
-            yield from ((clause, False) for text in new for clause in _facts(text))
+            yield from ((clause, whole, True) for clause in _facts(old))
+            yield from ((clause, whole, False) for text in new for clause in _facts(text))
         else:
-            yield from ((clause, False) for clause in _facts(whole))
+            yield from ((clause, whole, False) for clause in _facts(whole))
 
 
 def _facts(text: str) -> Iterator[str]:
-    """Split a sentence into facts. One that goes on without its subject gets it again, and "I'm Ana" says a
+    """Split a sentence into facts. A clause without a subject gets that of the first, and "I'm Ana" states a
     name."""
     carried = False
     for part in _AGAIN.split(text):
@@ -211,7 +280,7 @@ def weight_of(statement: Statement) -> int:
     """Return how much a statement matters later; 0 for a question, a transient state, or a tool's output."""
     text = statement.text
     if statement.form == "taken back":
-        return KINDS[0].weight  # it does harm where it is forgotten, too
+        return KINDS[0].weight  # forgetting it does harm, too
     asked = statement.form == "asked"
     if statement.origin == "tool" or (QUESTION.search(text) and not asked) or TRANSIENT.search(text):
         return 0

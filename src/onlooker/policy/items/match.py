@@ -12,7 +12,8 @@ from functools import lru_cache
 
 from onlooker.domain.frozen import frozen
 from onlooker.domain.items import Item
-from onlooker.policy.items.statements import FAMILY, NEGATION, kind_of, leading_name, speaker_of
+from onlooker.policy.items.statements import FAMILY, NEGATION, kind_of, leading_name
+from onlooker.policy.origins import speaker_of
 from onlooker.policy.search.words import query_tokens
 from onlooker.policy.text import bounded, regex
 
@@ -23,14 +24,23 @@ _SAYS = regex(r" (?:said|asks)$")
 _NAME_IS = regex(r"(?:the user|(?P<who>[^:'’]{1,60}))['’]s name is (?P<name>[^,;:()\d]{1,60}?)\.?$", re.I)
 _PLACE = r"(?P<value>[A-ZÀ-Þ][\w'’-]*(?:[ -][A-ZÀ-Þ][\w'’-]*){0,3})"
 _VALUE = (
-    r"(?P<value>[^,;()]{1,60}?)(?=\s+(?:and|since|but|because|instead|now|from|until)\b|[,;()]|\.\s"
+    r"(?P<value>[^,;()]{1,60}?)(?=\s+(?:and|as|since|but|because|instead|now|from|until)\b|[,;()]|\.\s"
     r"|\.?\s*$)"
 )
 _LIVES = regex(
     r"\b(?:liv(?:e|es|ing) in|based in|resid(?:e|es|ing) in|home is in"
     rf"|(?:mov(?:ed|ing)|relocat(?:ed|ing)) (?:from [\w .,'’-]{{1,40}}? )?(?:back )?to) (?:the )?{_PLACE}"
 )
-_LIVES_CJK = regex(r"(?:住在|搬到了?|搬去了?|移居到?)(?P<value>[\u4e00-\u9fff]{2,4})")
+# The same in the other languages of `KINDS`.
+_LIVES_OTHER = (
+    regex(r"(?:住在|搬到了?|搬去了?|移居到?)(?P<value>[\u4e00-\u9fff]{2,4})"),
+    regex(r"(?P<value>[\u4e00-\u9fff\u30a0-\u30ff]{2,8})に(?:住んで|引っ越)"),
+    regex(r"(?P<value>[\uac00-\ud7a3]{2,6}?)(?:에 살|(?:으)?로 이사)"),
+    regex(rf"\b[Ii]ch (?:wohne|lebe)(?: jetzt| nun)? in {_PLACE}"),
+    regex(rf"\bnach {_PLACE}(?= (?:um)?gezogen\b)"),
+    regex(rf"\b(?:[Jj]['’]habite|[Jj]e vis|déménagé)(?: maintenant)? (?:à|en|au) {_PLACE}"),
+    regex(rf"\b(?:[Vv]ivo(?: ahora)? en|mud(?:é|ado) a) {_PLACE}"),
+)
 _RELATIVE = regex(rf"\b(?P<who>{FAMILY})(?:'s)?\b", re.I)
 _THE_USER = regex(r"the user(?=['’]s\b|\s)", re.I)
 _POSSESSIVE = regex(r"^['’]s\b")
@@ -59,10 +69,19 @@ _ATTRIBUTE = regex(
     r"|\s+(?=(?-i:[A-ZÀ-Þ\d$€£¥])))(?:an? |the |to )?" + _VALUE,
     re.I,
 )
+_NEWER = regex(r"^(?:new|current) ", re.I)
 _FAVOURITE = regex(
     rf"\bfavou?rite (?P<attribute>[\w-]+(?: [\w-]+)?)(?: is| are|:) (?:an? |the )?{_VALUE}", re.I
 )
-_WORKS = regex(rf"\b(?:works?|working) (?P<attribute>as|at|for) (?:an? |the )?{_VALUE}(?:\s+in\b)?", re.I)
+_WORKS = regex(
+    rf"\b(?:works?|working) (?P<attribute>as|at|for) (?:an? |the )?(?:{_VALUE[:-1]}|\s+as\s))(?:\s+in\b)?",
+    re.I,
+)
+_LEFT = regex(
+    rf"\b(?:quit|left|resigned from|(?:was|got) (?:fired|laid off) (?:from|by)) "
+    rf"(?:(?:my|his|her|their|the) (?:job|position|role|work) (?:at|with|for) )?{_VALUE}",
+    re.I,
+)
 _AGE = regex(r"\b(?:is|am|are|i'm|turned|aged?) (?P<value>\d{1,3})(?= years old| in \d{4}|$)", re.I)
 _PREFERS = regex(rf"\bprefers? (?:an? |the |to )?{_VALUE}", re.I)
 _LIKES = regex(
@@ -72,12 +91,12 @@ _LIKES = regex(
 _AGAINST = regex(r"hate|dislike|stand", re.I)
 _IS = regex(
     r"\b(?P<value>vegetarian|vegan|pescatarian|married|single|engaged|divorced|retired|unemployed"
-    r"|pregnant|left-handed)\b",
+    r"|pregnant|left-handed|eats? meat)\b",
     re.I,
 )
 # Mutually exclusive values.
 _GROUPS = {
-    **dict.fromkeys(("vegetarian", "vegan", "pescatarian"), "diet"),
+    **dict.fromkeys(("vegetarian", "vegan", "pescatarian", "eat meat", "eats meat"), "diet"),
     **dict.fromkeys(("married", "single", "engaged", "divorced"), "marriage"),
 }
 
@@ -150,7 +169,7 @@ def _named(summary: str, names: frozenset[str]) -> tuple[str, str]:
     return "", _POSSESSIVE.sub("", text[len(lead) :]).strip()
 
 
-# Characters of a summary that are read. Ours are shorter; others' may be anything.
+# How many characters of a summary are read. Ours are shorter; those of others may have any length.
 MAX_SUMMARY = 600
 
 
@@ -180,17 +199,21 @@ def _fact(
 
 
 def _homes(text: str, subject: str) -> Iterator[Fact]:
-    match = _LIVES.search(text) or _LIVES_CJK.search(text)
+    match = next(filter(None, (pattern.search(text) for pattern in (_LIVES, *_LIVES_OTHER))), None)
     if match is not None and not _NO_HOME.search(text):
         yield from _fact(text, match, subject, "live in", _words(match["value"]), denied=_denied(text, match))
 
 
 def _attributes(text: str, subject: str) -> Iterator[Fact]:
     for match in (*_FAVOURITE.finditer(text), *_ATTRIBUTE.finditer(text)):
-        yield from _fact(text, match, subject, _words(match["attribute"]), _words(match["value"]))
+        attribute = _words(_NEWER.sub("", match["attribute"]))
+        yield from _fact(text, match, subject, attribute, _words(match["value"]))
     for match in _WORKS.finditer(text):
         attribute = f"works {match['attribute'].casefold()}"
         yield from _fact(text, match, subject, attribute, _words(match["value"]), denied=_denied(text, match))
+    for match in _LEFT.finditer(text):
+        for attribute in ("works at", "works for"):
+            yield from _fact(text, match, subject, attribute, _words(match["value"]), denied=True)
     if match := _AGE.search(text):
         yield from _fact(text, match, subject, "age", match["value"])
 
@@ -234,7 +257,7 @@ MIN_WORDS = 2
 _PARTS = regex(r"[,;]\s+|\s+(?:and|but)\s+")
 
 
-# Words that say that something is not so, or no longer, in the languages of `KINDS`.
+# Words for what is not or no longer true, in the languages of `KINDS`.
 _DENIAL = regex(
     r"\b(?:no longer|not|never|none|any ?more|any longer|stopped|quit|gave up|again|now|nicht(?: mehr)?"
     r"|kein\w*(?: mehr)?|jetzt|ne|plus|pas|jamais|maintenant|ya no|ya|no|nunca|ahora)\b|\bn['’](?=\w)"
@@ -260,14 +283,14 @@ _STEMS = {"have": "has", "am": "is", "are": "is", "works": "work", "lives": "liv
 
 @frozen
 class _Meaning:
-    """What comparing needs of a summary."""
+    """The parts of a summary that are compared."""
 
     subject: str
     words: frozenset[str]
     numbers: frozenset[str]
     denied: bool
     changed: bool
-    claim: frozenset[str]  # the words without those of a denial and those that carry nothing
+    claim: frozenset[str]  # the words without denials and words without meaning
     order: tuple[str, ...]  # the same, with verbs, in order
 
 

@@ -1,4 +1,4 @@
-"""Put what a person says of themselves into a sentence about them: "I live in Oslo", "Ana lives in Oslo".
+"""Turn what a person says about themselves into a sentence about them: "I live in Oslo", "Ana lives in Oslo".
 
 English is put in the third person. Anything else is quoted: `Ana said: "我对花生过敏"`.
 """
@@ -9,7 +9,7 @@ import re
 
 from onlooker.policy.text import regex
 
-# The person, where no name is known.
+# The person, if no name is known.
 THE_USER = "The user"
 
 _FIRST = regex(r"(?:I|I['’](?:m|ve|ll|d)|[Mm]y)\b")
@@ -21,6 +21,7 @@ _MY = regex(r"(?:my|our)\s+(?P<rest>.+)", re.I)
 _I = regex(r"i\s+(?P<rest>.+)", re.I)
 _PERSONAL = regex(r"\b(?:i|me|my|mine|myself|we|us|our|ours)\b|\b(?:i|we)['’]", re.I)
 _THING = regex(r"the\s", re.I)
+_OTHERS = regex(r"\b(?:they|them|their|theirs|themselves)\b", re.I)
 # What comes before a verb: "I really like", "I no longer work".
 _ADVERBS = regex(
     r"(?:(?:now|no longer|also|really|actually|usually|often|always|never|mostly|mainly|still|just|only"
@@ -59,6 +60,8 @@ _TO_THIRD = (
 def sentence(clause: str, name: str = "") -> str:
     """Return a clause that a person said as a sentence about them. Without a name they are "The user"."""
     who = name or THE_USER
+    if _OTHERS.search(clause) and _PERSONAL.search(clause, 2):
+        return f'{who} said: "{clause}"'  # in the third person nobody could tell who is who
     if match := _AM.fullmatch(clause):
         return f"{who} is {_third(match['rest'])}"
     if match := _HAVE.fullmatch(clause):
@@ -72,7 +75,7 @@ def sentence(clause: str, name: str = "") -> str:
     if match := _I.fullmatch(clause):
         return f"{who} {_conjugated(match['rest'])}"
     if _THING.match(clause) and not _PERSONAL.search(clause):
-        return clause  # it is a sentence, and about no person
+        return clause  # already a sentence, and not about a person
     return f'{who} said: "{clause}"'
 
 
@@ -81,7 +84,7 @@ def request(clause: str, name: str = "") -> str:
     return f'{name or THE_USER} asks: "{clause}"'
 
 
-# How the words of a note go on after the person's name, which they leave out.
+# How the words of a note continue after the person's name, which they leave out.
 _NOTED_THING = regex(
     r"(?:older |younger |best |new |favou?rite )?(?:sister|brother|wife|husband|partner|girlfriend|boyfriend"
     r"|son|daughter|mother|father|mom|mum|dad|parents|kids?|child|children|friends?|dog|cat|boss|manager"

@@ -11,9 +11,10 @@ from onlooker.domain.frozen import frozen
 from onlooker.domain.items import ItemType, Origin
 from onlooker.domain.notes import NoteFormat
 from onlooker.policy.items.sentence import predicate, request, sentence
+from onlooker.policy.origins import origin_of, speaker_of
 from onlooker.policy.reply import Line, Priority, read
-from onlooker.policy.reply.note_text import QUOTED_BY, STANDING
-from onlooker.policy.text import bounded, regex
+from onlooker.policy.reply.note_text import STANDING
+from onlooker.policy.text import Phrases, bounded, plain_words, regex
 
 # -- Kinds of facts, recognised by their words
 
@@ -32,13 +33,16 @@ class Kind:
     weight: int
     pattern: re.Pattern[str]
     spoken: re.Pattern[str]
-    other: re.Pattern[str]
+    other: Phrases
 
 
-def _kind(type: ItemType, tag: str, weight: int, noted: str, spoken: str, other: str = "") -> Kind:
-    """`noted` and `spoken` are English, `other` are other languages."""
+def _kind(
+    type: ItemType, tag: str, weight: int, noted: str, spoken: str, other: str = "", other_words: str = ""
+) -> Kind:
+    """`noted` and `spoken` are English, `other` are other languages; each of its matches in plain letters has
+    one of `other_words`."""
     pattern = regex("|".join(filter(None, (noted, other))), re.I)
-    return Kind(type, tag, weight, pattern, regex(spoken, re.I), regex(other or "(?!)", re.I))
+    return Kind(type, tag, weight, pattern, regex(spoken, re.I), Phrases(other or "(?!)", other_words, re.I))
 
 
 # People and pets named by their relation to the speaker.
@@ -91,7 +95,7 @@ _ADVERBS = (
     r"|always|never)"
     r" )*"
 )
-# A taste without an object that can be understood alone is no fact: "I love it", "I like how you think".
+# A taste without an object that can be understood alone is not a fact: "I love it", "I like how you think".
 _NO_OBJECT = (
     r"(?!it\b|that\b|this\b|these\b|those\b|them\b|him\b|her\b|how\b|when\b|what\b|where\b|the way\b|to see)"
 )
@@ -104,15 +108,29 @@ _HABIT = (
     r"^i (?:always|never|usually) (?:eat|drink|use|take|wear|drive|work|read|write|sleep|get up|wake|cook"
     r"|buy|fly"
     r"|travel|train|run|smoke|answer|check|pay)\b"
+    rf"|^i {_ADVERBS}eat (?:no |any )?(?:meat|fish|pork|beef|dairy|gluten|eggs|nuts)\b"
+)
+# A day, an hour or a date: an appointment that nobody can date is not worth knowing later.
+_CJK_DATE = (
+    r"(?:[\d一二三四五六七八九十](?:[月日号號点點時时]| ?(?:월|일|시))|曜|[周週][一二三四五六日末]|星期|요일"
+    r"|[今明后後来來下](?:天|日|周|週|个?月|年)|내일|모레|다음)"
+)
+# Someone close to the speaker, as the subject: "我妈六十岁", not "让妈妈问一下".
+_CJK_LEAD = r"(?:对了，|其实|另外，?|还有，?)?"
+_CHINESE_KIN = (
+    r"(?:妻子|太太|丈夫|先生|老婆|老公|儿子|女儿|孩子|妈妈?|爸爸?|母亲|父亲|爷爷|奶奶|姐姐?|妹妹?|哥哥?|弟弟?"
+    r"|表[哥弟姐妹]|同事|老板)"
 )
 # The first match decides. Kinds that do harm when forgotten come first.
 KINDS = (
     _kind(
         "profile", "health", 5, _HEALTH, rf"{_SELF}.*?(?:{_HEALTH})",
-        "过敏|忌口|素食|アレルギー|ベジタリアン|알레르기|채식|\\bich (?:bin|habe"
+        "过敏|忌口|素食|糖尿病|高血压|哮喘|怀孕|不能吃|アレルギー|ベジタリアン|高血圧|喘息|妊娠|発疹|食べられ(?:ない|ません)"
+        "|알레르기|채식|당뇨|고혈압|천식|임신|못 먹|\\bich (?:bin|habe"
         "|esse)\\b.*(?:\\bAllergi(?:e|sch)\\b"
         "|\\bvegan\\b|\\bvegetarier)|\\bje\\b.*\\b(?:allergi(?:que|e)\\b|végétari|végane)"
         "|\\b(?:soy|tengo|estoy)\\b.*\\b(?:alérgic|alergia|vegetarian|vegan|celíac)",
+        "ich je soy tengo estoy",
     ),
     _kind(
         "behavior", "instruction", 4,
@@ -130,32 +148,40 @@ KINDS = (
         rf"{_SELF}.*?(?:{_DATED})|^(?:the|our) (?:[\w'-]+ ){{0,3}}(?:deadline|due date|wedding|exam"
         rf"|launch|release)\b"
         r".{0,40}\b(?:is|are|was moved|moved)\b|^(?:i'm|we're|i am|we are) getting married\b",
-        "截止|婚礼|考试|预约|締め切り|締切|結婚式|予約|마감|결혼식|예약",
+        # From the beginning, or a text without such a word would be read again from each character.
+        rf"^(?=.*{_CJK_DATE}).*(?:截止|婚礼|考试|预约|締め切り|締切|結婚式|予約|마감|결혼식|예약)",
     ),
     _kind(
         "behavior", "preference", 3,
         r"\b(?:prefers?|preferred|favou?rites?|likes?|loves?|hates?|dislikes?|enjoys?|can(?:'t|not) stand"
         r"|would rather|no longer likes?|fan of)\b",
         rf"{_TASTE}|{_HABIT}",
-        "喜欢|喜歡|偏好|讨厌|最爱|好き|嫌い|好む|좋아|싫어|선호|\\bich (?:mag|liebe|hasse|bevorzuge)\\b"
+        "(?<![“\"你您])(?:喜欢|喜歡|讨厌|最爱)|我(?:更|比较)?偏好|(?<![私僕俺])[がはも](?:大|いちばん|一番)?(?:好き|嫌い)|好む"
+        "|(?:좋아|싫어)[하해했]|[이가] (?:더 |제일 |가장 )?(?:좋아|싫어)|선호"
+        "|\\bich (?:mag|liebe|hasse|bevorzuge)\\b"
         "|\\bje préfère\\b"
         "|\\bje (?:n'aime|déteste)\\b|\\bj'(?:aime|adore)\\b|\\bprefier[eo]\\b|\\bme (?:gusta"
         "|encanta)n?\\b|\\bodio\\b",
+        "ich je j prefiere prefiero me odio",
     ),
     _kind(
         "profile", "identity", 3, _IDENTITY, rf"{_SELF}.*?(?:{_IDENTITY})",
-        "我叫|名字是|住在|搬到|搬家|出生|来自|岁|生日|工作是|职业|当护士|名前は|住んで|引っ越|出身|歳"
+        "我叫|名字是|住在|搬到|搬家|出生|来自|岁|生日|工作是|职业|当护士|名前は|住んで|引っ越|出身|(?:^|[私僕俺妻夫娘子母父姉妹兄弟])[^。先]{0,12}歳"
         "|誕生日|이름은|살고"
-        "|이사|생일|\\bich (?:heiße|wohne|lebe|arbeite|komme aus)\\b|\\bje m'appelle\\b|\\bj'habite\\b"
+        "|이사(?=했|하|합|해|갔|왔|를 )|생일"
+        "|\\bich (?:heiße|wohne|lebe|arbeite|komme aus)\\b|\\bje m'appelle\\b|\\bj'habite\\b"
+        "|\\b(?:um)?gezogen\\b|\\bdéménagé\\b|\\bme (?:mudé|he mudado)\\b"
         "|\\bje n'habite\\b"
         "|\\bje (?:ne )?(?:travaille|vis|viens de)\\b|\\bme llamo\\b|\\bvivo en\\b|\\btrabajo (?:como|en"
         "|de|para)\\b"
         "|\\bsoy de\\b",
+        "ich gezogen umgezogen je j me vivo trabajo soy",
     ),
     _kind(
         "knowledge", "decision", 3, _DECISION,
         rf"^(?:i|we|i've|we've|my|our)\b.{{0,40}}?(?:{_DECISION})(?! (?:it|this|these|those|them|you)\b)",
-        "决定|選んだ|決めた|決定|결정|\\bentschieden\\b|\\bdécidé\\b|\\bdecidido\\b",
+        "(?<!没)(?<!没有)决定(?!$|，)|選んだ|決めた|決定|결정|\\bentschieden\\b|\\bdécidé\\b|\\bdecidido\\b",
+        "entschieden decidido",
     ),
     _kind(
         "skill", "skill", 2, _SKILL, rf"{_SELF}.{{0,30}}?(?:{_SKILL})",
@@ -167,9 +193,9 @@ KINDS = (
         rf"^my (?:[\w'-]+ )?(?:{FAMILY})(?:'s|s)?\b"
         rf"|^i(?: no longer)?(?:'ve| have| don't have)(?: got)? (?:an?|\d+|two|three"
         rf"|four) (?:\w+ )?(?:{FAMILY})s?\b",
-        "妻子|丈夫|老婆|老公|儿子|女儿|妈妈|爸爸|姐姐|妹妹|哥哥|弟弟|同事|老板|妻|夫|息子|娘|母|父|姉|妹"
-        "|兄|弟|상사|아내"
-        "|남편|아들|딸",
+        rf"^{_CJK_LEAD}我(?:的|家)?{_CHINESE_KIN}(?![让说问要给帮]|叫我)"
+        r"|^(?:[^、。]{0,6}[のが、])?(?:妻|夫|息子|娘|母|父|姉|妹|兄|弟)(?:たち|さん)?[はがも](?!くれ|言|来|行)"
+        r"|(?:^|우리 |제 |내 )(?:상사|아내|남편|아들|딸|엄마|아빠|동생|언니|오빠|누나|형)(?:은|는|이|가)\s",
     ),
     _kind(
         "knowledge", "fix", 1,
@@ -178,6 +204,32 @@ KINDS = (
     ),
 )  # fmt: skip
 INSTRUCTION = KINDS[1]
+# Words that say that something ended, or is no longer as it was.
+CHANGE = Phrases(
+    r"\b(?:died|passed away|is dead|divorced|separated|broke up|split up|quit|resigned|(?:was|got|been) fired"
+    r"|laid off|retired|sold|gave (?:up|away)|got rid of|cancell?ed|called off|no longer|any ?more|any longer"
+    r"|stopped|switched|after all|(?:is|are|am|'m|'re) now|got (?:married|engaged)|was born|dropped out"
+    r"|graduated|recovered|moved (?:out|in|away|back|to)"
+    r"|gestorben|verstorben|geschieden|getrennt|gekündigt|verkauft|aufgehört|nicht mehr|kein\w* mehr|abgesagt"
+    r"|morte?|décédée?|divorcée?s?|séparée?s?|quitté|démissionné|vendu|arrêté|annulé"
+    r"|murió|falleció|divorciad[oa]s?|separad[oa]s?|dejé|renuncié|vendí|ya no|cancelad[oa]s?)\b"
+    r"|\bn(?:e\b|['’]).{0,40}?\bplus\b|去世|死了|离婚|分手|辞职|卖了|不再|已经不|取消|戒了|换了|亡くな|死ん|離婚"
+    r"|別れ|辞め|やめ|売っ|もう.{1,20}(?:ない|ません)|죽었|돌아가|이혼|헤어|그만|팔았|더 이상",
+    """
+    died away dead divorced separated up quit resigned fired off retired sold rid cancelled canceled no any
+    anymore stopped switched after now got born out graduated recovered moved
+    gestorben verstorben geschieden getrennt verkauft mehr abgesagt mort morte vendu plus
+    divorciado divorciada divorciados divorciadas separado separada separados separadas ya cancelado cancelada
+    cancelados canceladas
+    """,
+    re.I,
+)
+# Without a name nobody could tell what changed.
+_UNNAMED = regex(
+    r"(?:he|she|it|they|this|that|there|which|who|er|sie|es|il|elle|ils|él|ella)\b|[他她它]", re.I
+)
+# What changed about something that is known: without it, what was known before would mislead.
+NEWS = Kind("profile", "change", 2, CHANGE.pattern, CHANGE.pattern, Phrases("(?!)", ""))
 
 # Words for what is true only for the moment.
 TRANSIENT = regex(
@@ -198,14 +250,16 @@ QUESTION = regex(
     r"|\basked (?:whether|if|what|how|why)\b",
     re.I,
 )
-# What is not said to be so, or is said of others: "if I lived there", "I'm no longer sure", "your job".
+# Not stated as true, or about others: "if I lived there", "I'm no longer sure", "your job".
 HEDGED = regex(
     r"^(?:if|unless|when|suppose|imagine|what if|say)\b|\b(?:if (?:i|we)|maybe|perhaps|might|wish(?:ed)?"
     r"|wonder\w*"
     r"|hypothetical\w*|pretend\w*|as if|used to|dreamed|unsure"
     r"|(?:not|no longer|n't|never) (?:so |really |quite |entirely |even |that )?(?:sure|certain|convinced"
     r"|clear))\b"
-    r"|\byou\b|\byour|\byou['’]",
+    r"|\byou\b|\byour|\byou['’]"
+    r"|要是|如果|假如|万一|也许|可能|大概|说不定|的话|かもしれ|だろう|でしょう|らしい|なら[、平ば]|(?:る|た|ない)なら"
+    r"|만약|아마|지도 모[르를]|네가|너는",
     re.I,
 )
 NEGATION = regex(
@@ -221,19 +275,24 @@ def kind_of(text: str) -> Kind | None:
     return next((kind for kind in KINDS if kind.pattern.search(text)), None)
 
 
-# How every clause begins that states a fact about the speaker in English.
+# The beginning of every English clause that states a fact about the speaker.
 _ENGLISH = regex(r"(?:i|we|my|our|the)\b", re.I)
-_NO_LONGER = regex(r"\b(?:no longer|not|any ?more|any longer)\b ?|(?<=\w)n't\b", re.I)
+_NO_LONGER = Phrases(
+    r"\b(?:no longer|not|any ?more|any longer)\b ?|(?<=\w)n't\b", "no not any anymore t", re.I
+)
 
 
 def spoken_kind(clause: str) -> Kind | None:
     """Return the kind of fact that a clause of what a person says states about them, if any. It is the same
-    for what is no longer so."""
+    for what is no longer so. News of something matters only if that is known."""
     plain = clause.replace("’", "'")
-    spoken = (plain, _NO_LONGER.sub("", plain)) if _NO_LONGER.search(plain) else (plain,)
+    words = plain_words(plain)
+    spoken = (plain, _NO_LONGER.pattern.sub("", plain)) if _NO_LONGER.search(plain, words) else (plain,)
+    news = NEWS if CHANGE.search(plain, words) and not _UNNAMED.match(plain) else None
     if _ENGLISH.match(plain):
-        return next((kind for kind in KINDS if any(map(kind.spoken.match, spoken))), None)
-    return next((kind for kind in KINDS if any(map(kind.other.search, spoken))), None)
+        return next((kind for kind in KINDS if any(map(kind.spoken.match, spoken))), news)
+    texts = [(text, plain_words(text)) for text in spoken]
+    return next((kind for kind in KINDS if any(kind.other.search(*text) for text in texts)), news)
 
 
 # -- Statements
@@ -241,7 +300,6 @@ def spoken_kind(clause: str) -> Kind | None:
 # The longest summary. Anything longer is a passage, not a fact.
 MAX_CHARACTERS = 300
 
-_SPEAKER = regex(r"(?P<who>[\w.-]+\([^\n]*?\)|[^\s:：][^:：;]{0,40}?)\s?[:：]\s+(?=\S)")
 _CLAUSES = regex(r";\s+|；")
 # Two facts in one sentence: either may change without the other.
 _TWO = regex(
@@ -322,17 +380,12 @@ def _clauses(text: str, format: NoteFormat) -> Iterator[str]:
 
 
 def split_facts(text: str) -> Iterator[str]:
-    """Split a sentence into clauses that are facts of their own."""
-    parts: list[str] = _TWO.split(bounded(text))
+    """Split a sentence into clauses that are separate facts."""
+    text = bounded(text)
+    parts: list[str] = _TWO.split(text) if "and" in text.lower() else [text]
     for part in (p for whole in parts for p in (_AGAIN.split(whole) if _I.match(whole) else (whole,))):
         if clause := part.strip(" ;,"):
             yield clause
-
-
-def speaker_of(text: str) -> tuple[str, str]:
-    """Split a line into its speaker, empty if there is none, and the rest."""
-    match = _SPEAKER.match(text)
-    return (match["who"], text[match.end() :]) if match else ("", text)
 
 
 def leading_name(text: str) -> str:
@@ -341,11 +394,3 @@ def leading_name(text: str) -> str:
     if match is None or _NO_NAME.match(text):
         return ""
     return re.sub(r"['’]s$", "", match["who"])
-
-
-def origin_of(speaker: str) -> Origin:
-    """Return the origin of a line by its speaker. A call such as `search(x)` is a tool's, and what somebody
-    quotes counts as one."""
-    if speaker.endswith(")") or speaker.startswith(("tool", "→", QUOTED_BY)):
-        return "tool"
-    return "agent" if speaker.casefold() in ("assistant", "system") else "user"

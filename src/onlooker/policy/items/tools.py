@@ -45,7 +45,7 @@ SEARCH = _definition(
         "type": "integer",
         "minimum": 1,
         "maximum": 20,
-        "description": "How many of each kind; 5.",
+        "description": "How many of each kind; by default 5.",
     },
 )
 SAVE = _definition(
@@ -54,18 +54,21 @@ SAVE = _definition(
     "are. One sentence in the third person that can be understood alone. Not for what is true only today.",
     ("summary",),
     summary={"type": "string", "description": 'Such as "Ana is allergic to peanuts".'},
-    type={"type": "string", "enum": list(ITEM_TYPES), "description": "What kind of fact; knowledge."},
+    type={
+        "type": "string",
+        "enum": list(ITEM_TYPES),
+        "description": "The kind of fact; by default knowledge.",
+    },
     tags={"type": "array", "items": {"type": "string"}, "description": "Words to find it by."},
     supersedes={
         "type": "string",
-        "description": "The id of the fact whose place it takes.",
+        "description": "The id of the fact that it replaces.",
     },
-    expires={"type": "string", "description": "The day after which nobody needs it, as YYYY-MM-DD."},
+    expires={"type": "string", "description": "The last day on which it is needed, as YYYY-MM-DD."},
 )
 FORGET = _definition(
     "memory_forget",
-    "Forget a fact that was kept, because it is wrong or the person asks for it. What was made of it goes "
-    "too.",
+    "Forget a saved fact, because it is wrong or the person asks for it, with the facts made from it.",
     ("id",),
     id=_ID,
 )
@@ -74,8 +77,8 @@ RECALL = _definition(
     "Read the messages behind a note or a fact, word for word, a page at a time.",
     ("id",),
     id=_ID,
-    session={"type": "string", "description": "The conversation it is from, where that is another one."},
-    page={"type": "integer", "minimum": 1, "description": "Which page; 1."},
+    session={"type": "string", "description": "The conversation that it is from, if not this one."},
+    page={"type": "integer", "minimum": 1, "description": "The page; by default 1."},
 )
 DEFINITIONS = (SEARCH, SAVE, FORGET, RECALL)
 
@@ -85,7 +88,7 @@ _TYPES: dict[str, type] = {"string": str, "integer": int, "array": list}
 def problem_with(definition: Definition, arguments: Mapping[str, Any]) -> str:
     """Say what is wrong with the arguments, in a sentence for the model; "" if nothing is."""
     known = cast("dict[str, dict[str, Any]]", definition.parameters["properties"])
-    for name in definition.parameters["required"]:
+    for name in definition.parameters.get("required", ()):
         if name not in arguments:
             return f"{definition.name} needs {name!r}."
     for name, value in arguments.items():
@@ -102,6 +105,8 @@ def _wrong(schema: Mapping[str, Any], value: object) -> str:
         return f"of type {wanted}"
     if wanted == "array" and not all(isinstance(part, str) for part in cast("list[object]", value)):
         return "a list of strings"
+    if isinstance(value, str) and len(value) < schema.get("minLength", 0):
+        return "text that is not empty"
     if "enum" in schema and value not in schema["enum"]:
         return f"one of {', '.join(schema['enum'])}"
     if isinstance(value, int) and not schema["minimum"] <= value <= schema.get("maximum", value):
@@ -165,7 +170,7 @@ def _transient(summary: str) -> Refusal | None:
     if not TRANSIENT.search(summary):
         return None
     advice = (
-        "Not saved: it is true for the moment only. Save what will still hold in weeks, with a date in place "
+        "Not saved: it is only true for the moment. Save what will be true in weeks, with a date instead "
         'of words such as "today".'
     )
     return Refusal("transient", advice)
@@ -174,7 +179,7 @@ def _transient(summary: str) -> Refusal | None:
 def _known(items: Sequence[Item]) -> Refusal:
     known = items[0]
     advice = (
-        f'Not saved: {known.id} says it already: "{known.summary}". To reword it, save again with '
+        f'Not saved: {known.id} already says it: "{known.summary}". To reword it, save again with '
         f'supersedes="{known.id}".'
     )
     return Refusal("duplicate", advice, tuple(items))
@@ -196,7 +201,7 @@ def _too_many(recent: Sequence[datetime], now: datetime) -> Refusal | None:
     again = within[-MAX_SAVES] + SAVES_WITHIN
     minutes = max(1, round((again - now).total_seconds() / 60))
     advice = (
-        f"Not saved: {len(within)} saved in this session within the hour is the most. Try again in {minutes} "
+        f"Not saved: at most {MAX_SAVES} facts per hour can be saved in a session. Try again in {minutes} "
         "minutes, and save only what other conversations need."
     )
     return Refusal("too many", advice)

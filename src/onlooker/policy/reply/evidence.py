@@ -289,7 +289,16 @@ class Evidence:
     def _copied(self, text: str, start: int, end: int) -> bool:
         """Return whether a value stands in the source with the characters on both sides, whatever it is."""
         is_inside = start >= _AROUND and len(text) - end >= _AROUND
-        return is_inside and text[start - _AROUND : end + _AROUND] in self._text
+        if is_inside and text[start - _AROUND : end + _AROUND] in self._text:
+            return True
+        # Or the whole of what is written without blanks around it ("10.00:01"), but for a full stop.
+        first = max(text.rfind(blank, 0, start) for blank in " \n") + 1
+        written = text[first:].split(maxsplit=1)[0].rstrip(".")
+        return len(written) > end - start and written in self._written
+
+    @cached_property
+    def _written(self) -> frozenset[str]:
+        return frozenset(word.rstrip(".") for word in self._text.split())
 
     def _holds(self, value: Value) -> bool:
         if value.kind == "time":

@@ -11,7 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import islice
 from operator import eq
 from typing import Literal
@@ -22,6 +22,7 @@ from onlooker.policy.pace import give_way
 from onlooker.policy.reply.evidence import Evidence, Invented
 from onlooker.policy.reply.note_text import Line, NoteText, clean, is_thinking_only, read, take_head
 from onlooker.policy.text import regex, wrong_language
+from onlooker.policy.vocabulary import COMMON_WORDS
 
 Reason = Literal[
     "empty",
@@ -107,13 +108,15 @@ def judge(
     target_tokens: int = 0,
     count: Callable[[str], int],
     shown_text: str = "",
+    said: Sequence[str] = (),
     strike: bool = False,
 ) -> Verdict:
     """Accept a reply as a note of its source, repairing it, or say what is wrong with it.
 
     `prompt_text` is what the model was told besides the source, `must_keep` the source's CRITICAL lines,
     `day` the date of its first message, and `target_tokens` the requested length (0: none). `shown_text` is
-    the notes that the model was shown with the source. With `strike`, what is invented is struck out, unless
+    the notes that the model was shown with the source, `said` what people and the agent said in it, in order.
+    With `strike`, what is invented is struck out, unless
     it is most of the reply.
     """
     readable = max(_ALWAYS_READ, min(_MAX_CHARACTERS, _CHARACTERS_PER_TOKEN * source_tokens))
@@ -128,7 +131,7 @@ def judge(
         return rejected
     if says_nothing_of(note, source):
         return Rejected("refusal", "speaks of the request, and says nothing of the source")
-    if rejected := _cut_off(reply_text, finish, note, f"{source}\n{shown_text}"):
+    if rejected := _cut_off(reply_text, finish, note, f"{source}\n{shown_text}", said):
         return rejected
     own_words, note, lost = _keep_critical(note, must_keep)
     text = note.render()
@@ -604,14 +607,16 @@ def _repeated_line(lines: Sequence[Line]) -> str:
 # -- Replies that end too early, although the provider did not say so
 
 
-def _cut_off(reply: str, finish: str, note: NoteText, shown: str) -> Rejected | None:
+def _cut_off(
+    reply: str, finish: str, note: NoteText, shown: str, said: Sequence[str] = ()
+) -> Rejected | None:
     if finish == "length":
         return Rejected("cut off", "the provider says so")
-    shows = stops_short(reply, note) or stops_in_a_word(reply, shown)
+    shows = stops_short(reply, note) or stops_in_a_word(reply, shown, said)
     return Rejected("cut off", shows) if shows else None
 
 
-_LAST_WORD = regex(r"(?<![^\W_])[^\W\d_]{2,40}$")
+_LAST_WORD = regex(r"(?<![^\W_])(?:[^\W\d_]{2,40}|[a-z])$")
 _WORD_BEFORE = regex(r"([^\W\d_]+)\s+$")
 _BEFORE = 60  # characters in which the word before is looked for
 # What a word may lack without being cut, and what a name may lack: "Berg" of "Bergs".
@@ -619,11 +624,12 @@ _PLURALS = frozenset({"", "s", "es"})
 _ENDINGS = _PLURALS | {"n", "en", "er", "e", "ns"}
 
 
-def stops_in_a_word(reply: str, shown: str) -> str:
+def stops_in_a_word(reply: str, shown: str, said: Sequence[str] = ()) -> str:
     """Say so if the reply ends with the beginning of a word that the model was shown, or "".
 
     Words have many forms, a "photo" is not the beginning of "photography": the word before it must be the
-    same as well. Without one, it must be the beginning of a name. Scripts that have no capital letters are
+    same as well. Without one, it must be the beginning of a name. Or it is no word that we know, and the
+    reply has nothing of the last of what was `said`. Scripts that have no capital letters are
     left out: they have no spaces, or signs inside their words.
     """
     text = reply.rstrip("`~ \n")
@@ -640,12 +646,46 @@ def stops_in_a_word(reply: str, shown: str) -> str:
         is_cut = any(_word_before(shown, match.start()) == before for match in longer)
     else:
         is_cut = word[0].isupper() and rests.isdisjoint(_ENDINGS) and any(m[0][0] == word[0] for m in longer)
+    if not is_cut and rests.isdisjoint(_ENDINGS) and word.lower() not in _known_words():
+        is_cut = _stops_before_the_end(reply, said)
     return f"ends in the middle of a word: {word!r}" if is_cut else ""
 
 
 def _word_before(text: str, place: int) -> str:
     found = _WORD_BEFORE.search(text[max(0, place - _BEFORE) : place])
     return found[1].lower() if found else ""
+
+
+_TELLING = regex(r"[^\W\d_]{4,}")
+_READ_OF_EACH = 400  # characters of a message: what is pasted has many words, of which a note needs none
+_LAST_SHARES = (0.2, 0.35, 0.5)
+
+
+def _stops_before_the_end(reply: str, said: Sequence[str]) -> bool:
+    """Whether a note has no word of the last of what was said, where it has many of the rest.
+
+    A short note may be of the beginning alone, so this is no proof.
+    """
+    noted, each = _stems(reply), [_stems(text[:_READ_OF_EACH]) for text in said]
+    start, size, whole = len(each), 0, sum(map(len, each))
+    for share in _LAST_SHARES:
+        while start and size < share * whole:
+            start -= 1
+            size += len(each[start])
+        rest, last = set[str]().union(*each[:start]), set[str]().union(*each[start:])
+        before, end = rest - last, last - rest
+        if end.isdisjoint(noted) and len(noted & before) * len(end) > len(before):
+            return True
+    return False
+
+
+@cache
+def _known_words() -> frozenset[str]:
+    return frozenset(COMMON_WORDS.lower().split())
+
+
+def _stems(text: str) -> set[str]:
+    return {word[:_STEM] for word in _TELLING.findall(text.lower())}
 
 
 _SENTENCE_END = tuple(".!?…。！？」』”\"')）]*`")

@@ -8,7 +8,7 @@ from heapq import nlargest
 from math import log
 from typing import TypeVar
 
-from onlooker.domain.search import Match, SearchResult
+from onlooker.domain.search import Match, Query, SearchResult
 from onlooker.policy.search.words import tokens
 from onlooker.policy.text import MAX_READ, regex
 
@@ -27,6 +27,13 @@ SPEAKER_BOOST = 1.0
 def rarity(docs: int, holders: int) -> float:
     """Return the inverse document frequency of a term that `holders` of `docs` texts contain."""
     return log(1 + (docs - holders + 0.5) / (holders + 0.5))
+
+
+def has_rare(holders: Mapping[str, Sequence[int]], docs: int, query: Query) -> bool:
+    """Return whether a text contains a term that is rare enough for the query. A store can tell from its
+    index, without reading any text."""
+    least = query.rare * rarity(docs, 1)
+    return any(numbers and rarity(docs, len(numbers)) >= least for numbers in holders.values())
 
 
 def shortlist(

@@ -1,5 +1,5 @@
-"""What the pages show of a session: its messages with what became of each, its sizes over time, and what its
-contexts saved."""
+"""The figures of a session: its messages and where each is now, its sizes over time, and what its contexts
+saved."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from onlooker.policy.cost import Prices
 from onlooker.policy.render import Context
 from onlooker.ports import Store
 
-# Messages on a page; points of a chart, changes that they are computed from, and marks in it.
+# Messages on a page, points of a chart, changes that they are computed from, and marks in the chart.
 PAGE = 40
 POINTS = 300
 CHANGES = 400
@@ -27,13 +27,13 @@ MAX_MARKS = 150
 
 # ------------------------------------------------------------------------------------ the conversation
 
-# raw: in the prompt word for word. noted: a note stands for it. archived: compacted or cleared.
+# raw: in the prompt word for word. noted: covered by a note. archived: compacted or cleared.
 Place = Literal["raw", "noted", "archived", "taken back"]
 
 
 @frozen
 class ShownMessage:
-    """A message, and what became of it. `note` is the live note that covers it, if one does."""
+    """A message and its place. `note` is the live note that covers it, if any."""
 
     message: Message
     place: Place
@@ -52,7 +52,7 @@ class Page:
 
 
 async def page_of(store: Store, state: State, context: Context, to: int | None = None) -> Page:
-    """The messages up to a seq, by default the newest, with those that the host took back among them."""
+    """The messages up to a seq, by default the newest, including those that the host took back."""
     session, last = state.progress.session, state.progress.last_seq
     to = last if to is None else max(1, min(to, last))
     after = max(0, to - PAGE)
@@ -85,7 +85,7 @@ def covering(notes: Iterable[Note], seq: int) -> Note | None:
 
 
 def _is_in(message: Message, context: Context) -> bool:
-    """Whether the message is among those that recall quotes, which it does line by line, or in part."""
+    """Whether recall quotes the message, line by line or in part."""
     line = " ".join(message.text.split())
     return len(line) >= 12 and (line in context.end or line[:60] in context.end)
 
@@ -105,7 +105,7 @@ class Point:
 
 @frozen
 class Mark:
-    """Notes that took the place of messages, or of notes of `replaced` tokens."""
+    """Notes that replaced messages, or notes of `replaced` tokens."""
 
     seq: int
     kind: Literal["observation", "reflection"]
@@ -115,9 +115,9 @@ class Mark:
 
 @frozen
 class Span:
-    """What happened from one change of the notes to a later one, `changes` in all. What was said grew from
-    `start` to `end`, and the context from `after` to `before`; then a change made it `left`, of which the
-    first `kept` tokens stayed as they were."""
+    """The time from one change of the notes to a later one, `changes` in all. The messages grew from `start`
+    to `end` tokens, and the context from `after` to `before`; then a change made it `left` tokens, of which
+    the first `kept` were unchanged."""
 
     seconds: float | None
     changes: int
@@ -132,7 +132,7 @@ class Span:
 
 @frozen
 class Timeline:
-    """A session's sizes over time. Where notes changed they are known; in between they are interpolated."""
+    """A session's sizes over time. They are known where notes changed, and interpolated in between."""
 
     points: Sequence[Point]
     marks: Sequence[Mark]
@@ -143,7 +143,7 @@ NOTHING = Timeline((), (), ())
 
 
 async def timeline(store: Store, session: SessionId, *, marks: bool = True) -> Timeline:
-    """A session's sizes over time, from its history alone: no message is read."""
+    """Compute a session's sizes over time from its history, without reading messages."""
     changes = await store.changes(session, most=CHANGES)
     if not changes or not changes[-1].last_seq:
         return NOTHING
@@ -162,7 +162,7 @@ async def _activated(store: Store, session: SessionId, changes: Sequence[Change]
 
 
 class _Walk:
-    """Goes through a session's history. The last of the changes is how it stands now."""
+    """Walks through a session's history. The last change is the present state."""
 
     def __init__(self, changes: Sequence[Change], started_at: datetime | None) -> None:
         beginning = Change(0, changes[0].at, 0, 0, 0, 1, said_at=started_at)
@@ -174,7 +174,7 @@ class _Walk:
     def points(self) -> list[Point]:
         points = [Point(0, None, 0, 0)]
         for before, change in self._pairs:
-            # The last moment before the change, one message earlier, to have it beside the change itself.
+            # The moment before the change, one message earlier, so that the chart shows both.
             if change is not self._now and points[-1].seq < change.last_seq - 1:
                 grown = self._before(before, change)
                 points.append(Point(change.last_seq - 1, change.said_at, change.tokens, grown))
@@ -206,7 +206,7 @@ class _Walk:
                     max(before.tokens, change.tokens),
                     self._after(before),
                     grown,
-                    # What stood before stays, unless notes were condensed.
+                    # The earlier part stays unless notes were condensed.
                     min(before.held, change.held),
                     grown if change is self._now else self._after(change),
                 )
@@ -214,11 +214,11 @@ class _Walk:
         return spans
 
     def _after(self, change: Change) -> int:
-        """The notes that a change left, and the raw messages behind them."""
+        """The tokens after a change: notes, and the raw messages after them."""
         return change.held + max(0, change.tokens - self._said_until(change.tail_start - 1))
 
     def _before(self, before: Change, change: Change) -> int:
-        """What that had become by the time of the next change; after several, as much as is known."""
+        """The tokens just before the next change; after several changes, as far as known."""
         if change.number > before.number + 1:
             return self._after(change)
         return before.held + max(0, change.tokens - self._said_until(before.tail_start - 1))
@@ -234,14 +234,14 @@ class _Walk:
 
 
 def _seconds(later: datetime | None, earlier: datetime | None) -> float | None:
-    """The time between two messages, if both have one, and of the same kind."""
+    """The time between two messages, if both have a time of the same kind."""
     if later is None or earlier is None or (later.tzinfo is None) != (earlier.tzinfo is None):
         return None
     return max(0.0, (later - earlier).total_seconds())
 
 
 def _filled(points: Sequence[Point]) -> list[Point]:
-    """The same with points in between, so that every part of a chart can be pointed at."""
+    """Add points in between, so that every part of a chart can be pointed at."""
     step = max(1, points[-1].seq // POINTS)
     filled = list(points[:1])
     for low, high in pairwise(points):
@@ -258,8 +258,8 @@ def _filled(points: Sequence[Point]) -> list[Point]:
 
 @frozen
 class Billed:
-    """What a provider bills for all calls of an agent, in tokens that are sent without a cache: if it has no
-    cache, and with its cache."""
+    """What a provider bills for all calls of an agent, in uncached tokens: without a cache, and with its
+    cache."""
 
     plain: float = 0.0
     cached: float = 0.0
@@ -270,8 +270,8 @@ class Billed:
 
 @frozen
 class Bills:
-    """What a session's prompts came to with memory, with the full history, and with a sliding window; and
-    what the notes cost, which is in the first."""
+    """What a session's prompts cost with memory, with the full history, and with a sliding window; and what
+    the notes cost, which is part of the first."""
 
     memory: Billed = field(default_factory=Billed)
     full: Billed = field(default_factory=Billed)
@@ -288,8 +288,8 @@ class Bills:
 
 
 def bills(line: Timeline, used: Iterable[UsageDay], budget: int, prices: Prices) -> Bills:
-    """Estimate them from the sizes over time: one call for each answer. The window is as large as the budget,
-    and once it is full nothing of it is cached, since its beginning changes with every message."""
+    """Estimate the bills from the sizes over time, with one call for each answer. The window is as large as
+    the budget. When it is full, nothing of it is cached, because its beginning changes with every message."""
     notes = float(sum(day.input_tokens + prices.output * day.output_tokens for day in used))
     total = Bills(Billed(notes, notes), notes=notes)
     for span in line.spans:
@@ -311,8 +311,8 @@ def bills(line: Timeline, used: Iterable[UsageDay], budget: int, prices: Prices)
 
 
 def _share_cold(pause: float, kept: float) -> float:
-    """How many calls come after a pause that is longer than `kept`, if it is `pause` on average and calls
-    come at random: only how long they took together is known."""
+    """The share of calls that come after a pause longer than `kept`, if calls come at random and the pause is
+    `pause` on average. Only the total time is known."""
     return math.exp(-kept / pause) if pause > 0 else 0.0
 
 
@@ -324,7 +324,7 @@ class _Rate:
     cold: float
 
     def bill(self, calls: float, size: float, new: float) -> Billed:
-        """So many prompts of a size, with `new` tokens in all that no earlier one began with."""
+        """Bill this many prompts of a size, with `new` tokens in total that are not in an earlier prefix."""
         sent = calls * size
         if size < self.prices.smallest:
             return Billed(sent, sent)

@@ -1,4 +1,4 @@
-"""What every page is made of: templates, files, the answers to forms, and the login.
+"""What all pages share: templates, static files, answers to forms, and the login.
 
 A page is a whole document that can be reloaded and linked to. htmx asks for the same page and takes the part
 that changes. Forms are sent as forms, with a key that only our own pages know, and answer with a redirect.
@@ -29,7 +29,7 @@ from onlooker.server.inspector import text
 
 router = APIRouter(include_in_schema=False)
 
-# What the bar on top leads to.
+# The navigation bar.
 PAGES = {
     "/": "Sessions",
     "/inspect/search": "Search",
@@ -39,7 +39,7 @@ PAGES = {
     "/inspect/health": "Health",
 }
 PACKAGE = "onlooker.server.inspector"
-# No script, style or address but our own, no frame around it, and forms that go nowhere else.
+# Only our own scripts, styles, addresses and form targets, and no framing.
 SAFE_HEADERS = {
     "content-security-policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
@@ -105,7 +105,7 @@ def templates() -> Environment:
 
 
 def compile_templates() -> None:
-    """Compile the templates, which the first requests would wait for."""
+    """Compile the templates, so that the first requests need not wait for that."""
     for name in templates().list_templates():
         templates().get_template(name)
 
@@ -147,7 +147,7 @@ _FILTERS = {
 
 @cache
 def _build() -> str:
-    """Changes with the files, so that a browser may keep each of them for ever."""
+    """A hash that changes with the files, so that a browser may cache each of them forever."""
     import hashlib
 
     digest = hashlib.blake2b(digest_size=6)
@@ -165,7 +165,7 @@ _TYPES = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml", "L
 
 @router.get("/static/{name}")
 async def static(name: str) -> Response:
-    """A file of the pages."""
+    """Serve a static file."""
     body = _file(name)
     kind = _TYPES[name.rpartition(".")[2]]
     headers = {"cache-control": "public, max-age=31536000, immutable", "x-content-type-options": "nosniff"}
@@ -184,7 +184,7 @@ def _file(name: str) -> bytes:
 
 
 def page(request: Request, name: str, code: int = 200, /, **values: Any) -> Response:
-    """A page with what every page has: who looks at it, and the key of its forms."""
+    """Render a page, with what every page has: the principal, and the key of its forms."""
     known = cookie_in(request.headers.get("cookie", ""))
     cookie = known or secrets.token_urlsafe(24)
     principal = getattr(request.state, "principal", None)
@@ -212,7 +212,7 @@ def _set_cookie(answer: Response, request: Request, value: str) -> None:
 
 
 def refused(path: str, status: int, title: str, detail: str, headers: Mapping[str, str] | None) -> Response:
-    """The page for a request that is refused; the login page if that may help."""
+    """The page for a refused request; the login page if that may help."""
     values = {"path": path, "title": title, "status": status, "detail": detail, "principal": None, "done": ""}
     return _html("login.html" if status == 401 else "error.html", status, values, headers or {})
 
@@ -221,12 +221,14 @@ def refused(path: str, status: int, title: str, detail: str, headers: Mapping[st
 
 
 async def own_form(request: Request, form_key_: Annotated[str, Form(alias="form_key")] = "") -> None:
-    """Refuse a form that is not from a page of ours. A program that sends a token in a header has none."""
+    """Refuse a form that is not from our pages. A program that sends a token in a header needs no key."""
     if request.state.by_header:
         return
     cookie = cookie_in(request.headers.get("cookie", ""))
     if not cookie or not compare_digest(form_key(cookie).encode(), form_key_.encode("utf-8", "replace")):
-        raise HTTPException(403, "this form is too old, or from another site: reload the page and try again")
+        raise HTTPException(
+            403, "this form is out of date, or from another site: reload the page and try again"
+        )
 
 
 OwnForm = Depends(own_form)
@@ -234,7 +236,7 @@ OwnForm = Depends(own_form)
 
 @router.get("/inspect/login")
 async def login_page(request: Request) -> Response:
-    """Where a token is entered."""
+    """The login page."""
     return page(request, "login.html", detail="")
 
 
@@ -249,8 +251,8 @@ async def login(
     if await tokens.principal(token.strip()) is None:
         detail = "This token is unknown or expired. Make one with: onlooker token make"
         return page(request, "login.html", 401, detail=detail)
-    # Nowhere but here: "//other.example" is another site. Who came to log in goes to the first page.
-    is_ours = next.startswith(("/inspect/", "/?")) and not next.startswith("/inspect/login")
+    # Only to this site: "//other.example" is another one. From the login page to the first page.
+    is_ours = next.startswith(("/inspect/", "/?", "/docs")) and not next.startswith("/inspect/login")
     answer = redirect(next if is_ours else "/")
     _set_cookie(answer, request, token.strip())
     return answer

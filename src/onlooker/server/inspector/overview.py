@@ -1,11 +1,11 @@
-"""Pages about the whole store: search, items, cost, settings and health."""
+"""Pages about the whole store: search, items, cost, settings, health, and what REST takes."""
 
 from __future__ import annotations
 
 import asyncio
 import re
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, time, timedelta
 from itertools import chain, zip_longest
@@ -52,24 +52,24 @@ from onlooker.settings_file import change_file, load_settings, parse_value, sour
 router = APIRouter(include_in_schema=False)
 
 MAX_HITS = 40
-# Owners that are searched for someone who may see all, and sessions whose savings are computed.
+# How many owners are searched for a token of all owners, and sessions whose savings are computed.
 SEARCHED = 20
 MEASURED = 8
 MAX_TROUBLES = 50
 MAX_WAITING = 100
-# Days of which each is shown.
+# How many days of cost are shown.
 DAYS_COUNTED = 30
-# Dollars for a million tokens that are sent, unless another price is asked for.
+# The default price, in dollars per million input tokens.
 PRICE = 3.0
 DAYS_SHOWN = 7
-# What a model is asked to note, to see whether it answers.
+# The message of which a model is asked for a note, to test it.
 PROBE = "I moved to Oslo last week, and my order 88-1431 has arrived."
 
 
 @frozen
 class Installation:
-    """What a server knows of itself that was started from the command line: its settings file, and how to
-    check it."""
+    """The installation of a server that was started from the command line: its settings file, and its
+    checks."""
 
     settings_file: Path
     check: Callable[[], Sequence[Finding]]
@@ -87,20 +87,20 @@ async def _owners(memory: Memory, principal: Principal) -> list[str]:
 
 # ------------------------------------------------------------------------------------ search
 
-# Around the words that were found. They are for private use, and mean nothing in a text.
+# Put around the words that were found. They are private-use characters, which texts do not contain.
 _MARKS = ("\ue000", "\ue001")
 _FOUND_WORD = re.compile(f"{_MARKS[0]}(.*?){_MARKS[1]}", re.DOTALL)
 _WHY: dict[Why, str] = {
-    "words": "has words of the query",
+    "words": "contains words of the query",
     "meaning": "is close in meaning",
-    "graph": "is about the same names as other results",
+    "graph": "mentions the same names as other results",
 }
 
 
 @frozen
 class Found:
-    """A search result, as it is shown: `look` is the kind of thing whose colour it has, `what` and `place`
-    say what it is and where."""
+    """A search result as shown: `look` is the kind that gives it its colour, `what` and `place` are what it
+    is and where."""
 
     look: str
     what: str
@@ -127,7 +127,7 @@ async def search(
     owners = await _owners(memory, principal)
     hits: list[Found] = []
     if q.strip():
-        # The scores of two searches cannot be compared: the best of each first.
+        # The scores of different searches cannot be compared, so the best of each come first.
         each = [await _search(memory, name, q, kind) for name in ([known] if known else owners[:SEARCHED])]
         hits = [hit for hit in chain(*zip_longest(*each)) if hit is not None][:MAX_HITS]
     return page(request, "search.html", q=q, owner=owner, kind=kind, owners=owners, hits=hits)
@@ -181,7 +181,7 @@ def _found_message(q: str, hit: Hit, message: Message | None) -> Found:
 
 
 async def _search_items(memory: Memory, owner: str, q: str) -> list[Found]:
-    # Not `items.search`: being looked at here is no use.
+    # Not `items.search`, which counts as a use.
     live = [item for item in await memory.items.list(owner) if item.holds(datetime.now(UTC))]
     terms = query_tokens(q)
     found: list[Found] = []
@@ -204,7 +204,7 @@ async def _search_items(memory: Memory, owner: str, q: str) -> list[Found]:
 
 
 def _why(q: str, shown: str, why: Why) -> str:
-    """Why a text was found: the words of the query that it has, if it was found by words that are shown."""
+    """Why a text was found: the words of the query that it contains, or another reason."""
     has = {token for word in _FOUND_WORD.findall(shown) for token in tokens(word)}
     named = [word for word in dict.fromkeys(q.split()) if not has.isdisjoint(query_tokens(word))]
     return f"has {', '.join(named)}" if why == "words" and named else _WHY[why]
@@ -251,7 +251,7 @@ async def items(
 
 
 async def _files(memory: Memory, owner: str) -> list[tuple[str, str]] | None:
-    """MEMORY.md and the newest daily notes of an owner; None without a folder for them."""
+    """MEMORY.md and the newest daily notes of an owner; None without a notes folder."""
     if not memory.settings.notes_folder:
         return None
     folder = Folder(memory.files.root, owner)
@@ -277,7 +277,7 @@ async def save_item(
     supersedes: Annotated[str, Form(max_length=200)] = "",
     expires: Annotated[str, Form(pattern=r"^(\d{4}-\d\d-\d\d)?$")] = "",
 ) -> Response:
-    """Save a fact, or replace one: its old version is kept, and says what replaced it."""
+    """Save a fact, or replace one. The old version is kept."""
     at = datetime.combine(datetime.fromisoformat(expires), time.max, UTC) if expires else None
     kept = await _one(memory, owner, supersedes) if supersedes else None
     await memory.items.save(
@@ -303,14 +303,14 @@ async def _one(memory: Memory, owner: str, ident: str) -> Any:
 async def pin_item(
     memory: UsedMemory, owner: OneOwner, item: str, on: Annotated[bool, Form()] = True
 ) -> Response:
-    """Show an item first in every new session, or no longer."""
+    """Pin or unpin an item. A pinned item is shown first in every new session."""
     await memory.items.pin(decoded(item), owner=owner, on=on)
     return _to_items(owner, "The item is pinned." if on else "The item is no longer pinned.")
 
 
 @router.post("/inspect/items/{item}/expire", dependencies=[OwnForm])
 async def expire_item(memory: UsedMemory, owner: OneOwner, item: str) -> Response:
-    """Let an item expire now: no new session shows it."""
+    """Expire an item now: no new session shows it."""
     kept = await _one(memory, owner, decoded(item))
     await memory.items.save(
         kept.summary,
@@ -328,7 +328,7 @@ async def expire_item(memory: UsedMemory, owner: OneOwner, item: str) -> Respons
 async def forget_item(memory: UsedMemory, owner: OneOwner, item: str, by: Actor) -> Response:
     """Archive an item, with those it replaced and those made from it."""
     gone = await memory.items.forget(decoded(item), owner=owner, by=by or "inspector")
-    return _to_items(owner, f"{len(gone)} item{'s' if len(gone) > 1 else ''} left every prompt.")
+    return _to_items(owner, f"{len(gone)} item{'s' if len(gone) > 1 else ''} removed from every prompt.")
 
 
 # ------------------------------------------------------------------------------------ cost
@@ -403,7 +403,7 @@ _LINK = re.compile(r"\[([^\]]+)\]\([^)]+\)|`([^`]*)`")
 
 
 def _settings(memory: Memory, file: Path | None) -> tuple[list[Setting], list[str]]:
-    """The settings as the file has them, and those that the server runs without."""
+    """The settings of the file, and the keys that differ from those the server runs with."""
     chosen = load_settings(file) if file and file.exists() else memory.settings
     where = sources(file if file and file.exists() else None, chosen)
     shown = [
@@ -429,7 +429,7 @@ def _settings_page(request: Request, memory: Memory, code: int = 200, /, **value
     error = ""
     try:
         shown, changed = _settings(memory, file)
-    except SettingsError as wrong:  # someone wrote something else into the file
+    except SettingsError as wrong:  # the file was changed to something invalid
         error, (shown, changed) = str(wrong), _settings(memory, None)
     values = {"error": error, "tested": None, "model": memory.settings.model, **values}
     return page(request, "settings.html", code, settings=shown, changed=changed, file=file, **values)
@@ -450,7 +450,7 @@ async def save_setting(
     value: Annotated[str, Form(max_length=10_000)] = "",
     unset: Annotated[str, Form()] = "",
 ) -> Response:
-    """Write a setting into the file, or remove it from there. Comments and everything else stay."""
+    """Set a setting in the file, or remove it. Comments and everything else stay."""
     need_all(principal)
     installed = _installation(request)
     if installed is None:
@@ -488,7 +488,7 @@ async def ask_model(
 
 async def _ask(name: str, seconds: float) -> Tested:
     if name in ("", model_names.BUILT_IN):
-        return Tested(True, "The built-in model writes the notes. It needs no connection.")
+        return Tested(True, "The built-in model writes the notes. It needs no network.")
     said = Message("user", PROBE, "m1", datetime.now(UTC))
     request = ObserveRequest(SessionId("inspector", "test"), (replace(said, seq=1, tokens=20),), (), 60)
     began = asyncio.get_running_loop().time()
@@ -515,7 +515,7 @@ async def _ask(name: str, seconds: float) -> Tested:
 
 @frozen
 class Trouble:
-    """Something that went wrong, and what to do."""
+    """A failure, and what to do."""
 
     at: datetime
     session: SessionId | None
@@ -525,13 +525,13 @@ class Trouble:
 
 
 class Troubles:
-    """What went wrong in this process, the newest first."""
+    """The failures of this process, newest first."""
 
     def __init__(self) -> None:
         self._kept: deque[Trouble] = deque(maxlen=MAX_TROUBLES)
 
-    def hear(self, event: Event) -> None:
-        """Keep an event that says that something failed."""
+    def on_event(self, event: Event) -> None:
+        """Keep an event that reports a failure."""
         found = _trouble(event)
         if found is not None:
             what, advice = found
@@ -548,15 +548,15 @@ def _trouble(event: Event) -> tuple[str, str] | None:
     match event:
         case StepFailed(step=step, error=error, retry_in=again):
             advice = (
-                f"It is tried again after {again:.0f} s, and nothing is lost. Test the model in the settings."
+                f"It is retried after {again:.0f} s, and nothing is lost. Test the model in the settings."
             )
             return f"{step}: {error}", advice
         case ReplyRejected(model=model, reason=reason, detail=detail):
-            return f"{model} gave no usable note: {reason}: {detail}", "If it goes on, use another model."
+            return f"{model} gave no usable note: {reason}: {detail}", "If this continues, use another model."
         case SpendLimitReached(scope=scope, limit=limit):
             return f"the spend limit of the {scope} is reached (${limit:g})", "Raise it in the settings."
         case IndexFailed(index=index, error=error):
-            return f"index {index}: {error}", "It is tried again. Check the embedder."
+            return f"index {index}: {error}", "It is retried. Check the embedder."
         case JournalFailed(file=file, error=error) | FileFailed(file=file, error=error):
             return f"{file}: {error}", "Give this user permission to write there, or free some space."
         case _:
@@ -565,11 +565,11 @@ def _trouble(event: Event) -> tuple[str, str] | None:
 
 @router.get("/inspect/health")
 async def health(request: Request, memory: UsedMemory, principal: Asker, checks: bool = False) -> Response:
-    """Workers, backlog, failures with what to do, and what `onlooker doctor` says."""
+    """Workers, backlog, failures with what to do, and the checks of `onlooker doctor`."""
     need_all(principal)
     now = datetime.now(UTC)
     installed = _installation(request)
-    # One that failed is due again after a while.
+    # A failed session becomes due again after a while.
     waiting = await memory.store.due(now + timedelta(days=1), limit=MAX_WAITING)
     progress = [s.progress for w in waiting for s in await memory.sessions(owner=w.owner, key=w.key)]
     troubles: Troubles = request.app.state.troubles
@@ -577,7 +577,7 @@ async def health(request: Request, memory: UsedMemory, principal: Asker, checks:
     return page(
         request,
         "health.html",
-        here=memory.background.here,
+        here=memory.background.takes_notes,
         # A database file does not list its workers.
         workers=(await read_workforce(now)).workers if read_workforce else None,
         pending=memory.background.pending,
@@ -587,3 +587,34 @@ async def health(request: Request, memory: UsedMemory, principal: Asker, checks:
         checkable=installed is not None,
         findings=await asyncio.to_thread(installed.check) if installed and checks else None,
     )
+
+
+# ------------------------------------------------------------------------------------ REST
+
+
+@router.get("/docs")
+async def rest_reference(request: Request) -> Response:
+    """The addresses under `/v1`, for people. It needs no script from elsewhere, and so no network."""
+    described = request.app.openapi()
+    groups: dict[str, list[dict[str, Any]]] = {}
+    for path, methods in described["paths"].items():
+        for method, about_it in methods.items():
+            asked = [p["name"] for p in about_it.get("parameters", ()) if p["in"] == "query"]
+            groups.setdefault(about_it["tags"][0], []).append(
+                {
+                    "method": method.upper(),
+                    "path": path,
+                    "what": about_it.get("description") or about_it["summary"],
+                    "query": asked,
+                    "body": _body_fields(described, about_it),
+                }
+            )
+    return page(request, "rest.html", groups=groups)
+
+
+def _body_fields(described: Mapping[str, Any], operation: Mapping[str, Any]) -> list[str]:
+    """The names of the fields that an operation takes in its body."""
+    content = operation.get("requestBody", {}).get("content", {})
+    schema = content.get("application/json", {}).get("schema", {})
+    name = schema.get("$ref", "").rpartition("/")[2]
+    return list(described["components"]["schemas"].get(name, schema).get("properties", ()))

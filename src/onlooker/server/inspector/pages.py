@@ -1,5 +1,5 @@
-"""The pages about sessions, under `/` and `/inspect/sessions`. Every figure on them comes from the methods
-that REST uses as well."""
+"""The pages about sessions, under `/` and `/inspect/sessions`. All their figures come from the methods that
+REST uses."""
 
 from __future__ import annotations
 
@@ -47,14 +47,14 @@ from onlooker.server.rest import (
 log = logging.getLogger("onlooker.server")
 
 router = APIRouter(include_in_schema=False)
-# What happens, for the pages: the same stream as /v1/events, for whoever has the cookie.
+# The stream of /v1/events, for pages, which send the cookie.
 router.add_api_route("/inspect/events", live.events)
 
-# Sessions on a page, how many are looked through for those of a channel, and owners to choose from.
+# Sessions on a page, how many are searched for a channel, and owners to choose from.
 SESSIONS = 25
-MAX_LOOKED_AT = 500
+MAX_SEARCHED = 500
 MAX_OWNERS = 200
-# Messages that are shown beside a note.
+# How many messages are shown next to a note.
 BESIDE = 30
 
 
@@ -63,7 +63,7 @@ BESIDE = 30
 
 @frozen
 class Listed:
-    """A session in the list: its summary, and what is not well with it."""
+    """A session in the list: its summary and its problems."""
 
     summary: SessionSummary
     context: int
@@ -104,11 +104,11 @@ async def sessions(
 async def _wanted(
     memory: Memory, owner: str | None, q: str, channel: str, after: tuple[datetime, str] | None
 ) -> tuple[list[SessionSummary], str | None]:
-    """A page of sessions, and the cursor of the next one. A channel is not in the index: of those that match
-    the words so many are looked at, and the next page goes on behind them."""
+    """A page of sessions, and the cursor of the next one. Channels are not indexed: a limited number of
+    sessions that match the words is searched, and the next page continues after them."""
     matching = q or (channel if channel != "direct" else "")
     found: list[SessionSummary] = []
-    for _ in range(MAX_LOOKED_AT // SESSIONS):
+    for _ in range(MAX_SEARCHED // SESSIONS):
         some = await memory.store.sessions(owner=owner, limit=SESSIONS, after=after, matching=matching)
         for place, summary in enumerate(some):
             if not channel or RuntimeContext.of(summary.progress.session.key).channel == channel:
@@ -140,7 +140,7 @@ def _troubles(summary: SessionSummary) -> list[str]:
         found.append(f"{summary.degraded} degraded note{'s' if summary.degraded > 1 else ''}")
     lag = (datetime.now(UTC) - due_at).total_seconds() if due_at else 0
     if lag > 5:
-        found.append(f"notes are due since {ago(due_at)}")
+        found.append(f"notes were due {ago(due_at)}")
     return found
 
 
@@ -151,7 +151,7 @@ Seq = Annotated[int | None, Query(ge=0, le=MAX_SEQ)]
 
 
 async def _head(memory: Memory, session: Session, state: State) -> dict[str, Any]:
-    """What every page of a session has above it."""
+    """The head of every page of a session."""
     (summary,) = await memory.sessions(owner=session.owner, key=session.key, limit=1)
     return {"session": session.id, "summary": summary, "state": state, "troubles": _troubles(summary)}
 
@@ -166,7 +166,7 @@ async def conversation(
     seq: Seq = None,
     note: str = "",
 ) -> Response:
-    """A session: its sizes over time, and its messages with what became of each."""
+    """A session: its sizes over time, and its messages with their places."""
     context = await preview(memory.store, session.id, memory.settings, memory.counting)
     chosen = next((n for n in state.notes if n.id == note), None)
     if to is None and (seq or chosen):
@@ -236,7 +236,7 @@ class Part:
 
 
 def _parts(context: Context) -> list[Part]:
-    """A prompt in the order in which it is sent."""
+    """The parts of a prompt, in the order in which they are sent."""
     stats, sections = context.stats, context.sections
     reflections, first = sections.layer("reflections"), "\n".join(sections.reflections)
     above = first[: len(first) - len(reflections)]
@@ -244,7 +244,7 @@ def _parts(context: Context) -> list[Part]:
     known = stats.items + stats.pinned
     found = [
         Part("system", "Base prompt", sections.base, stats.system + stats.knowledge),
-        # The heading alone is counted with what follows it.
+        # A heading is counted with what follows it.
         Part("item", "Heading, items and pins" if known else "Heading", above, known),
         Part("reflection", "Reflections", reflections, stats.reflections),
         Part("observation", "Observations", "\n".join(sections.observations), stats.observations),
@@ -295,7 +295,7 @@ def _preset(memory: Memory, name: str) -> Settings:
 
 
 async def _seen(memory: Memory, session: Session, name: str, budget: int | None, words: str) -> Seen | str:
-    """What a model would see; what is wrong if it would see nothing."""
+    """What a model would see, or the error if there is no context."""
     settings = _preset(memory, name)
     try:
         context = await preview(
@@ -315,21 +315,21 @@ async def prompt(
     budget: Budget = None,
     words: Words = "",
     preset: PresetName = "",
-    beside: PresetName = "",
+    compared: PresetName = "",
 ) -> Response:
-    """The context exactly as it would be sent, for the words that the user would say next."""
+    """The context exactly as it would be sent, for a next message of the user."""
     usual = last_budget(state.progress.budget, "", memory.counting, memory.settings)
     chosen = usual if budget is None else max(MIN_BUDGET, budget)
     columns = [await _seen(memory, session, preset, chosen, words)]
-    if beside:
-        columns.append(await _seen(memory, session, beside, chosen, words))
+    if compared:
+        columns.append(await _seen(memory, session, compared, chosen, words))
     seen = [column for column in columns if isinstance(column, Seen)]
     return page(
         request,
         "prompt.html",
         **await _head(memory, session, state),
         columns=columns,
-        # The same rows in each column, so that they can be compared.
+        # Each column has the same rows, so that they can be compared.
         rows={name for column in seen for _, name, tokens in column.sizes if tokens},
         budget=chosen,
         usual=usual,
@@ -337,7 +337,7 @@ async def prompt(
         least=MIN_BUDGET,
         words=words,
         preset=preset,
-        beside=beside,
+        compared=compared,
         presets=list(PRESETS),
         query={"budget": chosen, "words": words},
     )
@@ -352,7 +352,7 @@ async def prompt_json(
     words: Words = "",
     preset: PresetName = "",
 ) -> Response:
-    """The same for the API of a provider, to copy."""
+    """The prompt as JSON for a provider, to copy."""
     seen = await _seen(memory, session, preset, budget, words)
     if isinstance(seen, str):
         raise SettingsError("budget", budget, seen)
@@ -375,7 +375,7 @@ async def notes(
     other: str = "",
     confirm: Literal["", "forget", "undo"] = "",
 ) -> Response:
-    """Observations and reflections, now or as they were, and one of them with its source beside it."""
+    """Observations and reflections, now or at an earlier time, and one of them next to its source."""
     roots = state.notes if then is None else await memory.store.notes_at(session.id, then)
     if not note and roots:
         note = max(roots, key=lambda n: n.last).id
@@ -394,7 +394,7 @@ async def notes(
 async def _chosen_note(
     memory: Memory, session: Session, ident: str, other: str, confirm: str
 ) -> dict[str, Any]:
-    """A note with everything that is known of it."""
+    """A note with its source, versions and differences."""
     if not ident:
         return {"note": None}
     history = await session.history.of(ident)
@@ -456,7 +456,7 @@ _PRIORITIES = ("CRITICAL", "IMPORTANT", "INFO")
 
 
 def _line(line: str) -> tuple[str, str]:
-    """What kind of line it is, for its look, and its text."""
+    """The kind of a line, which decides its style, and its text."""
     if line.startswith("#"):
         return "day", line.lstrip("# ")
     if line.startswith("Values:"):
@@ -508,7 +508,7 @@ async def forget_note(session: KnownSession, note: NoteId, by: Actor) -> Respons
 async def undo_note(session: KnownSession, note: NoteId) -> Response:
     """Undo a reflection."""
     back = await session.history.undo(decoded(note))
-    return _back(session, f"The reflection is undone: {len(back)} notes stand in its place.")
+    return _back(session, f"The reflection is undone: {len(back)} notes replace it.")
 
 
 @router.post("/inspect/sessions/{key}/forget", dependencies=[OwnForm])
@@ -566,7 +566,7 @@ async def play_demo(request: Request, memory: UsedMemory, principal: Asker, owne
     """Play the demo conversation into an empty store."""
     known = owner_of(principal, owner)
     if await memory.sessions(owner=principal.owner, limit=1):
-        raise ConflictError("there are sessions already: the demo is for an empty store")
+        raise ConflictError("the demo needs an empty store, but there are sessions")
     session = request.app.state.player.play(known or DEMO_OWNER)
     for _ in range(100):
         if await memory.sessions(owner=session.owner, key=session.key, limit=1):

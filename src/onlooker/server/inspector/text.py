@@ -1,5 +1,5 @@
-"""Text of others as HTML: escaped, with what the eye cannot see made visible, cut where it is long, and with
-the words marked that a note was made of."""
+"""Untrusted text as HTML: escaped, with invisible characters made visible, long text cut, and the words that
+a note quotes marked."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from markupsafe import Markup, escape
 
-# Characters of a message that a page shows before someone asks for all of it.
+# How many characters of a message a page shows at first.
 MAX_SHOWN = 4_000
 
-# What turns other text around, or is invisible itself. Tab and newline stay.
+# Characters that reverse other text or are invisible. Tab and newline stay.
 _ODD = re.compile(
     "[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f"
     "\ufeff\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e007f]"
 )
 _WORD = re.compile(r"\w+")
-# So many words in a row are a quote.
+# This many words in a row are a quote.
 RUN = 3
 
 
 def visible(text: str) -> Markup:
-    """The text, escaped, with a sign in place of each character that would hide or turn others around."""
+    """Escape a text, with a sign in place of each character that is invisible or reverses others."""
     pieces: list[str] = []
     end = 0
     for found in _ODD.finditer(text):
@@ -51,7 +51,7 @@ def gist(note: str) -> str:
 
 
 def size(characters: int) -> str:
-    """A number of characters, as people say it: "1.0 MB"."""
+    """Format a number of characters: "1.0 MB"."""
     if characters < 1_000:
         return f"{characters} characters"
     return f"{characters / 1_000:.0f} kB" if characters < 1_000_000 else f"{characters / 1_000_000:.1f} MB"
@@ -61,8 +61,8 @@ def size(characters: int) -> str:
 
 
 def words_of(lines: Iterable[str]) -> Mapping[tuple[str, ...], int]:
-    """Every run of words of these lines, with the number of the first line that has it. The heading of a day
-    is nobody's words."""
+    """Every run of words in these lines, with the number of the first line that has it. Headings with a day
+    are skipped."""
     runs: dict[tuple[str, ...], int] = {}
     for number, line in enumerate(lines):
         if line.startswith("#"):
@@ -74,7 +74,7 @@ def words_of(lines: Iterable[str]) -> Mapping[tuple[str, ...], int]:
 
 
 def marked(text: str, runs: Mapping[tuple[str, ...], int]) -> Markup:
-    """The text with the words marked that a line has too, each mark with the number of the line."""
+    """Mark the words of a text that a line also has, with the number of the line."""
     found = list(_WORD.finditer(text))
     lines: list[int | None] = [None] * len(found)
     for start in range(len(found) - RUN + 1):

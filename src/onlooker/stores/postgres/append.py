@@ -17,10 +17,11 @@ from psycopg import errors
 from onlooker.domain.errors import ConflictError
 from onlooker.domain.messages import Message, SessionId, extend_history_hash
 from onlooker.domain.notes import AppendResult, Progress
+from onlooker.policy.plan import after_append
 from onlooker.stores.postgres.database import NamedRow, PostgresDatabase
-from onlooker.stores.postgres.pool import Again, Pool, lost_at_once
+from onlooker.stores.postgres.pool import Pool, RunAgain, lost_at_once
 from onlooker.stores.sql.rows import instant, message_values, pack, progress_of, sid_of, unpack
-from onlooker.stores.sql.sessions import check_realignment, grown
+from onlooker.stores.sql.sessions import check_realignment
 from onlooker.stores.sql.transactions import Inbox, QueuedWork, deliver
 
 # The most appends, messages and characters in one transaction: others wait for its locks, and the server
@@ -41,10 +42,10 @@ class Append(NamedTuple):
     messages: Sequence[Message]
     due_tokens: int
     now: datetime
-    after: Progress | None = None  # as the session must still be
+    after: Progress | None = None  # the progress that the session must still have
 
     def refusal(self, progress: Progress) -> ConflictError | None:
-        """Why it is not appended to a session with this progress."""
+        """The error if it cannot be appended to a session with this progress."""
         try:
             if self.after is not None:
                 check_realignment(progress, self.after)
@@ -92,7 +93,7 @@ class Appender:
         # For appends to locked sessions, and a second thread, which is started when needed. Later appends to
         # these sessions follow there, so that they stay in order.
         self._late: Inbox[Append] = Inbox()
-        self._lock = Lock()  # for the sessions that are waited for
+        self._lock = Lock()  # guards the sessions that are waited for
         self._late_sids: Counter[bytes] = Counter()
         self._late_thread: Thread | None = None
         # A daemon, so that a host that does not close the store can exit. One thread for all other sessions:
@@ -299,7 +300,7 @@ def _create(db: PostgresDatabase, missing: dict[bytes, Append]) -> list[NamedRow
     created = db.run("create_sessions", new=_json(new), wake_at=wake_at).fetchall()
     if any(row["last_seq"] for row in created):
         # Another transaction has just created it and appended to it.
-        raise Again
+        raise RunAgain
     return created
 
 
@@ -321,7 +322,7 @@ def _append(
         history_hash = extend_history_hash(history_hash, digest)
         fresh.append(placed)
         rows.append(message_values(sid, placed, digest))
-    session.progress = grown(progress, fresh, history_hash, append.due_tokens, append.now)
+    session.progress = after_append(progress, fresh, history_hash, append.due_tokens, append.now)
     session.seen = session.progress
     session.messages += len(fresh)
     session.message_tokens += sum(m.tokens for m in fresh)

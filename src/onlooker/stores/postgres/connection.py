@@ -19,7 +19,7 @@ from onlooker.stores.urls import shown
 DEFAULT_SCHEMA = "onlooker"
 
 # The time limits of a statement, of waiting for a lock, and of an idle transaction. A worker that is stopped
-# within a transaction must not lock its session for ever.
+# within a transaction must not lock its session forever.
 STATEMENT_SECONDS = 30
 LOCK_SECONDS = 15
 IDLE_SECONDS = 60
@@ -137,7 +137,7 @@ def address(url: str) -> Address:
     except psycopg.Error:
         found = None
     if found is None or not _is_whole(found):
-        # What libpq says of it quotes the address, and what cannot be read may be a password anywhere.
+        # libpq's message quotes the address, and an unreadable part of that may be a password.
         raise SettingsError("url", shown(url), _FORM)
     schema = ours.get("schema", DEFAULT_SCHEMA)
     if not re.fullmatch(r"[a-z_][a-z0-9_]{0,62}", schema):
@@ -180,15 +180,15 @@ _FORM = (
 
 
 def _is_whole(found: dict[str, Any]) -> bool:
-    """Whether the address was taken apart as it was meant: no part of a password became a host, a port or a
-    database, as a raw "@", "/" or "?" in it makes it."""
+    """Whether the address was parsed as intended: a raw "@", "/" or "?" in a password would turn a part of it
+    into a host, a port or a database."""
     host, port, name = (str(found.get(key) or "") for key in ("host", "port", "dbname"))
     ports = port.split(",")
     return not {"@", "#", "?"} & {*host[1:], *name} and all(p.isdigit() or not p for p in ports)
 
 
 def _shown(found: dict[str, Any]) -> str:
-    """The address for people to read: of what was given only user, host, port and database."""
+    """The address for messages: only user, host, port and database."""
     user, host, port, name = (str(found.get(key) or "") for key in ("user", "host", "port", "dbname"))
     where = f"{host}:{port}" if port else host
     return f"postgresql://{user}{'@' if user else ''}{where}" + (f"/{name}" if name else "")
@@ -213,7 +213,7 @@ def settings_of(schema: str) -> bytes:
 
 
 def store_error(error: psycopg.Error, shown: str) -> StoreError:
-    """The same error with what to do about it."""
+    """The error as a `StoreError`, with advice."""
     if isinstance(error, errors.UniqueViolation):
         return ConflictError(f"{shown}: another worker was first ({_first_line(error)})")
     for kind, advice in _ADVICE:

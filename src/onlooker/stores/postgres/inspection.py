@@ -18,7 +18,7 @@ from onlooker.stores.sql.inspection import Contents, Inspection
 
 @frozen
 class ServerReport:
-    """How a server and our schema on it are. `contents` is None if this program cannot read them."""
+    """The state of a server and our schema on it. `contents` is None if this program cannot read them."""
 
     name: str  # the address, without secrets
     server_version: tuple[int, int]

@@ -1,4 +1,4 @@
-"""The pool: threads that run transactions, each on a connection of its own."""
+"""The pool: threads that run transactions, each on its own connection."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from onlooker.stores.sql.database import Job
 
 T = TypeVar("T")
 
-# How often a transaction is tried that fails because of another's locks.
+# How often a transaction that fails because of other locks is tried.
 ATTEMPTS = 5
 
 _READ = b"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
@@ -29,12 +29,12 @@ _WRITE = b"BEGIN"
 _NO_LIMITS = b"SET LOCAL statement_timeout = 0; SET LOCAL idle_in_transaction_session_timeout = 0"
 
 
-class Lost(Exception):
+class ConnectionLost(Exception):
     """The connection was dead before anything was sent."""
 
 
-class Again(Exception):
-    """What a transaction has read is outdated; it must be run again."""
+class RunAgain(Exception):
+    """A transaction has read outdated data and must run again."""
 
 
 class Pool:
@@ -101,12 +101,12 @@ class Pool:
         for left in reversed(range(ATTEMPTS)):
             try:
                 return self._transaction(job, writing, begins)
-            except Lost as error:
+            except ConnectionLost as error:
                 with suppress(psycopg.Error):
                     self.pool.check()  # after a restart of the server all connections are dead
                 if not left:
                     raise self._error(error.__cause__) from error
-            except (Again, errors.DeadlockDetected, errors.SerializationFailure) as error:
+            except (RunAgain, errors.DeadlockDetected, errors.SerializationFailure) as error:
                 if not left or not again:
                     raise self._error(error) from error
                 time.sleep(random.uniform(0.005, 0.05))
@@ -172,12 +172,12 @@ class Pool:
 
 @contextmanager
 def lost_at_once(connection: psycopg.Connection[Any]) -> Generator[None]:
-    """Raise `Lost` for a connection that turns out to be dead here, before anything is written."""
+    """Raise `ConnectionLost` for a connection that turns out to be dead here, before anything is written."""
     try:
         yield
     except (psycopg.OperationalError, psycopg.InterfaceError) as error:
         if is_broken(connection):
-            raise Lost from error
+            raise ConnectionLost from error
         raise
 
 

@@ -94,7 +94,7 @@ class PostgresStore(Transactions):
         return await self.read(job)
 
     async def run(self, job: Callable[[PostgresDatabase], T]) -> T:
-        """Run a transaction of the caller's own."""
+        """Run a transaction of the caller."""
         return await self.write(lambda db: job(cast("PostgresDatabase", db)))
 
     def _snapshot(self) -> PostgresSnapshot:
@@ -148,7 +148,7 @@ class PostgresStore(Transactions):
         """Vacuum deleted rows from tables and indexes: no query finds them, and their room is used again.
 
         Their bytes stay in the files until it is, or until a `VACUUM FULL`, which locks everyone out and is
-        for an operator to run, so this never says that they are gone. The server's log and backups are its
+        for an operator to run, so this always returns False. The server's log and backups are its
         own.
         """
         try:
@@ -171,12 +171,12 @@ class PostgresStore(Transactions):
         )
 
 
-# A worker that was not seen for this long is gone.
-AWAY_SECONDS = 30.0
+# A worker that was not seen for this long is lost.
+UNSEEN_SECONDS = 30.0
 
 
 @frozen
-class WorkerSeen:
+class WorkerStatus:
     """A worker as it last reported itself."""
 
     id: str
@@ -192,8 +192,8 @@ class WorkerSeen:
 
     @property
     def state(self) -> str:
-        """Whether it was seen lately: "there" or "away"."""
-        return "away" if self.unseen_seconds > AWAY_SECONDS else "there"
+        """Whether it was seen lately: "active" or "lost"."""
+        return "lost" if self.unseen_seconds > UNSEEN_SECONDS else "active"
 
 
 @frozen
@@ -202,17 +202,17 @@ class Workforce:
     sessions whose last attempt failed; and the worst of these, each with its failures and the time of its
     next attempt."""
 
-    workers: tuple[WorkerSeen, ...]
+    workers: tuple[WorkerStatus, ...]
     backlog: int
     lag: float
     failing: int
     failures: tuple[tuple[SessionId, int, datetime], ...] = ()
 
 
-def _worker(row: Sequence[Any]) -> WorkerSeen:
+def _worker(row: Sequence[Any]) -> WorkerStatus:
     name, host, pid, concurrency, running, done, failed, started_at, seen_at, unseen = row
     times = datetime.fromtimestamp(started_at, UTC), datetime.fromtimestamp(seen_at, UTC)
-    return WorkerSeen(name, host, pid, concurrency, running, done, failed, *times, unseen)
+    return WorkerStatus(name, host, pid, concurrency, running, done, failed, *times, unseen)
 
 
 def _failure(row: Any) -> tuple[SessionId, int, datetime]:

@@ -95,7 +95,7 @@ class QueueWorkers:
         self._stopping = asyncio.Event()
 
     @property
-    def here(self) -> bool:
+    def takes_notes(self) -> bool:
         return True
 
     @property
@@ -258,13 +258,13 @@ def _tidy(db: Database) -> None:
 ENTRYPOINT = "onlooker"
 
 # How long after the last report of any worker sessions are still announced.
-_AWAY = "1 day"
+_LOST = "1 day"
 
 _ANNOUNCE = """
 CREATE OR REPLACE FUNCTION announce(sid bytea, owner text, key text, fence bigint, due_at bigint)
 RETURNS void LANGUAGE plpgsql SET search_path FROM CURRENT AS $function$
 BEGIN
-    IF NOT EXISTS (SELECT 1 FROM workers WHERE seen_at > now() - interval '{away}') THEN
+    IF NOT EXISTS (SELECT 1 FROM workers WHERE seen_at > now() - interval '{lost}') THEN
         RETURN;
     END IF;
     EXECUTE $enqueue$ {enqueue} $enqueue$ USING
@@ -349,7 +349,7 @@ async def install(connection: AsyncConnection[Any], address: Address, lock: int)
         else:
             await queue.install(create_schema=False)
         enqueue = QueryQueueBuilder(settings).build_enqueue_query("skip")
-        script = _ANNOUNCE.format(away=_AWAY, enqueue=enqueue, entrypoint=ENTRYPOINT)
+        script = _ANNOUNCE.format(lost=_LOST, enqueue=enqueue, entrypoint=ENTRYPOINT)
         await connection.execute(script.encode())
         found = await connection.execute(
             "SELECT 1 FROM pg_trigger WHERE tgname = 'sessions_due' AND tgrelid = 'sessions'::regclass"

@@ -78,7 +78,7 @@ class DatedMessage:
 
 
 @frozen
-class Outlived:
+class RetentionPlan:
     """The messages to archive, and those to delete."""
 
     archive: tuple[DatedMessage, ...]
@@ -89,15 +89,15 @@ class Outlived:
         return RetentionResult(len(self.archive), len(self.delete))
 
 
-def outlived(
+def plan_retention(
     messages: Sequence[DatedMessage],
     limits: RetentionLimits,
     progress: Progress,
     *,
     pins: Collection[str],
     notes: Iterable[Note],
-) -> Outlived:
-    """The messages of the conversation, given in order, that are beyond the limits.
+) -> RetentionPlan:
+    """Decide which messages of the conversation, given in order, are beyond the limits.
 
     A message stays if no active note covers it, if it is shown raw in the prompt, if it is pinned, or if a
     note that still has to be rewritten covers it.
@@ -120,7 +120,7 @@ def outlived(
             delete.append(message)
         elif message.live and _is_beyond(message, newer, limits.archive_before, limits.archive_beyond):
             archive.append(message)
-    return Outlived(tuple(archive), tuple(delete))
+    return RetentionPlan(tuple(archive), tuple(delete))
 
 
 def _is_beyond(message: DatedMessage, newer: int, before: datetime | None, beyond: int | None) -> bool:
@@ -136,7 +136,7 @@ def retain(
     stored = sessions.find(db, session)
     if stored is None:
         return RetentionResult()
-    found = _outlived(db, stored, limits)
+    found = _plan_retention(db, stored, limits)
     if not dry_run and found.counts != RetentionResult():
         _remove(db, stored.sid, found)
         count, tokens = sessions.totals(db, stored.sid)
@@ -144,17 +144,17 @@ def retain(
     return found.counts
 
 
-def _outlived(db: Database, stored: StoredSession, limits: RetentionLimits) -> Outlived:
+def _plan_retention(db: Database, stored: StoredSession, limits: RetentionLimits) -> RetentionPlan:
     messages = [
         DatedMessage(seq, unpack(ident), datetime.fromisoformat(at) if at else None, bool(live))
         for seq, ident, at, live in db.run("conversation_times", sid=stored.sid)
     ]
     pins = {unpack(row[0]) for row in db.run("pins", sid=stored.sid)}
     notes = map(to_note, db.run("live_notes", sid=stored.sid))
-    return outlived(messages, limits, stored.progress, pins=pins, notes=notes)
+    return plan_retention(messages, limits, stored.progress, pins=pins, notes=notes)
 
 
-def _remove(db: Database, sid: bytes, found: Outlived) -> None:
+def _remove(db: Database, sid: bytes, found: RetentionPlan) -> None:
     for message in found.archive:
         db.run("archive_range", sid=sid, first=message.seq, last=message.seq, reason="compacted")
         db.run("delete_range", sid=sid, first=message.seq, last=message.seq)

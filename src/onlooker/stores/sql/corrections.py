@@ -38,7 +38,7 @@ def edited(note: Note | None, ident: str, was: str | None, text: str, tokens: in
         raise NotFoundError("live note", ident)
     if was is not None and was != note.text:
         raise ConflictError(f"note {ident!r} has changed; read it again")
-    # It is no longer the built-in model's, so no model is asked to rewrite it.
+    # The built-in model no longer counts as its author, so no model is asked to rewrite it.
     return replace(note, text=text, tokens=tokens, model=f"{PERSON}:{by}" if by else PERSON, degraded=False)
 
 
@@ -156,7 +156,7 @@ def check_forgetting(progress: Progress, last_change: int, change: Forgetting) -
 
 
 def without_summaries(known: Sequence[Known], change: Forgetting) -> tuple[list[Known], list[Known]]:
-    """The summaries of forgotten messages, which are deleted, and what becomes live instead: the other
+    """The summaries of forgotten messages, to delete, and what becomes live instead: the other
     messages that they replaced, and the summary before them."""
     forgotten = set(change.messages)
     archived = [k.seq for k in known if k.id in forgotten and k.status != "live"]
@@ -171,7 +171,9 @@ def without_summaries(known: Sequence[Known], change: Forgetting) -> tuple[list[
     newest = max(left, key=lambda k: (k.seq, k.status == "live"), default=None)
     after = newest.seq if newest else min(k.seq for k in known) - 1
     back = [
-        k for k in known if k.status == "compacted" and k.stands and k.seq > after and k.id not in forgotten
+        k
+        for k in known
+        if k.status == "compacted" and k.is_current and k.seq > after and k.id not in forgotten
     ]
     if newest and newest.status == "compacted":
         back.insert(0, newest)

@@ -1,4 +1,4 @@
-"""What a transaction works with: named statements on some database, and the migrations of its schema.
+"""The database of a transaction: its named statements, and the migrations of its schema.
 
 Statements are in .sql files: those that all databases share in `stores/sql/queries`, the others in the
 package of each database, under the same names. Parameters are written `:name`, lists of values as `SELECT
@@ -69,7 +69,7 @@ _COMMENT_LINE = re.compile(r"^\s*--.*\n", re.MULTILINE)
 
 
 def _folder(package: str) -> Path:
-    # `importlib.resources` would do the same, and loads zip files, archives and temporary files for it.
+    # `importlib.resources` would do the same, but imports modules for zip files and archives.
     return Path(str(import_module(package).__file__)).parent
 
 

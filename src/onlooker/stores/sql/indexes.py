@@ -32,7 +32,7 @@ from onlooker.domain.search import (
     note_node,
 )
 from onlooker.policy.search.graph import Stub, folded, structure
-from onlooker.policy.search.rank import shortlist
+from onlooker.policy.search.rank import has_rare, shortlist
 from onlooker.policy.search.vectors import RESCORED, closest, packed, signs, unit, unpacked
 from onlooker.policy.search.words import text_of, tokens, words_of
 from onlooker.stores.sql.database import Database
@@ -49,7 +49,7 @@ from onlooker.stores.sql.rows import (
 )
 from onlooker.stores.sql.sessions import around
 
-# Times that stand for no bound.
+# Times that mean no bound.
 EARLIEST, LATEST = -(2**62), 2**62
 
 
@@ -106,7 +106,7 @@ def index(db: Database, session: SessionId, *, limit: int = 500) -> int:
 
 
 def _searchable(row: Sequence[Any]) -> tuple[str, str, int | None]:
-    """The id, text and time of a message. Most have no calls: then the row has them as they are."""
+    """The id, text and time of a message. Most have no calls: then the row has them directly."""
     _, ident, _, _, at, _, extra, text, *_ = row
     searchable = unpack(text) if extra is None else text_of(to_message(row))
     return unpack(ident), searchable, instant_of_text(at)
@@ -160,6 +160,8 @@ def _search(db: Database, query: Query, read: Reading) -> SearchResult:
     where["sid"] = query.session and sid_of(query.session)
     docs, length = db.run("search_totals", **where).fetchone()
     holders = {term: _holders(db, query, term, where) for term in query.terms}
+    if query.rare and not has_rare(holders, docs, query):
+        return SearchResult(docs, length, {}, ())
     if query.terms:
         numbers = shortlist(holders, query.terms, docs, query.limit)
     else:
@@ -191,7 +193,7 @@ def _holders(db: Database, query: Query, term: str, where: Mapping[str, Any]) ->
 
 
 def _count(found: Sequence[int], docs: int, limit: int) -> int:
-    """How many texts hold a term. If not all were read, how close together the newest ones are tells."""
+    """How many texts hold a term; if not all were read, estimated from how close the newest ones are."""
     if len(found) < limit:
         return len(found)
     return max(len(found), min(docs, docs * len(found) // (found[0] - found[-1] + 1)))
@@ -210,8 +212,7 @@ def matches(db: Database, kind: TextKind, numbers: Sequence[int]) -> Iterable[Ma
 
 
 def _ranked(db: Database, kind: TextKind, numbers: Sequence[int]) -> Iterable[Match]:
-    """The messages with these numbers, in this order, without their texts: of most, only the rank is of
-    interest."""
+    """The messages with these numbers, in this order, without their texts: most are only ranked."""
     if kind != "message":
         return matches(db, kind, numbers)
     found = {row[0]: row for row in json.loads(db.value("ranked_messages", numbers=json.dumps(numbers)))}
@@ -414,7 +415,7 @@ def _mentions(
     sid, name = session and sid_of(session), pack(owner)
     if not of:
         yield from map(_mention, db.run("mentions", owner=name, sid=sid, limit=limit_of(limit)))
-    # A name that is mentioned everywhere takes the room of no other.
+    # A name that is mentioned everywhere must not crowd out the others.
     each = limit_of(-(-limit // max(1, len(of))))
     for node in of:
         if node.kind == "note" and node.session and session in (None, node.session):

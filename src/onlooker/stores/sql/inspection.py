@@ -60,7 +60,7 @@ def sessions(
 
 
 def matches(session: SessionId, words: str) -> bool:
-    """Whether these letters are in the key or owner of a session, where A to Z are the same as a to z."""
+    """Whether the key or owner of a session contains this text, ignoring the case of A to Z."""
     return any(lowered(words) in lowered(name) for name in (session.key, session.owner))
 
 
@@ -68,7 +68,7 @@ _LOWER = str.maketrans(ascii_uppercase, ascii_lowercase)
 
 
 def lowered(text: str) -> str:
-    """As both databases have it, whatever their languages are."""
+    """Lower case for A to Z only, as in both databases, whatever their locale."""
     return text.translate(_LOWER)
 
 
@@ -146,8 +146,8 @@ def newest_message(db: Database) -> datetime | None:
 
 @frozen
 class Inspection:
-    """What to look for: how sessions stand `now`, what was spent since `since`, how far the indexes are with
-    the vectors of `embedder`, and some of the store's named values."""
+    """What to inspect: sessions at `now`, spending since `since`, the coverage of the indexes with the
+    vectors of `embedder`, and some of the store's named values."""
 
     now: datetime
     since: datetime

@@ -111,11 +111,13 @@ def pin(db: Database, owner: str, item: str, *, on: bool) -> None:
         raise NotFoundError("item", item)
 
 
-def show(db: Database, session: SessionId, ids: Sequence[str], *, now: datetime, anew: bool = False) -> None:
+def show(
+    db: Database, session: SessionId, ids: Sequence[str], *, now: datetime, replacing: bool = False
+) -> None:
     db.lock_owner(session.owner)
     stored = sessions.find_or_create(db, session, now)
     sid, before = stored.sid, sessions.shown_items(db, stored)
-    if before is not None and not anew:
+    if before is not None and not replacing:
         return
     sessions.show_items(db, stored, ids)
     after = sessions.shown_items(db, replace(stored, items_chosen=True)) or ()

@@ -61,7 +61,7 @@ def read(
 
 
 def position(note: Note) -> tuple[int, int, str]:
-    """Where a note stands among others."""
+    """The position of a note among others."""
     return note.first, note.generation, note.id
 
 
@@ -183,7 +183,7 @@ def _messages_of(db: Database, sid: bytes, note: Note, notes: dict[str, Note]) -
     elif all(s in notes for s in note.sources):
         for source in note.sources:
             yield from _messages_of(db, sid, notes[source], notes)
-    else:  # the notes in between were deleted, but its range still says which messages it covers
+    else:  # the notes in between were deleted, but its range still shows which messages it covers
         for row in db.run("messages_in_range", sid=sid, first=note.first, last=note.last):
             yield unpack(row["id"])
 

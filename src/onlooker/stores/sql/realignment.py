@@ -45,7 +45,7 @@ class Known:
     summary: bool = False
 
     @property
-    def stands(self) -> bool:
+    def is_current(self) -> bool:
         """Whether it is part of the current conversation."""
         return self.status != "retired" and not self.summary
 
@@ -83,7 +83,7 @@ class RolledBack:
         bring back."""
         if not self.frontier < summary.seq <= min(keep, self.before):
             return False
-        kept = (k.seq for k in known if k.status == "compacted" and k.stands)
+        kept = (k.seq for k in known if k.status == "compacted" and k.is_current)
         return any(self.frontier < seq <= summary.seq for seq in kept)
 
 
@@ -93,7 +93,7 @@ def place(known: Sequence[Known], change: Realignment, rolled_back: RolledBack) 
     Raises:
         ConflictError: `follow` names a message that is not after `keep`.
     """
-    after = {k.seq: k for k in known if k.stands and k.seq > change.keep}
+    after = {k.seq: k for k in known if k.is_current and k.seq > change.keep}
     named = {item for item in change.follow if isinstance(item, int)}
     if missing := named - after.keys():
         raise ConflictError(f"there is no message {min(missing)} after {change.keep}")
@@ -179,7 +179,7 @@ def restored(known: Sequence[Known], keep: int, rolled_back: RolledBack) -> list
     ]
     newest = max(summaries, key=lambda k: (k.seq, k.status == "live"), default=None)
     covered = max(rolled_back.frontier, newest.seq) if newest else rolled_back.frontier
-    back = [k for k in known if k.status == "compacted" and k.stands and covered < k.seq <= keep]
+    back = [k for k in known if k.status == "compacted" and k.is_current and covered < k.seq <= keep]
     if newest and newest.status == "compacted" and newest.seq > rolled_back.frontier:
         back.insert(0, newest)
     return back

@@ -1,4 +1,4 @@
-"""Between rows and domain objects.
+"""Convert between rows and domain objects.
 
 SQL text has no lone surrogates, SQLite's JSON functions end a string at NUL, and PostgreSQL accepts no NUL at
 all. Text that contains either is stored as a mark and its JSON form; all other text as it is, so that it can
@@ -140,7 +140,7 @@ def values_of(thing: Any) -> dict[str, Any]:
     return {name: write(getattr(thing, name)) for name, (write, _) in _columns(thing.__class__).items()}
 
 
-def made_of(kind: type[T], row: Any, **given: Any) -> T:
+def from_row(kind: type[T], row: Any, **given: Any) -> T:
     """A dataclass from a row with columns of the same names, except for the fields that are given."""
     read = {name: codec[1](row[name]) for name, codec in _columns(kind).items() if name not in given}
     return kind(**read, **given)
@@ -155,7 +155,7 @@ def item_values(owner: str, item: Item) -> dict[str, Any]:
 
 
 def to_item(row: Any) -> Item:
-    return made_of(Item, row)
+    return from_row(Item, row)
 
 
 def usage_values(sid: bytes, owner: str, usage: Usage) -> dict[str, Any]:
@@ -164,7 +164,7 @@ def usage_values(sid: bytes, owner: str, usage: Usage) -> dict[str, Any]:
 
 
 def to_usage(row: Any) -> Usage:
-    return made_of(Usage, row)
+    return from_row(Usage, row)
 
 
 def extraction_values(sid: bytes, number: int, extraction: Extraction) -> dict[str, Any]:
@@ -173,7 +173,7 @@ def extraction_values(sid: bytes, number: int, extraction: Extraction) -> dict[s
 
 
 def to_extraction(row: Any, session: SessionId) -> Extraction:
-    return made_of(Extraction, row, session=session)
+    return from_row(Extraction, row, session=session)
 
 
 def version_values(sid: bytes, version: Version) -> dict[str, Any]:
@@ -182,7 +182,7 @@ def version_values(sid: bytes, version: Version) -> dict[str, Any]:
 
 
 def to_version(row: Any) -> Version:
-    return made_of(Version, row, by=unpack(row["author"]))
+    return from_row(Version, row, by=unpack(row["author"]))
 
 
 def change_values(sid: bytes, change: Change) -> dict[str, Any]:
@@ -195,7 +195,7 @@ def change_values(sid: bytes, change: Change) -> dict[str, Any]:
 def to_change(row: Any) -> Change:
     statuses = tuple((unpack(note), status) for note, status in json.loads(row["statuses"]))
     taken = None if row["kept"] is None else (row["kept"], row["taken"])
-    return made_of(Change, row, statuses=statuses, taken=taken)
+    return from_row(Change, row, statuses=statuses, taken=taken)
 
 
 # ------------------------------------------------------------------------------------ messages
@@ -250,7 +250,7 @@ def note_values(sid: bytes, note: Note) -> dict[str, Any]:
 
 
 def to_note(row: Sequence[Any]) -> Note:
-    """From (id, generation, first_seq, …, text). Faster than `made_of`: a load makes dozens."""
+    """From (id, generation, first_seq, …, text). Faster than `from_row`: a load makes dozens."""
     ident, generation, first, last, status, tokens, made_at, model, degraded, sources, text = row
     return Note(
         id=unpack(ident),

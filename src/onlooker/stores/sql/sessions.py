@@ -86,22 +86,6 @@ def check_revision(progress: Progress, revision: int | None) -> None:
         raise ConflictError(f"the revision moved from {revision} to {progress.revision}")
 
 
-def grown(
-    progress: Progress, fresh: Sequence[Message], history_hash: bytes, due_tokens: int, now: datetime
-) -> Progress:
-    """The progress after an append of these messages."""
-    p = progress
-    last_seq, unnoted = p.last_seq + len(fresh), p.unnoted_tokens + sum(m.tokens for m in fresh)
-    due = now if p.due_at is None and is_due(unnoted, due_tokens, p.wake_at) else p.due_at
-    # Positional arguments are faster than `replace`, and this runs for every append.
-    # fmt: off
-    return Progress(
-        p.session, last_seq, p.frontier, p.watermark, p.tail_start, unnoted, p.revision, p.prompt_version,
-        p.budget, history_hash, due, p.wake_at, p.failures, p.ended,
-    )
-    # fmt: on
-
-
 def made_due(progress: Progress, due_tokens: int, now: datetime) -> Progress:
     """Due from now on, if there is enough to note and it was not due before."""
     if progress.due_at is None and is_due(progress.unnoted_tokens, due_tokens, progress.wake_at):
@@ -273,29 +257,43 @@ class Loaded(NamedTuple):
     state: State
     characters: int
 
+    @property
+    def rows(self) -> int:
+        state = self.state
+        return len(state.messages) + len(state.pinned) + len(state.notes) + len(state.items or ())
+
+    @property
+    def size(self) -> int:
+        """About how many bytes it takes."""
+        return self.characters + ROW_BYTES * self.rows
+
+
+# What a message or a note takes beside its text.
+ROW_BYTES = 300
+
 
 def load(
-    db: Database,
-    session: SessionId,
-    known: Loaded | None = None,
-    *,
-    newest: int | None = None,
-    oldest: int | None = None,
+    db: Database, session: SessionId, *, newest: int | None = None, oldest: int | None = None
 ) -> Loaded | None:
-    """The session as it is; with `newest` or `oldest`, perhaps only so many of its messages. `known` is what
-    was read of it before: what did not change is not read again."""
+    """Load the session; with `newest` or `oldest`, perhaps only that many of its messages."""
     stored = find(db, session)
     if stored is None:
         return None
-    if known is not None and (grown := _grown(db, stored, known)) is not None:
-        return grown
-    sid = stored.sid
-    start = min(stored.progress.tail_start, stored.progress.watermark + 1)
+    rows, missing = _tail(db, stored, _start(stored.progress) - 1, newest, oldest)
+    return _loaded(db, stored, tuple(map(to_message, rows)), missing)
+
+
+def _start(progress: Progress) -> int:
+    """The first message that a prompt may show raw."""
+    start = min(progress.tail_start, progress.watermark + 1)
     # A summary added before the first message has a seq below 1.
-    start = start if start > 1 else FIRST_SEQ + 1
+    return start if start > 1 else FIRST_SEQ + 1
+
+
+def _loaded(db: Database, stored: StoredSession, tail: tuple[Message, ...], missing: int = 0) -> Loaded:
+    """The state with these messages."""
+    sid, start = stored.sid, _start(stored.progress)
     notes = tuple(map(to_note, db.run("live_notes", sid=sid)))
-    rows, missing = _tail(db, stored, start - 1, newest, oldest)
-    tail = tuple(map(to_message, rows))
     pins = frozenset(unpack(row[0]) for row in db.run("pins", sid=sid))
     pinned = tuple(map(to_message, db.run("pinned_messages", sid=sid, before=start) if pins else ()))
     texts = [text.text for text in (*notes, *tail, *pinned)]
@@ -311,17 +309,29 @@ def _after(db: Database, sid: bytes, seq: int) -> tuple[Message, ...]:
 MAX_GROWN = 200
 
 
-def _grown(db: Database, stored: StoredSession, known: Loaded) -> Loaded | None:
-    """The known state with what was appended since; None if anything else changed."""
+def load_grown(db: Database, session: SessionId, known: Loaded) -> Loaded | None:
+    """Load a session of which this is known, with what was appended and noted since; None if it changed in
+    another way, or is gone."""
+    stored = find(db, session)
+    if stored is None:
+        return None
     before, progress = known.state, stored.progress
     reached, history = before.progress.last_seq, before.progress.history_hash
-    if _shown(progress) != _shown(before.progress) or progress.last_seq > reached + MAX_GROWN:
+    start = _start(progress)
+    if progress.revision != before.progress.revision or start < _start(before.progress):
+        return None
+    if progress.last_seq > reached + MAX_GROWN:
         return None
     new = _after(db, stored.sid, reached) if progress.last_seq > reached else ()
     for message in new:
         history = extend_history_hash(history, message.digest)
     if history != progress.history_hash:
         return None
+    if _shown(progress) != _shown(before.progress):
+        # Other processes may have compacted messages as well.
+        tail = tuple([m for m in before.messages if m.seq >= start])
+        live = json.loads(db.value("live_ids", sid=stored.sid, after=start - 1, up_to=reached))
+        return _loaded(db, stored, (*tail, *new)) if live == [pack(m.id) for m in tail] else None
     state = State(
         progress, before.notes, (*before.messages, *new), before.pins, before.pinned, shown_items(db, stored)
     )
@@ -329,9 +339,9 @@ def _grown(db: Database, stored: StoredSession, known: Loaded) -> Loaded | None:
 
 
 def _shown(progress: Progress) -> tuple[int, ...]:
-    """What is another if notes, pins, or the messages before the last one have changed."""
+    """Values that change if notes or pins change, or which messages are shown raw."""
     p = progress
-    return p.revision, p.prompt_version, p.frontier, p.watermark, p.tail_start
+    return p.prompt_version, p.frontier, p.watermark, p.tail_start
 
 
 def _tail(
@@ -362,11 +372,11 @@ def commit(db: Database, session: SessionId, change: Commit) -> Progress:
         raise ConflictError(f"session {session.key!r} was deleted")
     sid = stored.sid
     check_commit(stored.progress, stored.fence, change.guard)
-    # Superseding comes first: an added note may start where a superseded one did.
-    for ident in change.supersede:
-        _change_status(db, sid, ident, "active", "superseded")
     for ident in change.activate:
         _change_status(db, sid, ident, "buffered", "active")
+    # Before the added notes: one may start where a superseded one did.
+    for ident in change.supersede:
+        _change_status(db, sid, ident, "active", "superseded")
     db.run_many("add_note", [note_values(sid, n) for n in change.add])
     db.run_many("add_extraction", [extraction_values(sid, n, e) for n, e in zip(count(), change.extractions)])
     if change.items is not None:
@@ -419,7 +429,7 @@ def log(
     statuses: Statuses = (),
     taken: tuple[int, int] | None = None,
 ) -> Change:
-    """Record that the notes changed. The session is as it is after that."""
+    """Record that the notes changed. The session is already in its new state."""
     change = change_of(progress, sizes(db, sid), at, statuses, taken)
     db.run("add_change", **change_values(sid, change))
     return change
@@ -480,7 +490,7 @@ def changes(db: Database, session: SessionId, *, most: int) -> Sequence[Change]:
 
 
 def step_of(count: int, most: int) -> int:
-    """Every how-many-th of so many changes to read, each with the one before it."""
+    """The n of "every n-th change", if there are `count` and about `most` are read, in pairs."""
     return 1 if count <= most else max(2, -(-2 * count // max(1, most)))
 
 
@@ -490,7 +500,7 @@ def changed_by(change: Commit) -> list[tuple[str, NoteStatus]]:
     active: NoteStatus = "active"
     return [
         *((ident, superseded) for ident in change.supersede),
-        *((ident, active) for ident in change.activate),
+        *((ident, active) for ident in change.activate if ident not in change.supersede),
         *((note.id, note.status) for note in change.add),
     ]
 

@@ -1,4 +1,4 @@
-"""The methods of a `Store`, one transaction each, for every database, and how a transaction is run.
+"""The methods of a `Store` for every database, one transaction each, and how a transaction runs.
 
 A method is made of a function that does the work with a `Database`. Those are in sessions.py, notes.py,
 items.py, …; what they promise, in `ports.Store`. Everything about files and servers is in the package of the
@@ -70,15 +70,16 @@ def deletes(work: Callable[Concatenate[Database, P], T]) -> Method[P, T]:
     return method
 
 
-# So many short sessions are kept as they were loaded last. From one turn to the next a message or two are
-# added, and making all the others again takes longer than anything else in a turn.
-MAX_LOADED = 100
+# How many sessions are cached as they were last loaded, and how large one of them, and all, may be. From one
+# turn to the next a message or two are added, and loading the others again would take longer than the turn.
+MAX_LOADED = 50
+MAX_LOADED_SIZE, MAX_LOADED_SIZES = 2_000_000, 14_000_000
 
 
 class Transactions(ABC):
-    """A `Store` without `append`, `erase` and `back_up`, which each database has of its own."""
+    """A `Store` without `append`, `erase` and `back_up`, which each database implements."""
 
-    # By store and session, of all stores: each of them may have what another one deletes.
+    # By store and session, for all stores: one store may have cached what another one deletes.
     _loaded: ClassVar[OrderedDict[tuple[object, SessionId], of_sessions.Loaded]] = OrderedDict()
 
     @staticmethod
@@ -87,7 +88,7 @@ class Transactions(ABC):
         Transactions._loaded = OrderedDict()
 
     def __init__(self) -> None:
-        self._name = object()  # in place of the store, which it does not keep alive
+        self._name = object()  # stands for the store in the cache, without keeping it alive
 
     # -- messages
 
@@ -107,20 +108,23 @@ class Transactions(ABC):
     ) -> State | None:
         # If something is deleted meanwhile, there is another cache afterwards.
         cache, key = Transactions._loaded, (self._name, session)
-        known = cache.get(key)
-        loaded = await self._read_again(
-            session,
-            lambda db: of_sessions.load(db, session, known, newest=newest, oldest=oldest),
-            _is_quick,
-        )
+        loaded = None
+        if (known := cache.get(key)) is not None:
+            loaded = await self._read_again(
+                ("grown", session), lambda db: of_sessions.load_grown(db, session, known), lambda _: True
+            )
+        if loaded is None:
+            loaded = await self._read_again(
+                session, lambda db: of_sessions.load(db, session, newest=newest, oldest=oldest), _is_quick
+            )
         if loaded is None:
             return None
         most = newest if oldest is None else oldest
         is_whole = most is None or len(loaded.state.messages) < most
-        if is_whole and _is_quick(loaded):
+        if is_whole and loaded.size <= MAX_LOADED_SIZE:
             cache[key] = loaded
             cache.move_to_end(key)
-            if len(cache) > MAX_LOADED:
+            while len(cache) > MAX_LOADED or sum([c.size for c in cache.values()]) > MAX_LOADED_SIZES:
                 cache.popitem(last=False)
         return loaded.state.part(newest=newest, oldest=oldest)
 
@@ -200,7 +204,7 @@ class Transactions(ABC):
     swap_value = writes(of_sessions.swap_value)
 
     async def dump(self, scope: Scope = EVERYTHING) -> AsyncIterator[Row]:
-        # On a connection of its own: the caller may take as long as it likes, or give up at any time.
+        # On a separate connection: the caller may take any time, or give up at any time.
         snapshot = self._snapshot()
         try:
             if await snapshot.open():
@@ -210,10 +214,10 @@ class Transactions(ABC):
             await snapshot.close()
 
     async def restore(
-        self, rows: AsyncIterator[Row], *, replace: bool = False, renew: bool = False
+        self, rows: AsyncIterator[Row], *, replace: bool = False, update: bool = False
     ) -> dict[str, int]:
         try:
-            return await transfer.restore(self._write_once, rows, OnConflict(replace, renew))
+            return await transfer.restore(self._write_once, rows, OnConflict(replace, update))
         finally:
             Transactions.clear_cache()
 
@@ -251,17 +255,17 @@ class Transactions(ABC):
 
     @abstractmethod
     def _snapshot(self) -> Snapshot:
-        """A snapshot on a connection of its own."""
+        """A snapshot on a separate connection."""
 
     @abstractmethod
     def _likely(self, db: Database, wanted: dict[str, Any]) -> list[int]:
         """The texts whose vectors are worth comparing in full; see `indexes.Choice`."""
 
 
-# The largest state that an event loop reads itself, which takes about a millisecond: rows, and characters in
-# them.
-QUICK_ROWS = 200
-QUICK_TEXT = 50_000
+# The largest state that an event loop reads itself, which takes about two milliseconds: rows, and characters
+# in them. At a budget of 16,000 tokens, short messages fill two thirds of it.
+QUICK_ROWS = 600
+QUICK_TEXT = 100_000
 # The same for sessions that are not indexed yet.
 QUICK_UNINDEXED = 20
 
@@ -269,9 +273,7 @@ QUICK_UNINDEXED = 20
 def _is_quick(loaded: of_sessions.Loaded | None) -> bool:
     if loaded is None:
         return True
-    state, characters = loaded
-    rows = len(state.messages) + len(state.pinned) + len(state.notes) + len(state.items or ())
-    return rows <= QUICK_ROWS and characters <= QUICK_TEXT
+    return loaded.rows <= QUICK_ROWS and loaded.characters <= QUICK_TEXT
 
 
 # ------------------------------------------------------------------------------------ to a thread and back
@@ -302,7 +304,7 @@ class Inbox(Generic[W]):
         self._queue: SimpleQueue[QueuedWork[W] | None] = SimpleQueue()  # None is the end
 
     async def do(self, work: W, give_up_at: float = math.inf) -> Any:
-        """The result of the work. Cancelling the call does not stop it."""
+        """Do the work and return its result. Cancelling the call does not stop it."""
         loop = asyncio.get_running_loop()
         queued = QueuedWork(work, loop.create_future(), loop, give_up_at)
         self.put(queued)
@@ -343,7 +345,7 @@ def deliver(done: Sequence[QueuedWork[Any]]) -> None:
         try:
             loop.call_soon_threadsafe(_resolve, group)
         except RuntimeError:
-            continue  # the loop was closed: nobody waits any more
+            continue  # the loop was closed: nobody is waiting
 
 
 def _resolve(group: Sequence[QueuedWork[Any]]) -> None:

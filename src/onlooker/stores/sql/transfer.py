@@ -67,7 +67,8 @@ from onlooker.stores.sql.rows import (
 
 T = TypeVar("T")
 
-# Rows read or written at a time, batches that wait for the writer, and seconds between looks at a full queue.
+# Rows read or written at a time, batches that wait for the writer, and seconds between checks of a full
+# queue.
 BATCH = 256
 WAITING = 4
 PAUSE = 0.002
@@ -75,10 +76,10 @@ PAUSE = 0.002
 
 class OnConflict(NamedTuple):
     """What happens to an existing session: it is deleted with its items and usage (`replace`), or without
-    them (`renew`); with neither it is an error."""
+    them (`update`); with neither it is an error."""
 
     replace: bool = False
-    renew: bool = False
+    update: bool = False
 
 
 def exists_already(session: SessionId) -> ConflictError:
@@ -154,7 +155,7 @@ def _shown(db: Database, row: Any, scope: Scope) -> tuple[str, ...] | None:
 
 
 class Snapshot(ABC):
-    """`Reading`: a store in one snapshot, on a connection of its own. Each database says how that is
+    """`Reading`: a store in one snapshot, on a separate connection. Each database implements how that is
     opened."""
 
     def __init__(self) -> None:
@@ -328,7 +329,7 @@ def _restore(
 ) -> None:
     """Insert the rows of one session, or those of the store itself."""
     if session is not None:
-        _make_way(db, session, on_conflict)
+        _delete_existing(db, session, on_conflict)
     whole = False  # whether the session's own row came
     for batch in batches:
         for is_message, rows in groupby(batch, lambda row: isinstance(row, MessageRow)):
@@ -346,7 +347,7 @@ def _restore(
         db.run("save_totals", sid=sid, messages=count, message_tokens=tokens)
 
 
-def _make_way(db: Database, session: SessionId, on_conflict: OnConflict) -> None:
+def _delete_existing(db: Database, session: SessionId, on_conflict: OnConflict) -> None:
     if on_conflict.replace:
         db.lock_owner(session.owner)
     stored = sessions.find(db, session)
@@ -356,7 +357,7 @@ def _make_way(db: Database, session: SessionId, on_conflict: OnConflict) -> None
         # Its usage comes with the rows.
         db.run("delete_usage", sid=stored.sid)
         corrections.delete_session(db, session)
-    elif on_conflict.renew:
+    elif on_conflict.update:
         corrections.raise_beginnings(db, stored)
         _empty(db, stored.sid)
     else:
@@ -392,7 +393,7 @@ def _put(db: Database, row: Row, replace: bool) -> None:
             sid = b"" if key is None else sid_of(SessionId(owner, key))
             db.run("record_usage", **usage_values(sid, owner, usage))
         case ValueRow(name, value):
-            # No others: a file must not say what this store is forgetting, or where its own files are.
+            # Not others: a file must not set what this store is forgetting, or where its files are.
             if name in PORTABLE_VALUES:
                 sessions.set_value(db, name, value)
 
@@ -430,8 +431,8 @@ def _put_messages(db: Database, rows: Sequence[MessageRow]) -> None:
 
 
 def _show_all(db: Database, shown: Mapping[SessionId, Sequence[str]]) -> None:
-    """Set the items that replaced sessions show. This comes last: each session that is deleted takes the
-    items made in it along, wherever they are shown."""
+    """Set the items that replaced sessions show. This comes last, because deleting a session also deletes the
+    items made in it, wherever they are shown."""
     for session, ids in shown.items():
         if sessions.find(db, session) is not None:
             _show(db, session, ids)

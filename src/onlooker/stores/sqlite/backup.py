@@ -90,6 +90,20 @@ def _new_database(target: Path) -> Generator[NewFile]:
         raise StoreError(f"{target}: cannot be written ({error.strerror or error})") from error
 
 
+def remove_if_empty(path: Path, key: Key | None = None) -> None:
+    """Remove a database that holds no session and no item, unless it is in use."""
+    try:
+        with closing(connect(path, key, timeout=0)) as db:
+            holds = db.execute("SELECT EXISTS (SELECT 1 FROM sessions) OR EXISTS (SELECT 1 FROM items)")
+            if holds.fetchone()[0]:
+                return
+        refuse_used(path, key)
+    except (StoreError, *errors()):
+        return
+    for name in ("", *SIDE_FILES):
+        path.with_name(path.name + name).unlink(missing_ok=True)
+
+
 def erase(path: Path, key: Key | None = None) -> bool:
     """Remove deleted data from the files; False if others are reading them, in which case the log is emptied
     when they have finished.

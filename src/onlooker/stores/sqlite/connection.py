@@ -25,6 +25,7 @@ from onlooker.stores.sql.database import (
     failed,
     migrations,
     refuse_newer,
+    refuse_older,
     statements,
 )
 from onlooker.stores.sql.rows import instant_of_text
@@ -99,7 +100,7 @@ def code_of(error: Exception) -> int:
 
 
 def store_error(error: sqlite3.Error, path: Path) -> StoreError:
-    """The same error with what to do about it."""
+    """The error as a `StoreError`, with advice."""
     code = code_of(error)
     # SQLCipher's module does not report extended result codes.
     if code == sqlite3.SQLITE_CONSTRAINT and str(error).startswith("UNIQUE "):
@@ -144,13 +145,20 @@ def _connect(module: Any, path: Path, timeout: float, read_only: bool) -> sqlite
     if is_in_memory(path):
         name = f"file:/{path.name.removeprefix(IN_MEMORY)}?vfs=memdb"
     else:
-        # A file is only made by `create_file`: where one was deleted, nothing must stand in its place.
-        name = f"{path.absolute().as_uri()}?mode={'ro' if read_only else 'rw'}"
+        # Only `create_file` creates a file: a deleted one must not be replaced by an empty one.
+        name = f"{path.absolute().as_uri()}?{_reading(path) if read_only else 'mode=rw'}"
     connection = module.connect(
         name, timeout=timeout, isolation_level=None, check_same_thread=False, uri=True
     )
     connection.row_factory = module.Row
     return connection
+
+
+def _reading(path: Path) -> str:
+    # A reader needs a log beside the file. Where it cannot make one and there is none, nobody else has the
+    # file open, and it can be read as it is.
+    alone = not path.with_name(f"{path.name}-wal").exists() and not _may_write(path.parent)
+    return "mode=ro&immutable=1" if alone else "mode=ro"
 
 
 _ANYTHING = "SELECT EXISTS (SELECT 1 FROM sqlite_schema)"
@@ -159,10 +167,10 @@ _ANYTHING = "SELECT EXISTS (SELECT 1 FROM sqlite_schema)"
 def _unlocked(path: Path, key: Key, timeout: float, read_only: bool) -> sqlite3.Connection:
     connection = _connect(_cipher(), path, timeout, read_only)
     try:
-        # It would write a line to stderr for each page that the key does not open.
+        # Otherwise it writes a line to stderr for each page that the key does not open.
         connection.execute("PRAGMA cipher_log_level = NONE")
         _give_key(connection, key)
-        # Sorting and VACUUM would put plain data into temporary files.
+        # Otherwise sorting and VACUUM write plain data into temporary files.
         connection.execute("PRAGMA temp_store = MEMORY")
         connection.execute(_ANYTHING).fetchone()
     except errors() as error:
@@ -215,15 +223,20 @@ def create_file(path: Path) -> None:
         # release its locks.
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
     except FileExistsError as error:
-        effective = os.access in os.supports_effective_ids
-        if not os.access(path, os.R_OK | os.W_OK, effective_ids=effective):
+        if path.is_dir():
+            raise StoreError(f"{path}: is a folder; name a database file in it") from error
+        if not _may_write(path):
             raise _unopenable(path, "Permission denied") from error
     except OSError as error:
         raise _unopenable(path, error.strerror or str(error)) from error
 
 
+def _may_write(path: Path) -> bool:
+    return os.access(path, os.R_OK | os.W_OK, effective_ids=os.access in os.supports_effective_ids)
+
+
 class OpenFile:
-    """The file that a connection has open, by what identifies it: its path may lead elsewhere by now."""
+    """The file that a connection has open, by its identity: the path may lead elsewhere by now."""
 
     def __init__(self, path: Path) -> None:
         # The working directory may change.
@@ -231,7 +244,7 @@ class OpenFile:
         self._identity = self._found()
 
     def check(self) -> None:
-        """SQLite goes on writing into a file that was deleted, where nobody finds it.
+        """Check that the file is still there. SQLite would continue to write into a deleted file.
 
         Raises:
             StoreError: The path no longer leads to the open file.
@@ -258,7 +271,7 @@ def _unopenable(path: Path, reason: str) -> StoreError:
 
 def open_connection(path: Path, key: Key | None = None, *, read_only: bool = False) -> sqlite3.Connection:
     """A connection with the store's settings, in autocommit mode: transactions are explicit."""
-    connection = connect(path, key, timeout=BUSY_SECONDS)
+    connection = connect(path, key, timeout=BUSY_SECONDS, read_only=read_only and may_only_be_read(path))
     try:
         connection.create_function("instant", 1, instant_of_text, deterministic=True)
         connection.execute("PRAGMA synchronous = FULL")
@@ -293,6 +306,29 @@ def open_for_writing(path: Path, key: Key | None = None) -> sqlite3.Connection:
             raise
     # Another process created the file at the same time, and its salt counts.
     return _open_migrated(path, key)
+
+
+def open_for_reading(path: Path, key: Key | None = None) -> sqlite3.Connection:
+    """A connection to a database that may only be read: whatever writes with it fails.
+
+    Raises:
+        StoreError: It cannot be opened, is not a database of Onlooker's, or its schema is older than ours.
+    """
+    try:
+        connection = open_connection(path, key, read_only=True)
+        try:
+            check_current(connection, path)
+        except BaseException:
+            connection.close()
+            raise
+    except errors() as error:
+        raise store_error(error, path) from error
+    return connection
+
+
+def may_only_be_read(path: Path) -> bool:
+    """Whether there is a file, and this user may not write it or not write into its folder."""
+    return path.is_file() and not (_may_write(path) and _may_write(path.parent))
 
 
 def _open_migrated(path: Path, key: Key | None) -> sqlite3.Connection:
@@ -406,6 +442,21 @@ def _ran(connection: sqlite3.Connection, version: int) -> list[tuple[int, int]]:
     return ran if version in dict(ran) else [*ran, (version, version)]
 
 
+def check_current(connection: sqlite3.Connection, path: Path) -> None:
+    """Check that a database that is only read is Onlooker's, with the current schema.
+
+    Raises:
+        StoreError: It is not.
+    """
+    if not _is_ours(connection):
+        raise _of_another_application(path)
+    refuse_older(str(path), version_of(connection, path), migrations(PACKAGE)[-1].number)
+
+
+def _of_another_application(path: Path) -> StoreError:
+    return StoreError(f"{path}: a database of another application; choose another path")
+
+
 def _is_ours(connection: sqlite3.Connection) -> bool:
     return connection.execute("PRAGMA application_id").fetchone()[0] == APPLICATION_ID
 
@@ -414,7 +465,7 @@ def _check_ours(connection: sqlite3.Connection, path: Path, known: int) -> int:
     """The version of the file's schema, if the file is Onlooker's or empty."""
     empty = not connection.execute(_ANYTHING).fetchone()[0]
     if not empty and not _is_ours(connection):
-        raise StoreError(f"{path}: a database of another application; choose another path")
+        raise _of_another_application(path)
     if empty:
         connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
     return version_of(connection, path, known)

@@ -1,7 +1,7 @@
 """Encrypting an existing database, decrypting it, and changing its key.
 
-All three write a new file beside the old one, compare the two row by row, and then replace the old one.
-Whenever that is interrupted, a complete database is there under the name.
+All three write a new file next to the old one, compare the two row by row, and then replace the old one.
+If that is interrupted at any time, there is still a complete database at the path.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ LOCK_SECONDS = 5.0
 
 @frozen
 class FileReport:
-    """How a database file is. `contents` is None if this program cannot read them."""
+    """The state of a database file. `contents` is None if this program cannot read them."""
 
     size: int  # bytes
     integrity: str  # "ok", or what is damaged

@@ -8,20 +8,17 @@ from contextlib import closing
 from pathlib import Path
 from typing import TypeVar, cast
 
-from onlooker.domain.errors import StoreError
-from onlooker.stores.sql.database import Database, migrations, refuse_older
+from onlooker.stores.sql.database import Database
 from onlooker.stores.sql.transfer import Snapshot
 from onlooker.stores.sqlite.connection import (
-    APPLICATION_ID,
     BUSY_SECONDS,
-    PACKAGE,
     SqliteDatabase,
+    check_current,
     connect,
     errors,
     is_in_memory,
     new_in_memory,
     store_error,
-    version_of,
 )
 from onlooker.stores.sqlite.key import Key
 
@@ -64,9 +61,7 @@ class SqliteSnapshot(Snapshot):
         connection.execute("BEGIN")
         if not connection.execute("SELECT EXISTS (SELECT 1 FROM sqlite_schema)").fetchone()[0]:
             return False
-        if connection.execute("PRAGMA application_id").fetchone()[0] != APPLICATION_ID:
-            raise StoreError(f"{self.name}: a database of another application; choose another path")
-        refuse_older(self.name, version_of(connection, self._path), migrations(PACKAGE)[-1].number)
+        check_current(connection, self._path)
         return True
 
     def _disconnect(self, db: Database) -> None:

@@ -1,4 +1,4 @@
-"""The SQLite store: one thread writes, a few read, and a quick read is made at once.
+"""The SQLite store: one thread writes, a few read, and quick reads run in the caller's thread.
 
 connection.py  which SQLite, opening, migrating, errors    snapshot.py    the file as it is at one moment
 key.py         the key of an encrypted file                encryption.py  encrypt, decrypt, change the key
@@ -24,6 +24,7 @@ from weakref import finalize
 from onlooker.domain.errors import ClosedError, SettingsError, StoreError
 from onlooker.domain.messages import Message, SessionId, extend_history_hash
 from onlooker.domain.notes import AppendResult, Progress
+from onlooker.policy.plan import after_append
 from onlooker.ports import stop_waiting_at
 from onlooker.stores.sql import sessions
 from onlooker.stores.sql.database import Database, Job
@@ -38,8 +39,10 @@ from onlooker.stores.sqlite.connection import (
     connect,
     errors,
     is_in_memory,
+    may_only_be_read,
     new_in_memory,
     open_connection,
+    open_for_reading,
     open_for_writing,
     store_error,
 )
@@ -55,10 +58,13 @@ class SqliteStore(Transactions):
     """`Store` in the file at `path`, which is created if missing, readable by its owner only, and encrypted
     if there is a key. ":memory:" is a new database without a file, which lives as long as this object.
 
-    Any number of stores, in any number of processes, may have the same file open.
+    Any number of stores, in any number of processes, may have the same file open. With `or_read_only`, a file
+    that this user may not write is opened too, and whatever writes fails.
     """
 
-    def __init__(self, path: str | os.PathLike[str], *, key: Key | None = None) -> None:
+    def __init__(
+        self, path: str | os.PathLike[str], *, key: Key | None = None, or_read_only: bool = False
+    ) -> None:
         super().__init__()
         in_memory = os.fspath(path) == IN_MEMORY
         if in_memory and key is not None:
@@ -66,6 +72,7 @@ class SqliteStore(Transactions):
         # ReaderThreads connect later, and the host may change its working directory.
         self.path = new_in_memory() if in_memory else Path(path).absolute()
         self._key = key
+        self._or_read_only = or_read_only
         self._anchor: sqlite3.Connection | None = None  # keeps a database in memory while the store is closed
         self._lock = Lock()  # held in threads only, while opening and closing
         self._threads: tuple[WriterThread, ReaderThreads] | None = None
@@ -79,11 +86,19 @@ class SqliteStore(Transactions):
     def _open(self) -> None:
         with self._lock:
             if self._threads is None:
-                connection = open_for_writing(self.path, self._key)
+                connection = self._connect()
                 if is_in_memory(self.path) and self._anchor is None:
                     self._anchor = connect(self.path, None, timeout=0)
                     finalize(self, self._anchor.close)
                 self._threads = WriterThread(connection, self.path), ReaderThreads(self.path, self._key)
+
+    def _connect(self) -> sqlite3.Connection:
+        try:
+            return open_for_writing(self.path, self._key)
+        except StoreError:
+            if not self._or_read_only or not may_only_be_read(self.path):
+                raise
+            return open_for_reading(self.path, self._key)
 
     def _close(self) -> None:
         with self._lock:
@@ -148,7 +163,7 @@ def _append(
     now: datetime,
     after: Progress | None,
 ) -> AppendResult:
-    """What runs most often, and so writes only what an append changes."""
+    """Append messages. This runs most often, so it writes only what an append changes."""
     sid = sid_of(session)
     row = db.run("session_for_append", sid=sid).fetchone()
     if after is not None:
@@ -168,7 +183,7 @@ def _append(
         if db.run("append_message", base=base, **message_values(sid, placed, digest)).rowcount:
             seq, history_hash = seq + 1, extend_history_hash(history_hash, digest)
             fresh.append(placed)
-    progress = sessions.grown(before, fresh, history_hash, due_tokens, now)
+    progress = after_append(before, fresh, history_hash, due_tokens, now)
     db.run(
         "save_appended",
         base=base,
@@ -379,7 +394,7 @@ class ReaderThreads:
             thread.join()
 
     def _one_more(self) -> None:
-        """Start another thread if those that there are have enough to do."""
+        """Start another thread if the existing ones are busy."""
         with self._lock:
             self._jobs += 1
             busy = len(self._threads) < min(self._jobs, THREADS)
@@ -409,8 +424,8 @@ class ReaderThreads:
             db.connection.close()
 
     def _connect_or_none(self) -> SqliteDatabase | None:
-        """A connection; None if none can be opened where another reads: too many files are open, or this one
-        is gone."""
+        """A connection; None if it cannot be opened but another thread reads: too many files are open, or
+        this one is gone."""
         try:
             self._file.check()
             return self._connect()
@@ -426,7 +441,7 @@ class ReaderThreads:
             return self._read(self._at_once, job)
 
     def _connect_at_once(self) -> None:
-        """Opened in a thread, since opening an encrypted file takes a while."""
+        """Connect in a thread, because opening an encrypted file takes a while."""
         if self._at_once is not None or self._closing:
             return
         try:

@@ -1,4 +1,4 @@
-"""What every part of the contract starts from: an open store, a clock's hands, short conversations."""
+"""The start of every part of the contract: an open store, times, and short conversations."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def later(minutes: float) -> datetime:
 
 
 def said(ident: str, text: str = "", *, role: Role = "user", tokens: int = 10, **more: Any) -> Message:
-    """A message as the engine hands it over. Its text is its id unless another is given."""
+    """A message as the engine passes it. Its text is its id unless another is given."""
     more.setdefault("at", NOW)
     return Message(role, text or ident, id=ident, tokens=tokens, **more)
 

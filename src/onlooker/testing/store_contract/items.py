@@ -110,9 +110,9 @@ class ItemContract(StoreCase):
         state = await self.state(store)
         assert ids(state.items or ()) == ["c", "a"]
         assert state.progress.prompt_version == prompt_version + 1
-        await store.show_items(ANA, ["c", "a"], now=NOW, anew=True)
+        await store.show_items(ANA, ["c", "a"], now=NOW, replacing=True)
         assert (await self.state(store)).progress.prompt_version == prompt_version + 1
-        await store.show_items(ANA, ["b"], now=NOW, anew=True)
+        await store.show_items(ANA, ["b"], now=NOW, replacing=True)
         assert ids((await self.state(store)).items or ()) == ["b"]
         assert (await self.state(store)).progress.prompt_version == prompt_version + 2
 

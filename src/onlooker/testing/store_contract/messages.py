@@ -421,7 +421,7 @@ class CompactionContract(StoreCase):
 
 
 class RetentionContract(StoreCase):
-    """m1 to m10 are said a minute apart; notes stand for the first six."""
+    """m1 to m10 are said a minute apart; notes cover the first six."""
 
     async def talk_with_notes(self, store: Store) -> None:
         await self.record(store, *talk(1, 10))

@@ -16,7 +16,7 @@ from onlooker.testing.store_contract.case import ANA, BEN, NOW, StoreCase, ids, 
 
 class NoteContract(StoreCase):
     async def three_generations(self, store: Store) -> None:
-        """m1 to m9; g2 stands for m1 to m6, o3 for m7 and m8."""
+        """m1 to m9; g2 covers m1 to m6, o3 m7 and m8."""
         await self.record(store, *talk(1, 9))
         for n in range(4):
             await self.commit(store, note(f"o{n}", 2 * n + 1, 2 * n + 2))
@@ -71,7 +71,7 @@ class NoteContract(StoreCase):
             {"guard": Guard(3, 0, fence=99)},
             {"activate": ("active",)},
             {"activate": ("nobody",)},
-            {"supersede": ("buffered",)},
+            {"activate": (), "supersede": ("buffered",)},
             {"supersede": ("nobody",)},
             {"supersede": ("active", "active")},
             {"add": (note("twice", 1, 2),)},
@@ -290,6 +290,20 @@ class NoteContract(StoreCase):
         assert await store.prune(before=later(51)) == 1
         assert await store.prune(before=later(51)) == 0
         assert await self.live(store) == ["m1", "m2", "m3", "new"]
+
+    async def test_notes_are_shown_and_condensed_in_one_commit(self, store: Store) -> None:
+        await self.record(store, *talk(1, 6))
+        await self.commit(store, note("n1", 1, 2))
+        await self.commit(store, note("n3", 3, 4, status="buffered"))
+        before = (await self.state(store)).progress.prompt_version
+        both = replace(note("r1", 1, 4, generation=1), sources=("n1", "n3"))
+        progress = await self.commit(
+            store, both, activate=("n3",), supersede=("n1", "n3"), watermark=4, tail_start=5
+        )
+        assert (progress.watermark, progress.prompt_version) == (4, before + 1)
+        assert [n.id for n in (await self.state(store)).notes] == ["r1"]
+        superseded = await store.notes(ANA, statuses=("superseded",))
+        assert sorted(n.id for n in superseded) == ["n1", "n3"]
 
     async def test_retired_messages_stay_while_a_note_names_them(self, store: Store) -> None:
         await self.record(store, *talk(1, 4))

@@ -39,7 +39,7 @@ async def given(rows: Iterable[Row]) -> AsyncIterator[Row]:
 class TransferContract(StoreCase):
     @pytest.fixture
     async def other(self, anyio_backend: str) -> AsyncIterator[Store]:
-        """A store of ours, to move rows from and to."""
+        """One of our own stores, to move rows from and to."""
         store = SqliteStore(":memory:")
         await store.open()
         yield store
@@ -190,7 +190,7 @@ class TransferContract(StoreCase):
         after = await self.everything(store)
         assert [_without_revision(row) for row in after] == [_without_revision(row) for row in first]
 
-    async def test_a_session_is_renewed_without_touching_items_or_what_it_cost(
+    async def test_a_session_is_updated_without_touching_items_or_what_it_cost(
         self, store: Store, other: Store
     ) -> None:
         await self.fill(other)
@@ -201,7 +201,7 @@ class TransferContract(StoreCase):
         rows = await self.everything(other, Scope(between=(ANA.sid, ANA.sid)))
         with pytest.raises(ConflictError):
             await store.restore(given(rows))
-        await store.restore(given(rows), renew=True)
+        await store.restore(given(rows), update=True)
         after = [_without_revision(row) for row in await self.everything(store)]
         assert after == [_without_revision(row) for row in await self.everything(other)]
         top = next(row for row in rows if isinstance(row, SessionRow))

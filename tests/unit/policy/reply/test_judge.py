@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import re
 from collections import Counter
 from typing import Any, get_args
 
@@ -433,6 +434,50 @@ def test_a_reply_that_ends_in_the_middle_of_a_name_was_cut_off() -> None:
     )
     assert isinstance(verdict, Rejected)
     assert verdict.reason == "cut off"
+
+
+MOVING = (
+    "We signed the lease for the flat in Trondheim yesterday, twelve thousand kroner a month.",
+    "Congratulations! Does Jonas like the neighbourhood by the river?",
+    "Jonas loves it, and the shipyard where he starts on Monday is ten minutes away by bicycle.",
+    "Then the commute is settled. What about the piano from your grandmother?",
+    "The movers refuse to carry the piano up the stairs, so my brother lends us a crane on Saturday.",
+    "Remember to ask the caretaker for permission to block the courtyard.",
+    "Good point, Mr. Solberg answers the telephone between eight and nine in the morning.",
+)
+MOVED = (
+    "The lease for the flat in Trondheim is signed, 12,000 kroner a month\n"
+    "Jonas loves the neighbourhood by the river and starts at the shipyard on Monday, 10 minutes by bicycle\n"
+    "The movers refuse the piano; the brother lends a crane on Saturday\n"
+    "Mr. Solberg, the caretaker, is to be asked about the courtyard between 8 and 9"
+)
+
+
+def judged_move(reply: str) -> Verdict:
+    return judge(
+        reply,
+        source_text="\n".join(f"user: {text}" for text in MOVING),
+        source_tokens=150,
+        format="lines",
+        day=dt.date(2026, 2, 16),
+        count=estimate,
+        said=MOVING,
+    )
+
+
+def test_a_reply_that_ends_in_half_a_word_and_has_nothing_of_the_end_was_cut_off() -> None:
+    words = list(re.finditer(r"[a-z]{6,}", MOVED))
+    cut = [MOVED[: word.start() + 4] for word in words if word.end() < len(MOVED) * 0.7]
+    refused = [reply for reply in cut if isinstance(judged_move(reply), Rejected)]
+    # "sign" of "signed", "move" of "movers" are words.
+    assert len(refused) > 0.6 * len(cut)
+    assert isinstance(judged_move(MOVED), Accepted)
+
+
+def test_a_short_note_may_be_of_the_beginning_alone() -> None:
+    lines = MOVED.split("\n")
+    for count in (1, 2, 3):
+        assert isinstance(judged_move("\n".join(lines[:count])), Accepted)
 
 
 def test_of_signs_there_may_be_a_note_of_signs() -> None:

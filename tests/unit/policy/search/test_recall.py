@@ -157,6 +157,17 @@ def test_what_is_told_must_match_better_than_what_is_asked() -> None:
     assert not scores_by_message(found, RecallQuery(terms, asks=0.0))
 
 
+def test_what_is_told_must_share_a_rare_word() -> None:
+    """People say again and again that it means a lot; a ferry they mention once."""
+    often = Match("message", ANA, "m1", 1, NOON, "Ana", "It means a lot", "mean lot")
+    once = Match("message", ANA, "m2", 2, NOON, "Ana", "The ferry", "ferry")
+    found = SearchResult(500, 5000, {"mean": 20, "lot": 20, "ferry": 2}, (often, once))
+    phrase = RecallQuery({"mean": 1.0, "lot": 1.0}, asks=0.0)
+    assert not scores_by_message(found, phrase)
+    assert scores_by_message(found, replace(phrase, asks=0.5))
+    assert scores_by_message(found, RecallQuery({"mean": 1.0, "ferry": 1.0}, asks=0.0))
+
+
 def test_a_turn_that_says_little_is_understood_with_the_answer_before_it() -> None:
     answer = ("assistant", "There are two hotels: the Fjord and the Lagoon.")
     terms = terms_of(("user", "Where shall we sleep?"), answer, ("user", "And the second one?"))

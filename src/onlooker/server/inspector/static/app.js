@@ -1,4 +1,4 @@
-// What the pages do by themselves: the theme, the chart, marks, the keyboard, and news as it comes.
+// The behaviour of the pages: theme, chart, highlights, keyboard, and live updates.
 "use strict";
 
 const page = document.documentElement;
@@ -19,7 +19,7 @@ find("#theme")?.addEventListener("click", () => {
 });
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => draw());
 
-// On a narrow screen the bar scrolls: the present page is in sight.
+// On a narrow screen the bar scrolls: bring the current page into view.
 const present = find(".bar nav [aria-current]");
 if (present) present.parentElement.scrollLeft = present.offsetLeft - present.parentElement.clientWidth / 2;
 
@@ -39,7 +39,7 @@ const colour = (name) => {
   return found;
 };
 
-// Between two ticks of the axis of messages.
+// The distance between two ticks of the message axis.
 const STEPS = [...Array(9).keys()].flatMap((power) => [1, 2, 5].map((digit) => digit * 10 ** power));
 
 const short = (number) => (number >= 1e6 ? `${+(number / 1e6).toFixed(1)}M` : number >= 1e3 ? `${+(number / 1e3).toFixed(1)}k` : `${number}`);
@@ -85,7 +85,7 @@ function drawMarks(chart) {
   for (const mark of figures.marks) {
     const x = Math.round(chart.valToPos(mark.seq, "x", true));
     const condensed = mark.kind === "reflection";
-    // Where notes are closer than the eye can tell apart, some of their ticks stand for all.
+    // Where notes are too close to tell apart, only some of their ticks are drawn.
     if (!condensed && x - last < 5 * dot) continue;
     last = condensed ? last : x;
     ctx.fillStyle = colours[mark.kind];
@@ -103,7 +103,7 @@ function draw() {
   if (!box || !figures || !figures.seq.length) return;
   plot?.destroy();
   const font = "12px system-ui, sans-serif";
-  // After months the context is a thousandth of what was said: on a straight scale it would be the bottom line.
+  // After months the context is a thousandth of all messages, and would be invisible on a linear scale.
   const steep = figures.raw.at(-1) > 25 * Math.max(...figures.context);
   find("#chart-scale").hidden = !steep;
   const shown = (values) => (steep ? values.map((value) => Math.max(100, value)) : values);
@@ -193,7 +193,7 @@ async function copyFrom(address, words) {
   }
 }
 
-// A line of a note lights up its words in the source.
+// A line of a note highlights its words in the source.
 for (const [name, on] of [["mouseover", true], ["mouseout", false], ["focusin", true], ["focusout", false]]) {
   document.addEventListener(name, (event) => {
     const line = event.target.closest?.(".line[data-line]");
@@ -221,9 +221,9 @@ document.addEventListener("keydown", (event) => {
   }
 });
 
-// ---------------------------------------------------------------------------- news
+// ---------------------------------------------------------------------------- live updates
 
-// The conversation is a window at the end of what is said. Who has scrolled up reads: nothing moves then.
+// The conversation shows its end and follows new messages, unless the reader has scrolled up.
 const talk = () => find("#conversation");
 const isAtEnd = (window) => window.scrollHeight - window.scrollTop - window.clientHeight < 60;
 const toEnd = () => talk()?.scrollTo({ top: talk().scrollHeight });
@@ -259,7 +259,7 @@ if (listening && window.EventSource) {
     load();
   };
   const hear = (event) => {
-    // Looking at a page builds no context, but an agent does: that alone changes nothing here.
+    // An agent that builds a context changes nothing on the page.
     if (event.data && JSON.parse(event.data).type === "ContextBuilt") return;
     waiting ??= setTimeout(tell, 700);
   };

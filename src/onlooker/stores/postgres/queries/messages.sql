@@ -28,6 +28,10 @@ WHERE sid = :sid AND seq > :after AND seq <= :up_to ORDER BY seq DESC LIMIT :lim
 -- name: count_messages
 SELECT count(*) FROM messages WHERE sid = :sid AND seq > :after AND seq <= :up_to;
 
+-- name: live_ids
+SELECT COALESCE(json_agg(id ORDER BY seq), '[]')::text FROM messages
+WHERE sid = :sid AND seq > :after AND seq <= :up_to;
+
 -- name: live_part
 SELECT seq, id, role, tokens, at, name, extra, text, summary, 'live' AS status FROM messages
 WHERE sid = :sid AND seq > :after AND seq <= :up_to ORDER BY seq LIMIT :limit;

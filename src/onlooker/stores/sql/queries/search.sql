@@ -44,7 +44,7 @@ FROM searchable JOIN sessions USING (sid)
 WHERE number IN (SELECT value FROM json_each(:numbers));
 
 -- name: matched_retired
--- Known in the index by their seq. The id of any other text is no number.
+-- Indexed by their seq. The id of any other text is not a number.
 SELECT number, sessions.owner AS owner, sessions.key AS key, searchable.words AS words,
     archive.seq, archive.id, role, tokens, archive.at, name, extra, text
 FROM searchable JOIN sessions USING (sid)

@@ -55,6 +55,12 @@ SELECT count(*)
 FROM sessions JOIN messages ON place > base + :after AND place <= base + :up_to AND +slot = base >> 28
 WHERE sid = :sid;
 
+-- name: live_ids
+SELECT json_group_array(id) FROM (
+    SELECT id FROM sessions JOIN messages ON place > base + :after AND place <= base + :up_to AND +slot = base >> 28
+    WHERE sid = :sid ORDER BY place
+);
+
 -- name: live_part
 -- With archived_part a part of the conversation. One statement for both would have to sort.
 SELECT seq, id, role, tokens, at, name, extra, text, summary, 'live' AS status

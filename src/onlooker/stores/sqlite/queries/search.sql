@@ -33,7 +33,7 @@ FROM json_each(:texts);
 -- name: holders
 -- The newest texts that hold a term, as JSON: the limit, which bounds the cost of a very common word, or a few
 -- more. `match` has the term and the scope, which all texts of an owner share: for a rare term FTS5 would go
--- through all of them. So the newest holders of the term, whosever they are, are looked at first, a few: each is
+-- through all of them. So the newest holders of the term, of any owner, are looked at first, a few: each is
 -- looked up in its table, which costs more than the scope does once the term is common.
 SELECT CASE
     WHEN COUNT(*) FILTER (WHERE own) >= :limit OR COUNT(*) < MIN(:limit * 5 / 4, 100)

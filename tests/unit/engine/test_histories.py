@@ -18,7 +18,7 @@ from tests.growth import cpu_seconds
 from onlooker.domain.errors import MessageError
 from onlooker.domain.messages import EMPTY_HISTORY_HASH, Message, MessageLike, SessionId, extend_history_hash
 from onlooker.domain.notes import Progress
-from onlooker.engine.recording import (
+from onlooker.engine.histories import (
     Histories,
     Recent,
     RecordedHistory,

@@ -1,0 +1,91 @@
+"""Words that mean something said before them, in English: pronouns, pointers, reasons."""
+
+from __future__ import annotations
+
+import re
+
+from onlooker.policy.text import regex
+
+# A resolved date in parentheses.
+RESOLVED = regex(r" ?\((?:19|20)\d\d(?:-(?:\d\d|W\d\d))?(?:-\d\d)?(?:/(?:\d\d-)?\d\d)?\)")
+_CANDIDATE = regex(
+    r"\b(?i:an?|the|my|our|your|his|her|some|any|every|each|two|three|\d+|several|many|few|new|no|of"
+    r"|with|about) \w{2,}"
+    # A person with a title is no "it".
+    r"|(?<!^)(?<![.!?] )(?<!\bDr )(?<!\bM[rs] )(?<!\bMrs )(?<!Dr\. )(?<!M[rs]\. )(?<!Mrs\. )"
+    r"\b(?!M[rs]s?\b|Dr\b)[A-Z][a-z]+"
+    r"|\b\w{3,}(?<!i)(?<!s)s\b|[\"“`]|\b(?:someone|everyone|people|anyone)\b"
+)
+SOMEBODY = regex(
+    # A name, but not that of a place, a month or a title, nor a pronoun that somebody writes like one.
+    r"(?<!^)(?<![.!?] )(?<!\b[Ii]n )(?<!\bat )(?<!\bfrom )(?<!moved to )(?<!went to )"
+    r"(?<![\"“`])\b(?!(?:We|My|Our|He|She|They|It|You|I)\b)"
+    r"(?!(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec|Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]*\b)[A-Z][a-z]+"
+    r"|^[A-Z][a-z]+(?='s\b| (?:is|was|has|had|and|said|told|got|came|went)\b)"
+    r"|\b(?:son|daughter|wife|husband|brother|sister|friend|colleague|boss|aunt|uncle|cousin|niece"
+    r"|nephew|mom|mum|dad|mother|father"
+    r"|grandma|grandmother|grandpa|grandfather|partner|girlfriend|boyfriend|gf|bf|fiancée?|neighbou?r"
+    r"|teacher|coach|mentor"
+    r"|roommate|manager|teammate|buddy|doctor|vet|guy|man|woman|girl|boy|kid|baby|someone|somebody"
+    r"|person|dog|puppy|pup|cat"
+    r"|kitten|pet|grandson|granddaughter|parent|child|student|instructor|trainer|therapist|counsell?or|nurse"
+    r"|client|customer|author|artist|singer|player|writer|actor|stranger|veteran|lawyer|driver|guest|host"
+    r"|kids|friends|puppies|dogs|cats)\b|[妈爸父母弟哥姐妹妻姉姑叔舅姨]|儿子|女儿|老婆|老公|丈夫|朋友|同事|医生|老师|邻居|孩子"
+    r"|さん|くん|ちゃん|友達|同僚|上司|엄마|아빠|친구|동생|누나|형|언니|오빠"
+)
+_PLACE = regex(
+    r"\b(?:in|at|to|from|near|around|visit(?:ed|ing)?) (?:the |an? |my |our |this )?(?!there\b)\w{3,}", re.I
+)
+_CLAUSE = regex(r"[,;:.!?] |\b(?:and|but|if|when|while)\b", re.I)
+PRONOUN = regex(
+    r"\b(?P<person>he|she|him|his|hers|her|he's|she's|himself|herself)\b"
+    r"|\b(?P<thing>it|it's|its|it'll|it'd|they|they're|they've|they'll|them|their|theirs|themselves)\b"
+    r"|(?P<place>(?<!\bin )(?<!\bout )(?<!\bis )(?<!\bare )(?<!\bwas )(?<!\bwere )"
+    r"\bthere\b(?!'|,? (?:is|are|was|were|has|have|will|would|might|may|can"
+    r"|could|should|must|seems?|used|isn't|aren't|wasn't|weren't)\b))"
+    r"|(?P<action>\b(?:do|does|did|doing|done) (?:the same|so|likewise)\b(?! \w+ing\b))"
+    r"|(?P<pointer>(?:^|(?<=[.!?] ))(?:(?:that|those)(?:'s|'ll|'d)?\b|here(?:'s| is| are)\b(?![^.!?]*:))"
+    r"|\b(?:does|did|do|would|will|could|can|should|has|have) (?:this|that|these|those)\b"
+    r"|(?:^|(?<=[.!?] ))(?:this|these)(?= (?:is|was|are|were|will|has"
+    r"|have|had|would|can|could|means|makes|made|one|ones|really|also|looks|sounds)\b)"
+    r"|\b(?:this|that|these|those)(?=\s*(?:[.,;!?)]|$)|\s(?:is|was|are|were|too|though|as well)\b)"
+    r"|\b(?:the|this|that|these|those|another|which|an?) (?:\w+ ){0,3}?ones?\b(?! of)"
+    r"|\b(?:this|that|these|those) (?:pic|picture|photo|shot|image|view)s?\b"
+    r"|\b(?:for|of|in|on|with|to|about) (?:this|that|these"
+    r"|those) (?!year|month|week|day|morning|afternoon|evening|night|summer"
+    r"|winter|spring|fall|autumn|time|is\b|was\b)\w+|^(?:me|same|you|us) (?:too|neither|here"
+    r"|as well)\b|^(?:both|neither|either)\b(?! of)|\byou (?:two|both)\b"
+    r"|\b(?:few|some|two|three|many) more(?=[.,!?]|$| (?:last|this|next|today|yesterday|to|in|on|at|and)\b)"
+    r"|\bthose \w+|\bthat \w+(?=[.?!]|$)"
+    r"|\beach(?=\s*(?:[.,;!?]|$))"
+    r"|^(?:so|neither|nor) (?:do|did|am|have|can|will|would) i\b|^(?:the )?(?:same|latter|former)\b)",
+    re.I,
+)
+# "It's important to rest": nothing is meant by "it".
+_EMPTY_IT = regex(
+    r"\bit(?:'s| is| was|'ll be| will be| would be|'d be) (?:\w+ ){1,3}(?:to|that|when|how|if"
+    r"|since)\b|\bit(?:'s| is) (?:been|raining|snowing"
+    r"|late|early|time)\b|\bit (?:takes|took|rained|snowed|seems|turns|turned|means|felt|feels"
+    r"|looks)\b(?= (?:like|that|out|as|\w+ to|me|us|a))"
+    r"|\bma[dk]e it (?:to|through|back|work|happen)\b|\bit (?:up|out)\b",
+    re.I,
+)
+_REASON = regex(r"(?:because|which (?:is|was|means|made|makes)|so (?:i|we|he|she|they|it|my|the))\b", re.I)
+
+
+def points_back(text: str) -> bool:
+    """Whether a sentence speaks of something that only what was said before it names."""
+    text = RESOLVED.sub("", text.replace("’", "'"))
+    if _REASON.match(text):
+        return True
+    empty = [found.span() for found in _EMPTY_IT.finditer(text)]
+    for found in PRONOUN.finditer(text):
+        if any(start <= found.start() < end for start, end in empty):
+            continue
+        # Only the first pronoun is looked at: what it means, later ones can mean too.
+        return _NAMING.get(found.lastgroup or "", _CANDIDATE).search(text, 0, found.start()) is None
+    return False
+
+
+# What a pronoun of each kind may mean. Of what is done a clause speaks, not a noun.
+_NAMING = {"person": SOMEBODY, "place": _PLACE, "action": _CLAUSE}
