@@ -133,7 +133,7 @@ def test_notes_are_read_edited_and_pinned(page: Page, server: Server) -> None:
     page.goto(server.url + NOTES)
     first_note(page)
     expect(page.locator("#aside mark").first).to_be_visible()
-    page.locator("#aside .line[data-line]").nth(2).hover()
+    page.locator("#aside .line[data-line]").first.hover()
     page.get_by_text("Edit", exact=True).click()
     page.get_by_label("Text of the note").fill("## 2026-02-17\nAna keeps bees on the roof.")
     page.get_by_role("button", name="Save").click()

@@ -19,6 +19,7 @@ from agents import (
     function_tool,
     generation_span,
     set_trace_processors,
+    set_tracing_disabled,
 )
 from agents.memory import OpenAIResponsesCompactionArgs, is_openai_responses_compaction_aware_session
 from openai.types.responses import (
@@ -167,6 +168,7 @@ class Agent(AdapterHost):
         self.hosts: list[Host] = []
         self.tracer = Traced()
         set_trace_processors([self.tracer])
+        set_tracing_disabled(False)  # an example turns it off for its whole process
         self.restart(memory)
 
     def restart(self, memory: Any) -> None:
