@@ -24,7 +24,11 @@ class Mutation:
     line: str
     becomes: str
     test: str = "tests/promises/test_promises.py"
-    fails_with: str = "AssertionError"
+
+
+# A promise is broken, or notes that another worker took are tried again without end. With any other error the
+# copy did not run.
+BROKEN = ("AssertionError", "TimeoutError")
 
 
 ALIGN = "tests/unit/policy/test_align.py"
@@ -170,4 +174,4 @@ def test_the_properties_go_red_when(name: str, tmp_path: Path) -> None:
         timeout=300,
     )  # fmt: skip
     assert run.returncode == 1, f"nothing noticed that {name}:\n{run.stdout[-2000:]}{run.stderr[-500:]}"
-    assert mutation.fails_with in run.stdout, run.stdout[-2000:]
+    assert any(error in run.stdout for error in BROKEN), run.stdout[-2000:]
