@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from conversations import call, conversations, message, numbered, result
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from onlooker.domain.messages import Message, groups, is_open, tokens_of
@@ -21,14 +21,15 @@ def seqs(messages: tuple[Message, ...] | list[Message]) -> list[int]:
 
 def parted(before: list[Message], after: list[Message]) -> bool:
     """Whether a cut between the two stands between a call and a result that directly follows it."""
-    directly = next((i for i, m in enumerate(after) if m.role != "tool"), len(after))
-    leading = {m.answers for m in after[:directly]}
-    last_call = next((m for m in reversed(before) if m.role != "tool"), None)
-    if last_call is None or not leading:
+    start = next((i for i in reversed(range(len(before))) if before[i].role != "tool"), None)
+    if start is None or not after or after[0].role != "tool":
         return False
-    seen = {m.answers for m in before[before.index(last_call) + 1 :]}
-    waiting = {c.id for c in last_call.calls} - seen
-    return bool(after[:directly]) and after[0].answers in waiting
+    waiting = {c.id for c in before[start].calls}
+    for answer in before[start + 1 :]:
+        if answer.answers not in waiting:
+            return False  # what comes after another result does not directly follow the call
+        waiting.remove(answer.answers)
+    return after[0].answers in waiting
 
 
 # ------------------------------------------------------------------------------------ groups
@@ -136,6 +137,7 @@ def test_the_newest_that_fit_are_whole_groups() -> None:
     assert newest_within(PARALLEL, 9) == ()
 
 
+@example([call(1, "a", "a", "b"), result(2, "a"), result(3, "a"), result(4, "b")], 10)
 @given(conversations(), st.integers(0, 5000))
 def test_the_newest_are_a_suffix_that_fits_and_could_not_be_longer(said: list[Message], room: int) -> None:
     chosen = list(newest_within(said, room))
