@@ -22,7 +22,8 @@ from tests.promises.checks import check_coverage
 import onlooker
 from onlooker.events import Noted, Reflected
 from onlooker.policy.align import Rewind
-from onlooker.testing import FrozenClock
+from onlooker.ports import ObserveRequest
+from onlooker.testing import FrozenClock, ScriptedModel
 
 pytestmark = pytest.mark.anyio
 
@@ -235,6 +236,54 @@ async def test_each_tab_gets_an_answer_to_its_own_question(tabs: int) -> None:
         assert all(m["content"] in context.text() for m in histories[0])
         known = {m.text for m in (*await session.messages(), *await session.history.taken_back())}
         assert {m["content"] for history in histories for m in history[:-1]} <= known
+
+
+@pytest.mark.parametrize("tabs", [2, 4])
+async def test_tabs_whose_conversations_need_notes_keep_them_and_see_nothing_of_each_other(tabs: int) -> None:
+    common = [(user if i % 2 == 0 else assistant)(f"Line {i} of both. {words(i)}") for i in range(10)]
+    async with onlooker.open_memory(":memory:", budget=2000) as memory:
+        session = memory.session("a")
+        await session.prepare(common[:-1])
+        histories = [list(common) for _ in range(tabs)]
+
+        async def speak(tab: int) -> None:
+            for turn in range(16):
+                histories[tab].append(user(f"Tab {tab} asks question {turn}. {words(turn)}"))
+                context = await session.prepare(histories[tab])
+                assert context.messages[-1].text == histories[tab][-1]["content"]
+                assert not any(f"Tab {other}" in context.text() for other in range(tabs) if other != tab)
+                assert (context.stats.left_out_messages, context.stats.left_out_notes) == (0, 0)
+                histories[tab].append(assistant(f"Tab {tab} has answer {turn}. {words(turn + 1)}"))
+                await asyncio.sleep(0)
+
+        await asyncio.gather(*(speak(tab) for tab in range(tabs)))
+
+
+def words(seed: int) -> str:
+    known = ["boat", "ferry", "Bergen", "Oslo", "parcel", "letter", "harbour", "late"]
+    return " ".join(random.Random(seed).choices(known, k=25))
+
+
+async def test_who_goes_to_another_branch_and_back_pays_for_no_note_twice() -> None:
+    model = ScriptedModel()
+    async with onlooker.open_memory(":memory:", model=model, budget=2000) as memory:
+        session, history = memory.session("a"), History()
+        for turn in range(20):
+            history.append(user(f"Question {turn}. {words(turn)}"))
+            await session.prepare(history)
+            await session.settle()
+            history.append(assistant(f"Answer {turn}. {words(turn + 1)}"))
+        other = [*history[:10], user("Another question, of Turin.")]
+        await session.prepare(other)
+        await session.settle()
+        noted = [m.id for r in model.requests if isinstance(r, ObserveRequest) for m in r.messages]
+        context = await session.prepare([*history, user("And the end?")])
+        await session.settle()
+        again = [m.id for r in model.requests if isinstance(r, ObserveRequest) for m in r.messages]
+        assert again == noted
+        assert context.stats.left_out_messages == 0
+        assert "Turin" not in context.text()
+        await check_coverage(session)
 
 
 async def test_what_was_taken_back_is_counted_listed_and_brought_back() -> None:

@@ -29,7 +29,7 @@ from onlooker.domain.notes import (
     Usage,
     UsageDay,
 )
-from onlooker.policy.history import roll_back
+from onlooker.policy.history import returning, roll_back
 from onlooker.policy.plan import FAR_AHEAD, after_append
 from onlooker.stores.sql.archive import DatedMessage, plan_retention
 from onlooker.stores.sql.corrections import (
@@ -45,6 +45,7 @@ from onlooker.stores.sql.realignment import (
     MessagePlace,
     Placement,
     RolledBack,
+    due_with,
     floor_of,
     place,
     restored,
@@ -56,7 +57,6 @@ from onlooker.stores.sql.sessions import (
     changed_by,
     check_commit,
     check_revision,
-    made_due,
     released,
     time_of,
 )
@@ -188,27 +188,34 @@ class Held:
         decision = roll_back(standing, change.keep, floor_of(known))
         undone = RolledBack(decision.frontier, self.progress.frontier)
         placement = place(known, change, undone)
-        back = restored(known, change.keep, undone)
-        self.set_records(_placed(records, placement, back))
+        self.set_records(_placed(records, placement, restored(known, change.keep, undone)))
+        back = self._returning(decision.frontier) if placement.revives else ()
         shown = any(self.notes[i].status == "active" for i in decision.retire)
         self.notes |= {i: replace(self.notes[i], status="retired") for i in decision.retire}
         self.notes |= {i: replace(self.notes[i], status="active") for i in decision.revive}
+        self.notes |= {n.id: n for n in back}
+        frontier = back[-1].last if back else decision.frontier
         progress = replace(
             self.progress,
             last_seq=placement.last_seq,
-            frontier=decision.frontier,
+            frontier=frontier,
             watermark=decision.watermark,
             tail_start=min(self.progress.tail_start, decision.watermark + 1),
-            unnoted_tokens=self.unnoted(decision.frontier),
+            unnoted_tokens=self.unnoted(frontier),
             revision=self.progress.revision + 1,
             prompt_version=self.progress.prompt_version + (shown or bool(decision.revive)),
             history_hash=self.history_hash(),
         )
         taken = (change.keep, self.progress.last_seq)
-        self.progress, self.used_at = made_due(progress, due_tokens, now), now
-        self.log(now, retired_and_revived(decision), taken)
+        self.progress, self.used_at = due_with(progress, back, due_tokens, now), now
+        self.log(now, retired_and_revived(decision, back), taken)
         fresh = (r.message for r in self.after(change.last_seq) if r.seq in placement.fresh)
         return AppendResult(self.progress, tuple(replace(m, original=placement.original(m)) for m in fresh))
+
+    def _returning(self, frontier: int) -> tuple[Note, ...]:
+        extracted = {e.note for e in self.extractions}
+        retired = [n for n in self.notes.values() if n.status == "retired" and n.id not in extracted]
+        return returning(retired, [(r.seq, r.message.id) for r in self.after(frontier)])
 
     def compact(
         self, up_to: int, summary: Message, archive: bool, now: datetime, revision: int | None

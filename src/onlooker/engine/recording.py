@@ -55,7 +55,7 @@ log = logging.getLogger("onlooker")
 ALIGN_SLACK = 64
 # How often a history is aligned again after a conflict with another writer.
 MAX_TRIES = 20
-# How long a history waits for `begin`, in seconds.
+# How long a history waits for `begin`, and for a prompt of the branch that it leaves, in seconds.
 MAX_HELD = 5.0
 # The fewest messages of a long backlog that are read at once.
 MIN_READ = 2_000
@@ -87,11 +87,13 @@ def _fills(messages: Sequence[Message], budget: int) -> bool:
 @frozen
 class Recording:
     """A history on its way into the store. `expected` is what will be recorded, unless another writer comes
-    first: a prompt can be made of it meanwhile. It is written from `begin` on."""
+    first: a prompt can be made of it meanwhile. It is written from `begin` on. `end` says that the prompt is
+    made: until then, no other caller goes another way."""
 
     expected: RecordedHistory
     storing: asyncio.Task[RecordedHistory]
     begin: Callable[[], None]
+    end: Callable[[], None]
 
     async def stored(self) -> RecordedHistory:
         """What was recorded, once it is on disk: `expected`, or something else if another writer came
@@ -109,6 +111,30 @@ class Recording:
         self.storing.add_done_callback(act)
 
 
+class _Callers:
+    """Those who call `prepare` for one session at once. One records at a time, and what it takes back stays
+    until the prompts that are being made of it are done: their notes and what they recall are of it."""
+
+    def __init__(self) -> None:
+        self.turn = asyncio.Lock()
+        self._prompts: set[object] = set()
+        self._ended = asyncio.Event()
+
+    def begin(self, caller: object) -> None:
+        self._prompts.add(caller)
+
+    def end(self, caller: object) -> None:
+        self._prompts.discard(caller)
+        self._ended.set()
+
+    async def wait_for_others(self, caller: object) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(MAX_HELD):
+                while self._prompts - {caller}:
+                    self._ended.clear()
+                    await self._ended.wait()
+
+
 @frozen
 class _Given:
     """A host's history, and how to record it. The state that comes with it is enough for the budget."""
@@ -119,6 +145,8 @@ class _Given:
     rewind: Rewind
     budget: int
     is_own: bool
+    callers: _Callers
+    caller: object
     # Called with what will be recorded, before it is written.
     expect: Callable[[RecordedHistory], Awaitable[None]]
 
@@ -178,7 +206,7 @@ class Recorder:
         self._histories = histories
         self._originals = originals
         self._on_append = on_append  # called with what was stored, which may have made the session due
-        self._turns: WeakValueDictionary[SessionId, asyncio.Lock] = WeakValueDictionary()
+        self._callers: WeakValueDictionary[SessionId, _Callers] = WeakValueDictionary()
         self._pasts: dict[str, Past] = {}
 
     async def record(
@@ -209,7 +237,8 @@ class Recorder:
 
         It returns as soon as it is clear what will be recorded; `stored` waits until it is on disk. The cost
         grows with what is new: a history that continues the last one is recognised by its hash. Only others
-        are compared message by message. Of several calls at once, each follows the one before.
+        are compared message by message. Of several calls at once, each follows the one before. Who calls it
+        calls `end` on what it returns.
         """
         known: asyncio.Future[RecordedHistory] = asyncio.get_running_loop().create_future()
         begun = asyncio.Event()
@@ -233,28 +262,34 @@ class Recorder:
             elif not known.done():
                 known.set_result(task.result())
 
-        given = _Given(session, history, tz, rewind, budget, is_own, expect)
+        callers, caller = self._callers.setdefault(session, _Callers()), object()
+        given = _Given(session, history, tz, rewind, budget, is_own, callers, caller, expect)
         storing = asyncio.create_task(self._record_in_turn(given))
         storing.add_done_callback(end)
         try:
-            return Recording(await known, storing, begun.set)
+            return Recording(await known, storing, begun.set, lambda: callers.end(caller))
         except asyncio.CancelledError:
             storing.cancel()
+            callers.end(caller)
             raise
 
     async def _record_in_turn(self, given: _Given) -> RecordedHistory:
-        turn = self._turns.setdefault(given.session, asyncio.Lock())
-        async with turn:
-            for _ in range(MAX_TRIES):
-                try:
-                    done = await self._record_history(given)
-                except DivergedError:
-                    raise
-                except ConflictError:
-                    continue
-                await self._histories.keep(given.session.sid, done, is_own=given.is_own)
-                return done
-        raise ConflictError("other writers keep changing this session; pass the history again")
+        async with given.callers.turn:
+            given.callers.begin(given.caller)
+            try:
+                for _ in range(MAX_TRIES):
+                    try:
+                        done = await self._record_history(given)
+                    except DivergedError:
+                        raise
+                    except ConflictError:
+                        continue
+                    await self._histories.keep(given.session.sid, done, is_own=given.is_own)
+                    return done
+                raise ConflictError("other writers keep changing this session; pass the history again")
+            except BaseException:
+                given.callers.end(given.caller)
+                raise
 
     async def _record_history(self, given: _Given) -> RecordedHistory:
         session, history, tz = given.session, given.history, given.tz
@@ -325,6 +360,7 @@ class Recorder:
         preface = unread.messages[: found.preface]
         known, after = state, state.progress
         if (new := found.only_new) is None or await self._may_revive(session, new):
+            await given.callers.wait_for_others(given.caller)
             after = (await self._change(session, after, found)).progress
             # As it is now, before another caller changes it again.
             known = await load_newest(self._store, session, given.budget)

@@ -183,6 +183,8 @@ class Session:
         except BaseException:
             recording.begin()
             raise
+        finally:
+            recording.end()
 
     # -- the context
 
@@ -235,6 +237,8 @@ class Session:
         chooses_items = state.items is None and runtime.settings.shares_items(self.owner)
         if is_dynamic or chooses_items or not runtime.workers.takes_notes:
             await _until_stored(recording)
+        if is_dynamic and recording:
+            recording.end()  # others do not wait for the host's functions
         request = await self._add_knowledge(request, layers, state.messages)
         if is_dynamic:
             # Calling them takes time: messages and notes may have been added.
@@ -343,6 +347,8 @@ class Session:
         if not runtime.settings.block_after or not must_wait(state, runtime.budgets.limits(state)):
             return state
         await _until_stored(recording)
+        if recording:
+            recording.end()  # others do not wait for the model
         began, caught_up = time.perf_counter(), False
         try:
             async with asyncio.timeout(runtime.timing.block_deadline):

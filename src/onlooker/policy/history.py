@@ -81,6 +81,36 @@ def _reaching_beyond(live: Iterable[Note], keep: int, by_id: dict[str, Note]) ->
                 yield from _reaching_beyond((by_id[s] for s in note.sources if s in by_id), keep, by_id)
 
 
+def returning(retired: Iterable[Note], unnoted: Sequence[tuple[int, str]]) -> tuple[Note, ...]:
+    """The notes that hold again because their messages came back, where they stand now.
+
+    `unnoted` are the seqs and ids of the messages that no note covers, in order. From the first of them on,
+    notes of exactly these messages return, so that nothing is noted again when a host goes from one branch to
+    another and back. They are not shown before there is need.
+    """
+    ids = tuple(ident for _, ident in unnoted)
+    by_first: dict[str, list[Note]] = {}
+    for note in retired:
+        if not note.generation and note.sources:
+            by_first.setdefault(note.sources[0], []).append(note)
+    found: list[Note] = []
+    at = 0
+    while at < len(ids):
+        # The newest message is for its own turn.
+        fits = [
+            n
+            for n in by_first.get(ids[at], ())
+            if at + len(n.sources) < len(ids) and n.sources == ids[at : at + len(n.sources)]
+        ]
+        if not fits:
+            break
+        best = max(fits, key=lambda n: (not n.degraded, len(n.sources), n.made_at, n.id))
+        end = at + len(best.sources)
+        found.append(replace(best, first=unnoted[at][0], last=unnoted[end - 1][0], status="buffered"))
+        at = end
+    return tuple(found)
+
+
 # -- Forgetting: which notes and items go with messages, and which are rewritten
 
 

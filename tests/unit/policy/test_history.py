@@ -22,6 +22,7 @@ from onlooker.policy.history import (
     is_made_from,
     items_to_forget,
     plan_remake,
+    returning,
     roll_back,
     with_descendants,
 )
@@ -143,6 +144,35 @@ def test_what_stands_after_any_rollback_covers_without_gap_and_reaches_no_furthe
     assert all(n.last > keep for n in nexts)
     if keep >= last:
         assert not retired
+
+
+# -- Notes that return with their messages
+
+
+def of(*sources: str, degraded: bool = False) -> Note:
+    name = "".join(sources) + "!" * degraded
+    return replace(note(1, len(sources), sources=sources, degraded=degraded), id=name, status="retired")
+
+
+def test_notes_return_in_the_order_of_their_messages_up_to_the_first_that_none_covers() -> None:
+    unnoted = [(3, "a"), (9, "b"), (10, "c"), (11, "d"), (12, "e"), (13, "f")]
+    found = returning([of("e"), of("c"), of("a", "b"), of("f")], unnoted)
+    assert [(n.sources, n.first, n.last, n.status) for n in found] == [
+        (("a", "b"), 3, 9, "buffered"),
+        (("c",), 10, 10, "buffered"),
+    ]
+
+
+def test_of_several_notes_the_models_own_returns_and_then_the_longest() -> None:
+    unnoted = list(enumerate("abcd", 1))
+    assert returning([of("a", "b", degraded=True), of("a")], unnoted)[0].sources == ("a",)
+    assert returning([of("a"), of("a", "b")], unnoted)[0].sources == ("a", "b")
+
+
+def test_no_note_returns_with_other_messages_between_or_with_the_newest() -> None:
+    assert returning([of("a", "c"), of("b")], list(enumerate("abcd", 1))) == ()
+    assert returning([of("a", "b")], list(enumerate("ab", 1))) == ()
+    assert returning([replace(of("a"), generation=1)], list(enumerate("ab", 1))) == ()
 
 
 # -- What becomes of notes and items when messages go

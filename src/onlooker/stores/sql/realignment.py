@@ -16,7 +16,7 @@ from onlooker.domain.frozen import frozen
 from onlooker.domain.history import MessagePlace
 from onlooker.domain.messages import GENERATED_ID_PREFIX, Message, SessionId
 from onlooker.domain.notes import AppendResult, Note, NoteStatus, Progress, Realignment
-from onlooker.policy.history import Rollback, roll_back
+from onlooker.policy.history import Rollback, returning, roll_back
 from onlooker.stores.sql import sessions
 from onlooker.stores.sql.database import Database
 from onlooker.stores.sql.rows import (
@@ -24,6 +24,7 @@ from onlooker.stores.sql.rows import (
     NO_LIMIT,
     instant,
     message_values,
+    note_values,
     pack,
     to_message,
     to_note,
@@ -65,6 +66,11 @@ class Placement:
     drop: tuple[Known, ...]
     fresh: Mapping[int, Message]
     last_seq: int
+
+    @property
+    def revives(self) -> bool:
+        """Whether messages come back that were taken back before."""
+        return any(message.status == "retired" for message, _ in self.move)
 
     def original(self, message: Message) -> Mapping[str, Any] | None:
         """The host's own form of a fresh message."""
@@ -190,11 +196,20 @@ def floor_of(known: Iterable[Known]) -> int:
     return max((k.seq for k in known if k.status == "cleared"), default=0)
 
 
-def retired_and_revived(decision: Rollback) -> list[tuple[str, NoteStatus]]:
-    """The notes that a realignment changes."""
+def retired_and_revived(decision: Rollback, back: Iterable[Note]) -> list[tuple[str, NoteStatus]]:
+    """The notes that a realignment changes; `back` are those whose messages came back."""
     retired: NoteStatus = "retired"
     active: NoteStatus = "active"
-    return [*((i, retired) for i in decision.retire), *((i, active) for i in decision.revive)]
+    return [
+        *((i, retired) for i in decision.retire),
+        *((i, active) for i in decision.revive),
+        *((note.id, note.status) for note in back),
+    ]
+
+
+def due_with(progress: Progress, back: Sequence[Note], due_tokens: int, now: datetime) -> Progress:
+    """Due from now on, if there is enough to note, or if notes are back that may have to be shown."""
+    return made_due(progress, 0 if back else due_tokens, now)
 
 
 # ------------------------------------------------------------------------------------ the transaction
@@ -210,14 +225,18 @@ def realign(
     known = known_messages(db, sid)
     notes = _notes_not_retired(db, sid)
     decision = roll_back(notes, change.keep, floor_of(known))
-    statuses = retired_and_revived(decision)
     rolled_back = RolledBack(decision.frontier, stored.progress.frontier)
     placement = place(known, change, rolled_back)
     _apply_placement(db, sid, placement)
     for message in restored(known, change.keep, rolled_back):
         bring_back(db, sid, message, message.seq)
+    back = _returning(db, sid, decision.frontier) if placement.revives else ()
+    statuses = retired_and_revived(decision, back)
     db.run_many("set_status", [{"sid": sid, "id": pack(i), "status": s} for i, s in statuses])
-    progress = made_due(_realigned(db, stored, placement, decision, notes), due_tokens, now)
+    for note in back:
+        db.run("change_note", **note_values(sid, note))
+    decision = replace(decision, frontier=back[-1].last) if back else decision
+    progress = due_with(_realigned(db, stored, placement, decision, notes), back, due_tokens, now)
     count, tokens = sessions.totals(db, sid)
     saved = replace(stored, progress=progress, messages=count, message_tokens=tokens, used_at=instant(now))
     sessions.save(db, saved)
@@ -244,6 +263,16 @@ def bring_back(db: Database, sid: bytes, message: Known, seq: int) -> None:
 def _notes_not_retired(db: Database, sid: bytes) -> list[Note]:
     wanted: dict[str, Any] = {"statuses": '["buffered", "active", "superseded"]', "limit": NO_LIMIT}
     return [to_note(row) for row in db.run("notes", sid=sid, lowest=0, highest=NO_LIMIT, **wanted)]
+
+
+def _returning(db: Database, sid: bytes, frontier: int) -> tuple[Note, ...]:
+    wanted: dict[str, Any] = {"statuses": '["retired"]', "lowest": 0, "highest": 0, "limit": NO_LIMIT}
+    retired = [to_note(row) for row in db.run("notes", sid=sid, **wanted)]
+    # What was extracted with a note names its messages by their old seqs.
+    extracted = {unpack(row[0]) for row in db.run("notes_with_extractions", sid=sid)}
+    rows = db.run("messages", sid=sid, after=frontier, up_to=LAST_SEQ, limit=NO_LIMIT)
+    unnoted = [(m.seq, m.id) for m in map(to_message, rows)]
+    return returning([n for n in retired if n.id not in extracted], unnoted)
 
 
 def _apply_placement(db: Database, sid: bytes, placement: Placement) -> None:

@@ -169,6 +169,43 @@ class RealignmentContract(StoreCase):
         assert ids(await store.notes(ANA, statuses=("retired",))) == ["n2"]
         assert ids(await store.sources(ANA, "n2")) == ["m4", "m5", "m6"]
 
+    async def test_messages_that_come_back_bring_their_notes(self, store: Store) -> None:
+        await self.record(store, *talk(1, 9))
+        await self.commit(store, note("n1", 1, 3))
+        await self.commit(store, note("n2", 4, 6))
+        await self.commit(store, note("n3", 7, 8, status="buffered"))
+        there = [said("b6"), said("b7"), said("b8")]
+        for _ in range(3):
+            away = await self.realign(store, 5, *there)
+            assert (away.frontier, away.watermark, away.unnoted_tokens) == (3, 3, 50)
+            before = (await self.state(store)).progress
+            progress = await self.realign(store, 5, *talk(6, 9))
+            state = await self.state(store)
+            assert [(n.id, n.status) for n in state.notes] == [
+                ("n1", "active"),
+                ("n2", "buffered"),
+                ("n3", "buffered"),
+            ]
+            # The notes stand where their messages stand now, and the prompt waits until they are shown.
+            places = {m.id: m.seq for m in state.messages}
+            assert [(n.first, n.last) for n in state.buffered] == [
+                (places["m4"], places["m6"]),
+                (places["m7"], places["m8"]),
+            ]
+            assert (progress.frontier, progress.watermark) == (places["m8"], 3)
+            assert (progress.unnoted_tokens, progress.due_at) == (10, NOW)
+            assert progress.prompt_version == before.prompt_version
+            assert ids(await store.sources(ANA, "n2")) == ["m4", "m5", "m6"]
+
+    async def test_a_note_does_not_come_back_with_some_of_its_messages(self, store: Store) -> None:
+        await self.record(store, *talk(1, 6))
+        await self.commit(store, note("n1", 1, 3))
+        await self.realign(store, 1)
+        for follow in ([said("m2"), said("new"), said("m3"), said("end")], [said("m2"), said("m3")]):
+            progress = await self.realign(store, 1, *follow)
+            assert (progress.frontier, ids((await self.state(store)).notes)) == (0, [])
+        assert (await self.realign(store, 1, *talk(2, 4))).frontier > 0
+
     async def test_the_prompt_stays_where_only_a_buffered_note_goes(self, store: Store) -> None:
         await self.record(store, *talk(1, 8))
         await self.commit(store, note("n1", 1, 3))

@@ -88,6 +88,9 @@ FROM extractions JOIN notes ON notes.sid = extractions.sid AND notes.id = note
 WHERE extractions.sid = :sid AND status <> 'retired' AND (:type IS NULL OR type = :type)
 ORDER BY first_seq, generation, note, number;
 
+-- name: notes_with_extractions
+SELECT DISTINCT note FROM extractions WHERE sid = :sid;
+
 -- name: clear_extractions
 -- Those of notes within the range of a deleted one, which may stay as its sources.
 DELETE FROM extractions WHERE sid = :sid
