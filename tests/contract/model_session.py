@@ -235,7 +235,8 @@ class Held:
         aside = [r for r in self.aside if not (r.known.summary and r.seq in places)]
         self.set_records((*aside, *kept, put_in, *rest))
         if not archive:
-            self.drop_loose()
+            # One that was taken back under the same id does not keep the pin.
+            self.pins -= {r.message.id for r in out if r not in again}
         retried = len(out) == len(again) > 0
         self.progress = replace(
             self.progress,
