@@ -12,6 +12,7 @@ import pytest
 
 import onlooker
 from onlooker.demo import conversation
+from onlooker.domain.events import Activated, Event, Noted, Reflected
 from onlooker.policy.settings import LANGO, ZORA, Settings
 from onlooker.ports import ObserveRequest, ReflectRequest, Request
 from onlooker.testing import FrozenClock, ScriptedModel
@@ -282,3 +283,30 @@ async def test_notes_are_shown_and_condensed_in_one_change_of_the_prompt() -> No
             await session.context(system=SYSTEM)
     assert len(meanwhile) >= 2
     assert set(meanwhile) == {""}
+
+
+@pytest.mark.parametrize("message_words", [20, 300])
+@pytest.mark.parametrize("model", ["a language model", "the built-in model"])
+async def test_a_message_changes_the_notes_in_the_prompt_once_at_most(model: str, message_words: int) -> None:
+    """Also a long one, which leaves no time to write its note ahead."""
+    case = replace(CASES["default"], message_words=message_words)
+    scripted = ScriptedModel(case.write) if model == "a language model" else None
+    steps: list[str] = []
+
+    def see(event: Event) -> None:
+        if isinstance(event, Activated | Reflected) or (
+            isinstance(event, Noted) and event.note.status == "active"
+        ):
+            steps.append(type(event).__name__)
+
+    async with onlooker.open_memory(":memory:", model=scripted, budget=8_000) as memory:
+        memory.subscribe(see)
+        session = memory.session("a")
+        together = 0
+        for i in range(1, 15_000 // message_words):
+            await session.record(case.message(i))
+            await session.settle()
+            assert len(steps) < 2 or steps == ["Reflected", "Activated"]  # both of one commit
+            together += len(steps) == 2
+            steps.clear()
+    assert together

@@ -214,7 +214,8 @@ def _observe(state: State, limits: Limits) -> Observe | None:
     # A buffered note that keep_recent holds back is shown after more messages.
     if not _raw_is_full(state, limits) or state.buffered:
         return None
-    return _observation(state, limits, buffered=False)
+    # The next step shows it, together with what must be condensed because of it.
+    return _observation(state, limits, buffered=limits.settings.precompute)
 
 
 def _observe_ahead(state: State, limits: Limits) -> Observe | None:
