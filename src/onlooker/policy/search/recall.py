@@ -44,6 +44,8 @@ SMALL_TALK = frozenset(
         *("谢", "谢谢", "你", "好", "你好", "的", "好的"),
     ]
 )
+# Words that people part with, where nothing is asked: "take care, talk soon", "keep it up", "let me know".
+PARTING = SMALL_TALK | {*tokens("take care talk catch see soon later keep let know wait helpful")}
 
 
 @frozen
@@ -66,6 +68,12 @@ class RecallQuery:
     def rare(self) -> float:
         """How rare one of its words must be to recall anything, as a share of a word that one text has."""
         return RARE * (1 - self.asks)
+
+    @property
+    def least(self) -> float:
+        """Which share of it the best match must hold to recall anything. A short question counts in a long
+        message, too."""
+        return MIN_TOLD_MATCH + (MIN_MATCH - MIN_TOLD_MATCH) * self.asks**0.5
 
     @property
     def most(self) -> int:
@@ -111,9 +119,10 @@ def of_turn(messages: Sequence[Message], now: datetime) -> RecallQuery | None:
     questions = _questions(text)
     terms = _terms_of(text)
     asked = of_question(questions, now)
-    said = [t for t in terms if t not in SMALL_TALK]
+    idle = SMALL_TALK if questions else PARTING
+    said = [t for t in terms if t not in idle]
     # Dates are looked for last, and seldom: that takes as long as everything else here.
-    if not said and not SMALL_TALK.isdisjoint(query_tokens(text)) and not _days_of(text, now):
+    if not said and not idle.isdisjoint(query_tokens(text)) and not _days_of(text, now):
         return None
     asks = sum(t in asked.terms for t in said) / len(said) if said else float(bool(questions))
     query = RecallQuery(terms, asked.days, asks=asks)
@@ -134,8 +143,20 @@ def _shortened(text: str) -> str:
 
 # A question to the other side ("what made you try it?") asks for something new, unless it says otherwise.
 _SAID_BEFORE = regex(
-    r"\b(?:remember|recall|remind|sa(?:y|id)|tell|told|mention(?:ed)?|suggest(?:ed)?|recommend(?:ed)?|proposed?"
-    r"|promised?|booked|ordered|wrote|sent|gave|found|earlier|last time)\b",
+    r"\b(?:remember|recall|remind|said|told|mentioned|suggested|recommended|proposed|promised|booked|ordered"
+    r"|wrote|sent|gave|found|earlier|last time"
+    r"|did (?:you|we|they|s?he|i) (?:\w+ )?(?:say|tell|mention|suggest|recommend|propose|promise))\b",
+    re.I,
+)
+# "Can you tell me which" asks what "which" asks. "Can you book it for me?" asks for something to be done, and
+# tells what.
+_POLITELY = regex(
+    r"\b(?:(?:can|could|would|will) (?:you|u) )?(?:please |maybe |also )*(?:tell|show|give|send) me\b", re.I
+)
+_DO_IT = regex(
+    r"^\W*(?:\w+,? ){0,2}(?:can|could|would|will) (?:you|we) (?:please |maybe |also |still |just )*"
+    r"(?!(?:tell|show|give|send|say|remind|remember|recall|repeat|explain|list|confirm|check|find|look|see|know"
+    r"|let me know|summari[sz]e)\b)\w+",
     re.I,
 )
 # Asked without a question mark.
@@ -161,9 +182,10 @@ def _questions(text: str) -> str:
 
 
 def _asks_back(sentence: str) -> bool:
-    if not _asks(sentence) or _TAG.search(sentence):
+    if not _asks(sentence) or _TAG.search(sentence) or _DO_IT.search(sentence):
         return bool(_REMIND.search(sentence, plain_words(sentence)))
-    return not _is_about_others(sentence) or bool(_SAID_BEFORE.search(sentence))
+    asked = _POLITELY.sub("", sentence)
+    return not _is_about_others(asked) or bool(_SAID_BEFORE.search(sentence))
 
 
 def _is_said_by_user(message: Message) -> bool:
@@ -180,7 +202,7 @@ MAX_SESSIONS = 6
 # Something is recalled if the best score reaches this share of what all terms of the query weigh: about that
 # share of the query, by how rare its words are, stands in one message. What is told, not asked, must match
 # better: most of it needs nothing from the past.
-MIN_MATCH, MIN_TOLD_MATCH = 0.2, 0.45
+MIN_MATCH, MIN_TOLD_MATCH = 0.2, 0.6
 # What is told, not asked, must share a rare word, too: "that means a lot, talk soon" matches what was often
 # said, and brings nothing. A word is rare if it says at least this share of what a word says that a single
 # text has: with 500 texts, one that 4 of them have at most.
@@ -196,7 +218,7 @@ ASKED, ANSWER = 0.8, 0.6
 # themselves.
 TO_OTHERS = 0.3
 _OF_SELF = regex(r"\b(?:i|my|me|mine|we|our|us)\b", re.I)
-_TO_OTHERS = regex(r"\b(?:you|your|yours)\b", re.I)
+_TO_OTHERS = regex(r"\b(?:you|your|yours|ya|u)\b", re.I)
 # The share of its best messages' mean score that every message of a sitting gets, and how many those are.
 SITTING_WEIGHT, SITTING_BEST = 0.35, 3
 # A longer pause between two messages begins a new sitting.
@@ -219,8 +241,7 @@ def scores_by_message(found: SearchResult, query: RecallQuery) -> dict[MessageRe
     # time that a score takes.
     telling = tuple(m for m in found.matches if any(map(f" {m.words} ".__contains__, rare)))
     scored = scores(replace(found, matches=telling), query.terms)
-    least = MIN_TOLD_MATCH + (MIN_MATCH - MIN_TOLD_MATCH) * query.asks
-    if max(scored.values(), default=0.0) < least * asked:
+    if max(scored.values(), default=0.0) < query.least * asked:
         return {}
     if len(telling) < len(found.matches):
         scored = scores(found, query.terms)
@@ -386,7 +407,7 @@ def render_recall(
 def _tells(message: Message) -> bool:
     """Whether a message says more than a greeting or thanks, as every long one does."""
     text = text_of(message)
-    return len(text) > SMALL_TALK_LENGTH or any(t not in SMALL_TALK for t in telling_tokens(text))
+    return len(text) > SMALL_TALK_LENGTH or any(t not in PARTING for t in telling_tokens(text))
 
 
 def _answer(ref: MessageRef, around: Mapping[MessageRef, Message]) -> MessageRef | None:

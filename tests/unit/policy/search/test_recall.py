@@ -117,7 +117,14 @@ def test_a_turn_asks_with_what_the_user_says() -> None:
         ("Remind me which ferry leaves first.", 1),
         ("Tell me again which ferry leaves first.", 1),
         ("Book the same ferry as last time.", 1),
+        ("Can you tell me which ferry leaves first?", 1),
+        ("Which ferry did you recommend?", 1),
         ("We took the ferry. What made you try pottery?", 0),
+        ("Which ferry would you recommend?", 0),
+        ("Could you tell me more about your ferry trip?", 0),
+        ("How ya been on that ferry?", 0),
+        ("Could you please book the ferry for me?", 0),
+        ("Can we look for a ferry to my island?", 1),
         ("The ferry was late again, right?", 0),
         ("We took the ferry to the island and it rained.", 0),
     ],
@@ -176,13 +183,24 @@ def test_a_turn_that_says_little_is_understood_with_the_answer_before_it() -> No
     assert "lagoon" in terms_of(answer, ("user", "The other one"))
 
 
-@pytest.mark.parametrize("said", ["thanks!", "Ok, great, thank you so much", "Good morning", "谢谢", "yes!"])
+@pytest.mark.parametrize(
+    "said",
+    [
+        *("thanks!", "Ok, great, thank you so much", "Good morning", "谢谢", "yes!"),
+        *("Great catching up! Take care, talk soon.", "Yep, I'll let you know! Keep it up."),
+    ],
+)
 def test_thanks_and_greetings_ask_nothing(said: str) -> None:
     assert terms_of(("user", "Where is the boat?"), ("assistant", "In the harbour"), ("user", said)) == {}
     around = conversation(said, "the boat is in the harbour")
     text = render_recall({(ANA, 1): 2.0, (ANA, 2): 1.0}, around, {}, 200, count)
     assert said not in text
     assert "harbour" in text
+
+
+def test_a_question_in_the_words_of_a_farewell_asks() -> None:
+    assert terms_of(("user", "When did we talk?"))["talk"]
+    assert not terms_of(("user", "Let's talk soon!"))
 
 
 def test_a_day_alone_is_a_question() -> None:
