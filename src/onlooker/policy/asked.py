@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -232,6 +232,7 @@ def _as_the_model_says(reply: str, messages: Sequence[Message], known: Asked, fo
 
 # What a request is about, quoted after it.
 _CONTEXT = regex(r" \([^()“”\n]{1,60}: “[^”]*”\)$")
+_NO_SPEAKER = regex(r"[()“”\n]|.{61}")  # of such a name that pattern finds nothing, or a part
 _NO_QUOTES_IN_QUOTES = str.maketrans("“”", '""')
 _NO_QUOTES = str.maketrans("", "", "\"'“”‘’`*「」『』")
 
@@ -252,14 +253,50 @@ class _Quote(NamedTuple):
     about: str = ""  # quoted after it: what it speaks of
 
 
+class _Request:
+    """A request as a note says it: who asks, their words, and after them what they speak of.
+
+    That is looked for in what was said before only where it is needed: most requests are replaced before a
+    note says them.
+    """
+
+    def __init__(self, named: str, words: str, about: str = "", before: Message | None = None) -> None:
+        self.named = named
+        self.words = words
+        self._about = about
+        self._before = before
+
+    @cached_property
+    def about(self) -> str:
+        return self._about or _meant(self.words, self._before)
+
+    @property
+    def text(self) -> str:
+        return f"{self.named}{self.words}{self.about}"
+
+    @property
+    def alone(self) -> str:
+        """Who asks, and their words, without what they speak of."""
+        # What a note quoted, or somebody wrote in the same way, is part of the words.
+        if "“" in self.words or self._about or (self._before and _NO_SPEAKER.search(self._before.speaker)):
+            return _CONTEXT.sub("", self.text)
+        return self.named + self.words
+
+    def speaks_of(self, stems: frozenset[str]) -> bool:
+        if not stems.isdisjoint(_stems(self.named + self.words)):
+            return True
+        return bool(self.about) and not stems.isdisjoint(_stems(self.about))
+
+
 class _Talk:
     """Follows a conversation, and keeps track of what the user asked for last."""
 
     def __init__(self, known: Asked, people: frozenset[str], *, is_opening: bool) -> None:
         self._people = people
-        self.request = known.request if known.is_open else ""
-        self.follow_up = known.follow_up if known.is_open else ""
-        self._pending = ""  # a question or a statement: a request only if the assistant uses tools for it
+        self.request = _Request("", known.request) if known.request and known.is_open else None
+        self.follow_up = _Request("", known.follow_up) if known.follow_up and known.is_open else None
+        # A question or a statement: a request only if the assistant uses tools for it.
+        self._pending: _Request | None = None
         self._is_question = False
         # Whether the assistant asked something, and whether it answered. Unknown at first: then the request
         # that is open stays open.
@@ -279,7 +316,7 @@ class _Talk:
         if self._pending and (self._is_question or self._is_opening):
             self._take_pending()
         # Only here: most requests are replaced before a note says them.
-        request, follow_up = mask(self.request or ""), mask(self.follow_up)
+        request, follow_up = (mask(asked.text) if asked else "" for asked in (self.request, self.follow_up))
         if request != (known.request if known.is_open else ""):
             return Asked((), request or NONE, follow_up)
         if follow_up != known.follow_up:
@@ -288,23 +325,22 @@ class _Talk:
 
     def hear_user(self, said: Said, named: str) -> None:
         if self._answered and not self._is_same_matter(said.own):
-            self.request = self.follow_up = ""
+            self.request = self.follow_up = None
         found = _quote(said, with_opening=not named)
-        if found is not None:
-            found = found._replace(about=found.about or self._meant(found.text))
         # What answers a question of the assistant's does not take the place of what it asked about.
         if not (self._pending and self._asked_back):
-            self._pending, self._is_question = "", found is not None
+            self._pending, self._is_question = None, found is not None
         if found is None:
             waits = self._asked_back and not _GIVES_UP.search(fold(said.own), plain_words(said.own))
             if self.request and not waits and _closes(said):
-                self.request = self.follow_up = ""
-            elif not _is_trifle(said.own):
+                self.request = self.follow_up = None
+            elif self._pending is None and not _is_trifle(said.own):
                 words = _first_sentences(said.sentences, _MAX_REQUEST)
                 is_answer = len(words.split()) <= _ANSWER_WORDS and points_back(words)
-                self._pending = self._pending or ("" if is_answer else named + words + self._meant(words))
+                if words and not is_answer:
+                    self._pending = _Request(named, words, before=self._before)
         elif not found.is_task:
-            self._pending = self._pending or named + found.text + found.about
+            self._pending = self._pending or _Request(named, found.text, found.about, self._before)
         else:
             self._hear_task(named, found)
         self._asked_back = False
@@ -312,9 +348,10 @@ class _Talk:
     def _hear_task(self, named: str, found: _Quote) -> None:
         # Whatever answers a question of the assistant's is about the request that is open.
         if self.request and not self._answered and (self._asked_back or self._continues(found.text)):
-            self.follow_up = named + _fitted(found.text, _MAX_FOLLOW_UP) + found.about
+            about = found.about or _meant(found.text, self._before)
+            self.follow_up = _Request(named, _fitted(found.text, _MAX_FOLLOW_UP), about)
         else:
-            self.request, self.follow_up = named + found.text + found.about, ""
+            self.request, self.follow_up = _Request(named, found.text, found.about, self._before), None
         self._works = self._answered = False
 
     def _continues(self, text: str) -> bool:
@@ -322,39 +359,26 @@ class _Talk:
 
     def _is_same_matter(self, text: str) -> bool:
         stems = _stems(text)
-        return len(stems) < _MIN_STEMS or not stems.isdisjoint(_stems(f"{self.request} {self.follow_up}"))
+        return len(stems) < _MIN_STEMS or any(
+            asked.speaks_of(stems) for asked in (self.request, self.follow_up) if asked
+        )
 
     def _take_pending(self) -> None:
         if self._pending and not self.request:
             self.request, self._answered = self._pending, False
         elif self._pending and self._is_question:
-            about = _CONTEXT.search(self._pending)
-            words = _fitted(_CONTEXT.sub("", self._pending), _MAX_FOLLOW_UP)
-            self.follow_up = words + (about[0] if about else "")
-        self._pending = ""
+            text = self._pending.text
+            about = _CONTEXT.search(text)
+            words = _fitted(_CONTEXT.sub("", text), _MAX_FOLLOW_UP)
+            self.follow_up = _Request("", words, about[0] if about else "")
+        self._pending = None
 
     def hear_person(self, message: Message) -> None:
         """Hear one of several people: they may answer what another asked."""
         before = self._before
         if before and before.role == "user" and message.name in self._people and before.name != message.name:
             self.hear_assistant(message)
-            self._asked_back, self._pending = False, ""
-
-    def _meant(self, text: str) -> str:
-        """Return whom a request answers, and with which words, where it cannot be understood without."""
-        before = self._before
-        if before is None or before.role == "tool" or not points_back(text):
-            return ""
-        pronoun = PRONOUN.search(text.replace("’", "'"))
-        if pronoun and pronoun["person"] and not SOMEBODY.search(before.text):
-            return ""
-        said = [s for s in sentences(clean(before.text)[-_END:]) if not _ANYTHING_ELSE.search(fold(s))]
-        words = said[-1] if said else ""
-        if len(said) > 1 and points_back(words):
-            words = f"{said[-2]} {words}"
-        words = " ".join(words.translate(_NO_QUOTES_IN_QUOTES).split())
-        room = _MAX_REQUEST - estimate(text)
-        return f" ({before.speaker}: “{_fitted(words, room)}”)" if words and room >= _MIN_CONTEXT else ""
+            self._asked_back, self._pending = False, None
 
     def hear_assistant(self, message: Message) -> None:
         text = message.text.strip()
@@ -372,19 +396,36 @@ class _Talk:
         if not text or self._asked_back or _PROMISES.match(begin):
             return
         answers_question = bool(self._pending) and self._is_question
-        self._pending = ""
-        request, follow_up = (_words(asked or "", self._people) for asked in (self.request, self.follow_up))
-        if follow_up and not _has_task(follow_up):
-            self.follow_up = ""
-        elif request and not _has_task(request) and ASKS_QUESTION.search(request):
-            self.request = self.follow_up = ""
+        self._pending = None
+        if self.follow_up and not self._has_task(self.follow_up):
+            self.follow_up = None
+        elif self.request and self._only_asks(self.request):
+            self.request = self.follow_up = None
         elif not (self._works or answers_question or _DECLINES.match(begin)):
             # Text may be all that was asked for. The next request replaces this one.
             self._answered = True
 
+    def _has_task(self, asked: _Request) -> bool:
+        return any(map(is_task, sentences(_words(asked.alone, self._people))))
 
-def _has_task(request: str) -> bool:
-    return any(map(is_task, sentences(_CONTEXT.sub("", request))))
+    def _only_asks(self, asked: _Request) -> bool:
+        return not self._has_task(asked) and ASKS_QUESTION.search(asked.text) is not None
+
+
+def _meant(text: str, before: Message | None) -> str:
+    """Return whom a request answers, and with which words, where it cannot be understood without."""
+    if before is None or before.role == "tool" or not points_back(text):
+        return ""
+    pronoun = PRONOUN.search(text.replace("’", "'"))
+    if pronoun and pronoun["person"] and not SOMEBODY.search(before.text):
+        return ""
+    said = [s for s in sentences(clean(before.text)[-_END:]) if not _ANYTHING_ELSE.search(fold(s))]
+    words = said[-1] if said else ""
+    if len(said) > 1 and points_back(words):
+        words = f"{said[-2]} {words}"
+    words = " ".join(words.translate(_NO_QUOTES_IN_QUOTES).split())
+    room = _MAX_REQUEST - estimate(text)
+    return f" ({before.speaker}: “{_fitted(words, room)}”)" if words and room >= _MIN_CONTEXT else ""
 
 
 def _asks_back(said: str, words: frozenset[str] | None) -> bool:
