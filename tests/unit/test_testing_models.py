@@ -16,7 +16,7 @@ import onlooker.testing
 from onlooker.domain.errors import ModelError
 from onlooker.domain.messages import Message, SessionId, ToolCall
 from onlooker.domain.notes import Note
-from onlooker.policy.reply import critical_lines
+from onlooker.policy.reply import critical_lines, read
 from onlooker.policy.reply.judge import Accepted, Rejected, Verdict, judge
 from onlooker.policy.tokens import estimate
 from onlooker.ports import ObserveRequest, ReflectRequest, Reply, Request
@@ -61,7 +61,7 @@ def judged(request: Request, reply: Reply) -> Verdict:
         source_tokens=estimate(text),
         format=request.format,
         day=AT.date(),
-        must_keep=critical_lines(text) if isinstance(request, ReflectRequest) else (),
+        must_keep=critical_lines(read(text, format="lines")) if isinstance(request, ReflectRequest) else (),
         count=estimate,
     )
 

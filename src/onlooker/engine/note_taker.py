@@ -574,7 +574,7 @@ def _source_of_notes(request: ReflectRequest, writer: Writer) -> Source:
     day = next((line.day for line in note.lines if line.day), request.notes[0].made_at.date())
     # Prose has no priorities: there, CRITICAL at the start of a sentence is just a word.
     dated = any(line.startswith("## ") for line in text.splitlines())
-    critical = critical_lines(text) if dated else ()
+    critical = critical_lines(note) if dated else ()
     kept = _newest(critical, round(request.target_tokens * CRITICAL_SHARE), writer)
     return Source(text, said, sum(n.tokens for n in request.notes), day, kept)
 

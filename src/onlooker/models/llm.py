@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 
 from onlooker.domain.errors import SettingsError
 from onlooker.domain.messages import Message
@@ -369,12 +369,12 @@ def notes_so_far(notes: Sequence[Note], messages: Sequence[Message], most: int) 
     if not lines:
         return []
     said = _topics(" ".join(message.body for message in messages))
-    words = [topics & said for _, _, topics in lines]
+    words = [line.topics & said for line in lines]
     common = Counter(chain.from_iterable(words))
     # A word that is in every line, such as the user's name, is not a topic.
     shared = [sum([1 / common[word] for word in found]) for found in words]
     topical = sorted((i for i, score in enumerate(shared) if score), key=lambda i: (-shared[i], -i))
-    weighty = [i for i in range(len(lines) - 1, -1, -1) if _WEIGHTY.match(lines[i][1])]
+    weighty = [i for i in range(len(lines) - 1, -1, -1) if _WEIGHTY.match(lines[i].text)]
     chosen: set[int] = set()
     days: set[str] = set()
     used = 0
@@ -386,18 +386,22 @@ def notes_so_far(notes: Sequence[Note], messages: Sequence[Message], most: int) 
         (newest, most),
     ):
         for i in order:
-            cost = estimate(lines[i][1]) + (0 if lines[i][0] in days else _HEADING_COST)
+            if i in chosen:
+                continue
+            day, cost = lines[i].day, lines[i].tokens
+            if day not in days:
+                cost += _HEADING_COST
             # A long line is no reason to show none.
-            if i not in chosen and used + cost <= limit:
+            if used + cost <= limit:
                 chosen.add(i)
-                days.add(lines[i][0])
+                days.add(day)
                 used += cost
     rendered: list[str] = []
     heading = ""
     for i in sorted(chosen):
-        day, line, _ = lines[i]
-        rendered += [line] if day == heading or not day else [day, line]
-        heading = day
+        line = lines[i]
+        rendered += [line.text] if line.day == heading or not line.day else [line.day, line.text]
+        heading = line.day
     return [replace(notes[-1], text="\n".join(rendered))] if rendered else []
 
 
@@ -414,16 +418,25 @@ def _topics(text: str) -> set[str]:
 _LONG_LINE = 1_000  # characters
 
 
+class _Line(NamedTuple):
+    """A line of a note, with the heading above it and what it is about."""
+
+    day: str
+    text: str
+    topics: set[str]
+    tokens: int
+
+
 @lru_cache(maxsize=64)  # each note is read again for every chunk after it
-def _telling_lines(note: str) -> list[tuple[str, str, set[str]]]:
-    """Return each line of a note that says something, with its heading before it and its topics after it."""
-    found: list[tuple[str, str, set[str]]] = []
+def _telling_lines(note: str) -> list[_Line]:
+    """Return each line of a note that says something."""
+    found: list[_Line] = []
     heading = ""
     for line in note.split("\n"):
         if line.startswith("## "):
             heading = line
         elif line.strip() and not line.startswith(LEDGER):
-            found.append((heading, line, _topics(line)))
+            found.append(_Line(heading, line, _topics(line), estimate(line)))
     return found
 
 

@@ -162,8 +162,12 @@ def reattributed(note: str, parts: Iterable[Part], noted: Iterable[Part] = (), *
         wanted = frozenset(telling_tokens(text if claims_user else line["text"])) - _ROLES
         if not (unsaid := never_said(wanted)):
             return line[0]
-        share, origin, label = max((_weight(unsaid & p.words), p.origin, p.label) for p in others)
-        if share <= _TIMES * max((_weight(wanted & part.words) for part in own), default=0):
+        # Most share no word: then there is nothing to weigh.
+        said_by = [(_weight(both), p.origin, p.label) for p in others if (both := unsaid & p.words)]
+        if not said_by:
+            return line[0]
+        share, origin, label = max(said_by)
+        if share <= _TIMES * max([_weight(both) for p in own if (both := wanted & p.words)], default=0):
             return line[0]
         if origin == "agent" and (label != "assistant" or not claims_user):
             return line[0]  # of two people who talk, one has the assistant's role

@@ -150,13 +150,14 @@ _SENTENCE_END = regex(
 )
 _BULLET = regex(r"^\s*(?:[-*•·▪●]|\d{1,2}[.)、]|[#>]+)\s+")
 
+# It begins with one character, since such a pattern is found several times faster.
 _CLAUSE_BREAK = regex(
-    r"""\s+[-–—]+\s+ | ;\s+ | …\s+ | ；
-    | ,\s+(?=(?:and|but|so|which|because|since|while|though|although|plus|then)\s)
-    | \s+(?=(?:and|but|so)\s+(?:i|we|he|she|they|it|my|you|it's|i'm|i've|we're|i'd|i'll)\b)
-    | ,\s+(?=(?:i|we|he|she|they|it's|i'm|i've|it|we're|we've|i'd|i'll|my)\s)
-    | (?<!\band)(?<!\bbut)(?<!\bso)\s+(?=(?:because|while|when|where|even\ though|so\ that|'?cause
-        |after|before)\s+(?:i|we|he|she|they|it|my|it's|i'm|you|the)\b)""",
+    r"""[\s;…；,](?:(?<=\s)\s*[-–—]+\s+ | (?<=[;…])\s+ | (?<=；)
+    | (?<=,)\s+(?=(?:and|but|so|which|because|since|while|though|although|plus|then)\s)
+    | (?<=\s)\s*(?=(?:and|but|so)\s+(?:i|we|he|she|they|it|my|you|it's|i'm|i've|we're|i'd|i'll)\b)
+    | (?<=,)\s+(?=(?:i|we|he|she|they|it's|i'm|i've|it|we're|we've|i'd|i'll|my)\s)
+    | (?<=\s)(?<!\band\s)(?<!\bbut\s)(?<!\bso\s)\s*(?=(?:because|while|when|where|even\ though|so\ that
+        |'?cause|after|before)\s+(?:i|we|he|she|they|it|my|it's|i'm|you|the)\b))""",
     re.I | re.X,
 )
 _CJK_BREAK = regex("[，；,;]")

@@ -191,8 +191,8 @@ def _clauses(text: str, *, short: bool) -> Iterator[tuple[str, str, bool]]:
         opened = _OPENING.sub("", raw.strip())
         whole = opened.strip().rstrip('.!…。！ "”')
         if CJK_CHARACTER.search(whole) and _CJK_UNNAMED.match(whole):
-            whole = f"{before}。{whole}" if before else ""
-        before = "" if QUESTION.search(whole) else whole
+            whole = f"{before}。{whole}" if before and not QUESTION.search(before) else ""
+        before = whole
         if not whole or raw.rstrip().endswith(("?", "？")):
             continue
         if not (short or _FIRST_PERSON.search(whole, plain_words(whole)) or CJK_CHARACTER.search(whole)):

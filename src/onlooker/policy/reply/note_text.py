@@ -455,9 +455,9 @@ def _as_asked(line: str) -> str | None:
 CRITICAL_SHARE = 0.5
 
 
-def critical_lines(text: str) -> tuple[str, ...]:
+def critical_lines(note: NoteText) -> tuple[str, ...]:
     """Return the texts of a note's CRITICAL lines. A reflection of it must keep them word for word."""
-    return _unique([line.text for line in read(text, format="lines").lines if line.priority == "CRITICAL"])
+    return _unique([line.text for line in note.lines if line.priority == "CRITICAL"])
 
 
 class _Reader:
@@ -622,7 +622,7 @@ def split_values(text: str) -> list[str]:
     """Split a ledger line into values. A single comma may be part of a name; two or more separate a list."""
     separator = next((s for s in ("·", ";", "|") if s in text), ", " if text.count(", ") > 1 else "·")
     parts = text.split(separator)
-    return [value for part in parts if (value := re.sub(r"\s+", " ", part).strip(" `"))]
+    return [value for part in parts if (value := " ".join(part.split()).strip(" `"))]
 
 
 def _plain(text: str) -> str:

@@ -316,7 +316,10 @@ def test_what_was_repaired_once_needs_no_second_repair(lines: list[str]) -> None
 
 @pytest.mark.req(26)
 def test_critical_lines_are_found_once_each() -> None:
-    assert critical_lines(NOTES + NOTES) == (CRITICAL[0], "Ana is allergic to penicillin")
+    assert critical_lines(read(NOTES + NOTES, format="lines")) == (
+        CRITICAL[0],
+        "Ana is allergic to penicillin",
+    )
 
 
 @pytest.mark.req(26)
