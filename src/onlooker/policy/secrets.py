@@ -32,10 +32,11 @@ class Secret(NamedTuple):
 _RUNS = {"<run>": regex(r"[\w-]{15}", re.A), "<long run>": regex(r"[A-Za-z0-9+/]{40}")}
 _SHORTEST_RUN = 15
 _NO_RUN = bytes(i if i < 128 and (chr(i).isalnum() or chr(i) in "_-+/") else 32 for i in range(256))
+# Each with what a word of the text has in lower case.
 _NUMBERS = {
-    "<number>": regex(r"\d\d\d[\d .\u00a0\u202f-]\d"),
-    "<account>": regex(r"[A-Z][A-Z]\d\d[ \u00a0]?[A-Z0-9]{4}"),
-    "<PIN>": regex(r"PIN"),
+    "<number>": (regex(r"\d\d\d"), regex(r"\d\d\d[\d .\u00a0\u202f-]\d")),
+    "<account>": (regex(r"[a-z][a-z]\d\d"), regex(r"[A-Z][A-Z]\d\d[ \u00a0]?[A-Z0-9]{4}")),
+    "<PIN>": (regex(r"pin"), regex(r"PIN")),
 }
 _DIGIT = regex(r"\d")
 
@@ -310,7 +311,13 @@ _RULES: tuple[_Rule, ...] = (
 )  # fmt: skip
 
 _SIGNS = sorted({sign for rule in _RULES for sign in rule.signs} - _RUNS.keys() - _NUMBERS.keys())
-_ASCII_SIGNS = [sign for sign in _SIGNS if sign.isascii()]
+# What several of them have in common, so that most are not looked for.
+_IN_COMMON = ("-p", "-u", "auth", "hook", "pass")
+_SIGNS_WITH = {
+    part: tuple(sign for sign in _SIGNS if part in sign)
+    for part in (*_IN_COMMON, *(sign for sign in _SIGNS if not any(part in sign for part in _IN_COMMON)))
+}
+_ASCII_SIGNS_WITH = {part: signs for part, signs in _SIGNS_WITH.items() if part.isascii()}
 
 # Patterns of the program that uses Onlooker, with what they find.
 _more: dict[str, re.Pattern[str]] = {}
@@ -368,14 +375,27 @@ def _found(text: str, signs: Set[str]) -> Iterator[Secret]:
 
 def _signs_in(text: str) -> set[str]:
     lower = text.lower()
-    signs = {sign for sign in (_ASCII_SIGNS if lower.isascii() else _SIGNS) if sign in lower}
+    words = lower.split()
+    # Much is said again and again: a long text is several times as long as the words in it that differ.
+    said = lower if len(words) < _MANY_WORDS else " ".join({*words})
+    maybe = _ASCII_SIGNS_WITH if said.isascii() else _SIGNS_WITH
+    signs = {sign for part, signs in maybe.items() if part in said for sign in signs if sign in lower}
     # Patterns take longer than everything else here, and most texts have neither a long run nor a digit.
-    runs = text.encode("ascii", "replace").translate(_NO_RUN).split()
-    if max(map(len, runs), default=0) >= _SHORTEST_RUN:
+    if max(map(len, words), default=0) >= _SHORTEST_RUN and _has_run(text):
         signs.update(name for name, guard in _RUNS.items() if guard.search(text))
-    if _DIGIT.search(text):
-        signs.update(name for name, guard in _NUMBERS.items() if guard.search(text))
+    if _DIGIT.search(said):
+        for name, (in_word, guard) in _NUMBERS.items():
+            if (said is lower or in_word.search(said)) and guard.search(text):
+                signs.add(name)
     return signs
+
+
+_MANY_WORDS = 100
+
+
+def _has_run(text: str) -> bool:
+    runs = text.encode("ascii", "replace").translate(_NO_RUN).split()
+    return max(map(len, runs), default=0) >= _SHORTEST_RUN
 
 
 # "Key" is a word of every conversation, and the pattern for keys is slow. A match begins at most so many
