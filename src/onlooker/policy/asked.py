@@ -27,6 +27,7 @@ from onlooker.policy.instructions import (
     CANCELS,
     Said,
     cut,
+    each_clause,
     fold,
     heard,
     is_task,
@@ -46,7 +47,7 @@ NONE = "none"  # what a note says of a request that was finished
 MAX_STANDING = 24
 STANDING_TOKENS = 500  # of all of them together
 _MAX_REQUEST = 60
-_MAX_FOLLOW_UP = 40
+_MAX_FOLLOW_UP = 60
 _MIN_CONTEXT = 15
 
 
@@ -173,7 +174,7 @@ def of_messages(messages: Sequence[Message], notes: Iterable[str], reply: str = 
     people = _people(messages)
     # Where people talk only with each other, nobody is told what to do from now on.
     addressed = not people or any(m.role == "assistant" for m in messages)
-    talk = _Talk(known, people, is_opening=len(messages) == 1 and known == Asked())
+    talk = _Talk(known, people, is_opening=_is_opening(messages) and known == Asked())
     for message in messages:
         give_way()
         if message.role == "user":
@@ -191,6 +192,11 @@ def of_messages(messages: Sequence[Message], notes: Iterable[str], reply: str = 
     if reply:
         new = _as_the_model_says(reply, messages, known, new)
     return Asked(found.standing, new.request, new.follow_up).lines()
+
+
+def _is_opening(messages: Sequence[Message]) -> bool:
+    """Whether nothing was said but one message. Whoever has a name may talk to somebody else."""
+    return len(messages) == 1 and not messages[0].name
 
 
 def _people(messages: Sequence[Message]) -> frozenset[str]:
@@ -510,8 +516,12 @@ _GOES_ON = regex(
     r"|adelante)\b"
     r"|继续|繼續|是的|続けて|はい|계속|네",
 )
-# "Really?": a reaction.
-_WONDERS = regex(r"\W*(?:really|seriously|what|huh|right|ok(?:ay)?|oh)\W*$", re.I)
+# "Really?", "ヒトデ？": a reaction. Two or three characters without a word that asks repeat what was said.
+_WONDERS = regex(
+    r"\W*(?:really|seriously|what|huh|right|ok(?:ay)?|oh)\W*$|"
+    rf"(?![^？?]*[かのは何誰吗呢么谁哪几怎뭐왜]|どこ|いつ)[{CJK}]{{1,4}}[？?]$",
+    re.I,
+)
 _END = 400  # characters of either end of an answer, which say what the assistant does or waits for
 _TRIFLE_WORDS = 3
 _ANSWER_WORDS = 5  # "The small grey one."
@@ -549,6 +559,8 @@ def _quote(said: Said, *, with_opening: bool) -> _Quote | None:
         first = opening
     elif before and estimate(" ".join(parts[first - 1 : first + 1])) <= room:
         first -= 1
+    elif before and (end := _end_of(parts[first - 1], room - estimate(parts[first]))):
+        return _Quote(f"{end} {_fitted(parts[first], room)}", bool(tasks), about)
     while last + 1 < len(parts) and estimate(" ".join(parts[first : last + 2])) <= room:
         following = fold(parts[last + 1])
         if _CLOSES.search(following, plain_words(following)) and not is_task(parts[last + 1]):
@@ -556,6 +568,13 @@ def _quote(said: Said, *, with_opening: bool) -> _Quote | None:
         last += 1
     words = " ".join(" ".join(parts[first : last + 1]).split())
     return _Quote(_fitted(words, room), bool(tasks), about)
+
+
+def _end_of(sentence: str, tokens: int) -> str:
+    """Return the last clauses of a sentence that fit."""
+    clauses = list(each_clause(sentence))
+    fitting = (mask("…" + sentence[sentence.rfind(clauses[i]) :]) for i in range(1, len(clauses)))
+    return next((end for end in fitting if estimate(end) < tokens), "")
 
 
 def _fitted(words: str, tokens: int) -> str:

@@ -22,6 +22,10 @@ SOMEBODY = regex(
     r"(?<![\"“`])\b(?!(?:We|My|Our|He|She|They|It|You|I)\b)"
     r"(?!(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec|Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]*\b)[A-Z][a-z]+"
     r"|^[A-Z][a-z]+(?='s\b| (?:is|was|has|had|and|said|told|got|came|went)\b)"
+    r"|^(?!(?:The|This|That|These|Those|There|He|She|They|It|We|You|My|Our|Your|Just|Also|Finally|Who|What)\b)"
+    r"[A-Z][a-z]+(?<!ing)(?<!ly)(?= (?:[a-z]{3,}ed|sold|met|ran|paid|took|made|left|lost|bought|brought|found"
+    r"|gave|knew|wrote|won|kept|sent|spent|drove|flew|broke|began|chose|ate|fell|held|led|read|saw|spoke|taught"
+    r"|(?:like|love|want|need|think|know|live|work|play|plan|hate)s?|says|goes|does|will|would|can|could)\b)"
     r"|\b(?:son|daughter|wife|husband|brother|sister|friend|colleague|boss|aunt|uncle|cousin|niece"
     r"|nephew|mom|mum|dad|mother|father"
     r"|grandma|grandmother|grandpa|grandfather|partner|girlfriend|boyfriend|gf|bf|fiancée?|neighbou?r"
@@ -58,6 +62,9 @@ PRONOUN = regex(
     r"|\b(?:few|some|two|three|many) more(?=[.,!?]|$| (?:last|this|next|today|yesterday|to|in|on|at|and)\b)"
     r"|\bthose \w+|\bthat \w+(?=[.?!]|$)"
     r"|\beach(?=\s*(?:[.,;!?]|$))"
+    # "I 100% agree.", "Noted.": nobody knows with what.
+    r"|^(?:i (?:\S+ )?)?agree(?:d)?(?: completely| totally| with you)?(?=\s*(?:[.!]|$))"
+    r"|^(?:noted|received|understood|got it|will do)(?=\s*(?:[.!]|$))"
     r"|^(?:so|neither|nor) (?:do|did|am|have|can|will|would) i\b|^(?:the )?(?:same|latter|former)\b)",
     re.I,
 )
@@ -70,6 +77,27 @@ _EMPTY_IT = regex(
     r"|\bma[dk]e it (?:to|through|back|work|happen)\b|\bit (?:up|out)\b",
     re.I,
 )
+# "The inserted line is not correct.": which one, the sentence before says. Not where a clause, a name or a
+# number behind the noun says it ("the boat that …", "the boat of Carla"), nor of what there is once.
+_KNOWN_THING = regex(
+    r"(?:but |and |also,? )?the (?!(?:other day|only thing|next day|following)\b)(?P<noun>(?:[a-z][a-z'-]* ){1,4}?)"
+    r"(?:(?:also|still|really|just|only|now|already|even|always|never|currently) )?"
+    r"(?:is|are|was|were|has|have|had|will|would|should|can|could|did|does|do|must|might|may|isn't|aren't"
+    r"|wasn't|weren't|hasn't|haven't|didn't|doesn't|don't|won't|can't|couldn't|wouldn't|looks?|seems?|sounds?"
+    r"|feels?|felt|came|went|got|made|took|gave|reminds?|needs?|costs?|includes?|shows?|contains?"
+    r"|returned|failed|works?)\b",
+    re.I,
+)
+_OF_IT = regex(
+    r"\b(?:of|for|to|in|on|at|with|from|by|about|between|behind|against|that|which|who|where|when|i|we|you"
+    r"|he|she|they|my|our|your|and|or)\b"
+)
+_ONE_OF_A_KIND = regex(
+    r"\b(?:weather|sun|moon|sky|sea|ocean|world|earth|internet|government|police|economy|news|future|past|truth"
+    r"|thing|kids|children|baby|family|user|assistant|repository|repo|project|codebase|company|team|office|rent"
+    r"|landlord|doctor|vet) $"
+)
+_SAYS_WHICH = regex(r"\w/\w|`[^`]+`|://")
 _REASON = regex(r"(?:because|which (?:is|was|means|made|makes)|so (?:i|we|he|she|they|it|my|the))\b", re.I)
 
 
@@ -89,3 +117,14 @@ def points_back(text: str) -> bool:
 
 # What a pronoun of each kind may mean. Of what is done a clause speaks, not a noun.
 _NAMING = {"person": SOMEBODY, "place": _PLACE, "action": _CLAUSE}
+
+
+def known_thing(text: str) -> str:
+    """Return the noun of a sentence that begins with a thing its hearers know already, such as "line" of
+    "The inserted line is wrong.", or ""."""
+    found = _KNOWN_THING.match(text.replace("’", "'"))
+    if not found or _OF_IT.search(found["noun"]) or _ONE_OF_A_KIND.search(found["noun"]):
+        return ""
+    if _SAYS_WHICH.search(text, found.end()):
+        return ""
+    return found["noun"].split()[-1]

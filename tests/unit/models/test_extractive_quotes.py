@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from datetime import timedelta
+from itertools import pairwise
 
 import pytest
 from tests.unit.models.extractive_requests import START, note, observe, reflect, role, say
@@ -102,6 +104,8 @@ def test_a_sentence_of_clauses_side_by_side_is_parted() -> None:
         "她很喜欢。",
         "抽样后这个问题收尾。",
         "前者我们用租户隔离解决了。",
+        "这两点一定要告诉罗医生。",
+        "I 100% agree.",
         "それは大阪です。",
         "うちの猫も最初はそうだったよ。",
     ],
@@ -147,8 +151,12 @@ def test_an_answer_that_says_little_alone_stands_below_its_question(asked: str, 
 
 
 @pytest.mark.parametrize(
-    "said", ["今は弾かないの？", "午後なら空いています。", "今天内修好。", "It was a gift."]
-)
+    "said",
+    [
+        "今は弾かないの？", "午後なら空いています。", "今天内修好。", "It was a gift.",
+        "The second flight is full, as you can see.",
+    ],
+)  # fmt: skip
 def test_what_goes_on_from_messages_that_were_noted_before_is_not_noted(said: str) -> None:
     told = note("## 2026-02-16\nAna: I moved to Oslo.")
     text = observe(
@@ -200,6 +208,11 @@ def test_what_goes_on_from_messages_that_were_noted_before_is_not_noted(said: st
              ("Ana", "Wait, does that change what customers in Oslo pay for 2026?")],
             "does that change", "counts whole days",
         ),
+        (
+            [("Ana", "Your trip M05KNL goes from Atlanta to Philadelphia. The flights are in business class.")],
+            "The flights are", "M05KNL",
+        ),
+        ([("Ana", "We ship on Friday with the new invoice."), ("Ben", "Noted.")], "Noted", "ship on Friday"),
     ],
 )  # fmt: skip
 def test_what_means_something_said_before_is_noted_only_with_it(
@@ -208,6 +221,69 @@ def test_what_means_something_said_before_is_noted_only_with_it(
     texts = [chat(*said, tokens=tokens) for tokens in range(12, 120, 3)]
     assert all(with_it in text for text in texts if alone in text)
     assert alone in texts[-1]
+
+
+def test_an_answer_to_a_question_that_was_noted_before_is_not_noted() -> None:
+    asked = note("## 2026-02-16\nassistant: Shall I move the flight to Friday for 120 euros?")
+    said = (role("user", "Yes, please go ahead with the change."), role("user", "I have 2 bags for Oslo.", 1))
+    text = observe(*said, THANKS, notes=(asked,))
+    assert "go ahead" not in text
+    assert "2 bags" in text
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "The weather has turned cold, so I row indoors.",
+        "The boat that I bought in Turin leaks.",
+        "The report is in /srv/out/report.pdf.",
+        "The kids are in Bergen with Carla.",
+    ],
+)
+def test_what_everybody_knows_needs_nothing_before_it(said: str) -> None:
+    told = note("## 2026-02-16\nAna: I moved to Oslo.")
+    text = observe(say("Ben", said), THANKS, notes=(told,), tokens=60)
+    assert f"Ben: {said}" in lines(text)
+
+
+def test_what_a_program_said_stands_above_what_is_said_of_it() -> None:
+    call = ToolCall("c1", "edit", '{"path": "src/match.c", "line": 317}')
+    said = (
+        role("user", "Fix the match in src/match.c."),
+        replace(role("assistant", "", 1), calls=(call,)),
+        Message("tool", "The file src/match.c has been edited at line 317.", answers="c1", at=START),
+        role(
+            "assistant",
+            "The inserted line is not placed before the return statement of make_pattern_type.",
+            3,
+        ),
+        THANKS,
+    )
+    texts = [observe(*said, tokens=tokens) for tokens in range(12, 200, 4)]
+    noted = [text for text in texts if "The inserted line" in text]
+    assert noted
+    for text in noted:
+        (above,) = [before for before, line in pairwise(lines(text)) if "The inserted line" in line]
+        assert above.startswith("edit(src/match.c")
+
+
+def test_what_is_forbidden_stays_with_what_it_is_forbidden_for() -> None:
+    told = (
+        "踝关节扭伤三天内要冰敷和抬高，不要负重，可以用拐杖或者护踝，每两到三小时十五分钟，加压用弹性绷带，脚要高于心脏，"
+        "晚上睡觉也一样，并且每小时活动脚趾十次。禁止：热敷、按摩、饮酒、剧烈活动，也不要泡热水澡。"
+    )
+    assert [quote.needs for quote in quotes(told)] == [None, 0]
+
+
+def test_the_number_of_an_item_stays_with_it() -> None:
+    told = "中度脂肪肝的原因：1. 热量摄入过多：油腻食物和果汁。2. 运动不足：长期久坐。3. 睡眠不足。4."
+    later = reflect(f"## 2026-02-16\nassistant: {told}", tokens=40)
+    assert not re.search(r"\d\.(?:$| \d\.)", later, re.M), later
+
+
+def test_words_that_begin_a_quote_have_a_capital() -> None:
+    text = chat(("Ana", "My advice for Oslo: row at dawn. And stay open to the tips of Carla's rowing club."))
+    assert "Stay open" in text
 
 
 # A note is no longer than its source. These words make room, and none of them is noted.

@@ -58,6 +58,11 @@ def talk(said: Sequence[str]) -> list[Message]:
 @example(["If it rains, I sold the boat. She sold the boat. She sold the boat."], 20)
 @example(["But We sold the boat.", "Wow, We sold the boat! She moved to Bergen."], 40)
 @example(["I moved to Bergen.", "My friends and I sold the boat. She sold the boat."], 26)
+@example(["I met him in Turin.", "She sold the boat yesterday."], 20)
+@example(
+    ["I adopted a cat called Miso.", "Carla sold the boat.", "She sold the boat.", "Carla sold the boat."], 34
+)
+@example(["She adopted a cat called Miso because the rent rose. She sold the boat."], 20)
 def test_every_piece_of_a_dialogue_is_traced_to_its_sentence(said: list[str], tokens: int) -> None:
     messages = talk(said)
     note = observe(*messages, tokens=tokens)

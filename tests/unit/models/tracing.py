@@ -40,11 +40,11 @@ _FEW_WORDS = 5
 _PERSONS = frozenset({"he", "she", "they", "him", "them"})
 # A sentence that speaks of somebody: by a name, or by what they are to the speaker.
 _SEVERAL = re.compile(r"\b(?!(?:this|was|has|does|its|yes)\b)\w{3,}(?<!s)s\b|\bpeople\b|\bcrew\b", re.I)
-# Where somebody went is nobody, nor is a pronoun with a capital.
-_NO_NAME = r"(?!(?:He|She|They|It|We|You|My|This|That|What|Who|How)\b)"
+# Where somebody went is nobody, nor is a month, nor a pronoun with a capital.
+_NO_NAME = r"(?!(?:He|She|They|It|We|You|My|This|That|What|Who|How|May)\b)"
 _SOMEBODY = re.compile(
     rf"(?<=[a-z,] )(?<!to )(?<!in ){_NO_NAME}[A-Z][a-z]+|^{_NO_NAME}"
-    r"[A-Z][a-z]+ (?:[a-z]+ed|met|sold|ran|paid|is|was|has)\b"
+    r"[A-Z][a-z]+ (?:[a-z]+ed|met|sold|ran|paid|read|like|is|was|has)\b"
     r"|\b(?:cousin|aunt|uncle|woman|man|sister|brother|friend|vet|mom|mum|dad|mother|father|son|daughter|wife|husband|kid|dog|cat|puppy"
     r"|pup|doctor|teacher|coach|partner|girlfriend|boyfriend|someone|people)s?\b"
 )

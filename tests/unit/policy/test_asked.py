@@ -406,3 +406,22 @@ def test_a_follow_up_that_refers_back_has_what_it_refers_to() -> None:
     assert lines[-1] == (
         "Follow-up request: I have the travel insurance. Could that be applied here to waive the difference?"
     )
+
+
+def test_a_request_keeps_the_end_of_a_long_sentence_that_it_speaks_of() -> None:
+    said = "除了体重反弹，我发现最近坐着工作时，患侧的脚踝总是很容易肿，到了晚上鞋子都觉得紧。这是正常的吗？"
+    (line,) = of_messages([Message("user", said)], [])
+    assert line == "Open request: …患侧的脚踝总是很容易肿，到了晚上鞋子都觉得紧。 这是正常的吗？"
+
+
+def test_a_word_that_is_repeated_in_wonder_is_no_request() -> None:
+    said = [
+        Message("user", "大学院でヒトデを研究するらしい。", name="美咲"),
+        Message("user", "ヒトデ？渋いね。", name="健"),
+    ]
+    assert of_messages(said, []) == []
+
+
+def test_what_a_person_with_a_name_says_first_is_no_request() -> None:
+    assert of_messages([Message("user", "I moved to Oslo last Friday.", name="Ken")], []) == []
+    assert of_messages([Message("user", "The login page is blank.")], [])

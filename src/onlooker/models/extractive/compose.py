@@ -35,6 +35,7 @@ from onlooker.models.extractive.pieces import (
     is_attempt,
     is_call,
     is_courtesy,
+    is_question,
     link,
     only_asks,
     priority,
@@ -63,6 +64,7 @@ from onlooker.policy.asked import of_messages, of_notes
 from onlooker.policy.dates import annotate, obvious_dates
 from onlooker.policy.instructions import own_and_quoted
 from onlooker.policy.pace import give_way
+from onlooker.policy.references import known_thing
 from onlooker.policy.reply.judge import SMALL_NOTE
 from onlooker.policy.reply.note_text import CRITICAL_SHARE, QUOTED_BY, STANDING
 from onlooker.policy.secrets import mask
@@ -125,7 +127,13 @@ def _observe(request: ObserveRequest, asked: Sequence[str]) -> str:
         text = _fit_with_ledger(
             _values(request.messages, reader.unsaid), limit, lambda room: _fit(selection, room, render), asked
         )
-    return _below(asked, text or _last_resort(request.messages, pieces, limit, left))
+    if text:
+        return _below(asked, text)
+    last = _last_resort(request.messages, pieces, limit, left)
+    # What the request says already is not said again in part.
+    words = last.rpartition(": ")[2].strip(" …")
+    is_repeated = last.endswith("…") and bool(words) and words in "\n".join(asked)
+    return "\n".join(asked) if is_repeated else _below(asked, last)
 
 
 @lru_cache(maxsize=32)
@@ -176,34 +184,51 @@ def _last_resort(messages: Sequence[Message], pieces: Sequence[Piece], limit: in
     alone = [piece for piece in pieces if piece.needs is None and piece.quality > 0]
     alone.sort(key=lambda piece: -piece.quality * sum(piece.units.values()) / max(1, piece.cost))
     said = [
-        replace(piece, text=text) for piece in alone for text in split(piece.text) if not refers_back(text)
+        replace(piece, text=text)
+        for piece in alone
+        for text in split(piece.text)
+        # A question is asked about what was said before it.
+        if not (refers_back(text) or known_thing(text) or is_question(text))
     ]
     # Without its heading, a line would be read as said on the day of the note before.
     for headed in (True, False):
         for room, choice in ((limit, alone), (most, alone), (most, said)):
             for piece in choice:
-                text = render([piece]) if headed else f"{piece.speaker}: {piece.text}"
+                text = render([piece if headed else replace(piece, day="")])
                 if estimate(text) <= room:
                     return text
     spoken = [(who, " ".join(text.split())) for m in messages for who, text in _parts(m, m.body)]
     if not messages:
         return ""
     spoken = [(who, text) for who, text in spoken if text] or [("", "")]
-    long_or_clear = (said for said in spoken if len(said[1]) > _LONG_ENOUGH or _stands_alone(said[1]))
-    who, words = next(long_or_clear, spoken[0])
+    # What was said first is as clear as it ever was.
+    clear = (said for said in spoken if _stands_alone(said[1]))
+    who, words = next(clear, spoken[0])
     who = who or messages[0].speaker
     # Its beginning alone: the end of a sentence without its "if" says something else.
     longest = min(120, max(_SHORTEST, 3 * limit))
     for length in range(longest, _SHORTEST, -_SHORTEST):
-        text = f"{who}: {shorten(words, length).strip(_OPEN) or '…'}"
+        text = f"{who}: {_beginning(words, length)}"
         if estimate(text) <= max(limit, most):
             return text
-    return f"{who}: {shorten(words, _SHORTEST).strip(_OPEN) or '…'}"
+    return f"{who}: {_beginning(words, _SHORTEST)}"
+
+
+def _beginning(words: str, length: int) -> str:
+    """Return the beginning of a text: its first sentences, or else words of the first."""
+    short = shorten(words, length)
+    if len(short) < len(words) and (whole := _WHOLE_SENTENCES.match(short)):
+        return whole[0]
+    return short.strip(_OPEN) or "…"
 
 
 def _stands_alone(text: str) -> bool:
+    """Whether a text says something without what was said before it; in part, if it is long."""
     said = split(text)
-    return bool(said) and not (is_courtesy(text) or goes_on(said[0]) or any(map(refers_back, said)))
+    says_something = not is_courtesy(text) and max(units(text).values(), default=0.0) > GENERAL
+    if not said or refers_back(said[0]) or not says_something:
+        return False
+    return len(text) > _LONG_ENOUGH or not (goes_on(said[0]) or any(map(refers_back, said)))
 
 
 # -- From messages to pieces
@@ -238,6 +263,8 @@ _RECENT = 8  # pieces among which a pronoun finds whom it means
 _MAX_WORD_LENGTH = 100
 _SHORTEST = 12  # characters of a last resort
 _LONG_ENOUGH = 24  # of a message that can be understood in part without what was said before it
+# Not after the number of a list's next item.
+_WHOLE_SENTENCES = regex(r".{12,}(?:[.!?](?=\s)|[。！？])(?<!\d\.)", re.S)
 # A sign between programs, such as ###STOP###.
 _MARKER = regex(r"[#<\[|*=_-]{2,}[A-Z_ ]{2,20}[#>\]|*=_-]{2,}\.?$")
 _SYSTEM_WORTH = 0.15
@@ -285,8 +312,9 @@ class _Reader:
 
     def _of_message(self, message: Message, i: int) -> list[Piece]:
         if message.role == "tool":
-            self._recent, self._goes_before = [], False
-            return self._recorded(message, i, self._traffic.result_records(message), 0)
+            found = self._recorded(message, i, self._traffic.result_records(message), 0)
+            self._recent, self._goes_before = found[-1:], False
+            return found
         # A tool to think with is told what would else be said.
         thoughts = [words for call in message.calls if (words := thought(call))]
         parts = _parts(message, "\n".join([message.text, *thoughts]))
@@ -310,6 +338,7 @@ class _Reader:
         # A standing instruction has a line of its own, so that the rest of its message must do without.
         whole = role == "user" and not any(line.rstrip(".…") in message.text for line in self._standing)
         skipped = False  # whether the sentence before was left out
+        unclear: set[int] = set()  # what nobody could understand
         for k, who, quote in self._quotes(parts, answers=asked, whole=whole):
             give_way()
             was_skipped, skipped = skipped, False
@@ -329,7 +358,8 @@ class _Reader:
                 piece.needs, piece.depth = found[quote.needs].place, found[quote.needs].depth + 1
             elif pictured and shows(quote.text):
                 piece.needs, piece.depth = pictured[0].place, 1
-            elif not link(piece, self._recent, goes_before=self._goes_before):
+            elif quote.needs in unclear or not link(piece, self._recent, goes_before=self._goes_before):
+                unclear.add(k)
                 self._recent = [*self._recent, piece][-_RECENT:]
                 continue
             piece.quality *= _SYSTEM_WORTH if role == "system" else 1.0

@@ -89,16 +89,27 @@ class Coverage:
 
 
 def without_repeats(pieces: Sequence[Piece]) -> list[Piece]:
-    """Keep the last of pieces with the same words, and what the others need. Critical lines all stay."""
+    """Keep the last of pieces with the same words, or an earlier one of that day which others need. Critical
+    lines all stay."""
     last = {(piece.speaker, piece.text.lower()): piece.place for piece in pieces}
-    return with_needed(
-        pieces,
-        [
-            piece
-            for piece in pieces
-            if piece.priority == "CRITICAL" or last[piece.speaker, piece.text.lower()] == piece.place
-        ],
-    )
+    kept = [
+        piece
+        for piece in pieces
+        if piece.priority == "CRITICAL" or last[piece.speaker, piece.text.lower()] == piece.place
+    ]
+    stay = with_needed(pieces, kept)
+    needed = {piece.needs for piece in stay}
+    said = {
+        (piece.day, piece.speaker, piece.text.lower()): piece.place
+        for piece in reversed(stay)
+        if piece.priority != "CRITICAL"
+    }
+    return [
+        piece
+        for piece in stay
+        if piece.place in needed
+        or said.get((piece.day, piece.speaker, piece.text.lower()), piece.place) == piece.place
+    ]
 
 
 def with_needed(pieces: Sequence[Piece], kept: Iterable[Piece]) -> list[Piece]:
@@ -345,7 +356,12 @@ def _pieces(line: Line, number: int, before: Sequence[Piece], format: NoteFormat
     # A critical line is kept whole, and so is what the user says to the assistant.
     whole = line.priority == "CRITICAL" or (speaker == "user" and format != "prose")
     day = line.day.isoformat() if line.day else ""
-    recent = [piece for piece in before[-_RECENT:] if piece.day == day and not is_call(piece.speaker)]
+    last = before[-1].place if before else None
+    recent = [
+        piece
+        for piece in before[-_RECENT:]
+        if piece.day == day and (piece.place == last or not is_call(piece.speaker))
+    ]
     heading: Piece | None = None  # what announces the rest of the line
     parts = [text] if whole else _split(text, speaker, format)
     picture = next((k for k, part in enumerate(parts) if part.startswith("[pic: ")), None)
@@ -367,8 +383,8 @@ def _pieces(line: Line, number: int, before: Sequence[Piece], format: NoteFormat
         elif picture is not None and shows(part):
             piece.needs, piece.depth = (number, picture), 1
         elif not is_call(speaker) and not link(piece, recent) and recent:
-            last = recent[-1]
-            piece.needs, piece.depth = last.place, last.depth  # it was noted, so it stays with what it means
+            said = recent[-1]
+            piece.needs, piece.depth = said.place, said.depth  # it was noted, so it stays with what it means
         if heading is None and not is_call(speaker) and announces(part):
             heading = piece
         # What a pronoun means is in no picture alone, and in no "Awww!".

@@ -19,15 +19,16 @@ from onlooker.models.extractive.tool_calls import changes_something
 from onlooker.models.extractive.tool_results import CODE_LINE, OUTCOME, TROUBLE, definitions
 from onlooker.models.extractive.words import (
     CJK_PERSON,
-    FUNCTION,
     goes_on,
     is_elliptic,
+    is_ordinary,
     refers_back,
     units,
     value_units,
     without_filler,
+    word_unit,
 )
-from onlooker.policy.references import PRONOUN, RESOLVED, SOMEBODY
+from onlooker.policy.references import PRONOUN, RESOLVED, SOMEBODY, known_thing
 from onlooker.policy.text import CJK_CHARACTER, is_cjk, regex, sentences
 from onlooker.policy.tokens import estimate
 
@@ -69,6 +70,7 @@ _MAX_JOINED = 8  # parts of a quotation
 _PAIRS = ("“”", "()", "「」", "『』", "（）", "《》")
 # The number of a list's first item, on the line that announces the list.
 _NUMBER_AT_END = regex(r"[:：]\s*\(?\d{1,2}[.)]$")
+_NUMBER_ALONE = regex(r"\(?\d{1,2}[.)、](?:…|\.\.\.)?$")
 _SIGNS = regex('["`' + "".join(_PAIRS) + "]")
 # A sentence that takes back or limits the one before it. Neither is true alone.
 _CONTRASTS = regex(
@@ -88,11 +90,13 @@ def split(line: str) -> list[str]:
     found: list[str] = []
     for text in whole_parts(sentences(line), " "):
         fits = bool(found) and len(found[-1]) + len(text) < _MAX_LENGTH
-        if fits and (_CONTRASTS.match(text) or _ADDS.match(text) or _NUMBER_AT_END.search(found[-1])):
+        if found and _NUMBER_ALONE.match(found[-1]):
+            found[-1] = f"{found[-1]} {text}"
+        elif fits and (_CONTRASTS.match(text) or _ADDS.match(text) or _NUMBER_AT_END.search(found[-1])):
             found[-1] = run_on((found[-1], text))
         else:
             found.append(text)
-    return found
+    return [text for text in found if not _NUMBER_ALONE.match(text)]
 
 
 # Where the subject of a sentence is left out, it is that of the one before.
@@ -287,7 +291,7 @@ def quote(sentence: str, addressed: re.Pattern[str] | None = None, *, answers: b
     if not text or (text != said and _NAME_ALONE.match(text)):
         return ""
     word = text.split(" ", 1)[0]
-    if text[0] != said[0] and word.isalpha() and word in FUNCTION:
+    if text[0] != said[0] and word.isalpha() and is_ordinary(word):
         text = text[0].upper() + text[1:]
     if _ENDED.search(text):
         return text
@@ -323,6 +327,9 @@ def link(piece: Piece, recent: Sequence[Piece], *, goes_before: bool = False) ->
         before, refers = question, True
     elif refers:
         before = _meant(piece, recent)
+    elif thing := known_thing(piece.text):
+        # Nothing goes before the first words of all.
+        before, refers = _naming(thing, recent), bool(recent) or goes_before
     elif before is None:
         refers = goes_before and _goes_on_unseen(piece)
     elif not _goes_on(piece):
@@ -356,6 +363,13 @@ def _meant(piece: Piece, recent: Sequence[Piece]) -> Piece | None:
         return last
     of_message = [before for before in recent if before.place[0] == last.place[0]]
     return next((before for before in reversed(of_message) if before.needs is not None), last)
+
+
+def _naming(thing: str, recent: Sequence[Piece]) -> Piece | None:
+    """Return the last piece that names a thing, or else the one before."""
+    unit = word_unit(thing)
+    named = (before for before in reversed(recent) if unit and unit in units(before.text))
+    return next(named, recent[-1] if recent else None)
 
 
 def _answered(piece: Piece, recent: Sequence[Piece]) -> Piece | None:
@@ -406,11 +420,15 @@ def _goes_on(piece: Piece) -> bool:
     return not announces(opening) and (goes_on(opening) or bool(_CONTRASTS.match(opening)))
 
 
+_ANSWERS = regex(r"(?:yes|no|yeah|yep|nope|neither|both)\b(?=\s*[,.!])", re.I)
+
+
 def _goes_on_unseen(piece: Piece) -> bool:
     """Whether a piece says little without something that nobody can see: an assistant's first words answer
     what was asked before them."""
     opening = _opening(piece.text)
-    return goes_on(opening) or (piece.speaker == "assistant" and is_cjk(opening) and is_elliptic(opening, ""))
+    unseen = piece.speaker == "assistant" and is_cjk(opening) and is_elliptic(opening, "")
+    return goes_on(opening) or unseen or bool(_ANSWERS.match(opening))
 
 
 def _opening(text: str) -> str:
@@ -434,7 +452,7 @@ _INLINE_HEADING = regex(r"([。；！])([^。；！：:\n]{1,30}[：:])\s*\n")
 # One side of what the sentence before it speaks of.
 _ASPECT = regex(
     r"[A-Z][a-z]+(?: [a-z]+)?: (?=\S)"
-    r"|(?:时间|時間|地点|地址|价格|费用|时长|标准|方法|原因|避免|推荐|结果|备注|場所|日時|期限|値段|料金|価格|費用"
+    r"|(?:时间|時間|地点|地址|价格|费用|时长|标准|方法|原因|避免|禁止|注意|推荐|结果|备注|場所|日時|期限|値段|料金|価格|費用"
     r"|理由|結果|担当)(?:[：:]|は)"
 )
 

@@ -215,6 +215,11 @@ GENERIC_STEMS = frozenset(stem(word) for word in GENERIC)
 COMMON_STEMS = frozenset(stem(word) for word in COMMON) - GENERIC_STEMS
 
 
+def is_ordinary(word: str) -> bool:
+    """Whether a word is on one of the lists: no name, and no command."""
+    return word in FUNCTION or stem(word) in GENERIC_STEMS or stem(word) in COMMON_STEMS
+
+
 # -- Units: what a text says, in parts that can be counted and compared
 
 # The unit of a denial. Two texts of which one has it do not say the same.
@@ -344,7 +349,7 @@ _CJK_FILLER = regex(
 _CJK_POINTER = regex(
     r"^(?:[他她彼]|那(?![么我你您就会是])|其(?!他|实|中|余)|此(?!次|外|前)|里面|其中|同样)"
     r"|^[^、，。！？,.]{0,8}?(?<!其)[他她]"
-    r"|^[^、，。！？,.]{0,20}?(?:它|[这這](?!次|周|週|几|两|里|边|段|样|么(?![说想做])|份|方|月|一[周年天])|那(?:个|些|件)|[前后後]者|[两両]方|两者"
+    r"|^[^、，。！？,.]{0,20}?(?:它|[这這](?!次|周|週|几|两[周天年月个]|里|边|段|样|么(?![说想做])|份|方|月|一[周年天])|那(?:个|些|件)|[前后後]者|[两両]方|两者"
     r"|そ(?:れ(?!ぞれ)|の(?!うち)|こ(?!そ)|う(?:だ|で|な|し|い(?!えば)|思|言)|っち|んな)"
     r"|(?<!ど)こ(?:れ(?!から|まで)|の(?!前|間|頃|くらい|ぐらい))|あ(?:れ(?!ば)|の(?=\w)))"
     r"|^[^。！？]{0,40}?(?:そっち|あっち)"
