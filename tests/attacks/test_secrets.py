@@ -1,4 +1,4 @@
-"""Secrets: 83 formats in four forms, and the places that a secret could get to."""
+"""Secrets: 83 formats in five forms, and the places that a secret could get to."""
 
 from __future__ import annotations
 
@@ -137,11 +137,13 @@ FORMATS: dict[str, tuple[str, str]] = {
     "Base64 kube client-key-data": of("client-key-data: *", r(80)),
     "Terraform/Atlas": one(r(14) + ".atlasv1." + r(67)),
 }
+MANY_WORDS = " ".join(f"{word} and" for word in string.ascii_lowercase * 4)
 FORMS: dict[str, Callable[[str], str]] = {
     "alone": str,
     "at the end of a sentence": "Please use {}.".format,
     "in JSON": lambda line: json.dumps({"output": line}),
     "before a comma": "keys: {}, and more".format,
+    "in a long text": lambda line: f"{MANY_WORDS}\n{line}\n{MANY_WORDS}",
 }
 # JSON writes the word before it as escapes.
 NOT_MASKED = {("密码 (zh)", "in JSON")}

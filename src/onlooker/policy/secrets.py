@@ -311,7 +311,8 @@ _RULES: tuple[_Rule, ...] = (
 )  # fmt: skip
 
 _SIGNS = sorted({sign for rule in _RULES for sign in rule.signs} - _RUNS.keys() - _NUMBERS.keys())
-# What several of them have in common, so that most are not looked for.
+# What several of them have in common, so that most are not looked for. Whatever is looked for is within a
+# word: a long text is searched as its words in any order.
 _IN_COMMON = ("-p", "-u", "auth", "hook", "pass")
 _SIGNS_WITH = {
     part: tuple(sign for sign in _SIGNS if part in sign)
