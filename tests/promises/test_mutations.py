@@ -26,8 +26,8 @@ class Mutation:
     test: str = "tests/promises/test_promises.py"
 
 
-# A promise is broken, notes that another worker took are tried again without end, or a date breaks a turn. With
-# any other error the copy did not run.
+# A promise is broken, notes that another worker took are tried again without end, or a date breaks a turn.
+# With any other error the copy did not run.
 BROKEN = ("AssertionError", "TimeoutError", "OverflowError")
 
 
