@@ -250,8 +250,11 @@ async def test_the_page_about_rest_names_every_address_and_loads_nothing_from_el
         assert answer.headers["content-type"].startswith("text/html")
         described = (await client.get("/openapi.json")).json()
         for path, methods in described["paths"].items():
-            assert answer.text.count(f"<code>{path}</code>") == len(methods)
+            assert answer.text.count(f"</span> <code>{path}</code>") == len(methods)
         assert "<code>budget</code>" in answer.text
+        assert "A message whose <code>id</code> is already recorded" in answer.text
+        assert "<code>role</code> <code>content</code> <code>id</code>" in answer.text
+        assert "`" not in answer.text
         assert "://" not in answer.text
 
 

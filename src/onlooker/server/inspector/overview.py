@@ -613,8 +613,9 @@ async def rest_reference(request: Request) -> Response:
 
 
 def _body_fields(described: Mapping[str, Any], operation: Mapping[str, Any]) -> list[str]:
-    """The names of the fields that an operation takes in its body."""
+    """The names of the fields that an operation takes in its body; those of an example where it takes any."""
     content = operation.get("requestBody", {}).get("content", {})
     schema = content.get("application/json", {}).get("schema", {})
     name = schema.get("$ref", "").rpartition("/")[2]
-    return list(described["components"]["schemas"].get(name, schema).get("properties", ()))
+    fields = described["components"]["schemas"].get(name, schema).get("properties")
+    return list(fields or next(iter(schema.get("examples", ())), ()))
