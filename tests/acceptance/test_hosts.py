@@ -183,6 +183,20 @@ async def test_what_a_host_says_of_messages_that_it_left_out_is_not_said_by_anyo
     assert prompt.count(marker.partition("{}")[0]) <= most
 
 
+async def test_the_first_messages_that_a_host_keeps_are_not_told_beside_their_note() -> None:
+    said = [user(PEANUTS), assistant("I will not suggest peanuts.")]
+    async with onlooker.open_memory(":memory:", budget=3000) as memory:
+        session = memory.session("chat")
+        for n in range(60):
+            said.append(user(f"Question {n}, about parcels. {words(n)}"))
+            context = await session.prepare([*said[:2], *said[-5:]] if len(said) > 7 else said)
+            assert context.preface == ()
+            said.append(assistant(f"Answer {n}. {words(n + 1)}"))
+        text = context.text()
+        assert text.count("allergic to peanuts") == 1
+        assert await recorded(session) == [m["content"] for m in said[:-1]]
+
+
 async def test_a_host_that_blanks_old_tool_results_erases_nothing() -> None:
     async with onlooker.open_memory(":memory:", budget=100_000) as memory:
         session, history = memory.session("a"), History()

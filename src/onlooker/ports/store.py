@@ -121,14 +121,14 @@ class Store(Protocol):
         Retired messages move to the archive and leave the history hash. Messages named in `follow` keep id,
         text and time and get new seqs after `last_seq`, in order with the new ones; a cleared one becomes
         live again. A new message with the same content as a retired one (and the same id, unless Onlooker
-        assigned its id) revives that message; the same id with another text is an edit. Notes are rolled
-        back to `keep` as `policy.history.roll_back` decides, with the last cleared message as the lower
-        bound. If messages are revived, retired notes of them return as `policy.history.returning` decides,
-        without those that something was extracted with; the session is then due. Compacted messages that no live note covers any more (after the new frontier, up to `keep`)
-        return from the archive, unless a remaining summary (up to `keep`) replaces them. Summaries after
-        `keep` are deleted, and so are those whose notes were rolled back, if the originals are kept.
-        `tail_start` is then at most the new watermark + 1. `revision` grows; `prompt_version` grows if an
-        active note was retired or revived.
+        assigned its id) revives that message; the same id with another text is an edit. Notes are rolled back
+        to `keep` as `policy.history.roll_back` decides, with the last cleared message as the lower bound. If
+        messages are revived, retired notes of them return as `policy.history.returning` decides, without
+        those that something was extracted with; the session is then due. Compacted messages that no live note
+        covers any more (after the new frontier, up to `keep`) return from the archive, unless a remaining
+        summary (up to `keep`) replaces them. Summaries after `keep` are deleted, and so are those whose notes
+        were rolled back, if the originals are kept. `tail_start` is then at most the new watermark + 1.
+        `revision` grows; `prompt_version` grows if an active note was retired or revived.
 
         Raises:
             ConflictError: `last_seq` or `revision` changed since they were read.
