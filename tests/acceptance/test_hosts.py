@@ -183,16 +183,25 @@ async def test_what_a_host_says_of_messages_that_it_left_out_is_not_said_by_anyo
     assert prompt.count(marker.partition("{}")[0]) <= most
 
 
-async def test_the_first_messages_that_a_host_keeps_are_not_told_beside_their_note() -> None:
-    said = [user(PEANUTS), assistant("I will not suggest peanuts.")]
+@pytest.mark.parametrize("marker", ["", "Skipped {} messages."])
+@pytest.mark.parametrize(("head", "tail"), [(1, 6), (2, 5), (2, 6), (3, 4)])
+async def test_the_first_messages_that_a_host_keeps_are_told_once_in_a_long_session_too(
+    head: int, tail: int, marker: str
+) -> None:
+    said: list[dict[str, Any]] = []
+    text = ""
     async with onlooker.open_memory(":memory:", budget=3000) as memory:
         session = memory.session("chat")
-        for n in range(60):
-            said.append(user(f"Question {n}, about parcels. {words(n)}"))
-            context = await session.prepare([*said[:2], *said[-5:]] if len(said) > 7 else said)
+        for n in range(60):  # of a session as long as this, only the newest messages are read
+            said.append(user(f"Question {n}, about parcels. {words(n)}" if n else PEANUTS))
+            left_out = len(said) - head - tail
+            middle = [user(marker.format(left_out))] if marker and left_out > 1 else []
+            view = [*said[:head], *middle, *said[-tail:]] if left_out > 1 else said
+            context = await session.prepare(view)
             assert context.preface == ()
-            said.append(assistant(f"Answer {n}. {words(n + 1)}"))
-        text = context.text()
+            assert context.messages[-1].text == said[-1]["content"]
+            text = context.text()
+            said.append(assistant("ok" if n % 2 else f"Answer {n}. {words(n + 1)}"))
         assert text.count("allergic to peanuts") == 1
         assert await recorded(session) == [m["content"] for m in said[:-1]]
 

@@ -30,7 +30,7 @@ from onlooker.domain.messages import (
     new_id,
     tokens_of,
 )
-from onlooker.domain.notes import AppendResult, MessageDigest, Progress, Realignment, State
+from onlooker.domain.notes import AppendResult, Progress, Realignment, State
 from onlooker.engine.histories import (
     Histories,
     LastHistory,
@@ -39,7 +39,7 @@ from onlooker.engine.histories import (
     UnreadPart,
     read_on,
 )
-from onlooker.policy.align import Alignment, Rewind, SentRange, compare, decide, is_telling
+from onlooker.policy.align import Alignment, Comparison, Rewind, SentRange, compare, decide, is_telling
 from onlooker.policy.assemble import limits_beside_items
 from onlooker.policy.intake import intake_all
 from onlooker.policy.pace import beside
@@ -385,25 +385,20 @@ class Recorder:
             newest = max(newest, last_seq + 1 - sent.first)
         recorded = await self._store.digests(session, newest=newest)
         found = compare(unread.messages, recorded, whole=len(recorded) < newest)
-        if not found.whole:
-            before_window = unread.messages[: min(found.found, default=0)]
-            if beginning := await self._beginning(session, before_window):
-                found = compare(unread.messages, [*beginning, *recorded])
         # A single message is new, whether or not the same was said long before the host's last call.
         is_single = sent is not None and len(unread.messages) == 1 and not unread.messages[0].id
-        if not found.is_certain and not is_single:
+        if not is_single and not (found.is_certain and await self._is_apart(session, found)):
             found = compare(unread.messages, await self._store.digests(session))
         unclear = found.unclear
         texts = await self._store.around(session, unclear, 0) if unclear else ()
         return decide(found, {m.seq: m for m in texts}, sent, rewind)
 
-    async def _beginning(self, session: SessionId, first: Sequence[Message]) -> list[MessageDigest]:
-        """The record's first messages, if a history begins with all of them: some hosts keep those in front
-        of a window."""
-        known = await self._store.messages(session, limit=len(first), archived=True) if first else ()
-        if [m.digest for m in known] != [m.digest for m in first]:
-            return []
-        return [MessageDigest(m.seq, m.id, m.role, m.digest) for m in known]
+    async def _is_apart(self, session: SessionId, found: Comparison) -> bool:
+        """Whether what stands before a window is not the first message of the record: some hosts keep it."""
+        if found.whole or 0 in found.found:
+            return True
+        first = await self._store.messages(session, limit=1, archived=True)
+        return [m.digest for m in first] != [found.history[0].digest]
 
     async def _may_revive(self, session: SessionId, new: Sequence[Message]) -> bool:
         """Whether some of these messages may have been taken back before: then they come back as they were,

@@ -103,8 +103,12 @@ class Comparison:
         """Whether the history continues from the end of the record, so that no more of it need be read."""
         if self.whole or not self._reaches_the_end:
             return self.whole
-        is_window = 0 in self.found and any(is_telling(self.history[i]) for i in self.found)
-        return is_window or len(self.found) >= CERTAIN_RUN
+        first, last = min(self.found), max(self.found)
+        if last - first >= len(self.found):
+            return False  # what stands between may be older, and so may what stands before
+        is_window = first == 0 and any(is_telling(self.history[i]) for i in self.found)
+        # One message may stand before a window for all that was left out.
+        return is_window or (first < 2 and len(self.found) >= CERTAIN_RUN)
 
     @property
     def _reaches_the_end(self) -> bool:
@@ -207,7 +211,9 @@ def _common(
     is_certain = prefix >= CERTAIN_RUN or any(telling[:prefix])
     is_window = len(window) >= CERTAIN_RUN or any(telling[i] for i in window)
     if is_window and (len(window) >= prefix or not is_certain):
-        return window
+        # A host may keep the first message in the place of what it leaves out.
+        keeps_first = is_certain and prefix <= min(window) and prefix <= window[min(window)]
+        return {i: i for i in range(prefix)} | window if keeps_first else window
     anchors = _anchors(history, recorded, telling, prefix)
     if window and not anchors and (len(window) >= prefix or not is_certain):
         return window
