@@ -80,7 +80,8 @@ _EMPTY_IT = regex(
 # "The inserted line is not correct.": which one, the sentence before says. Not where a clause, a name or a
 # number behind the noun says it ("the boat that …", "the boat of Carla"), nor of what there is once.
 _KNOWN_THING = regex(
-    r"(?:but |and |also,? )?the (?!(?:other day|only thing|next day|following)\b)(?P<noun>(?:[a-z][a-z'-]* ){1,4}?)"
+    r"(?:but |and |also,? )?the (?!(?:other day|only thing|next day|following)\b)"
+    r"(?P<noun>(?:[a-z][a-z'-]* ){1,4}?)"
     r"(?:(?:also|still|really|just|only|now|already|even|always|never|currently) )?"
     r"(?:is|are|was|were|has|have|had|will|would|should|can|could|did|does|do|must|might|may|isn't|aren't"
     r"|wasn't|weren't|hasn't|haven't|didn't|doesn't|don't|won't|can't|couldn't|wouldn't|looks?|seems?|sounds?"
@@ -88,9 +89,15 @@ _KNOWN_THING = regex(
     r"|returned|failed|works?)\b",
     re.I,
 )
+# "The colors blend nicely.": any verb, where nothing says which colors.
+_KNOWN_THING_DOES = regex(
+    r"[Tt]he (?P<noun>[a-z]{3,} )"
+    r"(?!(?:of|for|to|in|on|at|with|from|by|about|that|which|who|where|when|i|we|you)\b)"
+    r"(?:[a-z']+ ){0,3}[a-z']+[.!]"
+)
 _OF_IT = regex(
     r"\b(?:of|for|to|in|on|at|with|from|by|about|between|behind|against|that|which|who|where|when|i|we|you"
-    r"|he|she|they|my|our|your|and|or)\b"
+    r"|he|she|they|my|our|your)\b"
 )
 _ONE_OF_A_KIND = regex(
     r"\b(?:weather|sun|moon|sky|sea|ocean|world|earth|internet|government|police|economy|news|future|past|truth"
@@ -122,7 +129,7 @@ _NAMING = {"person": SOMEBODY, "place": _PLACE, "action": _CLAUSE}
 def known_thing(text: str) -> str:
     """Return the noun of a sentence that begins with a thing its hearers know already, such as "line" of
     "The inserted line is wrong.", or ""."""
-    found = _KNOWN_THING.match(text.replace("’", "'"))
+    found = _KNOWN_THING.match(text.replace("’", "'")) or _KNOWN_THING_DOES.match(text)
     if not found or _OF_IT.search(found["noun"]) or _ONE_OF_A_KIND.search(found["noun"]):
         return ""
     if _SAYS_WHICH.search(text, found.end()):

@@ -179,7 +179,7 @@ class Settings:
     reflect_at: Size = _setting(
         0.6,
         "How large notes may grow before they are condensed. The default is larger in [budgets below "
-        "7,500 tokens](cost.md#small-budgets).",
+        "7,500 tokens](cost.md#small-budgets), and where `recall` is off.",
         low=0.01,
         high=MAX_TOKENS,
     )
@@ -191,7 +191,7 @@ class Settings:
     reflect_to: float = _setting(
         0.4,
         "How far they are condensed, as a share of `reflect_at`. 0: every observation. With the built-in "
-        "model the default is larger in budgets below 7,500 tokens.",
+        "model the default is larger in budgets below 7,500 tokens, and where `recall` is off.",
         low=0,
         high=0.95,
     )
@@ -547,10 +547,12 @@ def limits_for(settings: Settings, budget: int) -> Limits:
     one_more = round(chunk_tokens * note_ratio) if isinstance(settings.memory_limit, float) else 0
     at, to = settings.reflect_at, settings.reflect_to
     small = min(1.0, max(0.0, (LARGE - base) / (LARGE - SMALL)))
+    # Where nothing is recalled, notes are all there is: they take their room at every budget.
+    filled = 1.0 if settings.recall == "off" else small
     if at == DEFAULT.reflect_at:
-        at += (SMALL_REFLECT_AT - at) * small
+        at += (SMALL_REFLECT_AT - at) * filled
     if free and to == DEFAULT.reflect_to:
-        to += (SMALL_REFLECT_TO - to) * small
+        to += (SMALL_REFLECT_TO - to) * filled
     block_after = tokens(settings.block_after)
     fill = FILL * max(0.0, 1 - 2 * small) if isinstance(settings.observe_at, float) else 0
     return Limits(

@@ -209,7 +209,7 @@ def test_what_goes_on_from_messages_that_were_noted_before_is_not_noted(said: st
             "does that change", "counts whole days",
         ),
         (
-            [("Ana", "Your trip M05KNL goes from Atlanta to Philadelphia. The flights are in business class.")],
+            [("Ana", "Your trip M05KNL goes from Atlanta to Oslo. The flights are in business class.")],
             "The flights are", "M05KNL",
         ),
         ([("Ana", "We ship on Friday with the new invoice."), ("Ben", "Noted.")], "Noted", "ship on Friday"),

@@ -306,3 +306,12 @@ def test_notes_take_more_of_a_small_budget_and_are_condensed_by_less() -> None:
     assert limits_for(preset("default"), 2_000).reflect_to == DEFAULT.reflect_to
     own = replace(free, reflect_at=0.3, reflect_to=0.5)
     assert (limits_for(own, 2_000).reflect_at, limits_for(own, 2_000).reflect_to) == (600, 0.5)
+
+
+def test_notes_take_their_room_at_every_budget_where_nothing_is_recalled() -> None:
+    free = replace(preset("default"), free_models="both", recall="off")
+    recalls, alone = limits_for(replace(free, recall="session"), 8_000), limits_for(free, 8_000)
+    assert alone.reflect_at > 1.3 * recalls.reflect_at
+    assert alone.reflect_to == limits_for(free, 2_000).reflect_to
+    in_order(alone)
+    assert limits_for(preset("zora"), 8_000).reflect_at == limits_for(preset("zora"), 80_000).reflect_at

@@ -555,7 +555,7 @@ def _joined(record: str, part: str) -> str:
 # -- What kind of piece it is
 
 _COURTESY = regex(
-    r"^(?:(?:thanks?|thank you|thx)\b|for (?:shar|ask|be|listen|help|check|hav|tell|let)in[g']"
+    r"^(?:(?:thanks?|thank you|thx)\b|for (?:shar|ask|be|listen|help|check|hav|tell|lett|giv)in[g']"
     r"|for (?:the|all the|your|all your) (?:kind |great )?(?:words?|help|advice|support|tips?|info|offer"
     r"|encouragement|suggestions?)\b|take care\b"
     r"|(?:talk|see|catch|speak)(?: to| with)? (?:you|ya|soon|later)\b|talk soon|good luck\b|keep (?:it"
