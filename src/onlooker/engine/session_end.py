@@ -386,7 +386,7 @@ class SessionEnd:
         self, session: SessionId, made: list[Item], notes: Sequence[Note], messages: Sequence[Message]
     ) -> list[Item]:
         """Set the origin of the items from the messages: a model may have been misled about it."""
-        from onlooker.policy.origins import whose_words
+        from onlooker.policy.origins import parts_of, whose_words
 
         said = [m for note in notes for m in await self._store.sources(session, note.id)] if made else []
         said += messages
@@ -394,7 +394,8 @@ class SessionEnd:
             return made
 
         def attribute() -> list[Item]:
-            found = (whose_words(i.summary, said) if i.origin == "user" else i.origin for i in made)
+            parts = [*parts_of(said)]  # their words are found once for all items
+            found = (whose_words(i.summary, parts) if i.origin == "user" else i.origin for i in made)
             return [replace(item, origin=origin) for item, origin in zip(made, found, strict=True)]
 
         return await asyncio.to_thread(attribute)

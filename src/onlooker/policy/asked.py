@@ -537,18 +537,18 @@ def _quote(said: Said, *, with_opening: bool) -> _Quote | None:
     it refers back ("fix it"). As many of the sentences after it follow as fit.
     """
     parts = said.sentences
-    tasks = [i for i, s in enumerate(parts) if not said.standing[i] and is_task(s) and not _only_confirms(s)]
-    asks: list[int] = []
-    if not tasks:
-        asks = [i for i, s in enumerate(parts) if is_wish(s) and not _is_trifle(s)] or [
-            i
-            for i, s in enumerate(parts)
-            if _WORD.search(s) and ASKS_QUESTION.search(s) and not _WONDERS.match(s)
-        ]
-    if not tasks and not asks:
+    tasks = (i for i, s in enumerate(parts) if not said.standing[i] and is_task(s) and not _only_confirms(s))
+    first = next(tasks, None)
+    if is_of_task := first is not None:
+        # "Consider the following:" only announces.
+        if parts[first].endswith((":", "：")):
+            first = next((i for i in tasks if not parts[i].endswith((":", "："))), first)
+    else:
+        first = next((i for i, s in enumerate(parts) if is_wish(s) and not _is_trifle(s)), None)
+    if first is None:
+        first = next((i for i, s in enumerate(parts) if _is_question(s)), None)
+    if first is None:
         return None
-    # "Consider the following:" only announces.
-    first = next((i for i in tasks if not parts[i].endswith((":", "："))), (tasks or asks)[0])
     about = _referred(parts[first], clean(said.text))
     room = _MAX_REQUEST - (estimate(about) if about else 0)
     last = first
@@ -567,7 +567,11 @@ def _quote(said: Said, *, with_opening: bool) -> _Quote | None:
             break
         last += 1
     words = " ".join(" ".join(parts[first : last + 1]).split())
-    return _Quote(_fitted(words, room), bool(tasks), about)
+    return _Quote(_fitted(words, room), is_of_task, about)
+
+
+def _is_question(text: str) -> bool:
+    return bool(_WORD.search(text) and ASKS_QUESTION.search(text) and not _WONDERS.match(text))
 
 
 def _end_of(sentence: str, tokens: int) -> str:

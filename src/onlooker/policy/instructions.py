@@ -173,12 +173,12 @@ class Said:
             if before and _EXCEPTION.match(fold(sentence)):
                 found[-1] = f"{found[-1]} {sentence}"
                 continue
-            with_it = i > 0 and not before and _POINTS.search(fold(sentence))
-            before = standing
-            if before:
+            if standing:
                 words = _clause_of(sentence)
                 both = f"{self.sentences[i - 1]} {words}"
+                with_it = i > 0 and not before and _POINTS.search(fold(sentence))
                 found.append(both if with_it and estimate(both) <= _MAX_INSTRUCTION else words)
+            before = standing
         return [" ".join(cut(mask(text), _MAX_INSTRUCTION).split()) for text in found]
 
 

@@ -7,7 +7,7 @@ each line are looked for in what everybody said.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from functools import cache, cached_property
 from itertools import chain
 
@@ -81,14 +81,14 @@ def noted_parts(notes: Iterable[str]) -> Iterator[Part]:
 # -- Facts
 
 
-def whose_words(summary: str, messages: Sequence[Message]) -> Origin:
-    """Return whose words a summary is made of, by the message that holds most of them.
+def whose_words(summary: str, parts: Iterable[Part]) -> Origin:
+    """Return whose words a summary is made of, by the part that holds most of them.
 
     An assistant repeats what the user says, so its words count only if the user said little of it.
     """
     wanted = set(telling_tokens(summary)) - _ROLES
     best: dict[Origin, int] = {"user": 0, "agent": 0, "tool": 0}
-    for part in parts_of(messages):
+    for part in parts:
         best[part.origin] = max(best[part.origin], len(wanted & part.words))
     if best["tool"] > best["user"]:
         return "tool"

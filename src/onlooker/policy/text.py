@@ -170,6 +170,11 @@ _MIN_WORDS = 4
 _MIN_CJK = 8
 
 
+def has_cjk(text: str) -> bool:
+    """Return whether any character is Han, kana or hangul."""
+    return not text.isascii() and CJK_CHARACTER.search(text) is not None
+
+
 def is_cjk(text: str) -> bool:
     """Return whether at least a third of the letters are Han, kana or hangul."""
     if text.isascii():
@@ -355,6 +360,8 @@ def language_of(text: str) -> str:
 def wrong_language(note: str, source: str) -> str:
     """Say how the note's language differs from its source's; "" if it does not, or if that is unclear."""
     note, source = _prose_of(note), _prose_of(source)
+    if note.isascii() and source.isascii():  # one script
+        return _words_differ(note, source)
     return _script_differs(_scripts(note), _scripts(source)) or _words_differ(note, source)
 
 

@@ -29,7 +29,7 @@ from onlooker.models.extractive.words import (
     word_unit,
 )
 from onlooker.policy.references import PRONOUN, RESOLVED, SOMEBODY, known_thing
-from onlooker.policy.text import CJK_CHARACTER, is_cjk, regex, sentences
+from onlooker.policy.text import has_cjk, is_cjk, regex, sentences
 from onlooker.policy.tokens import estimate
 
 ROLES = ("user", "assistant", "system")  # the speakers of messages without a name
@@ -107,7 +107,7 @@ def passages(found: Sequence[str]) -> list[str]:
     """Join Chinese, Japanese and Korean sentences that follow each other, up to a length."""
     joined: list[str] = []
     for text in found:
-        cjk = bool(joined) and bool(CJK_CHARACTER.search(text)) and is_cjk(joined[-1])
+        cjk = bool(joined) and has_cjk(text) and is_cjk(joined[-1])
         if cjk and len(joined[-1]) + len(text) <= _MAX_PASSAGE:
             joined[-1] = run_on((joined[-1], text))
         else:

@@ -36,7 +36,7 @@ from onlooker.policy.prompts import DATA_RULE, Prompt, fence, fence_instruction,
 from onlooker.policy.reply.note_text import clean
 from onlooker.policy.search.words import query_tokens, telling_tokens, tokens
 from onlooker.policy.secrets import mask
-from onlooker.policy.text import CJK_CHARACTER, Phrases, bounded, plain_words, regex
+from onlooker.policy.text import Phrases, bounded, has_cjk, plain_words, regex
 
 # -- What people say about themselves
 
@@ -120,7 +120,9 @@ def _statements(message: Message, question: str) -> Iterator[Statement]:
     for text in asked:
         told = text.rstrip(".!。！ ")
         yield Statement(told, *about, "IMPORTANT", message.id, INSTRUCTION, message.at, "asked")
-    own = _QUOTED.sub(lambda q: "" if _FIRST_PERSON.search(q[1], plain_words(q[1])) else q[0], said.own)
+    own = said.own
+    if '"' in own or "“" in own:
+        own = _QUOTED.sub(lambda q: "" if _FIRST_PERSON.search(q[1], plain_words(q[1])) else q[0], own)
     for clause, whole, forget in _clauses(own, short=len(message.text) <= MAX_TYPED_LENGTH):
         if any(clause in text for text in asked) or _is_of_another(clause, question, message.name):
             continue
@@ -145,8 +147,9 @@ _CJK_KIN = regex(
 def _is_of_another(clause: str, question: str, name: str) -> bool:
     """Whether a clause without a subject answers a question about somebody else: "豆豆还咳嗽吗？", "不咳了,
     是对尘螨过敏". Among people, each question may be; an assistant's is, if it names one."""
-    first = _CJK_COMMA.split(clause, maxsplit=1)[0]
-    if not (CJK_CHARACTER.search(clause) and _CJK_ASKS.search(question)) or _CJK_SELF.search(first):
+    if not (has_cjk(clause) and _CJK_ASKS.search(question)):
+        return False
+    if _CJK_SELF.search(_CJK_COMMA.split(clause, maxsplit=1)[0]):
         return False
     return not _CJK_YOU.search(question) if name else bool(_CJK_KIN.search(question))
 
@@ -190,12 +193,12 @@ def _clauses(text: str, *, short: bool) -> Iterator[tuple[str, str, bool]]:
     for raw in _SENTENCES.split(text if text.isascii() else _CJK_END.sub(r"\g<0>\n", text)):
         opened = _OPENING.sub("", raw.strip())
         whole = opened.strip().rstrip('.!…。！ "”')
-        if CJK_CHARACTER.search(whole) and _CJK_UNNAMED.match(whole):
+        if has_cjk(whole) and _CJK_UNNAMED.match(whole):
             whole = f"{before}。{whole}" if before and not QUESTION.search(before) else ""
         before = whole
         if not whole or raw.rstrip().endswith(("?", "？")):
             continue
-        if not (short or _FIRST_PERSON.search(whole, plain_words(whole)) or CJK_CHARACTER.search(whole)):
+        if not (short or _FIRST_PERSON.search(whole, plain_words(whole)) or has_cjk(whole)):
             continue
         if taken := _FORGET.match(whole):
             old, *new = _NOW.split(next(filter(None, taken.groups())), maxsplit=1)

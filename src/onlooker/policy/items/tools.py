@@ -11,7 +11,7 @@ from onlooker.domain.items import ITEM_TYPES, Item
 from onlooker.policy.items.match import contradictions, duplicates
 from onlooker.policy.items.statements import MAX_CHARACTERS, TRANSIENT
 from onlooker.policy.search.words import query_tokens
-from onlooker.policy.text import CJK_CHARACTER
+from onlooker.policy.text import has_cjk
 
 _ID = {"type": "string", "description": "The id in brackets, as memory_search shows it."}
 
@@ -136,7 +136,7 @@ class Refusal:
 
 def check_words(summary: str) -> Refusal | None:
     """Check the length of a summary."""
-    short = len(summary) < MIN_CHARACTERS and not CJK_CHARACTER.search(summary)
+    short = len(summary) < MIN_CHARACTERS and not has_cjk(summary)
     if short or len(query_tokens(summary)) < MIN_WORDS:
         advice = "Not saved: too short to be understood alone. Write one sentence that names who and what."
         return Refusal("too short", advice)

@@ -159,7 +159,8 @@ def _search(db: Database, query: Query, read: Reading) -> SearchResult:
     where: dict[str, Any] = {"owner": pack(query.owner), "kind": query.kind}
     where["sid"] = query.session and sid_of(query.session)
     docs, length = db.run("search_totals", **where).fetchone()
-    holders = {term: _holders(db, query, term, where) for term in query.terms}
+    scope = _scope(query.kind, query.owner, query.session)
+    holders = {term: _holders(db, query, scope, term, where) for term in query.terms}
     if query.rare and not has_rare(holders, docs, query):
         return SearchResult(docs, length, {}, ())
     if query.terms:
@@ -180,10 +181,10 @@ def search_around(
     return {(session, m.seq): m for session, near in seqs.items() for m in around(db, session, near, reach)}
 
 
-def _holders(db: Database, query: Query, term: str, where: Mapping[str, Any]) -> list[int]:
+def _holders(db: Database, query: Query, scope: str, term: str, where: Mapping[str, Any]) -> list[int]:
     """The newest texts that hold a term, newest first."""
     words = f'words : "{term}"'
-    match = f'scope : "{_scope(query.kind, query.owner, query.session)}" AND {words}'
+    match = f'scope : "{scope}" AND {words}'
     if query.after is None and query.before is None:
         found = db.value("holders", words=words, match=match, limit=query.max_holders, **where)
     else:
