@@ -239,7 +239,7 @@ _MAYBE_STANDING = Phrases(
     r"|항상|언제나|늘 |절대|앞으로|이제부터|지금부터|매번|때마다|기억|잊지|다시는|더 이상",
     """
     always never ever from going future henceforth further remember forget mind time whenever anytime when
-    more anymore again stop quit longer need call address refer until unless if all every each any under no
+    more anymore again stop quit longer need call address refer until unless if all every each any under
     ignore drop
     immer stets nie niemals ab nun zukunft jedes jedesmal wann merk merke daran vergiss nicht
     toujours jamais partir avenir oublie souviens rappelle fois plus

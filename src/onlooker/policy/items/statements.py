@@ -216,8 +216,9 @@ CHANGE = Phrases(
     r"|\bn(?:e\b|['’]).{0,40}?\bplus\b|去世|死了|离婚|分手|辞职|卖了|不再|已经不|取消|戒了|换了|亡くな|死ん|離婚"
     r"|別れ|辞め|やめ|売っ|もう.{1,20}(?:ない|ません)|죽었|돌아가|이혼|헤어|그만|팔았|더 이상",
     """
-    died away dead divorced separated up quit resigned fired off retired sold rid cancelled canceled no any
-    anymore stopped switched after now got born out graduated recovered moved
+    died passed dead divorced separated broke split quit resigned fired laid retired sold gave rid cancelled
+    canceled called longer any anymore stopped switched after now married engaged born dropped graduated
+    recovered moved
     gestorben verstorben geschieden getrennt verkauft mehr abgesagt mort morte vendu plus
     divorciado divorciada divorciados divorciadas separado separada separados separadas ya cancelado cancelada
     cancelados canceladas
@@ -288,7 +289,7 @@ def spoken_kind(clause: str) -> Kind | None:
     plain = clause.replace("’", "'")
     words = plain_words(plain)
     spoken = (plain, _NO_LONGER.pattern.sub("", plain)) if _NO_LONGER.search(plain, words) else (plain,)
-    news = NEWS if CHANGE.search(plain, words) and not _UNNAMED.match(plain) else None
+    news = NEWS if not _UNNAMED.match(plain) and CHANGE.search(plain, words) else None
     if _ENGLISH.match(plain):
         return next((kind for kind in KINDS if any(map(kind.spoken.match, spoken))), news)
     texts = [(text, plain_words(text)) for text in spoken]
