@@ -35,6 +35,7 @@ class _Host:
         self.make_store = store
         self.clock = FrozenClock(datetime(2026, 2, 16, 9, 0, tzinfo=UTC))
         self.history: list[Item] = []  # what the host holds
+        self.left: list[Item] = []  # what it held before it last went another way
         self.truth: list[str] = []  # what memory should hold
         self.shown: Shown | None = None
         self.numbers = itertools.count(1)
@@ -141,10 +142,14 @@ class _Host:
                 history = [*history[:place], new, *history[place + 1 :]]
             case "branch" if place:
                 history = [*history[:place], new, self._item("assistant", 4)]
+            case "back" if self.left and self.left[0] == history[0]:
+                history = [*self.left, new]
             case "trim" | "summary" if len(history) - place >= 3:
                 return self._trimmed(operation, place, new)
             case _:
                 history.append(new)
+        if history[: len(self.history)] != self.history:
+            self.left = self.history
         self.history = history
         self.truth = [_label(i) for i in history]
         return history

@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 from onlooker.policy.settings import LANGO, ZORA, Settings, Timing
 from onlooker.testing import FAULTS
 
-Change = Literal["none", "again", "regenerate", "edit", "edit keeping the rest", "branch", "trim", "summary"]
+Change = Literal[
+    "none", "again", "regenerate", "edit", "edit keeping the rest", "branch", "back", "trim", "summary"
+]
 
 
 @dataclass(frozen=True)
@@ -26,9 +28,7 @@ class Say:
 class Prepare:
     """The host hands its history over, changed in some way before it says one thing more."""
 
-    change: Literal[
-        "none", "regenerate", "edit", "edit keeping the rest", "branch", "trim", "summary", "again"
-    ]
+    change: Change
     at: int
 
 
@@ -117,11 +117,11 @@ def settings(draw: st.DrawFn) -> Settings:
     )
 
 
-def programs(*, most: int = 25) -> st.SearchStrategy[Program]:
-    return st.builds(
-        Program,
-        settings(),
-        st.sampled_from(["", "builtin", *FAULTS]),
-        st.sampled_from([0.3, 1.0]),
-        st.lists(_operations, min_size=3, max_size=most).map(tuple),
-    )
+@st.composite
+def programs(draw: st.DrawFn, *, most: int = 25) -> Program:
+    operations = draw(st.lists(_operations, min_size=3, max_size=most))
+    if draw(st.booleans()):  # another way, and back: chance alone seldom does both
+        way = Prepare("branch", draw(st.integers(0, 1000)))
+        operations += [Settle(), way, *draw(st.lists(_operations, max_size=3)), Prepare("back", 0), Settle()]
+    fault = draw(st.sampled_from(["", "builtin", *FAULTS]))
+    return Program(draw(settings()), fault, draw(st.sampled_from([0.3, 1.0])), tuple(operations))
