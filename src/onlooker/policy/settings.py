@@ -473,8 +473,8 @@ NOTE_RATIO = 0.2
 # The same for the presets with numbers of their own, where reflections do not count towards `reflect_at`.
 PRESET_NOTE_RATIO = 0.25
 # The same while memory is empty and has never been condensed, if notes cost nothing to write and to condense:
-# free room is lost memory.
-FREE_RATIO = 0.75
+# free room is lost memory. In small budgets they are longer still, since messages do not fill that room.
+FREE_RATIO, SMALL_FREE_RATIO = 0.5, 0.75
 # A short prompt costs little, and what it has no room for is missed most. Up to SMALL tokens notes take all
 # the room that messages leave, and the built-in model condenses them by little at a time; from LARGE on the
 # settings hold as they are; in between it is in between.
@@ -485,7 +485,7 @@ SMALL_REFLECT_AT, SMALL_REFLECT_TO = 0.9, 0.95
 RECALL_SHARE, RECALL_RESERVED = 0.2, 0.1
 # Notes and messages together fill this share before notes take the messages' place: what still fits is shown
 # as it was said, and the prefix breaks half as often. Not in small budgets, where notes hold more.
-FILL = 0.8
+FILL = 0.85
 # What the headings of the memory section cost: notes must be condensed before they no longer fit beside them.
 SECTION_TOKENS = 60
 
@@ -553,6 +553,7 @@ def limits_for(settings: Settings, budget: int) -> Limits:
         at += (SMALL_REFLECT_AT - at) * filled
     if free and to == DEFAULT.reflect_to:
         to += (SMALL_REFLECT_TO - to) * filled
+    first_ratio = FREE_RATIO + (SMALL_FREE_RATIO - FREE_RATIO) * min(1.0, 2 * filled)
     block_after = tokens(settings.block_after)
     fill = FILL * max(0.0, 1 - 2 * small) if isinstance(settings.observe_at, float) else 0
     return Limits(
@@ -566,7 +567,7 @@ def limits_for(settings: Settings, budget: int) -> Limits:
         precompute_at=max(keep_recent + 1, min(tokens(settings.precompute_at), observe_at)),
         overlap=min(tokens(settings.overlap), max(0, message_limit - observe_at)),
         note_ratio=note_ratio,
-        first_ratio=FREE_RATIO if free else note_ratio,
+        first_ratio=first_ratio if free else note_ratio,
         memory_limit=memory_limit,
         message_limit=message_limit,
         # At most half of the memory, so that a session's own notes are never crowded out.

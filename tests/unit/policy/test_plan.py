@@ -113,7 +113,7 @@ def test_notes_that_cost_nothing_are_longer_while_memory_has_room() -> None:
         step = plan(state(said, [note(1, 1, tokens)] if tokens else []), limits)
         assert isinstance(step, Observe)
         ratios.append(step.ratio)
-    assert ratios[0] == 0.75
+    assert ratios[0] == 0.5
     assert ratios == sorted(ratios, reverse=True)
     assert ratios[-1] == pytest.approx(0.2, abs=0.001)
 
@@ -601,22 +601,22 @@ def test_messages_stand_raw_while_notes_leave_room() -> None:
     assert ahead.buffered
     written = [note(n + 1, n + 10, status="buffered", tokens=200) for n in range(0, 70, 10)]
     assert plan(state(raw, written), limits) == Idle()
-    shown = plan(state(numbered(*[100] * 80), [*written, note(71, 74, status="buffered")]), limits)
+    shown = plan(state(numbered(*[100] * 85), [*written, note(71, 79, status="buffered")]), limits)
     assert isinstance(shown, Activate)
     assert len(shown.notes) == 8
-    # With notes of 5,000 there is room for 3,000.
-    full = [note(1, 10, tokens=5_000), note(11, 34, status="buffered")]
-    assert plan(state(numbered(*[100] * 39), full), limits) == Idle()
-    assert isinstance(plan(state(numbered(*[100] * 40), full), limits), Activate)
+    # With notes of 5,000 there is room for 3,500.
+    full = [note(1, 10, tokens=5_000), note(11, 39, status="buffered")]
+    assert plan(state(numbered(*[100] * 44), full), limits) == Idle()
+    assert isinstance(plan(state(numbered(*[100] * 45), full), limits), Activate)
 
 
 def test_what_stands_raw_behind_notes_is_noted_before_they_are_shown() -> None:
     limits = limits_for(DEFAULT, 10_000)
     written = [note(n + 1, n + 10, status="buffered", tokens=200) for n in range(0, 70, 10)]
-    step = plan(state(numbered(*[100] * 81), written), limits)
+    step = plan(state(numbered(*[100] * 86), written), limits)
     assert isinstance(step, Observe)
     assert step.buffered
-    assert [m.seq for m in step.messages] == list(range(71, 77))
+    assert [m.seq for m in step.messages] == list(range(71, 82))
 
 
 def test_small_budgets_and_numbers_of_tokens_leave_no_more_raw() -> None:

@@ -161,9 +161,9 @@ _DO_IT = regex(
 )
 # Asked without a question mark.
 _REMIND = Phrases(
-    r"\b(?:remind me|(?:tell|show|give) me again|(?:as|like) (?:last time|before)"
-    r"|same \w+(?: \w+)? as (?:last|before))\b",
-    "me as like",
+    r"\b(?:remind me|say (?:it )?again|(?:tell|show|give) me (?:again|what|when|where|which|whose?|how)"
+    r"|(?:as|like) (?:last time|before)|same \w+(?: \w+)? as (?:last|before))\b",
+    "me again as like",
     re.I,
 )
 _QUESTION_MARKS = ("?", "？", "؟")

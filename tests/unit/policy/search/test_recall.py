@@ -116,6 +116,8 @@ def test_a_turn_asks_with_what_the_user_says() -> None:
         ("What was the ferry called that you recommended?", 1),
         ("Remind me which ferry leaves first.", 1),
         ("Tell me again which ferry leaves first.", 1),
+        ("Say again which ferry leaves first.", 1),
+        ("Tell me which ferry leaves first.", 1),
         ("Book the same ferry as last time.", 1),
         ("Can you tell me which ferry leaves first?", 1),
         ("Which ferry did you recommend?", 1),
