@@ -62,6 +62,8 @@ PRONOUN = regex(
     r"|\b(?:few|some|two|three|many) more(?=[.,!?]|$| (?:last|this|next|today|yesterday|to|in|on|at|and)\b)"
     r"|\bthose \w+|\bthat \w+(?=[.?!]|$)"
     r"|\beach(?=\s*(?:[.,;!?]|$))"
+    # "So creamy and delicious!": nobody knows what.
+    r"|^(?:so|such|very|really|super|pretty|totally) [a-z]+(?:,? (?:and|but|yet) [a-z]+)?(?=\s*(?:[.!]|$))"
     # "I 100% agree.", "Noted.": nobody knows with what.
     r"|^(?:i (?:\S+ )?)?agree(?:d)?(?: completely| totally| with you)?(?=\s*(?:[.!]|$))"
     r"|^(?:noted|received|understood|got it|will do)(?=\s*(?:[.!]|$))"

@@ -106,6 +106,7 @@ def test_a_sentence_of_clauses_side_by_side_is_parted() -> None:
         "前者我们用租户隔离解决了。",
         "这两点一定要告诉罗医生。",
         "I 100% agree.",
+        "So creamy and delicious!",
         "それは大阪です。",
         "うちの猫も最初はそうだったよ。",
     ],
@@ -281,7 +282,47 @@ def test_the_number_of_an_item_stays_with_it() -> None:
     assert not re.search(r"\d\.(?:$| \d\.)", later, re.M), later
 
 
+def test_a_later_item_of_a_list_in_one_line_stays_with_what_announces_it() -> None:
+    told = (
+        "进阶球拍推荐（300-600元）：1. 李宁风刃500：攻守兼备，适合进阶选手，中杆偏硬，需要一定的力量基础，约400元，红色和蓝色两款。"
+        "2. 胜利极速12：手感好，挥拍轻松，约350元，适合双打选手。"
+    )
+    said = f"## 2026-02-16\nassistant: {told}\nuser: 今天称了一下体重，还是80kg，没有反弹。"
+    notes = [reflect(said, tokens=tokens) for tokens in range(20, 120, 5)]
+    assert all("球拍推荐" in text for text in notes if "胜利极速" in text)
+
+
+def test_words_that_found_no_room_stand_under_their_day() -> None:
+    long = "然后我们又走了很远的路，" * 30
+    told = note("## 2026-02-15\nuser: 我搬到了深圳。")
+    text = observe(role("assistant", f"已经提了，{long}就这样。"), notes=(told,), tokens=20)
+    assert text.startswith("## 2026-02-16\nassistant: 已经提了"), text
+
+
+def test_how_long_something_takes_is_no_date() -> None:
+    text = chat(("Betty", "The work that can be accomplished in two weeks is limited to Oslo."))
+    assert "in two weeks is limited" in text
+    assert "in two weeks (2026" in chat(("Betty", "I fly to Oslo in two weeks."))
+
+
+def test_what_announces_a_list_without_a_colon_gets_one() -> None:
+    told = (
+        "Two ways come to mind to mend it are\n\n1. when adding a spec, keep its parent\n2. fill in defaults"
+    )
+    assert quotes(told)[0].text == "Two ways come to mind to mend it are:"
+
+
+def test_a_picture_stays_with_the_word_that_points_at_it() -> None:
+    said = "I started teaching people in Graz how to make this. [shares a photo of a dessert with cream]"
+    texts = [chat(("Nate", said), tokens=tokens) for tokens in range(12, 120, 3)]
+    assert all("[pic: dessert with cream]" in text for text in texts if "make this" in text)
+    assert "make this" in texts[-1]
+
+
 def test_words_that_begin_a_quote_have_a_capital() -> None:
+    assert (
+        quote("Yeah Mel, let's spread the word.", vocatives(frozenset({"Mel"}))) == "Let's spread the word."
+    )
     text = chat(("Ana", "My advice for Oslo: row at dawn. And stay open to the tips of Carla's rowing club."))
     assert "Stay open" in text
 

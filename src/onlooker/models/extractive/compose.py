@@ -197,20 +197,21 @@ def _last_resort(messages: Sequence[Message], pieces: Sequence[Piece], limit: in
                 text = render([piece if headed else replace(piece, day="")])
                 if estimate(text) <= room:
                     return text
-    spoken = [(who, " ".join(text.split())) for m in messages for who, text in _parts(m, m.body)]
+    spoken = [(who, " ".join(text.split()), m.at) for m in messages for who, text in _parts(m, m.body)]
     if not messages:
         return ""
-    spoken = [(who, text) for who, text in spoken if text] or [("", "")]
+    spoken = [said for said in spoken if said[1]] or [("", "", messages[0].at)]
     # What was said first is as clear as it ever was.
     clear = (said for said in spoken if _stands_alone(said[1]))
-    who, words = next(clear, spoken[0])
+    who, words, at = next(clear, spoken[0])
     who = who or messages[0].speaker
     # Its beginning alone: the end of a sentence without its "if" says something else.
     longest = min(120, max(_SHORTEST, 3 * limit))
-    for length in range(longest, _SHORTEST, -_SHORTEST):
-        text = f"{who}: {_beginning(words, length)}"
-        if estimate(text) <= max(limit, most):
-            return text
+    for heading in (f"## {at.date()}\n" if at else "", ""):
+        for length in range(longest, _SHORTEST, -_SHORTEST):
+            text = f"{heading}{who}: {_beginning(words, length)}"
+            if estimate(text) <= max(limit, most):
+                return text
     return f"{who}: {_beginning(words, _SHORTEST)}"
 
 
@@ -249,7 +250,10 @@ _HEADING = regex(r"^(?:#{1,6} +(?:\*\*)?|\*\*)([^*\n]{1,80}[^*\s.!?。！？:：
 # "Feels like yesterday" is no day, and "this weekend", said of the past, may be the one before.
 _UNCLEAR_DATE = regex(
     r"\b(?:feels?|felt|seems?) like (?:it was )?(?:just |only )?(?:yesterday|last)\b"
-    r"|\b(?:went|had|was|were|did|got|took|saw|made|[a-z]{3,}ed)\b.*\bthis weekend\b",
+    r"|\b(?:went|had|was|were|did|got|took|saw|made|[a-z]{3,}ed)\b.*\bthis weekend\b"
+    # How long it takes, not when.
+    r"|\b(?:accomplish|complet|finish|deliver|achiev|don|do|made|make|built|build|learn)(?:e|ed|t|ing)?\b[^,.;]{0,30}"
+    r"\bin (?:an?|one|two|three|four|five|six|ten|\d+) (?:day|week|month|year)s?\b",
     re.I,
 )
 # A piece must have a letter, or a number longer than that of a bullet.

@@ -308,6 +308,8 @@ _BEFORE_SPEAKER = regex(r"(?<=[.?？。！!…\]]) (?=(?:[\w.-]+\([^\n]*?\)|[^\s
 _BETWEEN_PIECES = regex(r"; (?![a-z])")
 _AROUND_PICTURES = regex(r" (?=\[pic: )|(?<=\]) ")
 _ENDS = "?？.。！!…:：]"
+# An item of a list that is written in one line: what announces the list is before the first.
+_LATER_ITEM = regex(r"\(?(?:[2-9]|1\d)[.)、]\s*\D")
 _DATED_SENTENCE = regex(r"^On (\d{4}-\d\d-\d\d), ")
 
 
@@ -380,6 +382,8 @@ def _pieces(line: Line, number: int, before: Sequence[Piece], format: NoteFormat
             piece.needs, piece.depth = heading.place, heading.depth + 1
         elif error is not None and k != error:
             piece.needs, piece.depth = (number, error), 1
+        elif k and _LATER_ITEM.match(part):
+            piece.needs, piece.depth = (number, 0), 1
         elif picture is not None and shows(part):
             piece.needs, piece.depth = (number, picture), 1
         elif not is_call(speaker) and not link(piece, recent) and recent:

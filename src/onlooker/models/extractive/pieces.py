@@ -290,7 +290,7 @@ def quote(sentence: str, addressed: re.Pattern[str] | None = None, *, answers: b
     # Of "Thanks, Ingrid." only the name is left.
     if not text or (text != said and _NAME_ALONE.match(text)):
         return ""
-    word = text.split(" ", 1)[0]
+    word = text.split(" ", 1)[0].replace("’", "'").partition("'")[0]
     if text[0] != said[0] and word.isalpha() and is_ordinary(word):
         text = text[0].upper() + text[1:]
     if _ENDED.search(text):
@@ -404,7 +404,7 @@ def asked_before(recent: Sequence[Piece], speaker: str, message: int) -> Piece |
 
 _SHOWS = regex(
     r"(?:^|[.!?] )here(?:'s| is| are)\b|\b(?:this|that|these|those) (?:pic|picture|photo|shot|image)s?\b"
-    r"|\b(?:look at|check out) (?:this|these)\b",
+    r"|\b(?:look at|check out) (?:this|these)\b|\b(?:this|these)(?=\s*(?:[.!]|$))",
     re.I,
 )
 
@@ -524,6 +524,8 @@ def quotes(
         if len(found) == first:
             continue
         before_list = i + 1 < len(lines) and bool(_ITEM.match(lines[i + 1]))
+        if before_list and not mark and not _ENDED.search(content.rstrip()):
+            found[-1] = found[-1]._replace(text=found[-1].text.rstrip(".。") + ":")
         if mark and not inside:
             item, depth = len(found) - 1, indent  # what is below an item goes on with its last sentence
         elif announces(content) or before_list or (in_table and heading is None):
