@@ -6,17 +6,27 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 
+from onlooker.policy.settings import Settings
 from onlooker.stores.sqlite import SqliteStore
 from onlooker.stores.sqlite.key import Key
 from tests.contract.model_store import ModelStore
 from tests.promises.host import run
-from tests.promises.programs import Program, programs
+from tests.promises.programs import Prepare, Program, Say, Settle, programs
 
 pytestmark = pytest.mark.req(9, 42, 43, 52, 53)
 
+# A host goes another way between a call and its results, and comes back once the call alone was noted.
+APART = Program(
+    Settings(budget=400),
+    fault="",
+    rate=1.0,
+    operations=(Say(1, (1, 1)), Settle(), Prepare("branch", 2), Settle(), Prepare("back", 0), Settle()),
+)
 
+
+@example(APART)
 @given(programs())
 def test_promises_hold_on_the_store_in_memory(program: Program) -> None:
     store = ModelStore()

@@ -372,6 +372,7 @@ class _Decision:
         end = len(recorded) - 1
         gone = set(self.retired)
         changed = min((*gone, *(after + 1 for after in placed)), default=end + 1)
+        changed = self._with_call(changed, placed) if gone else changed
         follow: list[int | Message] = []
         known = {r.id: p for p, r in enumerate(recorded)}
         newest, place = self._newest(), -1  # where the newest message is in `follow`
@@ -392,6 +393,23 @@ class _Decision:
             seq if seq != last + len(follow) else None,
             self._sent_from(changed),
         )
+
+    def _with_call(self, changed: int, placed: Mapping[int, Sequence[Message]]) -> int:
+        """Where the record changes, from a call on if results of it come next: a note of the call alone would
+        part them."""
+        recorded, gone = self.comparison.recorded, set(self.retired)
+        for p in range(changed, len(recorded) + 1):
+            if new := placed.get(p - 1):
+                role = new[0].role
+            elif p < len(recorded) and p not in gone:
+                role = recorded[p].role
+            else:
+                continue
+            while role == "tool" and changed:
+                changed -= 1
+                role = recorded[changed].role
+            break
+        return changed
 
     def _newest(self) -> Message | int | None:
         """The history's newest message if it is new, else its position in the record."""
@@ -415,7 +433,9 @@ class _Decision:
             if all(self.comparison.recorded[p].role == "user" for p in lacking):
                 # What an earlier edit of the beginning replaced stands there as well.
                 lacking = lacking[-len(new) :]
-            if not self._is_edit(new, lacking) and not self._is_edited_window(new, lacking):
+            # What has no id beside those that have is the host's own.
+            is_hosts = self.comparison.by_id and not any(history[i].id for i in new)
+            if is_hosts or not (self._is_edit(new, lacking) or self._is_edited_window(new, lacking)):
                 # Before everything recorded: a summary, or what the host puts before each of its calls.
                 self.preface = len(new)
                 return []

@@ -293,12 +293,29 @@ def _allowed(notes: Sequence[Note], most: int, pins: frozenset[str]) -> list[Not
 def _fitting(
     notes: Sequence[Note], pins: frozenset[str], room: int, count: Callable[[str], int], stamped: bool
 ) -> list[Note]:
-    """The notes; where they do not all fit, with those of their lines that are worth most, and the exact
-    values of the others. A line keeps its day's heading. Prose is shown without gaps: reflections first, then
-    observations, the newest first."""
-    kinds = ([n for n in notes if n.generation], [n for n in notes if not n.generation])
-    if sum(count("\n".join(_render_notes("", of_kind, stamped))) for of_kind in kinds) <= room:
+    """The notes, or what fits of them."""
+    if _rendered_tokens(notes, count, stamped) <= room:
         return list(notes)
+    chosen = _worth_most(notes, pins, room, count, stamped)
+    allowed = room
+    # What lines are counted as does not quite add up to what they take together.
+    while chosen and (over := _rendered_tokens(chosen, count, stamped) - room) > 0:
+        allowed -= over
+        chosen = _worth_most(notes, pins, allowed, count, stamped)
+    return chosen
+
+
+def _rendered_tokens(notes: Sequence[Note], count: Callable[[str], int], stamped: bool) -> int:
+    kinds = ([n for n in notes if n.generation], [n for n in notes if not n.generation])
+    return sum(count("\n".join(_render_notes("", of_kind, stamped))) for of_kind in kinds)
+
+
+def _worth_most(
+    notes: Sequence[Note], pins: frozenset[str], room: int, count: Callable[[str], int], stamped: bool
+) -> list[Note]:
+    """The notes with those of their lines that are worth most, and the exact values of the others. A line
+    keeps its day's heading. Prose is shown without gaps: reflections first, then observations, the newest
+    first."""
     lines = [line for note in notes for line in _lines_of(note)]
     prose = not any(line.day for line in lines)
     if prose:

@@ -399,6 +399,21 @@ def test_a_message_without_an_id_among_those_that_have_one_takes_nothing_back() 
     assert align([*record[:2], skipped, record[3]], record).retired == ()
 
 
+def test_a_summary_without_an_id_in_the_place_of_one_message_is_no_edit_of_it() -> None:
+    record = talk("hello there", "how can I help?", "the weather?", "sunny", ids=True)
+    summary = Message("assistant", "Earlier: they greeted each other.")
+    found = align([summary, *record[2:]], record, SentRange(2, 4))
+    assert (found.preface, found.follow, found.retired) == (1, (), ())
+
+
+def test_a_call_whose_results_come_back_changes_with_them() -> None:
+    call = Message("assistant", "", "of-1", calls=(ToolCall("1", "look"),))
+    record = [*talk("hello there", ids=True), call, Message("user", "never mind", "n")]
+    result = Message("tool", "row 7", "r", answers="1")
+    found = align([*record[:2], result], record)
+    assert (found.keep, found.follow, found.retired) == (1, (2, result), (3,))
+
+
 def test_ids_that_are_new_with_every_call_say_nothing() -> None:
     record = [replace(m, id=f"first-{i}") for i, m in enumerate(HELLO)]
     history = [

@@ -478,6 +478,14 @@ def real(messages: list[Message], after: int) -> tuple[Message, ...]:
     return tuple(replace(m, tokens=PLAIN.estimator.message(m)) for m in texts)
 
 
+def test_lines_that_take_more_together_than_one_by_one_keep_to_the_limit_of_memory() -> None:
+    notes = notes_of([201, 0, 299, 222, 33, 3028, 0, 169, 0, 33, 59, 115, 2041, 35, 51])
+    request = PromptRequest("x" * 300, budget=1213)
+    found = context(state(real([message(1, 1)], len(notes)), notes), request, ZORA).stats
+    limit = limits_for(ZORA, PLAIN.room(request, ZORA)).memory_limit
+    assert limit // 2 < found.reflections + found.observations <= limit
+
+
 @pytest.mark.req(49, 52)
 @given(
     conversations(longest=25, max_tokens=3000),
