@@ -3,8 +3,8 @@
 Every call of an agent is billed: what the provider has cached, what it writes into its cache, and the rest.
 The cached full history is 1. Beside it stand a sliding window, a host that drops the older half when it is
 full, and Onlooker with recall and without, with the built-in model and with a language model's stand-in, its
-prompts alone and with the tokens of its own work. `--frontier` prints what other thresholds would cost and
-answer, and `--plot FILE` draws the bills.
+prompts alone and with the tokens of its own work. `--parts` prints what a call sends outside the cache, and
+why, `--frontier` what other thresholds would cost and answer, and `--plot FILE` draws the bills.
 """
 
 from __future__ import annotations
@@ -34,11 +34,13 @@ from onlooker.policy.cost import (
     PRICES,
     Bill,
     DropHalf,
+    Prompt,
     Transcript,
     bill_host,
     full_history,
     request_blocks,
     sliding_window,
+    tokens,
 )
 from onlooker.policy.settings import DEFAULT, Settings
 from onlooker.policy.tokens import estimate
@@ -65,11 +67,36 @@ class Changes:
         self.rewritten += changed not in ("", "messages")
 
 
+@dataclass
+class Parts:
+    """Tokens that calls sent, and those that Anthropic did not read from its cache, by the reason."""
+
+    calls: int = 0
+    sent: int = 0
+    short: int = 0  # the prompt has too few to be cached
+    recalled: int = 0
+    new: int = 0  # said since the call before
+    again: int = 0  # after a change of the prefix, or from a cold cache
+
+    def see(self, prompt: Prompt, read: int, recalled: int, new: int) -> None:
+        size = sum(tokens(block.text) for block in prompt)
+        rest = size - read - recalled
+        self.calls += 1
+        self.sent += size
+        self.recalled += recalled
+        if size < PRICES[0].smallest:
+            self.short += rest
+            return
+        self.new += min(rest, new)
+        self.again += max(0, rest - new)
+
+
 async def bill_onlooker(
-    conversation: Conversation, settings: Settings, *, language_model: bool
+    conversation: Conversation, settings: Settings, *, language_model: bool, parts: Parts | None = None
 ) -> tuple[list[Bill], Changes, Tally]:
     bills = [Bill(prices) for prices in PRICES]
     changes, tally = Changes(), Tally()
+    said, last = Transcript(conversation.messages, ""), 0
     clock = ReplayClock(conversation.messages)
     builtin = ExtractiveModel()
     model = stand_in(tally, faithful) if language_model else builtin
@@ -85,8 +112,12 @@ async def bill_onlooker(
                 context = await session.context(system=SYSTEM)
                 changes.see(context.stats.changed)
                 prompt = list(request_blocks(context.anthropic()))
+                known = bills[0].reused
                 for bill in bills:
                     bill.add(prompt, message.at or clock.now())
+                if parts:
+                    new, last = said.size(last, n), n
+                    parts.see(prompt, bills[0].reused - known, context.stats.recall, new)
             clock.move_to(message.at)
             await session.record(message)
             await memory.background.flush()
@@ -211,6 +242,24 @@ async def table(data: Path, *, quick: bool, only: str) -> list[dict[str, Any]]:
     return rows
 
 
+async def print_parts(data: Path, *, quick: bool, only: str) -> None:
+    """Print, per call, what a prompt has and what of it is not read from the cache."""
+    titles = ("prompt", "new", "too short", "recalled", "again", "whole history, billed", "bill", "reused")
+    print(f"| conversation | budget | {' | '.join(titles)} |")
+    print("|---|---:|" + "---:|" * len(titles))
+    for name, (conversation, budgets) in conversations(data, quick=quick).items():
+        if only and only not in name:
+            continue
+        whole = bill_host(Transcript(conversation.messages, SYSTEM), full_history, 0)[0]
+        for budget in budgets:
+            parts, settings = Parts(), replace(DEFAULT, budget=budget)
+            (bill, *_), _, _ = await bill_onlooker(conversation, settings, language_model=False, parts=parts)
+            sums = (parts.sent, parts.new, parts.short, parts.recalled, parts.again, whole.billed)
+            cells = [f"{value / max(1, parts.calls):,.0f}" for value in sums]
+            cells += [f"{bill.billed / whole.billed:.2f}", f"{bill.reused / max(1, bill.sent):.3f}"]
+            print(f"| {name} | {budget:,} | {' | '.join(cells)} |", flush=True)
+
+
 # ------------------------------------------------------------------------------------ the plot
 
 BARS = {"drop half": "#b8b8b8", "Onlooker": "#1f6feb", "a language model's prompts": "#8ab4f8"}
@@ -310,11 +359,15 @@ def main() -> None:
     parser.add_argument("--only", default="", help="a conversation's name, or a part of it")
     parser.add_argument("--json", action="store_true", help="print the figures as JSON, too")
     parser.add_argument("--plot", type=Path, metavar="FILE", help="draw them into this file, too")
+    parser.add_argument("--parts", action="store_true", help="what a call sends outside the cache, and why")
     parser.add_argument("--frontier", action="store_true", help="other thresholds: the bill, and the answers")
     parser.add_argument("--quality", type=Path, default=DATA.parent / "quality", help="where score.py is")
     chosen = parser.parse_args()
     if chosen.frontier:
         asyncio.run(frontier(chosen.data, chosen.quality, quick=chosen.quick))
+        return
+    if chosen.parts:
+        asyncio.run(print_parts(chosen.data, quick=chosen.quick, only=chosen.only))
         return
     rows = asyncio.run(table(chosen.data, quick=chosen.quick, only=chosen.only))
     if chosen.json:

@@ -187,9 +187,8 @@ def _activate(state: State, limits: Limits) -> Activate | Observe | Reflect | No
 
 def _observe_rest(state: State, limits: Limits) -> Observe | None:
     """Note what stands raw behind the buffered notes, so that it is shown with them, unless it is short."""
-    behind = tokens_of(state.unnoted) - limits.keep_recent
-    short = behind < LAST_CHUNK * limits.chunk_tokens
-    return None if short else _observation(state, limits, buffered=True)
+    rest = _observation(state, limits, buffered=True)
+    return rest if rest and rest.tokens >= LAST_CHUNK * limits.chunk_tokens else None
 
 
 def _condensing(state: State, step: Activate, limits: Limits) -> Activate | Reflect:

@@ -179,10 +179,14 @@ class Context:
         messages = anthropic_messages((*self.preface, *self._messages_and_end()))
         changing = 1 + self.prefill if self.end.strip() else 0
         if not self.memory:
+            system: Any = self.system
             if self.stats.cacheable and self.stats.total >= MIN_CACHED:
                 messages = [_copied(m) for m in messages]
-                _set_breakpoints((), messages, breakpoints, last=changing)
-            return {"system": self.system, "messages": messages} if self.system else {"messages": messages}
+                # Then a long base prompt is read from the cache when the first notes come behind it.
+                long = self.stats.system >= MIN_CACHED
+                system = [{"type": "text", "text": system}] if long else system
+                _set_breakpoints(system if long else (), messages, breakpoints, last=changing)
+            return {"system": system, "messages": messages} if system else {"messages": messages}
         tiers = [[{"type": "text", "text": t} for t in tier] for tier in self.sections.tiers()]
         messages = [_copied(m) for m in messages]
         ends = [tier[-1] for tier in tiers[:-1]]

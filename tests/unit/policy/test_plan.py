@@ -619,6 +619,14 @@ def test_what_stands_raw_behind_notes_is_noted_before_they_are_shown() -> None:
     assert [m.seq for m in step.messages] == list(range(71, 82))
 
 
+def test_a_short_question_is_not_noted_apart_from_its_long_answer() -> None:
+    limits = limits_for(DEFAULT, 10_000)
+    written = [note(n + 1, n + 10, status="buffered", tokens=200) for n in range(0, 70, 10)]
+    step = plan(state(numbered(*[100] * 71, 1_500), written), limits)
+    assert isinstance(step, Activate)
+    assert len(step.notes) == 7
+
+
 def test_small_budgets_and_numbers_of_tokens_leave_no_more_raw() -> None:
     assert limits_for(DEFAULT, 2_000).fill_to == limits_for(DEFAULT, 4_000).fill_to == 0
     assert LIMITS.fill_to == LANGO_LIMITS.fill_to == ZORA_LIMITS.fill_to == 0

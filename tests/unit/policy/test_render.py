@@ -584,6 +584,15 @@ def test_a_long_conversation_without_notes_is_cached_up_to_its_last_message() ->
     assert marks(context(said, settings=replace(DEFAULT, enabled=False)).anthropic()) == []
 
 
+def test_a_long_base_prompt_ends_at_a_breakpoint_before_the_first_note() -> None:
+    """Notes come between it and the messages, and then it is read from the cache."""
+    said = tuple(message(n, tokens=200) for n in range(1, 9))
+    base = "Answer briefly. " * 400
+    before, after = (context(said, notes, system=base).anthropic() for notes in ((), NOTES))
+    assert marks(before) == [base, said[-1].text]
+    assert marks(after)[0] == base
+
+
 # ------------------------------------------------------------------------------------ any conversation
 
 
