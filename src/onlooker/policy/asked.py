@@ -618,7 +618,8 @@ def _only_confirms(text: str) -> bool:
 def _says_little(sentence: str) -> bool:
     """Whether a sentence only greets, agrees or thanks."""
     folded = fold(sentence)
-    return _is_trifle(sentence) or bool(_CLOSES.search(folded, plain_words(folded)))
+    is_short = len(sentence.split()) <= _MAX_CLOSING_WORDS
+    return _is_trifle(sentence) or (is_short and bool(_CLOSES.search(folded, plain_words(folded))))
 
 
 def _first_sentences(said: Sequence[str], tokens: int) -> str:

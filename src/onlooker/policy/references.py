@@ -55,7 +55,7 @@ PRONOUN = regex(
     r"|\b(?:this|that|these|those)(?=\s*(?:[.,;!?)]|$)|\s(?:is|was|are|were|too|though|as well)\b)"
     r"|\b(?:the|this|that|these|those|another|which|an?) (?:\w+ ){0,3}?ones?\b(?! of)"
     r"|\b(?:this|that|these|those) (?:pic|picture|photo|shot|image|view)s?\b"
-    r"|\b(?:for|of|in|on|with|to|about) (?:this|that|these"
+    r"|\b(?:for|of|in|on|with|to|about|[a-z]{3,}ing) (?:this|that|these"
     r"|those) (?!year|month|week|day|morning|afternoon|evening|night|summer"
     r"|winter|spring|fall|autumn|time|is\b|was\b)\w+|^(?:me|same|you|us) (?:too|neither|here"
     r"|as well)\b|^(?:both|neither|either)\b(?! of)|\byou (?:two|both)\b"

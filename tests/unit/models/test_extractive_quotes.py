@@ -107,6 +107,7 @@ def test_a_sentence_of_clauses_side_by_side_is_parted() -> None:
         "这两点一定要告诉罗医生。",
         "I 100% agree.",
         "So creamy and delicious!",
+        "Would you like me to proceed with issuing this certificate for you?",
         "それは大阪です。",
         "うちの猫も最初はそうだったよ。",
     ],
@@ -284,7 +285,8 @@ def test_the_number_of_an_item_stays_with_it() -> None:
 
 def test_a_later_item_of_a_list_in_one_line_stays_with_what_announces_it() -> None:
     told = (
-        "进阶球拍推荐（300-600元）：1. 李宁风刃500：攻守兼备，适合进阶选手，中杆偏硬，需要一定的力量基础，约400元，红色和蓝色两款。"
+        "进阶球拍推荐（300-600元）：1. 李宁风刃500：攻守兼备，适合进阶选手，中杆偏硬，"
+        "需要一定的力量基础，约400元，红色和蓝色两款。"
         "2. 胜利极速12：手感好，挥拍轻松，约350元，适合双打选手。"
     )
     said = f"## 2026-02-16\nassistant: {told}\nuser: 今天称了一下体重，还是80kg，没有反弹。"
@@ -542,8 +544,7 @@ def test_an_edit_that_worked_says_so_beside_the_lines_it_shows() -> None:
     )
     edit = '{"command": "insert", "path": "/src/parser.pony", "new_str": "// default"}'
     text = observe(*result("edit", edit, shown), tokens=120)
-    assert "The file /src/parser.pony has been edited." in text
-    assert "lines 99–108" in text
+    assert "edited, lines 99–108" in text
 
 
 def test_what_every_call_is_given_says_nothing() -> None:

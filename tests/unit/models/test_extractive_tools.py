@@ -9,6 +9,7 @@ import pytest
 from tests.unit.models.extractive_requests import START, observe, role
 
 from onlooker.domain.messages import Message, ToolCall
+from onlooker.models.extractive.tool_results import records_of_result
 from onlooker.policy.tokens import estimate
 
 
@@ -389,3 +390,27 @@ def test_a_setting_of_the_program_itself_is_not_noted(
 ) -> None:
     text = noted(exchange("tool", arguments, said))
     assert (str(list(arguments.values())[-1]) in text) is shown, text
+
+
+def test_an_edit_that_was_made_says_so_and_a_look_does_not() -> None:
+    shown = "\n".join(f"     {n}\tDEF(idseqsingle{n});" for n in range(689, 703))
+    result = "Here's the result of running `cat -n` on a snippet of src/parser.c:\n" + shown
+    assert records_of_result(f"The file src/parser.c has been edited. {result}", set()) == [
+        "edited, lines 689–702"
+    ]
+    assert records_of_result(result, set()) == ["lines 689–702"]
+
+
+def test_the_steps_of_a_plan_are_not_noted_without_it() -> None:
+    said = (
+        role("user", "Fix the match in src/match.c."),
+        role(
+            "assistant",
+            "Let's try the following:\n1. Re-read the problem of Carla.\n2. Compare it with Oslo.",
+            1,
+        ),
+        role("user", "I have 2 boats in Bergen and 3 in Turin.", 2),
+    )
+    text = observe(*said, tokens=200)
+    assert "Re-read" not in text
+    assert "2 boats" in text

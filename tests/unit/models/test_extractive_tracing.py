@@ -63,6 +63,16 @@ def talk(said: Sequence[str]) -> list[Message]:
     ["I adopted a cat called Miso.", "Carla sold the boat.", "She sold the boat.", "Carla sold the boat."], 34
 )
 @example(["She adopted a cat called Miso because the rent rose. She sold the boat."], 20)
+@example(["I like rye bread.", "She like rye bread until May.", "He ran `make test` until May."], 36)
+@example(
+    [
+        "I adopted a cat called Miso.",
+        "She adopted a cat called Miso yesterday.",
+        "She adopted a cat called Miso yesterday.",
+        "I sold the boat yesterday.",
+    ],
+    51,
+)
 def test_every_piece_of_a_dialogue_is_traced_to_its_sentence(said: list[str], tokens: int) -> None:
     messages = talk(said)
     note = observe(*messages, tokens=tokens)

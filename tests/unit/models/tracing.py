@@ -150,8 +150,9 @@ def _matches(noted: Sequence[str], at: int, said: Iterable[Sentence]) -> Iterato
 
 
 def _meant(run: Run, everything: Sequence[Sentence], exempt: frozenset[str]) -> Sentence | None:
-    """Return the last sentence before that speaks of somebody, beside the speakers, or of several."""
-    earlier = everything[: everything.index(run.sentence)]
+    """Return the last sentence before that speaks of somebody, beside the speakers, or of several. What was
+    said twice means the same both times."""
+    earlier = [one for one in everything[: everything.index(run.sentence)] if one.words != run.sentence.words]
     if run.sentence.words[run.start] in ("they", "them"):
         return next((one for one in reversed(earlier) if _SEVERAL.search(one.text)), None)
     return next(

@@ -425,3 +425,12 @@ def test_a_word_that_is_repeated_in_wonder_is_no_request() -> None:
 def test_what_a_person_with_a_name_says_first_is_no_request() -> None:
     assert of_messages([Message("user", "I moved to Oslo last Friday.", name="Ken")], []) == []
     assert of_messages([Message("user", "The login page is blank.")], [])
+
+
+def test_a_long_sentence_with_a_kind_word_is_no_mere_thanks() -> None:
+    said = (
+        "As a Gold member, I've always had great flights, but my last one was canceled. "
+        "This led to me missing a meeting. I'd like to discuss compensation, please."
+    )
+    (line,) = of_messages([Message("user", said)], [])
+    assert line.startswith("Open request: As a Gold member")

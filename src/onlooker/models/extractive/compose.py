@@ -53,6 +53,7 @@ from onlooker.models.extractive.words import (
     GENERAL,
     MAX_TEXT_LENGTH,
     UNPRINTABLE,
+    answers_unseen,
     goes_on,
     keep_ends,
     name_units,
@@ -202,7 +203,7 @@ def _last_resort(messages: Sequence[Message], pieces: Sequence[Piece], limit: in
         return ""
     spoken = [said for said in spoken if said[1]] or [("", "", messages[0].at)]
     # What was said first is as clear as it ever was.
-    clear = (said for said in spoken if _stands_alone(said[1]))
+    clear = (said for in_part in (False, True) for said in spoken if _stands_alone(said[1], in_part=in_part))
     who, words, at = next(clear, spoken[0])
     who = who or messages[0].speaker
     # Its beginning alone: the end of a sentence without its "if" says something else.
@@ -223,13 +224,15 @@ def _beginning(words: str, length: int) -> str:
     return short.strip(_OPEN) or "…"
 
 
-def _stands_alone(text: str) -> bool:
-    """Whether a text says something without what was said before it; in part, if it is long."""
+def _stands_alone(text: str, *, in_part: bool) -> bool:
+    """Whether a text says something without what was said before it; or only `in_part`, if it is long."""
     said = split(text)
     says_something = not is_courtesy(text) and max(units(text).values(), default=0.0) > GENERAL
     if not said or refers_back(said[0]) or not says_something:
         return False
-    return len(text) > _LONG_ENOUGH or not (goes_on(said[0]) or any(map(refers_back, said)))
+    if in_part:
+        return len(text) > _LONG_ENOUGH
+    return not (answers_unseen(said[0]) or goes_on(said[0]) or any(map(refers_back, said)))
 
 
 # -- From messages to pieces
@@ -348,6 +351,7 @@ class _Reader:
             was_skipped, skipped = skipped, False
             if role == "assistant" and is_attempt(quote.text, with_call=bool(message.calls)):
                 skipped = True
+                unclear.add(k)
                 continue
             if was_skipped and refers_back(quote.text):
                 continue

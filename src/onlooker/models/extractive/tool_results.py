@@ -314,6 +314,11 @@ _NO_TROUBLE = regex(
 )
 _SURROUNDINGS = regex(r"^\W*(?:current working directory|python interpreter):.*$", re.I)
 
+_EDITED = regex(
+    r"^(?:the )?file \S+ (?:has been|was) (?:successfully )?"
+    r"(edited|updated|created|written|saved|modified|overwritten)(?: successfully)?\.?$",
+    re.I,
+)
 _LISTED = regex(
     r"^[bcdlps-][rwxsStT-]{9}[.+@]?\s+\d+\s+\S+\s+\S+\s+[\d,.]+[KMG]?\s+\w+\s+\d+\s+[\d:]+\s+(.+)$"
 )
@@ -355,6 +360,10 @@ def _output_records(text: str) -> list[str]:
     if digest:  # the digest replaces what the end of such a line announces
         spoken = [_before_announcement(line) if line.endswith(":") else line for line in spoken]
         spoken = [line for line in spoken if line]
+        if done := next((found[1] for line in spoken if (found := _EDITED.match(line))), ""):
+            # That it was done says more than what is shown of it.
+            spoken = [line for line in spoken if not _EDITED.match(line)]
+            digest = [f"{done}, {digest[0]}", *digest[1:]]
     return [*_most_telling(_without_noise(spoken)), *digest]
 
 

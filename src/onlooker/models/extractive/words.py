@@ -453,6 +453,13 @@ def is_elliptic(answer: str, question: str) -> bool:
     return bool(asked) and asked.isdisjoint(units(answer))
 
 
+def answers_unseen(text: str) -> bool:
+    """Whether a Chinese, Japanese or Korean sentence may answer a question that nobody sees: it speaks of no
+    topic, nor of its speaker."""
+    own = (_JAPANESE_SELF, _KOREAN_SELF, _CHINESE_SELF)
+    return is_cjk(text) and is_elliptic(text, "") and not any(self.search(text) for self in own)
+
+
 def _is_elliptic_cjk(answer: str, question: str) -> bool:
     """Whether an answer names no topic: "元気だけど、膝が悪い" says nothing of whose. Where it begins with
     its speaker, it must have a word of the question."""
