@@ -106,7 +106,7 @@ _ONE_OF_A_KIND = regex(
     r"|thing|kids|children|baby|family|user|assistant|repository|repo|project|codebase|company|team|office|rent"
     r"|landlord|doctor|vet) $"
 )
-_SAYS_WHICH = regex(r"\w/\w|`[^`]+`|://")
+_SAYS_WHICH = regex(r"\w/[\w.]|`[^`]+`|://")
 _REASON = regex(r"(?:because|which (?:is|was|means|made|makes)|so (?:i|we|he|she|they|it|my|the))\b", re.I)
 
 
