@@ -34,7 +34,7 @@ from onlooker.policy.search.words import tokens
 from onlooker.policy.settings import SECTION_TOKENS, Limits, Settings, limits_for
 from onlooker.policy.text import encodable, regex
 from onlooker.policy.tokens import PROMPT_OVERHEAD, Calibration, Estimator, margin
-from onlooker.policy.values import BETWEEN, NAMING, audit, find_values, holds, ledger_values
+from onlooker.policy.values import BETWEEN, NAMING, audit, find_values, holds, ledger_values, said_first
 from onlooker.policy.values import HEAD as VALUES
 
 # -- What a call asks for, and how tokens are counted
@@ -358,10 +358,10 @@ _MOST_VALUES = 400
 
 
 def _values_of(lines: Sequence[_Line]) -> list[str]:
-    """The exact values of lines, then those of ledgers, each those that are there most often first."""
+    """The exact values of lines, those that people and calls name first, then those of ledgers."""
     said = [line.text for line in lines if not line.text.startswith(VALUES)]
     listed = ledger_values(line.text for line in lines)
-    return list(dict.fromkeys((*audit("", "\n".join(said), NAMING), *listed)))
+    return list(dict.fromkeys((*said_first(audit("", "\n".join(said), NAMING), said), *listed)))
 
 
 def _ledgers(

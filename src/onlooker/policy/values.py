@@ -125,6 +125,9 @@ def find_values(text: str) -> list[Value]:
             value = value.strip("`")
         elif kind == "quoted":  # a title is the same with and without the full stop of its sentence
             value = value[:-1].rstrip(_EDGES) + value[-1]
+            inside = _ANY.fullmatch(value, 1, len(value) - 1)
+            if inside and inside.lastgroup in NAMING:  # `find -name "app.py"`: no title
+                kind, value = inside.lastgroup, inside[0]
         if (1 < len(value) <= _MAX_LENGTH and value.lower() not in _ABBREVIATIONS) or (
             kind == "number" and value.isdigit()
         ):
@@ -250,6 +253,13 @@ def _is_near(at: int, turns: Sequence[int]) -> bool:
 def audit(note_text: str, source_text: str, kinds: Container[str] = _WORTH) -> list[str]:
     """Return the source's values that the note lacks, most valuable first, without secrets."""
     return list(_missing(note_text, source_text, kinds))
+
+
+def said_first(values: Iterable[str], lines: Iterable[str]) -> list[str]:
+    """Order values of the lines of a note: those that people and calls name before those that only a result
+    shows, such as the other files of a folder. They are needed again more often."""
+    said = "\n".join(line.partition("): ")[0] for line in lines if not line.startswith(HEAD))
+    return sorted(values, key=lambda value: not holds(said, value))
 
 
 # The name of a field in JSON is no value: it says nothing without one.

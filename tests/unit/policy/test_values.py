@@ -15,6 +15,7 @@ from onlooker.policy.values import (
     ledger_values,
     mask,
     rank,
+    said_first,
     values_line,
     with_values,
 )
@@ -226,3 +227,27 @@ def test_what_is_no_secret_stays(text: str) -> None:
 @given(st.text(max_size=300))
 def test_a_text_loses_nothing_of_itself(text: str) -> None:
     assert audit(mask(text), text) == []
+
+
+def test_a_path_in_quotes_is_a_path_and_a_title_is_none() -> None:
+    found = find_values('find src -name "command_parser.pony" while reading "Dune" and "The Witcher 3."')
+    assert [(value.text, value.kind) for value in found] == [
+        ("command_parser.pony", "path"),
+        ('"Dune"', "quoted"),
+        ('"The Witcher 3"', "quoted"),
+    ]
+
+
+def test_what_people_and_calls_name_comes_before_what_only_a_result_shows() -> None:
+    lines = [
+        "bash(ls): INSTALL.md, BUILD.md, CHANGELOG.md",
+        'bash(find -name "app.py"): (no output)',
+        "Ana: It is in src/web.py.",
+        "Values: README.md",
+    ]
+    assert said_first(["INSTALL.md", "app.py", "README.md", "src/web.py"], lines) == [
+        "app.py",
+        "src/web.py",
+        "INSTALL.md",
+        "README.md",
+    ]

@@ -71,7 +71,7 @@ from onlooker.policy.reply.note_text import CRITICAL_SHARE, QUOTED_BY, STANDING
 from onlooker.policy.secrets import mask
 from onlooker.policy.text import regex
 from onlooker.policy.tokens import estimate, estimator
-from onlooker.policy.values import NAMING, audit, holds, values_line
+from onlooker.policy.values import NAMING, audit, holds, said_first, values_line
 from onlooker.ports import ObserveRequest, ReflectRequest, Request
 
 _OBSERVATION_IN_PROSE = partial(render_prose, least=2, most=5)
@@ -491,8 +491,9 @@ def _noted_values(notes: Sequence[Note]) -> list[str]:
     """Return the exact values of notes, of their lines and ledgers: a line that is dropped leaves its values
     to the ledger. The names of fields are none."""
     text = "\n".join(note.text for note in notes)
-    keys = {*_NOTED_KEY.findall("\n".join(line for line in text.splitlines() if "): " in line))}
-    return [value for value in audit("", text, NAMING) if value not in keys]
+    lines = text.splitlines()
+    keys = {*_NOTED_KEY.findall("\n".join(line for line in lines if "): " in line))}
+    return said_first([value for value in audit("", text, NAMING) if value not in keys], lines)
 
 
 # Tokens that CRITICAL pieces have in any case: the smallest reflection has room for a few.
