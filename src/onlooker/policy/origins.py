@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
 from itertools import chain
 
 from onlooker.domain.items import Origin
@@ -70,12 +70,20 @@ def parts_of(messages: Iterable[Message]) -> Iterator[Part]:
 
 def noted_parts(notes: Iterable[str]) -> Iterator[Part]:
     """Yield the lines of notes. A line that names nobody was found to be the user's, or nobody's, before."""
-    for line in (line for note in notes for line in note.splitlines()):
+    for note in notes:
+        yield from _noted(note)
+
+
+@lru_cache(maxsize=64)  # each note is read again with every note after it
+def _noted(note: str) -> list[Part]:
+    parts: list[Part] = []
+    for line in note.splitlines():
         if (found := _LINE.match(line)) and (said := found["text"]):
             who, rest = speaker_of(said)
             origin = origin_of(who)
             label = {"user": "user", "agent": "assistant", "tool": "tool"}[origin]
-            yield Part(origin, who if who.startswith(QUOTED_BY) else label, rest)
+            parts.append(Part(origin, who if who.startswith(QUOTED_BY) else label, rest))
+    return parts
 
 
 # -- Facts
