@@ -360,8 +360,6 @@ def language_of(text: str) -> str:
 def wrong_language(note: str, source: str) -> str:
     """Say how the note's language differs from its source's; "" if it does not, or if that is unclear."""
     note, source = _prose_of(note), _prose_of(source)
-    if note.isascii() and source.isascii():  # one script
-        return _words_differ(note, source)
     return _script_differs(_scripts(note), _scripts(source)) or _words_differ(note, source)
 
 
@@ -417,11 +415,14 @@ def _prose_of_sample(text: str) -> str:
 
 def _scripts(text: str) -> dict[str, float]:
     """Count letters by script, weighted."""
+    latin = len(text.encode("ascii", "ignore").translate(None, _NO_ASCII_LETTERS))
+    if text.isascii():  # the patterns below take milliseconds to compile
+        return {"latin": float(latin)} if latin else {}
     # A text has few characters that differ, so each of them is looked up once.
-    times = Counter("" if text.isascii() else "".join(_NOT_ASCII.findall(text)))
+    times = Counter("".join(_NOT_ASCII.findall(text)))
     others = "".join(times)
     found = {name: sum(times[c] for c in letters.findall(others)) for name, letters in _LETTERS.items()}
-    found["latin"] += len(text.encode("ascii", "ignore").translate(None, _NO_ASCII_LETTERS))
+    found["latin"] += latin
     return {name: number * _WEIGHT.get(name, 1.0) for name, number in found.items() if number}
 
 

@@ -426,10 +426,11 @@ _PART = regex(r"[^\n.!?]*[\n.!?]*(?:(?<=\d[.])\S[^\n.!?]*[\n.!?]*)*")
 
 def timed(text: str) -> str:
     """Return the sentences that may speak of a time."""
+    signs = DIGIT if text.isascii() else _OTHER_SCRIPT
     return "\n".join(
         part
         for part in _PART.findall(text)
-        if _OTHER_SCRIPT.search(part) or not _TIME_WORDS.isdisjoint(_words(part.lower().replace("'s", "")))
+        if signs.search(part) or not _TIME_WORDS.isdisjoint(_words(part.lower().replace("'s", "")))
     )
 
 
