@@ -47,7 +47,7 @@ NONE = "none"  # what a note says of a request that was finished
 MAX_STANDING = 24
 STANDING_TOKENS = 500  # of all of them together
 _MAX_REQUEST = 60
-_MAX_FOLLOW_UP = 60
+_MAX_FOLLOW_UP = 50
 _MIN_CONTEXT = 15
 
 

@@ -109,6 +109,7 @@ def test_a_sentence_of_clauses_side_by_side_is_parted() -> None:
         "So creamy and delicious!",
         "Would you like me to proceed with issuing this certificate for you?",
         "それは大阪です。",
+        "父も去年同じ手術をしました。",
         "うちの猫も最初はそうだったよ。",
     ],
 )
@@ -129,6 +130,7 @@ def test_a_pronoun_without_its_noun_refers_back(said: str) -> None:
         "我住在成都。",
         "我这次去了北京。",
         "これから会議です。",
+        "それと、自転車を買ったの。",
     ],
 )
 def test_a_pronoun_beside_its_noun_does_not(said: str) -> None:
@@ -299,6 +301,16 @@ def test_words_that_found_no_room_stand_under_their_day() -> None:
     told = note("## 2026-02-15\nuser: 我搬到了深圳。")
     text = observe(role("assistant", f"已经提了，{long}就这样。"), notes=(told,), tokens=20)
     assert text.startswith("## 2026-02-16\nassistant: 已经提了"), text
+
+
+def test_an_answer_for_which_there_is_no_room_stands_below_what_it_answers() -> None:
+    told = note("## 2026-02-15\n健: 私は大阪へ引っ越しました。")
+    asked, answer = (
+        "え、聞いてないよ。どのあたり？",
+        "天満橋の近く。会社まで歩いて十二分で、家賃は八万四千円。",
+    )
+    text = observe(say("美咲", asked), say("健", answer, 1), THANKS, notes=(told,), tokens=30)
+    assert lines(text)[-2:] == [f"美咲: {asked}", f"健: {answer}"]
 
 
 def test_how_long_something_takes_is_no_date() -> None:

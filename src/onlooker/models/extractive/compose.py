@@ -203,9 +203,21 @@ def _last_resort(messages: Sequence[Message], pieces: Sequence[Piece], limit: in
         return ""
     spoken = [said for said in spoken if said[1]] or [("", "", messages[0].at)]
     # What was said first is as clear as it ever was.
-    clear = (said for in_part in (False, True) for said in spoken if _stands_alone(said[1], in_part=in_part))
-    who, words, at = next(clear, spoken[0])
+    clear = (
+        (n, in_part)
+        for in_part in (False, True)
+        for n, said in enumerate(spoken)
+        if _stands_alone(said[1], in_part=in_part)
+    )
+    n, in_part = next(clear, (0, False))
+    who, words, at = spoken[n]
     who = who or messages[0].speaker
+    if in_part and n:
+        # It may answer what was said before it.
+        day = f"## {at.date()}\n" if at else ""
+        text = f"{day}{spoken[n - 1][0]}: {spoken[n - 1][1]}\n{who}: {words}"
+        if estimate(text) <= max(limit, most):
+            return text
     # Its beginning alone: the end of a sentence without its "if" says something else.
     longest = min(120, max(_SHORTEST, 3 * limit))
     for heading in (f"## {at.date()}\n" if at else "", ""):
