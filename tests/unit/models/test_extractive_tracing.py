@@ -63,6 +63,7 @@ def talk(said: Sequence[str]) -> list[Message]:
     ["I adopted a cat called Miso.", "Carla sold the boat.", "She sold the boat.", "Carla sold the boat."], 34
 )
 @example(["She adopted a cat called Miso because the rent rose. She sold the boat."], 20)
+@example(["I sold the boat yesterday.", "They moved to Bergen.", "They moved to Bergen."], 41)
 @example(["I like rye bread.", "She like rye bread until May.", "He ran `make test` until May."], 36)
 @example(
     [

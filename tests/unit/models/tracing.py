@@ -98,7 +98,16 @@ def untraced(note: str, messages: Sequence[Message], exempt: frozenset[str] = fr
             faults = {
                 run: min(
                     (
-                        [*_faults(run, one, text, exempt, _meant(run, everything, exempt) in noted_before)]
+                        [
+                            *_faults(
+                                run,
+                                one,
+                                text,
+                                exempt,
+                                _meant(run, everything, exempt) in noted_before,
+                                next(s.message for s in everything if s.words == run.sentence.words),
+                            )
+                        ]
                         for one in before
                     ),
                     key=len,
@@ -165,7 +174,10 @@ def _meant(run: Run, everything: Sequence[Sentence], exempt: frozenset[str]) -> 
     )
 
 
-def _faults(run: Run, before: Run | None, text: str, exempt: frozenset[str], is_named: bool) -> Iterator[str]:
+def _faults(
+    run: Run, before: Run | None, text: str, exempt: frozenset[str], is_named: bool, first: int
+) -> Iterator[str]:
+    """Yield what is wrong with a run; `first` is the message in which its words were said first."""
     all_words = run.sentence.words
     lost = [*all_words[: run.start], *all_words[run.end :]]
     serious = [word for word in lost if word not in FILLERS and word not in exempt]
@@ -177,6 +189,8 @@ def _faults(run: Run, before: Run | None, text: str, exempt: frozenset[str], is_
     opens_all = run.sentence.message == 0 and run.sentence.opens  # nobody has said who is meant
     if all_words[run.start] in _PERSONS and run.sentence.text[:1].isupper() and not opens_all:
         near = (0, 1) if run.sentence.opens else (0,)
-        follows = before is not None and run.sentence.message - before.sentence.message in near
+        follows = before is not None and any(
+            said - before.sentence.message in near for said in (run.sentence.message, first)
+        )
         if not follows and not is_named:
             yield f"nobody says who {all_words[run.start]!r} is"
