@@ -99,10 +99,11 @@ def test_a_reflection_is_compared_and_undone(db: Path) -> None:
     found = call("diff", reflection["id"], "--db", db)
     assert found.out.startswith("--- sources\n")
     assert "lines kept" in found.err
-    config = db.parent / "roomy.toml"
-    config.write_text("[onlooker]\nbudget = 64000\n")
+    # What is shown now just fits, so that what it was made from does not.
+    config = db.parent / "full.toml"
+    config.write_text(f"[onlooker]\nreflect_at = {sum(n['token_count'] for n in notes(db)) + 1}\n")
     for option in ("--dry-run", "--yes"):
-        refused = call("undo", "--db", db, option)
+        refused = call("undo", "--db", db, "--config", config, option)
         assert "cannot hold" in refused.err
         assert "ask for a context with a larger budget first" in refused.err
         assert refused.code == 2
