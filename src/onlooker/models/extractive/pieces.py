@@ -19,6 +19,7 @@ from onlooker.models.extractive.tool_calls import changes_something
 from onlooker.models.extractive.tool_results import CODE_LINE, OUTCOME, TROUBLE, definitions
 from onlooker.models.extractive.words import (
     CJK_PERSON,
+    explains_failure,
     goes_on,
     is_elliptic,
     is_ordinary,
@@ -741,7 +742,7 @@ def _quality(text: str, role: str, answers: bool) -> float:
         worth *= 1.15
     if role == "assistant" and _OFFER.match(text):
         worth *= _COURTESY_WORTH
-    if role == "assistant" and not _explains_failure(text):
+    if role == "assistant" and not explains_failure(text):
         worth *= 0.5 if value_units(text) else 0.35
     return worth
 
@@ -759,58 +760,3 @@ def weigh_record(piece: Piece, wanted: frozenset[str]) -> None:
         found |= {unit: weight * _RECORD_WORD for unit, weight in units(piece.text).items()}
     piece.units = found
     piece.quality = 1.4 if trouble else 1.1 if OUTCOME.search(piece.text) else 1.0
-
-
-# -- Its priority
-
-# A critical line is kept word for word for ever, so few lines are critical.
-_CRITICAL = regex(
-    r"\ballergic\b|\b(?:my|his|her|our|their|ha(?:ve|s|d)|severe) (?:\w+ ){0,3}allerg(?:y|ies)\b"
-    r"|\ballerg(?:y|ies) to\b|\bemergency\b|\b(?:production|prod|site|server|service) (?:is |was "
-    r"|went )?down\b|\boutage\b"
-    r"|\bdata loss\b|\bbreach(?:ed)?\b|\b(?:never|do not|don't) (?:ever )?(?:deploy|delete|push|share"
-    r"|drop|publish|commit)\b|过敏|紧急|緊急|アレルギー|알레르기|긴급",
-    re.I,
-)
-_FAILURE = regex(r"\b(?:fail(?:ed|s)?|error|crash(?:ed|es)?|broke|bug)\b|失败|错误|故障|障害|失敗|오류", re.I)
-# "失敗は0件です": nothing failed.
-_NO_FAILURE = regex(
-    r"(?:失敗|エラー|障害)[はが]?(?:[0０]件|なし|ゼロ|出(?:ません|なかった|ない)|ありません)"
-    r"|(?:没有?|无)(?:错误|失败)|오류[가는도]? ?없"
-)
-_REMEDY = regex(
-    r"\b(?:fixed|(?:the|a) fix|solved|resolved|because|caused|due to|root cause|missing|by setting"
-    r"|turned out)\b"
-    r"|因为|原因|修复|修正|원인",
-    re.I,
-)
-# "Confirm that the error is fixed", "It may be because …": nobody says that it is so.
-_UNCERTAIN = regex(
-    r"\b(?:if|whether|confirm|check|ensure|make sure|may|might|could|would|should|please"
-    r"|guess(?:ing)?|probably)\b",
-    re.I,
-)
-_IMPORTANT = regex(
-    r"\b(?:decided (?:to|on|that|not)|agreed (?:on|to|that)|approved|confirmed"
-    r"|deadline (?:is|was|for|on|by|has|moved)|(?:the|our|my|new) deadline[^.]{0,30}\d|due (?:on|by|date)"
-    r"|from now on|remember that(?! (?:you|it's|it is|life|everyone|nobody|no one|we all)\b)"
-    r"|always use|never use|please (?:always|never|don't)|cancell?ed|diagnosed"
-    r"|got (?:married|engaged|promoted|fired|hired|the job)|moved to|quit (?:my|the) job)\b"
-    r"|决定|確定|确定|确认|截止|必须|务必|记住|決定|締め切り|必ず|결정|마감|반드시",
-    re.I,
-)
-
-
-def priority(text: str, *, asks: bool = False, by_others: bool = False) -> str:
-    """Return CRITICAL, IMPORTANT or NOTE. What is `by_others`, and no person's own word, is a NOTE."""
-    if asks or by_others:
-        return "NOTE"
-    if _CRITICAL.search(text) or _explains_failure(text):
-        return "CRITICAL"
-    return "IMPORTANT" if _IMPORTANT.search(text) else "NOTE"
-
-
-def _explains_failure(text: str) -> bool:
-    """Whether a piece says what went wrong together with why, or what mended it."""
-    failed = _FAILURE.search(_NO_FAILURE.sub("", text))
-    return bool(failed and _REMEDY.search(text) and not _UNCERTAIN.search(text))
