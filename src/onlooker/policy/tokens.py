@@ -344,9 +344,14 @@ def _common_characters(text: str, row: int) -> int:
     return sum(map(len, encoded)) - len(encoded) * text.count("\0")
 
 
+def _rows(text: str) -> bytes:
+    """The row of `_BY_HIGH_BYTE` of each character beyond ASCII."""
+    return text.encode("utf-16-le", "surrogatepass")[1::2].translate(_ROWS, b"\0")
+
+
 def _other_weight(text: str, data: bytes) -> float:
     """Weigh the characters beyond ASCII by their script."""
-    rows = text.encode("utf-16-le", "surrogatepass")[1::2].translate(_ROWS, b"\0")
+    rows = _rows(text)
     left = len(rows)
     weight = 0.0
     if len(data) - len(text) != 2 * left:  # not if all others are of three bytes, as in East Asia
@@ -363,8 +368,10 @@ def _other_weight(text: str, data: bytes) -> float:
             sample = _sample(text)
             step = _STRETCH * (1 + len(sample) // _ENOUGH)
             sample = "".join([sample[i : i + _STRETCH] for i in range(0, len(sample), step)])
-            common = _common_characters(sample, row) * len(text) / len(sample)
-            weight += _COMMON[row][1] * max(0.0, found - common)
+            # How many of those in the sample are common: a text may have more of them than its sample has.
+            looked_at = _rows(sample).count(row) or 1
+            rare = max(0, looked_at - _common_characters(sample, row))
+            weight += _COMMON[row][1] * found * rare / looked_at
         elif row == _THAI:
             sample = _sample(text)
             weight += len(_RARE_THAI.findall(sample)) * len(text) / len(sample)

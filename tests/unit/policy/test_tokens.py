@@ -534,3 +534,17 @@ def test_counts_are_cached_for_several_threads(monkeypatch: pytest.MonkeyPatch) 
             list(threads.map(count, range(4)))
     finally:
         sys.setswitchinterval(before)
+
+
+@pytest.mark.parametrize("kind", ["chinese", "japanese", "korean"])
+@pytest.mark.parametrize("repeats", [1, 3, 9])
+def test_a_long_page_in_two_scripts_is_counted_like_its_lines(kind: str, repeats: int) -> None:
+    """Only a sample of it is looked at, in which either script may be more frequent than on the page."""
+    lines = [
+        line
+        for ours, theirs in zip(samples(kind), samples("english_chat"), strict=False)
+        for line in (ours.text, *[theirs.text] * 2)
+    ] * repeats
+    for first in range(5):
+        page = "\n".join(lines[first:])
+        assert estimate(page) == pytest.approx(sum(map(estimate, lines[first:])), rel=0.06)
