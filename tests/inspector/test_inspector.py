@@ -54,7 +54,9 @@ def drag(page: Page, name: str, share: float) -> None:
 
 def first_note(page: Page) -> str:
     """Choose the first note of the list that the prompt shows; returns its text."""
-    page.locator("#tree .leaf").filter(has_not_text="written ahead").first.click()
+    leaf = page.locator("#tree .leaf").filter(has_not_text="written ahead").first
+    leaf.click()
+    expect(leaf).to_have_attribute("aria-current", "true")
     lines = page.locator("#aside .note-text .line")
     expect(lines.first).to_be_visible()
     return lines.first.inner_text()
