@@ -55,8 +55,10 @@ def drag(page: Page, name: str, share: float) -> None:
 def first_note(page: Page) -> str:
     """Choose the first note of the list that the prompt shows; returns its text."""
     leaf = page.locator("#tree .leaf").filter(has_not_text="written ahead").first
+    covered = re.search(r"\d+–\d+", leaf.inner_text())
+    assert covered
     leaf.click()
-    expect(leaf).to_have_attribute("aria-current", "true")
+    expect(page.locator("#aside h2").first).to_contain_text(covered[0])
     lines = page.locator("#aside .note-text .line")
     expect(lines.first).to_be_visible()
     return lines.first.inner_text()
@@ -580,6 +582,7 @@ def test_a_keyboard_alone_reads_and_changes_notes(page: Page, server: Server) ->
     page.keyboard.press("Enter")
     second = page.locator("#tree .leaf").nth(1)
     expect(second).to_have_attribute("aria-current", "true")
+    page.wait_for_url(re.compile("note="))  # it is marked before it is there
     page.reload()
     expect(second).to_have_attribute("aria-current", "true")
     pin = page.get_by_role("button", name=re.compile("^(Pin|Unpin)$"))
