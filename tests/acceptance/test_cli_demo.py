@@ -66,7 +66,7 @@ def test_the_demo_keeps_its_budget_and_loses_nothing() -> None:
     assert report["most_context_tokens"] <= 8000 < report["raw_tokens"]
     assert report["compression"] > 4
     assert report["prefix_reuse"] > 0.7
-    assert report["values_kept"] / report["values"] > 0.65
+    assert report["values_kept"] / report["values"] >= 0.7
     assert report["seconds"] > 0
     assert "we never deploy on Fridays" in report["asked"]["line"]
     assert report["asked"]["tokens"] <= 8000
