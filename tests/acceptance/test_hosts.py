@@ -14,7 +14,7 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from tests.promises.checks import check_coverage
@@ -427,11 +427,14 @@ LONG_PAST = [
 ]
 
 
-async def test_of_a_long_past_that_comes_at_once_the_first_turn_recalls_what_is_asked() -> None:
-    """It takes no note of it, which is left to the background for a while."""
+@pytest.mark.parametrize("workers", ["embedded", "external"])
+async def test_of_a_long_past_that_comes_at_once_the_first_turn_recalls_what_is_asked(
+    workers: Literal["embedded", "external"],
+) -> None:
+    """It takes no note of it, which is left to the workers for a while."""
     past = [(user if i % 2 == 0 else assistant)(f"Parcel {i} went to Bergen. " * 10) for i in range(300)]
     past[4] = user("My sister Eva bakes bread in Trondheim.")
-    async with onlooker.open_memory(":memory:", budget=2_000) as memory:
+    async with onlooker.open_memory(":memory:", budget=2_000, workers=workers) as memory:
         session = memory.session("a")
         context = await session.prepare([*past, user("Where does Eva bake her bread?")])
         assert "My sister Eva bakes bread in Trondheim." in context.end

@@ -370,9 +370,9 @@ class Session:
         runtime = self._runtime
         deadline = 0.0  # set when the first step begins
         layout = lay_out(state, request, runtime.settings, runtime.counting, runtime.section)
-        past = runtime.recorder.past(self.id) if runtime.workers.takes_notes else None
+        past = runtime.recorder.past(self.id)
         made = noted = last = conflicts = 0
-        is_behind = False  # whether messages are left out that the background is about to note
+        is_behind = False  # whether messages are left out that workers are about to note
         is_recorded = True  # whether the record is still this caller's conversation
         try:
             while True:
