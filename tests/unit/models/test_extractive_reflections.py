@@ -7,6 +7,7 @@ from datetime import date
 import pytest
 from tests.unit.models.extractive_requests import reflect
 
+from onlooker.domain.notes import NoteFormat
 from onlooker.policy.reply import read
 from onlooker.policy.tokens import estimate
 
@@ -141,6 +142,22 @@ def test_two_things_are_not_taken_for_one(before: str, after: str) -> None:
 
 def test_reflecting_nothing_is_empty() -> None:
     assert reflect("", tokens=50) == ""
+
+
+@pytest.mark.parametrize("format", ["lines", "prose", "stamped"])
+@pytest.mark.parametrize(
+    ("notes", "kept"),
+    [
+        (["Standing instruction: Always use tabs."], "Standing instruction: Always use tabs."),
+        (["Open request: fix the login"], "Open request: fix the login"),
+        (["Open request: fix the login", "Open request: none"], "Open request: none"),
+        (["Values: 88-1431", "Values: v2.3.1"], "v2.3.1"),
+    ],
+)
+def test_notes_without_a_line_of_their_own_are_not_condensed_to_nothing(
+    notes: list[str], kept: str, format: NoteFormat
+) -> None:
+    assert kept in reflect(*notes, tokens=50, format=format)
 
 
 def speakers(text: str) -> list[str]:

@@ -97,7 +97,7 @@ def compose(request: Request) -> str:
 
 def _below(asked: Sequence[str], text: str) -> str:
     """Write the lines of a note below what the user asked for."""
-    return "\n".join([*asked, text]) if text else ""
+    return "\n".join([*asked, text] if text else asked)
 
 
 # -- An observation: messages
@@ -474,7 +474,7 @@ def _reflect(request: ReflectRequest, asked: Sequence[str]) -> str:
     limit = max(request.target_tokens - estimate("\n".join(asked)), request.target_tokens // 2)
     if request.format == "prose":
         text = _fit(_selection(page.pieces, Coverage()), limit, _REFLECTION_IN_PROSE)
-        return _below(asked, text or _REFLECTION_IN_PROSE(page.pieces[:1]))
+        return _below(asked, text or _REFLECTION_IN_PROSE(page.pieces[:1])) or request.notes[-1].text
     critical = with_needed(page.pieces, _newest_critical(page.pieces, limit))
     stays = {piece.place for piece in critical}
     others = [piece for piece in page.pieces if piece.place not in stays]
@@ -492,7 +492,10 @@ def _reflect(request: ReflectRequest, asked: Sequence[str]) -> str:
     def fit(room: int) -> str:
         return _fit(selection, room, lines) or lines(alone[:1])
 
-    return _below(asked, _fit_with_ledger(_noted_values(request.notes), limit, fit, asked))
+    values = _noted_values(request.notes)
+    text = _below(asked, _fit_with_ledger(values, limit, fit, asked))
+    # Notes may have no line besides what was asked for, and none of that may be open still.
+    return text or values_line(values, limit) or request.notes[-1].text
 
 
 # The name of a field before its value, in a line of a call.
