@@ -340,7 +340,7 @@ class _Talk:
             waits = self._asked_back and not _GIVES_UP.search(fold(said.own), plain_words(said.own))
             if self.request and not waits and _closes(said):
                 self.request = self.follow_up = None
-            elif self._pending is None and not _is_trifle(said.own):
+            elif self._pending is None and not (_is_trifle(said.own) or _LATER.search(fold(said.own))):
                 words = _first_sentences(said.sentences, _MAX_REQUEST)
                 is_answer = len(words.split()) <= _ANSWER_WORDS and points_back(words)
                 if words and not is_answer:
@@ -522,6 +522,10 @@ _WONDERS = regex(
     rf"(?![^？?]*[かのは何誰吗呢么谁哪几怎뭐왜]|どこ|いつ)[{CJK}]{{1,4}}[？?]$",
     re.I,
 )
+# "If I need anything, I'll reach out.": nothing is needed now.
+_LATER = regex(r"\b(?:if|when|once) (?:i|we) (?:ever )?need (?:anything|something|any|more)\b[^.?!]*[.!]?$")
+# What one person advises another to do.
+_ADVISES = regex(r"(?:just |and |but )?(?:make sure (?:you|to)|be sure to|don't forget|remember|try|never)\b")
 _END = 400  # characters of either end of an answer, which say what the assistant does or waits for
 _TRIFLE_WORDS = 3
 _ANSWER_WORDS = 5  # "The small grey one."
@@ -537,7 +541,14 @@ def _quote(said: Said, *, with_opening: bool) -> _Quote | None:
     it refers back ("fix it"). As many of the sentences after it follow as fit.
     """
     parts = said.sentences
-    tasks = (i for i, s in enumerate(parts) if not said.standing[i] and is_task(s) and not _only_confirms(s))
+    tasks = (
+        i
+        for i, s in enumerate(parts)
+        if not said.standing[i]
+        and is_task(s)
+        and not _only_confirms(s)
+        and (with_opening or not _ADVISES.match(fold(s)))
+    )
     first = next(tasks, None)
     if is_of_task := first is not None:
         # "Consider the following:" only announces.
@@ -554,8 +565,11 @@ def _quote(said: Said, *, with_opening: bool) -> _Quote | None:
     last = first
     before = first and _REFERS_BACK.search(fold(parts[first])) and not _is_trifle(parts[first - 1])
     before = before and not parts[first - 1].endswith((":", "："))
-    opening = next(i for i in range(first + 1) if i == first or not _says_little(parts[i]))
-    if (with_opening or is_cjk(parts[first])) and estimate(" ".join(parts[opening : first + 1])) <= room:
+    openings = [i for i in range(first) if not _says_little(parts[i])]
+    # Where subjects are left out, a part of what goes before says more than none of it.
+    openings = openings if is_cjk(parts[first]) else openings[: int(with_opening)]
+    fitting = (i for i in openings if estimate(" ".join(parts[i : first + 1])) <= room)
+    if (opening := next(fitting, None)) is not None:
         first = opening
     elif before and estimate(" ".join(parts[first - 1 : first + 1])) <= room:
         first -= 1

@@ -635,7 +635,8 @@ _TASK = Phrases(
 # A wish is a request if the assistant goes to work on it: people tell each other what they want as well.
 _WISH = Phrases(
     r"\b(?:(?:i|we)(?:'d| would) (?:like|love|need|prefer)"
-    r"|(?:i|we) (?:also |really |just |still |now )?(?:want|need|wish) (?!that\b|i\b)\w+"
+    r"|(?<!\bif )(?<!\bwhen )(?<!\bonce )(?:i|we) (?:also |really |just |still |now )?(?:want|need|wish)"
+    r" (?!that\b|i\b)\w+"
     r"|(?:i'm|i am|we're|we are) (?:looking|trying|hoping|planning|calling|interested|wanting) (?:to|for|in)"
     r"|let's|let us|the (?:task|goal|aim) is|i was hoping"
     r"|ich (?:möchte|brauche|will|hätte gern)|lass uns|wir (?:müssen|sollten)"

@@ -14,7 +14,7 @@ _CANDIDATE = regex(
     # A person with a title is no "it".
     r"|(?<!^)(?<![.!?] )(?<!\bDr )(?<!\bM[rs] )(?<!\bMrs )(?<!Dr\. )(?<!M[rs]\. )(?<!Mrs\. )"
     r"\b(?!M[rs]s?\b|Dr\b)[A-Z][a-z]+"
-    r"|\b\w{3,}(?<!i)(?<!s)s\b|[\"“`]|\b(?:someone|everyone|people|anyone)\b"
+    r"|\b(?!(?i:thanks)\b)\w{3,}(?<!i)(?<!s)s\b|[\"“`]|\b(?:someone|everyone|people|anyone)\b"
 )
 SOMEBODY = regex(
     # A name, but not that of a place, a month or a title, nor a pronoun that somebody writes like one.
@@ -65,7 +65,8 @@ PRONOUN = regex(
     # "So creamy and delicious!": nobody knows what.
     r"|^(?:so|such|very|really|super|pretty|totally) [a-z]+(?:,? (?:and|but|yet) [a-z]+)?(?=\s*(?:[.!]|$))"
     # "I 100% agree.", "Noted.": nobody knows with what.
-    r"|^(?:i (?:\S+ )?)?agree(?:d)?(?: completely| totally| with you)?(?=\s*(?:[.!]|$))"
+    r"|^(?:i (?:\S+ )?)?agree(?:d)?(?: completely| totally| with you)?(?=\s*(?:[.!,]|$))"
+    r"|\bsuch (?!as\b|an?\b)\w{3,}"
     r"|^(?:noted|received|understood|got it|will do)(?=\s*(?:[.!]|$))"
     r"|^(?:so|neither|nor) (?:do|did|am|have|can|will|would) i\b|^(?:the )?(?:same|latter|former)\b)",
     re.I,
@@ -83,7 +84,7 @@ _EMPTY_IT = regex(
 # number behind the noun says it ("the boat that …", "the boat of Carla"), nor of what there is once.
 _KNOWN_THING = regex(
     r"(?:but |and |also,? )?the (?!(?:other day|only thing|next day|following)\b)"
-    r"(?P<noun>(?:[a-z][a-z'-]* ){1,4}?)"
+    r"(?P<noun>(?:[a-z][a-z'-]* ){1,4}?)(?:for (?:me|us|you|him|her|them) )?"
     r"(?:(?:also|still|really|just|only|now|already|even|always|never|currently) )?"
     r"(?:is|are|was|were|has|have|had|will|would|should|can|could|did|does|do|must|might|may|isn't|aren't"
     r"|wasn't|weren't|hasn't|haven't|didn't|doesn't|don't|won't|can't|couldn't|wouldn't|looks?|seems?|sounds?"
@@ -97,6 +98,12 @@ _KNOWN_THING_DOES = regex(
     r"(?!(?:of|for|to|in|on|at|with|from|by|about|that|which|who|where|when|i|we|you)\b)"
     r"(?:[a-z']+ ){0,3}[a-z']+[.!]"
 )
+# "The total price in economy is $106.": of what, only "of" or "for" says.
+_SUM = regex(
+    r"the (?:[a-z-]+ ){0,2}?(?P<noun>total|price|cost|fare|fee|amount|difference|balance|refund|charge) "
+    r"(?![^.!?]{0,60}\b(?:of|for)\b)[^.!?]{0,60}?\b(?:is|are|was|will|would|comes)\b",
+    re.I,
+)
 _OF_IT = regex(
     r"\b(?:of|for|to|in|on|at|with|from|by|about|between|behind|against|that|which|who|where|when|i|we|you"
     r"|he|she|they|my|our|your)\b"
@@ -107,7 +114,17 @@ _ONE_OF_A_KIND = regex(
     r"|landlord|doctor|vet) $"
 )
 _SAYS_WHICH = regex(r"\w/[\w.]|`[^`]+`|://")
-_REASON = regex(r"(?:because|which (?:is|was|means|made|makes)|so (?:i|we|he|she|they|it|my|the))\b", re.I)
+# A reason, or how something ended that is told before.
+_REASON = regex(
+    r"(?:because|which (?:is|was|means|made|makes)|so (?:i|we|he|she|they|it|my|the)"
+    r"|(?:we|they|he|she|it) ended up|(?:i|we|they|he|she|it) then)\b",
+    re.I,
+)
+# "Can I get the recipe for it?": the recipe is not what is meant by "it".
+_OF_WHAT_IS_MEANT = regex(r"\b(?:the|an?|any|some) \w+ (?:for|of|to|about) $", re.I)
+# "such requests": only requests can be meant.
+_POINTED_AT = regex(r"\bsuch (?P<noun>\w{3,})$", re.I)
+_STEM = 5
 
 
 def points_back(text: str) -> bool:
@@ -120,7 +137,11 @@ def points_back(text: str) -> bool:
         if any(start <= found.start() < end for start, end in empty):
             continue
         # Only the first pronoun is looked at: what it means, later ones can mean too.
-        return _NAMING.get(found.lastgroup or "", _CANDIDATE).search(text, 0, found.start()) is None
+        if pointed := _POINTED_AT.search(found[0]):
+            return pointed["noun"][:_STEM].lower() not in text[: found.start()].lower()
+        of_it = _OF_WHAT_IS_MEANT.search(text, 0, found.start())
+        end = of_it.start() if of_it else found.start()
+        return _NAMING.get(found.lastgroup or "", _CANDIDATE).search(text, 0, end) is None
     return False
 
 
@@ -131,7 +152,10 @@ _NAMING = {"person": SOMEBODY, "place": _PLACE, "action": _CLAUSE}
 def known_thing(text: str) -> str:
     """Return the noun of a sentence that begins with a thing its hearers know already, such as "line" of
     "The inserted line is wrong.", or ""."""
-    found = _KNOWN_THING.match(text.replace("’", "'")) or _KNOWN_THING_DOES.match(text)
+    text = text.replace("’", "'")
+    if found := _SUM.match(text):
+        return found["noun"]
+    found = _KNOWN_THING.match(text) or _KNOWN_THING_DOES.match(text)
     if not found or _OF_IT.search(found["noun"]) or _ONE_OF_A_KIND.search(found["noun"]):
         return ""
     if _SAYS_WHICH.search(text, found.end()):

@@ -111,6 +111,16 @@ def test_a_sentence_of_clauses_side_by_side_is_parted() -> None:
         "それは大阪です。",
         "父も去年同じ手術をしました。",
         "うちの猫も最初はそうだったよ。",
+        "Thanks for asking, they're good.",
+        "Can I get the recipe for it?",
+        "A human agent has more freedom in handling such requests.",
+        "I agree, but not in the first year.",
+        "We ended up laughing and having a good time.",
+        "我同意，但不能太打断用户流程。",
+        "太可惜了。",
+        "一緒に帰れないのは残念だね。",
+        "三本は多いだろ。",
+        "정말 힘들겠네요.",
     ],
 )
 def test_a_pronoun_without_its_noun_refers_back(said: str) -> None:
@@ -131,6 +141,10 @@ def test_a_pronoun_without_its_noun_refers_back(said: str) -> None:
         "我这次去了北京。",
         "これから会議です。",
         "それと、自転車を買ったの。",
+        "I bought a boat in Turin and lost the papers for it.",
+        "The club takes requests by mail and answers such requests on Fridays.",
+        "我反对在家里抽烟的人。",
+        "来週は娘の誕生日です。",
     ],
 )
 def test_a_pronoun_beside_its_noun_does_not(said: str) -> None:
@@ -217,6 +231,18 @@ def test_what_goes_on_from_messages_that_were_noted_before_is_not_noted(said: st
             "The flights are", "M05KNL",
         ),
         ([("Ana", "We ship on Friday with the new invoice."), ("Ben", "Noted.")], "Noted", "ship on Friday"),
+        (
+            [("Ana", "We fly to Turin with a club. The total round-trip price in Basic Economy is $106.")],
+            "round-trip", "to Turin",
+        ),
+        (
+            [("Ana", "We won the final in Graz. The best part for me was the noise of 900 people.")],
+            "The best part", "the final in Graz",
+        ),
+        (
+            [("Ana", "私は虫よけスプレーを三本買ったよ。"), ("Ben", "三本は多いだろ。")],
+            "多いだろ", "虫よけスプレー",
+        ),
     ],
 )  # fmt: skip
 def test_what_means_something_said_before_is_noted_only_with_it(
@@ -794,3 +820,37 @@ def test_underscores_of_a_name_are_no_markup() -> None:
     said = "__Please note__: src/__init__.py and `__main__` are new in pkg/__a__.py"
     text = observe(role("assistant", said))
     assert "Please note: src/__init__.py and `__main__` are new in pkg/__a__.py" in text
+
+
+@pytest.mark.parametrize(
+    "reaction",
+    [
+        "Game changer!", "That agency looks great!", "Sounds delicious!", "大家早。", "おはようございます。",
+        "お疲れさまでした。", "안녕하세요.",
+    ],
+)  # fmt: skip
+def test_a_greeting_or_a_reaction_is_not_noted_beside_something_that_is_said(reaction: str) -> None:
+    text = observe(
+        say("Ana", "I sold the boat to Carla for 900 euros."),
+        say("Ben", reaction, 1),
+        say("Ana", "I moved to Oslo with my sister.", 2),
+        tokens=200,
+    )
+    assert reaction not in text
+    assert "900 euros" in text
+
+
+def test_what_an_assistant_goes_to_do_is_not_noted_whatever_it_is_for() -> None:
+    said = role(
+        "assistant", "The build of libfrob failed. To avoid the issue, let's directly insert the code."
+    )
+    text = observe(said, THANKS, tokens=60)
+    assert "libfrob" in text
+    assert "let's" not in text
+
+
+def test_the_smallest_note_says_what_happened_rather_than_what_was_asked_for() -> None:
+    said = "我尝试了几次羽毛球，这项运动真是充满趣味。但是我的腿扭伤了，刚刚从医院回来。请给我一些康复建议。"
+    text = observe(role("user", said), tokens=30)
+    assert "我的腿扭伤了" in text
+    assert not text.rpartition("user: ")[2].startswith("请给我")

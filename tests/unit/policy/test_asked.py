@@ -434,3 +434,25 @@ def test_a_long_sentence_with_a_kind_word_is_no_mere_thanks() -> None:
     )
     (line,) = of_messages([Message("user", said)], [])
     assert line.startswith("Open request: As a Gold member")
+
+
+def test_what_one_person_advises_another_to_do_is_no_request() -> None:
+    said = (
+        Message("user", "I am new to making videos.", name="Ben"),
+        Message("user", "Make sure you watch other people's videos first!", name="Ana"),
+    )
+    assert of_messages(said, []) == []
+
+
+def test_what_somebody_would_do_if_they_needed_something_is_no_request() -> None:
+    said = "If I need anything, I'll be sure to reach out."
+    assert after([user(said), works()]) == []
+
+
+def test_a_chinese_request_has_as_much_of_what_goes_before_it_as_fits() -> None:
+    said = (
+        "我尝试了几次羽毛球，这项运动真是充满趣味，我和朋友们每个周末都去体育馆打两个小时，打完一起吃饭。"
+        "但是我的腿扭伤了，刚刚从医院回来。请给我一些康复建议。"
+    )
+    lines = of_messages((user(said),), [])
+    assert lines == ["Open request: 但是我的腿扭伤了，刚刚从医院回来。 请给我一些康复建议。"]

@@ -35,7 +35,9 @@ from onlooker.models.extractive.pieces import (
     is_attempt,
     is_call,
     is_courtesy,
+    is_exclaimed,
     is_question,
+    is_spent,
     link,
     only_asks,
     quotes,
@@ -188,8 +190,8 @@ def _last_resort(messages: Sequence[Message], pieces: Sequence[Piece], limit: in
         replace(piece, text=text)
         for piece in alone
         for text in split(piece.text)
-        # A question is asked about what was said before it.
-        if not (refers_back(text) or known_thing(text) or is_question(text))
+        # A question, or a request, is about what was said before it.
+        if not (refers_back(text) or known_thing(text) or is_question(text) or is_spent(text))
     ]
     # Without its heading, a line would be read as said on the day of the note before.
     for headed in (True, False):
@@ -373,6 +375,8 @@ class _Reader:
                 if is_courtesy(quote.text) or not (piece.units or announces(quote.text)):
                     continue
                 # Worth nothing alone, but it may announce what follows, or say what a pronoun means.
+                piece.quality = 0.0
+            elif is_exclaimed(quote.text) and not asked:
                 piece.quality = 0.0
             if quote.needs in found:
                 piece.needs, piece.depth = found[quote.needs].place, found[quote.needs].depth + 1

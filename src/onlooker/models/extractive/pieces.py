@@ -571,7 +571,14 @@ _COURTESY = regex(
     r"|(?:(?:pleased|nice|great|good|lovely) )?to meet you(?: too| both| all)?[.!]*$"
     r"|(?:is there )?anything else\?$"
     r"|(?:what can i do for you|how (?:can|may) i (?:help|assist)(?: you)?)(?: today| now)?\?$"
-    r"|谢谢|不客气|再见|好的[，。]?$|よろしく|ありがとう|감사|고마)",
+    r"|谢谢|不客气|再见|好的[，。]?$|よろしく|ありがとう|감사|고마"
+    r"|(?:大家|各位|你们?)?(?:早(?:上好|安)?|(?:上午|中午|下午|晚上)?好|晚安)[呀啊。！!～]*$"
+    r"|(?:皆さん、?)?(?:おはよう|こんにちは|こんばんは|おやすみ|お疲れ(?:さま|様))(?:ございます|なさい|です|でした)?[。！!]*$"
+    r"|(?:여러분,? ?)?(?:안녕(?:하세요)?|좋은 (?:아침|저녁)(?:이에요|입니다)?|수고하(?:세요|셨습니다))[.!]*$"
+    # Praise of what somebody else tells or shows.
+    r"|(?:(?:that|this|those|these|it|your)\b[^.!?,]{0,40}? )?(?:looks?|sounds?) (?:(?:so|really|very"
+    r"|absolutely|super) )*(?:great|amazing|awesome|good|nice|cool|fun|fantastic|incredible|lovely|beautiful"
+    r"|delicious|wonderful|perfect|exciting|cute|tasty|yummy|interesting|relaxing|inspiring)(?: too)?[.!]+$)",
     re.I,
 )
 _QUESTION_END = regex(r"[?？]\s*$|[吗呢嗎か][?？。]?$")
@@ -591,7 +598,9 @@ _WITHOUT_SUBJECT = regex(
 
 # What is about to be tried. What came of it is said by the call.
 _ATTEMPT = regex(
-    r"(?:(?:now|first|next|then|ok(?:ay)?|great|good|perfect),? )*(?:let me|let's|let us|让我|我来)\b", re.I
+    r"(?:(?:now|first|next|then|ok(?:ay)?|great|good|perfect),? )*(?:to [^,.:;]{3,80}, )?"
+    r"(?:let me|let's|let us|让我|我来)\b",
+    re.I,
 )
 _INTENT = regex(
     r"(?:(?:now|first|next|then|ok(?:ay)?|great|good|perfect),? )*(?:to [^,.:;]{3,80}, )?"
@@ -599,11 +608,18 @@ _INTENT = regex(
     r"|i'm now|i need to|we need to|i should|i want to|we should)\b",
     re.I,
 )
+# "Game changer!": a reaction.
+_EXCLAIMED = regex(r"[A-Z]?[a-z'-]+(?: [a-z'-]+){0,2}!+$")
 _FEW_WORDS = 10  # of a courtesy: a longer sentence says something more
 
 
 def is_courtesy(text: str) -> bool:
     return bool(_COURTESY.match(text)) and len(text.split()) <= _FEW_WORDS
+
+
+def is_exclaimed(text: str) -> bool:
+    """Whether a text is a few words without a name that somebody calls out."""
+    return bool(_EXCLAIMED.match(text)) and not is_own(text)
 
 
 def is_attempt(text: str, *, with_call: bool) -> bool:
@@ -613,6 +629,11 @@ def is_attempt(text: str, *, with_call: bool) -> bool:
 
 def is_question(text: str) -> bool:
     return bool(_QUESTION_END.search(text))
+
+
+def is_spent(text: str) -> bool:
+    """Whether a Chinese, Japanese or Korean sentence only asks for something."""
+    return is_cjk(text) and bool(_SPENT.search(text) or is_question(text))
 
 
 def only_asks(text: str) -> bool:
@@ -730,7 +751,7 @@ def _quality(text: str, role: str, answers: bool) -> float:
         worth *= _USERS_OWN_WORTH if role == "user" else _OWN_WORTH
     elif _GENERAL.match(text):
         worth *= _GENERAL_WORTH
-    if is_cjk(text) and all(_SPENT.search(said) or is_question(said) for said in sentences(text)):
+    if is_cjk(text) and all(map(is_spent, sentences(text))):
         worth *= _SPENT_WORTH
     if not own and text.count(" ") < _FEW_SPACES and ":" not in text and not is_cjk(text):
         worth *= _FRAGMENT_WORTH
