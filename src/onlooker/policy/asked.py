@@ -525,7 +525,7 @@ _WONDERS = regex(
 # "If I need anything, I'll reach out.": nothing is needed now.
 _LATER = regex(r"\b(?:if|when|once) (?:i|we) (?:ever )?need (?:anything|something|any|more)\b[^.?!]*[.!]?$")
 # What one person advises another to do.
-_ADVISES = regex(r"(?:just |and |but )?(?:make sure (?:you|to)|be sure to|don't forget|remember|try|never)\b")
+_ADVISES = regex(r"(?:just |and |but )?(?:make sure (?:you|to)|be sure to|try|never)\b(?!.*\b(?:me|us)\b)")
 _END = 400  # characters of either end of an answer, which say what the assistant does or waits for
 _TRIFLE_WORDS = 3
 _ANSWER_WORDS = 5  # "The small grey one."

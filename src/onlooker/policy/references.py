@@ -66,7 +66,8 @@ PRONOUN = regex(
     r"|^(?:so|such|very|really|super|pretty|totally) [a-z]+(?:,? (?:and|but|yet) [a-z]+)?(?=\s*(?:[.!]|$))"
     # "I 100% agree.", "Noted.": nobody knows with what.
     r"|^(?:i (?:\S+ )?)?agree(?:d)?(?: completely| totally| with you)?(?=\s*(?:[.!,]|$))"
-    r"|\bsuch (?!as\b|an?\b)\w{3,}"
+    # "such requests", but not "such gorgeous views"
+    r"|\bsuch (?!\w*(?:ou|s)s\b)\w{3,}s\b"
     r"|^(?:noted|received|understood|got it|will do)(?=\s*(?:[.!]|$))"
     r"|^(?:so|neither|nor) (?:do|did|am|have|can|will|would) i\b|^(?:the )?(?:same|latter|former)\b)",
     re.I,

@@ -14,6 +14,7 @@ from onlooker.domain.messages import Message, ToolCall
 from onlooker.models.extractive.pieces import (
     Piece,
     clauses,
+    is_exclaimed,
     quote,
     quotes,
     refers_back,
@@ -145,6 +146,11 @@ def test_a_pronoun_without_its_noun_refers_back(said: str) -> None:
         "The club takes requests by mail and answers such requests on Fridays.",
         "我反对在家里抽烟的人。",
         "来週は娘の誕生日です。",
+        "母の介護が大変です。",
+        "私は学生じゃない。",
+        "동의서를 제출했습니다.",
+        "We had such great weather in Graz.",
+        "I have such gorgeous views from my flat.",
     ],
 )
 def test_a_pronoun_beside_its_noun_does_not(said: str) -> None:
@@ -838,6 +844,14 @@ def test_a_greeting_or_a_reaction_is_not_noted_beside_something_that_is_said(rea
     )
     assert reaction not in text
     assert "900 euros" in text
+
+
+@pytest.mark.parametrize(
+    "news", ["Mom died!", "Sold out!", "Allergic to nuts!", "It's a girl!", "No injuries!", "She said yes!"]
+)
+def test_few_words_that_tell_something_are_no_reaction(news: str) -> None:
+    assert is_exclaimed("Game changer!")
+    assert not is_exclaimed(news)
 
 
 def test_what_an_assistant_goes_to_do_is_not_noted_whatever_it_is_for() -> None:

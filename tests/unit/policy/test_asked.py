@@ -444,6 +444,14 @@ def test_what_one_person_advises_another_to_do_is_no_request() -> None:
     assert of_messages(said, []) == []
 
 
+def test_what_one_person_asks_another_not_to_forget_is_a_request() -> None:
+    said = (
+        Message("user", "I go to the office on Friday.", name="Ben"),
+        Message("user", "Make sure to bring me the signed contract.", name="Ana"),
+    )
+    assert of_messages(said, []) == ["Open request: Ana: Make sure to bring me the signed contract."]
+
+
 def test_what_somebody_would_do_if_they_needed_something_is_no_request() -> None:
     said = "If I need anything, I'll be sure to reach out."
     assert after([user(said), works()]) == []

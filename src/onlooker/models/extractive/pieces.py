@@ -608,8 +608,8 @@ _INTENT = regex(
     r"|i'm now|i need to|we need to|i should|i want to|we should)\b",
     re.I,
 )
-# "Game changer!": a reaction.
-_EXCLAIMED = regex(r"[A-Z]?[a-z'-]+(?: [a-z'-]+){0,2}!+$")
+# "Game changer!": a reaction. What may have a verb ("Sold out!") tells something.
+_EXCLAIMED = regex(r"(?!(?:[Ii]t's|[Nn]ot?) |[^!]*(?:\bto\b|(?<!goo)d\b))[A-Z]?[a-z'-]+(?: [a-z'-]+){0,2}!+$")
 _FEW_WORDS = 10  # of a courtesy: a longer sentence says something more
 
 
