@@ -36,6 +36,8 @@ _NO_NAMES = frozenset(
     august september october november december monday tuesday wednesday thursday friday saturday sunday jan
     feb mar apr jun jul aug sep sept oct nov dec mon tue wed thu fri sat sun ok yes no mr mrs ms dr""".split()  # noqa: SIM905
 )
+_COMMON = _NO_NAMES | STOP_WORDS
+_POSSESSIVE = regex(r"['’]s?$")
 
 
 def entities(text: str) -> tuple[str, ...]:
@@ -74,7 +76,9 @@ def _names(text: str) -> Iterator[str]:
 
 def _bare(run: str) -> list[str]:
     """Split a run into words, without words at its ends that are not part of a name."""
-    words = [re.sub(r"['’]s?$", "", word) for word in run.split()]
+    words = run.split()
+    if "'" in run or "’" in run:
+        words = [_POSSESSIVE.sub("", word) for word in words]
     while words and _is_common(words[0]):
         words.pop(0)
     while words and _is_common(words[-1]):
@@ -83,7 +87,7 @@ def _bare(run: str) -> list[str]:
 
 
 def _is_common(word: str) -> bool:
-    return len(word) < 2 or word.lower() in _NO_NAMES or word.lower() in STOP_WORDS
+    return len(word) < 2 or word.lower() in _COMMON
 
 
 def _begins(text: str, match: re.Match[str]) -> bool:
