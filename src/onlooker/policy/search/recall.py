@@ -10,6 +10,7 @@ import re
 from calendar import monthrange
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import date, datetime, timedelta
 
@@ -349,8 +350,6 @@ MIN_WORTH, TURN_MESSAGES = 0.25, 30
 TOLD_MESSAGES, TOLD_TOKENS = 5, 300
 # How many times its share recall may have for a question, where notes and messages leave room.
 SPARE = 2
-# What a day's heading costs.
-DAY_TOKENS = 7
 # If a question is given, recall gets this share of the room, and notes and recent messages the rest.
 QUESTION_SHARE = 0.9
 
@@ -390,7 +389,7 @@ def render_recall(
                 misses += 1
                 break
             day, line = _day(around[each]), _line(around[each], terms)
-            cost = _cost(around[each], line, count) + (0 if day in days else DAY_TOKENS)
+            cost = count(line) + 1 + (0 if day in days else count(day) + 1)
             if cost > left:
                 misses += 1
                 break
@@ -418,15 +417,9 @@ def _answer(ref: MessageRef, around: Mapping[MessageRef, Message]) -> MessageRef
 
 
 def _least_cost(message: Message) -> int:
-    """What a line costs at least: making one takes long, and once the room is full most do not fit."""
-    return min(message.tokens, MAX_SHOWN_LENGTH // 8)
-
-
-def _cost(message: Message, line: str, count: Callable[[str], int]) -> int:
-    """The tokens of a line. Messages were counted when they were recorded, with what a message adds."""
-    if message.tokens and len(line) < MAX_SHOWN_LENGTH:
-        return message.tokens + 1 + line.count("\n")
-    return count(line) + 1
+    """What a line costs at least: making one takes long, and once the room is full most do not fit. Half,
+    since messages were counted with what a message adds, and lines go out in one message."""
+    return min(message.tokens // 2, MAX_SHOWN_LENGTH // 8)
 
 
 def _line(message: Message, terms: Mapping[str, float]) -> str:
@@ -452,7 +445,7 @@ def _rendered(chosen: Mapping[MessageRef, str], around: Mapping[MessageRef, Mess
     return "\n".join(lines)
 
 
-# -- Dates in a question: "in June 2023", "on 8 May", "yesterday"
+# -- Dates in a question: "in June 2023", "on 8 May", "between August 11 and 15", "yesterday"
 
 _MONTHS = (
     "january", "february", "march", "april", "may", "june",
@@ -474,20 +467,63 @@ _PATTERNS = tuple(
 )
 
 
+# Two dates are one period: "between August 11 and August 15 2023", "2 May to 9 May". The month may be said
+# once: "between August 11 and 15", "from 11 to 15 August".
+_TO = r"\s*(?:to|until|till|through|[-–—])\s*"
+_JOINED, _BETWEEN = regex(_TO, re.I), regex(r"\bbetween\s+(?:the\s+)?$", re.I)
+_AND = regex(r"\s+and\s+(?:the\s+)?", re.I)
+_OPENING, _SECOND = r"\b(?P<opening>between|from)\s+", rf"(?P<joint>\s+and\s+|{_TO})(?P<other>\d{{1,2}})"
+_MONTH_FIRST = regex(
+    rf"{_OPENING}{_MONTH}\s+{_DAY}{_SECOND}\b(?!\s+{_MONTH.replace('?P<month>', '?:')})", re.I
+)
+_MONTH_LAST = regex(rf"{_OPENING}{_DAY}{_SECOND}(?:st|nd|rd|th)?\s+{_MONTH}", re.I)
+
+
 def days_in(text: str, now: datetime) -> Iterator[tuple[str, str]]:
     """Yield the first and last day of each date or period in a text, as ISO dates.
 
-    A date without a year is the latest such date that has passed.
+    A date without a year is the latest such date that has passed. The first date of a period has the year of
+    the last.
     """
-    spans: list[tuple[date, date] | None] = []
+    text = _MONTH_FIRST.sub(r"\g<opening> \g<month> \g<day>\g<joint>\g<month> \g<other>", text)
+    text = said = _MONTH_LAST.sub(r"\g<opening> \g<day> \g<month>\g<joint>\g<other> \g<month>", text)
+    dates: list[tuple[int, int, dict[str, str | None]]] = []
     for pattern in _PATTERNS:
         for found in pattern.finditer(text):
-            spans.append(_span(found.groupdict(), now.date()))
+            dates.append((found.start(), found.end(), found.groupdict()))
             text = text[: found.start()] + " " * len(found[0]) + text[found.end() :]
+    spans: list[tuple[date, date] | None] = []
+    before = None
+    for start, end, parts in sorted(dates, key=lambda each: each[0]):
+        span = _span(parts, now.date())
+        if before and spans[-1] and span and _is_period(said, before[0], before[1], start):
+            spans[-1] = _until(before[2], spans[-1], span)
+            before = None
+        else:
+            spans.append(span)
+            before = start, end, parts
     spans += [_of_iso(relative.iso) for relative in resolve(text, now)]
     for span in spans:
         if span and is_real(span[0]) and is_real(span[1]):
             yield span[0].isoformat(), span[1].isoformat()
+
+
+def _is_period(text: str, start: int, end: int, then: int) -> bool:
+    """Whether a date is the first of a period that ends with the date at `then`."""
+    joint = text[end:then]
+    return bool(_JOINED.fullmatch(joint) or (_AND.fullmatch(joint) and _BETWEEN.search(text[:start])))
+
+
+def _until(
+    parts: dict[str, str | None], first: tuple[date, date], last: tuple[date, date]
+) -> tuple[date, date]:
+    """The period from one date to another. A year that is said once holds for both."""
+    begins = first[0]
+    if not parts.get("year"):
+        year = last[1].year
+        with suppress(ValueError):  # the 29th of February
+            begins = begins.replace(year=year - (begins.replace(year=year) > last[1]))
+    return min(begins, last[0]), last[1]
 
 
 def _span(parts: dict[str, str | None], today: date) -> tuple[date, date] | None:
