@@ -510,8 +510,8 @@ def days_in(text: str, now: datetime) -> Iterator[tuple[str, str]]:
 
 def _is_period(text: str, start: int, end: int, then: int) -> bool:
     """Whether a date is the first of a period that ends with the date at `then`."""
-    joint = text[end:then]
-    return bool(_JOINED.fullmatch(joint) or (_AND.fullmatch(joint) and _BETWEEN.search(text[:start])))
+    joint, opening = text[end:then], text[max(0, start - 20) : start]
+    return bool(_JOINED.fullmatch(joint) or (_AND.fullmatch(joint) and _BETWEEN.search(opening)))
 
 
 def _until(
