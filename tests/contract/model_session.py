@@ -228,7 +228,9 @@ class Held:
             raise StoreError(f"the summary's id {summary.id!r} is that of another message; give it its own")
         rest = self.live[len(out) :]
         before_rest = rest[0].seq - 1 if rest else self.progress.last_seq
-        put_in = _record(replace(summary, seq=out[-1].seq if out else before_rest), summary=True)
+        archived = [r.seq for r in self.aside if r.known.status == "compacted" and r.known.is_current]
+        last = out[-1].seq if out else max((s for s in archived if s <= up_to), default=before_rest)
+        put_in = _record(replace(summary, seq=last), summary=True)
         kept = [r.at(r.seq, "compacted") for r in out if r not in again] if archive else []
         # One summary per place is enough: the one that is archived now stands for the older.
         places = {r.seq for r in kept if r.known.summary}

@@ -44,6 +44,8 @@ def compact(
     else:
         db.run("unpin_range", sid=sid, up_to=up_to)
     changed = db.run("delete_range", sid=sid, first=FIRST_SEQ, last=up_to).rowcount > 0 or not again
+    if last is None:  # all that it stands for is in the archive
+        last = db.value("last_compacted", sid=sid, up_to=up_to)
     if last is None:
         first = db.value("first_live", sid=sid)
         last = progress.last_seq if first is None else first - 1

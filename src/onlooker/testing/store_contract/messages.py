@@ -336,12 +336,25 @@ class CompactionContract(StoreCase):
         assert ids((await self.state(store)).messages) == ["sum", "m1", "m2"]
         assert progress.last_seq == 2
 
-    async def test_it_is_put_in_one_below_the_first_live_message(self, store: Store) -> None:
+    async def test_it_is_put_in_after_what_it_stands_for_though_that_is_archived(self, store: Store) -> None:
         await self.record(store, *talk(1, 6))
         await self.compact(store, 4, "s1")
         await self.compact(store, 2, "s2")
         found = await store.messages(ANA)
-        assert [(m.id, m.seq) for m in found] == [("s2", 3), ("s1", 4), ("m5", 5), ("m6", 6)]
+        assert [(m.id, m.seq) for m in found] == [("s2", 2), ("s1", 4), ("m5", 5), ("m6", 6)]
+
+    async def test_it_is_noted_with_what_it_stands_for_when_what_came_after_was_taken_back(
+        self, store: Store
+    ) -> None:
+        await self.record(store, *talk(1, 6))
+        await self.commit(store, note("n1", 1, 4))
+        await self.commit(store, note("n2", 5, 6))
+        await self.compact(store, 6, "s1")
+        await self.realign(store, 4, said("m7"), said("m8"))
+        await self.compact(store, 6, "s2")
+        state = await self.state(store)
+        assert [(m.id, m.seq) for m in await store.messages(ANA)] == [("s2", 4), ("m7", 7), ("m8", 8)]
+        assert ids(state.unnoted) == ["m7", "m8"]
 
     async def test_a_session_can_begin_with_a_summary(self, store: Store) -> None:
         progress = await self.compact(store, 10)

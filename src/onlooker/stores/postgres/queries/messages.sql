@@ -179,6 +179,9 @@ SELECT EXISTS (SELECT 1 FROM messages WHERE sid = :sid AND seq > :after AND seq 
 -- name: first_live
 SELECT MIN(seq) FROM messages WHERE sid = :sid;
 
+-- name: last_compacted
+SELECT MAX(seq) FROM archive WHERE sid = :sid AND seq <= :up_to AND summary = 0 AND reason = 'compacted';
+
 -- name: delete_summary
 DELETE FROM messages WHERE sid = :sid AND id = :id AND summary = 1 AND seq <= :up_to;
 

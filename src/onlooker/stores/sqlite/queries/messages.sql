@@ -231,6 +231,9 @@ SELECT (
     WHERE sid = :sid ORDER BY place LIMIT 1
 );
 
+-- name: last_compacted
+SELECT MAX(seq) FROM archive WHERE sid = :sid AND seq <= :up_to AND NOT summary AND reason = 'compacted';
+
 -- name: delete_summary
 DELETE FROM messages
 WHERE slot = (SELECT base >> 28 FROM sessions WHERE sid = :sid) AND id = :id AND summary AND seq <= :up_to;
