@@ -31,7 +31,7 @@ from onlooker.domain.frozen import frozen
 from onlooker.domain.messages import SessionId
 from onlooker.domain.notes import Note
 from onlooker.domain.search import EDGE_KINDS, Document, Edge, EdgeKind, IndexName, Node
-from onlooker.engine.leases import JobLease
+from onlooker.engine.background import JobLease
 from onlooker.policy.plan import retry_after
 from onlooker.policy.search.graph import entities
 from onlooker.policy.search.words import text_of, tokens

@@ -29,8 +29,8 @@ from onlooker.domain.events import (
 from onlooker.domain.items import Item
 from onlooker.domain.messages import Message, SessionId, groups, new_id, tokens_of
 from onlooker.domain.notes import Commit, Guard, Note, Progress, State
+from onlooker.engine.background import Lease, Leases
 from onlooker.engine.indexing import index_session
-from onlooker.engine.leases import Lease, Leases
 from onlooker.engine.recording import MIN_READ, Budgets
 from onlooker.engine.retention import Compaction
 from onlooker.engine.writer import Source, UnusableError, Writer, WrittenNote

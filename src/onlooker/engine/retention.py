@@ -14,7 +14,7 @@ from onlooker.domain.events import Compacted, Event, Pruned
 from onlooker.domain.history import RetentionLimits, RetentionResult
 from onlooker.domain.messages import Message, SessionId, new_id
 from onlooker.domain.notes import Note, Progress, SessionSummary
-from onlooker.engine.leases import JobLease
+from onlooker.engine.background import JobLease
 from onlooker.policy.settings import Settings
 from onlooker.policy.tokens import Estimator
 from onlooker.ports import Clock, Store

@@ -20,12 +20,11 @@ from onlooker.domain.events import Calibrated, Searched
 from onlooker.domain.messages import SessionId, new_id
 from onlooker.domain.notes import AppendResult, State
 from onlooker.domain.search import Hit
-from onlooker.engine.background import Background, Job, JobLoop, NoteTasks
+from onlooker.engine.background import Background, Job, JobLease, JobLoop, Leases, NoteTasks
 from onlooker.engine.events import Events
 from onlooker.engine.histories import Histories, Originals, Recent
 from onlooker.engine.indexing import GraphIndex, Index, VectorIndex
 from onlooker.engine.items import Items, ShownItems
-from onlooker.engine.leases import JobLease, Leases
 from onlooker.engine.note_taker import Composer, NoteTaker
 from onlooker.engine.recall import QueryVectors, Search
 from onlooker.engine.recording import Budgets, Recorder

@@ -22,8 +22,8 @@ from onlooker.domain.events import Event, ItemsMade
 from onlooker.domain.items import EndMark, Item, ItemChange
 from onlooker.domain.messages import Message, SessionId, new_id, tokens_of
 from onlooker.domain.notes import Note, NoteFormat, Progress, State
+from onlooker.engine.background import Leases
 from onlooker.engine.items import MAX_ITEMS
-from onlooker.engine.leases import Leases
 from onlooker.engine.writer import Writer
 from onlooker.policy.settings import Settings
 from onlooker.ports import Clock, ItemsRequest, Store

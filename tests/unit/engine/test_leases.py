@@ -12,7 +12,7 @@ import onlooker
 from onlooker.domain.errors import StoreError
 from onlooker.domain.messages import SessionId
 from onlooker.domain.notes import Commit, Progress
-from onlooker.engine.leases import Leases
+from onlooker.engine.background import Leases
 from onlooker.policy.settings import Settings
 from onlooker.ports import Request
 from onlooker.stores.sqlite import SqliteStore
