@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("onlooker")
 
-# Added to what was wrong with the note. A bad block alone is no reason to ask again.
+# Added to what was wrong with the note. A bad block alone is not a reason to ask again.
 _FIX_BLOCK = " The JSON after it was missing or not as asked for; add it."
 
 

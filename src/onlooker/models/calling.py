@@ -444,7 +444,7 @@ class Priced(ModelWrapper):
 
 @frozen
 class Spend:
-    """Dollars that note-taking may cost. None is no limit. A day begins at midnight in `tz`."""
+    """Dollars that note-taking may cost. None means no limit. A day begins at midnight in `tz`."""
 
     per_session: float | None = None
     per_owner: float | None = None

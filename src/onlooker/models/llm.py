@@ -391,7 +391,7 @@ def notes_so_far(notes: Sequence[Note], messages: Sequence[Message], most: int) 
             day, cost = lines[i].day, lines[i].tokens
             if day not in days:
                 cost += _HEADING_COST
-            # A long line is no reason to show none.
+            # A long line is not a reason to show none.
             if used + cost <= limit:
                 chosen.add(i)
                 days.add(day)

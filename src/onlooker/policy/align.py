@@ -27,7 +27,7 @@ from onlooker.domain.messages import GENERATED_ID_PREFIX, Message
 from onlooker.domain.notes import MessageDigest
 from onlooker.policy.text import regex
 
-# This many consecutive messages in common are no coincidence.
+# This many consecutive messages in common are not a coincidence.
 CERTAIN_RUN = 3
 # Nor is one common message of this many characters.
 TELLING_LENGTH = 16
@@ -224,7 +224,7 @@ def _common(
         i, p = anchor
         if i < at:
             continue
-        # Next to a message that is no coincidence, short ones count as well, and so do those before an edit.
+        # Next to a message that is not a coincidence, short ones count as well, as do those before an edit.
         length = _equal(history, recorded, i, p)
         run = [(i + n, p + n) for n in range(length)]
         for _ in range(2):
@@ -319,8 +319,8 @@ def _ascending(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 def _long_run(history: Sequence[object], recorded: Sequence[object], start: int) -> list[tuple[int, int]]:
-    """The first run that is no coincidence though each of its messages stands in several places; the latest
-    among equals."""
+    """The first run that is not a coincidence, though each of its messages stands in several places; the
+    latest among equals."""
     runs: dict[tuple[object, ...], int] = {}
     for p in range(start, len(recorded) - CERTAIN_RUN + 1):
         runs[tuple(recorded[p : p + CERTAIN_RUN])] = p
@@ -605,7 +605,7 @@ class _Decision:
 
     def _has_answer(self, run: Sequence[int]) -> bool:
         """Whether the last of these messages, which follow each other in both, have an answer among them, and
-        are no coincidence."""
+        are not a coincidence."""
         history = self.comparison.history
         length = 1
         while length < len(run) and self.same[run[-length]] - self.same[run[-length - 1]] == 1:

@@ -6,7 +6,7 @@ Both are found in the user's own words, not asked of a model, and stand in the n
     Open request: Can you fix the login page?
     Follow-up request: and add a test for it
 
-Where several people talk, a request begins with the name of whoever asks ("Open request: Ana: …"). Each
+Where several people talk, a request begins with the asker's name ("Open request: Ana: …"). Each
 line is written once, in the note of the message that says it. A later request replaces the open one, a
 follow-up stands beside it, and "Open request: none" says that it was finished. What holds now follows from
 all live notes in order (`gather`), so forgetting a message forgets what was asked in it.
@@ -125,7 +125,7 @@ def without_repeated(note: str, shown: str) -> str:
 
 @lru_cache(maxsize=64)  # each note is compared again whenever the memory section changes
 def _said_in_lines(note: str) -> list[str | None]:
-    """Return the bare words of each line that somebody says; None for other lines and short ones."""
+    """Return the bare words of each line that someone says; None for other lines and short ones."""
     spoken = map(_SPOKEN.match, note.splitlines())
     return [_bare(s[1]) if s and len(s[1].split()) >= _MIN_REPEATED else None for s in spoken]
 
@@ -195,7 +195,7 @@ def of_messages(messages: Sequence[Message], notes: Iterable[str], reply: str = 
 
 
 def _is_opening(messages: Sequence[Message]) -> bool:
-    """Whether nothing was said but one message. Whoever has a name may talk to somebody else."""
+    """Whether nothing was said but one message. A person with a name may talk to someone else."""
     return len(messages) == 1 and not messages[0].name
 
 
@@ -210,7 +210,7 @@ def _named(message: Message, people: frozenset[str]) -> str:
 
 
 def _words(request: str, people: frozenset[str]) -> str:
-    """Return a request without the name of whoever asks."""
+    """Return a request without the name of the person who asks."""
     name, colon, words = request.partition(": ")
     return words if colon and name in people else request
 
@@ -283,7 +283,7 @@ class _Request:
     @property
     def alone(self) -> str:
         """Who asks, and their words, without what they speak of."""
-        # What a note quoted, or somebody wrote in the same way, is part of the words.
+        # What a note quoted, or someone wrote in the same way, is part of the words.
         if "“" in self.words or self._about or (self._before and _NO_SPEAKER.search(self._before.speaker)):
             return _CONTEXT.sub("", self.text)
         return self.named + self.words
@@ -309,7 +309,7 @@ class _Talk:
         self._asked_back = known.is_open
         self._answered = False
         self._is_opening = is_opening  # nothing was said but one message
-        self._before: Message | None = None  # what somebody said last
+        self._before: Message | None = None  # what someone said last
         self._works = False  # whether it has used tools since the last request
 
     def heard(self, message: Message) -> None:

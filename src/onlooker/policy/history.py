@@ -245,7 +245,7 @@ def items_to_forget(
             continue
         told = set(tokens(item.summary))
         comes_from = bool(sources & set(item.sources)) and not told <= kept
-        # An item that somebody saved does not only come from the messages of that turn.
+        # An item that someone saved does not only come from the messages of that turn.
         if not item.sources or item.origin == "agent":
             comes_from = comes_from or (bool(told) and len(told & words) >= MIN_SHARE * len(told))
         if comes_from:

@@ -35,7 +35,7 @@ _FENCE_LINE = regex(r"(?m)^[ \t]*(?:```|~~~).*$")
 _OPENING_TAG = regex(r"<([A-Za-z][\w:-]{1,60})(?:\s[^<>\n]{0,300})?>")
 _SHORT_TAG = 40  # characters: <b>never</b> is emphasis
 _QUOTED_LINE = regex(r"(?m)^[ \t]*[>|].*$")
-# From here on, the message is somebody else's.
+# From here on, the message is someone else's.
 _PASTED = regex(
     r"(?im)^[ \t]*(?:-{2,}[ \t]*)?(?:original message|forwarded message|begin forwarded message"
     r"|weitergeleitete nachricht|message transféré|mensaje reenviado)\b.*$"

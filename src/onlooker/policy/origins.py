@@ -1,6 +1,6 @@
 """Whose words a text is made of: the user's own, what they quoted or attached, an assistant's, or a tool's.
 
-It is not left to whoever wrote the text: a page may have told a model that the user said so. The words of
+It is not left to the author of the text: a page may have told a model that the user said so. The words of
 each line are looked for in what everybody said.
 """
 
@@ -30,7 +30,7 @@ def speaker_of(text: str) -> tuple[str, str]:
 
 
 def origin_of(speaker: str) -> Origin:
-    """Return the origin of a line by its speaker. A call such as `search(x)` is a tool's, and what somebody
+    """Return the origin of a line by its speaker. A call such as `search(x)` is a tool's, and what someone
     quotes counts as one."""
     if speaker.endswith(")") or speaker.startswith(("tool", "→", QUOTED_BY)):
         return "tool"
@@ -38,7 +38,7 @@ def origin_of(speaker: str) -> Origin:
 
 
 class Part:
-    """What somebody said, and how a line that repeats it names them. Most are not looked at, so their words
+    """What someone said, and how a line that repeats it names them. Most are not looked at, so their words
     are found when they are first asked for."""
 
     def __init__(self, origin: Origin, label: str, text: str) -> None:
@@ -115,7 +115,7 @@ _OF_THE_USER = regex(r"(?:the )?user\b|(?:i|i['’]m|i['’]ve|my|we|our)\b", re
 # A word that every conversation has says little about whose line it is: a fifth of another. In whole numbers,
 # whose sum is the same in any order: a set has another one in each process.
 _WEIGHT, _COMMON_WEIGHT = 5, 1
-# How many times as much of a line somebody else must have said, and the user not, for it to be theirs.
+# How many times as much of a line someone else must have said, and the user not, for it to be theirs.
 _TIMES = 2
 
 
@@ -129,7 +129,7 @@ def _weight(words: frozenset[str]) -> int:
 
 
 def reattributed(note: str, parts: Iterable[Part], noted: Iterable[Part] = (), *, prose: bool = False) -> str:
-    """Give the lines of a note to whoever said them, in messages, or in the notes that it was shown with.
+    """Give the lines of a note to those who said them, in messages, or in the notes that it was shown with.
 
     A line that is given to the user, or to nobody, and of which the user said next to nothing, gets the name
     of who said it before it: a tool, an assistant, or the person who quoted it. If it was said to be the

@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 class _Pace(threading.local):
-    paused_at: float | None = None  # None: somebody waits for what this thread does
+    paused_at: float | None = None  # None: someone waits for what this thread does
 
 
 _pace = _Pace()

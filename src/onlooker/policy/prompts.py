@@ -251,7 +251,7 @@ def fence(sections: Sequence[tuple[str, str]], length: str, correction: str = ""
 def fence_marker(data: str) -> str:
     """Return a word that the data does not contain, always the same for the same data.
 
-    It is a hash of all of the data, so whoever wrote a part of it cannot have known it.
+    It is a hash of all of the data, so the author of a part of it cannot have known it.
     """
     salt = 0
     while True:

@@ -11,13 +11,13 @@ RESOLVED = regex(r" ?\((?:19|20)\d\d(?:-(?:\d\d|W\d\d))?(?:-\d\d)?(?:/(?:\d\d-)?
 _CANDIDATE = regex(
     r"\b(?i:an?|the|my|our|your|his|her|some|any|every|each|two|three|\d+|several|many|few|new|no|of"
     r"|with|about) \w{2,}"
-    # A person with a title is no "it".
+    # A person with a title is not an "it".
     r"|(?<!^)(?<![.!?] )(?<!\bDr )(?<!\bM[rs] )(?<!\bMrs )(?<!Dr\. )(?<!M[rs]\. )(?<!Mrs\. )"
     r"\b(?!M[rs]s?\b|Dr\b)[A-Z][a-z]+"
     r"|\b(?!(?i:thanks)\b)\w{3,}(?<!i)(?<!s)s\b|[\"“`]|\b(?:someone|everyone|people|anyone)\b"
 )
 SOMEBODY = regex(
-    # A name, but not that of a place, a month or a title, nor a pronoun that somebody writes like one.
+    # A name, but not that of a place, a month or a title, nor a pronoun that someone writes like one.
     r"(?<!^)(?<![.!?] )(?<!\b[Ii]n )(?<!\bat )(?<!\bfrom )(?<!moved to )(?<!went to )"
     r"(?<![\"“`])\b(?!(?:We|My|Our|He|She|They|It|You|I)\b)"
     r"(?!(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec|Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]*\b)[A-Z][a-z]+"

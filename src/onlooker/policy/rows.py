@@ -367,7 +367,7 @@ class KnownUsage:
         return self._cross_off(_without_names(row), row.owner, row.key)
 
     def knows(self, row: UsageRow) -> bool:
-        """Whether the call is there, whoever it was for."""
+        """Whether the call is there, for anyone."""
         return _without_names(row) in self._left
 
     def cross_off_renamed(self, row: UsageRow) -> bool:

@@ -119,7 +119,7 @@ class Settings:
     )
     overlap: Size = _setting(0, "How much noted text still stands raw.", low=0, high=MAX_TOKENS)
 
-    # What the prompt may hold. A count of 0 is no limit.
+    # What the prompt may hold. A count of 0 means no limit.
     memory_limit: Size = _setting(
         0.90,
         "How much of the prompt notes may take, less if `observe_at` leaves less.",
@@ -531,7 +531,7 @@ def limits_for(settings: Settings, budget: int) -> Limits:
 
     # With `reflect_to` 0 every observation is condensed, and nothing else.
     condenses_all = settings.free_models != "none" and settings.reflect_to > 0
-    # If only observations are counted, their size was decided by whoever set the number.
+    # If only observations are counted, the person who set the number decided their size.
     free = condenses_all and settings.free_models == "both" and settings.reflect_counts == "memory"
 
     message_limit = tokens(settings.message_limit, whole)

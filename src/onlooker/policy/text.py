@@ -114,9 +114,9 @@ def seen(text: str) -> str:
 
 
 def as_name(text: str) -> str:
-    """A name that somebody chose, as it can stand before their words: it says nothing by itself.
+    """A name that someone chose, as it can stand before their words: it says nothing by itself.
 
-    What follows a line end, a colon, a semicolon or a word that marks a note is no part of a name.
+    What follows a line end, a colon, a semicolon or a word that marks a note is not part of a name.
     """
     given = seen(text[: 4 * MAX_NAME_LENGTH]).strip()
     plain = _MARK.split(_NAME_END.split(given, maxsplit=1)[0], maxsplit=1)[0]

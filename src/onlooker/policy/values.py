@@ -262,7 +262,7 @@ def said_first(values: Iterable[str], lines: Iterable[str]) -> list[str]:
     return sorted(values, key=lambda value: not holds(said, value))
 
 
-# The name of a field in JSON is no value: it says nothing without one.
+# The name of a field in JSON is not a value: alone it says nothing.
 _JSON_KEY = regex(r'"([^\W\d]{1,60})"\s?:')
 
 

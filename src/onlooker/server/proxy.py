@@ -445,7 +445,7 @@ class Proxy:
         url = f"{upstream.address.removesuffix('/v1')}/v1/{quote(path, safe='/:@!$&()*+,;=~%')}"
         if request.url.query:
             url += f"?{request.url.query}"
-        # A model may think for long; whoever asks decides when it is too long.
+        # A model may think for long; the client decides when it is too long.
         waits = {"timeout": {"connect": CONNECT_SECONDS}}
         asking = httpx2.Request(request.method, url, headers=headers, content=turn.body, extensions=waits)
         asking.stream = _Body(turn.body, sent)

@@ -264,7 +264,7 @@ _MARKUP = regex(
 )
 # A line that is a heading announces what is below it.
 _HEADING = regex(r"^(?:#{1,6} +(?:\*\*)?|\*\*)([^*\n]{1,80}[^*\s.!?。！？:：])(?:\*\*)?[:：]? *$", re.M)
-# "Feels like yesterday" is no day, and "this weekend", said of the past, may be the one before.
+# "Feels like yesterday" does not name a day, and "this weekend", said of the past, may be the one before.
 _UNCLEAR_DATE = regex(
     r"\b(?:feels?|felt|seems?) like (?:it was )?(?:just |only )?(?:yesterday|last)\b"
     r"|\b(?:went|had|was|were|did|got|took|saw|made|[a-z]{3,}ed)\b.*\bthis weekend\b"

@@ -162,7 +162,7 @@ def _are_open(signs: str) -> bool:
 
 # -- Clauses: a sentence is parted only where nothing in it governs both parts
 
-# Conditions, negations, doubts, causes, contrasts, times, and what somebody else says or thinks. A sentence
+# Conditions, negations, doubts, causes, contrasts, times, and what someone else says or thinks. A sentence
 # with one of these words is never parted.
 GOVERNS = regex(
     r"\b(?:if|unless|until|till|when|whenever|while|whether|because|cause|since|as|although|though"
@@ -389,7 +389,7 @@ def _speaks_of_person(text: str) -> bool:
 
 
 def asked_before(recent: Sequence[Piece], speaker: str, message: int) -> Piece | None:
-    """Return the last question of the message before, if somebody else asks one there."""
+    """Return the last question of the message before, if someone else asks one there."""
     last = recent[-1] if recent else None
     if last is None or last.speaker == speaker or last.place[0] == message:
         return None
@@ -575,7 +575,7 @@ _COURTESY = regex(
     r"|(?:大家|各位|你们?)?(?:早(?:上好|安)?|(?:上午|中午|下午|晚上)?好|晚安)[呀啊。！!～]*$"
     r"|(?:皆さん、?)?(?:おはよう|こんにちは|こんばんは|おやすみ|お疲れ(?:さま|様))(?:ございます|なさい|です|でした)?[。！!]*$"
     r"|(?:여러분,? ?)?(?:안녕(?:하세요)?|좋은 (?:아침|저녁)(?:이에요|입니다)?|수고하(?:세요|셨습니다))[.!]*$"
-    # Praise of what somebody else tells or shows.
+    # Praise of what someone else tells or shows.
     r"|(?:(?:that|this|those|these|it|your)\b[^.!?,]{0,40}? )?(?:looks?|sounds?) (?:(?:so|really|very"
     r"|absolutely|super) )*(?:great|amazing|awesome|good|nice|cool|fun|fantastic|incredible|lovely|beautiful"
     r"|delicious|wonderful|perfect|exciting|cute|tasty|yummy|interesting|relaxing|inspiring)(?: too)?[.!]+$)",
@@ -618,7 +618,7 @@ def is_courtesy(text: str) -> bool:
 
 
 def is_exclaimed(text: str) -> bool:
-    """Whether a text is a few words without a name that somebody calls out."""
+    """Whether a text is a few words without a name that someone calls out."""
     return bool(_EXCLAIMED.match(text)) and not is_own(text)
 
 
@@ -714,7 +714,7 @@ _RECORD_WORD = 0.4  # the factor for plain words in a tool result
 
 
 def weigh_speech(piece: Piece, names: frozenset[str], *, role: str, answers: bool = False) -> None:
-    """Set the weights of a piece that somebody said.
+    """Set the weights of a piece that someone said.
 
     `role` is the role of a speaker without a name. `answers`: the piece is a reply to a question.
     """

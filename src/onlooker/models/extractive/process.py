@@ -94,9 +94,9 @@ def _start() -> subprocess.Popen[bytes]:
 
 
 def serve() -> None:
-    """Write notes until nobody is left who asks."""
-    # Ctrl-C and service managers signal every process at once. Whoever started this one decides what is still
-    # to be written.
+    """Write notes until standard input ends."""
+    # Ctrl-C and service managers signal every process at once. The process that started this one decides
+    # what is still to be written.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
     answers = os.fdopen(os.dup(1), "wb")

@@ -46,7 +46,7 @@ def obvious_dates(at: datetime) -> frozenset[str]:
     return frozenset({day(at), week(at, -1), week(at), week(at, 1), month(at), year(at)})
 
 
-# "More than a year ago" is no year.
+# "More than a year ago" does not name a year.
 _BOUND = regex(
     r"(?:\b(?:(?:less|more|fewer|longer|earlier) than|over|under|at least|within)\s|不到|不足|超过|至少)$",
     re.I,

@@ -58,7 +58,7 @@ _OPENING = regex(
     r"\b(?!\s+longer)[\s,!:.-]*)+",
     re.I,
 )
-# Quoted words in the first person are somebody else's.
+# Quoted words in the first person are someone else's.
 _QUOTED = regex(r"[\"“]([^\"“”\n]{0,400})[\"”]")
 _FIRST_PERSON = Phrases(r"\b(?:i|i'm|i've|my|me|mine|we|we're|our|us)\b", "i my me mine we our us", re.I)
 _AGAIN = regex(r",\s+(?:and\s+)?(?=(?:i|i'm|i've|my)\b)", re.I)
@@ -112,7 +112,7 @@ def user_statements(messages: Sequence[Message]) -> Iterator[Statement]:
 
 
 def _statements(message: Message, question: str) -> Iterator[Statement]:
-    """`question` is what somebody else said just before."""
+    """`question` is what someone else said just before."""
     day = message.at.date() if message.at else None
     about = (message.name, "user", day)
     said = heard(message.text)
@@ -145,7 +145,7 @@ _CJK_KIN = regex(
 
 
 def _is_of_another(clause: str, question: str, name: str) -> bool:
-    """Whether a clause without a subject answers a question about somebody else: "豆豆还咳嗽吗？", "不咳了,
+    """Whether a clause without a subject answers a question about someone else: "豆豆还咳嗽吗？", "不咳了,
     是对尘螨过敏". Among people, each question may be; an assistant's is, if it names one."""
     if not (has_cjk(clause) and _CJK_ASKS.search(question)):
         return False

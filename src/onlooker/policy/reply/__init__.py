@@ -1,7 +1,6 @@
 """Reading a model's reply, and judging whether it may become a note.
 
-`judge` is imported by those who judge: it reads dates and names, and whoever only reads notes waits for none
-of that.
+`judge` is not imported here: it reads dates and names, which code that only reads notes need not load.
 """
 
 from __future__ import annotations

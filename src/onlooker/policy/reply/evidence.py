@@ -317,7 +317,7 @@ class Evidence:
 
     @cached_property
     def _plain(self) -> str:
-        """The text without times and dates, whose parts are no numbers, and without commas."""
+        """The text without times and dates, whose parts are not numbers, and without commas."""
         return _NO_NUMBER.sub(" ", self._text).replace(",", "")
 
     def has_number(self, number: float) -> bool:

@@ -628,7 +628,7 @@ def stops_in_a_word(reply: str, shown: str, said: Sequence[str] = ()) -> str:
     """Say so if the reply ends with the beginning of a word that the model was shown, or "".
 
     Words have many forms, a "photo" is not the beginning of "photography": the word before it must be the
-    same as well. Without one, it must be the beginning of a name. Or it is no word that we know, and the
+    same as well. Without one, it must be the beginning of a name. Or it is not a word that we know, and the
     reply has nothing of the last of what was `said`. Scripts that have no capital letters are
     left out: they have no spaces, or signs inside their words.
     """
@@ -664,7 +664,7 @@ _LAST_SHARES = (0.2, 0.35, 0.5)
 def _stops_before_the_end(reply: str, said: Sequence[str]) -> bool:
     """Whether a note has no word of the last of what was said, where it has many of the rest.
 
-    A short note may be of the beginning alone, so this is no proof.
+    A short note may be of the beginning alone, so this proves nothing.
     """
     noted, each = _stems(reply), [_stems(text[:_READ_OF_EACH]) for text in said]
     start, size, whole = len(each), 0, sum(map(len, each))

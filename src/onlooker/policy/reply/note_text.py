@@ -323,7 +323,7 @@ _COLON_LINE = regex(r"([^\W\d_][^:：\n]{0,60})[:：]$")
 _BOLD = regex(r"(?<![\w*(=,/])\*\*(\S(?:[^*\n]*[^\s*])?)\*\*(?![\w*(/=])")
 _INDENT = regex(r"(?: {2,}|\t)\s*(?P<bullet>(?:[-*+•‣◦▪]|\d{1,2}[.)])\s+)?")
 _VALUES = regex(r"(?:[-*•]\s+)?\**(?:exact\s+)?values?(?:\s+used)?\s*\**\s*[:：]\s*\**\s*(?=\S|$)", re.I)
-# Before the name of whoever quoted, attached or pasted what a line says: it is not their word.
+# Before the name of the person who quoted, attached or pasted what a line says: it is not their word.
 QUOTED_BY = "quoted by "
 # Lines that say what the user asked for (`policy/asked.py`). A note has them first.
 STANDING = "Standing instruction: "

@@ -406,7 +406,7 @@ def _structure(db: Database, owner: str, of: Sequence[Node], session: SessionId 
 
 def _stub(row: Any) -> Stub:
     ident, generation, first, sources = row
-    # The sources of an observation are messages, which are no part of the graph.
+    # The sources of an observation are messages, which are not part of the graph.
     return Stub(unpack(ident), generation, first, unpack_ids(sources) if generation else ())
 
 

@@ -90,7 +90,7 @@ def clamp(seq: int) -> int:
 
 
 def limit_of(count: int | None) -> int:
-    """A count for `LIMIT`; None is no limit."""
+    """A count for `LIMIT`; None means no limit."""
     return NO_LIMIT if count is None else max(count, 0)
 
 
