@@ -93,6 +93,18 @@ async def test_each_call_is_shown_the_important_notes_so_far_and_may_use_what_on
     assert later in prompt
 
 
+async def test_notes_are_longer_while_there_is_room_for_them() -> None:
+    def as_long_as_asked(received: Received) -> Answer:
+        most = re.search(r"at most (\d+) words", received.user)
+        assert most
+        lines = _PARCEL.findall(received.user.rpartition("<<< MESSAGES")[2])
+        return Answer("\n".join(["## 2026-02-16", *lines[: int(most[1]) // len(lines[0].split())]]))
+
+    prompt, _, events = await talk(as_long_as_asked, parcels(1, 70))
+    assert refusals(events) == []
+    assert [n for n in range(1, 71) if f"Parcel {n} came" not in prompt] == []
+
+
 @pytest.mark.req(54)
 async def test_a_refusal_names_what_is_invented_and_at_the_second_it_is_struck_out() -> None:
     wrong = "user's order KX-7731 is for the kitchen (1985-05-05), says Leopold"

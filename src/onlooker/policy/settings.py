@@ -475,6 +475,8 @@ PRESET_NOTE_RATIO = 0.25
 # The same while memory is empty and has never been condensed, if notes cost nothing to write and to condense:
 # free room is lost memory. In small budgets they are longer still, since messages do not fill that room.
 FREE_RATIO, SMALL_FREE_RATIO = 0.5, 0.75
+# The same in small budgets if notes cost something. In larger ones messages fill the room.
+SMALL_RATIO = 0.35
 # A short prompt costs little, and what it has no room for is missed most. Up to SMALL tokens notes take all
 # the room that messages leave, and the built-in model condenses them by little at a time; from LARGE on the
 # settings hold as they are; in between it is in between.
@@ -553,7 +555,6 @@ def limits_for(settings: Settings, budget: int) -> Limits:
         at += (SMALL_REFLECT_AT - at) * filled
     if free and to == DEFAULT.reflect_to:
         to += (SMALL_REFLECT_TO - to) * filled
-    first_ratio = FREE_RATIO + (SMALL_FREE_RATIO - FREE_RATIO) * min(1.0, 2 * filled)
     block_after = tokens(settings.block_after)
     fill = FILL * max(0.0, 1 - 2 * small) if isinstance(settings.observe_at, float) else 0
     return Limits(
@@ -567,7 +568,7 @@ def limits_for(settings: Settings, budget: int) -> Limits:
         precompute_at=max(keep_recent + 1, min(tokens(settings.precompute_at), observe_at)),
         overlap=min(tokens(settings.overlap), max(0, message_limit - observe_at)),
         note_ratio=note_ratio,
-        first_ratio=first_ratio if free else note_ratio,
+        first_ratio=_first_ratio(note_ratio, filled if free else small, free=free),
         memory_limit=memory_limit,
         message_limit=message_limit,
         # At most half of the memory, so that a session's own notes are never crowded out.
@@ -580,6 +581,13 @@ def limits_for(settings: Settings, budget: int) -> Limits:
         condenses_all=condenses_all,
         block_after=block_after,
     )
+
+
+def _first_ratio(note_ratio: float, small: float, *, free: bool) -> float:
+    if note_ratio != NOTE_RATIO:  # a preset with numbers of its own
+        return note_ratio
+    large_ratio, small_ratio = (FREE_RATIO, SMALL_FREE_RATIO) if free else (note_ratio, SMALL_RATIO)
+    return large_ratio + (small_ratio - large_ratio) * min(1.0, 2 * small)
 
 
 # -- Intervals and deadlines

@@ -31,6 +31,7 @@ from onlooker.policy.plan import (
 from onlooker.policy.settings import (
     DEFAULT,
     LANGO,
+    LARGE,
     OFF,
     SECTION_TOKENS,
     ZORA,
@@ -118,9 +119,26 @@ def test_notes_that_cost_nothing_are_longer_while_memory_has_room() -> None:
     assert ratios[-1] == pytest.approx(0.2, abs=0.001)
 
 
+def test_in_a_small_budget_those_that_cost_something_are_longer_too_while_memory_has_room() -> None:
+    """In a larger one messages stand raw in the room that is left."""
+    said = numbered(1, *[100] * 99)
+    for budget, first in ((2_000, 0.35), (4_000, 0.35), (LARGE, 0.2)):
+        limits = limits_for(DEFAULT, budget)
+        assert limits.first_ratio == pytest.approx(first)
+        ratios: list[float] = []
+        for tokens in (0, limits.reflect_at // 2, limits.reflect_at - 1):
+            step = plan(state(said, [note(1, 1, tokens)] if tokens else []), limits)
+            assert isinstance(step, Observe)
+            ratios.append(step.ratio)
+        assert ratios == sorted(ratios, reverse=True)
+        assert ratios[-1] == pytest.approx(0.2, abs=0.001)
+
+
 @pytest.mark.parametrize("preset", [LANGO, ZORA])
 def test_a_preset_with_numbers_of_its_own_keeps_its_share(preset: Settings) -> None:
-    assert limits_for(with_models(preset, free_observer=True, free_reflector=True), 0).first_ratio == 0.25
+    for free in (True, False):
+        models = with_models(preset, free_observer=free, free_reflector=free)
+        assert limits_for(models, 0).first_ratio == limits_for(models, 2_000).first_ratio == 0.25
 
 
 def test_notes_are_short_once_notes_were_condensed() -> None:
