@@ -211,6 +211,39 @@ async def test_a_request_stands_in_the_prompt_with_what_it_speaks_of() -> None:
         assert "Keep filling it then, days times 86400. (assistant: “The app reads proration_seconds" in now
 
 
+@pytest.mark.parametrize(
+    ("asked", "then"),
+    [
+        ("Did I actually pay the movers? It was due today.", ""),
+        (
+            "Can you book the movers for Tuesday?",
+            "Restore drill. Rules: last night's backup, into a fresh disk.",
+        ),
+        (
+            "Can you book the movers for Tuesday?",
+            "Guests come on Saturday, two are vegetarians. Tell them, please.",
+        ),
+    ],
+)
+async def test_what_is_finished_is_not_the_task_a_day_later(asked: str, then: str) -> None:
+    """An answer ends a question, and after work that was reported the next matter is the task."""
+    async with opened("builtin") as memory:
+        session = memory.session("moving")
+        await session.record(onlooker.user(asked), step(0))
+        await session.record(onlooker.assistant("Yes: it went through on Thursday, and they wrote back."))
+        if then:
+            await session.record(onlooker.user(then), step(1))
+        for i in range(2, 60):
+            await session.record(step(i))
+            await session.settle()
+        context = await session.context(system=SYSTEM, budget=1500)
+    said = [m.text for m in context.messages]
+    assert asked not in said
+    assert then not in said
+    assert asked not in context.sections.now
+    assert then in context.sections.now
+
+
 async def test_forgetting_a_message_forgets_what_was_asked_in_it() -> None:
     async with opened("builtin") as memory:
         session = memory.session("forget")

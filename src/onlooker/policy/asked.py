@@ -243,8 +243,16 @@ _NO_QUOTES_IN_QUOTES = str.maketrans("“”", '""')
 _NO_QUOTES = str.maketrans("", "", "\"'“”‘’`*「」『』")
 
 
+# Where sentences that were parted are put together again.
+_AFTER_CJK = regex(r"(?<=[。！？])\s+")
+
+
 def _bare(text: str) -> str:
-    return " ".join(text.translate(_NO_QUOTES).split()).strip(" .!?…。！？").casefold()
+    return _joined(text.translate(_NO_QUOTES)).strip(" .!?…。！？").casefold()
+
+
+def _joined(text: str) -> str:
+    return _AFTER_CJK.sub("", " ".join(text.split()))
 
 
 # -- The open request
@@ -311,6 +319,7 @@ class _Talk:
         self._is_opening = is_opening  # nothing was said but one message
         self._before: Message | None = None  # what someone said last
         self._works = False  # whether it has used tools since the last request
+        self._reported = False  # and said then what came of it
 
     def heard(self, message: Message) -> None:
         if message.role != "assistant" or message.text.strip():
@@ -356,12 +365,18 @@ class _Talk:
         if self.request and not self._answered and (self._asked_back or self._continues(found.text)):
             about = found.about or _meant(found.text, self._before)
             self.follow_up = _Request(named, _fitted(found.text, _MAX_FOLLOW_UP), about)
+            self._works = self._reported = False
         else:
-            self.request, self.follow_up = _Request(named, found.text, found.about, self._before), None
-        self._works = self._answered = False
+            self._replace(_Request(named, found.text, found.about, self._before))
+
+    def _replace(self, request: _Request) -> None:
+        self.request, self.follow_up = request, None
+        self._works = self._reported = self._answered = False
 
     def _continues(self, text: str) -> bool:
-        return _REFERS_BACK.search(fold(text)) is not None or self._is_same_matter(text)
+        # After a report, "it" in a later sentence is what the first one speaks of.
+        near = next(iter(sentences(text)), "") if self._reported else text
+        return _REFERS_BACK.search(fold(near)) is not None or self._is_same_matter(text)
 
     def _is_same_matter(self, text: str) -> bool:
         stems = _stems(text)
@@ -370,14 +385,18 @@ class _Talk:
         )
 
     def _take_pending(self) -> None:
-        if self._pending and not self.request:
-            self.request, self._answered = self._pending, False
+        if self._pending and (not self.request or self._is_done_with(self._pending)):
+            self._replace(self._pending)
         elif self._pending and self._is_question:
             text = self._pending.text
             about = _CONTEXT.search(text)
             words = _fitted(_CONTEXT.sub("", text), _MAX_FOLLOW_UP)
             self.follow_up = _Request("", words, about[0] if about else "")
         self._pending = None
+
+    def _is_done_with(self, pending: _Request) -> bool:
+        """Whether what was asked before was worked on and reported, and this is another matter."""
+        return self._reported and not self._continues(pending.words)
 
     def hear_person(self, message: Message) -> None:
         """Hear one of several people: they may answer what another asked."""
@@ -394,7 +413,7 @@ class _Talk:
         if self._pending and (message.calls or _NEEDS.search(end, words) or _DECLINES.match(begin)):
             self._take_pending()
         if message.calls:
-            self._works = True
+            self._works, self._reported = True, False
             return
         self._asked_back = _asks_back(end, words) and any(
             _asks_back(said, plain_words(said)) and not _ANYTHING_ELSE.search(said) for said in sentences(end)
@@ -407,15 +426,19 @@ class _Talk:
             self.follow_up = None
         elif self.request and self._only_asks(self.request):
             self.request = self.follow_up = None
-        elif not (self._works or answers_question or _DECLINES.match(begin)):
-            # Text may be all that was asked for. The next request replaces this one.
-            self._answered = True
+        elif not (answers_question or _DECLINES.match(begin)):
+            # Text may be all that was asked for: whatever is said next of another matter ends it. After work,
+            # the next request does.
+            self._answered, self._reported = not self._works, self._works
 
     def _has_task(self, asked: _Request) -> bool:
         return any(map(is_task, sentences(_words(asked.alone, self._people))))
 
     def _only_asks(self, asked: _Request) -> bool:
-        return not self._has_task(asked) and ASKS_QUESTION.search(asked.text) is not None
+        said = sentences(_words(asked.alone, self._people))
+        if not said or any(map(is_task, said)):
+            return False
+        return _is_question(said[-1]) or (any(map(_is_question, said)) and not any(map(is_wish, said)))
 
 
 def _meant(text: str, before: Message | None) -> str:
@@ -580,7 +603,7 @@ def _quote(said: Said, *, with_opening: bool) -> _Quote | None:
         if _CLOSES.search(following, plain_words(following)) and not is_task(parts[last + 1]):
             break
         last += 1
-    words = " ".join(" ".join(parts[first : last + 1]).split())
+    words = _joined(" ".join(parts[first : last + 1]))
     return _Quote(_fitted(words, room), is_of_task, about)
 
 
@@ -640,7 +663,7 @@ def _first_sentences(said: Sequence[str], tokens: int) -> str:
     words, count = said[0] if said else "", 1
     while count < len(said) and estimate(f"{words} {said[count]}") <= tokens:
         words, count = f"{words} {said[count]}", count + 1
-    return _fitted(" ".join(words.split()), tokens)
+    return _fitted(_joined(words), tokens)
 
 
 _WORD = regex(rf"[^\W\d_{CJK}][\w'-]+|[{CJK}]{{2}}|\d+")
