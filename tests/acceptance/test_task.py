@@ -123,32 +123,56 @@ async def test_eleven_standing_instructions_are_in_the_final_prompt_word_for_wor
 # For each language that docs/concepts.md names: what is told, what is asked for, and what is said besides.
 TOLD = {
     "German": (
-        ("Antworte immer auf Deutsch.", "Ab jetzt schreibst du Daten als JJJJ-MM-TT."),
+        (
+            "Antworte immer auf Deutsch.",
+            "Ab jetzt schreibst du Daten als JJJJ-MM-TT.",
+            "Bevor du etwas löschst, frag mich immer, außer bei Protokollen.",
+        ),
         "Bitte schreib einen Bericht über die Lieferungen.",
         "Auftrag {} liegt beim Fahrer, der den Kunden am Mittag anruft.",
     ),
     "French": (
-        ("Réponds toujours en français.", "Désormais, écris les dates sous la forme AAAA-MM-JJ."),
+        (
+            "Réponds toujours en français.",
+            "Désormais, écris les dates sous la forme AAAA-MM-JJ.",
+            "Avant de supprimer quoi que ce soit, demande-moi toujours, sauf pour les journaux.",
+        ),
         "Écris un rapport sur les livraisons.",
         "La commande {} est chez le chauffeur, qui appelle le client à midi.",
     ),
     "Spanish": (
-        ("Responde siempre en español.", "De ahora en adelante, escribe las fechas como AAAA-MM-DD."),
+        (
+            "Responde siempre en español.",
+            "De ahora en adelante, escribe las fechas como AAAA-MM-DD.",
+            "Antes de borrar algo, pregúntame siempre, salvo los registros.",
+        ),
         "Por favor, escribe un informe sobre las entregas.",
         "El pedido {} está con el conductor, que llama al cliente al mediodía.",
     ),
     "Chinese": (
-        ("请始终用中文回答。", "从现在起，日期都写成年月日的格式。"),
+        (
+            "请始终用中文回答。",
+            "从现在起，日期都写成年月日的格式。",
+            "删除任何东西之前，务必先问我，日志除外。",
+        ),
         "请写一份关于送货情况的报告。",
         "订单{}在司机那里，他中午会给客户打电话。",
     ),
     "Japanese": (
-        ("必ず日本語で答えてください。", "今後は、日付を年月日の形で書いてください。"),
+        (
+            "必ず日本語で答えてください。",
+            "今後は、日付を年月日の形で書いてください。",
+            "ログを除いて、何かを削除する前に必ず私に確認してください。",
+        ),
         "配送についての報告書を書いてください。",
         "注文{}は運転手のところにあり、昼にお客様へ電話します。",
     ),
     "Korean": (
-        ("항상 한국어로 대답해 주세요.", "앞으로는 날짜를 연월일로 써 주세요."),
+        (
+            "항상 한국어로 대답해 주세요.",
+            "앞으로는 날짜를 연월일로 써 주세요.",
+            "로그를 빼고는 무엇이든 지우기 전에 반드시 저에게 물어보세요.",
+        ),
         "배송에 대한 보고서를 써 주세요.",
         "주문 {}은 기사에게 있고 정오에 고객에게 전화합니다.",
     ),

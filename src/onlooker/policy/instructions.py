@@ -224,26 +224,28 @@ def _clause_of(sentence: str) -> str:
 _MAYBE_STANDING = Phrases(
     r"\b(?:always|never|ever|from (?:now|here|this point)|going forward|future|henceforth|until further"
     r"|remember|forget|in mind|every time|each time|whenever|any ?time|when i|any ?more|again|stop|quit"
-    r"|no more|no longer|no need|call me|address me|refer to me|until i|unless i|if i|for (?:all|every"
-    r"|each|any)"
-    r"|under no|at no time|ignore|drop"
-    r"|immer|stets|nie(?:mals)?|ab (?:jetzt|sofort|heute)|von nun an|zukunft|künftig|zukünftig|jedes ?mal"
-    r"|wann immer|merke?|daran|vergiss|nicht mehr|hör"
+    r"|no more|no longer|no need|call me|address me|refer to me|until i|unless i|if i|every|each"
+    r"|for (?:all|any)|under no|at no time|ignore|drop|rule"
+    r"|jede[nrs]?|mehr|immer|stets|nie(?:mals)?|ab (?:jetzt|sofort|heute)|von nun an|zukunft"
+    r"|künftig|zukünftig"
+    r"|jedes ?mal|wann immer|merke?|daran|vergiss|nicht mehr|hör"
     r"|toujours|jamais|désormais|dorénavant|à partir de|à l'avenir|oublie|souviens|rappelle|chaque fois|plus"
     r"|arrête"
     r"|siempre|nunca|jamás|en adelante|a partir de ahora|desde ahora|en el futuro|recuerda|olvides|cada vez"
-    r"|deja|ya no|más)\b"
+    r"|siempre que|deja|ya no|más|vuelvas?)\b"
     r"|[总總始]是|始终|始終|一律|务必|務必|永远|永遠|[从從]不|[绝絕决決]不|千万|不要|别再|別再|以后|以後|今后|今後|往后|[从從]现在|從現在"
     r"|[从從]今|记住|記住|记得|記得|每次|每当|每當|一定要|禁止|不[许許]|不用再|[无無]需再"
+    r"|[绝絕][对對]|(?:如果|当|當|只要|要是)我|任何"
     r"|必ず|いつも|常に|毎回|これから|以後|二度と|絶対|決して|覚えて|忘れ|たびに|もう"
-    r"|항상|언제나|늘 |절대|앞으로|이제부터|지금부터|매번|때마다|기억|잊지|다시는|더 이상",
+    r"|항상|언제나|늘 |절대|앞으로|이제부터|지금부터|매번|때마다|기억|잊지|다시는|더 이상|반드시",
     """
     always never ever from going future henceforth further remember forget mind time whenever anytime when
     more anymore again stop quit longer need call address refer until unless if all every each any under
-    ignore drop
+    ignore drop rule
+    mehr jede jeden jeder
     immer stets nie niemals ab nun zukunft jedes jedesmal wann merk merke daran vergiss nicht
     toujours jamais partir avenir oublie souviens rappelle fois plus
-    siempre nunca adelante ahora futuro recuerda olvides cada deja ya
+    siempre nunca adelante ahora futuro recuerda olvides cada deja ya vuelvas vuelva
     """,
 )
 # What people say to each other, and nobody to an assistant.
@@ -280,7 +282,8 @@ CANCELS = regex(
 
 _VERBS = _words(
     """
-    accept act add address adjust analyse analyze answer append apply approve ask assume attach avoid back
+    accept act add address adjust analyse analyze answer apologise apologize append apply
+    approve ask assume attach avoid back
     base be begin book bring build bump buy calculate call cancel capitalise capitalize change check choose
     cite clean clear close code collect comment commit compare compile complete confirm consider contact
     continue convert copy correct count cover create debug default define delete deploy describe design
@@ -355,9 +358,11 @@ _LASTING = Phrases(
     r"|in (?:the )?future|until further notice|every time|each time|whenever|any ?time|unless i|until i"
     r"|when i (?:ask|say|mention|tell|send|paste|give|report|write|use|type|request|talk|want|need|share)"
     r"|in (?:all|every|each|any) (?:answer|reply|response|message|commit|file)\w*"
+    r"|(?:begin|start|end|sign) (?:all|every|each) (?:\w+ )?(?:answer|repl|response|message|e?-?mail|report"
+    r"|summar|letter)\w*|a rule to"
     r"|at no time|under no circumstances)\b",
     """
-    from going henceforth future further time whenever anytime unless until when all every each any
+    from going henceforth future further time whenever anytime unless until when all every each any rule
     circumstances
     """,
 )
@@ -384,6 +389,7 @@ _NOT_AGAIN = regex(
     r"|(?:you (?:can|may|should|could) (?:now )?)?(?:stop|quit|avoid) (?!working|running|being|getting"
     r"|having)[a-z]+ing\b"
     r"|you no longer (?:have|need) to\b"
+    r"|no [a-z][^.?]{2,200}, ever[.!]*$|[a-z][^.?]{2,200} please, always[.!]*$"
     r"|(?:forget|ignore|drop) (?:what i said (?:about|on)|the rule|that rule|my (?:earlier )?instruction))",
 )
 _CALL_ME = Phrases(
@@ -394,7 +400,9 @@ _CALL_ME = Phrases(
 _CONDITION_FIRST = regex(
     _LEAD + r"(?:whenever|every time|each time|any ?time"
     r"|(?:when|if) i (?:ask|say|mention|tell|send|paste|give|report|write|use|type|request|talk|share)"
-    r"|until i (?:say|tell|ask)|for (?:all|every|each|any))\b[^.]{2,300}?,\s*(?:then |just |only |first "
+    r"|until i (?:say|tell|ask)|for (?:all|every|each|any)"
+    r"|(?:every|each) (?:\w{1,6}day|day|morning|evening|night|week|month|quarter|year|release|sprint)"
+    r"|in (?:the )?future|as a (?:general )?rule)\b[^.]{0,300}?,\s*(?:then |just |only |first "
     r"|also )?(?P<main>[a-z']+(?: [a-z']+)?)",
 )
 _MAIN = frozenset({"please", "always", "never", "don't", "do", "you", "make", "dont"})
@@ -453,6 +461,12 @@ _GERMAN_VERBS = (
     r"|teste|trenne|übersetze?"
     r"|überprüfe?|vergiss|vermeide?|verwende|verzichte|wiederhole?|zeige?|zitiere?|ändere?|[a-zäöüß]+en sie)"
 )
+# Beside a word that makes them last. At the beginning of a request, these could be the first person's too.
+_GERMAN_VERBS_LASTING = (
+    rf"(?:{_GERMAN_VERBS}|entschuldige|biete|warne?|hole?|öffne|schließe?|buche?|bestelle?|erinnere?|melde"
+    r"|korrigiere?|lege?|sortiere?|wähle?|suche?|warte|erstelle?|entferne?|lade|aktualisiere?|leite|teile?"
+    r"|verrate?|veröffentliche?|signiere?|empfiehl|sieh|triff|trage?)"
+)
 _GERMAN_LASTING = (
     r"(?:immer|stets|nie(?:mals)?|nie wieder|ab (?:jetzt|sofort|heute)|von nun an|in (?:der )?zukunft"
     r"|künftig|zukünftig"
@@ -463,21 +477,30 @@ _GERMAN_LEAD = (
     r"|noch etwas)\b[\W_]{0,8}){0,4}"
 )
 _GERMAN = Phrases(
-    rf"{_GERMAN_LEAD}(?:{_GERMAN_VERBS}\b[^.]{{0,300}}\b{_GERMAN_LASTING}\b"
-    rf"|{_GERMAN_LASTING}\b[\s,:]*(?:bitte |nur |noch )?(?:{_GERMAN_VERBS}\b"
-    rf"|(?![\s,:]*\w+ (?:ich|du|wir|er|es|man)\b)[^.,]{{2,200}}[a-zäöüß]{{2,}}(?:en|ern|eln)(?:[,.!]|$))"
+    rf"{_GERMAN_LEAD}(?:{_GERMAN_VERBS_LASTING}\b[^.]{{0,300}}\b{_GERMAN_LASTING}\b"
+    rf"|{_GERMAN_LASTING}\b[\s,:]*(?:bitte |nur |noch )?(?:{_GERMAN_VERBS_LASTING}\b"
+    # Not "künftig fährt der Bus".
+    rf"|(?![\s,:]*\w+ (?:ich|du|wir|er|es|man)\b"
+    rf"|[\s,:]*(?!mit )\w+t (?:de[rmn]|die|das|ein\w*)\b)"
+    rf"[^.,]{{2,200}}[a-zäöüß]{{2,}}(?:en|ern|eln)(?:[,.!]|$))"
     rf"|(?:ab (?:jetzt|sofort|heute)|von nun an|in (?:der )?zukunft|(?:zu)?künftig)\b[\s,:]*"
     rf"[a-zäöüß]{{2,40}}st du\b"
     rf"|(?:merke? dir|denke? (?:immer )?(?:bitte )?daran|vergiss nicht|hör(?:e)? (?:bitte )?auf)\b"
-    rf"|(?:wenn|falls|sobald|immer wenn) [^.]{{2,300}}?, (?:dann )?(?:bitte )?(?:immer|nie(?:mals)?"
-    rf"|{_GERMAN_VERBS} [^.]{{0,200}}\b{_GERMAN_LASTING})\b"
+    rf"|(?:wenn|falls|sobald|bevor|ehe|nachdem|solange) [^.]{{2,300}}?, (?:dann )?(?:bitte )?"
+    rf"(?:(?:immer|nie(?:mals)?)\b(?! (?:ich|du|er|es|sie|wir|man)\b)"
+    rf"|{_GERMAN_VERBS_LASTING}\b(?! ich\b)[^.]{{0,200}}\b{_GERMAN_LASTING})\b"
+    rf"|(?:beginne?|beende|unterschreibe?) (?:jede[nrs]?|alle) [^.]{{0,30}}"
+    rf"(?:antwort|nachricht|mail|bericht|brief|zusammenfassung)"
+    rf"|keine? [^.]{{2,80}} mehr,? bitte\b|bitte keine? [^.]{{2,80}} mehr\b"
     rf"|nenne? mich\b|(?:wann immer|jedes ?mal,? wenn"
-    rf"|immer wenn) [^.]{{2,300}}?, (?:dann )?(?:bitte )?{_GERMAN_VERBS}\b)"
+    rf"|immer,? wenn) [^.]{{2,300}}?, (?:dann )?(?:bitte )?{_GERMAN_VERBS_LASTING}\b(?! ich\b))"
     rf"|\b(?:du sollst|du sollst|du musst|du darfst|du solltest|sie sollen|sie müssen"
     rf"|kannst du (?:bitte )?|könntest du (?:bitte )?"
     rf"|(?:dass|damit) du|(?:dass|damit) sie)\b[^.]{{0,200}}\b{_GERMAN_LASTING}\b"
-    rf"|\bich (?:möchte|will)\b[^.]{{0,80}}\b{_GERMAN_LASTING}\b[^.]{{0,80}}\bdass du\b",
+    rf"|\b(?:ich (?:möchte|will)\b[^.]{{0,80}}\b{_GERMAN_LASTING}|{_GERMAN_LASTING} (?:möchte|will) ich)\b"
+    rf"[^.]{{0,80}}\bdass (?:du|sie)\b",
     """
+    jede jeden jeder mehr
     immer stets nie niemals ab nun zukunft jedes jedesmal wann nicht merk merke daran nenn nenne
     """,
 )
@@ -491,6 +514,8 @@ _FRENCH_VERBS = (
     r"|sois|soyez|affiche[rz]?|formate[rz]?|résume[rz]?|supprime[rz]?|rappelle|préviens|prévenez|tutoie"
     r"|vouvoie|préfixe[rz]?)"
 )
+# "Excuse-toi": beside a word that makes it last.
+_FRENCH_VERBS_LASTING = rf"(?:{_FRENCH_VERBS}|[a-zéèêçî]{{3,30}}-(?:moi|toi|nous|les?|la|lui|leur)(?![\w-]))"
 _FRENCH_LASTING = (
     r"(?:toujours|jamais|désormais|dorénavant|à partir de (?:maintenant|là)|à l'avenir"
     r"|(?:à )?chaque fois|systématiquement)"
@@ -501,16 +526,19 @@ _FRENCH_LEAD = (
 )
 _FRENCH = Phrases(
     # "Envoie-le au bureau, je ne suis jamais là": of the speaker.
-    rf"{_FRENCH_LEAD}(?:{_FRENCH_VERBS}\b(?![^.]*\bj(?:e|')[^.]*\b(?:jamais|toujours)\b)"
+    rf"{_FRENCH_LEAD}(?:{_FRENCH_VERBS_LASTING}\b(?![^.]*\bj(?:e|')[^.]*\b(?:jamais|toujours)\b)"
     rf"[^.]{{0,300}}\b{_FRENCH_LASTING}\b"
-    rf"|{_FRENCH_LASTING}\b(?: que [^.]{{2,200}}?)?[\s,:]*(?:{_FRENCH_VERBS}\b|ne \w+|n'\w+|merci de\b"
-    rf"|tu \w{{2,}}|vous \w{{2,}})"
+    rf"|{_FRENCH_LASTING}\b(?: qu(?:e |')[^.]{{2,200}}?)?[\s,:]*(?:{_FRENCH_VERBS_LASTING}\b|ne \w+"
+    rf"|n'\w+|merci de\b"
+    rf"|tu \w{{2,}}|vous \w{{2,}}|je (?:veux|voudrais|préfère|souhaite) (?:que|les?|la|des|un|une|tou)\b)"
+    rf"|plus (?:de |d')[^.]{{2,80}}(?:s'il (?:te|vous) plaît|stp|svp)\b"
     rf"|(?:ne |n')[\w' -]{{2,40}}? (?:jamais|plus)\b"
     rf"|(?:n'oublie[sz]? pas|souviens-toi|souvenez-vous|rappelle-toi|rappelez-vous|arrête[rz]? d)"
-    rf"|(?:quand|lorsque|si) [^.]{{2,300}}?, (?:{_FRENCH_VERBS}\b[^.]{{0,200}}\b{_FRENCH_LASTING}"
+    rf"|(?:quand|lorsque|lorsqu'\w+|si|dès que|tant que|(?:avant|après|en cas) (?:de|d'\w+)) [^.]{{2,300}}?, "
+    rf"(?:{_FRENCH_VERBS_LASTING}\b[^.]{{0,200}}\b{_FRENCH_LASTING}"
     rf"|n[e'][^.]{{2,40}}\b(?:jamais|plus))\b"
     rf"|appelle[rz]?-moi\b)"
-    rf"|\b(?:tu dois|vous devez|il faut|tu devrais|que tu|que vous|peux-tu|pourrais-tu"
+    rf"|\b(?:tu dois|vous devez|il (?:ne )?faut|tu devrais|que tu|que vous|peux-tu|pourrais-tu"
     rf"|merci de)\b[^.]{{0,200}}\b{_FRENCH_LASTING}\b",
     """
     toujours jamais partir avenir fois plus oublie oublies oubliez souviens souvenez rappelle rappelez
@@ -527,6 +555,11 @@ _SPANISH_VERBS = (
     r"|mantenga|evite|hable|diga|haga|cite|mencione|traduzca|empiece|termine|ejecute|pruebe|envíe|resuma"
     r"|indique|revise|avise)"
 )
+# "Pregúntame", "hazlo": as above.
+_SPANISH_VERBS_LASTING = (
+    rf"(?:{_SPANISH_VERBS}|discúlpate|ofrece|entrega|ordena|\w{{1,20}}[áéíóú]\w{{1,6}}(?:me|nos|melo|mela)"
+    r"|(?:pon|haz|di|ten|da)(?:me|nos|le|les|te)?(?:l[oa]s?)?)"
+)
 _SPANISH_LASTING = (
     r"(?:siempre|nunca|jamás|de ahora en adelante|en adelante|a partir de ahora|desde ahora|en el futuro"
     r"|cada vez que|nunca más)"
@@ -536,11 +569,14 @@ _SPANISH_LEAD = (
     r"|nota|además|también)\b[\W_]{0,8}){0,4}"
 )
 _SPANISH = Phrases(
-    rf"{_SPANISH_LEAD}(?:{_SPANISH_VERBS}\b[^.]{{0,300}}\b{_SPANISH_LASTING}\b"
-    rf"|{_SPANISH_LASTING}\b(?: [^.,]{{2,200}},)?[\s,:]*(?:{_SPANISH_VERBS}\b|no \w+)"
+    rf"{_SPANISH_LEAD}(?:{_SPANISH_VERBS_LASTING}\b[^.]{{0,300}}\b{_SPANISH_LASTING}\b"
+    rf"|{_SPANISH_LASTING}\b(?: [^.,]{{2,200}},)?[\s,:]*(?:{_SPANISH_VERBS_LASTING}\b|no \w+"
+    rf"|(?:quiero|prefiero|necesito|quisiera) (?:que|los?|las?|el|un|una|tod[oa]s?)\b)"
     rf"|(?:nunca|jamás) \w+[ae]s\b|no \w+[ae]s (?:nunca|jamás|más)\b|no vuelvas a\b"
     rf"|(?:recuerda(?:d)?|recuerde|no (?:te )?olvides?|no olvide|deja de|deje de|llámame)\b(?! cuando)"
-    rf"|(?:cuando|si) [^.]{{2,300}}?, {_SPANISH_LASTING} {_SPANISH_VERBS}\b"
+    rf"|(?:cuando|si|antes de|después de"
+    rf"|mientras) [^.]{{2,300}}?, (?:{_SPANISH_LASTING} {_SPANISH_VERBS_LASTING}"
+    rf"|{_SPANISH_VERBS_LASTING}\b[^.]{{0,200}}\b{_SPANISH_LASTING})\b"
     rf"|ya no (?:hace falta|es necesario|tienes que|hay que)\b)"
     rf"|\b(?:debes|tienes que|deberías|hay que|quiero que|puedes"
     rf"|podrías)\b[^.]{{0,200}}\b{_SPANISH_LASTING}\b",
@@ -556,10 +592,12 @@ _CHINESE = regex(
     r"(?:请|請|麻烦|麻煩)?(?:你|您)?(?:要|应该|應該|必须|必須|得|需要)?(?:以后|以後|今后|今後|往后|[从從](?:现在|現在)(?:起|开始|開始)"
     r"|[从從]今(?:以)?[后後]|今天起"
     r"|记住|記住|记得|記得|每次|每当|每當|务必|務必|千万|千萬|永远|永遠|总是|總是|始终|始終|一律|[绝絕决決]不|不要再|别再|別再|不要|别|別|禁止|不[许許]|一定要|不用再"
-    r"|[无無]需再|不必再|[当當]我|如果我)"
+    r"|[无無]需再|不必再|[当當]我|如果我|要是我|只要我)"
 )
 _CHINESE_LASTING = regex(
     r"总是|總是|始终|始終|一律|务必|務必|永远|永遠|[绝絕决決]不|千万|千萬|不要再|别再|別再|以后|以後|今后|今後|往后|[从從](?:现在|現在)|[从從]今|今天起|记住|記住|记得"
+    r"|[绝絕][对對]不|(?:不要|别|別|不得|不可以?|不能).{1,60}任何|任何.{1,30}[前后後时時候]"
+    r"|^(?:如果|[当當]|要是|只要)我再?(?:[说說问問写寫发發提叫让讓]|要求).{1,60}[，,](?:就|[请請]|都|先|必)"
     r"|記得|每次|每当|每當|一定要"
     r"|禁止|不[许許]|都要|不用再|[无無]需再|不必再"
 )
@@ -569,10 +607,17 @@ _CHINESE_TELLS = regex(
     r"|[叫用写寫答回加带帶附列放改]|(?<!再)[说說]"
 )
 _CHINESE_OWN = regex(
-    r"^(?:我|他|她|它|咱)"
+    r"^(?:我|他|她|它|咱)(?!.{1,60}[，,](?:[请請]|[务務]必|一定要|[你您]))"
     r"|^(?:以后|以後|今后|今後|往后|[从從][^，,]{1,4}(?:起|开始|開始|后|後))[，, ]?(?:我|他|她|它|咱)"
     r"(?!.*(?:请|請|务必"
     r"|務必|你|您|不要|别|別|都要|必须|必須))|我来"
+)
+
+
+# After what it is about, or a condition.
+_CHINESE_LATER = regex(
+    r"^[^，,]{0,12}(?:请|請|你要|你必须|您|[绝絕][对對]不[要能得可许許准])"
+    r"|^[^，,]{1,60}(?:前|后|後|时|時|候)[，,](?:[请請]|[务務]必|一定要|都要|[你您]|先)"
 )
 
 
@@ -580,7 +625,7 @@ def _in_chinese(said: str) -> bool:
     if re.search(r"[\u3040-\u30ff\uac00-\ud7af]", said) or re.search(r"[吗嗎呢?？]\W*$", said):
         return False
     asked = _CHINESE.match(said) and _CHINESE_TELLS.search(said)
-    asked = asked or re.match(r"^[^，,]{0,12}(?:请|請|你要|你必须|您)", said)
+    asked = asked or _CHINESE_LATER.match(said)
     return bool(asked and _CHINESE_LASTING.search(said) and not _CHINESE_OWN.search(said))
 
 
@@ -598,16 +643,19 @@ def _in_japanese(said: str) -> bool:
     return bool(_JAPANESE_LASTING.search(said) and _JAPANESE_ASKS.search(said.strip()))
 
 
-_KOREAN_LASTING = regex(r"항상|언제나|늘 |절대|앞으로|이제부터|지금부터|매번|때마다|기억|잊지|다시는|더 이상")
+_KOREAN_LASTING = regex(
+    r"항상|언제나|늘 |절대|앞으로|이제부터|지금부터|매번|때마다|기억|잊지|다시는|더 이상|반드시"
+)
 _KOREAN_ASKS = regex(
     r"(?:세요|십시오|줘(?:요)?|주세요|해라|하라|[지] ?마(?:세요|라)?|말아(?:줘|요|라)?"
-    r"|할 것|바랍니다|부탁(?:해|합니다|드립니다)?|[해써둬](?:요)?)[.!]*$"
+    r"|할 것|바랍니다|부탁(?:해|합니다|드립니다)?"
+    r"|주셨으면 (?:합니다|해요|좋겠어요|좋겠습니다)|해|[써둬](?:요)?)[.!]*$"
 )
 
 
 def _in_korean(said: str) -> bool:
     if not re.search(r"[\uac00-\ud7af]", said) or re.match(
-        r"(?:나는|난|저는|전|내가|제가|그는|그녀는) ", said
+        r"(?:나는|난|저는|전|(?:내가|제가)(?!.*(?:면|때마다|때는?) )|그는|그녀는) ", said
     ):
         return False
     return bool(_KOREAN_LASTING.search(said) and _KOREAN_ASKS.search(said.strip()))

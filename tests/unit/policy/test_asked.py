@@ -59,7 +59,38 @@ A partir de ahora, incluye el código de estado.
 絶対に絵文字を使わないで。
 앞으로 한국어로 대답해 주세요.
 오류를 물어보면 항상 상태 코드를 포함해 줘.
-절대 이모지를 쓰지 마세요.""".splitlines()
+절대 이모지를 쓰지 마세요.
+Whenever a customer complains, apologise first and then offer a refund.
+Every Monday, start with a summary of open tickets.
+As a rule, keep answers under five lines unless I ask for details.
+In future, send drafts to me first.
+Make it a rule to run the tests before every commit.
+Short answers please, always.
+No deploys on Fridays, ever.
+Bevor du etwas löschst, frag mich immer.
+In Zukunft möchte ich, dass du mir Entwürfe zuerst zeigst.
+Immer wenn ein Kunde sich beschwert, entschuldige dich zuerst.
+Beginne jede Antwort mit einer Zusammenfassung.
+Keine Emojis mehr, bitte.
+Antes de borrar algo, pregúntame siempre.
+Cuando escriba «estado», responde siempre solo con los tickets abiertos.
+De ahora en adelante quiero los importes en euros, excepto las facturas noruegas.
+No vuelvas a usar emojis.
+Siempre que te pida un informe, ponlo en PDF.
+Cada vez que un cliente se queje, discúlpate primero.
+Avant de supprimer quoi que ce soit, demande-moi toujours.
+À partir de maintenant je veux les montants en euros, sauf les factures norvégiennes.
+Chaque fois qu'un client se plaint, excuse-toi d'abord.
+Plus d'emojis, s'il te plaît.
+Il ne faut jamais pousser sur main sans relecture.
+我问配送的时候，请一定要附上订单号，退货除外。
+不要把我的电话告诉任何外人。
+删除任何东西之前，务必先问我。
+周五绝对不要部署。
+如果我写“状态”，就只回答未完成的工单。
+무엇이든 지우기 전에 반드시 저에게 물어보세요.
+제가 "상태"라고 쓰면 항상 열린 티켓만 답해줘.
+앞으로 초안은 먼저 저에게 보여 주셨으면 합니다.""".splitlines()
 IN_PASSING = """\
 记得结尾那句我来写。
 I always wanted to see Oslo
@@ -102,7 +133,24 @@ Envoie-le plutôt au bureau, je ne suis jamais chez moi.
 私はいつもコーヒーを飲みます。
 これから出かけます。
 나는 항상 커피를 마셔.
-서버는 항상 500을 반환합니다.""".splitlines()
+서버는 항상 500을 반환합니다.
+All tests pass, commit it.
+Every test passes, commit it now.
+Start all services.
+Each week, we meet at nine.
+As a rule, trains are late.
+Künftig fährt der Bus alle zehn Minuten.
+Starte alle Dienste.
+Bevor ich gehe, schließe ich immer ab.
+Keine Zeit mehr.
+Siempre que puedo, salgo a correr.
+Antes de salir, siempre cierro la puerta.
+Excuse-moi, je suis toujours en retard.
+Avant de partir, je ferme toujours la porte.
+如果我明天有空，就去看你。
+任何人都可以去。
+매번 테스트가 실패해요.
+제가 아플 때 항상 도와줘서 고마워요.""".splitlines()
 
 
 @pytest.mark.parametrize("said", STANDS)
@@ -201,7 +249,7 @@ def test_a_follow_up_stands_beside_the_request_and_another_matter_replaces_it() 
     "then",
     [
         "Berit turns seventy on Saturday, and twelve guests come. Can you write them?",
-        "Restore drill at nine. Rules: last night's backup into a fresh database, and prove that it is right.",
+        "Restore drill at nine. Rules: last night's backup into a fresh database, and prove that it is right",
         "I'd like window seats in the afternoon train to Oslo.",
         "How large is the backlog of the mail queue in Bergen?",
         "请把周五的会议改到下周一上午。",
