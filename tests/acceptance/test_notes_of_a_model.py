@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -51,14 +52,14 @@ def noting(*lines: tuple[str, str]) -> Callable[[Received], Answer]:
 
 
 async def talk(
-    answer: Callable[[Received], Answer], said: list[onlooker.Message]
+    answer: Callable[[Received], Answer], said: list[onlooker.Message], settings: onlooker.Settings = SETTINGS
 ) -> tuple[str, list[Received], list[Event]]:
     """The final prompt, the calls, and what happened."""
     events: list[Event] = []
     clock = FrozenClock(START)
     with LocalProvider(answer) as provider:
         async with onlooker.open_memory(
-            ":memory:", model=model_at(provider), settings=SETTINGS, clock=clock
+            ":memory:", model=model_at(provider), settings=settings, clock=clock
         ) as memory:
             memory.subscribe(events.append)
             session = memory.session("telegram:42")
@@ -91,6 +92,34 @@ async def test_each_call_is_shown_the_important_notes_so_far_and_may_use_what_on
     with_first = [call for call in calls[1:] if "KX-7731" in call.user]
     assert len(with_first) == len(calls) - 1 >= 4, "every later call is shown the important line"
     assert later in prompt
+
+
+@pytest.mark.req(52)
+async def test_at_a_larger_budget_it_is_shown_long_lines_of_weight_and_what_is_on_the_same_topic() -> None:
+    weighty = (
+        "IMPORTANT user's sister Ingrid runs the bakery in Grünerløkka with her husband Tarek, opens at six "
+        "in the morning, and pays 18,400 a month for the rooms behind it"
+    )
+    topic = "user keeps the spare keys of the allotment shed in the blue biscuit tin"
+    answer = noting(("Ingrid", weighty), ("biscuit tin", topic))
+    said = [
+        onlooker.user("The spare keys of the allotment shed are in the blue biscuit tin."),
+        *parcels(1, 30),
+        onlooker.user(
+            "My sister Ingrid runs the bakery in Grünerløkka with her husband Tarek. They open at six in the "
+            "morning and pay 18,400 a month for the rooms behind it."
+        ),
+        *parcels(31, 200),
+        onlooker.user("I lost the keys of the allotment shed; are there any others?"),
+        *parcels(201, 260),
+    ]
+    _, calls, events = await talk(answer, said, replace(SETTINGS, budget=8_000))
+    assert refusals(events) == []
+    (first,) = (n for n, call in enumerate(calls) if "My sister Ingrid" in call.user)
+    assert len(calls) - first > 4
+    assert all(weighty in call.user for call in calls[first + 1 :])
+    (lost,) = (call for call in calls if "I lost the keys" in call.user)
+    assert topic in lost.user
 
 
 async def test_notes_are_longer_while_there_is_room_for_them() -> None:

@@ -297,7 +297,7 @@ def _unusable(name: ModelName, error: Exception) -> str:
 
 # -- Prompts
 
-_NOTES_SHARE = 0.05  # of the chunk: so much of the notes is always shown
+_NOTES_SHARE = 0.08  # of the chunk: so much of the notes is always shown
 _MIN_NOTES = 36  # tokens: the last important line is shown even with the smallest chunk
 _FENCE = 24  # tokens around the notes
 # A chunk of at least this many tokens gets the full rules, which are less than a fifth of it.
