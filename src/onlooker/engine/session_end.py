@@ -245,6 +245,8 @@ class SessionEnd:
         from onlooker.policy.items.match import reconcile
 
         now = self._clock.now()
+        if not made and mark.up_to == mark.expected:
+            return ()
         for _ in range(MAX_TRIES):
             existing = await self._store.items(session.owner, limit=MAX_ITEMS) if made else ()
             done = await asyncio.to_thread(reconcile, made, existing)
@@ -388,7 +390,9 @@ class SessionEnd:
         """Set the origin of the items from the messages: a model may have been misled about it."""
         from onlooker.policy.origins import parts_of, whose_words
 
-        said = [m for note in notes for m in await self._store.sources(session, note.id)] if made else []
+        if all(item.origin != "user" for item in made):
+            return made
+        said = [m for note in notes for m in await self._store.sources(session, note.id)]
         said += messages
         if not said:
             return made

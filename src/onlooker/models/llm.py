@@ -374,7 +374,7 @@ def notes_so_far(notes: Sequence[Note], messages: Sequence[Message], most: int) 
     # A word that is in every line, such as the user's name, is not a topic.
     shared = [sum([1 / common[word] for word in found]) for found in words]
     topical = sorted((i for i, score in enumerate(shared) if score), key=lambda i: (-shared[i], -i))
-    weighty = [i for i in range(len(lines) - 1, -1, -1) if _WEIGHTY.match(lines[i].text)]
+    weighty = [i for i in range(len(lines) - 1, -1, -1) if lines[i].is_weighty]
     chosen: set[int] = set()
     days: set[str] = set()
     used = 0
@@ -425,6 +425,7 @@ class _Line(NamedTuple):
     text: str
     topics: set[str]
     tokens: int
+    is_weighty: bool
 
 
 @lru_cache(maxsize=64)  # each note is read again for every chunk after it
@@ -436,7 +437,8 @@ def _telling_lines(note: str) -> list[_Line]:
         if line.startswith("## "):
             heading = line
         elif line.strip() and not line.startswith(LEDGER):
-            found.append(_Line(heading, line, _topics(line), estimate(line)))
+            weighty = _WEIGHTY.match(line) is not None
+            found.append(_Line(heading, line, _topics(line), estimate(line), weighty))
     return found
 
 

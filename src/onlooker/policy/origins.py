@@ -95,12 +95,23 @@ def whose_words(summary: str, parts: Iterable[Part]) -> Origin:
     An assistant repeats what the user says, so its words count only if the user said little of it.
     """
     wanted = set(telling_tokens(summary)) - _ROLES
-    best: dict[Origin, int] = {"user": 0, "agent": 0, "tool": 0}
+    by_origin: dict[Origin, list[Part]] = {"user": [], "tool": [], "agent": []}
     for part in parts:
-        best[part.origin] = max(best[part.origin], len(wanted & part.words))
-    if best["tool"] > best["user"]:
+        by_origin[part.origin].append(part)
+
+    def most(origin: Origin, enough: int) -> int:
+        """The most of the words in one part. No more parts are read once that is enough."""
+        best = 0
+        for part in by_origin[origin]:
+            if best >= enough:
+                break
+            best = max(best, len(wanted & part.words))
+        return best
+
+    said = most("user", len(wanted))
+    if said < len(wanted) and most("tool", said + 1) > said:
         return "tool"
-    return "agent" if best["agent"] > 2 * best["user"] else "user"
+    return "agent" if 2 * said < len(wanted) and most("agent", 2 * said + 1) > 2 * said else "user"
 
 
 # -- Lines of notes

@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence, Set
 from typing import NamedTuple
 
-from onlooker.policy.text import regex
+from onlooker.policy.text import regex, said_once
 
 MASK = "[secret]"
 
@@ -34,7 +34,10 @@ _SHORTEST_RUN = 15
 _NO_RUN = bytes(i if i < 128 and (chr(i).isalnum() or chr(i) in "_-+/") else 32 for i in range(256))
 # Each with what a word of the text has in lower case.
 _NUMBERS = {
-    "<number>": (regex(r"\d\d\d"), regex(r"\d\d\d[\d .\u00a0\u202f-]\d")),
+    "<number>": (
+        regex(r"\d\d\d(?:\d{10}|\d(?:[.-]\d{4}|(?!\S))|-\d\d-\d{4})"),
+        regex(r"\d\d\d(?:\d{10}|\d[ .\u00a0\u202f-]\d{4}|-\d\d-\d{4})"),
+    ),
     "<account>": (regex(r"[a-z][a-z]\d\d"), regex(r"[A-Z][A-Z]\d\d[ \u00a0]?[A-Z0-9]{4}")),
     "<PIN>": (regex(r"pin"), regex(r"PIN")),
 }
@@ -375,10 +378,8 @@ def _found(text: str, signs: Set[str]) -> Iterator[Secret]:
 
 
 def _signs_in(text: str) -> set[str]:
-    lower = text.lower()
-    words = lower.split()
-    # Much is said again and again: a long text is several times as long as the words in it that differ.
-    said = lower if len(words) < _MANY_WORDS else " ".join({*words})
+    words, lower = said_once(text), text.lower()
+    said = " ".join(words)
     maybe = _ASCII_SIGNS_WITH if said.isascii() else _SIGNS_WITH
     signs = {sign for part, signs in maybe.items() if part in said for sign in signs if sign in lower}
     # Patterns take longer than everything else here, and most texts have neither a long run nor a digit.
@@ -386,12 +387,9 @@ def _signs_in(text: str) -> set[str]:
         signs.update(name for name, guard in _RUNS.items() if guard.search(text))
     if _DIGIT.search(said):
         for name, (in_word, guard) in _NUMBERS.items():
-            if (said is lower or in_word.search(said)) and guard.search(text):
+            if in_word.search(said) and guard.search(text):
                 signs.add(name)
     return signs
-
-
-_MANY_WORDS = 100
 
 
 def _has_run(text: str) -> bool:

@@ -214,6 +214,13 @@ def plain_words(text: str) -> frozenset[str] | None:
     return frozenset(text.translate(_ASCII_LETTERS).split())
 
 
+@lru_cache(maxsize=2)  # a source is searched in several ways in a row
+def said_once(text: str) -> frozenset[str]:
+    """Return what stands between the spaces of a text, in small letters, each once: much is said again and
+    again, and what is within a word is found sooner among these."""
+    return frozenset(text.lower().split())
+
+
 class Phrases:
     """A pattern of whole words, and words of which each of its matches has one.
 
@@ -349,18 +356,21 @@ _ENOUGH_WORDS = 10
 
 def language_of(text: str) -> str:
     """Return the language of a text, or its script if that is not Latin; "" if it is unclear."""
-    prose = _prose_of(text)
-    scripts = _scripts(prose)
+    text = text[:SAMPLE]
+    scripts = _scripts(_prose_of(text))
     if sum(scripts.values()) < _ENOUGH_SOURCE:
         return ""
     main = max(scripts, key=lambda script: scripts[script])
-    return _language(prose) if main == "latin" else main
+    return _language(text) if main == "latin" else main
 
 
 def wrong_language(note: str, source: str) -> str:
     """Say how the note's language differs from its source's; "" if it does not, or if that is unclear."""
-    note, source = _prose_of(note), _prose_of(source)
-    return _script_differs(_scripts(note), _scripts(source)) or _words_differ(note, source)
+    note, source = note[:SAMPLE], source[:SAMPLE]
+    if note.isascii() and source.isascii():  # both are in the Latin script
+        return _words_differ(note, source)
+    difference = _script_differs(_scripts(_prose_of(note)), _scripts(_prose_of(source)))
+    return difference or _words_differ(note, source)
 
 
 def _script_differs(note: dict[str, float], source: dict[str, float]) -> str:
@@ -393,23 +403,34 @@ def _words_differ(note: str, source: str) -> str:
     return ""
 
 
+@lru_cache(maxsize=4)  # a source is compared with the note of it, and then asked for its language
 def _language(text: str) -> str:
-    """Return the language whose common words clearly dominate, or ""."""
-    words = text.translate(_ASCII_LETTERS).split() if text.isascii() else _WORD.findall(text.lower())
+    """Return the language whose common words clearly dominate in the prose of a text, or ""."""
     hits: Counter[str] = Counter()
-    for word, times in Counter(filter(_LANGUAGES_OF.__contains__, words)).items():
+    for word, times in _common_words(text):
         for language in _LANGUAGES_OF[word]:
             hits[language] += times
     first, second = ([*hits.most_common(2), ("", 0), ("", 0)])[:2]
     return first[0] if first[1] >= _ENOUGH_WORDS and first[1] >= 2.5 * second[1] else ""
 
 
+def _common_words(text: str) -> Iterator[tuple[str, int]]:
+    """Find the common words of any language in the prose of a text, and how often they are said."""
+    if not text.isascii():
+        words = _WORD.findall(_prose_of(text).lower())
+        yield from Counter(filter(_LANGUAGES_OF.__contains__, words)).items()
+        return
+    # Much is said again and again: each word is looked at once.
+    for run, times in Counter((_CODE.sub(" ", text) if "`" in text else text).split()).items():
+        if run.isalpha():
+            words = () if run.isupper() and len(run) > 1 else (run.lower(),)
+        else:
+            words = _NO_WORD.sub(" ", run).translate(_ASCII_LETTERS).split()
+        yield from ((word, times) for word in words if word in _LANGUAGES_OF)
+
+
+@lru_cache(maxsize=4)
 def _prose_of(text: str) -> str:
-    return _prose_of_sample(text[:SAMPLE])
-
-
-@lru_cache(maxsize=4)  # a source is compared with the note of it, and then asked for its language
-def _prose_of_sample(text: str) -> str:
     return _NO_WORD.sub(" ", _CODE.sub(" ", text))
 
 

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from onlooker.policy.pace import give_way
 from onlooker.policy.secrets import MASK, mask
-from onlooker.policy.text import regex
+from onlooker.policy.text import regex, said_once
 from onlooker.policy.tokens import estimate
 
 # -- Finding values
@@ -232,9 +232,10 @@ def rank(text: str, kinds: Container[str] = _WORTH) -> list[str]:
 def _turning_points(text: str) -> list[int]:
     """Return where a word such as "failed" or "decided" begins."""
     lower = text.replace("İ", "i").lower()  # the only letter that is longer in lower case
+    said = lower if "İ" in text else " ".join(said_once(text))
     found: list[int] = []
     for word in (*_TURNING_WORDS, *_TURNING_CJK):  # quicker than a pattern that tries all of them everywhere
-        at = lower.find(word)
+        at = lower.find(word) if word in said else -1
         while at >= 0:
             if _TURNING_POINT.match(lower, at):
                 found.append(at)

@@ -353,9 +353,13 @@ def _day_of(iso: str, tz: dt.tzinfo | None) -> dt.datetime | None:
 def find_source(summary: str, texts: Sequence[tuple[str, str]]) -> tuple[str, ...]:
     """Return the id of the text that contains most of the summary's words, the last among equals."""
     wanted = set(query_tokens(summary)) - {"user", "assistant"}
-    shares = [(len(wanted & set(query_tokens(text))), ident) for ident, text in texts]
-    best = max((share for share, _ in shares), default=0)
-    return tuple(ident for share, ident in shares if best and share == best)[-1:]
+    best, found = 0, ""
+    for ident, text in reversed(texts):
+        if (share := len(wanted & set(query_tokens(text)))) > best:
+            best, found = share, ident
+        if best == len(wanted):  # as with most: no other contains more
+            break
+    return (found,) if best else ()
 
 
 # -- Asking a language model

@@ -207,7 +207,7 @@ class Evidence:
 
     @cached_property
     def _sections(self) -> list[tuple[Day, str]]:
-        """The sentences that may speak of a time, by the day they were said on."""
+        """What was said, by its day."""
         parts: list[tuple[Day, str]] = []
         day, start = self._day, 0
         for heading in self._headings:
@@ -220,7 +220,12 @@ class Evidence:
             start = heading.end()
         if day is not None:
             parts.append((day, self._source[start:]))
-        return [(day, timed(text)) for day, text in parts if is_real(day)]
+        return [(day, text) for day, text in parts if is_real(day)]
+
+    @cached_property
+    def _timed(self) -> list[tuple[Day, str]]:
+        """The sentences that may speak of a time, by the day they were said on."""
+        return [(day, timed(text)) for day, text in self._sections]
 
     @cached_property
     def days(self) -> list[Day]:
@@ -262,7 +267,7 @@ class Evidence:
         for line in filter(DIGIT.search, self._shown.splitlines()):
             for written in written_dates(line, self._years):
                 yield from (Span(first.toordinal(), last.toordinal()) for first, last in written.readings)
-        for day, text in self._sections:
+        for day, text in self._timed:
             single: list[int] = []
             for written in written_dates(text, (day.year - 1, day.year, day.year + 1)):
                 yield from (Span(first.toordinal(), last.toordinal()) for first, last in written.readings)
@@ -336,7 +341,7 @@ class Evidence:
         years = {int(found[1]) for found in islice(LONG_YEAR.finditer(self._text), MOST_SUMS)}
         for now in {day.year for day, _ in self._sections}:
             lengths |= {abs(now - year) + n for year in years for n in (-1, 0)}
-        timed = "\n".join(text for _, text in self._sections)
+        timed = "\n".join(text for _, text in self._timed)
         for n, unit, _ in lengths_of_time(timed):
             other = {"week": {7 * n}, "fortnight": {14 * n, 2 * n}, "year": {12 * n}}
             lengths |= other.get(unit, {n // 7} if n % 7 == 0 else set[int]())

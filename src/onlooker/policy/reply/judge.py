@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime as dt
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from functools import cache, lru_cache
 from itertools import islice
@@ -549,15 +549,17 @@ def _may_stutter(words: Sequence[str]) -> bool:
     """
     if any(_STUTTER.search(word) for word in words if len(word) >= _STUTTERED):
         return True
-    if max(Counter(words).values(), default=0) < _STUTTERED - 1:
+    often = {word for word, times in Counter(words).items() if times >= _STUTTERED - 1}
+    # All words of a stutter are said so often, one after the other.
+    if not often or _longest_run(map(often.__contains__, words)) < _STUTTERED - 2:
         return False
-    return any(_longest_run(words, apart) >= (_STUTTERED - 2) * apart for apart in range(1, 9))
+    repeated = (map(eq, words, islice(words, apart, None)) for apart in range(1, 9))
+    return any(_longest_run(same) >= (_STUTTERED - 2) * apart for apart, same in enumerate(repeated, 1))
 
 
-def _longest_run(words: Sequence[str], apart: int) -> int:
-    """Return for how many words in a row each is the same as the one so far before it."""
-    same = bytes(map(eq, words, islice(words, apart, None)))
-    return max(map(len, same.split(b"\0")))
+def _longest_run(flags: Iterable[bool]) -> int:
+    """Return how many in a row are true."""
+    return max(map(len, bytes(flags).split(b"\0")))
 
 
 def _copies(words: Sequence[str], source: str, asked: float) -> bool:

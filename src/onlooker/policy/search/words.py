@@ -126,9 +126,10 @@ def _words(run: str) -> tuple[str, ...]:
     found = [t for part in parts for t in _humps(part)]
     if len(parts) > 1:
         found.append(_joined(parts))
-        # Each name in a path is a token too: people search for `main.py`.
-        names = [pattern.findall(name) for name in _SLASH.split(run)]
-        found += [_joined(name) for name in names if 1 < len(name) < len(parts)]
+        if "/" in run or "\\" in run:
+            # Each name in a path is a token too: people search for `main.py`.
+            names = [pattern.findall(name) for name in _SLASH.split(run)]
+            found += [_joined(name) for name in names if 1 < len(name) < len(parts)]
     return tuple(found)
 
 
