@@ -153,9 +153,11 @@ class NoteTaker:
 
         A failure is logged and gives the session a later due time. Raises only StoreError.
         """
-        await index_session(self._store, session)
         async with self._leases.held(session) as lease:
-            return lease is not None and await self._settle(session, lease)
+            if lease is None:
+                return False
+            await index_session(self._store, session)  # within the lease: whoever holds it does so
+            return await self._settle(session, lease)
 
     async def _settle(self, session: SessionId, lease: Lease) -> bool:
         # A long backlog is read in parts, from its beginning.

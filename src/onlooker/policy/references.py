@@ -42,6 +42,8 @@ _PLACE = regex(
 )
 _CLAUSE = regex(r"[,;:.!?] |\b(?:and|but|if|when|while)\b", re.I)
 PRONOUN = regex(
+    # Each begins with a letter. Looking for that first saves most of the time.
+    r"\b(?=[a-z])(?:"
     r"\b(?P<person>he|she|him|his|hers|her|he's|she's|himself|herself)\b"
     r"|\b(?P<thing>it|it's|its|it'll|it'd|they|they're|they've|they'll|them|their|theirs|themselves)\b"
     r"|(?P<place>(?<!\bin )(?<!\bout )(?<!\bis )(?<!\bare )(?<!\bwas )(?<!\bwere )"
@@ -69,7 +71,7 @@ PRONOUN = regex(
     # "such requests", but not "such gorgeous views"
     r"|\bsuch (?!\w*(?:ou|s)s\b)\w{3,}s\b"
     r"|^(?:noted|received|understood|got it|will do)(?=\s*(?:[.!]|$))"
-    r"|^(?:so|neither|nor) (?:do|did|am|have|can|will|would) i\b|^(?:the )?(?:same|latter|former)\b)",
+    r"|^(?:so|neither|nor) (?:do|did|am|have|can|will|would) i\b|^(?:the )?(?:same|latter|former)\b))",
     re.I,
 )
 # "It's important to rest": nothing is meant by "it".

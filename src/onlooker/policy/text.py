@@ -422,7 +422,9 @@ def _common_words(text: str) -> Iterator[tuple[str, int]]:
         return
     # Much is said again and again: each word is looked at once.
     for run, times in Counter((_CODE.sub(" ", text) if "`" in text else text).split()).items():
-        if run.isalpha():
+        if run in _LANGUAGES_OF:
+            words = (run,)
+        elif run.isalpha():
             words = () if run.isupper() and len(run) > 1 else (run.lower(),)
         else:
             words = _NO_WORD.sub(" ", run).translate(_ASCII_LETTERS).split()

@@ -452,7 +452,7 @@ def says_nothing_of(note: NoteText, source: str) -> bool:
     if not words & _OF_REFUSALS:
         if not others:
             return "nothing" in words  # "Nothing of note was said"
-        if len(_CONTENT_WORD.findall(said)) < len(words):
+        if len(list(islice(_CONTENT_WORD.finditer(said), len(words)))) < len(words):
             return False  # a note in English of what was said in another language, or in signs
     return not any(word[:_STEM] in said for word in others)
 

@@ -25,8 +25,11 @@ _MAX_LENGTH = 80
 _NAMING = frozenset(("url", "email", "path", "hash", "id", "code", "quoted"))
 # A run of capitalised words, such as "Ana Lund" or "Trondheim", or of katakana.
 _CAPITAL = "A-Z\u00c0-\u00d6\u00d8-\u00de\u0391-\u03a9\u0401\u0410-\u042f"
-_WORD = rf"[{_CAPITAL}][^\W_]*(?:['’&-][^\W_]+)*(?!\w)"
-_RUN = regex(rf"(?<![\w.@/#-]){_WORD}(?: (?:(?:of|de|van|von|der|la|the) )?{_WORD})*")
+_REST = r"[^\W_]*(?:['’&-][^\W_]+)*(?!\w)"  # of a word
+# It begins with one character, since such a pattern is found several times faster.
+_RUN = regex(
+    rf"[{_CAPITAL}](?<![\w.@/#-].){_REST}(?: (?:(?:of|de|van|von|der|la|the) )?[{_CAPITAL}]{_REST})*"
+)
 _KATAKANA = regex("[\u30a1-\u30fa\u30fc]{3,}")
 _QUOTES = "\"'“”‘’「」『』《》`"
 # A capital means nothing at the beginning of a sentence, a line or a statement.
@@ -44,7 +47,8 @@ def entities(text: str) -> tuple[str, ...]:
     """Find the names and identifiers in a text, as written, each once and in order."""
     text = text[:MAX_CHARACTERS]
     found: dict[str, str] = {}
-    for name in (*_values(text), *_names(text), *_KATAKANA.findall(text)):
+    katakana = () if text.isascii() else _KATAKANA.findall(text)
+    for name in (*_values(text), *_names(text), *katakana):
         key = folded(name)
         if 1 < len(key) <= _MAX_LENGTH and len(found) < MAX_ENTITIES:
             found.setdefault(key, name)

@@ -87,11 +87,24 @@ def _tokens(text: str, *, asking: bool) -> Iterable[str]:
     text = text[:MAX_CHARACTERS]
     if not text.isascii():
         text = unicodedata.normalize("NFKC", text)
-    if _GROUPED.search(text):
-        text = _GROUPED.sub("", text)
-    if text.isascii():
-        return chain.from_iterable(map(_words, _ASCII_RUN.findall(text)))
-    return _runs(text, asking)
+        text = _GROUPED.sub("", text) if _GROUPED.search(text) else text
+        if not text.isascii():
+            return _runs(text, asking)
+    # No token goes beyond a blank, and most texts say what others have said.
+    parts = text.split()
+    if max(map(len, parts), default=0) <= CACHED_RUN:
+        return chain.from_iterable(map(_ascii_tokens, parts))
+    return chain.from_iterable(
+        _ascii_tokens(part) if len(part) <= CACHED_RUN else _ascii_tokens.__wrapped__(part) for part in parts
+    )
+
+
+@lru_cache(maxsize=8_192)
+def _ascii_tokens(part: str) -> tuple[str, ...]:
+    """Return the tokens of what stands between two blanks."""
+    if _GROUPED.search(part):
+        part = _GROUPED.sub("", part)
+    return tuple(chain.from_iterable(map(_words.__wrapped__, _ASCII_RUN.findall(part))))
 
 
 def _runs(text: str, asking: bool) -> Iterator[str]:
