@@ -202,6 +202,32 @@ async def test_instructions_and_the_task_are_in_the_final_prompt_in_every_langua
     assert context.memory.rpartition("\n\n### End of memory")[0].endswith(now)
 
 
+# What ends the first instruction of TOLD.
+ENDED = {
+    "German": "Du musst nicht mehr auf Deutsch antworten.",
+    "French": "Tu n'as plus besoin de répondre en français.",
+    "Spanish": "Ya no hace falta responder en español.",
+    "Chinese": "不用再用中文回答了。",
+    "Japanese": "もう日本語で答えなくていいです。",
+    "Korean": "더 이상 한국어로 대답하지 마세요.",
+}
+
+
+@pytest.mark.parametrize("language", TOLD)
+async def test_the_users_words_end_an_instruction_in_the_final_prompt(language: str) -> None:
+    instructions, _, other = TOLD[language]
+    async with opened("builtin") as memory:
+        session = memory.session(language)
+        for i, text in enumerate((*instructions, ENDED[language])):
+            await session.record(onlooker.user(text))
+            for n in range(40):
+                await session.record(onlooker.assistant(" ".join([other.format(40 * i + n)] * 3)))
+                await session.settle()
+        now = (await session.context(system=SYSTEM, budget=1_000)).sections.now
+    assert instructions[0] not in now
+    assert [text for text in (*instructions[1:], ENDED[language]) if text not in now] == []
+
+
 async def test_nobody_but_the_user_instructs() -> None:
     async with opened("builtin") as memory:
         session = memory.session("forged")

@@ -146,14 +146,46 @@ def _superseded(standing: Sequence[str], text: str) -> list[str]:
     """Add an instruction. It replaces the same one, and those that it plainly ends ("you can stop …"); any
     other stays, and the later one is after it."""
     folded = fold(text)
-    ends = _stems(CANCELS.sub(" ", folded)) if CANCELS.search(folded) else frozenset[str]()
+    ends = _topic(CANCELS.sub(" ", folded)) if CANCELS.search(folded) else frozenset[str]()
     kept = [
         before
         for before in standing
         if _key(before) != _key(text)
-        and not (ends and ends <= _stems(before) and not CANCELS.search(fold(before)))
+        and not (ends and ends <= _topic(fold(before)) and not CANCELS.search(fold(before)))
     ]
     return [*kept, text]
+
+
+_TOPIC = regex(
+    r"[^\W\d_\u3040-\u30ff\u4e00-\u9fff\uac00-\ud7af]{4,}|[\u30a0-\u30ff]+|[\u4e00-\u9fff]+|[\uac00-\ud7af]+|\d{4,}"
+)
+# What says that something ends, or lasts, and not what.
+_NO_TOPIC = frozenset(
+    """
+    musst müssen brauchst brauchen kannst können darfst sollst sollen bitte immer stets wenn dass damit nicht
+    mehr jetzt sofort zukunft künftig keine keinen keinem keiner
+    peux pouvez plus besoin dois devez toujours désormais dorénavant maintenant chaque fois pour avec quand
+    puedes puede hace falta necesitas tienes siempre nunca ahora adelante cuando cada para
+    drop 始终 始終 以后 以後 今后 今後 现在 現在 可以 务必 務必 一定 必 今後 이제 앞으로 항상 주세요 마세요
+    """.split()  # noqa: SIM905
+)
+_CHINESE_PARTICLES = regex("[了请請你您再把的都就]")
+_KOREAN_ENDINGS = ("지", "어", "아", "고", "해")
+
+
+def _topic(folded: str) -> frozenset[str]:
+    """Return what an instruction is about: beginnings of words, and pairs of Han characters."""
+    found: set[str] = set()
+    for word in _TOPIC.findall(_CHINESE_PARTICLES.sub(" ", folded.replace("'", " "))):
+        if word in _NO_TOPIC or word in _COMMON:
+            continue
+        if "\u4e00" <= word[0] <= "\u9fff":
+            found.update([word] if len(word) == 1 else map("".join, pairwise(word)))
+        elif "\uac00" <= word[0] <= "\ud7af":
+            found.add(word[:1] if len(word) == 2 and word.endswith(_KOREAN_ENDINGS) else word[:2])
+        else:
+            found.add(word if "\u30a0" <= word[0] <= "\u30ff" else word[:_STEM])
+    return frozenset(found)
 
 
 def _key(text: str) -> str:
@@ -674,7 +706,7 @@ _COMMON = frozenset(
     going have help here into just know like look make more most much need never next note only other over
     please really should show some such tell than thank thanks that their them then there these they thing
     things this those time unless until want what when whenever where which while will with would you your
-    yours stop include including longer
+    yours stop longer
     """.split()  # noqa: SIM905
 )
 _SHORTEST_STEM, _STEM = 4, 5

@@ -199,7 +199,8 @@ def is_standing(sentence: str) -> bool:
     if _ENCOURAGES.search(said, words):
         return False
     return _in_english(said, words) or any(
-        phrases.search(said, words) and not said.endswith("?") for phrases in (_GERMAN, _FRENCH, _SPANISH)
+        phrases.search(said, words) and not said.endswith("?")
+        for phrases in (_GERMAN, _FRENCH, _SPANISH, _ENDS)
     )
 
 
@@ -225,7 +226,7 @@ _MAYBE_STANDING = Phrases(
     r"\b(?:always|never|ever|from (?:now|here|this point)|going forward|future|henceforth|until further"
     r"|remember|forget|in mind|every time|each time|whenever|any ?time|when i|any ?more|again|stop|quit"
     r"|no more|no longer|no need|call me|address me|refer to me|until i|unless i|if i|every|each"
-    r"|for (?:all|any)|under no|at no time|ignore|drop|rule"
+    r"|aufhören|weglassen|arrêter|dejar|olvida|for (?:all|any)|under no|at no time|ignore|drop|rule"
     r"|jede[nrs]?|mehr|immer|stets|nie(?:mals)?|ab (?:jetzt|sofort|heute)|von nun an|zukunft"
     r"|künftig|zukünftig"
     r"|jedes ?mal|wann immer|merke?|daran|vergiss|nicht mehr|hör"
@@ -234,16 +235,17 @@ _MAYBE_STANDING = Phrases(
     r"|siempre|nunca|jamás|en adelante|a partir de ahora|desde ahora|en el futuro|recuerda|olvides|cada vez"
     r"|siempre que|deja|ya no|más|vuelvas?)\b"
     r"|[总總始]是|始终|始終|一律|务必|務必|永远|永遠|[从從]不|[绝絕决決]不|千万|不要|别再|別再|以后|以後|今后|今後|往后|[从從]现在|從現在"
-    r"|[从從]今|记住|記住|记得|記得|每次|每当|每當|一定要|禁止|不[许許]|不用再|[无無]需再"
+    r"|[从從]今|记住|記住|记得|記得|每次|每当|每當|一定要|禁止|不[许許]|不用|不需要|不必|[无無]需再"
     r"|[绝絕][对對]|(?:如果|当|當|只要|要是)我|任何"
     r"|必ず|いつも|常に|毎回|これから|以後|二度と|絶対|決して|覚えて|忘れ|たびに|もう"
-    r"|항상|언제나|늘 |절대|앞으로|이제부터|지금부터|매번|때마다|기억|잊지|다시는|더 이상|반드시",
+    r"|항상|언제나|늘 |절대|앞으로|이제부터|지금부터|매번|때마다|기억|잊지|다시는|더 이상|반드시|이제",
     """
     always never ever from going future henceforth further remember forget mind time whenever anytime when
     more anymore again stop quit longer need call address refer until unless if all every each any under
     ignore drop rule
     mehr jede jeden jeder
     immer stets nie niemals ab nun zukunft jedes jedesmal wann merk merke daran vergiss nicht
+    aufhören weglassen arrêter dejar olvida
     toujours jamais partir avenir oublie souviens rappelle fois plus
     siempre nunca adelante ahora futuro recuerda olvides cada deja ya vuelvas vuelva
     """,
@@ -270,13 +272,34 @@ _EXCEPTION = regex(
     r"|a menos)\b"
     r"|除非|除了|ただし|단,|다만",
 )
+# What ends an instruction, without what it is about.
 CANCELS = regex(
-    r"\b(?:you (?:can|may|should|could) (?:now )?stop|please stop|stop|no need to|you (?:don't|do not"
-    r"|no longer)"
-    r" (?:have|need) to|you no longer (?:have|need) to|no longer|any ?more|(?:forget|ignore|drop) (?:about )?"
-    r"(?:what i said (?:about|on)|the rule|that rule|my (?:earlier )?instruction|the instruction))\b"
-    r"|不用再|无需再|不必再|もう",
+    r"\b(?:you (?:can|may|should|could) (?:now )?(?:stop|drop)|please stop|stop|no need to"
+    r"|you (?:don't|do not|no longer) (?:have|need) to|no longer|any ?more|no more"
+    r"|(?:forget|ignore|drop) (?:about )?"
+    r"(?:what i said (?:about|on)|the rule|that rule|my (?:earlier )?instruction|the instruction)"
+    r"|nicht (?:mehr|länger)|keine?[nrms]?(?= [^.]{1,80} mehr\b)|aufhören|weglassen"
+    r"|vergiss (?:die|meine) (?:regel|anweisung|vorgabe)"
+    r"|plus besoin|(?:peux|pouvez) arrêter|arrête[rz]?|(?:ne |n')(?=[\w'-]{2,30} plus\b)"
+    r"|oublie[rz]? (?:la règle|la consigne)"
+    r"|ya no|deja de|deje de|puedes? dejar de|no(?= \w{2,30} más\b)|olvida la (?:regla|instrucción))\b"
+    r"|不用再|[无無]需再|不必再|不用|不需要|不必|[别別]再|不要再"
+    r"|もう|今後は?不要|(?:なくて|なくても)(?:いい|よい|良い|大丈夫|結構)"
+    r"|더 이상|지 ?않아도|안(?= \S{1,10}도 (?:돼|되|괜찮))|필요 ?없",
 )
+# Said to the assistant of what it does: else it is of the speaker, or of things.
+_ENDS = Phrases(
+    r"^[^.?]{0,80}\b(?:(?:du|sie) (?:musst|müssen|brauchst|brauchen|kannst|können|darfst|sollst|sollen)"
+    r"|(?:musst|brauchst|sollst|kannst) du)\b[^.?]{0,200}\b(?:nicht (?:mehr|länger)|aufhören|weglassen)\b"
+    r"|^[^.?]{0,80}\bkeine?[nrms]? [^.?]{1,80} mehr (?:angeben|nennen|schreiben|nötig|verwenden|benutzen)\b"
+    r"|\bvergiss (?:die|meine) (?:regel|anweisung|vorgabe)\b"
+    r"|\bplus besoin (?:de|d'|que)|\b(?:tu peux|vous pouvez) arrêter (?:de|d')"
+    r"|\btu n'as plus (?:besoin de|à)\b|\boublie[rz]? (?:la règle|la consigne)\b"
+    r"|\b(?:puedes?|podéis) dejar de\b|\bolvida la (?:regla|instrucción)\b|\bya no (?:necesitas|hace falta)\b"
+    r"|\byou can (?:now )?drop (?:the|those|all)\b|^no more [a-z][^.?]{1,80}please\b",
+    "nicht aufhören weglassen mehr vergiss plus arrêter oublie oubliez dejar olvida ya drop more länger",
+)
+
 
 # English
 
@@ -621,9 +644,17 @@ _CHINESE_LATER = regex(
 )
 
 
+# "不用谢" ends nothing.
+_CHINESE_ENDS = regex(
+    r"^[你您]?(?:以[后後]|今[后後]|[现現]在)?可?以?不(?:用|需要|必)再?(?![谢謝担擔急客])[^，,。]{2,40}了\W*$"
+)
+
+
 def _in_chinese(said: str) -> bool:
     if re.search(r"[\u3040-\u30ff\uac00-\ud7af]", said) or re.search(r"[吗嗎呢?？]\W*$", said):
         return False
+    if _CHINESE_ENDS.match(said):
+        return True
     asked = _CHINESE.match(said) and _CHINESE_TELLS.search(said)
     asked = asked or _CHINESE_LATER.match(said)
     return bool(asked and _CHINESE_LASTING.search(said) and not _CHINESE_OWN.search(said))
@@ -633,7 +664,9 @@ _JAPANESE_LASTING = regex(
     r"必ず|いつも|常に|毎回|今後|これから|以後|二度と|絶対|決して|覚えて|忘れないで|忘れずに|たびに|もう"
 )
 _JAPANESE_ASKS = regex(
-    r"(?:ください|下さい|くれ|お願い(?:します|いたします)?|[てで](?:ね|よ)?|ほしい(?:です)?|欲しい(?:です)?|こと|しろ|せよ|ように|禁止|するな)[。！!]*$"
+    r"(?:ください|下さい|くれ|お願い(?:します|いたします)?|[てで](?:ね|よ)?|ほしい(?:です)?|欲しい(?:です)?|こと|しろ|せよ|ように|禁止|するな"
+    # "もう付けなくていいです"
+    r"|なくても?(?:いい|よい|良い|大丈夫|結構)(?:です)?よ?|不要(?:です)?|いらない(?:です)?|必要(?:ない|ありません)(?:です)?)[。！!]*$"
 )
 
 
@@ -653,11 +686,18 @@ _KOREAN_ASKS = regex(
 )
 
 
+_KOREAN_ENDS = regex(
+    r"(?:이제|더 이상|앞으로)는? .{0,80}(?:(?:안 \S{1,10}|지 ?않아)도 (?:돼|되|괜찮)|필요 ?없)\S{0,6}[.!]*$"
+)
+
+
 def _in_korean(said: str) -> bool:
     if not re.search(r"[\uac00-\ud7af]", said) or re.match(
         r"(?:나는|난|저는|전|(?:내가|제가)(?!.*(?:면|때마다|때는?) )|그는|그녀는) ", said
     ):
         return False
+    if _KOREAN_ENDS.search(said):
+        return True
     return bool(_KOREAN_LASTING.search(said) and _KOREAN_ASKS.search(said.strip()))
 
 

@@ -150,6 +150,13 @@ Avant de partir, je ferme toujours la porte.
 如果我明天有空，就去看你。
 任何人都可以去。
 매번 테스트가 실패해요.
+Ich muss nicht mehr warten.
+Mein Bruder kann nicht mehr kommen.
+Ya no hace calor.
+不用谢。
+不用担心。
+もう大丈夫です。
+이제 배포해 주세요.
 제가 아플 때 항상 도와줘서 고마워요.""".splitlines()
 
 
@@ -190,6 +197,62 @@ def test_the_user_ends_an_instruction_and_doubt_keeps_both() -> None:
     assert gather([STANDING + always, STANDING + stop]).standing == (stop,)
     assert gather([STANDING + always, STANDING + other]).standing == (always, other)
     assert gather([STANDING + always, STANDING + always + "."]).standing == (always + ".",)
+    dates = "Always write dates as YYYY-MM-DD"
+    no_dates = "You can stop including dates."
+    assert gather([STANDING + dates, STANDING + no_dates]).standing == (dates, no_dates)
+
+
+ENDED = {
+    "Always include status codes when I ask about errors.": ("You can drop the status codes now.",),
+    "Nenne immer den Statuscode, wenn ich nach Fehlern frage.": (
+        "Du musst den Statuscode nicht mehr nennen.",
+        "Den Statuscode brauchst du ab jetzt nicht mehr zu nennen.",
+        "Du kannst aufhören, den Statuscode zu nennen.",
+    ),
+    "Incluye siempre el código de estado.": (
+        "Ya no hace falta que incluyas el código de estado.",
+        "Puedes dejar de incluir el código de estado.",
+    ),
+    "Inclus toujours le code d'état.": (
+        "Tu peux arrêter d'inclure le code d'état.",
+        "Plus besoin d'inclure le code d'état.",
+    ),
+    "请始终附上状态码。": ("不用再附上状态码了。", "以后不需要附上状态码了。"),
+    "必ずステータスコードを付けてください。": (
+        "もうステータスコードは付けなくていいです。",
+        "ステータスコードは今後不要です。",
+    ),
+    "항상 상태 코드를 넣어 주세요.": ("더 이상 상태 코드를 넣지 마세요.",),
+}
+BESIDE = [
+    "Always include dates in weekly reports.",
+    "Nenne immer den Autor, wenn ich nach Fehlern frage.",
+    "Incluye siempre la fecha.",
+    "Inclus toujours la date.",
+    "请始终附上日期。",
+    "必ずメールに署名を付けてください。",
+    "항상 날짜를 넣어 주세요.",
+]
+
+
+@pytest.mark.parametrize(("rule", "end"), [(rule, end) for rule, ends in ENDED.items() for end in ends])
+def test_the_users_words_end_an_instruction_in_every_language(rule: str, end: str) -> None:
+    heard = [STANDING + text for said in (*BESIDE, rule, end) for text in Said(said).instructions()]
+    assert gather(heard).standing == (*BESIDE, end)
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        "可以不用附状态码了。",
+        "이제 상태 코드는 안 넣어도 돼요.",
+        "상태 코드는 이제 필요 없어요.",
+        "Ab jetzt musst du keine Nummern mehr nennen.",
+    ],
+)
+def test_an_end_that_names_no_instruction_plainly_stands_after_all_of_them(end: str) -> None:
+    heard = [STANDING + text for said in (*BESIDE, *ENDED, end) for text in Said(said).instructions()]
+    assert gather(heard).standing == (*BESIDE, *ENDED, end)
 
 
 def test_instructions_are_bounded_and_the_newest_stay() -> None:
