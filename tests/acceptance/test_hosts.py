@@ -640,3 +640,24 @@ async def test_programs_that_write_at_the_same_moment_each_get_their_own_context
             assert context.messages[-1].text == text
         assert sorted(await recorded(sessions[0])) == sorted(["Hello there.", "Good day.", *texts])
         assert sum(t in m.text for m in (await sessions[1].context()).messages for t in texts) == 2
+
+
+async def test_a_prompt_ends_with_its_own_question_though_another_program_has_noted_it_by_then(
+    tmp_path: Path,
+) -> None:
+    base = [(assistant if i % 2 else user)(f"Parcel 88-{i:03} goes to Bergen. {words(i)}") for i in range(8)]
+    ours = [*base, user("Which ferry goes to Bodø?")]
+    later = [(user if i % 2 else assistant)(f"Hall {i} is full. {words(i)}") for i in range(30)]
+    one = onlooker.open_memory(tmp_path / "a.db", budget=1_000, workers="external")
+    other = onlooker.open_memory(tmp_path / "a.db", budget=1_000)
+    async with one, other:
+        await one.session("a").prepare(base[:-1])
+
+        async def go_on() -> str:
+            await other.session("a").prepare([*ours, *later])
+            await other.session("a").settle()
+            return "What was learned."
+
+        context = await one.session("a").prepare(ours, knowledge={"learnings": lambda _: go_on()})
+        assert [m.text for m in context.messages][-1:] == [ours[-1]["content"]]
+        assert "Bodø" in context.text()

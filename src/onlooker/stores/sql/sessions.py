@@ -330,6 +330,7 @@ def load_grown(db: Database, session: SessionId, known: Loaded) -> Loaded | None
     if _shown(progress) != _shown(before.progress):
         # Other processes may have compacted messages as well.
         tail = tuple([m for m in before.messages if m.seq >= start])
+        new = tuple([m for m in new if m.seq >= start])
         live = json.loads(db.value("live_ids", sid=stored.sid, after=start - 1, up_to=reached))
         return _loaded(db, stored, (*tail, *new)) if live == [pack(m.id) for m in tail] else None
     state = State(
