@@ -30,6 +30,7 @@ class Mutation:
 ALIGN = "tests/unit/policy/test_align.py"
 SEVERAL_THINGS = f"{ALIGN}::test_a_host_that_does_several_things_in_one_conversation_loses_nothing"
 EDITED_WINDOW = f"{ALIGN}::test_whatever_a_window_has_is_kept_though_its_first_message_is_edited"
+ANY_HOST = "tests/acceptance/test_any_host.py"
 CONTENTS = "tests/acceptance/test_budget_as_counted.py"
 ANY_KIND = f"{CONTENTS}::test_no_prompt_exceeds_its_budget_whatever_the_messages_contain"
 BESIDE_TEXT = f"{CONTENTS}::test_what_goes_out_beside_the_text_is_counted"
@@ -107,6 +108,18 @@ MUTATIONS = {
         "        if self.sent is None or self.sent.preface:",
         "        if self.sent is None or not self.sent.preface:",
         EDITED_WINDOW,
+    ),
+    "a tool call that a window begins with is taken for a summary": Mutation(
+        "policy/align.py",
+        "        head, rest = new[:called]",
+        "        called = len(new)\n        head, rest = new[:called]",
+        ANY_HOST,
+    ),
+    "a short message that is said again is taken out of its branch": Mutation(
+        "stores/sql/realignment.py",
+        "        if not is_telling(message):\n            fits = [",
+        "        if False:\n            fits = [",
+        ANY_HOST,
     ),
     "thinking and reasoning are not counted": Mutation(
         "policy/tokens.py",

@@ -430,17 +430,7 @@ class _Decision:
         is_last = gap.new.stop == len(history)
         new, lacking = list(gap.new), list(gap.lacking)
         if not gap.new.start and not is_last:
-            if all(self.comparison.recorded[p].role == "user" for p in lacking):
-                # What an earlier edit of the beginning replaced stands there as well.
-                lacking = lacking[-len(new) :]
-            # What has no id beside those that have is the host's own.
-            is_hosts = self.comparison.by_id and not any(history[i].id for i in new)
-            if is_hosts or not (self._is_edit(new, lacking) or self._is_edited_window(new, lacking)):
-                # Before everything recorded: a summary, or what the host puts before each of its calls.
-                self.preface = len(new)
-                return []
-            # Nothing before it could prove an edit of the beginning, so both stay.
-            return self._place_beginning(new, gap.lacking.stop - 1)
+            return self._fill_beginning(new, lacking) if new else []
         if lacking and self._takes_back(gap, new, lacking, is_last=is_last):
             self.retired += lacking
             return [(gap.lacking.start - 1, history[i]) for i in new]
@@ -449,6 +439,35 @@ class _Decision:
         if is_last and not new and self._is_said_again(lacking):
             new = self._take_newest()
         return [(gap.lacking.stop - 1, history[i]) for i in new]
+
+    def _fill_beginning(self, new: Sequence[int], lacking: Sequence[int]) -> list[tuple[int, Message]]:
+        """What comes before everything recorded: an edited beginning, a summary, what the host puts before
+        each of its calls, or what nobody recorded. No summary calls tools: from a call on, all was said."""
+        history, recorded = self.comparison.history, self.comparison.recorded
+        first = self.same[len(new)]
+        called = next((n for n, i in enumerate(new) if history[i].calls or history[i].answers), len(new))
+        head, rest = new[:called], [(first - 1, history[i]) for i in new[called:]]
+        if all(recorded[p].role == "user" for p in lacking):
+            # What an earlier edit of the beginning replaced stands there as well.
+            lacking = lacking[-len(new) :]
+        is_edit = self._is_edit(new, lacking) or self._is_edited_window(head, lacking)
+        # What has no id beside those that have is the host's own.
+        if is_edit and not (self.comparison.by_id and not any(history[i].id for i in head)):
+            # Nothing before it could prove an edit of the beginning, so both stay.
+            return [*self._place_beginning(head, first - 1), *rest]
+        own = [n for n in range(called) if not (rest and self._has_own_id(history[new[n]]))]
+        self.preface = own[-1] + 1 if own else 0
+        if self.preface == len(new) and self._answers_before(history[new[-1]], first):
+            self.preface -= 1
+        return [*[(first - 1, history[i]) for i in head[self.preface :]], *rest]
+
+    def _answers_before(self, message: Message, first: int) -> bool:
+        """Whether a message answers the user, whose question is recorded without an answer."""
+        roles = [r.role for r in self.comparison.recorded[max(0, first - 1) : first + 1]]
+        return message.role == "assistant" and roles == ["user", "user"] and not self.comparison.by_id
+
+    def _has_own_id(self, message: Message) -> bool:
+        return self.comparison.by_id and bool(message.id) and not _is_generated(message.id)
 
     def _is_left_out(self, gap: Gap) -> bool:
         """Whether one message stands between common ones in the place of several that the history lacks."""
@@ -536,9 +555,11 @@ class _Decision:
             nothing_in_common = len(gap.new) == len(history)
             if gap.new and nothing_in_common:
                 # A history is then more likely to continue than to repeat old messages.
-                free = [p for p in free if self._relation(0, p) != "other"][-1:] + [
-                    p for p in free if p == len(self.comparison.recorded) - 1
-                ]
+                alike = [p for p in free if self._relation(0, p) != "other"][-1:]
+                if alike and is_telling(history[0]):
+                    free = [p for p in free if p >= alike[0]]
+                else:
+                    free = alike + [p for p in free if p == len(self.comparison.recorded) - 1]
             for i in gap.new:
                 if nothing_in_common and i and not is_telling(history[i]):
                     continue
@@ -676,6 +697,8 @@ def relate(message: Message, known: Message) -> Relation:
     ):
         return "fuller"
     ours, theirs = " ".join(message.text.split()), " ".join(known.text.split())
+    if message.answers and ours and _is_blank(theirs) and not _is_blank(ours):
+        return "fuller"
     if message.answers and fewer and (len(ours) < len(theirs) or _BLANK.fullmatch(ours)):
         return "lost"  # a result that was blanked or shortened: its call says which one it is
     if fewer and _lost(ours, theirs):
@@ -705,10 +728,14 @@ def _is_marker(message: Message) -> bool:
     return text.startswith(_MARKS) or bool(_LEFT_OUT.fullmatch(text))
 
 
+def _is_blank(text: str) -> bool:
+    return not text or (text.startswith(_BRACKETS) and bool(_BLANK.fullmatch(text)))
+
+
 def _lost(ours: str, theirs: str) -> bool:
-    if not ours or ours == theirs or _contains(theirs, ours):
+    if ours == theirs or _contains(theirs, ours):
         return True
-    if ours.startswith(_BRACKETS) and _BLANK.fullmatch(ours):
+    if _is_blank(ours):
         return True
     if len(ours) >= len(theirs):
         return False

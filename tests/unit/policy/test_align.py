@@ -201,6 +201,25 @@ def test_a_history_that_others_spoke_after_is_not_recorded_again() -> None:
         assert record[found.newest - 1] == history[-1]
 
 
+def test_a_tool_call_before_a_window_is_no_summary() -> None:
+    """A host that records its answers, and hands over a window that begins with a call of its last turn."""
+    record = talk("What does it weigh?", "It weighs 24 kg, as I see.")
+    call = Message("assistant", "", calls=(ToolCall("c1", "scale"),))
+    result = Message("tool", "24", answers="c1")
+    asked = Message("user", "And the other one?")
+    found = align([call, result, record[1], asked], record, SentRange(1, 1, opening=1))
+    assert (found.preface, found.keep, found.follow) == (0, 1, (call, result, 2, asked))
+
+
+def test_a_result_that_was_first_seen_blanked_is_recorded_once_it_is_there() -> None:
+    call = Message("assistant", "", calls=(ToolCall("c1", "scale"),))
+    blank = Message("tool", "[Old tool result content cleared]", answers="c1")
+    whole = Message("tool", "24 kg", answers="c1")
+    record = [Message("user", "What does it weigh?"), call, blank]
+    found = align([*record[:2], whole, Message("user", "Thank you")], record, SentRange(1, 3, opening=1))
+    assert outcome(found, record) == ["What does it weigh?", "", "24 kg", "Thank you"]
+
+
 def test_a_common_beginning_means_nothing_where_the_record_is_only_the_end() -> None:
     record = talk("hello there", "again?", "yes, again", "I see", "what now", "nothing")
     history = [record[0], Message("user", "something new")]

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
+from itertools import zip_longest
 from typing import Any
 
 from onlooker.domain.errors import ConflictError
@@ -16,6 +17,7 @@ from onlooker.domain.frozen import frozen
 from onlooker.domain.history import MessagePlace
 from onlooker.domain.messages import GENERATED_ID_PREFIX, Message, SessionId
 from onlooker.domain.notes import AppendResult, Note, NoteStatus, Progress, Realignment
+from onlooker.policy.align import is_telling
 from onlooker.policy.history import Rollback, returning, roll_back
 from onlooker.stores.sql import sessions
 from onlooker.stores.sql.database import Database
@@ -124,17 +126,17 @@ def _follow(
     moves: dict[int, tuple[Known, int]] = {}  # by the old seq: a message named twice moves once
     add: list[Message] = []
     fresh: dict[int, Message] = {}
-    seq = change.last_seq
-    for item in change.follow:
+    seq, before = change.last_seq, change.keep
+    for item, then in zip_longest(change.follow, change.follow[1:]):
         if isinstance(item, int):
             found = after[item]
         elif item.id in ids:
             continue
         else:
-            found = past.take(item, ids)
+            found = past.take(item, ids, beside={before + 1, *past.places_before(then)})
         if found is not None and found.seq in moves:
             continue
-        seq += 1
+        seq, before = seq + 1, found.seq if found else -1
         if isinstance(item, Message):
             fresh[seq] = item
         if found is not None:
@@ -155,14 +157,22 @@ class _Retired:
         for message in sorted(retired, key=lambda k: k.seq):
             self._by_digest.setdefault(message.digest, []).append(message)
 
-    def take(self, message: Message, ids: set[str]) -> Known | None:
+    def places_before(self, item: int | Message | None) -> list[int]:
+        """Where a retired message stands that this one follows, if that is no coincidence."""
+        if not isinstance(item, Message) or not is_telling(item):
+            return []
+        return [k.seq - 1 for k in self._by_digest.get(item.digest, [])]
+
+    def take(self, message: Message, ids: set[str], beside: set[int]) -> Known | None:
         """The retired message that is the same. The same id with another text is an edit, and so a new
-        message."""
+        message. A short one that does not stand in one of the places `beside` was said again."""
         alike = self._by_digest.get(message.digest, [])
         given = message.id.startswith(GENERATED_ID_PREFIX)
         # Two live messages cannot have the same id, so a revived one, or one whose id is in use again, is not
         # revived.
         fits = [k for k in alike if k.id not in ids and (given or k.id == message.id)]
+        if not is_telling(message):
+            fits = [k for k in fits if k.id == message.id or k.seq in beside]
         if not fits:
             return None
         # The same id first, else the oldest, so that equal messages are revived in order.

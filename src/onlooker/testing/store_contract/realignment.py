@@ -98,6 +98,17 @@ class RealignmentContract(StoreCase):
             ("m2", later(2), 3, {"host": "form"})
         ]
 
+    async def test_a_short_message_that_is_said_elsewhere_is_not_the_one_that_was_taken_back(
+        self, store: Store
+    ) -> None:
+        await self.record(store, *talk(1, 2), said(f"{GENERATED_ID_PREFIX}3", "yes"), said("m4"))
+        await self.realign(store, 2, said("m5"))
+        await self.realign(store, 5, said(f"{GENERATED_ID_PREFIX}6", "yes"))
+        assert await self.live(store) == ["m1", "m2", "m5", f"{GENERATED_ID_PREFIX}6"]
+        # Where it was, it is the same.
+        await self.realign(store, 2, said(f"{GENERATED_ID_PREFIX}7", "yes"), said("m4"))
+        assert await self.live(store) == ["m1", "m2", f"{GENERATED_ID_PREFIX}3", "m4"]
+
     async def test_an_id_that_we_gave_says_nothing_so_content_revives(self, store: Store) -> None:
         given = [said(f"{GENERATED_ID_PREFIX}{n}", "yes", at=later(n)) for n in range(3)]
         await self.record(store, *given)
