@@ -312,7 +312,7 @@ async def test_with_no_limit_the_layers_are_taken_whole() -> None:
 async def test_unused_shares_go_to_memory_and_messages() -> None:
     async with opened() as memory:
         session = memory.session("a")
-        await talk(session, 160)  # more than fits beside a large layer
+        await talk(session, 180)  # more than fits beside a large layer, just before notes are condensed
         await memory.settle()
         without = await session.context()
         small = await session.context(knowledge={"skills": "S"})

@@ -227,7 +227,7 @@ _MAYBE_STANDING = Phrases(
     r"|remember|forget|in mind|every time|each time|whenever|any ?time|when i|any ?more|again|stop|quit"
     r"|no more|no longer|no need|call me|address me|refer to me|until i|unless i|if i|every|each"
     r"|aufhören|weglassen|arrêter|dejar|olvida|for (?:all|any)|under no|at no time|ignore|drop|rule"
-    r"|jede[nrs]?|mehr|immer|stets|nie(?:mals)?|ab (?:jetzt|sofort|heute)|von nun an|zukunft"
+    r"|alle|jede[nrs]?|mehr|immer|stets|nie(?:mals)?|ab (?:jetzt|sofort|heute)|von nun an|zukunft"
     r"|künftig|zukünftig"
     r"|jedes ?mal|wann immer|merke?|daran|vergiss|nicht mehr|hör"
     r"|toujours|jamais|désormais|dorénavant|à partir de|à l'avenir|oublie|souviens|rappelle|chaque fois|plus"
@@ -243,7 +243,7 @@ _MAYBE_STANDING = Phrases(
     always never ever from going future henceforth further remember forget mind time whenever anytime when
     more anymore again stop quit longer need call address refer until unless if all every each any under
     ignore drop rule
-    mehr jede jeden jeder
+    alle mehr jede jeden jeder
     immer stets nie niemals ab nun zukunft jedes jedesmal wann merk merke daran vergiss nicht
     aufhören weglassen arrêter dejar olvida
     toujours jamais partir avenir oublie souviens rappelle fois plus
@@ -523,7 +523,7 @@ _GERMAN = Phrases(
     rf"|\b(?:ich (?:möchte|will)\b[^.]{{0,80}}\b{_GERMAN_LASTING}|{_GERMAN_LASTING} (?:möchte|will) ich)\b"
     rf"[^.]{{0,80}}\bdass (?:du|sie)\b",
     """
-    jede jeden jeder mehr
+    alle jede jeden jeder mehr
     immer stets nie niemals ab nun zukunft jedes jedesmal wann nicht merk merke daran nenn nenne
     """,
 )
