@@ -411,3 +411,37 @@ async def test_a_host_that_hands_over_its_history_is_reminded_too(memory: onlook
     await session.settle()
     history.append({"role": "user", "content": "Let us see."})
     assert SECRET in (await session.prepare(history, question=ASKED)).end
+
+
+async def after_much_else(session: onlooker.Session, *said: onlooker.Message) -> onlooker.Session:
+    """These messages, and what pushes them out of the messages that stand raw."""
+    await session.record(*said)
+    for n in range(60):
+        await session.record(*walk(n))
+    await session.settle()
+    return session
+
+
+async def test_what_is_recalled_begins_after_its_greeting_and_keeps_its_yes(memory: onlooker.Memory) -> None:
+    session = await after_much_else(
+        memory.session("chat"),
+        user("Hey! Thanks so much! The telescope stands in the attic.", name="Ana"),
+        assistant("Yes! The telescope needs a cover, too."),
+    )
+    await session.record(user("Where does the telescope stand, and what does it need?"))
+    end = (await session.context(system=SYSTEM)).end
+    assert "Ana: The telescope stands in the attic." in end
+    assert "assistant: Yes! The telescope needs a cover, too." in end
+
+
+async def test_who_is_named_is_recalled_where_many_others_say_the_word(
+    memory: onlooker.Memory,
+) -> None:
+    others = [user(f"A telescope, {n}.", name="Ben") for n in range(40)]
+    session = memory.session("chat")
+    await session.record(
+        user("My telescope is from Jena, as my father told me.", name="Cleo"), *walk(100), *walk(101)
+    )
+    await after_much_else(session, *others)
+    await session.record(user("Where is the telescope of Cleo from?"))
+    assert "from Jena" in (await session.context(system=SYSTEM)).end

@@ -213,7 +213,8 @@ class Recall:
             for result in said_then:
                 matched |= {(m.session, m.seq): recall.SAID_THEN for m in result.matches}
             matched |= recall.scores_by_message(replace(found, matches=unseen), query)
-            return recall.best_hits({ref: v for ref, v in matched.items() if ref not in there}, self.hits)
+            hits = {ref: v for ref, v in matched.items() if ref not in there}
+            return recall.best_hits(hits, found.matches, query, self.hits)
 
         reach = len(recall.NEARNESS)
         around = dict(await self.store.search_around(self._queries(query), pick, reach))

@@ -229,6 +229,28 @@ def test_a_question_is_shown_with_its_answer() -> None:
     assert "rained" not in text
 
 
+def test_what_is_asked_in_passing_is_shown_without_its_answer() -> None:
+    around = conversation("I saw the museum. And did you see rain?", "All day, and hail.")
+    around[ANA, 2] = replace(around[ANA, 2], name="Ben")
+    assert "hail" not in render_recall({(ANA, 1): 1.0}, around, {"museum": 1.0}, 200, count)
+    assert "rain?\nBen: All day" in render_recall({(ANA, 1): 1.0}, around, {"rain": 1.0}, 200, count)
+
+
+@pytest.mark.parametrize(
+    ("said", "shown"),
+    [
+        ("Hey Ana! Thanks a lot! I sold the boat.", "Ana: I sold the boat."),
+        ("Yes! I sold the boat.", "Ana: Yes! I sold the boat."),
+        ("Not yet. I sold the car.", "Ana: Not yet. I sold the car."),
+        ("Ana. She sold the boat.", "Ana: Ana. She sold the boat."),
+        ("Thanks for the boat! I sold it.", "Ana: Thanks for the boat! I sold it."),
+        (f"Thanks! {'Hello! ' * 20}", "Ana: Thanks! Hello!"),
+    ],
+)
+def test_a_quote_begins_after_its_greetings(said: str, shown: str) -> None:
+    assert shown in render_recall({(ANA, 1): 1.0}, conversation(said), {}, 200, count)
+
+
 def test_what_matches_far_worse_than_the_best_is_not_shown() -> None:
     around = conversation("the boat is in the harbour", "another day at work", "the boat is blue")
     text = render_recall({(ANA, 1): 1.0, (ANA, 2): 0.1, (ANA, 3): 0.6}, around, {}, 500, count, most=20)
