@@ -105,3 +105,33 @@ async def test_a_reply_that_is_cut_inside_a_word_becomes_no_note_whatever_its_fi
     assert all(note.degraded for note in notes)
     assert re.search(r"\bstat\b", context.text()) is None
     assert "88-0" in context.system
+
+
+OF_SOMETHING_ELSE = [
+    "Maintenance in progress",
+    "Your free trial has expired. Please upgrade your plan.",
+    "Le contenu a été signalé et supprimé.",
+    "内容已被屏蔽。",
+    "콘텐츠가 차단되었습니다.",
+    "Quota reached.",
+    # Cut off where a next line begins.
+    "user: Visitors ask for the garden map.\nassistant: Visitors get a pen.\nassist",
+]
+SHORT_NOTES = [
+    "Visitors ask for maps.",
+    "The user told of visitors.",
+    "They walk to the station.",
+    "user: Visitors ask for the garden map.\nassistant: Visitors get a pen.\nAll walk",
+]
+
+
+@pytest.mark.parametrize("reply", [*OF_SOMETHING_ELSE, *SHORT_NOTES])
+async def test_a_reply_with_nothing_of_its_source_is_not_a_note(reply: str) -> None:
+    async with onlooker.open_memory(":memory:", model=ScriptedModel(lambda _: reply)) as memory:
+        session = memory.session("chat")
+        async for _ in sixty_visitors(session):
+            await memory.background.flush()
+        await session.settle()
+        lines = (await session.context(budget=4000)).memory.splitlines()
+    assert lines
+    assert (reply.rpartition("\n")[2] in lines) == (reply in SHORT_NOTES)

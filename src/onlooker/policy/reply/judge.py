@@ -142,6 +142,8 @@ def judge(
         return Rejected("too long", f"{tokens} tokens for {source_tokens}")
     if difference := wrong_language(own_words, source):
         return Rejected("wrong language", difference)
+    if _is_of_something_else(note, source):
+        return Rejected("refusal", "has no word of the source")
     evidence = Evidence(source_text, day, shown_text)
     moved = _under_their_days(note, evidence)
     note, text = moved, text if moved is note else moved.render()
@@ -457,6 +459,37 @@ def says_nothing_of(note: NoteText, source: str) -> bool:
     return not any(word[:_STEM] in said for word in others)
 
 
+_MOST_WORDS_ELSEWHERE = 16
+_ANY_CONTENT_WORD = regex(r"[^\W\d_]{4,}")
+_OF_PEOPLE = regex(r"\b(?:users?|assistants?|agents?|they|he|she|we)\b|:", re.I)
+_HAN_OR_HANGUL = regex(r"[\u4e00-\u9fff\uac00-\ud7af]")
+_MOST_SIGNS_ELSEWHERE = 30
+_NAME_OR_NUMBER = regex(r"(?<![.!?\s])\s+\W{0,3}[A-Z0-9]")
+
+
+def _is_of_something_else(note: NoteText, source: str) -> bool:
+    """Return whether a short reply has nobody and no word of its source: "Your free trial has expired.".
+
+    Of a source in another script nothing is known, but a reply in Chinese is not a note of one that has no
+    sign of it.
+    """
+    body = " ".join(line.text for line in note.lines)
+    if (
+        len(source) < _MIN_SOURCE_LENGTH
+        or len(body.split()) > _MOST_WORDS_ELSEWHERE
+        or _OF_PEOPLE.search(body)
+    ):
+        return False
+    if signs := _HAN_OR_HANGUL.findall(body):
+        return len(signs) <= _MOST_SIGNS_ELSEWHERE and set(signs).isdisjoint(source)
+    said, words = source.lower(), set(_ANY_CONTENT_WORD.findall(body.lower())) - _ALWAYS_SAID
+    spoken = list(islice(_ANY_CONTENT_WORD.finditer(said), 2 * _MOST_WORDS_ELSEWHERE))
+    is_latin = len(spoken) == 2 * _MOST_WORDS_ELSEWHERE and "".join(m[0] for m in spoken)[:40].isascii()
+    has_name = _NAME_OR_NUMBER.search(body)
+    return bool(words) and is_latin and not has_name and not any(word[:_SHORT_STEM] in said for word in words)
+
+
+_SHORT_STEM = 4
 _STEM = 6  # characters: "moved" and "moving" have the same beginning
 _ALWAYS_SAID = frozenset(
     """
@@ -713,9 +746,22 @@ def stops_short(reply: str, note: NoteText) -> str:
         return f"ends with {last[-24:]!r}"
     if _OPEN_END.search(last) or _LEADS_ON.search(last):
         return f"ends with {last[-24:]!r}"
+    if len(last) <= _LONGEST_HEAD and ":" not in last and _begins_another(last, text):
+        return f"ends with the beginning of a line: {last!r}"
     if _unlike_the_rest(note, last, one_paragraph="\n" not in text.strip()):
         return f"the last sentence has no end: {last[-24:]!r}"
     return ""
+
+
+_LONGEST_HEAD = 24  # characters: who speaks
+
+
+def _begins_another(last: str, text: str) -> bool:
+    """Whether the last line is how another begins: "assist", where one begins with "assistant: "."""
+    others = (line.strip().partition(": ") for line in text.split("\n")[:-1])
+    return not last.endswith(_SENTENCE_END) and any(
+        colon and len(last) <= len(head) and head.startswith(last) for head, colon, _ in others
+    )
 
 
 def _bare_head(last: str) -> bool:
