@@ -24,6 +24,21 @@ SECOND = (
 )
 
 
+@pytest.mark.parametrize(
+    ("format", "line"),
+    [
+        ("lines", "Ana: Look at this! [pic: it stands in the harbour with her crew]"),
+        ("lines", "Ana: Here's the boat. [pic: a sign that says look at this]"),
+        ("prose", "On 2026-02-16, Ana: I bought a boat in Bergen; [pic: red boat] Look at this."),
+    ],
+)
+def test_what_a_picture_shows_needs_nothing_that_points_at_it(format: NoteFormat, line: str) -> None:
+    """Two pieces that each needed the other were looked for without end."""
+    more = "Ben: I sold the cabin in Rondane last week." if format == "prose" else FIRST
+    text = reflect(line if format == "prose" else f"## 2026-02-16\n{line}", more, tokens=200, format=format)
+    assert line.partition("[")[2] in text
+
+
 @pytest.mark.req(26, 98)
 @pytest.mark.parametrize("tokens", [10, 60, 90])
 def test_critical_lines_are_kept_word_for_word(tokens: int) -> None:

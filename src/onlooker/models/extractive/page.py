@@ -244,9 +244,9 @@ class Selection:
         bundle = [i]
         needs = self.pieces[i].needs
         # What is not among the pieces is in the note already.
-        while (
-            needed := self._at.get(needs) if needs else None
-        ) is not None and needed not in self._now.taken:
+        while (needed := self._at.get(needs) if needs else None) is not None:
+            if needed in self._now.taken or needed in bundle:
+                break
             bundle.insert(0, needed)
             needs = self.pieces[needed].needs
         return bundle
@@ -384,6 +384,8 @@ def _pieces(line: Line, number: int, before: Sequence[Piece], format: NoteFormat
             piece.needs, piece.depth = (number, error), 1
         elif k and _LATER_ITEM.match(part):
             piece.needs, piece.depth = (number, 0), 1
+        elif k == picture:
+            pass  # what points at it needs it, so it needs nothing
         elif picture is not None and shows(part):
             piece.needs, piece.depth = (number, picture), 1
         elif not is_call(speaker) and not link(piece, recent) and recent:
