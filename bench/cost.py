@@ -3,7 +3,8 @@
 Every call of an agent is billed: what the provider has cached, what it writes into its cache, and the rest.
 The cached full history is 1. Beside it stand a sliding window, a host that drops the older half when it is
 full, and Onlooker with recall and without, with the built-in model and with a language model's stand-in, its
-prompts alone and with the tokens of its own work. `--parts` prints what a call sends outside the cache, and
+prompts alone and with the tokens of its own work, at the price of the agent's model and at that of the
+provider's smaller one. `--parts` prints what a call sends outside the cache, and
 why, `--frontier` what other thresholds would cost and answer, and `--plot FILE` draws the bills.
 """
 
@@ -60,9 +61,11 @@ class Changes:
     calls: int = 0
     appended: int = 0
     rewritten: int = 0
+    ends: int = 0  # tokens that stand behind the prefix by design: recall, and relative time
 
-    def see(self, changed: str) -> None:
+    def see(self, changed: str, end: int) -> None:
         self.calls += 1
+        self.ends += end
         self.appended += changed == "messages"
         self.rewritten += changed not in ("", "messages")
 
@@ -110,7 +113,7 @@ async def bill_onlooker(
         for n, message in enumerate(conversation.messages):
             if message.role == "assistant" and n:
                 context = await session.context(system=SYSTEM)
-                changes.see(context.stats.changed)
+                changes.see(context.stats.changed, context.stats.end)
                 prompt = list(request_blocks(context.anthropic()))
                 known = bills[0].reused
                 for bill in bills:
@@ -192,9 +195,14 @@ def conversations(data: Path, *, quick: bool) -> dict[str, tuple[Conversation, t
 
 
 def _row(
-    name: str, budget: int, how: str, ratios: Sequence[float], reuse: float, changes: Changes | None
+    name: str,
+    budget: int,
+    how: str,
+    ratios: Sequence[float],
+    reuse: Sequence[float],
+    changes: Changes | None,
 ) -> str:
-    cells = [f"{ratio:.2f}" for ratio in (*ratios, reuse)]
+    cells = [*(f"{ratio:.2f}" for ratio in ratios), *(f"{share:.3f}" for share in reuse)]
     counts = (changes.appended, changes.rewritten) if changes else ()
     cells += [f"{100 * count / max(1, changes.calls):.0f}" for count in counts if changes] or ["", ""]
     return f"| {name} | {budget:,} | {how} | {' | '.join(cells)} |"
@@ -202,8 +210,9 @@ def _row(
 
 async def table(data: Path, *, quick: bool, only: str) -> list[dict[str, Any]]:
     heads = " | ".join(prices.name for prices in PRICES)
-    print(f"| conversation | budget | how | {heads} | reused | appended per 100 | rewritten per 100 |")
-    print("|---|---:|---|" + "---:|" * (len(PRICES) + 3))
+    reused = "reused of the prompt | reused of the prefix"
+    print(f"| conversation | budget | how | {heads} | {reused} | appended per 100 | rewritten per 100 |")
+    print("|---|---:|---|" + "---:|" * (len(PRICES) + 4))
     rows: list[dict[str, Any]] = []
     for name, (conversation, budgets) in conversations(data, quick=quick).items():
         if only and only not in name:
@@ -225,19 +234,22 @@ async def table(data: Path, *, quick: bool, only: str) -> list[dict[str, Any]]:
             bills, changes, tally = await bill_onlooker(conversation, settings, language_model=True)
             found.append(("a language model's prompts", bills, changes))
             read, written = tally.observer + tally.reflector, tally.written
-            bills = [copy(bill) for bill in bills]
-            for bill in bills:
-                bill.add_model(read, written)
             per_said = [tokens / said.size(0, len(conversation.messages)) for tokens in (read, written)]
-            how = "with its own work: {:.2f} read, {:.2f} written".format(*per_said)
-            found.append((how, bills, changes))
+            work = "its own work: {:.2f} read, {:.2f} written".format(*per_said)
+            with_work, by_smaller = ([copy(bill) for bill in bills] for _ in range(2))
+            for one, other in zip(with_work, by_smaller, strict=True):
+                one.add_model(read, written)
+                other.add_model(read, written, other.prices.small)
+            found += [(f"with {work}", with_work, changes)]
+            found += [("with its own work by the smaller model", by_smaller, changes)]
             for how, bills, changes in found:
                 ratios = [bill.billed / base.billed for bill, base in zip(bills, whole, strict=True)]
-                reuse = bills[0].reused / max(1, bills[0].sent)
+                sent = max(1, bills[0].sent)
+                reuse = [bills[0].reused / n for n in (sent, sent - (changes.ends if changes else 0))]
                 print(_row(name, budget, how, ratios, reuse, changes), flush=True)
                 by_provider = {prices.name: ratio for prices, ratio in zip(PRICES, ratios, strict=True)}
                 rows.append(
-                    {"conversation": name, "budget": budget, "how": how, "reuse": reuse, **by_provider}
+                    {"conversation": name, "budget": budget, "how": how, "reuse": reuse[0], **by_provider}
                 )
     return rows
 

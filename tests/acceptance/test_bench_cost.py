@@ -51,6 +51,15 @@ def test_an_automatic_cache_reads_what_begins_the_same_in_whole_steps() -> None:
     assert again == pytest.approx(0.1 * read + cost.tokens(second[0].text) - read, abs=prices.step)
 
 
+@pytest.mark.parametrize("prices", cost.PRICES, ids=lambda p: p.name)
+def test_notes_by_the_smaller_model_cost_its_share_of_the_price(prices: cost.Prices) -> None:
+    dear, cheap = cost.Bill(prices), cost.Bill(prices)
+    dear.add_model(1_000, 100)
+    cheap.add_model(1_000, 100, prices.small)
+    assert dear.billed == 1_000 + 100 * prices.output
+    assert 0.1 * dear.billed < cheap.billed < 0.5 * dear.billed
+
+
 @pytest.mark.anyio
 async def test_a_new_tier_is_written_and_older_ones_are_read_from_the_cache() -> None:
     """With a language model, whose reflections stand one behind the other: of the final request, whatever
@@ -128,5 +137,9 @@ def test_a_quick_run_bills_every_host(tmp_path: Path) -> None:
         "Onlooker, no recall",
         "a language model's prompts",
         "with its own work",
+        "with its own work by the smaller model",
     ]
     assert all(float(row[3]) > 0 for row in rows)
+    prompts, own, smaller = (float(row[3]) for row in rows[-3:])
+    assert prompts < smaller < own
+    assert all(float(row[6]) <= float(row[7]) for row in rows)  # of the prompt, and of its prefix

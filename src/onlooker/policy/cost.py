@@ -34,12 +34,15 @@ class Prices:
     step: int  # a cached prefix grows by this many tokens
     minutes: float  # after which an unused prefix is dropped
     marked: bool  # whether only prefixes that end at a mark are cached
+    small: float  # the price of the provider's smaller model, as a share of the price of its usual one
 
 
+# `small` is by the lists of 2025: Haiku 4.5 beside Sonnet 4.5, GPT-5 mini beside GPT-5, and Gemini 2.5 Flash
+# beside Pro.
 PRICES = (
-    Prices("Anthropic", read=0.1, write=1.25, output=5.0, smallest=1024, step=1, minutes=5, marked=True),
-    Prices("OpenAI", read=0.1, write=1.0, output=8.0, smallest=1024, step=128, minutes=5, marked=False),
-    Prices("Gemini", read=0.1, write=1.0, output=8.0, smallest=2048, step=1, minutes=5, marked=False),
+    Prices("Anthropic", 0.1, 1.25, 5.0, smallest=1024, step=1, minutes=5, marked=True, small=1 / 3),
+    Prices("OpenAI", 0.1, 1.0, 8.0, smallest=1024, step=128, minutes=5, marked=False, small=0.2),
+    Prices("Gemini", 0.1, 1.0, 8.0, smallest=2048, step=1, minutes=5, marked=False, small=0.25),
 )
 
 
@@ -80,9 +83,9 @@ class Bill:
         self.reused += read
         self.billed += self.prices.read * read + self.prices.write * written + whole - read - written
 
-    def add_model(self, read: int, written: int) -> None:
-        """Bill what a language model read and wrote to take notes, at the same price per token."""
-        self.billed += read + self.prices.output * written
+    def add_model(self, read: int, written: int, price: float = 1.0) -> None:
+        """Bill what a language model read and wrote to take notes, at this share of the agent's price."""
+        self.billed += price * (read + self.prices.output * written)
 
     def _marked(self, prompt: Prompt, at: datetime) -> tuple[int, int]:
         """Tokens up to the longest known prefix, and from there to the last mark."""
