@@ -186,6 +186,20 @@ async def test_a_treat_or_an_application_is_no_request(said: str) -> None:
     assert said[:8] not in notes.partition("### Now")[2]
 
 
+async def test_a_chinese_message_that_is_too_long_is_cut_where_a_clause_ends() -> None:
+    said = (
+        "这几天为了打卡各个景点，我每天步行都在2万步以上，吃饭也是匆匆忙忙对付几口，"
+        "现在感觉腿都要断了，身体被掏空。请给我一些建议。"
+    )
+    answer = "先睡够八小时，泡泡脚，第二天只处理要紧的事情，晚饭清淡一些，早点休息。" * 6
+    talk = [("user", said, NOON), ("assistant", answer, NOON)] * 3
+    notes, _ = await prompts(talk, 1_000)
+    cut = [
+        line.removesuffix("…") for line in notes.splitlines() if line.startswith("user: ") and line[-1] == "…"
+    ]
+    assert all(said[said.index(text[6:]) + len(text) - 6] in "，。" for text in cut)
+
+
 async def test_that_nothing_failed_is_not_critical() -> None:
     notes, _ = await prompts(read_talk("japanese_office"), 2_000)
     assert "CRITICAL 李: 修正をステージングに上げました" not in notes

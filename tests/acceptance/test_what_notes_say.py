@@ -213,6 +213,46 @@ async def test_a_pronoun_stands_in_the_prompt_beside_what_it_speaks_of() -> None
     assert "I bought a boat in Lisbon. It leaks at the bow." in context.memory
 
 
+def kitchen() -> list[dict[str, Any]]:
+    """Much talk, so that what was said before it leaves the prompt."""
+    pairs = [(one, other) for one in INGREDIENTS[:10] for other in INGREDIENTS[:10]]
+    return [
+        user(f"I weighed the {one} with the {other} and wrote it on the board.") | {"name": "Ben"}
+        for one, other in pairs
+    ]
+
+
+@pytest.mark.req(15)
+async def test_the_thing_that_a_question_names_stands_in_the_prompt_beside_the_question() -> None:
+    told = [
+        user("The castle in your window looks like one from a storybook. What gave you the idea for it?")
+        | {"name": "Ben"},
+        user("I got the idea on a trip to Wales a few years ago, with my sister Carla and her camera.")
+        | {"name": "Ana"},
+    ]
+    notes = (await remembered(Settings(budget=4000), *told, *kitchen())).memory
+    assert "What gave you the idea for it?\nAna: I got the idea on a trip to Wales" in notes
+
+
+async def test_a_price_stands_with_the_flight_that_it_is_of() -> None:
+    """It would be read as that of the flight named before."""
+    answer = (
+        "There are not enough economy seats on flight HAT139 for both passengers. Let's consider the next "
+        "option, flight HAT271, which has enough seats. The cost for two economy tickets on this flight is "
+        "$174 each."
+    )
+    notes = (
+        await remembered(
+            Settings(budget=1500),
+            user("Book two seats from Chicago to Boston."),
+            assistant(answer),
+            *HARBOURS,
+        )
+    ).memory
+    line = next(line for line in notes.splitlines() if "$174 each" in line)
+    assert "flight HAT271, which has enough seats. The cost" in line
+
+
 @pytest.mark.req(11)
 @pytest.mark.parametrize("preset", ["lango", "zora"])
 async def test_notes_of_a_real_conversation_are_three_to_six_times_shorter(preset: str) -> None:

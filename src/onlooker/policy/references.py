@@ -41,25 +41,36 @@ _PLACE = regex(
     r"\b(?:in|at|to|from|near|around|visit(?:ed|ing)?) (?:the |an? |my |our |this )?(?!there\b)\w{3,}", re.I
 )
 _CLAUSE = regex(r"[,;:.!?] |\b(?:and|but|if|when|while)\b", re.I)
+# After "this" or "that": a time, or what says nothing of a thing.
+_NO_TIME = (
+    r"(?!(?:years?|months?|weeks?|weekend|days?|morning|afternoon|evening|night|summer|winter|spring|fall|autumn"
+    r"|time|point|moment|stage|rate|age|way|kind|sort|type|is|was|and|or|but|i|we|you)\b)"
+)
 PRONOUN = regex(
     # Each begins with a letter. Looking for that first saves most of the time.
     r"\b(?=[a-z])(?:"
     r"\b(?P<person>he|she|him|his|hers|her|he's|she's|himself|herself)\b"
     r"|\b(?P<thing>it|it's|its|it'll|it'd|they|they're|they've|they'll|them|their|theirs|themselves)\b"
-    r"|(?P<place>(?<!\bin )(?<!\bout )(?<!\bis )(?<!\bare )(?<!\bwas )(?<!\bwere )"
+    r"|(?P<place>(?<!over )(?<!right )\bhere\b(?!'|,? (?:is|are|was|were|to|for|comes?|goes|you|we)\b)"
+    r"|(?<!\bin )(?<!\bout )(?<!\bis )(?<!\bare )(?<!\bwas )(?<!\bwere )"
     r"\bthere\b(?!'|,? (?:is|are|was|were|has|have|will|would|might|may|can"
     r"|could|should|must|seems?|used|isn't|aren't|wasn't|weren't)\b))"
     r"|(?P<action>\b(?:do|does|did|doing|done) (?:the same|so|likewise)\b(?! \w+ing\b))"
     r"|(?P<pointer>(?:^|(?<=[.!?] ))(?:(?:that|those)(?:'s|'ll|'d)?\b|here(?:'s| is| are)\b(?![^.!?]*:))"
     r"|\b(?:does|did|do|would|will|could|can|should|has|have) (?:this|that|these|those)\b"
+    rf"|(?:^|(?<=[.!?] ))(?:this|these|that) {_NO_TIME}\w+"
+    r"(?= (?:is|was|are|were|will|has|have|had|looks?|sounds?|seems?)\b)"
     r"|(?:^|(?<=[.!?] ))(?:this|these)(?= (?:is|was|are|were|will|has"
     r"|have|had|would|can|could|means|makes|made|one|ones|really|also|looks|sounds)\b)"
     r"|\b(?:this|that|these|those)(?=\s*(?:[.,;!?)]|$)|\s(?:is|was|are|were|too|though|as well)\b)"
-    r"|\b(?:the|this|that|these|those|another|which|an?) (?:\w+ ){0,3}?ones?\b(?! of)"
+    r"|\b(?:the|this|that|these|those|another|which|an?|some|any|few) (?:\w+ ){0,3}?ones?\b(?! of)"
+    r"|\b(?:any|some|all|most|many|each|none) of (?:the|these|those) \w+(?=[.?!]|$)"
+    # "We're brainstorming some to help people."
+    r"|\b(?:some|any|several|plenty) (?=to \w)"
     r"|\b(?:this|that|these|those) (?:pic|picture|photo|shot|image|view)s?\b"
-    r"|\b(?:for|of|in|on|with|to|about|[a-z]{3,}ing) (?:this|that|these"
-    r"|those) (?!year|month|week|day|morning|afternoon|evening|night|summer"
-    r"|winter|spring|fall|autumn|time|is\b|was\b)\w+|^(?:me|same|you|us) (?:too|neither|here"
+    rf"|\b(?:for|of|in|on|with|to|about|[a-z]{{3,}}ing) (?:this|that|these"
+    rf"|those) {_NO_TIME}\w+|\b(?:from|at|by|after|during) (?:that|those) {_NO_TIME}\w+"
+    r"|^(?:me|same|you|us) (?:too|neither|here"
     r"|as well)\b|^(?:both|neither|either)\b(?! of)|\byou (?:two|both)\b"
     r"|\b(?:few|some|two|three|many) more(?=[.,!?]|$| (?:last|this|next|today|yesterday|to|in|on|at|and)\b)"
     r"|\bthose \w+|\bthat \w+(?=[.?!]|$)"
@@ -125,8 +136,10 @@ _REASON = regex(
 )
 # "Can I get the recipe for it?": the recipe is not what is meant by "it".
 _OF_WHAT_IS_MEANT = regex(r"\b(?:the|an?|any|some) \w+ (?:for|of|to|about) $", re.I)
-# "such requests": only requests can be meant.
-_POINTED_AT = regex(r"\bsuch (?P<noun>\w{3,})$", re.I)
+# "such requests", "of that trip": only requests, or a trip, can be meant.
+_POINTED_AT = regex(
+    r"\b(?:such|this|that|these|those) (?!(?:ones?|two|three|is|was|are|were)\b)(?P<noun>\w{3,})$", re.I
+)
 _STEM = 5
 
 

@@ -138,7 +138,7 @@ CJK_CHARACTER = regex(f"[{CJK}]")
 
 # An abbreviation, or the number of a list item.
 _NO_END = regex(
-    r"\b(?:Dr|Mr|Mrs|Ms|Prof|St|Jr|Sr|vs|approx|No|Nr|Fig|e\.g|i\.e|a\.m|p\.m|z\.B|ca|bzw|Sra?|Mme|M)\.$|(?:^|[.;:!?)]\s)\(?\d{1,2}\.$"
+    r"\b(?:Dr|Mr|Mrs|Ms|Prof|St|Jr|Sr|vs|approx|No|Nr|Fig|e\.g|i\.e|a\.m|p\.m|z\.B|ca|bzw|Sra?|Mme|M|[A-Z]\.[A-Z])\.$|(?:^|[.;:!?)]\s)\(?\d{1,2}\.$"
 )
 # A full stop ends a sentence only before something that can begin one.
 # Without a space after it, a mark of ASCII ends one only before such a script: not in `a != b` or a URL.

@@ -407,6 +407,81 @@ def test_who_went_and_when_stay_with_what_they_did() -> None:
     assert f"Tim: {said}" in lines(chat(("Jo", "Where was it?"), ("Tim", said)))
 
 
+KNOWN_BEFORE: dict[str, tuple[tuple[str, str], tuple[str, str], str, str]] = {
+    "a thing that the question names": (
+        ("Ben", "The castle in your window looks like one from a storybook. What gave you the idea for it?"),
+        ("Ana", "I got the idea on a trip to Wales a few years ago, with my sister Carla and her camera."),
+        "What gave you the idea for it?",
+        "I got the idea on a trip to Wales",
+    ),
+    "here": (
+        ("Ben", "I cook at a shelter for homeless people in Turin."),
+        ("Ana", "I started volunteering here about a year ago after meeting a family from Ghent."),
+        "I cook at a shelter for homeless people in Turin.",
+        "I started volunteering here",
+    ),
+    "some": (
+        ("Ben", "Which projects do you plan in Lisbon for the years to come?"),
+        ("Ana", "We're brainstorming some to help underserved schools get access to education, mentors, "
+         "job training, tools and books."),
+        "Which projects do you plan in Lisbon",
+        "We're brainstorming some",
+    ),
+    "a river that was told of": (
+        ("Ben", "We slept in a barn beside the river Minho in May."),
+        ("Ana", "Nobody in my family forgets the sound of that river, nor do my neighbours in Ghent."),
+        "the river Minho",
+        "the sound of that river",
+    ),
+    "a picture": (
+        ("Ben", "Nice to see you again."),
+        ("Ana", "I decorated this tree myself, going all out with paper owls! "
+         "[shares a photo of a christmas tree with paper owls]"),
+        "[pic: christmas tree with paper owls]",
+        "I decorated this tree myself",
+    ),
+
+    "a topic": (
+        ("李", "テスト環境はまだ古い証明書を使っていて、毎朝七時に警告のメールが届きます。"),
+        ("佐藤", "証明書は私が水曜の午後二時までに更新します。"),
+        "古い証明書を使っていて",
+        "証明書は私が",
+    ),
+    "a short reply": (
+        ("田村", "復元試験が終わりました。索引の作り直しに時間がかかり、全部で42分でした。"),
+        ("小川", "目標は30分でしたよね。"),
+        "復元試験が終わりました",
+        "目標は30分",
+    ),
+    "on the way": (
+        ("陽子", "白馬の合宿から帰る道がひどい渋滞で、六時間もかかった。"),
+        ("里奈", "私は途中で寝ちゃって、翔に悪いことをした。"),
+        "白馬の合宿",
+        "途中で寝ちゃって",
+    ),
+    "what is of the same kind": (
+        ("陈晨", "后面要把长期记忆推广到客服场景，先看看有哪些做法。"),
+        ("李雷", "我最近看了三篇相关的论文，周五给大家讲讲里面的实验。"),
+        "长期记忆推广到客服场景",
+        "三篇相关的论文",
+    ),
+    "also": (
+        ("艾米", "首页的空白状态给三条建议问法，点一下就能发出去。"),
+        ("李雷", "我也试下用热度动态生成一版，周五先做个A/B测试。"),
+        "首页的空白状态",
+        "我也试下",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", KNOWN_BEFORE)
+def test_what_is_known_from_before_stands_beside_it_or_is_left_out(what: str) -> None:
+    first, second, names, speaks_of = KNOWN_BEFORE[what]
+    notes = [chat(first, second, tokens=tokens) for tokens in range(16, 120, 4)]
+    assert [note for note in notes if speaks_of in note and names not in note] == []
+    assert speaks_of in notes[-1]
+
+
 def test_sentences_do_not_read_as_one() -> None:
     text = chat(
         (

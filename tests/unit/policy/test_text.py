@@ -16,6 +16,7 @@ from onlooker.policy.text import Phrases, clauses, is_cjk, plain_words, sentence
     ("text", "expected"),
     [
         ("I left. She stayed!", ["I left.", "She stayed!"]),
+        ("I read J.K. Rowling. She does not.", ["I read J.K. Rowling.", "She does not."]),
         ("Dr. Smith paid $3.50 at 5 p.m. today. Fine.", ["Dr. Smith paid $3.50 at 5 p.m. today.", "Fine."]),
         ("See e.g. foo.py for it", ["See e.g. foo.py for it"]),
         ("- one\n- two\n3. three", ["one", "two", "three"]),

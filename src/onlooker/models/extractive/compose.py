@@ -32,9 +32,7 @@ from onlooker.models.extractive.pieces import (
     Quote,
     announces,
     asked_before,
-    is_attempt,
     is_call,
-    is_courtesy,
     is_exclaimed,
     is_question,
     is_spent,
@@ -56,6 +54,8 @@ from onlooker.models.extractive.words import (
     UNPRINTABLE,
     answers_unseen,
     goes_on,
+    is_attempt,
+    is_courtesy,
     keep_ends,
     name_units,
     priority,
@@ -71,7 +71,7 @@ from onlooker.policy.references import known_thing
 from onlooker.policy.reply.judge import SMALL_NOTE
 from onlooker.policy.reply.note_text import CRITICAL_SHARE, QUOTED_BY, STANDING
 from onlooker.policy.secrets import mask
-from onlooker.policy.text import regex
+from onlooker.policy.text import is_cjk, regex
 from onlooker.policy.tokens import estimate, estimator
 from onlooker.policy.values import NAMING, audit, holds, said_first, values_line
 from onlooker.ports import ObserveRequest, ReflectRequest, Request
@@ -136,7 +136,9 @@ def _observe(request: ObserveRequest, asked: Sequence[str]) -> str:
     # What the request says already is not said again in part.
     words = last.rpartition(": ")[2].strip(" …")
     is_repeated = last.endswith("…") and bool(words) and words in "\n".join(asked)
-    return "\n".join(asked) if is_repeated else _below(asked, last)
+    # "Yes, please proceed with that.": what the user asks for is above.
+    says_nothing = is_exclaimed(words) or is_courtesy(words)
+    return "\n".join(asked) if asked and (is_repeated or says_nothing) else _below(asked, last)
 
 
 @lru_cache(maxsize=32)
@@ -231,10 +233,13 @@ def _last_resort(messages: Sequence[Message], pieces: Sequence[Piece], limit: in
 
 
 def _beginning(words: str, length: int) -> str:
-    """Return the beginning of a text: its first sentences, or else words of the first."""
+    """Return the beginning of a text: its first sentences, or else clauses or words of the first."""
     short = shorten(words, length)
-    if len(short) < len(words) and (whole := _WHOLE_SENTENCES.match(short)):
-        return whole[0]
+    if len(short) < len(words):
+        if whole := _WHOLE_SENTENCES.match(short):
+            return whole[0]
+        if is_cjk(short) and (clauses := _WHOLE_CLAUSES.match(short)):
+            return f"{clauses[1]}…"
     return short.strip(_OPEN) or "…"
 
 
@@ -286,6 +291,7 @@ _SHORTEST = 12  # characters of a last resort
 _LONG_ENOUGH = 24  # of a message that can be understood in part without what was said before it
 # Not after the number of a list's next item.
 _WHOLE_SENTENCES = regex(r".{12,}(?:[.!?](?=\s)|[。！？])(?<!\d\.)", re.S)
+_WHOLE_CLAUSES = regex(r"(.{8,})[，、；;]", re.S)
 # A sign between programs, such as ###STOP###.
 _MARKER = regex(r"[#<\[|*=_-]{2,}[A-Z_ ]{2,20}[#>\]|*=_-]{2,}\.?$")
 _SYSTEM_WORTH = 0.15
@@ -363,7 +369,9 @@ class _Reader:
         for k, who, quote in self._quotes(parts, answers=asked, whole=whole):
             give_way()
             was_skipped, skipped = skipped, False
-            if role == "assistant" and is_attempt(quote.text, with_call=bool(message.calls)):
+            tries = role == "assistant" and is_attempt(quote.text, with_call=bool(message.calls))
+            # "Let's consider flight HAT271": what is said next may be of that.
+            if tries and (message.calls or not value_units(quote.text)):
                 skipped = True
                 unclear.add(k)
                 continue
@@ -376,11 +384,11 @@ class _Reader:
                     continue
                 # Worth nothing alone, but it may announce what follows, or say what a pronoun means.
                 piece.quality = 0.0
-            elif is_exclaimed(quote.text) and not asked:
+            elif tries or (is_exclaimed(quote.text) and not asked):
                 piece.quality = 0.0
             if quote.needs in found:
                 piece.needs, piece.depth = found[quote.needs].place, found[quote.needs].depth + 1
-            elif pictured and shows(quote.text):
+            elif pictured and shows(quote.text, pictured[0].text):
                 piece.needs, piece.depth = pictured[0].place, 1
             elif quote.needs in unclear or not link(piece, self._recent, goes_before=self._goes_before):
                 unclear.add(k)

@@ -386,7 +386,7 @@ def _pieces(line: Line, number: int, before: Sequence[Piece], format: NoteFormat
             piece.needs, piece.depth = (number, 0), 1
         elif k == picture:
             pass  # what points at it needs it, so it needs nothing
-        elif picture is not None and shows(part):
+        elif picture is not None and shows(part, parts[picture]):
             piece.needs, piece.depth = (number, picture), 1
         elif not is_call(speaker) and not link(piece, recent) and recent:
             said = recent[-1]

@@ -19,10 +19,14 @@ from onlooker.models.extractive.tool_calls import changes_something
 from onlooker.models.extractive.tool_results import CODE_LINE, OUTCOME, TROUBLE, definitions
 from onlooker.models.extractive.words import (
     CJK_PERSON,
+    confirms,
     explains_failure,
     goes_on,
+    is_courtesy,
     is_elliptic,
     is_ordinary,
+    is_reply,
+    names_object,
     refers_back,
     units,
     value_units,
@@ -30,6 +34,7 @@ from onlooker.models.extractive.words import (
     word_unit,
 )
 from onlooker.policy.references import PRONOUN, RESOLVED, SOMEBODY, known_thing
+from onlooker.policy.reply.note_text import QUOTED_BY
 from onlooker.policy.text import has_cjk, is_cjk, regex, sentences
 from onlooker.policy.tokens import estimate
 
@@ -57,6 +62,11 @@ class Piece:
     cost: int = 0
     # The tokens of a resolved date. They are paid for, but do not make the piece less attractive.
     date_cost: int = 0
+
+
+def _in_role(speaker: str) -> bool:
+    """Whether a speaker is the user or the assistant, or somebody whom the user quotes: no person's name."""
+    return speaker.removeprefix(QUOTED_BY) in ROLES
 
 
 def is_call(speaker: str) -> bool:
@@ -331,6 +341,10 @@ def link(piece: Piece, recent: Sequence[Piece], *, goes_before: bool = False) ->
     elif thing := known_thing(piece.text):
         # Nothing goes before the first words of all.
         before, refers = _naming(thing, recent), bool(recent) or goes_before
+    elif named := _named_before(piece, recent):
+        before, refers = named, is_cjk(piece.text)
+    elif is_reply(piece.text) and not _in_role(piece.speaker):
+        refers = bool(recent) or goes_before
     elif before is None:
         refers = goes_before and _goes_on_unseen(piece)
     elif not _goes_on(piece):
@@ -339,7 +353,7 @@ def link(piece: Piece, recent: Sequence[Piece], *, goes_before: bool = False) ->
         # A long contrast says enough, and so does what the user says of themselves to an assistant.
         enough = _MAX_PASSAGE // 4
         if is_cjk(piece.text):
-            enough = _SAYS_ENOUGH if piece.speaker == "user" else _MAX_LENGTH
+            enough = _SAYS_ENOUGH if piece.speaker == "user" and names_object(piece.text) else _MAX_LENGTH
         refers = len(piece.text) < enough
     if before is None or before.depth == _DEEPEST:
         piece.depth = _DEEPEST if refers else 0  # what needs this one cannot be understood either
@@ -371,6 +385,42 @@ def _naming(thing: str, recent: Sequence[Piece]) -> Piece | None:
     unit = word_unit(thing)
     named = (before for before in reversed(recent) if unit and unit in units(before.text))
     return next(named, recent[-1] if recent else None)
+
+
+# "The idea", of which the question before spoke, or the topic of a Japanese, Korean or Chinese sentence, of
+# which the message before did.
+_DEFINITE = regex(
+    r"\bthe (?!(?:way|time|day|weekend|week|month|year|holiday|same|best|most|other|first|last|next|end)s?\b)"
+    r"([a-z'-]{3,})\b(?: ([a-z'-]{3,})\b)?(?! (?:of|for|that|which|who|where|when|from|i|we|you)\b)"
+)
+_TOPIC = regex(
+    r"([\u4e00-\u9fff\u30a0-\u30ffA-Za-z]{2,8})(?<![今日回度頃後前初時分月週年曜])は(?![ずい])"
+    r"|([\uac00-\ud7af]{2,6})[은는] "
+    r"|([\u4e00-\u9fff]{2,4}?)(?:我|咱|先|要|都|也|就|得|可以)(?![\u3041-\u3096])"
+)
+
+
+def _named_before(piece: Piece, recent: Sequence[Piece]) -> Piece | None:
+    """Return the piece that names what this one speaks of as known, where they are of two people."""
+    if not recent or _in_role(piece.speaker):  # which thing an agent means, its calls say
+        return None
+    if is_cjk(piece.text):
+        found = _TOPIC.match(without_filler(piece.text))
+        topic = next((name for name in found.groups() if name), "") if found else ""
+        if not topic or SOMEBODY.search(topic):
+            return None
+        before = (one for one in reversed(recent) if one.place[0] == recent[-1].place[0])
+        return next((one for one in before if topic in one.text), None)
+    asked = asked_before(recent, piece.speaker, piece.place[0])
+    if asked is None or value_units(piece.text):
+        return None
+    text, said = piece.text.lower(), units(asked.text)
+    for found in _DEFINITE.finditer(text):
+        for word in found.groups():
+            is_new = bool(word) and not re.search(rf"\b{re.escape(word)}", text[: found.start()])
+            if is_new and word_unit(word) in said:
+                return asked
+    return None
 
 
 def _answered(piece: Piece, recent: Sequence[Piece]) -> Piece | None:
@@ -410,9 +460,17 @@ _SHOWS = regex(
 )
 
 
-def shows(text: str) -> bool:
+# "I decorated this tree", beside the picture of a tree.
+_THIS_THING = regex(r"\b(?:this|these) ([a-z-]+)(?: ([a-z-]+))?", re.I)
+
+
+def shows(text: str, picture: str) -> bool:
     """Whether a text points at a picture that is shown with it."""
-    return bool(_SHOWS.search(text.replace("’", "'")))
+    text = text.replace("’", "'")
+    if _SHOWS.search(text):
+        return True
+    things = {word_unit(word) for found in _THIS_THING.findall(text) for word in found if word} - {""}
+    return not things.isdisjoint(units(picture))
 
 
 def _goes_on(piece: Piece) -> bool:
@@ -557,30 +615,6 @@ def _joined(record: str, part: str) -> str:
 
 # -- What kind of piece it is
 
-_COURTESY = regex(
-    r"^(?:(?:thanks?|thank you|thx)\b|for (?:shar|ask|be|listen|help|check|hav|tell|lett|giv)in[g']"
-    r"|for (?:the|all the|your|all your) (?:kind |great )?(?:words?|help|advice|support|tips?|info|offer"
-    r"|encouragement|suggestions?)\b|take care\b"
-    r"|(?:talk|see|catch|speak)(?: to| with)? (?:you|ya|soon|later)\b|talk soon|good luck\b|keep (?:it"
-    r"|going) ?up?\b"
-    r"|have a (?:great|good|nice)|you're welcome|no problem|any time|anytime|cheers\b|bye\b"
-    r"|long time no (?:see|talk)\b|let me know\b"
-    r"|feel free\b|sorry (?:to hear|about that)\b|glad (?:to|you)\b|happy to (?:help|hear)\b"
-    r"|great (?:job|work)\b|good (?:job|for you)\b|well done\b|what an? [\w' -]{1,40}!+$"
-    r"|(?:please )?(?:hold on|bear with me|wait|one moment|just a (?:moment|second|minute))\b"
-    r"|(?:(?:pleased|nice|great|good|lovely) )?to meet you(?: too| both| all)?[.!]*$"
-    r"|(?:is there )?anything else\?$"
-    r"|(?:what can i do for you|how (?:can|may) i (?:help|assist)(?: you)?)(?: today| now)?\?$"
-    r"|谢谢|不客气|再见|好的[，。]?$|よろしく|ありがとう|감사|고마"
-    r"|(?:大家|各位|你们?)?(?:早(?:上好|安)?|(?:上午|中午|下午|晚上)?好|晚安)[呀啊。！!～]*$"
-    r"|(?:皆さん、?)?(?:おはよう|こんにちは|こんばんは|おやすみ|お疲れ(?:さま|様))(?:ございます|なさい|です|でした)?[。！!]*$"
-    r"|(?:여러분,? ?)?(?:안녕(?:하세요)?|좋은 (?:아침|저녁)(?:이에요|입니다)?|수고하(?:세요|셨습니다))[.!]*$"
-    # Praise of what someone else tells or shows.
-    r"|(?:(?:that|this|those|these|it|your)\b[^.!?,]{0,40}? )?(?:looks?|sounds?) (?:(?:so|really|very"
-    r"|absolutely|super) )*(?:great|amazing|awesome|good|nice|cool|fun|fantastic|incredible|lovely|beautiful"
-    r"|delicious|wonderful|perfect|exciting|cute|tasty|yummy|interesting|relaxing|inspiring)(?: too)?[.!]+$)",
-    re.I,
-)
 _QUESTION_END = regex(r"[?？]\s*$|[吗呢嗎か][?？。]?$")
 _YOU = regex(r"\b(?:you|your|you're|you've|you'll|you'd|yours|ya)\b|[你您]", re.I)
 _SELF = regex(
@@ -596,35 +630,14 @@ _WITHOUT_SUBJECT = regex(
 )
 
 
-# What is about to be tried. What came of it is said by the call.
-_ATTEMPT = regex(
-    r"(?:(?:now|first|next|then|ok(?:ay)?|great|good|perfect),? )*(?:to [^,.:;]{3,80}, )?"
-    r"(?:let me|let's|let us|让我|我来)\b",
-    re.I,
-)
-_INTENT = regex(
-    r"(?:(?:now|first|next|then|ok(?:ay)?|great|good|perfect),? )*(?:to [^,.:;]{3,80}, )?"
-    r"(?:i'll|i will|i'm going to|i am going to"
-    r"|i'm now|i need to|we need to|i should|i want to|we should)\b",
-    re.I,
-)
 # "Game changer!": a reaction. What may have a verb ("Sold out!") tells something.
 _EXCLAIMED = regex(r"(?!(?:[Ii]t's|[Nn]ot?) |[^!]*(?:\bto\b|(?<!goo)d\b))[A-Z]?[a-z'-]+(?: [a-z'-]+){0,2}!+$")
-_FEW_WORDS = 10  # of a courtesy: a longer sentence says something more
-
-
-def is_courtesy(text: str) -> bool:
-    return bool(_COURTESY.match(text)) and len(text.split()) <= _FEW_WORDS
 
 
 def is_exclaimed(text: str) -> bool:
-    """Whether a text is a few words without a name that someone calls out."""
-    return bool(_EXCLAIMED.match(text)) and not is_own(text)
-
-
-def is_attempt(text: str, *, with_call: bool) -> bool:
-    """Whether an assistant only announces what it does next. `with_call`: it calls a tool at once."""
-    return bool(_ATTEMPT.match(text) or (with_call and _INTENT.match(text)))
+    """Whether a text is a few words without a name that someone calls out, or only says that
+    something before it may be done."""
+    return confirms(text) or bool(_EXCLAIMED.match(text) and not is_own(text))
 
 
 def is_question(text: str) -> bool:
@@ -705,6 +718,8 @@ _CAPTION_WORTH = 0.4
 # "Right attitude": two or three words without a subject.
 _FEW_SPACES = 3
 _FRAGMENT_WORTH = 0.5
+# A list of fields, which an agent repeats from what its calls show.
+_FIELDS, _SHOWN_WORTH = 3, 0.6
 # Weights of units.
 _TIME_WEIGHT = 1.8
 _VALUE_WEIGHT = 1.5  # an exact value that a person says
@@ -763,6 +778,8 @@ def _quality(text: str, role: str, answers: bool) -> float:
         worth *= 1.15
     if role == "assistant" and _OFFER.match(text):
         worth *= _COURTESY_WORTH
+    if role == "assistant" and text.count("; ") >= _FIELDS:
+        worth *= _SHOWN_WORTH
     if role == "assistant" and not explains_failure(text):
         worth *= 0.5 if value_units(text) else 0.35
     return worth

@@ -339,15 +339,17 @@ def value_units(text: str) -> tuple[str, ...]:
 
 # "好的，", "なるほど。": what is said with it begins behind it.
 _CJK_FILLER = regex(
-    r"(?:(?:[Oo][Kk]|好的?|好嘞|嗯+|哦|噢|啊|唉|耶|哈哈+|对(?:[了对]|的)*|行(?:吧|了)*|是的|了解|明白了?|知道了?|没错|没问题|没关系|抱歉|谢了?谢*"
+    r"(?:(?:[Oo][Kk]|好的?|好嘞|嗯+|哦|噢|啊|唉|耶|哈哈+|对(?:[了对]|的)*|行(?:吧|了)*|是的|了解|明白了?|知道了?|收到|辛苦了?|没错|没问题|没关系|抱歉|谢了?谢*"
     r"|那就好|太好了|恭喜你?|うん|はい|ええ|え[っー]?|あ[あっ]?|ううん|いいえ|いや|なるほど|了解(?:です|しました)?|わかりました|わかった|よかった(?:です)?"
     r"|助かり?(?:ます|る)|(?:どうも)?ありがとう(?:ございます)?|すみません|(?:大変)?申し訳(?:ございません|ありません)|承知(?:しました|いたしました)|かしこまりました"
     r"|お願いします|あはは|やった|おめでとう(?:ございます)?|おはようございます|こん(?:にちは|ばんは)|そうですか|そうなんだ|そっか|大丈夫(?:よ|だよ|です)?|まだ"
-    r"|응|네|예|아니(?:야|요)?|그래|그렇구나|알았어|알겠(?:어요?|습니다)|좋아|고마워|다행(?:이다|이네요|입니다)|괜찮아요?|정말)[，、。！,.!？?…\s]+)+"
+    r"|응|네|예|아니(?:야|요)?|그래|그렇구나|알았어|알겠(?:어요?|습니다)|좋아|고마워|다행(?:이다|이네요|입니다)|괜찮아요?|정말)(?:[，、。！,.!？?…\s]|[\U0001f300-\U0001faff\ufe0f])+)+"
 )
 # Before the first comma: what it means is not named in the sentence. "これから", "这次" point at no thing.
 _CJK_POINTER = regex(
-    r"^(?:[他她彼]|那(?![么我你您就会是])|其(?!他|实|中|余)|此(?!次|外|前)|里面|其中|同样)"
+    r"^(?:[他她彼]|那(?![么我你您就会是])|其(?!他|实|中|余)|此(?!次|外|前)|里面|其中|同样|(?:方案|选项|办法|案)[二三四五]|第[二三四五][,，:：])"
+    r"|^我也(?!许)|^[^。！？,.，、与和跟同]{0,12}(?:相关|类似|同类)的"
+    r"|^(?:[^。！？、]{0,4}は)?途中で"
     r"|^[^、，。！？,.]{0,8}?(?<!其)[他她]"
     r"|^[^、，。！？,.]{0,20}?(?:它|[这這](?!次|周|週|几|两[周天年月个]|里|边|段|样|么(?![说想做])|份|方|月|一[周年天])|那(?:个|些|件)|[前后後]者|[两両]方|两者"
     r"|同じ(?!よう|く)|そ(?:れ(?!ぞれ|と、|に、|から)|の(?!うち)|こ(?!そ)|う(?:だ|で|な|し|い(?!えば)|思|言)|っち|んな)"
@@ -380,6 +382,8 @@ _JAPANESE_SUBJECT = regex(
     r"[\w」](?<![でにと今日回度頃後前初時分月週年曜])(?<!から)(?<!まで)は(?![ずい]|じめ)"
     r"|[\w」](?<![すただないるの])が(?![るりらっ])|[\w」](?<![でとにてまつら])も(?![うしっ])|[\w」]を|私|僕|俺|うち|自分"
 )
+# "確認したら、三月二十五日まででした": of what, no word says.
+_JAPANESE_OBJECT = regex(r"[\w」](?:[をへが]|に(?!は))")
 _JAPANESE_SELF = regex(r"私|僕|俺|うち(?![にで])|自分")
 # "俺は五年前に行った": of the speaker, but not where to; "俺は大好き".
 _JAPANESE_NO_OBJECT = regex(
@@ -399,10 +403,12 @@ _CHINESE_NO_SUBJECT = regex(
     r"|^我们?(?:自己|已经|都|刚|也|就|还|早)*[\u4e00-\u9fff][早好完到]?[了过](?:[，。！一二两三四五六七八九十几]|$)"
     r"|^我[^，。]{0,5}去过(?:[一两几]次)?(?:[，。]|$)"
     r"|^[^我你您咱妈爸奶爷姐妹哥弟叔舅]{1,5}$|^(?:请问)?(?:什么|怎么|为什么|几|多少|哪)[^我你您咱]{0,6}$"
+    r"|^(?:有没有|是不是|要不要|会不会|能不能|行不行)[^我你您咱]{1,10}[?？]$"
 )
 _CHINESE_SELF = regex(r"(?:我|咱|俺)")
 _KANA, _HANGUL = regex("[\u3041-\u3096]"), regex("[\uac00-\ud7af]")
 _SHORT_ANSWER, _LONG_ANSWER = 6, 16  # words: one is nothing without its question, the other speaks for itself
+_SHORT_IN_CHINESE, _SHORT_IN_KANA = 8, 18  # characters of a text that says little alone
 _LONG_CJK_ANSWER = 45  # characters
 _ELLIPTIC = regex(
     r"(?:yes|no|yeah|yep|yup|nope|nah|sure|not|never|because|since|for|in|at|on|about|around|mostly"
@@ -446,6 +452,19 @@ def goes_on(text: str) -> bool:
     return bool(_CHINESE_NO_SUBJECT.match(text.rstrip("。！!.")))
 
 
+def is_reply(text: str) -> bool:
+    """Whether a Chinese, Japanese or Korean text is so short that it says little beside what it answers."""
+    return is_cjk(text) and len(without_filler(text)) <= (
+        _SHORT_IN_KANA if _KANA.search(text) or _HANGUL.search(text) else _SHORT_IN_CHINESE
+    )
+
+
+def names_object(text: str) -> bool:
+    """Whether a sentence without a subject says at least with what something is done; in Japanese a particle
+    tells."""
+    return not _KANA.search(text) or bool(_JAPANESE_OBJECT.search(text))
+
+
 def is_elliptic(answer: str, question: str) -> bool:
     """Whether an answer says little without its question."""
     words = answer.split()
@@ -486,6 +505,70 @@ def _is_elliptic_cjk(answer: str, question: str) -> bool:
         return False
     asked = {unit for unit, weight in units(question).items() if weight > EVERYDAY and not _KANA.search(unit)}
     return not own or asked.isdisjoint(units(said))
+
+
+# -- What says nothing by itself
+
+_COURTESY = regex(
+    r"^(?:(?:thanks?|thank you|thx)\b|for (?:shar|ask|be|listen|help|check|hav|tell|lett|giv)in[g']"
+    r"|for (?:the|all the|your|all your) (?:kind |great )?(?:words?|help|advice|support|tips?|info|offer"
+    r"|encouragement|suggestions?)\b|take care\b"
+    r"|(?:talk|see|catch|speak)(?: to| with)? (?:you|ya|soon|later)\b|talk soon|good luck\b|keep (?:it"
+    r"|going) ?up?\b"
+    r"|have a (?:great|good|nice)|you're welcome|no problem|any time|anytime|cheers\b|bye\b"
+    r"|long time no (?:see|talk)\b|let me know\b"
+    r"|feel free\b|sorry (?:to hear|about)\b|glad (?:to|you)\b|happy to (?:help|hear)\b"
+    r"|great (?:job|work)\b|good (?:job|for you)\b|well done\b|what an? [\w' -]{1,40}!+$"
+    r"|(?:please )?(?:hold on|bear with me|wait|one moment|just a (?:moment|second|minute))\b"
+    r"|(?:(?:pleased|nice|great|good|lovely) )?to meet you(?: too| both| all)?[.!]*$"
+    r"|(?:is there )?anything else\?$"
+    r"|(?:what can i do for you|how (?:can|may) i (?:help|assist)(?: you)?)(?: today| now)?\?$"
+    r"|谢谢|不客气|再见|好的[，。]?$|よろしく|ありがとう|감사|고마"
+    r"|(?:大家|各位|你们?)?(?:早(?:上好|安)?|(?:上午|中午|下午|晚上)?好|晚安)[呀啊。！!～]*$"
+    r"|(?:皆さん、?)?(?:おはよう|こんにちは|こんばんは|おやすみ|お疲れ(?:さま|様))(?:ございます|なさい|です|でした)?[。！!]*$"
+    r"|(?:여러분,? ?)?(?:안녕(?:하세요)?|좋은 (?:아침|저녁)(?:이에요|입니다)?|수고하(?:세요|셨습니다))[.!]*$"
+    # Praise of what someone else tells or shows.
+    r"|(?:(?:that|this|those|these|it|your)\b[^.!?,]{0,40}? )?(?:looks?|sounds?) (?:(?:so|really|very"
+    r"|absolutely|super) )*(?:great|amazing|awesome|good|nice|cool|fun|fantastic|incredible|lovely|beautiful"
+    r"|delicious|wonderful|perfect|exciting|cute|tasty|yummy|interesting|relaxing|inspiring)(?: too)?[.!]+$)",
+    re.I,
+)
+_FEW_WORDS = 10  # of a courtesy: a longer sentence says something more
+_CONFIRMS = regex(
+    r"(?:(?:yes|sure|ok(?:ay)?|great|perfect|alright),? )?(?:please )?"
+    r"(?:proceed|go ahead|continue|do (?:so|it|that))\b"
+    r"(?: and \w+)?(?: with (?:that|this|the|those|these|all|it)\b[^.!?,;]*)?[.!… ]*$"
+    r"|i (?:understand|see|agree|get it)[.!]$|\[\d+ lines of code\]\.?$",
+    re.I,
+)
+# What is about to be tried. What came of it is said by the call.
+_ATTEMPT = regex(
+    r"(?:(?:now|first|next|then|ok(?:ay)?|great|good|perfect),? )*(?:to [^,.:;]{3,80}, )?"
+    r"(?:let me|let's|let us|让我|我来)\b",
+    re.I,
+)
+_INTENT = regex(
+    r"(?:(?:now|first|next|then|ok(?:ay)?|great|good|perfect),? )*(?:to [^,.:;]{3,80}, )?"
+    r"(?:i'll|i will|i'm going to|i am going to"
+    r"|i'm now|i need to|we need to|i should|i want to|we should)\b",
+    re.I,
+)
+
+
+def is_courtesy(text: str) -> bool:
+    if is_cjk(text) and not without_filler(text):  # "行。", "收到！"
+        return True
+    return bool(_COURTESY.match(text)) and len(text.split()) <= _FEW_WORDS
+
+
+def confirms(text: str) -> bool:
+    """Whether a text only says that something before it is clear, or may be done, or that there is code."""
+    return bool(_CONFIRMS.match(text)) and len(text.split()) <= _FEW_WORDS
+
+
+def is_attempt(text: str, *, with_call: bool) -> bool:
+    """Whether an assistant only announces what it does next. `with_call`: it calls a tool at once."""
+    return bool(_ATTEMPT.match(text) or (with_call and _INTENT.match(text)))
 
 
 # -- The priority of what is said
