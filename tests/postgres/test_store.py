@@ -109,6 +109,26 @@ async def test_sessions_that_are_made_and_deleted_at_once_leave_no_half(server: 
         assert state.progress.last_seq == len(found)
 
 
+@pytest.mark.req(37)
+async def test_the_names_in_a_note_that_is_being_forgotten_are_not_linked(server: Server) -> None:
+    url = server.new_url()
+    async with opened(url) as store:
+        await record(store, "m1", "m2")
+        await store.commit(ANA, Commit(Guard(0, 0), add=(note("o1", 1, 2, text="Kjetil sails"),), frontier=2))
+        (document,) = await store.unlinked()
+        with psycopg.connect(url.replace("schema=", "options=-csearch_path%3D"), autocommit=True) as other:
+            other.execute("BEGIN")
+            other.execute("SELECT sid FROM sessions FOR UPDATE")
+            other.execute("DELETE FROM notes")
+            linking = asyncio.create_task(store.link([(document, ["Kjetil"])]))
+            waits = "SELECT count(*) FROM pg_locks WHERE NOT granted"
+            while not linking.done() and other.execute(waits).fetchone() == (0,):  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+            other.execute("COMMIT")
+            assert await linking == 0
+            assert other.execute("SELECT count(*) FROM entities").fetchone() == (0,)
+
+
 # ------------------------------------------------------------------------------------ trouble
 
 

@@ -347,6 +347,8 @@ def unlinked(db: Database, *, limit: int = 100) -> Sequence[Document]:
 
 
 def link(db: Database, found: Sequence[tuple[Document, Sequence[str]]]) -> int:
+    for session in sorted({document.session for document, _ in found}, key=sid_of):
+        db.lock_session(session)  # else a note that is being forgotten would leave its names here
     return sum(_link(db, document, names) for document, names in found)
 
 
