@@ -593,7 +593,7 @@ async def _noted_by(reply: str, *said: str) -> tuple[str, list[str]]:
 @pytest.mark.req(12, 98)
 async def test_exact_values_that_a_model_drops_are_brought_back() -> None:
     text, refused = await _noted_by(
-        "## 2026-02-16\nIMPORTANT Ana placed an order and found the file",
+        "## 2026-02-16\nIMPORTANT Ana placed an order, found the file and asked about the harbour",
         "My order is 88-1431, it cost €1,240.50 and the file is /srv/app/fly.toml, version v2.3.1.",
     )
     assert not refused
