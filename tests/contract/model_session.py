@@ -228,6 +228,7 @@ class Held:
             raise StoreError(f"the summary's id {summary.id!r} is that of another message; give it its own")
         rest = self.live[len(out) :]
         before_rest = rest[0].seq - 1 if rest else self.progress.last_seq
+        before_rest = min(before_rest, self.progress.frontier or before_rest)
         archived = [r.seq for r in self.aside if r.known.status == "compacted" and r.known.is_current]
         last = out[-1].seq if out else max((s for s in archived if s <= up_to), default=before_rest)
         put_in = _record(replace(summary, seq=last), summary=True)

@@ -297,7 +297,8 @@ _ENDS = Phrases(
     r"|\btu n'as plus (?:besoin de|à)\b|\boublie[rz]? (?:la règle|la consigne)\b"
     r"|\b(?:puedes?|podéis) dejar de\b|\bolvida la (?:regla|instrucción)\b|\bya no (?:necesitas|hace falta)\b"
     r"|\byou can (?:now )?drop (?:the|those|all)\b|^no more [a-z][^.?]{1,80}please\b",
-    "nicht aufhören weglassen mehr vergiss plus arrêter oublie oublier oubliez dejar olvida ya drop more länger",
+    "nicht aufhören weglassen mehr länger vergiss plus arrêter oublie oublier oubliez"
+    " dejar olvida ya drop more",
 )
 
 

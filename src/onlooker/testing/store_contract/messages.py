@@ -343,15 +343,16 @@ class CompactionContract(StoreCase):
         found = await store.messages(ANA)
         assert [(m.id, m.seq) for m in found] == [("s2", 2), ("s1", 4), ("m5", 5), ("m6", 6)]
 
+    @pytest.mark.parametrize("archive", [True, False])
     async def test_it_is_noted_with_what_it_stands_for_when_what_came_after_was_taken_back(
-        self, store: Store
+        self, store: Store, archive: bool
     ) -> None:
         await self.record(store, *talk(1, 6))
         await self.commit(store, note("n1", 1, 4))
         await self.commit(store, note("n2", 5, 6))
-        await self.compact(store, 6, "s1")
+        await self.compact(store, 6, "s1", archive=archive)
         await self.realign(store, 4, said("m7"), said("m8"))
-        await self.compact(store, 6, "s2")
+        await self.compact(store, 6, "s2", archive=archive)
         state = await self.state(store)
         assert [(m.id, m.seq) for m in await store.messages(ANA)] == [("s2", 4), ("m7", 7), ("m8", 8)]
         assert ids(state.unnoted) == ["m7", "m8"]
