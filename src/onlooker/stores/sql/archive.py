@@ -50,7 +50,7 @@ def compact(
         first = db.value("first_live", sid=sid)
         last = progress.last_seq if first is None else first - 1
         # What it stands for may be deleted. Behind what is noted it would be noted as if it had been said.
-        last = min(last, progress.frontier or last)
+        last = clamp(min(last, progress.frontier or last))
     placed = replace(summary, seq=last)
     db.run("add_message", **message_values(sid, placed, placed.digest, summary=True))
     progress = replace(
