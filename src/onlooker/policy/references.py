@@ -51,7 +51,7 @@ PRONOUN = regex(
     r"\b(?=[a-z])(?:"
     r"\b(?P<person>he|she|him|his|hers|her|he's|she's|himself|herself)\b"
     r"|\b(?P<thing>it|it's|its|it'll|it'd|they|they're|they've|they'll|them|their|theirs|themselves)\b"
-    r"|(?P<place>(?<!over )(?<!right )\bhere\b(?!'|,? (?:is|are|was|were|to|for|comes?|goes|you|we)\b)"
+    r"|(?P<place>(?<!over )(?<!right )\bhere\b(?!'|,? (?:is|are|was|were|to|for|comes?|goes|you|we|i)\b)"
     r"|(?<!\bin )(?<!\bout )(?<!\bis )(?<!\bare )(?<!\bwas )(?<!\bwere )"
     r"\bthere\b(?!'|,? (?:is|are|was|were|has|have|will|would|might|may|can"
     r"|could|should|must|seems?|used|isn't|aren't|wasn't|weren't)\b))"

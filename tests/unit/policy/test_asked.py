@@ -524,6 +524,7 @@ def test_what_one_person_asks_another_is_open_until_they_answer() -> None:
         ),
         (("The lamp is here.", "Please send the lamp to Oslo."), "Please send the lamp to Oslo."),
         (("The price is 40.", "Please send his lamp to Oslo."), "Please send his lamp to Oslo."),
+        (("The card is done.", "Please run a drill, here I am."), "Please run a drill, here I am."),
     ],
 )
 def test_a_request_that_speaks_of_what_was_said_before_it_quotes_it(

@@ -73,6 +73,9 @@ ponyc 0.55.1-800527f7 [release]"""
         ("the useState hook", "useState", "code"),
         ("run `make test` now", "make test", "code"),
         ("pass --no-cache too", "--no-cache", "code"),
+        ("quarantine (lanebok.example.com), 10:00", "lanebok.example.com", "code"),
+        ("calls os.path.join(a, b)", "os.path.join", "code"),
+        ("calls time.time() twice", "time.time()", "code"),
     ],
 )
 def test_a_value_is_found_to_the_letter(text: str, value: str, kind: str) -> None:
