@@ -24,10 +24,10 @@ from onlooker.policy.settings import Settings
 from onlooker.policy.text import count
 from onlooker.settings_file import load_settings, settings_path
 from onlooker.stores.sql.inspection import Contents, Inspection, Spending
-from onlooker.stores.sqlite import vectors
+from onlooker.stores.sqlite.backup import FileReport, has_full_text, inspect_file
 from onlooker.stores.sqlite.connection import OLDEST_SQLITE
-from onlooker.stores.sqlite.inspection import FileReport, has_full_text, inspect_file
 from onlooker.stores.sqlite.key import Key
+from onlooker.stores.sqlite.store import loads_extensions, vector_extension
 
 if TYPE_CHECKING:
     from onlooker.stores.postgres.inspection import ServerReport
@@ -233,9 +233,9 @@ def _check_schema(report: FileReport) -> Finding:
 
 
 def _comparison() -> str:
-    if vectors.extension() and vectors.loads_extensions():
+    if vector_extension() and loads_extensions():
         return "compared by sqlite-vec"
-    if not vectors.loads_extensions():
+    if not loads_extensions():
         return "compared in Python, because this SQLite loads no extensions"
     return 'compared in Python; pip install "onlooker[vectors]" for large memories'
 

@@ -214,8 +214,8 @@ def _reading(location: Location, key: Key | str | bytes | None) -> Reading:
         from onlooker.stores.postgres.snapshot import PostgresSnapshot
 
         return PostgresSnapshot(address(str(location)))
+    from onlooker.stores.sqlite.connection import SqliteSnapshot
     from onlooker.stores.sqlite.key import key_of
-    from onlooker.stores.sqlite.snapshot import SqliteSnapshot
 
     return SqliteSnapshot(file_of(location), key_of(key))
 

@@ -13,7 +13,7 @@ from tests.contract.sqlite_files import opened, record
 from onlooker.domain.errors import StoreError
 from onlooker.domain.notes import Usage
 from onlooker.stores.sql.inspection import Inspection
-from onlooker.stores.sqlite.inspection import inspect_file
+from onlooker.stores.sqlite.backup import inspect_file
 from onlooker.stores.sqlite.key import Key
 from onlooker.testing.store_contract.case import ANA, BEN, NOW, later, talk
 

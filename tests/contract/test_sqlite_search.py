@@ -12,7 +12,8 @@ from tests.contract.sqlite_files import opened, record
 from onlooker.domain.messages import Message, SessionId
 from onlooker.domain.search import Document, Query, VectorQuery
 from onlooker.engine.recall import Search, catch_up
-from onlooker.stores.sqlite import SqliteStore, vectors
+from onlooker.stores.sqlite import SqliteStore
+from onlooker.stores.sqlite import store as sqlite
 from onlooker.stores.sqlite.connection import SqliteDatabase
 from onlooker.stores.sqlite.key import Key
 from onlooker.testing.store_contract.case import ANA, BEN, NOW, said
@@ -92,7 +93,7 @@ async def many(store: SqliteStore, count: int = 1500, dimensions: int = 48) -> V
 async def test_the_closest_of_many_is_found_without_an_extension(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(vectors, "_unloadable", True)
+    monkeypatch.setattr(sqlite, "_unloadable", True)
     async with opened(tmp_path / "memory.db") as store:
         found = await store.nearest(await many(store))
         assert (found[0][0].id, round(found[0][1], 4)) == ("m7", 1.0)
@@ -106,12 +107,12 @@ async def test_sqlite_vec_chooses_the_same_of_the_same_owner(
     # In an encrypted file: SQLCipher loads extensions, and the SQLite of many Pythons does not.
     async with opened(SqliteStore(tmp_path / "memory.db", key=Key("5d" * 32))) as store:
         query = await many(store)
-        assert await store.read(lambda db: vectors.has_extension(cast("SqliteDatabase", db).connection))
+        assert await store.read(lambda db: sqlite.has_vector_extension(cast("SqliteDatabase", db).connection))
         for session in (None, ANA):
             asked = VectorQuery("ana", "message", SPACE, query.vector, session, limit=20)
             found = [(m.session, m.id, c) for m, c in await store.nearest(asked)]
             assert found[0][:2] == (ANA, "m7")
             assert {owner for (owner, _), _, _ in found} == {"ana"}
             with monkeypatch.context() as patch:
-                patch.setattr(vectors, "_unloadable", True)
+                patch.setattr(sqlite, "_unloadable", True)
                 assert [(m.session, m.id, c) for m, c in await store.nearest(asked)] == found

@@ -1,4 +1,5 @@
-"""Connections: which SQLite is used, how a file is opened and migrated, and what errors mean.
+"""Connections: which SQLite is used, how a file is opened, migrated and read as it is at one moment, and what
+errors mean.
 
 Python's own SQLite is used for plain files and SQLCipher for files with a key. The two modules are twins:
 connections, cursors, rows and errors behave alike and are typed here as Python's own. A file is only ever
@@ -12,10 +13,11 @@ import re
 import sqlite3
 import sys
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 from secrets import token_hex
-from typing import Any
+from typing import Any, TypeVar, cast
 
 from onlooker.domain.errors import ConflictError, StoreError
 from onlooker.stores.sql.database import (
@@ -29,7 +31,10 @@ from onlooker.stores.sql.database import (
     statements,
 )
 from onlooker.stores.sql.rows import instant_of_text
+from onlooker.stores.sql.transfer import Snapshot
 from onlooker.stores.sqlite.key import Key
+
+T = TypeVar("T")
 
 PACKAGE = "onlooker.stores.sqlite"
 
@@ -469,3 +474,63 @@ def _check_ours(connection: sqlite3.Connection, path: Path, known: int) -> int:
     if empty:
         connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
     return version_of(connection, path, known)
+
+
+# ------------------------------------------------------------------------------------ a snapshot
+
+
+class SqliteSnapshot(Snapshot):
+    """`Reading` of the file at `path`, encrypted if there is a key."""
+
+    def __init__(self, path: Path, key: Key | None = None) -> None:
+        super().__init__()
+        self._path = path
+        self._key = key
+
+    @property
+    def name(self) -> str:
+        return str(self._path)
+
+    def _connect(self) -> Database | None:
+        in_memory = is_in_memory(self._path)
+        if not in_memory and (not self._path.is_file() or not self._path.stat().st_size):
+            return None
+        # Read-only: the last connection to close would otherwise write the log back to the file.
+        connection = self._translated(
+            lambda: connect(self._path, self._key, timeout=BUSY_SECONDS, read_only=True)
+        )
+        if in_memory:
+            connection = self._translated(lambda: _copied(connection))
+        try:
+            exists = self._translated(lambda: self._begin(connection))
+        except BaseException:
+            connection.close()
+            raise
+        if not exists:
+            connection.close()
+            return None
+        return SqliteDatabase(connection)
+
+    def _begin(self, connection: sqlite3.Connection) -> bool:
+        connection.execute("BEGIN")
+        if not connection.execute("SELECT EXISTS (SELECT 1 FROM sqlite_schema)").fetchone()[0]:
+            return False
+        check_current(connection, self._path)
+        return True
+
+    def _disconnect(self, db: Database) -> None:
+        cast("SqliteDatabase", db).connection.close()
+
+    def _translated(self, call: Callable[[], T]) -> T:
+        try:
+            return call()
+        except errors() as error:
+            raise store_error(error, self._path) from error
+
+
+def _copied(connection: sqlite3.Connection) -> sqlite3.Connection:
+    """A copy of a database in memory: it has no log, so a long read would block its writer."""
+    with closing(connection):
+        copy = connect(new_in_memory(), None, timeout=0)
+        connection.backup(copy)
+    return copy

@@ -1,21 +1,22 @@
 """The SQLite store: one thread writes, a few read, and quick reads run in the caller's thread.
 
-connection.py  which SQLite, opening, migrating, errors    snapshot.py    the file as it is at one moment
-key.py         the key of an encrypted file                encryption.py  encrypt, decrypt, change the key
-backup.py      copy and restore the file, erase            vectors.py     with sqlite-vec or without
-inspection.py  the file, for `onlooker doctor`
+connection.py  which SQLite, opening, migrating, errors, snapshots
+backup.py      the file as a whole: copy, restore, erase, inspect
+encryption.py  encrypt, decrypt, change the key            key.py         the key of an encrypted file
 queries/       statements that only SQLite has             migrations/    the schema
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import sqlite3
 import time
 from collections.abc import Callable, Hashable, Sequence
 from contextlib import suppress
 from datetime import datetime
+from functools import cache
 from pathlib import Path
 from threading import Lock, Thread
 from typing import Any, TypeVar, cast
@@ -25,16 +26,18 @@ from onlooker.domain.errors import ClosedError, SettingsError, StoreError
 from onlooker.domain.messages import Message, SessionId, extend_history_hash
 from onlooker.domain.notes import AppendResult, Progress
 from onlooker.policy.plan import after_append
+from onlooker.policy.search import vectors
 from onlooker.ports import stop_waiting_at
-from onlooker.stores.sql import sessions
+from onlooker.stores.sql import indexes, sessions
 from onlooker.stores.sql.database import Database, Job
 from onlooker.stores.sql.rows import LAST_SEQ, instant, message_values, progress_of, sid_of
 from onlooker.stores.sql.transactions import Inbox, QueuedWork, Transactions, deliver
-from onlooker.stores.sqlite import backup, vectors
+from onlooker.stores.sqlite import backup
 from onlooker.stores.sqlite.connection import (
     IN_MEMORY,
     OpenFile,
     SqliteDatabase,
+    SqliteSnapshot,
     code_of,
     connect,
     errors,
@@ -47,7 +50,8 @@ from onlooker.stores.sqlite.connection import (
     store_error,
 )
 from onlooker.stores.sqlite.key import Key
-from onlooker.stores.sqlite.snapshot import SqliteSnapshot
+
+log = logging.getLogger("onlooker")
 
 T = TypeVar("T")
 
@@ -133,7 +137,7 @@ class SqliteStore(Transactions):
         return SqliteSnapshot(self.path, self._key)
 
     def _likely(self, db: Database, wanted: dict[str, Any]) -> list[int]:
-        return vectors.likely(cast("SqliteDatabase", db), wanted)
+        return likely(cast("SqliteDatabase", db), wanted)
 
     async def append(
         self,
@@ -474,3 +478,62 @@ class ReaderThreads:
                     connection.execute("ROLLBACK")
         except errors() as error:
             raise store_error(error, self._path) from error
+
+
+# ------------------------------------------------------------------------------------ vectors
+
+# Vectors are in ordinary tables, not in virtual ones of an extension, so that a Python whose SQLite cannot
+# load extensions opens the same file, deletes from it and searches it.
+
+# Set when sqlite-vec was found but could not be loaded: then no connection can load it.
+_unloadable = False
+
+
+def likely(db: SqliteDatabase, wanted: dict[str, Any]) -> list[int]:
+    """A `indexes.Choice`: by sqlite-vec where it can be loaded, else in Python."""
+    if has_vector_extension(db.connection):
+        return indexes.likely(db, wanted)
+    rows = db.run("signs" if wanted["sid"] is None else "signs_in_session", **wanted)
+    return vectors.likely(wanted["signs"], ((number, blob) for number, blob in rows), wanted["limit"])
+
+
+def has_vector_extension(connection: sqlite3.Connection) -> bool:
+    """Whether the connection has sqlite-vec, which is loaded if possible."""
+    path = vector_extension()
+    if path is None or _unloadable or not hasattr(connection, "enable_load_extension"):
+        return False
+    try:
+        connection.execute("SELECT vec_version()")
+    except errors():
+        return _load(connection, path)
+    return True
+
+
+@cache
+def vector_extension() -> str | None:
+    """The path of sqlite-vec; None if it is not installed."""
+    try:
+        import sqlite_vec  # pyright: ignore[reportMissingTypeStubs]
+    except ImportError:
+        return None
+    return str(sqlite_vec.loadable_path())  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
+
+
+def loads_extensions() -> bool:
+    """Whether this Python's SQLite can load extensions. SQLCipher's, for encrypted files, always can."""
+    return hasattr(sqlite3.Connection, "enable_load_extension")
+
+
+def _load(connection: sqlite3.Connection, path: str) -> bool:
+    global _unloadable
+    try:
+        connection.enable_load_extension(True)
+        try:
+            connection.load_extension(path)
+        finally:
+            connection.enable_load_extension(False)
+    except errors() as error:
+        log.warning("sqlite-vec cannot be loaded and is not used: %s", error)
+        _unloadable = True
+        return False
+    return True
