@@ -1,4 +1,4 @@
-"""What notes cost and what they keep: `python bench/notes.py [--thresholds | --dropping] [--quick] [--json]`.
+"""What notes cost and what they keep: `python bench/notes.py [--dropping] [--quick] [--json]`.
 
 Whole conversations are gone through as live sessions. A language model has a stand-in: it is sent the
 prompts that a model would be sent, which are counted, and writes a note of the usual length. Tables are
@@ -173,66 +173,6 @@ class Keeping:
         return [replace(tau[i], messages=tau[i].messages[: cut - RECENT]) for i, cut in self._places]
 
 
-# ------------------------------------------------------------------------------------ thresholds
-
-# One thing is changed at a time; what the default has is the first row.
-VARIED: dict[str, tuple[float, ...]] = {
-    "observe_at": (0.14, 0.22, 0.30, 0.40),
-    "chunk_tokens": (0.05, 0.10, 0.15),
-    "keep_recent": (0.02, 0.05, 0.10),
-    "precompute_at": (0.10, 0.15, 0.20),
-    "reflect_at": (0.50,),
-    "reflect_to": (0.70, 0.85, 0.95),
-}
-READS = (
-    Column("observer_per_said", "observer reads"),
-    Column("reflector_per_said", "reflector reads"),
-    Column("compression", "context", ".1f"),
-    Column("prefix_reuse", "prefix reused", ".1%"),
-    Column("rewritten", "rewritten", ".1%"),
-    Column("chat_prefix_reuse", f"reused, {CHAT_BUDGET:,}", ".1%"),
-    Column("chat_rewritten", f"rewritten, {CHAT_BUDGET:,}", ".1%"),
-)
-
-
-def variants(base: Settings, varied: dict[str, tuple[float, ...]]) -> Iterator[tuple[str, Settings]]:
-    yield "default", base
-    for key, values in varied.items():
-        for value in values:
-            if value == getattr(base, key):
-                continue
-            try:
-                yield f"`{key}` {value:g}", check(_varied(base, key, value))
-            except SettingsError as error:
-                print(f"left out: {error}", file=sys.stderr)
-
-
-def _varied(base: Settings, key: str, value: float) -> Settings:
-    if key != "observe_at":
-        return replace(base, **{key: value})
-    # What raw messages get the notes do not: everything that hangs on the split moves with it.
-    scale, moved = value / base.observe_at, value - base.observe_at
-    return replace(
-        base,
-        observe_at=value,
-        chunk_tokens=base.chunk_tokens * scale,
-        precompute_at=base.precompute_at * scale,
-        keep_recent=base.keep_recent * scale,
-        memory_limit=base.memory_limit - moved,
-        reflect_at=base.reflect_at - moved,
-    )
-
-
-def thresholds(keeping: Keeping, varied: dict[str, tuple[float, ...]]) -> Iterator[tuple[str, Figures]]:
-    long = [in_one_session("LoCoMo", keeping.data.locomo[-3:])]
-    for name, settings in variants(DEFAULT, varied):
-        figures, _ = measured(settings, long, faithful)
-        chat, texts = measured(replace(settings, budget=CHAT_BUDGET), keeping.data.locomo, None)
-        _, past = measured(replace(settings, budget=AGENT_BUDGET), keeping.past, None)
-        small = {f"chat_{key}": value for key, value in chat.items()}
-        yield name, figures | small | keeping.chats(texts) | keeping.agents(past)
-
-
 # ------------------------------------------------------------------------------------ dropping
 
 
@@ -253,9 +193,7 @@ def dropping(keeping: Keeping) -> Iterator[tuple[str, Figures]]:
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
-    mode = parser.add_mutually_exclusive_group()
-    mode.add_argument("--thresholds", action="store_true", help="vary the thresholds, one at a time")
-    mode.add_argument("--dropping", action="store_true", help="models that lose values, and the audit")
+    parser.add_argument("--dropping", action="store_true", help="models that lose values, and the audit")
     parser.add_argument("--data", type=Path, metavar="DIR", help="where the two sets are")
     parser.add_argument("--quality", type=Path, metavar="DIR", help="where score.py is; else no questions")
     parser.add_argument("--quick", action="store_true", help="less of everything, under a minute")
@@ -286,22 +224,17 @@ def _questions(quality: Path | None, data: Path) -> Questions | None:
 
 
 def _tables(chosen: argparse.Namespace) -> Iterator[Table]:
-    data = _data(chosen.data, needed=chosen.thresholds or chosen.dropping)
+    data = _data(chosen.data, needed=chosen.dropping)
     if chosen.quick:
         data = data.first(*QUICK)
-    if not (chosen.thresholds or chosen.dropping):
+    if not chosen.dropping:
         first = "conversations, preset"
         yield Table("A language model", first, READ_BY_MODEL, costs(data, faithful))
         yield Table("The built-in model", first, TAKEN_BY_BUILTIN, costs(data, None))
         return
     keeping = Keeping(data, _questions(chosen.quality, chosen.data or DATA))
-    if chosen.thresholds:
-        varied = dict(list(VARIED.items())[:2]) if chosen.quick else VARIED
-        columns = (*READS, *keeping.columns())
-        yield Table("Thresholds", "changed", columns, thresholds(keeping, varied))
-    else:
-        columns = (*keeping.columns(), Column("refused", "refused", ".0f"))
-        yield Table("Models that lose values", "notes", columns, dropping(keeping))
+    columns = (*keeping.columns(), Column("refused", "refused", ".0f"))
+    yield Table("Models that lose values", "notes", columns, dropping(keeping))
 
 
 def main() -> int:

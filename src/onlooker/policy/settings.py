@@ -468,7 +468,7 @@ def _comparable(a: Size, b: Size) -> bool:
 # -- Sizes in tokens
 
 # How long a note should be, as a share of what it covers. Longer notes are condensed sooner, which breaks the
-# prefix and lets the reflector read twice as much, and keep nothing more (docs/cost.md, docs/notes.md).
+# prefix and lets the reflector read twice as much, and keep nothing more (docs/cost.md).
 NOTE_RATIO = 0.2
 # The same for the presets with numbers of their own, where reflections do not count towards `reflect_at`.
 PRESET_NOTE_RATIO = 0.25
