@@ -25,7 +25,7 @@ from onlooker.domain.search import (
     note_node,
 )
 from onlooker.policy.search.graph import Stub, folded, structure
-from onlooker.policy.search.rank import has_rare, shortlist
+from onlooker.policy.search.rank import most_holders, shortlist
 from onlooker.policy.search.vectors import RESCORED, closest, likely, signs, unit
 from onlooker.policy.search.words import text_of, words_of
 
@@ -40,7 +40,8 @@ def search(sessions: Mapping[SessionId, Held], query: Query) -> SearchResult:
         for term in holders.keys() & set(text.words.split()):
             holders[term].append(number)
     holders = {term: numbers[: query.max_holders] for term, numbers in holders.items()}
-    if query.rare and not has_rare(holders, len(texts), query):
+    most = most_holders(len(texts), query.rare, query.max_holders)
+    if query.rare and not any(0 < len(numbers) <= most for numbers in holders.values()):
         return SearchResult(len(texts), length, {}, ())
     if query.terms:
         numbers = shortlist(holders, query.terms, len(texts), query.limit)

@@ -8,7 +8,7 @@ from heapq import nlargest
 from math import log
 from typing import TypeVar
 
-from onlooker.domain.search import Match, Query, SearchResult
+from onlooker.domain.search import Match, SearchResult
 from onlooker.policy.search.words import tokens
 from onlooker.policy.text import MAX_READ, regex
 
@@ -29,11 +29,11 @@ def rarity(docs: int, holders: int) -> float:
     return log(1 + (docs - holders + 0.5) / (holders + 0.5))
 
 
-def has_rare(holders: Mapping[str, Sequence[int]], docs: int, query: Query) -> bool:
-    """Return whether a text contains a term that is rare enough for the query. A store can tell from its
-    index, without reading any text."""
-    least = query.rare * rarity(docs, 1)
-    return any(numbers and rarity(docs, len(numbers)) >= least for numbers in holders.values())
+def most_holders(docs: int, rare: float, limit: int) -> int:
+    """Return how many of `docs` texts, at most `limit`, may contain a term that has at least the share `rare`
+    of the rarity of a term that a single text has."""
+    least = rare * rarity(docs, 1)
+    return next((n for n in range(limit) if rarity(docs, n + 1) < least), limit)
 
 
 def shortlist(

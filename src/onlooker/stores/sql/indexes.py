@@ -32,7 +32,7 @@ from onlooker.domain.search import (
     note_node,
 )
 from onlooker.policy.search.graph import Stub, folded, structure
-from onlooker.policy.search.rank import has_rare, shortlist
+from onlooker.policy.search.rank import most_holders, shortlist
 from onlooker.policy.search.vectors import RESCORED, closest, packed, signs, unit, unpacked
 from onlooker.policy.search.words import text_of, tokens, words_of
 from onlooker.stores.sql.database import Database
@@ -159,10 +159,13 @@ def _search(db: Database, query: Query, read: Reading) -> SearchResult:
     where: dict[str, Any] = {"owner": pack(query.owner), "kind": query.kind}
     where["sid"] = query.session and sid_of(query.session)
     docs, length = db.run("search_totals", **where).fetchone()
-    scope = _scope(query.kind, query.owner, query.session)
-    holders = {term: _holders(db, query, scope, term, where) for term in query.terms}
-    if query.rare and not has_rare(holders, docs, query):
+    # Most messages have no rare term, and to know that takes a few texts of each.
+    most = most_holders(docs, query.rare, query.max_holders) if query.rare else 0
+    holders = _holders(db, query, where, query.terms, min(most + 1, query.max_holders)) if most else {}
+    if query.rare and not any(0 < len(found) <= most for found in holders.values()):
         return SearchResult(docs, length, {}, ())
+    common = [term for term in query.terms if term not in holders or len(holders[term]) > most]
+    holders |= _holders(db, query, where, common, query.max_holders)
     if query.terms:
         numbers = shortlist(holders, query.terms, docs, query.limit)
     else:
@@ -181,16 +184,19 @@ def search_around(
     return {(session, m.seq): m for session, near in seqs.items() for m in around(db, session, near, reach)}
 
 
-def _holders(db: Database, query: Query, scope: str, term: str, where: Mapping[str, Any]) -> list[int]:
-    """The newest texts that hold a term, newest first."""
-    words = f'words : "{term}"'
-    match = f'scope : "{scope}" AND {words}'
+def _holders(
+    db: Database, query: Query, where: Mapping[str, Any], terms: Iterable[str], limit: int
+) -> dict[str, list[int]]:
+    """The newest texts that hold each term, newest first."""
+    asked: dict[str, Any] = {"scope": _scope(query.kind, query.owner, query.session), "limit": limit}
+    asked["terms"] = json.dumps(wanted := list(terms))
+    if not wanted:
+        return {}
     if query.after is None and query.before is None:
-        found = db.value("holders", words=words, match=match, limit=query.max_holders, **where)
+        found = db.value("holders", **asked, **where)
     else:
-        times = time_range(query.after, query.before)
-        found = db.value("holders_between", match=match, limit=query.max_holders, **times)
-    return json.loads(found)[: query.max_holders]
+        found = db.value("holders_between", **asked, **time_range(query.after, query.before))
+    return {term: numbers[:limit] for term, numbers in zip(wanted, json.loads(found), strict=True)}
 
 
 def _count(found: Sequence[int], docs: int, limit: int) -> int:

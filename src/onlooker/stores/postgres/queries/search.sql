@@ -30,26 +30,28 @@ FROM json_array_elements(:texts::json) WITH ORDINALITY AS given (text, position)
 ORDER BY position;
 
 -- name: holders
--- The query comes in the syntax of FTS5: 'scope : "…" AND words : "…"'; a text must have every token of it.
--- The newest texts; the limit bounds the cost of a very common word. The index is read first: going through the
--- newest texts until enough are found could mean going through all of them.
-WITH found AS MATERIALIZED (
-    SELECT number FROM searchable
-    WHERE string_to_array(scope || ' ' || words, ' ')
-        @> ARRAY(SELECT token[1] FROM regexp_matches(:match, '"([^"]+)"', 'g') AS token)
-)
-SELECT COALESCE(json_agg(number ORDER BY number DESC), '[]')::text
-FROM (SELECT number FROM found ORDER BY number DESC LIMIT :limit) AS newest;
+-- For each term, the newest texts that have it and the scope; the limit bounds the cost of a very common word. The
+-- index is read first: going through the newest texts until enough are found could mean going through all of them.
+SELECT json_agg(COALESCE((
+    WITH found AS MATERIALIZED (
+        SELECT number FROM searchable
+        WHERE string_to_array(scope || ' ' || words, ' ') @> ARRAY[:scope, term.value]
+    )
+    SELECT json_agg(number ORDER BY number DESC)
+    FROM (SELECT number FROM found ORDER BY number DESC LIMIT :limit) AS newest
+), '[]') ORDER BY term.place)::text
+FROM json_array_elements_text(CAST(:terms AS json)) WITH ORDINALITY AS term (value, place);
 
 -- name: holders_between
-WITH found AS MATERIALIZED (
-    SELECT number, at FROM searchable
-    WHERE string_to_array(scope || ' ' || words, ' ')
-        @> ARRAY(SELECT token[1] FROM regexp_matches(:match, '"([^"]+)"', 'g') AS token)
-)
-SELECT COALESCE(json_agg(number ORDER BY number DESC), '[]')::text FROM (
-    SELECT number FROM found WHERE at >= :since AND at < :before ORDER BY number DESC LIMIT :limit
-) AS newest;
+SELECT json_agg(COALESCE((
+    WITH found AS MATERIALIZED (
+        SELECT number, at FROM searchable
+        WHERE string_to_array(scope || ' ' || words, ' ') @> ARRAY[:scope, term.value]
+    )
+    SELECT json_agg(number ORDER BY number DESC)
+    FROM (SELECT number FROM found WHERE at >= :since AND at < :before ORDER BY number DESC LIMIT :limit) AS newest
+), '[]') ORDER BY term.place)::text
+FROM json_array_elements_text(CAST(:terms AS json)) WITH ORDINALITY AS term (value, place);
 
 -- name: set_reached
 -- Other transactions may still have to commit texts with lower numbers, so the last 10,000 are checked again.

@@ -31,29 +31,44 @@ SELECT :kind, :owner, :sid, json_extract(value, '$[0]'), json_extract(value, '$[
 FROM json_each(:texts);
 
 -- name: holders
--- The newest texts that hold a term, as JSON: the limit, which bounds the cost of a very common word, or a few
--- more. `match` has the term and the scope, which all texts of an owner share: for a rare term FTS5 would go
--- through all of them. So the newest holders of the term, of any owner, are looked at first, a few: each is
--- looked up in its table, which costs more than the scope does once the term is common.
-SELECT CASE
-    WHEN COUNT(*) FILTER (WHERE own) >= :limit OR COUNT(*) < MIN(:limit * 5 / 4, 100)
-    THEN json_group_array(number) FILTER (WHERE own)
-    ELSE (
-        SELECT json_group_array(rowid) FROM (
-            SELECT rowid FROM search WHERE search MATCH :match ORDER BY rowid DESC LIMIT :limit
+-- For each term, the newest texts that hold it, as JSON: the limit, which bounds the cost of a very common word,
+-- or a few more. All texts of an owner share the scope: for a rare term FTS5 would go through all of them. So the
+-- newest holders of the term, of any owner, are looked at first, a few: each is looked up in its table, which costs
+-- more than the scope does once the term is common.
+SELECT json_group_array(json(found)) FROM (
+    SELECT (
+        SELECT CASE
+            WHEN COUNT(*) FILTER (WHERE own) >= :limit OR COUNT(*) < MIN(:limit * 5 / 4, 100)
+            THEN json_group_array(number) FILTER (WHERE own)
+            ELSE (
+                SELECT json_group_array(rowid) FROM (
+                    SELECT rowid FROM search
+                    WHERE search MATCH 'scope : "' || :scope || '" AND words : "' || term.value || '"'
+                    ORDER BY rowid DESC LIMIT :limit
+                )
+            )
+        END
+        FROM (
+            SELECT number, owner = :owner AND kind = :kind AND (:sid IS NULL OR sid = :sid) AS own
+            FROM search CROSS JOIN searchable ON number = search.rowid
+            WHERE search MATCH 'words : "' || term.value || '"'
+            ORDER BY search.rowid DESC LIMIT MIN(:limit * 5 / 4, 100)
         )
-    )
-END
-FROM (
-    SELECT number, owner = :owner AND kind = :kind AND (:sid IS NULL OR sid = :sid) AS own
-    FROM search CROSS JOIN searchable ON number = search.rowid
-    WHERE search MATCH :words ORDER BY search.rowid DESC LIMIT MIN(:limit * 5 / 4, 100)
+    ) AS found
+    FROM json_each(:terms) AS term ORDER BY term.key
 );
 
 -- name: holders_between
-SELECT json_group_array(number) FROM (
-    SELECT number FROM search JOIN searchable ON number = search.rowid
-    WHERE search MATCH :match AND at >= :since AND at < :before ORDER BY search.rowid DESC LIMIT :limit
+SELECT json_group_array(json(found)) FROM (
+    SELECT (
+        SELECT json_group_array(number) FROM (
+            SELECT number FROM search JOIN searchable ON number = search.rowid
+            WHERE search MATCH 'scope : "' || :scope || '" AND words : "' || term.value || '"'
+                AND at >= :since AND at < :before
+            ORDER BY search.rowid DESC LIMIT :limit
+        )
+    ) AS found
+    FROM json_each(:terms) AS term ORDER BY term.key
 );
 
 -- name: set_reached
