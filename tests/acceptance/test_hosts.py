@@ -22,6 +22,7 @@ from tests.promises.checks import check_coverage
 import onlooker
 from onlooker.events import Noted, Reflected
 from onlooker.policy.align import Rewind
+from onlooker.policy.settings import Timing
 from onlooker.ports import ObserveRequest
 from onlooker.testing import FrozenClock, ScriptedModel
 
@@ -280,6 +281,26 @@ async def test_tabs_whose_conversations_need_notes_keep_them_and_see_nothing_of_
                 await asyncio.sleep(0)
 
         await asyncio.gather(*(speak(tab) for tab in range(tabs)))
+
+
+async def test_tabs_by_turns_leave_nothing_out_on_a_machine_that_has_no_time() -> None:
+    """Who comes back to a branch is shown its notes again: that takes no time from noting what is new."""
+    common = [(assistant if i % 2 else user)(f"Line {i} of both. {long(i)}") for i in range(20)]
+    timing, histories = Timing(on_the_spot=0.0), [list(common), list(common)]
+    async with onlooker.open_memory(":memory:", budget=4_000, timing=timing) as memory:
+        session = memory.session("a")
+        await session.prepare(common[:-1])
+        for turn in range(36):
+            for tab, history in enumerate(histories):
+                history.append(user(f"Tab {tab} asks question {turn}. {long(turn)}"))
+                context = await session.prepare(history)
+                assert context.messages[-1].text == history[-1]["content"]
+                assert (context.stats.left_out_messages, context.stats.left_out_notes) == (0, 0)
+                history.append(assistant(f"Tab {tab} has answer {turn}. {long(turn + 1)}"))
+
+
+def long(seed: int) -> str:
+    return " ".join(words(seed * 3 + part) for part in range(3))
 
 
 def words(seed: int) -> str:

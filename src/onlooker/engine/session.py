@@ -43,6 +43,7 @@ from onlooker.policy.layers import in_order
 from onlooker.policy.plan import (
     MIN_STEP_TOKENS,
     ON_THE_SPOT_TOKENS,
+    Activate,
     Idle,
     Observe,
     condense,
@@ -387,8 +388,8 @@ class Session:
                     break
                 await _until_stored(recording)
                 deadline = deadline or time.monotonic() + runtime.timing.on_the_spot
-                # Waiting for the note of another takes as long as writing one.
-                last = max(MIN_STEP_TOKENS, step.tokens)
+                # Waiting for the note of another takes as long as writing one; showing some is quick.
+                last = max(MIN_STEP_TOKENS, 0 if isinstance(step, Activate) else step.tokens)
                 try:
                     # Without time, the turn does not wait again for the background, which is at a backlog.
                     if is_recorded and (has_time or not conflicts):
