@@ -12,6 +12,10 @@ from typing import Any
 from onlooker import demo
 from onlooker.domain.messages import Message
 from onlooker.policy.intake import intake_all
+from onlooker.policy.settings import Timing
+
+# What a prompt holds must not depend on how busy the machine is.
+PATIENT = Timing(recall_deadline=120.0)
 
 LOCOMO = "locomo-dev.json"
 TAU = "tau-airline-dev.json"

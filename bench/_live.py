@@ -15,7 +15,7 @@ from datetime import UTC
 from statistics import median
 
 import onlooker
-from _conversations import Conversation
+from _conversations import PATIENT, Conversation
 from onlooker.cli.context import ContextBuilder
 from onlooker.cli.replay import ReplayClock
 from onlooker.domain.events import Event, ReplyRejected, StepFailed
@@ -196,6 +196,7 @@ class Live:
             builtin=builtin,
             clock=clock,
             tz=UTC,
+            timing=PATIENT,
         )
         return onlooker.Memory(runtime)
 

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import onlooker
-from _conversations import Conversation, in_one_session, load, load_agents
+from _conversations import PATIENT, Conversation, in_one_session, load, load_agents
 from _live import Tally, stand_in
 from _talk import Talk
 from _writers import faithful
@@ -105,7 +105,14 @@ async def bill_onlooker(
     model = stand_in(tally, faithful) if language_model else builtin
     store = onlooker.open_memory(":memory:").store
     runtime = Runtime(
-        store, settings=settings, observer=model, reflector=model, builtin=builtin, clock=clock, tz=UTC
+        store,
+        settings=settings,
+        observer=model,
+        reflector=model,
+        builtin=builtin,
+        clock=clock,
+        tz=UTC,
+        timing=PATIENT,
     )
     async with onlooker.Memory(runtime) as memory:
         session = memory.session("bench")

@@ -20,8 +20,7 @@ from _conversations import Conversation, Data, in_one_session, load, of_the_demo
 from _kept import RECENT, Questions, cuts, values_kept
 from _live import Live, Writes
 from _writers import as_written, faithful, vague, without_values
-from onlooker.domain.errors import SettingsError
-from onlooker.policy.settings import DEFAULT, LANGO, ZORA, Settings, check
+from onlooker.policy.settings import DEFAULT, LANGO, ZORA, Settings
 
 # Where the sets are, unless another folder is named: beside the checkout.
 DATA = Path(__file__).parents[2] / "shared" / "data"

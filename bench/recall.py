@@ -25,7 +25,7 @@ from statistics import median
 from typing import Any, Literal
 
 import onlooker
-from _conversations import LOCOMO, Conversation, load
+from _conversations import LOCOMO, PATIENT, Conversation, load
 from onlooker.domain.messages import Message
 from onlooker.policy.cost import shared_prefix
 from onlooker.policy.render import text_lines
@@ -151,7 +151,7 @@ class Recorded:
         self.turns = Turns()
 
     def open(self, name: str) -> onlooker.Memory:
-        return onlooker.open_memory(self._folder / name, settings=self._settings)
+        return onlooker.open_memory(self._folder / name, settings=self._settings, timing=PATIENT)
 
     async def record(self, said: Sequence[Conversation]) -> None:
         for conversation in said:
