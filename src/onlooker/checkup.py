@@ -30,7 +30,7 @@ from onlooker.stores.sqlite.key import Key
 from onlooker.stores.sqlite.store import loads_extensions, vector_extension
 
 if TYPE_CHECKING:
-    from onlooker.stores.postgres.inspection import ServerReport
+    from onlooker.stores.postgres.store import ServerReport
 
 MIN_SPACE = 100 * 1024 * 1024
 # A clock before this date is wrong.
@@ -245,7 +245,7 @@ def _comparison() -> str:
 
 def _check_server(url: str, settings: Settings | None) -> Iterator[Finding]:
     try:
-        from onlooker.stores.postgres.inspection import inspect_server
+        from onlooker.stores.postgres.store import inspect_server
     except ModuleNotFoundError as error:
         advice = 'pip install "onlooker[postgres]"'
         yield Finding("postgres", False, f"{error.name} is not installed", advice)

@@ -211,7 +211,7 @@ def _reading(location: Location, key: Key | str | bytes | None) -> Reading:
         raise SettingsError("location", ":memory:", "must be a file: :memory: keeps nothing")
     if is_postgres(location):
         from onlooker.stores.postgres.connection import address
-        from onlooker.stores.postgres.snapshot import PostgresSnapshot
+        from onlooker.stores.postgres.database import PostgresSnapshot
 
         return PostgresSnapshot(address(str(location)))
     from onlooker.stores.sqlite.connection import SqliteSnapshot

@@ -21,7 +21,7 @@ from urllib.parse import quote
 
 import psycopg
 
-from onlooker.stores.postgres import schema
+from onlooker.stores.postgres import database
 from onlooker.stores.postgres.connection import address
 
 # Tests need no protection from a power cut. A killed server loses nothing by it: what it wrote is with the
@@ -171,7 +171,7 @@ class Server:
         """The address of a store that is up to date and holds nothing. It is one for all tests, cleared each
         time: that takes a tenth of what making one takes. So nobody else may have it open."""
         url = self.url(schema=EMPTY, **query)
-        schema.migrate(address(url))
+        database.migrate(address(url))
         with psycopg.connect(self.url(), autocommit=True) as connection:
             connection.execute(CLEAR)
         return url

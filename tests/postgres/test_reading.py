@@ -13,7 +13,7 @@ from onlooker.domain.items import Item, ItemChange
 from onlooker.domain.notes import Commit, Extraction, Guard, Usage
 from onlooker.stores.postgres import PostgresStore
 from onlooker.stores.postgres.connection import address
-from onlooker.stores.postgres.snapshot import PORTION, PostgresSnapshot
+from onlooker.stores.postgres.database import PORTION, PostgresSnapshot
 from onlooker.testing.store_contract.case import ANA, NEVER, NOW, note, said
 from tests.marks import first
 from tests.postgres.server import Server
@@ -27,7 +27,7 @@ READING = """
 import asyncio, resource, sys
 from onlooker.domain.history import Scope
 from onlooker.stores.postgres.connection import address
-from onlooker.stores.postgres.snapshot import PostgresSnapshot
+from onlooker.stores.postgres.database import PostgresSnapshot
 
 async def main(url: str, kind: str) -> None:
     reading = PostgresSnapshot(address(url))

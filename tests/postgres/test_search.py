@@ -16,8 +16,7 @@ from onlooker.engine.recall import Search
 from onlooker.ports import Store
 from onlooker.stores.postgres import PostgresStore
 from onlooker.stores.postgres.connection import address
-from onlooker.stores.postgres.database import PostgresDatabase, statements
-from onlooker.stores.postgres.schema import migrate
+from onlooker.stores.postgres.database import PostgresDatabase, migrate, statements
 from onlooker.stores.sqlite import SqliteStore
 from onlooker.testing.store_contract.case import ANA, NEVER, NOW, later
 from tests.postgres.server import Server

@@ -16,7 +16,7 @@ import onlooker
 from onlooker.domain.errors import StoreError
 from onlooker.policy.settings import Settings
 from onlooker.ports import Store
-from onlooker.stores.postgres import PostgresStore, schema
+from onlooker.stores.postgres import PostgresStore, database
 from onlooker.stores.postgres.connection import address
 from onlooker.stores.postgres.database import PACKAGE
 from onlooker.stores.sql.database import Migration, migration, migrations
@@ -33,7 +33,7 @@ KNOWN = STEPS[-1].number
 
 def upgrade(url: str, steps: Sequence[Migration]) -> None:
     """What a later version does when it opens the store."""
-    schema.migrate(address(url), steps)
+    database.migrate(address(url), steps)
 
 
 def version(url: str) -> int:
@@ -142,7 +142,7 @@ async def test_a_migration_that_fails_leaves_the_version_before_intact(server: S
 async def test_an_upgrade_waits_for_a_long_reader_without_keeping_others_waiting(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(schema, "LOCK_SECONDS", 0.2)
+    monkeypatch.setattr(database, "LOCK_SECONDS", 0.2)
     url = server.new_url()
     async with onlooker.open_memory(url, settings=SMALL) as memory:
         session = memory.session("s", owner="ana")

@@ -15,7 +15,8 @@ from psycopg.sql import SQL
 from onlooker.domain.messages import Message, SessionId
 from onlooker.domain.search import Document, VectorQuery
 from onlooker.ports import Store
-from onlooker.stores.postgres import PostgresStore, vectors
+from onlooker.stores.postgres import PostgresStore
+from onlooker.stores.postgres import store as postgres
 from onlooker.stores.postgres.database import PostgresDatabase
 from onlooker.testing.store_contract.case import ANA, NEVER, NOW, later
 from onlooker.testing.store_contract.search import VectorContract
@@ -40,7 +41,7 @@ async def opened(url: str) -> AsyncGenerator[PostgresStore]:
 @pytest.fixture
 def always(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have the index asked however few there are."""
-    monkeypatch.setattr(vectors, "LARGE", 0)
+    monkeypatch.setattr(postgres, "LARGE", 0)
 
 
 @pytest.fixture
@@ -105,7 +106,7 @@ async def test_the_index_finds_what_comparing_all_finds(
         for asked in (3, 77, 1999):
             every = await ids_near(store, made[asked], limit=20)
             with monkeypatch.context() as patch:
-                patch.setattr(vectors, "LARGE", 0)
+                patch.setattr(postgres, "LARGE", 0)
                 found = await ids_near(store, made[asked], limit=20)
             assert found[0] == every[0] == f"m{asked}"
             assert len(set(found) & set(every)) >= 19
@@ -144,7 +145,7 @@ async def test_the_server_goes_by_the_index_where_an_owner_has_many(server: Serv
             db.connection.execute("ANALYZE vector_signs")
             wanted: dict[str, Any] = {"space": 1, "owner": "ana", "kind": "message", "sid": None}
             wanted |= {"any_time": True, "signs": bytes(8), "limit": 100}
-            asked = vectors._closest(wanted, 64, "public")  # pyright: ignore[reportPrivateUsage]
+            asked = postgres._closest(wanted, 64, "public")  # pyright: ignore[reportPrivateUsage]
             rows = db.connection.execute(SQL("EXPLAIN ") + asked, wanted).fetchall()
             return "\n".join(row[0] for row in rows)
 

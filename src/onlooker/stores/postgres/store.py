@@ -1,15 +1,15 @@
 """The PostgreSQL store: the shared transactions on a server that many processes use.
 
 connection.py  addresses, TLS, timeouts, errors           pool.py       threads, connections, retries
-database.py    statements in PostgreSQL's syntax           append.py     waiting appends in one transaction
-schema.py      creating and migrating the schema           snapshot.py   the schema as it is at one moment
-workers.py     background workers by way of PgQueuer       vectors.py    with pgvector or without
+database.py    statements, migrations, snapshots           append.py     waiting appends in one transaction
+workers.py     background workers by way of PgQueuer
 queries/       statements that only PostgreSQL has         migrations/   the schema
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Callable, Hashable, Sequence
 from contextlib import closing
@@ -19,22 +19,25 @@ from threading import Lock
 from typing import Any, TypeVar, cast
 
 import psycopg
+from psycopg import errors, sql
 
 from onlooker.domain.errors import ClosedError, StoreError
 from onlooker.domain.frozen import frozen
 from onlooker.domain.messages import Message, SessionId
 from onlooker.domain.notes import AppendResult, Progress
 from onlooker.domain.search import Document
-from onlooker.stores.postgres import vectors as of_vectors
+from onlooker.policy.search.vectors import signs, unit
 from onlooker.stores.postgres.append import Appender
 from onlooker.stores.postgres.connection import Address, address, lock_number, store_error
-from onlooker.stores.postgres.database import PostgresDatabase
+from onlooker.stores.postgres.database import PACKAGE, PostgresDatabase, PostgresSnapshot, migrate, version_of
 from onlooker.stores.postgres.pool import Pool
-from onlooker.stores.postgres.schema import migrate
-from onlooker.stores.postgres.snapshot import PostgresSnapshot
-from onlooker.stores.sql.database import Database, Job
-from onlooker.stores.sql.rows import from_instant, instant, to_session
+from onlooker.stores.sql import indexes
+from onlooker.stores.sql.database import Database, Job, migrations
+from onlooker.stores.sql.inspection import Contents, Inspection
+from onlooker.stores.sql.rows import from_instant, instant, pack, to_session
 from onlooker.stores.sql.transactions import Transactions
+
+log = logging.getLogger("onlooker")
 
 T = TypeVar("T")
 
@@ -115,12 +118,12 @@ class PostgresStore(Transactions):
     # -- vectors
 
     def _likely(self, db: Database, wanted: dict[str, Any]) -> list[int]:
-        return of_vectors.likely(cast("PostgresDatabase", db), wanted)
+        return likely(cast("PostgresDatabase", db), wanted)
 
     async def add_vectors(self, space: str, vectors: Sequence[tuple[Document, Sequence[float]]]) -> int:
         def add(db: Database) -> int:
             db.run("lock", number=lock_number("vectors", space))
-            return of_vectors.add(cast("PostgresDatabase", db), space, vectors)
+            return add_vectors(cast("PostgresDatabase", db), space, vectors)
 
         return await self.write(add)
 
@@ -236,3 +239,176 @@ def _wait_for_readers(connection: psycopg.Connection[Any]) -> bool:
         if time.monotonic() > deadline:
             return False
         time.sleep(0.02)
+
+
+# ------------------------------------------------------------------------------------ for `onlooker doctor`
+
+
+@frozen
+class ServerReport:
+    """The state of a server and our schema on it. `contents` is None if this program cannot read them."""
+
+    name: str  # the address, without secrets
+    server_version: tuple[int, int]
+    tls: bool
+    schema: str
+    version: int  # 0: there is no schema yet
+    newest: int  # the newest version that this program knows
+    problem: str  # why the schema cannot be used, if it is too new
+    workers: int
+    contents: Contents | None
+
+
+def inspect_server(url: str, inspection: Inspection) -> ServerReport:
+    """Connect to the server and check it. Nothing is changed, and no schema upgraded.
+
+    Raises:
+        StoreError: The server cannot be reached, or refuses.
+        SettingsError: The address is wrong.
+    """
+    where = address(url)
+    with closing(where.connect()) as connection:
+        try:
+            version, problem = _version(connection, where)
+            newest = migrations(PACKAGE)[-1].number
+            usable = not problem and version >= newest
+            db = PostgresDatabase(connection, writing=False)
+            return ServerReport(
+                where.shown,
+                divmod(connection.info.server_version, 10_000),
+                connection.pgconn.ssl_in_use,
+                where.schema,
+                version,
+                newest,
+                problem,
+                len(db.run("workers").fetchall()) if usable else 0,
+                inspection.contents(db) if usable else None,
+            )
+        except psycopg.Error as error:
+            raise store_error(error, where.shown) from error
+
+
+def _version(connection: psycopg.Connection[Any], where: Any) -> tuple[int, str]:
+    try:
+        return version_of(connection, where), ""
+    except StoreError as error:
+        return 0, str(error)
+
+
+# ------------------------------------------------------------------------------------ vectors
+
+# With pgvector, if the database has it: an HNSW index over their signs. Without it, and for an owner with few
+# texts, the signs of all texts of the owner or session are compared; that finds every likely one and takes
+# about a microsecond for each. The index finds most of them, in a time that hardly grows. Either way the
+# likely ones are then compared in full.
+
+# The number of texts from which the index is used. Below, comparing all of them is as fast and finds all.
+LARGE = 50_000
+# The candidates that a search in the index keeps, and the most that it visits if a filter leaves few.
+SEARCHED, VISITED = 1_000, 100_000
+# The schema of pgvector. Before 0.8 it cannot continue a search when a filter leaves few results.
+_EXTENSION = """
+SELECT extnamespace::regnamespace::text FROM pg_extension WHERE extname = 'vector'
+AND string_to_array(substring(extversion FROM '^\\d+\\.\\d+'), '.')::int[] >= '{0,8}'
+"""
+_MISSING = """
+SELECT EXISTS (SELECT 1 FROM pg_available_extensions WHERE name = 'vector' AND installed_version IS NULL)
+"""
+
+
+def add_vectors(db: PostgresDatabase, space: str, vectors: Sequence[tuple[Document, Sequence[float]]]) -> int:
+    """Add vectors. A new space, or one with vectors of another size, gets its index."""
+    before = _space(db, space)
+    added = indexes.add_vectors(db, space, vectors)
+    after = _space(db, space)
+    if after is not None and after != before:
+        _create_index(db.connection, *after)
+    return added
+
+
+def _space(db: PostgresDatabase, name: str) -> tuple[int, int] | None:
+    row = db.run("space", name=pack(name)).fetchone()
+    return None if row is None else (row["space"], row["dimensions"])
+
+
+def likely(db: PostgresDatabase, wanted: dict[str, Any]) -> list[int]:
+    """A `indexes.Choice`."""
+    width = 8 * len(wanted["signs"])
+    where = {name: wanted[name] for name in ("owner", "kind", "sid")}
+    texts = db.value("search_totals", **where)
+    if texts < LARGE or not (schema := _indexed(db, wanted["space"], width)):
+        return indexes.likely(db, wanted)
+    db.connection.execute(
+        f"SET LOCAL hnsw.ef_search = {SEARCHED}; SET LOCAL hnsw.iterative_scan = relaxed_order; "
+        f"SET LOCAL hnsw.max_scan_tuples = {VISITED}".encode()
+    )
+    found = db.connection.execute(_closest(wanted, width, schema), wanted).fetchall()
+    return [number for (number,) in found]
+
+
+def _indexed(db: PostgresDatabase, space: int, width: int) -> str:
+    """The schema of pgvector, if the space has its index; else nothing."""
+    row = db.connection.execute(
+        f"{_EXTENSION} AND EXISTS ("
+        "SELECT 1 FROM pg_index WHERE indisvalid AND indexrelid = to_regclass(%s))".encode(),
+        (_name(space, width),),
+    ).fetchone()
+    return "" if row is None else row[0]
+
+
+def _closest(wanted: dict[str, Any], width: int, schema: str) -> sql.Composed:
+    where = "" if wanted["sid"] is None else " AND sid = %(sid)s"
+    when = "" if wanted["any_time"] else " AND at >= %(since)s AND at < %(before)s"
+    text = (
+        "SELECT number FROM vector_signs WHERE space = {space} AND owner = %(owner)s AND kind = %(kind)s"
+        f"{where}{when} ORDER BY (bits(signs)::bit({{width}})) OPERATOR({{schema}}.<~>) "
+        "bits(%(signs)s)::bit({width}) LIMIT %(limit)s"
+    )
+    return sql.SQL(text).format(  # pyright: ignore[reportArgumentType] - made of constants above
+        space=sql.Literal(wanted["space"]),
+        width=sql.SQL(str(width)),  # pyright: ignore[reportArgumentType] - a number
+        schema=sql.SQL(schema),  # pyright: ignore[reportArgumentType]
+    )
+
+
+def _name(space: int, width: int) -> str:
+    return f"vector_signs_near_{space}_{width}"
+
+
+def _create_index(connection: psycopg.Connection[Any], space: int, dimensions: int) -> None:
+    """Create the index of a space while it is nearly empty, if pgvector is installed or can be installed."""
+    width = 8 * len(signs(unit([0.0] * dimensions)))
+    connection.execute("SELECT pg_advisory_xact_lock(%s)", (lock_number("pgvector", ""),))
+    if not (schema := _extension(connection)):
+        return
+    stale = "SELECT indexrelid::regclass::text FROM pg_index JOIN pg_class ON pg_class.oid = indexrelid "
+    for (name,) in connection.execute(
+        (stale + "WHERE indrelid = 'vector_signs'::regclass AND relname LIKE %s").encode(),
+        (f"vector\\_signs\\_near\\_{space}\\_%",),
+    ).fetchall():
+        connection.execute(f"DROP INDEX {name}".encode())
+    index = (
+        f"CREATE INDEX {_name(space, width)} ON vector_signs "
+        f"USING hnsw ((bits(signs)::bit({width})) {schema}.bit_hamming_ops) "
+        f"WHERE space = {space}"
+    )
+    _if_possible(connection, index)
+
+
+def _extension(connection: psycopg.Connection[Any]) -> str:
+    """The schema of pgvector, which is installed if that is allowed."""
+    row = connection.execute(_MISSING.encode()).fetchone()
+    if row is not None and row[0]:
+        _if_possible(connection, "CREATE EXTENSION vector SCHEMA public")
+    row = connection.execute(_EXTENSION.encode()).fetchone()
+    return "" if row is None else row[0]
+
+
+def _if_possible(connection: psycopg.Connection[Any], statement: str) -> None:
+    try:
+        with connection.transaction():
+            connection.execute(statement.encode())
+    except errors.DeadlockDetected:
+        raise  # the transaction is run again
+    except psycopg.Error as error:  # it works without
+        log.info("pgvector is not used: %s", str(error).splitlines()[0])
