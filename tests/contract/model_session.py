@@ -31,7 +31,6 @@ from onlooker.domain.notes import (
 )
 from onlooker.policy.history import returning, roll_back
 from onlooker.policy.plan import FAR_AHEAD, after_append
-from onlooker.stores.sql.archive import DatedMessage, plan_retention
 from onlooker.stores.sql.corrections import (
     check_forgetting,
     check_prompt_version,
@@ -51,6 +50,7 @@ from onlooker.stores.sql.realignment import (
     restored,
     retired_and_revived,
 )
+from onlooker.stores.sql.retention import DatedMessage, plan_retention
 from onlooker.stores.sql.sessions import (
     Sizes,
     change_of,

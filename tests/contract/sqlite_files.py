@@ -10,8 +10,7 @@ from contextlib import asynccontextmanager, closing
 from pathlib import Path
 
 from onlooker.domain.messages import Message, SessionId
-from onlooker.stores.sql.database import statements
-from onlooker.stores.sql.rows import instant_of_text
+from onlooker.stores.sql.database import instant_of_text, statements
 from onlooker.stores.sqlite import SqliteStore
 from onlooker.stores.sqlite.connection import PACKAGE
 from onlooker.testing.store_contract.case import ANA, NEVER, NOW

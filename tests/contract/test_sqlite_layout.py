@@ -15,8 +15,7 @@ from sqlite_files import explained, opened, record
 from onlooker.domain.errors import StoreError
 from onlooker.domain.history import MessageRow, Position, Scope
 from onlooker.domain.messages import SessionId
-from onlooker.stores.sql.database import statements
-from onlooker.stores.sql.rows import FIRST_SEQ, LAST_SEQ
+from onlooker.stores.sql.database import FIRST_SEQ, LAST_SEQ, statements
 from onlooker.stores.sqlite.connection import PACKAGE
 from onlooker.testing.store_contract.case import ANA, NEVER, NOW, said
 

@@ -12,7 +12,7 @@ import onlooker
 from onlooker.domain.messages import SessionId
 from onlooker.stores.postgres import PostgresStore, append
 from onlooker.stores.postgres.database import PostgresDatabase, statements
-from onlooker.stores.sql.rows import sid_of
+from onlooker.stores.sql.database import sid_of
 from onlooker.testing.store_contract.case import ANA, NEVER, NOW, ids, said
 from tests.postgres.server import Server
 

@@ -20,7 +20,7 @@ from onlooker.domain.notes import AppendResult, Progress
 from onlooker.policy.plan import after_append
 from onlooker.stores.postgres.database import NamedRow, PostgresDatabase
 from onlooker.stores.postgres.pool import Pool, RunAgain, lost_at_once
-from onlooker.stores.sql.rows import instant, message_values, pack, progress_of, sid_of, unpack
+from onlooker.stores.sql.database import instant, message_values, pack, progress_of, sid_of, unpack
 from onlooker.stores.sql.sessions import check_realignment
 from onlooker.stores.sql.transactions import Inbox, QueuedWork, deliver
 

@@ -18,8 +18,15 @@ from psycopg.abc import Query
 from onlooker.domain.messages import SessionId
 from onlooker.stores.postgres.connection import Address, lock_number, store_error
 from onlooker.stores.sql import database
-from onlooker.stores.sql.database import Database, Migration, failed, migrations, refuse_newer, refuse_older
-from onlooker.stores.sql.rows import sid_of
+from onlooker.stores.sql.database import (
+    Database,
+    Migration,
+    failed,
+    migrations,
+    refuse_newer,
+    refuse_older,
+    sid_of,
+)
 from onlooker.stores.sql.transfer import Snapshot
 
 T = TypeVar("T")

@@ -32,9 +32,8 @@ from onlooker.stores.postgres.connection import Address, address, lock_number, s
 from onlooker.stores.postgres.database import PACKAGE, PostgresDatabase, PostgresSnapshot, migrate, version_of
 from onlooker.stores.postgres.pool import Pool
 from onlooker.stores.sql import indexes
-from onlooker.stores.sql.database import Database, Job, migrations
+from onlooker.stores.sql.database import Database, Job, from_instant, instant, migrations, pack, to_session
 from onlooker.stores.sql.inspection import Contents, Inspection
-from onlooker.stores.sql.rows import from_instant, instant, pack, to_session
 from onlooker.stores.sql.transactions import Transactions
 
 log = logging.getLogger("onlooker")

@@ -40,8 +40,7 @@ from onlooker.policy.plan import FAR_AHEAD
 from onlooker.ports import Clock
 from onlooker.stores.postgres.connection import Address, lock_number, settings_of, store_error
 from onlooker.stores.postgres.store import PostgresStore
-from onlooker.stores.sql.database import Database
-from onlooker.stores.sql.rows import instant, unpack
+from onlooker.stores.sql.database import Database, instant, unpack
 
 log = logging.getLogger("onlooker")
 

@@ -15,9 +15,17 @@ from onlooker.domain.history import Change, Forgetting, Version
 from onlooker.domain.messages import SessionId
 from onlooker.domain.notes import LIVE, Note, NoteStatus, Progress
 from onlooker.stores.sql import items, notes, sessions
-from onlooker.stores.sql.database import Database
+from onlooker.stores.sql.database import (
+    Database,
+    note_values,
+    pack,
+    pack_ids,
+    sid_of,
+    to_note,
+    to_session,
+    version_values,
+)
 from onlooker.stores.sql.realignment import Known, bring_back, known_messages
-from onlooker.stores.sql.rows import note_values, pack, pack_ids, sid_of, to_note, to_session, version_values
 from onlooker.stores.sql.sessions import StoredSession
 
 # The model of an edited note.

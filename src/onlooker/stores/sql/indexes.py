@@ -35,8 +35,8 @@ from onlooker.policy.search.graph import Stub, folded, structure
 from onlooker.policy.search.rank import most_holders, shortlist
 from onlooker.policy.search.vectors import RESCORED, closest, packed, signs, unit, unpacked
 from onlooker.policy.search.words import text_of, tokens, words_of
-from onlooker.stores.sql.database import Database
-from onlooker.stores.sql.rows import (
+from onlooker.stores.sql.database import (
+    Database,
     instant,
     instant_of_text,
     limit_of,

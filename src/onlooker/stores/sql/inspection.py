@@ -14,9 +14,9 @@ from onlooker.domain.messages import SessionId
 from onlooker.domain.notes import SessionSummary
 from onlooker.domain.search import IndexCoverage
 from onlooker.stores.sql import indexes
-from onlooker.stores.sql.database import Database
-from onlooker.stores.sql.rows import (
+from onlooker.stores.sql.database import (
     NO_LIMIT,
+    Database,
     from_instant,
     instant,
     limit_of,

@@ -12,8 +12,16 @@ from onlooker.domain.errors import ConflictError, NotFoundError
 from onlooker.domain.items import Item, ItemChange, ItemStatus
 from onlooker.domain.messages import SessionId
 from onlooker.stores.sql import sessions
-from onlooker.stores.sql.database import Database
-from onlooker.stores.sql.rows import instant, item_values, limit_of, pack, pack_ids, sid_of, to_item
+from onlooker.stores.sql.database import (
+    Database,
+    instant,
+    item_values,
+    limit_of,
+    pack,
+    pack_ids,
+    sid_of,
+    to_item,
+)
 
 
 def read(

@@ -14,10 +14,10 @@ from onlooker.domain.history import NoteHistory
 from onlooker.domain.messages import Message, SessionId
 from onlooker.domain.notes import LIVE, Extraction, Note, NoteKind, NoteStatus
 from onlooker.stores.sql import sessions
-from onlooker.stores.sql.database import Database
-from onlooker.stores.sql.rows import (
+from onlooker.stores.sql.database import (
     FIRST_SEQ,
     NO_LIMIT,
+    Database,
     clamp,
     from_instant,
     instant,

@@ -20,10 +20,10 @@ from onlooker.domain.notes import AppendResult, Note, NoteStatus, Progress, Real
 from onlooker.policy.align import is_telling
 from onlooker.policy.history import Rollback, returning, roll_back
 from onlooker.stores.sql import sessions
-from onlooker.stores.sql.database import Database
-from onlooker.stores.sql.rows import (
+from onlooker.stores.sql.database import (
     LAST_SEQ,
     NO_LIMIT,
+    Database,
     instant,
     message_values,
     note_values,

@@ -33,12 +33,12 @@ from onlooker.domain.notes import (
     UsageDay,
 )
 from onlooker.policy.plan import FAR_AHEAD, is_due
-from onlooker.stores.sql.database import Database
-from onlooker.stores.sql.rows import (
+from onlooker.stores.sql.database import (
     EPOCH,
     FIRST_SEQ,
     LAST_SEQ,
     NO_LIMIT,
+    Database,
     change_values,
     clamp,
     extraction_values,

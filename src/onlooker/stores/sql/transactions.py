@@ -24,7 +24,7 @@ from onlooker.domain.history import EVERYTHING, Row, Scope
 from onlooker.domain.messages import SessionId
 from onlooker.domain.notes import State
 from onlooker.domain.search import Match, VectorQuery
-from onlooker.stores.sql import archive, corrections, indexes, inspection, realignment, transfer
+from onlooker.stores.sql import corrections, indexes, inspection, realignment, retention, transfer
 from onlooker.stores.sql import items as of_items
 from onlooker.stores.sql import notes as of_notes
 from onlooker.stores.sql import sessions as of_sessions
@@ -98,8 +98,8 @@ class Transactions(ABC):
     messages = reads(of_sessions.messages)
     around = reads(of_sessions.around)
     sources = reads(of_notes.sources)
-    compact = deletes(archive.compact)
-    retain = deletes(archive.retain)
+    compact = deletes(retention.compact)
+    retain = deletes(retention.retain)
 
     # -- notes
 

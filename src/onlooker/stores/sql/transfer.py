@@ -37,10 +37,11 @@ from onlooker.domain.history import (
 )
 from onlooker.domain.messages import SessionId
 from onlooker.stores.sql import corrections, sessions
-from onlooker.stores.sql.database import Database, Job
-from onlooker.stores.sql.rows import (
+from onlooker.stores.sql.database import (
     EPOCH,
     FIRST_SEQ,
+    Database,
+    Job,
     change_values,
     clamp,
     extraction_values,

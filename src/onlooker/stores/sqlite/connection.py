@@ -25,12 +25,12 @@ from onlooker.stores.sql.database import (
     Database,
     Migration,
     failed,
+    instant_of_text,
     migrations,
     refuse_newer,
     refuse_older,
     statements,
 )
-from onlooker.stores.sql.rows import instant_of_text
 from onlooker.stores.sql.transfer import Snapshot
 from onlooker.stores.sqlite.key import Key
 

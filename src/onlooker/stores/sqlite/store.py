@@ -29,8 +29,7 @@ from onlooker.policy.plan import after_append
 from onlooker.policy.search import vectors
 from onlooker.ports import stop_waiting_at
 from onlooker.stores.sql import indexes, sessions
-from onlooker.stores.sql.database import Database, Job
-from onlooker.stores.sql.rows import LAST_SEQ, instant, message_values, progress_of, sid_of
+from onlooker.stores.sql.database import LAST_SEQ, Database, Job, instant, message_values, progress_of, sid_of
 from onlooker.stores.sql.transactions import Inbox, QueuedWork, Transactions, deliver
 from onlooker.stores.sqlite import backup
 from onlooker.stores.sqlite.connection import (

@@ -12,8 +12,16 @@ from onlooker.domain.history import RetentionLimits, RetentionResult
 from onlooker.domain.messages import Message, SessionId
 from onlooker.domain.notes import LIVE, Note, Progress
 from onlooker.stores.sql import sessions
-from onlooker.stores.sql.database import Database
-from onlooker.stores.sql.rows import FIRST_SEQ, clamp, instant, message_values, pack, to_note, unpack
+from onlooker.stores.sql.database import (
+    FIRST_SEQ,
+    Database,
+    clamp,
+    instant,
+    message_values,
+    pack,
+    to_note,
+    unpack,
+)
 from onlooker.stores.sql.sessions import StoredSession, check_revision
 
 # ------------------------------------------------------------------------------------ compaction
