@@ -177,7 +177,7 @@ def sid_of(session: SessionId) -> bytes:
     return bytes.fromhex(session.sid)
 
 
-# ------------------------------------------------------------------------------------ rows by a class's fields
+# ------------------------------------------------------------------------------------ rows by fields
 
 
 def _time_text(at: datetime | None) -> str | None:
