@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
 from typing import Any, Literal
 
 import pytest
@@ -56,55 +57,72 @@ def fact(turn: int, tab: str = "") -> str:
     return f"ZQ{tab}{turn:03}K"
 
 
+# What else is said: enough that the conversation does not fit, and most of it must be noted.
+TALK = (
+    "It rained the whole way, and the driver was glad to be home at last.",
+    "I had a coffee with the people there, who talked about their holidays.",
+    "The radio was on, and somebody sang along with every song that was played.",
+    "On the way back we got lost twice, and laughed a lot about the old map.",
+)
+
+
 def question(turn: int, tab: str = "") -> dict[str, Any]:
-    return {"role": "user", "content": f"Parcel {fact(turn, tab)} went from Oslo to the hall in row {turn}."}
+    said = f"Parcel {fact(turn, tab)} went from Oslo to the hall in row {turn}. {TALK[turn % 4]}"
+    return {"role": "user", "content": f"{said} {TALK[(turn + 1) % 4]}"}
 
 
 def answered(received: Received) -> Answer:
-    return Answer(f"Noted: {received.user.splitlines()[-1][:60]}")
+    return Answer(f"That sounds like quite a day. {TALK[len(received.user) % 4]} Tell me about the next one.")
 
 
 @pytest.mark.parametrize("sdk", ["openai", "anthropic"])
-async def test_sixty_turns_with_restarts_windows_and_tabs_lose_no_fact(sdk: Sdk) -> None:
+async def test_sixty_turns_with_restarts_windows_and_tabs_lose_no_fact(sdk: Sdk, tmp_path: Path) -> None:
     with LocalProvider(answered) as provider:
-        async with onlooker.open_memory(":memory:", budget=4000) as memory, client_of(sdk, provider) as ask:
-            session, said = memory.session("a"), list[str]()
+        async with AsyncExitStack() as running, client_of(sdk, provider) as ask:
 
-            async def turn(history: History, sent: History, newest: dict[str, Any]) -> None:
-                context = await session.prepare(sent, system="You help.")
+            async def started() -> onlooker.Session:
+                """The program is started, again if it runs: what it held of the conversation is gone."""
+                await running.aclose()
+                memory = await running.enter_async_context(
+                    onlooker.open_memory(tmp_path / "a.db", budget=4000)
+                )
+                return memory.session("a")
+
+            async def turn(history: History, newest: dict[str, Any], window: int = 0) -> str:
+                """One turn; the whole prompt as the provider received it."""
+                history.append(newest)
+                context = await session.prepare(history[-window:], system="You help.")
                 # What recall adds may stand behind it.
                 last = next(m for m in reversed(context.openai()) if m["role"] != "system")
                 assert newest["content"] in str(last["content"])
-                answer = {"role": "assistant", "content": await ask(session, context)}
-                history.append(answer)
-                await session.record(answer)
+                history.append({"role": "assistant", "content": await ask(session, context)})
+                await session.record(history[-1])
+                return next(sent for r in provider.received if newest["content"] in (sent := str(r.body)))
 
-            history = History()
+            session, history = await started(), History()
             for number in range(20):  # the whole history, and a restart after ten turns
-                history = History() if number == 10 else history
-                history.append(question(number))
-                await turn(history, history, history[-1])
-                said.append(fact(number))
-            for number in range(20, 40):  # a window of three
-                history.append(question(number))
-                await turn(history, history[-3:], history[-1])
-                said.append(fact(number))
+                if number == 10:
+                    session, history = await started(), History()
+                await turn(history, question(number))
+            for number in range(20, 40):  # a window of three, and a restart in the middle of it
+                session = await started() if number == 30 else session
+                await turn(history, question(number), window=3)
+            tabs = {name: list(history) for name in "AB"}
 
             async def tab(name: str) -> None:
-                own = list(history)
                 for number in range(40, 50):
-                    own.append(question(number, name))
-                    await turn(own, own, own[-1])
-                    said.append(fact(number, name))
+                    await turn(tabs[name], question(number, name))
 
-            await asyncio.gather(tab("A"), tab("B"))
+            await asyncio.gather(*map(tab, tabs))
+            assert len(provider.received) == 60
+            assert await session.notes()
+            common = [fact(number) for number in range(40)]
+            said = {name: [fact(number, name) for number in range(40, 50)] for name in tabs}
             live = " ".join(m.text for m in await session.messages(archived=True))
             gone = " ".join(m.text for m in await session.history.taken_back())
-            assert [f for f in said if f not in live and f not in gone] == []
-            assert [f for f in said[:40] if f not in live] == []
-            await session.settle()
-            context = await session.context(system="You help.")
-            behind = {m.text for note in await session.notes() for m in await session.recall(note.id)}
-            shown = " ".join([*behind, *(m.text for m in context.messages)])
-            assert [f for f in said if f in live and f not in shown] == []
-            assert len(provider.received) == 60
+            assert [f for f in common if f not in live] == []
+            assert [f for f in (*said["A"], *said["B"]) if f not in live and f not in gone] == []
+            for name, history in tabs.items():
+                prompt = await turn(history, {"role": "user", "content": f"Where is all of it, {name}?"})
+                assert [f for f in (*common, *said[name]) if f not in prompt] == []
+            await running.aclose()
