@@ -7,6 +7,7 @@ import re
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from psycopg import RawCursor
@@ -227,11 +228,12 @@ async def test_words_are_looked_up_in_their_index(filled: str) -> None:
         assert isinstance(store, PostgresStore)
 
         def look(db: PostgresDatabase) -> tuple[int, str]:
-            match = 'scope : "of_s17" AND words : "w17"'
-            rows = json.loads(db.value("holders", match=match, limit=1000))
-            explain = b"EXPLAIN (ANALYZE, TIMING OFF) " + statements()["holders"].text
-            plan = RawCursor(db.connection).execute(explain, [match, 1000]).fetchall()
-            return len(rows), "\n".join(row[0] for row in plan)
+            asked: dict[str, Any] = {"scope": "of_s17", "terms": '["w17"]', "limit": 1000}
+            (found,) = json.loads(db.value("holders", **asked))
+            statement = statements()["holders"]
+            explain = b"EXPLAIN (ANALYZE, TIMING OFF) " + statement.text
+            plan = RawCursor(db.connection).execute(explain, [asked[n] for n in statement.names]).fetchall()
+            return len(found), "\n".join(row[0] for row in plan)
 
         count, plan = await store.run(look)
         assert count == 10
