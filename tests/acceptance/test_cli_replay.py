@@ -359,14 +359,27 @@ def test_the_cost_of_a_conversation_is_billed_with_each_providers_cache(tmp_path
         for i in range(240)
     ]
     transcript = write_transcript(tmp_path / "t.jsonl", said)
-    options = ("replay", transcript, "--budget", 8000, "--cost")
-    cost = json.loads(call(*options, "--db", tmp_path / "x.db", "--json").out)["cost"]
+    db = tmp_path / "x.db"
+    options = ("replay", transcript, "--budget", 8000, "--cost", "--db", db)
+    cost = json.loads(call(*options, "--json").out)["cost"]
     assert set(cost) == {"Anthropic", "OpenAI", "Gemini"}
     for billed in cost.values():
         assert 0 < billed["onlooker"] < billed["full_history"]
         # Not above a host that drops the older half, and forgets it, by more than a tenth.
         assert billed["onlooker"] <= 1.1 * billed["drop_half"]
         assert billed["of_full_history"] == round(billed["onlooker"] / billed["full_history"], 2)
-    shown = call(*options, "--db", tmp_path / "y.db", "--context", tmp_path / "context.txt", "-q").out
+    shown = call(*options, "--context", tmp_path / "context.txt", "-q").out
     assert f"{cost['Anthropic']['onlooker']:,}" in shown
     assert "of full history" in shown
+
+
+def test_a_bill_is_the_same_each_time_and_leaves_the_database_alone(tmp_path: Path) -> None:
+    roles = ("user", "assistant")
+    said = [{"role": roles[i % 2], "content": f"{i}: the ferry. " * 60} for i in range(40)]
+    transcript, db = write_transcript(tmp_path / "t.jsonl", said), tmp_path / "x.db"
+    call("replay", transcript, "--budget", 4000, "--db", db)
+    recorded = json.loads(call("sessions", "--db", db, "--json").out)
+    bills = [call("replay", transcript, "--cost", "--budget", 4000, "--db", db).out for _ in range(2)]
+    assert bills[0] == bills[1] == call("replay", transcript, "--cost", "--budget", 4000).out
+    assert bills[0].startswith("provider")  # without the context, which nobody asked for
+    assert json.loads(call("sessions", "--db", db, "--json").out) == recorded

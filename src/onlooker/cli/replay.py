@@ -64,7 +64,9 @@ async def replay(
     config: ConfigFile = None,
     cost: Annotated[
         bool,
-        typer.Option("--cost", help="Print what its answers would have cost with a provider's prompt cache."),
+        typer.Option(
+            "--cost", help="Print what its answers would have cost with a prompt cache; record nothing."
+        ),
     ] = False,
     as_json: Json = False,
 ) -> None:
@@ -77,9 +79,12 @@ async def replay(
     recorded is not recorded again.
 
     With `--cost`, every answer is billed: with the whole history, with a host that drops the older half when
-    the budget is full, and with this memory, including what its model reads and writes.
+    the budget is full, and with this memory, including what its model reads and writes. Nothing is recorded
+    in the database, and the context is not printed.
     """
     started = time.perf_counter()
+    if cost:
+        db = ":memory:"  # a memory that had the conversation already would be billed for other prompts
     settings = preset_named(preset) if preset else load_settings(config)
     if not settings.enabled:
         raise UsageError("memory is off in the settings file: turn it on, or use --preset")
@@ -121,8 +126,15 @@ async def replay(
         }
     if cost:
         report["cost"] = _costs(messages, system, settings.budget, bills)
-    _print(screen, context, final.text(), report, as_json)
-    if cost and not as_json:
+    if context is not None:
+        _write(screen, context, final.text(), report, as_json)
+    elif as_json:
+        report["text"] = final.text()
+    elif not cost:
+        screen.text(final.text())
+    if as_json:
+        screen.json(report)
+    elif cost:
         columns = [Column("provider"), *(Column(title, right=True) for title in _COSTS.values())]
         screen.table(
             columns, [[name, *map(_shown, costs.values())] for name, costs in report["cost"].items()]
@@ -161,21 +173,14 @@ def _bill_model(event: Event, bills: Sequence[Bill]) -> None:
             bill.add_model(call.input_tokens, call.output_tokens)
 
 
-def _print(screen: Screen, out: Path | None, text: str, report: View, as_json: bool) -> None:
-    if out is not None:
-        try:
-            atomic.write(out, text.encode("utf-8", "replace"))  # a new file, never through a link
-        except OSError as error:
-            raise CommandError(f"{out}: cannot be written: {error.strerror or error}") from error
-        if not as_json:
-            raw, context = (f"{report[key]:,}" for key in ("raw_tokens", "context_tokens"))
-            screen.say(f"Wrote {out}: {context} tokens, from {raw} tokens of messages.")
-    elif as_json:
-        report["text"] = text
-    else:
-        screen.text(text)
-    if as_json:
-        screen.json(report)
+def _write(screen: Screen, out: Path, text: str, report: View, as_json: bool) -> None:
+    try:
+        atomic.write(out, text.encode("utf-8", "replace"))  # a new file, never through a link
+    except OSError as error:
+        raise CommandError(f"{out}: cannot be written: {error.strerror or error}") from error
+    if not as_json:
+        raw, context = (f"{report[key]:,}" for key in ("raw_tokens", "context_tokens"))
+        screen.say(f"Wrote {out}: {context} tokens, from {raw} tokens of messages.")
 
 
 async def _measure(memory: Memory, session: Session, final: Context, budget: int, tokens: int) -> View:
