@@ -198,3 +198,43 @@ def test_the_time_that_a_model_has_is_a_setting_of_the_command_line_too(
     by_the_model = [line for line in memory.splitlines() if _PARCEL.fullmatch(line)]
     assert bool(by_the_model) is writes
     assert "Parcel 1 came from" in memory, "else the built-in model's"
+
+
+def asking(received: Received) -> Answer:
+    """Note what was asked last, and nothing else."""
+    return Answer("Open request: " + re.findall(r"Could you [^?]*\?", received.user)[-1])
+
+
+SMALL_CHUNKS = replace(SETTINGS, budget=1_000, observe_at=0.3, keep_recent=0.1, chunk_tokens=0.08)
+
+
+@pytest.mark.req(55)
+async def test_where_the_user_only_asks_a_note_of_the_request_alone_is_accepted() -> None:
+    said = [
+        message
+        for n in range(30)
+        for message in (
+            onlooker.user(f"Could you order paint number {n} for the gate?"),
+            onlooker.assistant("Of course, right away."),
+        )
+    ]
+    prompt, calls, events = await talk(asking, said, SMALL_CHUNKS)
+    observed = [call for call in calls if "Of course, right away." in call.user]
+    assert len(observed) > 5
+    assert refusals(events) == []
+    assert "Could you order paint number 29 for the gate?" in prompt
+
+
+@pytest.mark.req(55)
+async def test_a_note_of_the_request_alone_does_not_stand_for_a_long_answer() -> None:
+    answer = "The gate was painted in 1987 by Berit Hansen, who mixed the green from copper and linseed oil. "
+    said = [
+        onlooker.user("Could you tell me about the gate?"),
+        onlooker.assistant(answer * 3),
+        *parcels(1, 9),
+    ]
+    _, calls, events = await talk(asking, said, SMALL_CHUNKS)
+    of_the_answer = [call for call in calls if "Berit Hansen" in call.user]
+    assert len(of_the_answer) > 1
+    assert {event.reason for event in refusals(events)} == {"empty"}
+    assert "it held no note" in of_the_answer[1].user + of_the_answer[1].system

@@ -298,11 +298,12 @@ def judge_reply(
     return _complete(verdict, request, source, count)
 
 
-def _complete(verdict: Accepted, request: Request, source: Source, count: Callable[[str], int]) -> Accepted:
+def _complete(verdict: Accepted, request: Request, source: Source, count: Callable[[str], int]) -> Verdict:
     """Add what is computed and not left to a model: what the user asked for, and exact values."""
     from onlooker.policy.asked import of_messages, of_notes, without_asked
     from onlooker.policy.origins import noted_parts, parts_of, reattributed
     from onlooker.policy.reply import with_times
+    from onlooker.policy.reply.judge import Rejected
     from onlooker.policy.secrets import mask
     from onlooker.policy.values import with_values
 
@@ -312,6 +313,8 @@ def _complete(verdict: Accepted, request: Request, source: Source, count: Callab
     else:
         asked = of_notes(notes)
     text = without_asked(verdict.text)
+    if not (text or asked):
+        return Rejected("empty", "only a request that nobody made")
     said = parts_of(request.messages) if isinstance(request, ObserveRequest) else ()
     text = reattributed(text, said, noted_parts(notes), prose=request.format == "prose")
     if request.format == "stamped":
@@ -323,7 +326,7 @@ def _complete(verdict: Accepted, request: Request, source: Source, count: Callab
     if request.format != "prose" and room > 0:
         # A value in a request counts as missing: the request will be finished one day.
         text = with_values(text, source.said, room)
-    return replace(verdict, text=mask("\n".join([*asked, text])))
+    return replace(verdict, text=mask("\n".join([*asked, text] if text else asked)))
 
 
 @cache

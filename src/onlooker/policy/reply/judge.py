@@ -127,6 +127,9 @@ def judge(
     asked = target_tokens / max(1, source_tokens) if target_tokens else 1.0
     if rejected := _not_a_note(reply_text, finish, note, source):
         return rejected
+    # Where the user only asks, nothing else is to be noted.
+    if not note.lines and source_tokens > SMALL_NOTE + 2 * count("\n".join(note.asked)):
+        return Rejected("empty", "only what the user asked for")
     if rejected := _repeats(note, source, prompt_text, asked):
         return rejected
     if says_nothing_of(note, source):
@@ -262,7 +265,7 @@ def _nearest(day: dt.date | None, days: Sequence[dt.date]) -> dt.date | None:
 
 
 def _not_a_note(reply: str, finish: str, note: NoteText, source: str) -> Rejected | None:
-    body = " ".join(line.text for line in note.lines)
+    body = " ".join([line.text for line in note.lines] or note.asked)
     if finish == "refused":
         return Rejected("refusal", "the provider says so")
     if not clean(reply).strip():
