@@ -25,7 +25,7 @@ from onlooker.domain.notes import (
 from onlooker.domain.search import Edge, EdgeKind, Hit, HitKind
 from onlooker.engine.corrections import Moment
 from onlooker.engine.indexing import IndexingStatus
-from onlooker.engine.retention import Compactor
+from onlooker.engine.note_taker import Compactor
 from onlooker.migration import Location, MigrationProgress, MigrationReport
 from onlooker.models.calling import Spend
 from onlooker.policy.align import Rewind

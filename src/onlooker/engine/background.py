@@ -26,7 +26,7 @@ from onlooker.policy import pace
 from onlooker.ports import Clock, Store, Workers
 
 if TYPE_CHECKING:
-    from onlooker.engine.retention import Compaction, Compactor
+    from onlooker.engine.note_taker import Compaction, Compactor
     from onlooker.engine.session_end import SessionEnd
 
 log = logging.getLogger("onlooker")

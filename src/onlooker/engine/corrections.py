@@ -29,7 +29,7 @@ from onlooker.domain.notes import (
     Realignment,
     State,
 )
-from onlooker.engine.retention import Compaction
+from onlooker.engine.note_taker import Compaction
 from onlooker.policy.assemble import Counting, PromptRequest, assemble
 from onlooker.policy.history import Diff, PastState, as_of, diff
 from onlooker.policy.plan import Reflect, due_tokens, plan

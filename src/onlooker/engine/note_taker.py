@@ -1,7 +1,8 @@
 """The note taker: load a session, plan, write, commit, until nothing is due.
 
 `background.py` calls `advance` for sessions that are due. `policy/plan.py` decides each step, a `Writer`
-(`writer.py`) has the model write the note, and the store commits it. `Session.context` shows it.
+(`writer.py`) has the model write the note, and the store commits it. `Session.context` shows it. `Compaction`
+replaces the messages of a note that is shown, if the settings or a host ask for that.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from typing import Protocol
 from onlooker.domain.errors import ConflictError, ModelError, SpendError
 from onlooker.domain.events import (
     Activated,
+    Compacted,
     Event,
     Extracted,
     Noted,
@@ -32,7 +34,6 @@ from onlooker.domain.notes import Commit, Guard, Note, Progress, State
 from onlooker.engine.background import Lease, Leases
 from onlooker.engine.indexing import index_session
 from onlooker.engine.recording import MIN_READ, Budgets
-from onlooker.engine.retention import Compaction
 from onlooker.engine.writer import Source, UnusableError, Writer, WrittenNote
 from onlooker.policy import pace
 from onlooker.policy.plan import (
@@ -463,6 +464,68 @@ class NoteTaker:
 
 def _guard(state: State, fence: int | None) -> Guard:
     return Guard(state.progress.frontier, state.progress.revision, fence)
+
+
+# ------------------------------------------------------------------------------------ compaction
+
+# (session, seq of the last message to replace, summary of the replaced messages)
+Compactor = Callable[[SessionId, int, str], Awaitable[None]]
+
+
+class Compaction:
+    """Replaces messages by a summary: on request, and after a note if `compact` or a host asks for it."""
+
+    def __init__(
+        self,
+        store: Store,
+        settings: Settings,
+        clock: Clock,
+        estimator: Estimator,
+        emit: Callable[[Event], None],
+    ) -> None:
+        self._store = store
+        self._archive = settings.archive
+        self._clock = clock
+        self._estimator = estimator
+        self._emit = emit
+        self._after_notes = settings.compact
+        self._compactor: Compactor | None = None
+
+    def use(self, compactor: Compactor | None) -> None:
+        """Compact with a host's own function after each note; None turns compaction off."""
+        self._compactor, self._after_notes = compactor, compactor is not None
+
+    async def compact(
+        self, session: SessionId, up_to: int, summary: str, *, revision: int | None = None
+    ) -> None:
+        """Replace every message up to and including seq `up_to` by a summary, in one transaction; with
+        `revision`, only if no message was retired since."""
+        now = self._clock.now()
+        message = Message("system", summary, new_id("sum", now), now, "summary")
+        message = replace(message, tokens=self._estimator.message(message))
+        await self._store.compact(
+            session, up_to=up_to, summary=message, archive=self._archive, now=now, revision=revision
+        )
+        self._emit(Compacted(session, up_to))
+
+    async def after_note(self, progress: Progress, note: Note) -> None:
+        """Replace the messages that a note was made from. A failure is only logged: the note is committed,
+        and the messages are still there."""
+        # Messages that the prompt shows raw stay, with or without a note.
+        up_to = min(note.last, progress.tail_start - 1)
+        if not self._after_notes or up_to < 1:
+            return
+        session = progress.session
+        try:
+            if self._compactor is None:
+                await self.compact(session, up_to, note.text, revision=progress.revision)
+            else:
+                await self._compactor(session, up_to, note.text)
+                self._emit(Compacted(session, up_to))
+        except ConflictError:
+            log.debug("%s: messages were retired before they were compacted", session.key)
+        except Exception:
+            log.exception("%s: compaction failed", session.key)
 
 
 # ----------------------------------------------------------------------------- messages become an observation

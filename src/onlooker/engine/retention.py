@@ -1,25 +1,20 @@
 """Retention: messages are live, then archived, then deleted. Notes are deleted some time after they were
-superseded. Compaction puts a summary in the place of messages."""
+superseded."""
 
 from __future__ import annotations
 
-import logging
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from onlooker.domain.errors import ConflictError
-from onlooker.domain.events import Compacted, Event, Pruned
+from onlooker.domain.events import Event, Pruned
 from onlooker.domain.history import RetentionLimits, RetentionResult
-from onlooker.domain.messages import Message, SessionId, new_id
-from onlooker.domain.notes import Note, Progress, SessionSummary
+from onlooker.domain.messages import SessionId
+from onlooker.domain.notes import SessionSummary
 from onlooker.engine.background import JobLease
 from onlooker.policy.settings import Settings
-from onlooker.policy.tokens import Estimator
 from onlooker.ports import Clock, Store
-
-log = logging.getLogger(__name__)
 
 INTERVAL = timedelta(hours=6)  # limits are in days
 # The clock is checked this often per interval: a timer does not run while a machine sleeps.
@@ -155,65 +150,3 @@ def _may_be_past(summary: SessionSummary, limits: RetentionLimits) -> bool:
     times = [t for t in (limits.archive_before, limits.delete_before) if t is not None]
     started = summary.started_at
     return any(summary.messages > c for c in counts) or any(started is None or started < t for t in times)
-
-
-# ------------------------------------------------------------------------------------ compaction
-
-# (session, seq of the last message to replace, summary of the replaced messages)
-Compactor = Callable[[SessionId, int, str], Awaitable[None]]
-
-
-class Compaction:
-    """Replaces messages by a summary: on request, and after a note if `compact` or a host asks for it."""
-
-    def __init__(
-        self,
-        store: Store,
-        settings: Settings,
-        clock: Clock,
-        estimator: Estimator,
-        emit: Callable[[Event], None],
-    ) -> None:
-        self._store = store
-        self._archive = settings.archive
-        self._clock = clock
-        self._estimator = estimator
-        self._emit = emit
-        self._after_notes = settings.compact
-        self._compactor: Compactor | None = None
-
-    def use(self, compactor: Compactor | None) -> None:
-        """Compact with a host's own function after each note; None turns compaction off."""
-        self._compactor, self._after_notes = compactor, compactor is not None
-
-    async def compact(
-        self, session: SessionId, up_to: int, summary: str, *, revision: int | None = None
-    ) -> None:
-        """Replace every message up to and including seq `up_to` by a summary, in one transaction; with
-        `revision`, only if no message was retired since."""
-        now = self._clock.now()
-        message = Message("system", summary, new_id("sum", now), now, "summary")
-        message = replace(message, tokens=self._estimator.message(message))
-        await self._store.compact(
-            session, up_to=up_to, summary=message, archive=self._archive, now=now, revision=revision
-        )
-        self._emit(Compacted(session, up_to))
-
-    async def after_note(self, progress: Progress, note: Note) -> None:
-        """Replace the messages that a note was made from. A failure is only logged: the note is committed,
-        and the messages are still there."""
-        # Messages that the prompt shows raw stay, with or without a note.
-        up_to = min(note.last, progress.tail_start - 1)
-        if not self._after_notes or up_to < 1:
-            return
-        session = progress.session
-        try:
-            if self._compactor is None:
-                await self.compact(session, up_to, note.text, revision=progress.revision)
-            else:
-                await self._compactor(session, up_to, note.text)
-                self._emit(Compacted(session, up_to))
-        except ConflictError:
-            log.debug("%s: messages were retired before they were compacted", session.key)
-        except Exception:
-            log.exception("%s: compaction failed", session.key)

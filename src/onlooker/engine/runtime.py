@@ -25,10 +25,10 @@ from onlooker.engine.events import Events
 from onlooker.engine.histories import Histories, Originals, Recent
 from onlooker.engine.indexing import GraphIndex, Index, VectorIndex
 from onlooker.engine.items import Items, ShownItems
-from onlooker.engine.note_taker import Composer, NoteTaker
+from onlooker.engine.note_taker import Compaction, Composer, NoteTaker
 from onlooker.engine.recall import QueryVectors, Search
 from onlooker.engine.recording import Budgets, Recorder
-from onlooker.engine.retention import SWEEPS, Compaction, Retention
+from onlooker.engine.retention import SWEEPS, Retention
 from onlooker.engine.session_end import SessionEnd
 from onlooker.engine.writer import Writer
 from onlooker.policy.assemble import Counting, MemorySection, memory_section
