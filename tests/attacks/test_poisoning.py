@@ -19,7 +19,7 @@ import pytest
 import onlooker
 from onlooker import assistant, tool, user
 from onlooker.domain.messages import Message, ToolCall
-from onlooker.ports.models import ItemsRequest, ObserveRequest, ReflectRequest, Request
+from onlooker.ports import ItemsRequest, ObserveRequest, ReflectRequest, Request
 from onlooker.testing import ScriptedModel
 from tests.marks import first
 

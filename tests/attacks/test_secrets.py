@@ -20,7 +20,7 @@ from onlooker.domain.messages import Message, SessionId, ToolCall
 from onlooker.events import Recorded
 from onlooker.models.llm import prompt_of
 from onlooker.policy.secrets import add_secret, find_secrets, mask
-from onlooker.ports.models import ItemsRequest, ObserveRequest, Request
+from onlooker.ports import ItemsRequest, ObserveRequest, Request
 from onlooker.testing import ScriptedModel, WordEmbedder
 
 _random = random.Random(7)

@@ -12,7 +12,7 @@ import pytest
 import onlooker
 from onlooker import assistant, tool, user
 from onlooker.domain.messages import ToolCall
-from onlooker.ports.models import ItemsRequest, Request
+from onlooker.ports import ItemsRequest, Request
 from onlooker.testing import ScriptedModel
 
 pytestmark = pytest.mark.anyio
