@@ -8,7 +8,7 @@ import os
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from functools import lru_cache
 from json.encoder import encode_basestring_ascii
 from typing import Any, Literal, NamedTuple, Protocol
@@ -52,6 +52,16 @@ def _sid(session: SessionId) -> str:
     # The owner's length comes first, so that ("a", "b:c") and ("a:b", "c") differ.
     text = f"{len(session.owner)}:{session.owner}:{session.key}"
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+
+
+# Near the ends of Python's calendar, years 1 and 9999, adding a week fails. Such a time is a placeholder:
+# Go's zero time is in year 1, and databases have 9999 for "never".
+_FIRST_YEAR, _LAST_YEAR = 1000, 8999
+
+
+def is_real(day: date) -> bool:
+    """Return whether something can have happened then, and days can be added to it."""
+    return _FIRST_YEAR <= day.year <= _LAST_YEAR
 
 
 @frozen

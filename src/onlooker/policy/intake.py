@@ -14,8 +14,7 @@ from datetime import datetime, tzinfo
 from typing import Any, cast, get_args
 
 from onlooker.domain.errors import MessageError
-from onlooker.domain.messages import Message, MessageLike, Role, ToolCall
-from onlooker.policy.dates import is_real
+from onlooker.domain.messages import Message, MessageLike, Role, ToolCall, is_real
 from onlooker.policy.text import as_name, regex, seen
 
 # -- Messages built by hand

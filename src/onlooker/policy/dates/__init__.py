@@ -14,6 +14,7 @@ from datetime import date, datetime, timedelta
 from functools import cache, lru_cache
 from typing import NamedTuple
 
+from onlooker.domain.messages import is_real
 from onlooker.policy.text import CJK_CHARACTER, regex
 
 # -- Resolving
@@ -80,17 +81,9 @@ def _all_rules() -> tuple[Rules, ...]:
 
 # -- Arithmetic
 
-# Near the ends of Python's calendar, years 1 and 9999, adding a week fails. Such a time is a placeholder:
-# Go's zero time is in year 1, and databases have 9999 for "never".
-_FIRST_YEAR, _LAST_YEAR = 1000, 8999
 WEDNESDAY, SATURDAY = 2, 5
 _DAYS_IN_WEEK = 7
 _MONTHS = 12
-
-
-def is_real(day: date) -> bool:
-    """Return whether something can have happened then, and days can be added to it."""
-    return _FIRST_YEAR <= day.year <= _LAST_YEAR
 
 
 def day(at: datetime, days: int = 0) -> str:

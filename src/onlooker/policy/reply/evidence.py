@@ -19,7 +19,8 @@ from functools import cached_property
 from itertools import islice
 from typing import NamedTuple
 
-from onlooker.policy.dates import is_real, resolve
+from onlooker.domain.messages import is_real
+from onlooker.policy.dates import resolve
 from onlooker.policy.reply.readings import (
     DIGIT,
     FOR_A_DAY,

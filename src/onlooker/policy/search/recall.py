@@ -15,9 +15,9 @@ from dataclasses import replace
 from datetime import date, datetime, timedelta
 
 from onlooker.domain.frozen import frozen
-from onlooker.domain.messages import Message
+from onlooker.domain.messages import Message, is_real
 from onlooker.domain.search import Match, MessageRef, SearchResult
-from onlooker.policy.dates import is_real, resolve
+from onlooker.policy.dates import resolve
 from onlooker.policy.search.rank import SPEAKER_BOOST, fuse, rarity, scores, snippet
 from onlooker.policy.search.words import query_tokens, telling_tokens, text_of, tokens
 from onlooker.policy.secrets import mask
