@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import field, fields, replace
 from datetime import UTC, tzinfo
 from functools import lru_cache
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
 
 from onlooker.domain.errors import SettingsError
 from onlooker.domain.frozen import frozen
@@ -531,44 +531,32 @@ def limits_for(settings: Settings, budget: int) -> Limits:
             return max(1, round(size * base))
         return min(size, most)
 
-    # With `reflect_to` 0 every observation is condensed, and nothing else.
-    condenses_all = settings.free_models != "none" and settings.reflect_to > 0
-    # If only observations are counted, the person who set the number decided their size.
-    free = condenses_all and settings.free_models == "both" and settings.reflect_counts == "memory"
-
     message_limit = tokens(settings.message_limit, whole)
     observe_at = max(1, min(tokens(settings.observe_at, whole // 4), message_limit))
     keep_recent = min(tokens(settings.keep_recent), observe_at - 1)
     chunk_tokens = tokens(settings.chunk_tokens)
+    block_after = tokens(settings.block_after)
     recall_limit = 0 if settings.recall == "off" else round(RECALL_SHARE * base)
     # Memory gives way to what may stand raw or be recalled, so that each of them can be set alone.
     left = whole - observe_at - min(recall_limit, round(RECALL_RESERVED * base))
     memory_limit = max(1, min(tokens(settings.memory_limit, whole * 7 // 10), left))
+    shares = _shares(settings, base)
     # Until notes are condensed, the one that made them too many must fit as well.
-    note_ratio = NOTE_RATIO if settings.reflect_counts == "memory" else PRESET_NOTE_RATIO
-    one_more = round(chunk_tokens * note_ratio) if isinstance(settings.memory_limit, float) else 0
-    at, to = settings.reflect_at, settings.reflect_to
-    small = min(1.0, max(0.0, (LARGE - base) / (LARGE - SMALL)))
-    # Where nothing is recalled, notes are all there is: they take their room at every budget.
-    filled = 1.0 if settings.recall == "off" else small
-    if at == DEFAULT.reflect_at:
-        at += (SMALL_REFLECT_AT - at) * filled
-    if free and to == DEFAULT.reflect_to:
-        to += (SMALL_REFLECT_TO - to) * filled
-    block_after = tokens(settings.block_after)
-    fill = FILL * max(0.0, 1 - 2 * small) if isinstance(settings.observe_at, float) else 0
+    one_more = round(chunk_tokens * shares.note_ratio) if isinstance(settings.memory_limit, float) else 0
     return Limits(
         settings=settings,
         budget=budget,
         observe_at=observe_at,
         # Below `block_after` there must be time to take notes.
-        fill_to=min(round(fill * base), message_limit, (observe_at + (block_after or MAX_TOKENS)) // 2),
+        fill_to=min(
+            round(shares.fill * base), message_limit, (observe_at + (block_after or MAX_TOKENS)) // 2
+        ),
         keep_recent=keep_recent,
         chunk_tokens=chunk_tokens,
         precompute_at=max(keep_recent + 1, min(tokens(settings.precompute_at), observe_at)),
         overlap=min(tokens(settings.overlap), max(0, message_limit - observe_at)),
-        note_ratio=note_ratio,
-        first_ratio=_first_ratio(note_ratio, filled if free else small, free=free),
+        note_ratio=shares.note_ratio,
+        first_ratio=shares.first_ratio,
         memory_limit=memory_limit,
         message_limit=message_limit,
         # At most half of the memory, so that a session's own notes are never crowded out.
@@ -576,18 +564,51 @@ def limits_for(settings: Settings, budget: int) -> Limits:
             tokens(settings.cross_session_limit) if settings.cross_session_limit else 0, memory_limit // 2
         ),
         recall_limit=recall_limit,
-        reflect_at=max(1, min(tokens(at), memory_limit - SECTION_TOKENS - one_more)),
-        reflect_to=to,
-        condenses_all=condenses_all,
+        reflect_at=max(1, min(tokens(shares.reflect_at), memory_limit - SECTION_TOKENS - one_more)),
+        reflect_to=shares.reflect_to,
+        condenses_all=_condenses_all(settings),
         block_after=block_after,
     )
 
 
-def _first_ratio(note_ratio: float, small: float, *, free: bool) -> float:
-    if note_ratio != NOTE_RATIO:  # a preset with numbers of its own
-        return note_ratio
-    large_ratio, small_ratio = (FREE_RATIO, SMALL_FREE_RATIO) if free else (note_ratio, SMALL_RATIO)
-    return large_ratio + (small_ratio - large_ratio) * min(1.0, 2 * small)
+class _Shares(NamedTuple):
+    """The shares that depend on how small the budget is."""
+
+    note_ratio: float
+    first_ratio: float
+    fill: float
+    reflect_at: Size
+    reflect_to: float
+
+
+def _shares(settings: Settings, base: int) -> _Shares:
+    small = min(1.0, max(0.0, (LARGE - base) / (LARGE - SMALL)))
+    # Where nothing is recalled, notes are all there is: they take their room at every budget.
+    filled = 1.0 if settings.recall == "off" else small
+    # If only observations are counted, the person who set the number decided their size.
+    counts_all = settings.reflect_counts == "memory"
+    free = counts_all and settings.free_models == "both" and _condenses_all(settings)
+
+    at, to = settings.reflect_at, settings.reflect_to
+    if at == DEFAULT.reflect_at:
+        at += (SMALL_REFLECT_AT - at) * filled
+    if free and to == DEFAULT.reflect_to:
+        to += (SMALL_REFLECT_TO - to) * filled
+    if not counts_all:
+        note_ratio = first_ratio = PRESET_NOTE_RATIO
+    elif free:
+        note_ratio = NOTE_RATIO
+        first_ratio = FREE_RATIO + (SMALL_FREE_RATIO - FREE_RATIO) * min(1.0, 2 * filled)
+    else:
+        note_ratio = NOTE_RATIO
+        first_ratio = NOTE_RATIO + (SMALL_RATIO - NOTE_RATIO) * min(1.0, 2 * small)
+    fill = FILL * max(0.0, 1 - 2 * small) if isinstance(settings.observe_at, float) else 0
+    return _Shares(note_ratio, first_ratio, fill, at, to)
+
+
+def _condenses_all(settings: Settings) -> bool:
+    # With `reflect_to` 0 every observation is condensed, and nothing else.
+    return settings.free_models != "none" and settings.reflect_to > 0
 
 
 # -- Intervals and deadlines
