@@ -102,76 +102,39 @@ class Runtime:
         self._closed = False
         self._changing = asyncio.Lock()
 
-        # Messages.
+        # Notes.
         self.budgets = Budgets(store, settings, self.estimator.text)
         self.compaction = Compaction(store, settings, clock, self.estimator, self.emit)
-        self.recorder = Recorder(
-            store,
-            settings,
-            clock,
-            self.estimator,
-            self.emit,
-            budgets=self.budgets,
-            histories=self._histories,
-            originals=self.originals,
-            on_append=self._on_append,
+        self.leases = Leases(store, clock, timing.lease_seconds)
+        observer_writer = Writer(
+            observer, settings, self.estimator, clock, self.emit, store.record_usage, extractors=extractors
         )
-
-        # Notes.
-        leases = Leases(store, clock, timing.lease_seconds)
-        self.leases = leases
-        writer = Writer(reflector, settings, self.estimator, clock, self.emit, store.record_usage)
+        reflector_writer = replace(observer_writer, model=reflector, extractors=None)
         self.session_end = SessionEnd(
             store,
             settings,
             clock,
             tz,
             self.emit,
-            leases=leases,
-            reflector=writer,
+            leases=self.leases,
+            reflector=reflector_writer,
             asks_model=not free_reflector,
         )
         self.shown_items = ShownItems(
             store, settings, self.estimator.text, clock, self.session_end.read_others
         )
-        self.note_taker = NoteTaker(
-            store,
-            settings,
-            clock,
-            self.estimator,
-            self.emit,
-            observer=replace(writer, model=observer, extractors=extractors),
-            reflector=writer,
-            builtin=builtin,
-            budgets=self.budgets,
-            leases=leases,
-            compaction=self.compaction,
-            timing=timing,
-            choose_items=self.shown_items.choose_replacement,
-            before_shown=self._count_ahead,
-            on_noted=self.session_end.noted,
-            on_condensed=self.session_end.condensed,
-        )
+        self.note_taker = self._make_note_taker(observer_writer, reflector_writer)
         self.workers: Workers = (
             workers(self.note_taker.advance)
             if workers
             else NoteTasks(store, clock, self.note_taker.advance, concurrency=settings.concurrency)
         )
 
-        # Items and search.
+        # Messages, items and search.
+        self.recorder = self._make_recorder()
         self.items = Items(store, clock, self.emit, self.ready, settings.own_owner)
         self.query_vectors = QueryVectors(embedder) if embedder else None
-        self.index = Index(
-            GraphIndex(store),
-            VectorIndex(store, embedder, settings.model_deadline) if embedder else None,
-            store,
-            timing,
-            self.emit,
-            ready=self.ready,
-            own_owner=settings.own_owner,
-            # Without a lease, each of several processes would pay for the same vectors.
-            lease=None if isinstance(self.workers, NoteTasks) else self._job_lease,
-        )
+        self.index = self._make_index(embedder)
 
         # Files and periodic jobs.
         self.journal = self._make_journal() if settings.journal else None
@@ -182,6 +145,52 @@ class Runtime:
         self._leave: list[Callable[[], None]] = []
         # Whether the store has a journal or notes in folders that this process does not know.
         self.leaves_files = False
+
+    def _make_note_taker(self, observer_writer: Writer, reflector_writer: Writer) -> NoteTaker:
+        return NoteTaker(
+            self.store,
+            self.settings,
+            self.clock,
+            self.estimator,
+            self.emit,
+            observer=observer_writer,
+            reflector=reflector_writer,
+            builtin=self.builtin,
+            budgets=self.budgets,
+            leases=self.leases,
+            compaction=self.compaction,
+            timing=self.timing,
+            choose_items=self.shown_items.choose_replacement,
+            before_shown=self._count_ahead,
+            on_noted=self.session_end.noted,
+            on_condensed=self.session_end.condensed,
+        )
+
+    def _make_recorder(self) -> Recorder:
+        return Recorder(
+            self.store,
+            self.settings,
+            self.clock,
+            self.estimator,
+            self.emit,
+            budgets=self.budgets,
+            histories=self._histories,
+            originals=self.originals,
+            on_append=self._on_append,
+        )
+
+    def _make_index(self, embedder: Embedder | None) -> Index:
+        return Index(
+            GraphIndex(self.store),
+            VectorIndex(self.store, embedder, self.settings.model_deadline) if embedder else None,
+            self.store,
+            self.timing,
+            self.emit,
+            ready=self.ready,
+            own_owner=self.settings.own_owner,
+            # Without a lease, each of several processes would pay for the same vectors.
+            lease=None if isinstance(self.workers, NoteTasks) else self._job_lease,
+        )
 
     # `onlooker.files` is loaded only by a memory that uses it.
 
@@ -376,16 +385,14 @@ class Runtime:
     async def erase(self, sessions: Sequence[SessionId], owners: Sequence[str]) -> bool:
         """Remove what was forgotten from caches and files; False if others are reading the store's files, so
         that this must wait."""
-        for session in sessions:
-            self.drop_cached(session)
         from onlooker.engine.forgetting import drop_names
 
+        for session in sessions:
+            self.drop_cached(session)
         await self.remove_forgotten(sessions, owners)
         if not self.leaves_files:
             await drop_names(self.store, sessions, owners, self.clock.now())
         return await self.store.erase() and not self.leaves_files
-
-    # -- forgetting
 
     def forgetter(self, session: SessionId) -> Forgetter:
         """What forgets messages of a session."""
