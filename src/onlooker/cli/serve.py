@@ -55,64 +55,72 @@ class WorkersOption(StrEnum):
     external = "external"
 
 
+Host = Annotated[
+    str | None,
+    typer.Option(
+        "--host",
+        metavar="ADDRESS",
+        help="The address, by default 127.0.0.1; all but loopback require tokens.",
+    ),
+]
+Port = Annotated[
+    int | None,
+    typer.Option(
+        "--port", min=0, max=65_535, metavar="PORT", help="The port, by default 8787; 0 for a free one."
+    ),
+]
+ModelName = Annotated[
+    str | None, typer.Option("--model", metavar="PROVIDER:NAME", help="The model that writes the notes.")
+]
+Upstreams = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--upstream",
+        metavar="NAME=URL",
+        help="A provider for the proxy, such as ollama=http://…; repeatable.",
+    ),
+]
+AllowHost = Annotated[
+    list[str] | None,
+    typer.Option("--allow-host", metavar="NAME", help="A host name that clients may use; repeatable."),
+]
+AllowOrigin = Annotated[
+    list[str] | None,
+    typer.Option("--allow-origin", metavar="URL", help="A web origin that may call it; repeatable."),
+]
+Rate = Annotated[
+    int | None,
+    typer.Option("--rate", min=0, metavar="N", help="Requests per minute for each token; 0 for no limit."),
+]
+Writes = Annotated[
+    WorkersOption,
+    typer.Option(
+        "--workers",
+        metavar="WHO",
+        help="Who writes notes: a process `beside` the server, the server itself (`embedded`), or "
+        "`onlooker worker` (`external`).",
+    ),
+]
+StopDeadline = Annotated[
+    float,
+    typer.Option(
+        "--deadline", min=0, max=600, metavar="SECONDS", help="How long a stop waits for running work."
+    ),
+]
+
+
 async def serve(
     screen: Screen,
     target: Target,
-    host: Annotated[
-        str | None,
-        typer.Option(
-            "--host",
-            metavar="ADDRESS",
-            help="The address, by default 127.0.0.1; all but loopback require tokens.",
-        ),
-    ] = None,
-    port: Annotated[
-        int | None,
-        typer.Option(
-            "--port", min=0, max=65_535, metavar="PORT", help="The port, by default 8787; 0 for a free one."
-        ),
-    ] = None,
-    model: Annotated[
-        str | None,
-        typer.Option("--model", metavar="PROVIDER:NAME", help="The model that writes the notes."),
-    ] = None,
-    upstream: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--upstream",
-            metavar="NAME=URL",
-            help="A provider for the proxy, such as ollama=http://…; repeatable.",
-        ),
-    ] = None,
-    allow_host: Annotated[
-        list[str] | None,
-        typer.Option("--allow-host", metavar="NAME", help="A host name that clients may use; repeatable."),
-    ] = None,
-    allow_origin: Annotated[
-        list[str] | None,
-        typer.Option("--allow-origin", metavar="URL", help="A web origin that may call it; repeatable."),
-    ] = None,
-    rate: Annotated[
-        int | None,
-        typer.Option(
-            "--rate", min=0, metavar="N", help="Requests per minute for each token; 0 for no limit."
-        ),
-    ] = None,
-    workers: Annotated[
-        WorkersOption,
-        typer.Option(
-            "--workers",
-            metavar="WHO",
-            help="Who writes notes: a process `beside` the server, the server itself (`embedded`), or "
-            "`onlooker worker` (`external`).",
-        ),
-    ] = WorkersOption.beside,
-    deadline: Annotated[
-        float,
-        typer.Option(
-            "--deadline", min=0, max=600, metavar="SECONDS", help="How long a stop waits for running work."
-        ),
-    ] = TIMING.stop_deadline,
+    host: Host = None,
+    port: Port = None,
+    model: ModelName = None,
+    upstream: Upstreams = None,
+    allow_host: AllowHost = None,
+    allow_origin: AllowOrigin = None,
+    rate: Rate = None,
+    workers: Writes = WorkersOption.beside,
+    deadline: StopDeadline = TIMING.stop_deadline,
 ) -> None:
     """Serve memory to any program: REST, a chat proxy and MCP.
 
@@ -167,10 +175,7 @@ async def mcp(
         str,
         typer.Option("--session", "-s", metavar="KEY", help="The session that tools use by default."),
     ] = "mcp",
-    model: Annotated[
-        str | None,
-        typer.Option("--model", metavar="PROVIDER:NAME", help="The model that writes the notes."),
-    ] = None,
+    model: ModelName = None,
 ) -> None:
     """Memory as MCP tools on stdin and stdout, for one owner.
 
