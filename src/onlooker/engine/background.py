@@ -335,8 +335,7 @@ class Leases:
         Finished work calls `release`. If the work is cancelled, the session is given back unchanged, so that
         others need not wait until the lease expires.
         """
-        turn = self._locks.setdefault(session, asyncio.Lock())
-        async with turn:
+        async with self._locks.setdefault(session, asyncio.Lock()):
             lease = await self._take(session)
             if lease is None:
                 yield None
@@ -471,7 +470,7 @@ class JobLease:
         return True
 
     @asynccontextmanager
-    async def turn(self, every: timedelta) -> AsyncGenerator[bool]:
+    async def claimed(self, every: timedelta) -> AsyncGenerator[bool]:
         """Take the job for the length of the block; False if it is not due or another process has it. All
         processes of this version together do it once per `every`."""
         now = self._clock.now()

@@ -22,7 +22,7 @@ from onlooker.domain.messages import EMPTY_HISTORY_HASH, Message, MessageLike, e
 from onlooker.domain.notes import Progress, State
 from onlooker.policy.align import SentRange
 from onlooker.policy.intake import as_chat, intake, intake_all, is_all_of, parts_in, size_of
-from onlooker.policy.pace import beside
+from onlooker.policy.pace import in_thread_if_many
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -222,7 +222,7 @@ class Histories:
         copies, size = (before.items, before.size) if before else ([], 0)
         earlier = (*(before.earlier if before else ()), *recorded.earlier)[-MAX_CHANGED:]
         rest = recorded.items[len(copies) :]
-        copied = await beside(len(rest), lambda: [_copy(item) for item in rest])
+        copied = await in_thread_if_many(len(rest), lambda: [_copy(item) for item in rest])
         copies += rest if is_own else [copy for copy, _ in copied]
         size += sum(its_size for _, its_size in copied)
         newest = (recorded.newest,) if recorded.newest else ()

@@ -57,10 +57,8 @@ log = logging.getLogger("onlooker")
 
 # After this many failures in a row the built-in model reflects in the reflector's place.
 PATIENCE = 2
-# Sessions whose turn is remembered.
-MAX_TURNS = 1_000
-
-
+# Sessions of which it is known how far their last note came.
+MAX_SESSIONS = 1_000
 # Notes whose failed rewrites are counted.
 MAX_UNUSABLE = 1_000
 
@@ -77,7 +75,7 @@ class Composer(Protocol):
 
 
 @dataclass(slots=True)
-class _Turn:
+class _OneAtATime:
     """Lets the built-in model write one note of a session at a time, and none that is written already.
 
     Without it, a turn that makes room and the background would both write the same note, and one of the two
@@ -138,16 +136,15 @@ class NoteTaker:
         self._compaction = compaction
         self._timing = timing
         self._choose_items = choose_items
-        self._before_shown = (
-            before_shown  # called with the state that a note taken in the background leads to
-        )
+        # Called before a commit in the background changes the prompt, with the state after it.
+        self._before_shown = before_shown
         # Both make items, in the background only: of messages that a note now covers, and of notes that were
         # condensed, since the reflection leaves out some of their content.
         self._on_noted = on_noted
         self._on_condensed = on_condensed
         # How often the model answered with nothing usable for a note that it was to rewrite.
         self._unusable: dict[str, int] = {}
-        self._turns: dict[SessionId, _Turn] = {}
+        self._one_at_a_time: dict[SessionId, _OneAtATime] = {}
 
     async def advance(self, session: SessionId) -> bool:
         """Take every note that is due; False if another worker has the session, or a model failed.
@@ -164,9 +161,9 @@ class NoteTaker:
         # A long backlog is read in parts, from its beginning.
         most = MIN_READ
         state, fresh = await self._store.load(session, oldest=most), True
-        down: ModelError | None = None  # the reflector's error, once it failed too often to wait for it
+        down: ModelError | None = None  # the reflector's last error, once it failed too often
         missed: set[str] = set()  # notes that the model answered for, but could not rewrite
-        refused = False  # whether the built-in model writes this note, since the model's was of no use
+        refused = False  # whether the built-in model writes the next note, since the model's was unusable
         failures = state.progress.failures if state else 0  # in a row
         while state is not None:
             await pace.between_turns()
@@ -185,7 +182,7 @@ class NoteTaker:
                 if fresh:
                     await self._on_noted(state.progress, ())  # of notes that turns took themselves
                     await self._leases.release(state, lease, None, wake_at(state, limits), failures)
-                    return missed <= left  # the others are tried again with the next note
+                    return missed <= left  # any others are tried again with the next note
                 state, fresh = await self._store.load(session, oldest=most), True
                 continue
             if not await self._leases.still_held(lease):
@@ -208,8 +205,8 @@ class NoteTaker:
                     self._count_unusable(step.note)
                     continue
                 if isinstance(error, UnusableError) and not failures:
-                    # It may be this passage that the model refuses, whatever it is asked. The rest go on; if
-                    # the next is of no use either, it is the model.
+                    # It may be this passage that the model refuses. Go on with the next one; if that fails as
+                    # well, it is the model.
                     refused, failures = True, 1
                     continue
                 if not isinstance(step, Reflect) or state.progress.failures < PATIENCE:
@@ -240,7 +237,7 @@ class NoteTaker:
     async def do(self, state: State, step: Step, *, fence: int | None, on_the_spot: bool = False) -> State:
         """Carry out one step and commit it; return the state after it.
 
-        `on_the_spot`, the built-in model writes, and no model is waited for.
+        With `on_the_spot`, the built-in model writes, so that nothing waits for a language model.
 
         Raises:
             ModelError: The model gave no usable answer; nothing changed.
@@ -248,17 +245,17 @@ class NoteTaker:
         """
         builtin = self._reflector_is_builtin if isinstance(step, Reflect) else self._observer_is_builtin
         if isinstance(step, Observe | Reflect) and (on_the_spot or builtin):
-            return await self._turn(state.progress.session).take(
+            return await self._of_session(state.progress.session).take(
                 state, lambda: self._carry_out(state, step, fence, on_the_spot)
             )
         return await self._carry_out(state, step, fence, on_the_spot)
 
-    def _turn(self, session: SessionId) -> _Turn:
-        turn = self._turns.pop(session, None) or _Turn()
-        self._turns[session] = turn
-        if len(self._turns) > MAX_TURNS:
-            del self._turns[next(iter(self._turns))]
-        return turn
+    def _of_session(self, session: SessionId) -> _OneAtATime:
+        found = self._one_at_a_time.pop(session, None) or _OneAtATime()
+        self._one_at_a_time[session] = found
+        if len(self._one_at_a_time) > MAX_SESSIONS:
+            del self._one_at_a_time[next(iter(self._one_at_a_time))]
+        return found
 
     async def _carry_out(self, state: State, step: Step, fence: int | None, on_the_spot: bool) -> State:
         if (event := planned_event(state.progress.session, step)) is not None:
@@ -276,8 +273,8 @@ class NoteTaker:
                 return state
 
     async def show(self, state: State, step: Activate | Observe | Reflect) -> State:
-        """The state after a step of one prompt alone; nothing is stored. So it is done for a caller whose
-        conversation is no longer the recorded one, because another caller went another way."""
+        """The state after a step, for one prompt alone; nothing is stored. For a caller whose conversation is
+        no longer the recorded one, because another caller took messages back."""
         match step:
             case Activate():
                 change = self._activation(state, step, None)
@@ -406,8 +403,8 @@ class NoteTaker:
         return state.after(change, after)
 
     async def _commit(self, state: State, change: Commit) -> tuple[Commit, Progress]:
-        """Commit a change, with the items that the session shows from now on if its notes change anyway: that
-        breaks the prompt's prefix, so that it costs nothing more to show what other sessions learned."""
+        """Commit a change. If it changes the notes, it also updates the items that the session shows: the
+        prompt's prefix breaks anyway, so showing what other sessions learned costs nothing more."""
         if change.changes_notes and state.items is not None:
             items = await self._choose_items(state, self._budgets.of(state.progress))
             change = replace(change, items=items)

@@ -42,8 +42,8 @@ from onlooker.engine.histories import (
 from onlooker.policy.align import Alignment, Comparison, Rewind, SentRange, compare, decide, is_telling
 from onlooker.policy.assemble import limits_beside_items
 from onlooker.policy.intake import intake_all
-from onlooker.policy.pace import beside
-from onlooker.policy.plan import HEAD_START, after_append, due_tokens, is_long_past
+from onlooker.policy.pace import in_thread_if_many
+from onlooker.policy.plan import HEAD_START, after_append, due_tokens, is_long_history
 from onlooker.policy.settings import Limits, Settings, limits_for
 from onlooker.policy.tokens import Estimator, margin
 from onlooker.ports import Clock, Store
@@ -55,15 +55,15 @@ log = logging.getLogger("onlooker")
 ALIGN_SLACK = 64
 # How often a history is aligned again after a conflict with another writer.
 MAX_TRIES = 20
-# How long a history waits for `begin`, and for a prompt of the branch that it leaves, in seconds.
+# How many seconds a history waits for `begin`, and for prompts made from messages that it takes back.
 MAX_HELD = 5.0
 # The fewest messages of a long backlog that are read at once.
 MIN_READ = 2_000
 
 
 async def load_newest(store: Store, session: SessionId, budget: int) -> State | None:
-    """The state that a context of this budget is made from: of a long backlog only the newest messages, which
-    fill the budget twice."""
+    """The state that a context of this budget is made from: of a long backlog only the newest messages,
+    enough to fill the budget twice."""
     most = MIN_READ if budget else None
     while (state := await store.load(session, newest=most)) is not None:
         if most is None or not state.missing or _fills(state.messages, budget):
@@ -72,8 +72,8 @@ async def load_newest(store: Store, session: SessionId, budget: int) -> State | 
     return None
 
 
-def _newest(state: State, budget: int) -> State:
-    """The same of a state that is known."""
+def _newest_part(state: State, budget: int) -> State:
+    """The same part of a state that is loaded already."""
     most = MIN_READ if budget else len(state.messages)
     while most < len(state.messages) and not _fills(state.messages[-most:], budget):
         most *= 4
@@ -86,9 +86,9 @@ def _fills(messages: Sequence[Message], budget: int) -> bool:
 
 @frozen
 class Recording:
-    """A history on its way into the store. `expected` is what will be recorded, unless another writer comes
-    first: a prompt can be made of it meanwhile. It is written from `begin` on. `end` says that the prompt is
-    made: until then, no other caller goes another way."""
+    """A history that is being written to the store. `expected` is what will be recorded, unless another
+    writer comes first: a prompt can be made from it meanwhile. `begin` starts the write. `end` says that the
+    prompt is made: until then, no other call takes messages back."""
 
     expected: RecordedHistory
     storing: asyncio.Task[RecordedHistory]
@@ -112,11 +112,12 @@ class Recording:
 
 
 class _Callers:
-    """Those who call `prepare` for one session at once. One records at a time, and what it takes back stays
-    until the prompts that are being made of it are done: their notes and what they recall are of it."""
+    """The calls of `prepare` for one session at the same time. One records at a time. Before it takes
+    messages back, it waits until the others have made their prompts, which need those messages and their
+    notes."""
 
     def __init__(self) -> None:
-        self.turn = asyncio.Lock()
+        self.lock = asyncio.Lock()
         self._prompts: set[object] = set()
         self._ended = asyncio.Event()
 
@@ -137,7 +138,8 @@ class _Callers:
 
 @frozen
 class _Given:
-    """A host's history, and how to record it. The state that comes with it is enough for the budget."""
+    """A host's history, and how to record it. `budget` is that of the prompt, which needs so much of the
+    state."""
 
     session: SessionId
     history: Sequence[object]
@@ -161,7 +163,7 @@ class _Append:
     now: datetime
 
     def placed(self, progress: Progress) -> tuple[Progress, list[Message]]:
-        """What the store makes of them, if all of them are new."""
+        """The progress and the messages after the append, if all messages are new."""
         history_hash, placed = progress.history_hash, list[Message]()
         for seq, message in enumerate(self.messages, progress.last_seq + 1):
             placed.append(message.with_seq(seq))
@@ -170,15 +172,15 @@ class _Append:
 
 
 @dataclass(slots=True)
-class Past:
-    """A long past that a host handed over at once. Turns leave its notes to the background for a while."""
+class LongHistory:
+    """A long history that a host handed over at once. Turns leave its notes to the background for a while."""
 
     until: float  # by the monotonic clock
     is_indexed: bool = False
 
 
 class DivergedError(ConflictError):
-    """A history went another way than the record, and `rewind` is "refuse"."""
+    """The history does not continue the record, and `rewind` is "refuse"."""
 
 
 class Recorder:
@@ -207,14 +209,14 @@ class Recorder:
         self._originals = originals
         self._on_append = on_append  # called with what was stored, which may have made the session due
         self._callers: WeakValueDictionary[SessionId, _Callers] = WeakValueDictionary()
-        self._pasts: dict[str, Past] = {}
+        self._long_histories: dict[str, LongHistory] = {}
 
     async def record(
         self, session: SessionId, items: Sequence[MessageLike], tz: tzinfo
     ) -> tuple[Message, ...]:
         """Record messages; return the new ones."""
         now = self._now(tz)
-        given = await beside(len(items), lambda: intake_all(items, at=now, tz=tz))
+        given = await in_thread_if_many(len(items), lambda: intake_all(items, at=now, tz=tz))
         return (await self._append(session, given)).messages
 
     def _now(self, tz: tzinfo) -> datetime:
@@ -231,14 +233,14 @@ class Recorder:
         *,
         is_own: bool = False,
     ) -> Recording:
-        """Record what is new in a host's history, and take back what the host took back. The state that is
-        returned is that for a context of this budget. Items that are our own never change, and are kept
-        without a copy; who gives them says when to begin to write.
+        """Record what is new in a host's history, and take back what the host took back. The state in the
+        result is enough for a context of this budget. With `is_own`, the caller never changes the items, so
+        they are kept without a copy, and nothing is written before the caller calls `begin`.
 
         It returns as soon as it is clear what will be recorded; `stored` waits until it is on disk. The cost
-        grows with what is new: a history that continues the last one is recognised by its hash. Only others
-        are compared message by message. Of several calls at once, each follows the one before. Who calls it
-        calls `end` on what it returns.
+        grows with what is new: a history that continues the last one is recognised by its hash, and only
+        others are compared message by message. Concurrent calls follow one another. The caller must call
+        `end` on the result.
         """
         known: asyncio.Future[RecordedHistory] = asyncio.get_running_loop().create_future()
         begun = asyncio.Event()
@@ -274,7 +276,7 @@ class Recorder:
             raise
 
     async def _record_in_turn(self, given: _Given) -> RecordedHistory:
-        async with given.callers.turn:
+        async with given.callers.lock:
             given.callers.begin(given.caller)
             try:
                 for _ in range(MAX_TRIES):
@@ -303,7 +305,7 @@ class Recorder:
             unread = read_on(history, last, at=now, tz=tz)
             return unread, unread.after(progress)
 
-        unread, new = await beside(len(history) - (len(last.items) if last else 0), read)
+        unread, new = await in_thread_if_many(len(history) - (len(last.items) if last else 0), read)
         if new == () and last and last.sent and last.sent.first > 1:
             # A window that looks as it did last time: short messages may have been said again.
             window = read_on(history, None, at=now, tz=tz).messages
@@ -317,19 +319,21 @@ class Recorder:
             raise DivergedError("the history does not continue what is recorded")
         if state is None:
             raise ConflictError("the session was deleted meanwhile")
-        whole = await beside(len(history), lambda: read_on(history, None, at=now, tz=tz))
+        whole = await in_thread_if_many(len(history), lambda: read_on(history, None, at=now, tz=tz))
         return await self._realign(given, state, whole, last)
 
     async def _continue(
         self, given: _Given, state: State, unread: UnreadPart, new: Sequence[Message]
     ) -> RecordedHistory | None:
-        """Record the new messages; None if some of them were retired before and must be restored. What comes
-        of it is known before it is stored: nothing is if another writer comes first."""
+        """Record the new messages; None if some of them were retired before and must be restored. The result
+        is known before it is stored; if another writer comes first, nothing is stored."""
         progress = after = state.progress
         append = await self._to_append(progress.session, new)
         if new:
-            after, placed = await beside(len(new), lambda: append.placed(progress))
-            state = _newest(replace(state, progress=after, messages=(*state.messages, *placed)), given.budget)
+            after, placed = await in_thread_if_many(len(new), lambda: append.placed(progress))
+            state = _newest_part(
+                replace(state, progress=after, messages=(*state.messages, *placed)), given.budget
+            )
         if unread.continues and unread.continues.sent:
             sent = replace(unread.continues.sent, last=after.last_seq)
         else:
@@ -341,7 +345,7 @@ class Recorder:
             unread.preface,
             after.history_hash,
             state,
-            self._newest(said, after.last_seq, state),
+            self._newest_message(said, after.last_seq, state),
             sent=sent,
             continues=unread.continues,
             earlier=unread.earlier(),
@@ -362,15 +366,15 @@ class Recorder:
         if (new := found.only_new) is None or await self._may_revive(session, new):
             await given.callers.wait_for_others(given.caller)
             after = (await self._change(session, after, found)).progress
-            # As it is now, before another caller changes it again.
+            # Loaded now, before another call changes it again.
             known = await load_newest(self._store, session, given.budget)
         elif new:
             appended = await self._append(session, new, after)
             after, known = appended.progress, state.grown(appended.progress, appended.messages)
-            known = _newest(known, given.budget) if known else None
+            known = _newest_part(known, given.budget) if known else None
         opening = sent.opening if sent else 0
         now_sent = SentRange(found.sent_from, found.newest or after.last_seq, opening, found.preface > 0)
-        newest = self._newest(unread.messages, found.newest or after.last_seq, known)
+        newest = self._newest_message(unread.messages, found.newest or after.last_seq, known)
         return RecordedHistory(
             unread.items, unread.lead, preface, after.history_hash, known, newest, found.retired, now_sent
         )
@@ -394,7 +398,8 @@ class Recorder:
         return decide(found, {m.seq: m for m in texts}, sent, rewind)
 
     async def _is_apart(self, session: SessionId, found: Comparison) -> bool:
-        """Whether what stands before a window is not the first message of the record: some hosts keep it."""
+        """Whether the history does not begin with the record's first message, which some hosts keep when they
+        drop those after it."""
         if found.whole or 0 in found.found:
             return True
         first = await self._store.messages(session, limit=1, archived=True)
@@ -432,17 +437,17 @@ class Recorder:
         return await self._store_append(await self._to_append(session, messages), after)
 
     async def _to_append(self, session: SessionId, messages: Sequence[Message]) -> _Append:
-        counted = await beside(len(messages), lambda: [self._counted(m) for m in messages])
-        if is_long_past(counted):
+        counted = await in_thread_if_many(len(messages), lambda: [self._counted(m) for m in messages])
+        if is_long_history(counted):
             now = time.monotonic()
-            running = {sid: past for sid, past in self._pasts.items() if now < past.until}
-            self._pasts = running | {session.sid: Past(now + HEAD_START)}
+            recent = {sid: history for sid, history in self._long_histories.items() if now < history.until}
+            self._long_histories = recent | {session.sid: LongHistory(now + HEAD_START)}
         return _Append(session, counted, self._budgets.due_tokens(session), self._clock.now())
 
-    def past(self, session: SessionId) -> Past | None:
-        """The long past that was handed over a moment ago."""
-        past = self._pasts.get(session.sid)
-        return past if past and time.monotonic() < past.until else None
+    def long_history(self, session: SessionId) -> LongHistory | None:
+        """The long history that was handed over a moment ago, if any."""
+        history = self._long_histories.get(session.sid)
+        return history if history and time.monotonic() < history.until else None
 
     async def _store_append(self, append: _Append, after: Progress | None) -> AppendResult:
         began, session = time.perf_counter(), append.session
@@ -455,7 +460,7 @@ class Recorder:
         self._on_append(session, appended)
         return appended
 
-    def _newest(self, messages: Sequence[Message], seq: int, state: State | None) -> Message | None:
+    def _newest_message(self, messages: Sequence[Message], seq: int, state: State | None) -> Message | None:
         """The newest message of a history as it is recorded; as the host gave it if a note covers it."""
         if not messages:
             return None

@@ -48,7 +48,7 @@ class Retention:
 
     async def run(self) -> None:
         """Apply the settings, if due and no other process is doing it."""
-        async with self._lease.turn(INTERVAL) as ours:
+        async with self._lease.claimed(INTERVAL) as ours:
             if ours:
                 await self._round()
 

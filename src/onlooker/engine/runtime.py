@@ -54,7 +54,7 @@ _FOLDERS = "folders"
 log = logging.getLogger("onlooker")
 # Bytes of memory sections that are cached: those of some 120 sessions with a budget of 16,000 tokens.
 MAX_SECTION_BYTES = 4_000_000
-# Bytes of prefixes that are kept to compare the next prompt with: those of some thousand sessions.
+# Bytes of prefixes that are cached to compare the next prompt with: those of a thousand sessions.
 MAX_PREFIX_BYTES = 1_000_000
 # The longest time between two checks for idle sessions, in seconds.
 MAX_PAUSE = 60.0
@@ -142,8 +142,8 @@ class Runtime:
         self.retention = Retention(store, settings, clock, self.emit, self._remove_from_journal, self.ready)
         self.background = Background(self.workers, self.session_end, self.compaction, self.ready)
         self._loop = JobLoop(self._jobs())
-        self._leave: list[Callable[[], None]] = []
-        # Whether the store has a journal or notes in folders that this process does not know.
+        self._unsubscribe: list[Callable[[], None]] = []
+        # Whether the store has a journal or notes in folders that this process has no setting for.
         self.leaves_files = False
 
     def _make_note_taker(self, observer_writer: Writer, reflector_writer: Writer) -> NoteTaker:
@@ -278,8 +278,8 @@ class Runtime:
     def _start(self) -> None:
         """Start everything in the background except note taking."""
         for mirror in self._mirrors:
-            self._leave.append(self.events.subscribe(mirror.on_event))
-        self._leave.append(self.events.subscribe(self.index.on_event))
+            self._unsubscribe.append(self.events.subscribe(mirror.on_event))
+        self._unsubscribe.append(self.events.subscribe(self.index.on_event))
         self.index.start()
         self._loop.start()
 
@@ -300,9 +300,9 @@ class Runtime:
         if self.query_vectors:
             await self.query_vectors.stop()
         await self._loop.finish(stop_by - time.monotonic())
-        for leave in self._leave:
-            leave()
-        self._leave.clear()
+        for unsubscribe in self._unsubscribe:
+            unsubscribe()
+        self._unsubscribe.clear()
         await self.store.close()
 
     # -- notes that are due
@@ -348,13 +348,14 @@ class Runtime:
         return section
 
     async def _count_ahead(self, state: State) -> None:
-        """Count the memory section that a session is about to show, so that its next turn need not: most of
-        the time that a new section takes is counting. Only of sessions that have turns here."""
+        """Count the tokens of the memory section that a session is about to show, so that its next turn need
+        not. Only for sessions whose turns are in this process."""
         if known := self._sections.get(state.progress.sid):
             await asyncio.to_thread(paced, memory_section, state, known[0][2], self.counting)
 
-    def compare(self, sid: str, context: Context) -> Context:
-        """Add to a context where it first differs from the session's last prompt, and how often it did."""
+    def with_changes(self, sid: str, context: Context) -> Context:
+        """The context, with the part of the prompt that changed since the session's last one, and how often
+        each part does."""
         prefix = Prefix.of(context)
         known = self._prefixes.get(sid)
         changed = known[0].change_to(prefix) if known else ""

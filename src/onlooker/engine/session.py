@@ -179,7 +179,7 @@ class Session:
         except _SupersededError:
             return Prepared(await make(await recording.stored(), None))
         except OnlookerError:
-            await recording.stored()  # what was said is recorded, if or not a prompt can be made
+            await recording.stored()  # what was said is recorded, whether or not a prompt can be made
             raise
         except BaseException:
             recording.begin()
@@ -225,7 +225,7 @@ class Session:
         state: State | None = None,
         recording: Recording | None = None,
     ) -> Context:
-        """`recording` is what is being stored of the state. Whatever else is written waits for it."""
+        """`recording` is the write of the state's newest messages. Every other write waits for it."""
         runtime = self._runtime
         began = time.perf_counter()
         channel = RuntimeContext.of(self.key)
@@ -265,17 +265,17 @@ class Session:
             context = assemble(state, request, runtime.settings, runtime.counting, channel, layout)
         context = replace(context, messages=runtime.originals.restore(self.id.sid, context.messages))
         if not request.question:
-            context = runtime.compare(self.id.sid, context)
+            context = runtime.with_changes(self.id.sid, context)
         built = ContextBuilt(self.id, context.stats, seconds=time.perf_counter() - began)
         if recording is None:
             runtime.emit(built)
-        else:  # what was recorded is told first, and the prompt does not wait for those who listen
+        else:  # `Recorded` comes first, and the prompt does not wait for it
             recording.then(lambda: runtime.emit(built))
         return context
 
     async def _load(self, request: PromptRequest, before: State | None = None) -> State:
-        """The session as this call sees it. If another caller went another way since `before`, it stays as it
-        was then: the prompt continues this caller's conversation."""
+        """The stored state, or `before` if another caller took messages back since: the prompt continues this
+        caller's conversation."""
         with pace.turn():
             state = await load_newest(self._runtime.store, self.id, request.budget)
         state = (state or State(Progress(self.id))).until(request.newest)
@@ -366,12 +366,12 @@ class Session:
         notes that would otherwise be left out.
 
         If that fails, or takes too long because a host hands over a long history at once, the turn
-        continues with what fits. The rest is counted, stays stored, and is noted later.
+        continues with what fits. The rest is counted as left out, stays stored, and is noted later.
         """
         runtime = self._runtime
         deadline = 0.0  # set when the first step begins
         layout = lay_out(state, request, runtime.settings, runtime.counting, runtime.section)
-        past = runtime.recorder.past(self.id)
+        handed_over = runtime.recorder.long_history(self.id)
         made = noted = last = conflicts = 0
         is_behind = False  # whether messages are left out that workers are about to note
         is_recorded = True  # whether the record is still this caller's conversation
@@ -380,7 +380,7 @@ class Session:
                 # The next step takes about as long as the last one.
                 has_time = noted + last <= ON_THE_SPOT_TOKENS or time.monotonic() < deadline
                 step = make_room(state, layout.limits, layout.room) if has_time else None
-                if past and isinstance(step, Observe):
+                if handed_over and isinstance(step, Observe):
                     step, is_behind = None, True
                 if step is None and layout.memory.is_cut:
                     step = condense(state, runtime.budgets.limits(state))
@@ -388,10 +388,10 @@ class Session:
                     break
                 await _until_stored(recording)
                 deadline = deadline or time.monotonic() + runtime.timing.on_the_spot
-                # Waiting for the note of another takes as long as writing one; showing some is quick.
+                # Waiting for another worker's note takes as long as writing one. Showing notes is quick.
                 last = max(MIN_STEP_TOKENS, 0 if isinstance(step, Activate) else step.tokens)
                 try:
-                    # Without time, the turn does not wait again for the background, which is at a backlog.
+                    # Once time is up, it does not wait a second time for the background.
                     if is_recorded and (has_time or not conflicts):
                         state = await runtime.note_taker.do(state, step, fence=None, on_the_spot=True)
                         made += 1
@@ -407,12 +407,12 @@ class Session:
                 layout = lay_out(state, request, runtime.settings, runtime.counting, runtime.section)
         except OnlookerError as error:
             log.warning("%s: could not make room: %s", self.key, error)
-        if made or conflicts or (is_behind and not (past and past.is_indexed)):
+        if made or conflicts or (is_behind and not (handed_over and handed_over.is_indexed)):
             await _until_stored(recording)
             # Recall finds what leaves the prompt now; the background indexes the rest of a long backlog.
             has_more = await index_batch(runtime.store, self.id)
-            if past and not has_more:
-                past.is_indexed = True
+            if handed_over and not has_more:
+                handed_over.is_indexed = True
             # What that makes due, such as a reflection, is left to the background.
             runtime.wake(state)
         return state, layout
@@ -625,7 +625,7 @@ class Prepared:
         """The context, once its messages are on disk. It is another one if another writer came first.
 
         Raises:
-            ConflictError: `rewind` was "refuse", and another writer went another way meanwhile.
+            ConflictError: `rewind` was "refuse", and another writer changed the conversation meanwhile.
             StoreError: The store cannot write; nothing was recorded.
         """
         if self._recording is None or self._make is None:
@@ -639,16 +639,16 @@ class Prepared:
 async def prepare_ahead(
     session: Session, history: Sequence[MessageLike], *, budget: int | None, rewind: Rewind
 ) -> Prepared:
-    """`Session.prepare` for a caller that can use the context before its messages are on disk, and then waits
-    for them: a model may read the prompt meanwhile. They are written from `begin` on, so that nothing else is
-    done before the prompt is sent. The items of the history never change."""
+    """`Session.prepare` for a caller that sends the context before its messages are on disk, and then waits
+    for them: a model reads the prompt meanwhile. The write starts with `begin`, so that it does not delay the
+    prompt. The caller must not change the items of the history."""
     return await session._prepare(  # pyright: ignore[reportPrivateUsage]
         history, "", budget, None, "", relative_time=False, question="", rewind=rewind, is_own=True
     )
 
 
 class _SupersededError(Exception):
-    """Another writer came first: the state that a context is being made from is not what was recorded."""
+    """Another writer came first, so the state that the context is made from is out of date."""
 
 
 async def _until_stored(recording: Recording | None) -> None:

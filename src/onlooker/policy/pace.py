@@ -1,4 +1,4 @@
-"""Work that is done beside the agent's turn, in a thread or on the event loop, and gives way to it."""
+"""Work in the background gives way to the agent's turns, in threads and on the event loop."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _pace = _Pace()
 
 
 def paced(function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
-    """Call a function that nobody waits for: where it calls `give_way`, other threads run first."""
+    """Call a function that no turn waits for: where it calls `give_way`, other threads run first."""
     _pace.paused_at = time.perf_counter()
     try:
         return function(*args, **kwargs)
@@ -35,12 +35,12 @@ def paced(function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
         _pace.paused_at = None
 
 
-_turns: set[object] = set()  # those that run now
+_turns: set[object] = set()  # those that are running
 
 
 @contextmanager
 def turn() -> Generator[None]:
-    """A part of an agent's turn that waits for no note: such work stops until it has ended."""
+    """A part of an agent's turn that waits for no note. Work in the background pauses until it has ended."""
     this = object()
     _turns.add(this)
     try:
@@ -65,17 +65,17 @@ def give_way() -> None:
 
 
 async def between_turns() -> None:
-    """Wait for turns to end, for a moment at most: what comes next keeps the event loop from them."""
+    """Wait for turns to end, for a moment at most. Called before work that blocks the event loop."""
     until = time.perf_counter() + _MAX_STEP_WAIT
     while _turns and time.perf_counter() < until:  # noqa: ASYNC110  turns run in several event loops
         await asyncio.sleep(_STEP_PAUSE)
 
 
-# So many messages are read in a few milliseconds.
+# Reading this many messages takes a few milliseconds.
 MAX_AT_ONCE = 200
 
 
-async def beside(messages: int, work: Callable[[], T]) -> T:
-    """Do what takes its time for each of so many messages: for many in a thread, since a long past that is
-    handed over at once must not hold up other sessions."""
+async def in_thread_if_many(messages: int, work: Callable[[], T]) -> T:
+    """Do work that takes some time for each message: in a thread if there are many, so that a long history
+    does not hold up other sessions."""
     return await asyncio.to_thread(work) if messages > MAX_AT_ONCE else work()

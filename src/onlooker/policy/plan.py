@@ -205,7 +205,7 @@ def _raw_is_full(state: State, limits: Limits) -> bool:
 
 def _raw_limit(state: State, limits: Limits) -> int:
     """Return how much may stand raw: `observe_at`, and more while notes leave room. The longer the messages
-    only grow, the seldomer the prefix breaks."""
+    only grow, the less often the prefix breaks."""
     return max(limits.observe_at, limits.fill_to - sum(n.tokens for n in state.active))
 
 
@@ -274,16 +274,16 @@ def tail_start(state: State, watermark: int, limits: Limits) -> int:
 # storing a note costs beside writing it. After that, `Timing.on_the_spot` says how long it may go on.
 ON_THE_SPOT_TOKENS = 2_000
 MIN_STEP_TOKENS = 100
-# A past that a host hands over at once: several turns would not note so much.
-LONG_PAST_MESSAGES = 100
-LONG_PAST_TOKENS = 4 * ON_THE_SPOT_TOKENS
-# For how many seconds turns leave such a past to the background.
+# A history of this size that a host hands over at once is more than several turns could note.
+LONG_HISTORY_MESSAGES = 100
+LONG_HISTORY_TOKENS = 4 * ON_THE_SPOT_TOKENS
+# For how many seconds turns leave the notes of such a history to the background.
 HEAD_START = 5.0
 
 
-def is_long_past(messages: Sequence[Message]) -> bool:
-    """Return whether messages that are recorded at once are a past that a host hands over."""
-    return len(messages) >= LONG_PAST_MESSAGES and tokens_of(messages) > LONG_PAST_TOKENS
+def is_long_history(messages: Sequence[Message]) -> bool:
+    """Return whether messages that are recorded at once are a long history that a host hands over."""
+    return len(messages) >= LONG_HISTORY_MESSAGES and tokens_of(messages) > LONG_HISTORY_TOKENS
 
 
 def make_room(state: State, limits: Limits, room: int) -> Activate | Observe | None:
@@ -407,7 +407,7 @@ def _reflect(state: State, limits: Limits) -> Reflect | None:
     if not limits.reflect_to:
         tokens = sum(n.tokens for n in notes)
         return Reflect(notes, 1, max(1, round(tokens * limits.note_ratio)))
-    # Take as many that what must go is no more than may go of them, oldest first.
+    # The oldest notes, as many as can lose the excess without losing more than they may.
     excess = _excess(state, limits)
     chosen: list[Note] = []
     tokens = 0
@@ -433,7 +433,7 @@ def _excess(state: State, limits: Limits) -> int:
 
 
 def _least_left(limits: Limits) -> float:
-    """Return the share that is left at least of notes that are condensed at once: a half, or less where
+    """Return the share of the notes' size that condensing them leaves at least: a half, or less where
     `reflect_to` asks for it."""
     return min(0.5, limits.reflect_to or 0.5)
 
@@ -460,7 +460,7 @@ def _rewrite(state: State, leave: Collection[str]) -> Rewrite | None:
     return next((Rewrite(n) for n in state.active if n.degraded and n.id not in stays), None)
 
 
-# So often a model may fail to rewrite a note before the note stays as the built-in model wrote it.
+# After this many failures to rewrite a note, it stays as the built-in model wrote it.
 MAX_REWRITES = 3
 
 
@@ -494,7 +494,7 @@ def oldest_chunk(
         before, used = used, used + tokens_of(piece)
         if used > free:
             break
-        # Chunks follow the size of the messages: a short one is not noted apart from a long one.
+        # End where the size is nearest to `max_tokens`, before or after a long message.
         if chunk and max_tokens and used - max_tokens > max_tokens - before:
             break
         if chunk and max_messages and len(chunk) + len(piece) > max_messages:
